@@ -1,0 +1,33 @@
+/**
+ * Powers and exponentials from additions, multiplications and divisions only. IEEE 754 defines those to the bit, while
+ * Math.pow and Math.exp may differ between engines: the same log gives the same scores everywhere.
+ */
+
+/** base^n for a whole n ≥ 0, by squaring. */
+export function power(base: number, n: number): number {
+  let result = 1;
+  for (let square = base; n > 0; n = Math.floor(n / 2), square *= square) if (n % 2 === 1) result *= square;
+  return result;
+}
+
+const E_TO_MINUS_1 = 0.36787944117144233;
+/** Beyond this e^(−x) is below 1e-300: nothing a score can show. */
+const LARGEST_EXPONENT = 690;
+/** Terms of the series for e^(−f), 0 ≤ f < 1; the next is below 2^−60. */
+const TERMS = 20;
+
+/** e^(−x) for x ≥ 0, relative error below 1e-14. */
+export function expMinus(x: number): number {
+  if (x > LARGEST_EXPONENT) return 0;
+  const whole = Math.floor(x);
+  const fraction = x - whole;
+  let series = 1;
+  for (let k = TERMS; k > 0; k--) series = 1 - (series * fraction) / k;
+  return power(E_TO_MINUS_1, whole) * series;
+}
+
+/** Rounds half up to a number of decimals, for values in a score's ranges. */
+export function round(value: number, decimals: 1 | 4): number {
+  const scale = decimals === 1 ? 10 : 10_000;
+  return Math.round(value * scale) / scale;
+}

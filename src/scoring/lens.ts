@@ -1,0 +1,33 @@
+import { canonicalJson, sha256Hex } from '../hash.js';
+import { isFlags } from './metrics.js';
+import { MODEL, TCT_BY_CRITICALITY } from './model.js';
+
+/**
+ * A lens says what an action weighs. Without a VP it weighs its own criticality; under a VP, its metric's weight in that
+ * VP, and metrics outside the VP do not count (design §3).
+ */
+export interface Lens {
+  /** The VP, or null for the model's own lens. */
+  policy_id: string | null;
+  content_hash: string;
+  /** TCT of one action by canonical metric; null: by the action's own criticality. */
+  tct_by_metric: ReadonlyMap<string, number> | null;
+}
+
+/** The model's own lens: every action weighs its own criticality. */
+export const MODEL_LENS: Lens = {
+  policy_id: null,
+  content_hash: sha256Hex(canonicalJson({ policy_id: null, criticality_hundredths: MODEL.criticality_hundredths })),
+  tct_by_metric: null,
+};
+
+/** TCT of one action under a lens, unsigned: earned, or flagged for a `_flags` metric. */
+export function tctOf(lens: Lens, metric: string, criticality: number): number {
+  return lens.tct_by_metric ? (lens.tct_by_metric.get(metric) ?? 0) : TCT_BY_CRITICALITY[criticality]!;
+}
+
+/** How one action moves net TCT under a lens: its TCT, or minus ten times it for a `_flags` metric. */
+export function netOf(lens: Lens, metric: string, criticality: number): number {
+  const tct = tctOf(lens, metric, criticality);
+  return isFlags(metric) ? -MODEL.forfeit_factor * tct : tct;
+}

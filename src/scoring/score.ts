@@ -1,0 +1,87 @@
+import { type Evidence, totalTct } from './evidence.js';
+import { expMinus, round } from './exact.js';
+import type { Lens } from './lens.js';
+import { isFlags } from './metrics.js';
+import { MODEL, type Rank, type Rating } from './model.js';
+
+/** TCT amounts of an identity under a lens, whole numbers. */
+export interface Ledger {
+  earned: number;
+  flagged: number;
+}
+
+/** What an identity's ledger comes to. */
+export interface Standing {
+  /** 1.0..100.0, one decimal. */
+  score: number;
+  score_rating: Rating;
+  /** max(0, earned − forfeited). */
+  total_tct: number;
+  earned_tct: number;
+  forfeited_tct: number;
+}
+
+/** Sums an identity's evidence under a lens. */
+export function ledgerOf(evidence: Evidence, lens: Lens): Ledger {
+  const ledger = { earned: 0, flagged: 0 };
+  for (const [metric, entry] of Object.entries(evidence)) {
+    ledger[isFlags(metric) ? 'flagged' : 'earned'] += totalTct(metric, entry, lens);
+  }
+  return ledger;
+}
+
+/** earned − forfeited; negative when flags outweigh. */
+export function netTct(ledger: Ledger): number {
+  return ledger.earned - MODEL.forfeit_factor * ledger.flagged;
+}
+
+/** @param badLevel an explicit BAD level 1..6 overrides the computed score; null if there is none. */
+export function standingOf(ledger: Ledger, badLevel: number | null): Standing {
+  const net = netTct(ledger);
+  const score = badLevel ?? scoreOf(net);
+  return {
+    score,
+    score_rating: ratingOf(score),
+    total_tct: Math.max(0, net),
+    earned_tct: ledger.earned,
+    forfeited_tct: MODEL.forfeit_factor * ledger.flagged,
+  };
+}
+
+/** DISC score of a net TCT, one decimal: 7..100 for net ≥ 0, 6..1 (the BAD band) below. */
+export function scoreOf(net: number): number {
+  if (net < 0) return MODEL.bad_level - MODEL.bad_steps_tct.filter((step) => -net >= step).length;
+  const span = 100 - MODEL.score_floor;
+  return round(MODEL.score_floor + span * (1 - expMinus(net / MODEL.score_scale_tct)), 1);
+}
+
+/** Rating of a score: BAD up to 6, Poor < 20, Fair < 40, Good < 62, Very Good < 80, Excellent. */
+export function ratingOf(score: number): Rating {
+  return MODEL.ratings.findLast(([, lowest]) => score >= lowest)?.[0] ?? 'BAD';
+}
+
+/** Rank of a vetted organization by its total TCT. */
+export function rankOf(tctTotal: number): Rank {
+  return MODEL.ranks.findLast(([, lowest]) => tctTotal >= lowest)?.[0] ?? 'Unranked';
+}
+
+/** The next better rating and the net TCT that is missing to it; null at the top. */
+export function nextRating(ledger: Ledger): { rating: Rating; tct_needed: number } | null {
+  const net = netTct(ledger);
+  const score = scoreOf(net);
+  const next = MODEL.ratings.find(([, lowest]) => lowest > score);
+  if (!next) return null;
+  return { rating: next[0], tct_needed: smallestNet(next[1]) - net };
+}
+
+/** The smallest net TCT, a whole number, whose score is at least this (at most 100 before the curve saturates). */
+function smallestNet(score: number): number {
+  let low = -1;
+  let high = MODEL.score_scale_tct * 32;
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (scoreOf(middle) >= score) high = middle;
+    else low = middle;
+  }
+  return high;
+}
