@@ -1,0 +1,73 @@
+import type { FastifyReply } from 'fastify';
+import type { Position } from '../event-store/event-store.js';
+import { formatPosition } from './positions.js';
+
+/** The answer to a command. `position` goes into the `Credence-Position` header; null when nothing was written. */
+export class Written<T = unknown> {
+  constructor(
+    readonly body: T,
+    readonly position: Position | null,
+    /** Default: the status its route declares. */
+    readonly status?: number,
+  ) {}
+}
+
+/**
+ * The answer to a query. `etagParts` are whatever the body is a function of besides the address (position, lens, model,
+ * hour …): equal parts must mean an equal body. A request that already has it gets 304 without a body.
+ */
+export class Read<T = unknown> {
+  constructor(
+    readonly body: T,
+    readonly etagParts: readonly (string | number)[],
+    readonly cacheControl: string = 'no-cache',
+  ) {}
+}
+
+export function sendWritten(reply: FastifyReply, answer: Written, status: number, logId: string | undefined): void {
+  reply.code(answer.status ?? status);
+  if (answer.position !== null && logId !== undefined) {
+    reply.header('credence-position', formatPosition(logId, answer.position));
+  }
+  reply.header('cache-control', 'no-store').send(answer.body);
+}
+
+export function sendRead(reply: FastifyReply, answer: Read, status: number): void {
+  const etag = etagOf(answer.etagParts);
+  reply.header('etag', etag).header('cache-control', answer.cacheControl);
+  const known = reply.request.raw.headers['if-none-match'];
+  if (known !== undefined && matches(known, etag)) {
+    reply.code(304).send();
+    return;
+  }
+  reply.code(status).send(answer.body);
+}
+
+/** RFC 9110 section 13.1.2: `*` or a list, compared weakly. */
+const matches = (header: string, etag: string): boolean =>
+  header === etag ||
+  header.trim() === '*' ||
+  header.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag.slice(2));
+
+/**
+ * A weak ETag of 106 bits. No cryptographic strength is needed: it is only compared with tags of the same address, and
+ * whoever could make two of them equal would only mislead their own cache.
+ */
+export function etagOf(parts: readonly (string | number)[]): string {
+  const text = parts.join('\u0000');
+  return `W/"${hash53(text, 0x9e3779b9)}${hash53(text, 0x85ebca6b)}"`;
+}
+
+/** cyrb53: two multiplicative lanes of 32 bits, mixed into 53. */
+function hash53(text: string, seed: number): string {
+  let a = 0xdeadbeef ^ seed;
+  let b = 0x41c6ce57 ^ seed;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    a = Math.imul(a ^ unit, 2654435761);
+    b = Math.imul(b ^ unit, 1597334677);
+  }
+  a = Math.imul(a ^ (a >>> 16), 2246822507) ^ Math.imul(b ^ (b >>> 13), 3266489909);
+  b = Math.imul(b ^ (b >>> 16), 2246822507) ^ Math.imul(a ^ (a >>> 13), 3266489909);
+  return (4294967296 * (2097151 & b) + (a >>> 0)).toString(36);
+}

@@ -1,0 +1,46 @@
+import { IsInt, IsOptional, IsString, Length, Max, Min } from 'class-validator';
+import { IsTrisId } from './fields.js';
+
+/** The path parameter `:tris_id`. */
+export class TrisIdParams {
+  @IsTrisId()
+  tris_id: string;
+}
+
+/** Query parameters of a list that is read page by page. */
+export class PageQuery {
+  /** Entries on a page. */
+  @IsOptional()
+  @IsInt()
+  @Min(1)
+  @Max(1000)
+  limit: number = 100;
+
+  /** `next_cursor` of the page before; opaque. */
+  @IsOptional()
+  @IsString()
+  @Length(1, 1024)
+  cursor?: string;
+}
+
+/** One wrong field of a request. */
+export class FieldErrorDto {
+  /** RFC 6901 JSON pointer into the body, `?name` for a query parameter, the plain name of a path parameter or header. */
+  pointer: string;
+  code: string;
+  message: string;
+}
+
+/** A refusal, RFC 9457. */
+export class ProblemDto {
+  /** URI reference that identifies the kind of problem. */
+  type: string;
+  title: string;
+  status: number;
+  /** What is wrong with this request. */
+  detail: string;
+  /** Stable, machine-readable name of the kind. */
+  code: string;
+  request_id: string;
+  errors?: FieldErrorDto[];
+}

@@ -1,0 +1,73 @@
+import { applyDecorators } from '@nestjs/common';
+import { ApiProperty } from '@nestjs/swagger';
+import { ValidateBy, type ValidationOptions } from 'class-validator';
+import { ACTION_TYPE, EXTERNAL_ID, parseTimestamp, PLATFORM_ID, SHA256_HEX, TRIS_ID } from './formats.js';
+
+/** Field decorators shared by the DTOs of all features: the check, its message and its place in the OpenAPI schema. */
+function text(name: string, pattern: RegExp, must: string, schema: object = {}) {
+  return (options?: ValidationOptions): PropertyDecorator =>
+    applyDecorators(
+      ValidateBy(
+        {
+          name,
+          validator: {
+            validate: (value) => typeof value === 'string' && pattern.test(value),
+            defaultMessage: () => `$property must be ${must}`,
+          },
+        },
+        options,
+      ),
+      ApiProperty({ type: String, pattern: pattern.source, ...schema, ...(options?.each && { isArray: true }) }),
+    );
+}
+
+export const IsTrisId = text(
+  'tris_id',
+  TRIS_ID,
+  'a TRIS id: it starts with "tris@", "tris:" or "did:", goes on with letters, digits or ._:@- and has at most 128 characters',
+  { example: 'tris@alice', maxLength: 128 },
+);
+export const IsPlatformId = text('platform_id', PLATFORM_ID, 'a platform id: 1 to 100 letters, digits or ._:@-', {
+  example: 'lending.example',
+});
+export const IsActionType = text(
+  'action_type',
+  ACTION_TYPE,
+  'an action type: a small letter followed by up to 63 small letters, digits or underscores',
+  { example: 'loan_repayment' },
+);
+export const IsExternalId = text(
+  'external_id',
+  EXTERNAL_ID,
+  '1 to 200 printable ASCII characters without a space at either end',
+  { example: 'order-2041' },
+);
+export const IsSha256 = text('sha256', SHA256_HEX, 'a SHA-256 digest: 64 small hexadecimal digits');
+
+/** An RFC 3339 date-time with an offset; read it with `parseTimestamp`. */
+export const IsTimestamp = (options?: ValidationOptions): PropertyDecorator =>
+  applyDecorators(
+    ValidateBy(
+      {
+        name: 'timestamp',
+        validator: {
+          validate: (value) => typeof value === 'string' && parseTimestamp(value) !== undefined,
+          defaultMessage: () =>
+            '$property must be an existing RFC 3339 date-time with Z or an offset, such as 2026-01-31T12:00:00Z',
+        },
+      },
+      options,
+    ),
+    ApiProperty({ type: String, format: 'date-time' }),
+  );
+
+const COMMA_SEPARATED = Symbol('comma separated');
+
+/** A query parameter `a,b,c` that arrives in the DTO as `string[]`; combine with `each` validators. */
+export const CommaSeparated = (): PropertyDecorator =>
+  applyDecorators(
+    (target: object, property: string | symbol) => Reflect.defineMetadata(COMMA_SEPARATED, true, target, property),
+    ApiProperty({ type: [String], style: 'form', explode: false } as object),
+  );
+export const isCommaSeparated = (prototype: object, property: string): boolean =>
+  Reflect.getMetadata(COMMA_SEPARATED, prototype, property) === true;

@@ -1,0 +1,41 @@
+/**
+ * The forms of the identifiers clients send, in one place for the HTTP edge and the CLI.
+ * A value is accepted as it is or refused, never silently normalised.
+ */
+export const TRIS_ID = /^(?=.{1,128}$)(?:tris[@:]|did:)[A-Za-z0-9._:@-]+$/;
+export const PLATFORM_ID = /^[A-Za-z0-9._:@-]{1,100}$/;
+export const ACTION_TYPE = /^[a-z][a-z0-9_]{0,63}$/;
+/** 1 to 200 printable ASCII characters, without spaces at either end. */
+export const EXTERNAL_ID = /^(?! )[ -~]{1,200}(?<! )$/;
+export const IDEMPOTENCY_KEY = /^[!-~](?:[ -~]{0,253}[!-~])?$/;
+export const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/;
+export const SHA256_HEX = /^[0-9a-f]{64}$/;
+
+const TIMESTAMP = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
+
+/**
+ * Reads an RFC 3339 section 5.6 date-time with an offset.
+ * @returns milliseconds since the Unix epoch (finer fractions are cut off), or undefined when the text has another form
+ * or names a moment that is not: 30 February, 24:00, an offset beyond ±23:59. A leap second (:60) is refused too.
+ */
+export function parseTimestamp(text: string): number | undefined {
+  const match = TIMESTAMP.exec(text);
+  if (!match) return undefined;
+  const [year, month, day, hour, minute, second] = match.slice(1, 7).map(Number) as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
+  const [offsetHour, offsetMinute] = [Number(match[9] ?? 0), Number(match[10] ?? 0)];
+  if (hour > 23 || minute > 59 || second > 59 || offsetHour > 23 || offsetMinute > 59) return undefined;
+  const millisecond = Number((match[7] ?? '').slice(0, 3).padEnd(3, '0'));
+  const date = new Date(0);
+  // Not Date.UTC: it takes the years 0 to 99 for 1900 to 1999.
+  date.setUTCFullYear(year, month - 1, day);
+  if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined;
+  const offset = (offsetHour * 60 + offsetMinute) * (match[8] === '-' ? -1 : 1);
+  return date.setUTCHours(hour, minute, second, millisecond) - offset * 60_000;
+}

@@ -1,0 +1,194 @@
+import { applyDecorators, createParamDecorator, type ExecutionContext, HttpCode } from '@nestjs/common';
+import { ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
+import { RouteParamtypes } from '@nestjs/common/enums/route-paramtypes.enum.js';
+import { RouteConfig } from '@nestjs/platform-fastify';
+import { ApiHeader, ApiOperation, ApiResponse, ApiSecurity } from '@nestjs/swagger';
+import type { FastifyRequest } from 'fastify';
+import { type ProblemCode, PROBLEMS } from '../problems.js';
+import { IDEMPOTENCY_KEY } from './formats.js';
+import { type Class, refusal } from './validation.js';
+
+/** What a key may do; one key can hold several. */
+export const SCOPES = [
+  'relay:write',
+  'policies:write',
+  'access:check',
+  'identity:write',
+  'trove:write',
+  'trove:review',
+  'ops',
+] as const;
+export type Scope = (typeof SCOPES)[number];
+
+/** Who calls, by the credential of the request. */
+export interface Caller {
+  keyId: string;
+  scopes: ReadonlySet<Scope>;
+  /** The TRIS id of the organization the key is bound to. */
+  organization: string | null;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    caller: Caller | null;
+    /** Milliseconds of `performance.now()` at which the request was routed. */
+    startedAt: number;
+  }
+}
+
+/** What the edge does before a handler runs. Read once per route, when Fastify registers it. */
+export interface RoutePolicy {
+  /** null: no credential is needed, and the client's address is rate limited. */
+  scope: Scope | 'any' | null;
+  /** Neither limited nor measured against `Credence-Min-Position`: health, metrics, documents. */
+  plain: boolean;
+  write: boolean;
+  body: Class | undefined;
+  query: Class | undefined;
+  params: Class | undefined;
+}
+const POLICY = 'credence';
+export const policyOf = (config: unknown): RoutePolicy | undefined =>
+  (config as { [POLICY]?: RoutePolicy } | undefined)?.[POLICY];
+
+export interface RouteOptions {
+  /** One line for the OpenAPI document. */
+  summary: string;
+  description?: string;
+  /** The DTO of the body answered; `[Dto]` for an array of it. */
+  type?: Class | [Class];
+  /** Default 200; 202 or 201 where the route says so. */
+  status?: number;
+  /** Refusals beyond those every route of its kind has. */
+  problems?: readonly ProblemCode[];
+}
+
+/** A public query: no key needed, rate limited per address, may wait for `Credence-Min-Position`. */
+export const PublicRead = (options: RouteOptions): MethodDecorator =>
+  route(options, { scope: null, write: false, plain: false }, ['rate_limited', ...WAITING]);
+
+/** A query that needs a key with this scope (`any`: any valid key). */
+export const Keyed = (options: RouteOptions & { scope: Scope | 'any' }): MethodDecorator =>
+  route(options, { scope: options.scope, write: false, plain: false }, ['unauthorized', 'forbidden', ...WAITING]);
+
+/** A command that needs a key with this scope. Answer with `Written`; take `@IdempotencyKey()` where it appends. */
+export const Write = (options: RouteOptions & { scope: Scope | 'any' }): MethodDecorator =>
+  route(options, { scope: options.scope, write: true, plain: false }, [
+    'unauthorized',
+    'forbidden',
+    'malformed_json',
+    'payload_too_large',
+    'unsupported_media_type',
+    'store_unavailable',
+  ]);
+
+/** A command without a key, such as a sign-in: rate limited per address. */
+export const PublicWrite = (options: RouteOptions): MethodDecorator =>
+  route(options, { scope: null, write: true, plain: false }, [
+    'rate_limited',
+    'malformed_json',
+    'payload_too_large',
+    'unsupported_media_type',
+    'store_unavailable',
+  ]);
+
+/** Health, metrics, documents: nothing but the answer. */
+export const Plain = (options: RouteOptions): MethodDecorator =>
+  route(options, { scope: null, write: false, plain: true }, []);
+
+const WAITING: ProblemCode[] = ['position_unknown', 'projection_behind', 'projection_rebuilding'];
+
+function route(
+  options: RouteOptions,
+  rules: Pick<RoutePolicy, 'scope' | 'write' | 'plain'>,
+  problems: readonly ProblemCode[],
+): MethodDecorator {
+  const { summary, description, type, status = 200 } = options;
+  return (target, property, descriptor) => {
+    // Parameter decorators have run by now: the classes of @Body(), @Query() and @Param() are on record.
+    const policy: RoutePolicy = { ...rules, ...inputsOf(target, property) };
+    const refusals = [...problems, ...(options.problems ?? []), 'validation_failed', 'internal_error'] as ProblemCode[];
+    const decorators = [
+      RouteConfig({ [POLICY]: policy }),
+      HttpCode(status),
+      ApiOperation({ summary, description }),
+      ApiResponse({ status, description: summary, ...(type && { type }) }),
+      ...problemResponses(refusals),
+    ];
+    if (rules.scope) decorators.push(ApiSecurity('api_key', rules.scope === 'any' ? [] : [rules.scope]));
+    if (!rules.write && !rules.plain) {
+      decorators.push(ApiHeader({ name: 'Credence-Min-Position', required: false, description: MIN_POSITION }));
+    }
+    applyDecorators(...decorators)(target, property, descriptor);
+  };
+}
+
+const MIN_POSITION = 'A `Credence-Position` of an earlier answer: wait up to 2 s until it is applied.';
+
+function problemResponses(codes: readonly ProblemCode[]): MethodDecorator[] {
+  const byStatus = new Map<number, Set<string>>();
+  for (const code of codes) {
+    const [status] = PROBLEMS[code];
+    byStatus.set(status, (byStatus.get(status) ?? new Set()).add(code));
+  }
+  return [...byStatus].map(([status, names]) =>
+    ApiResponse({
+      status,
+      description: [...names].map((name) => `\`${name}\``).join(', '),
+      content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/ProblemDto' } } },
+    }),
+  );
+}
+
+/** The DTO classes a handler takes its body, query and path parameters as. */
+function inputsOf(target: object, property: string | symbol): Pick<RoutePolicy, 'body' | 'query' | 'params'> {
+  const inputs: Pick<RoutePolicy, 'body' | 'query' | 'params'> = {
+    body: undefined,
+    query: undefined,
+    params: undefined,
+  };
+  const types: unknown[] = Reflect.getMetadata('design:paramtypes', target, property) ?? [];
+  const args: Record<string, { index: number; data?: unknown }> =
+    Reflect.getMetadata(ROUTE_ARGS_METADATA, target.constructor, property) ?? {};
+  for (const [key, { index, data }] of Object.entries(args)) {
+    const kind = KINDS[Number(key.split(':')[0])];
+    const type = types[index];
+    if (kind && data === undefined && typeof type === 'function' && type !== Object) inputs[kind] = type as Class;
+    else if (kind) {
+      const where = `${target.constructor.name}.${String(property)}`;
+      throw new TypeError(`${where} must take its ${kind} as a whole and as a DTO class, or it would not be validated`);
+    }
+  }
+  return inputs;
+}
+const KINDS: Record<number, 'body' | 'query' | 'params' | undefined> = {
+  [RouteParamtypes.BODY]: 'body',
+  [RouteParamtypes.QUERY]: 'query',
+  [RouteParamtypes.PARAM]: 'params',
+};
+
+const requestOf = (context: ExecutionContext): FastifyRequest => context.switchToHttp().getRequest<FastifyRequest>();
+
+/** Parameter decorator: the `Caller`, never null behind a scope; null for an anonymous request to a public route. */
+export const Caller = createParamDecorator((_data: unknown, context): Caller | null => requestOf(context).caller);
+
+/** Parameter decorator: the validated `Idempotency-Key`, or null. @throws Problem validation_failed */
+export const IdempotencyKey: () => ParameterDecorator = () => (target, property, index) => {
+  readIdempotencyKey()(target, property, index);
+  ApiHeader({
+    name: 'Idempotency-Key',
+    required: false,
+    description: 'A retry with the same key and body has no second effect and gets the first answer again.',
+    schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source, maxLength: 255 },
+  })(target, property!, Object.getOwnPropertyDescriptor(target, property!)!);
+};
+const readIdempotencyKey = createParamDecorator((_data: unknown, context): string | null => {
+  const key = requestOf(context).raw.headers['idempotency-key'];
+  if (key === undefined) return null;
+  if (typeof key === 'string' && IDEMPOTENCY_KEY.test(key)) return key;
+  const message = 'Idempotency-Key must be 1 to 255 printable ASCII characters';
+  throw refusal([{ pointer: 'Idempotency-Key', code: 'idempotency_key', message }]);
+});
+
+/** Parameter decorator: the request's id, the client's own or a UUID; the correlation id of what it causes. */
+export const RequestId = createParamDecorator((_data: unknown, context): string => requestOf(context).id);
