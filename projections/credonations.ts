@@ -1,0 +1,45 @@
+import { type Projection, sortByPosition } from './projection.js';
+
+/** One credonation received, as kept: its position is in the row's sort key. */
+export interface CredonationRow {
+  /** TRIS of the sender: the platform's organization, else `tris:platform:<platform_id>`. */
+  from: string;
+  /** TCT of the action by its own criticality. */
+  amount: number;
+  /** When the action occurred, ms. */
+  occurred_at: number;
+  category: string;
+}
+
+/**
+ * Credonations received, in log order. A sender is the organization that owned the platform at that point of the log,
+ * so a rebuild resolves every one as it was.
+ */
+export const credonations: Projection = {
+  name: 'credonations',
+  version: 1,
+
+  reads(event) {
+    return event.type === 'CredonationRecorded' ? [endorserRow(event.data.platform_id)] : [];
+  },
+
+  apply(event, rows) {
+    if (event.type === 'PlatformRegistered') {
+      rows.put(endorserRow(event.data.platform_id), event.data.tris_org);
+    } else if (event.type === 'CredonationRecorded') {
+      const { tris_id, platform_id, amount, category } = event.data;
+      const from = rows.get<string>(endorserRow(platform_id)) ?? `tris:platform:${platform_id}`;
+      if (from === tris_id) return; // nobody endorses itself
+      const credonation: CredonationRow = { from, amount, occurred_at: event.occurred_at, category };
+      rows.put({ ...credonationsOf(tris_id), sort: sortByPosition(event.position) }, credonation);
+    }
+  },
+};
+
+export function credonationsOf(trisId: string) {
+  return { view: 'credonations', key: trisId };
+}
+
+function endorserRow(platformId: string) {
+  return { view: 'credonations.endorsers', key: platformId };
+}

@@ -1,0 +1,111 @@
+import { type Evidence, addAction } from '../src/scoring/evidence.js';
+import { CRITICALITIES } from '../src/scoring/model.js';
+import { type IdentityEvent, subjectOf } from './identity-events.js';
+import { type Projection, sortByPosition } from './projection.js';
+
+/** What is known of one identity: everything a score, a metric or a decision is computed from. */
+export interface IdentityState {
+  /** Integer accumulators per metric, day and criticality. */
+  evidence: Evidence;
+  actions: number;
+  /** An operator's explicit status; overrides the computed score. `since` in ms. */
+  bad_status: { level: number; reason_code: string; since: number } | null;
+  verifications: Verification[];
+  /** Position of the last event about it. */
+  changed: number;
+  /** Latest occurrence among its events, ms: an `as_of` before this needs the timeline. */
+  latest: number;
+  /** An event about it could not be decoded: what it says is missing here. */
+  incomplete: boolean;
+}
+
+export interface Verification {
+  status: string;
+  issuer: string;
+  scheme: string;
+  /** ISO 8601 UTC, or null: does not expire. */
+  expires_at: string | null;
+}
+
+export function newIdentity(): IdentityState {
+  return {
+    evidence: {},
+    actions: 0,
+    bad_status: null,
+    verifications: [],
+    changed: 0,
+    latest: 0,
+    incomplete: false,
+  };
+}
+
+/** Applies one event to an identity, in place. The same fold serves the live row and any past state. */
+export function evolve(state: IdentityState, event: IdentityEvent): void {
+  state.changed = event.position;
+  state.latest = Math.max(state.latest, event.occurred_at);
+  switch (event.type) {
+    case 'ActionRelayed':
+      addAction(state.evidence, event.data.metric, CRITICALITIES.indexOf(event.data.criticality), event.occurred_at);
+      state.actions++;
+      break;
+    case 'BadStatusSet':
+      state.bad_status = {
+        level: event.data.level,
+        reason_code: event.data.reason_code,
+        since: event.recorded_at,
+      };
+      break;
+    case 'BadStatusCleared':
+      state.bad_status = null;
+      break;
+    case 'VerificationGranted': {
+      const { status, issuer, scheme, expires_at } = event.data;
+      const others = state.verifications.filter(
+        (held) => held.status !== status || held.issuer !== issuer || held.scheme !== scheme,
+      );
+      state.verifications = [...others, { status, issuer, scheme, expires_at }];
+      break;
+    }
+    case 'VerificationRevoked':
+      state.verifications = state.verifications.filter((held) => held.status !== event.data.status);
+      break;
+    case 'Undecodable':
+      state.incomplete = true;
+      break;
+  }
+}
+
+/**
+ * One row per identity, and `identities.changes`: one row per identity in the order of their last change, which is the
+ * feed of /v1/disc/changes.
+ */
+export const identities: Projection = {
+  name: 'identities',
+  version: 1,
+
+  reads(event) {
+    const subject = subjectOf(event);
+    return subject ? [identityRow(subject.tris_id)] : [];
+  },
+
+  apply(event, rows) {
+    const subject = subjectOf(event);
+    if (!subject) return;
+    const row = identityRow(subject.tris_id);
+    const state = rows.get<IdentityState>(row) ?? newIdentity();
+    if (state.changed > 0) rows.delete(changeRow(state.changed));
+    evolve(state, subject.event);
+    rows.put(row, state);
+    rows.put(changeRow(event.position), subject.tris_id);
+  },
+};
+
+export function identityRow(trisId: string) {
+  return { view: 'identities', key: trisId };
+}
+
+export const CHANGES = { view: 'identities.changes', key: 'all' };
+
+function changeRow(position: number) {
+  return { ...CHANGES, sort: sortByPosition(position) };
+}

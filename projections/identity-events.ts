@@ -1,0 +1,34 @@
+import type { DomainEvent, EventOf } from '../src/events.js';
+
+/** The events that say something about one identity; together, in log order, they are its timeline. */
+export type IdentityEvent = EventOf<
+  | 'ActionRelayed'
+  | 'BadStatusSet'
+  | 'BadStatusCleared'
+  | 'VerificationGranted'
+  | 'VerificationRevoked'
+  | 'OrganizationRegistered'
+  | 'OrganizationVetted'
+  | 'OrganizationVettingRevoked'
+  | 'Undecodable'
+>;
+
+/** The identity an event is about, if it is about one. Credonations have a view of their own. */
+export function subjectOf(event: DomainEvent): { tris_id: string; event: IdentityEvent } | undefined {
+  switch (event.type) {
+    case 'ActionRelayed':
+    case 'BadStatusSet':
+    case 'BadStatusCleared':
+    case 'VerificationGranted':
+    case 'VerificationRevoked':
+      return { tris_id: event.data.tris_id, event };
+    case 'OrganizationRegistered':
+    case 'OrganizationVetted':
+    case 'OrganizationVettingRevoked':
+      return { tris_id: event.data.tris_org, event };
+    case 'Undecodable':
+      return event.data.tris_id === null ? undefined : { tris_id: event.data.tris_id, event };
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,50 @@
+import { CRITICALITIES } from '../src/scoring/model.js';
+import { type IdentityEvent, subjectOf } from './identity-events.js';
+import { type Projection, sortByPosition } from './projection.js';
+
+/**
+ * Every event about an identity, in log order: what histories, explanations and any past state are folded from.
+ *
+ * Rows are kept in log order rather than by occurrence: a history is read in log order and paged by position, and a
+ * state as of a past time needs a pass over all rows up to a position either way, since an action may be recorded long
+ * after it occurred.
+ */
+export const timeline: Projection = {
+  name: 'timeline',
+  version: 1,
+  reads: () => [],
+  apply(event, rows) {
+    const subject = subjectOf(event);
+    if (subject) rows.put({ ...timelineOf(subject.tris_id), sort: sortByPosition(event.position) }, pack(subject.event));
+  },
+};
+
+export function timelineOf(trisId: string) {
+  return { view: 'timeline', key: trisId };
+}
+
+/** Actions are most of all rows and packed tightest; the identity and the position are in the row's address. */
+type Packed =
+  | [id: string, occurredAt: number, recordedAt: number, metric: string, criticality: number, platformId: string]
+  | [id: string, occurredAt: number, recordedAt: number, type: string, data: unknown];
+
+function pack(event: IdentityEvent): Packed {
+  const { id, occurred_at, recorded_at, type, data } = event;
+  if (type !== 'ActionRelayed') return [id, occurred_at, recorded_at, type, data];
+  return [id, occurred_at, recorded_at, data.metric, CRITICALITIES.indexOf(data.criticality), data.platform_id];
+}
+
+/** The event a timeline row holds; its stream and an action's evidence hash are not kept. */
+export function unpack(trisId: string, sort: string, row: unknown): IdentityEvent {
+  const packed = row as Packed;
+  const header = { id: packed[0], stream: '', position: Number(sort), occurred_at: packed[1], recorded_at: packed[2] };
+  if (packed.length === 5) return { ...header, type: packed[3], data: packed[4] } as IdentityEvent;
+  const data = {
+    tris_id: trisId,
+    metric: packed[3],
+    criticality: CRITICALITIES[packed[4]]!,
+    platform_id: packed[5],
+    evidence_hash: null,
+  };
+  return { ...header, type: 'ActionRelayed', data };
+}

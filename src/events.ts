@@ -1,0 +1,38 @@
+import { type Decoded, type Undecodable, decoderFor, defineEvent, text } from './event-store/codec.js';
+import {
+  badStatusCleared,
+  badStatusSet,
+  verificationGranted,
+  verificationRevoked,
+} from './identity/identity.events.js';
+import {
+  organizationRegistered,
+  organizationVetted,
+  organizationVettingRevoked,
+  platformRegistered,
+} from './organizations/organizations.events.js';
+import { actionRelayed, credonationRecorded } from './relay/relay.events.js';
+
+/** An Idempotency-Key was used for a request that writes to `stream`. Stream `idem-<hash>`, revision 0. */
+export const idempotencyKeyClaimed = defineEvent('IdempotencyKeyClaimed', { stream: text });
+
+/** Every event type of the log. */
+const DEFINITIONS = [
+  actionRelayed,
+  credonationRecorded,
+  organizationRegistered,
+  organizationVetted,
+  organizationVettingRevoked,
+  platformRegistered,
+  badStatusSet,
+  badStatusCleared,
+  verificationGranted,
+  verificationRevoked,
+  idempotencyKeyClaimed,
+] as const;
+
+export type DomainEvent = Decoded<(typeof DEFINITIONS)[number]> | Undecodable;
+export type EventOf<T extends DomainEvent['type']> = Extract<DomainEvent, { type: T }>;
+
+/** A stored event as the folds read it: upcast to the current schema. @throws NewerSchema */
+export const decodeEvent = decoderFor(DEFINITIONS) as (event: Parameters<ReturnType<typeof decoderFor>>[0]) => DomainEvent;
