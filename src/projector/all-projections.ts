@@ -1,0 +1,9 @@
+import { credonations } from '../../projections/credonations.js';
+import { deadLetters } from '../../projections/dead-letters.js';
+import { identities } from '../../projections/identities.js';
+import { organizations } from '../../projections/organizations.js';
+import type { Projection } from '../../projections/projection.js';
+import { timeline } from '../../projections/timeline.js';
+
+/** Every projection there is; a feature's module names those it reads. */
+export const PROJECTIONS: readonly Projection[] = [identities, timeline, credonations, organizations, deadLetters];

@@ -1,0 +1,118 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Inject, Injectable } from '@nestjs/common';
+import { EVENT_STORE, type EventStore, type Position } from '../event-store/event-store.js';
+import type { PositionGate } from '../http/positions.js';
+import type { Json } from '../json.js';
+import { Problem } from '../problems.js';
+import {
+  type Manifest,
+  type Query,
+  READ_MODELS,
+  type RangeRow,
+  type ReadModels,
+  type ReadResult,
+} from '../read-models/read-models.js';
+
+/** What a view answers a query with: the row or undefined for `get`, the rows for `range`. */
+type Result = Json | undefined | RangeRow[];
+
+export interface ViewRead {
+  manifest: Manifest;
+  /** Generation of the first query's view. */
+  generation: string;
+  /** Applied position that the rows reflect (the least, where several generations took part). */
+  position: Position;
+  results: Result[];
+}
+
+const POLL_MS = 3;
+const TRIES = 5;
+
+/** Reads rows of the serving generations: one manifest, and one snapshot of each generation, per call. */
+@Injectable()
+export class Views implements PositionGate {
+  readonly logId: string;
+
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(READ_MODELS) private readonly readModels: ReadModels,
+  ) {
+    this.logId = store.logId;
+  }
+
+  /** @throws Problem projection_rebuilding while a view that is asked for is being built */
+  async read(queries: readonly Query[]): Promise<ViewRead> {
+    for (let attempt = 0; attempt < TRIES; attempt++) {
+      const manifest = await this.readModels.manifest();
+      if (!manifest) break;
+      const answer = await this.readFrom(manifest, queries);
+      if (answer) return answer; // else a generation was dropped since: look where the manifest points now
+    }
+    throw rebuilding('no generation serves this view yet');
+  }
+
+  private async readFrom(manifest: Manifest, queries: readonly Query[]): Promise<ViewRead | undefined> {
+    const serving = queries.map((query) => generationOf(manifest, query));
+    const first = serving[0]!;
+    if (serving.every((id) => id === first)) {
+      const read = await this.readModels.read(first, queries);
+      if (!read) return undefined;
+      await this.refuseUnlessReady(read);
+      return { manifest, generation: first, position: read.checkpoint.position, results: read.results };
+    }
+    const results: Result[] = [];
+    let position = Infinity;
+    for (const id of new Set(serving)) {
+      const at = serving.flatMap((other, i) => (other === id ? [i] : []));
+      const read = await this.readModels.read(id, at.map((i) => queries[i]!));
+      if (!read) return undefined;
+      await this.refuseUnlessReady(read);
+      at.forEach((i, n) => (results[i] = read.results[n]));
+      position = Math.min(position, read.checkpoint.position);
+    }
+    return { manifest, generation: first, position, results };
+  }
+
+  private async refuseUnlessReady({ status, checkpoint }: ReadResult): Promise<void> {
+    if (status !== 'building') return;
+    const [done, total] = [checkpoint.position, await this.store.head()];
+    throw rebuilding(`position ${done} of ${total}`, { progress: { done, total } });
+  }
+
+  head(): Promise<Position> {
+    return this.store.head();
+  }
+
+  async reach(position: Position, timeoutMs: number): Promise<boolean> {
+    const deadline = performance.now() + timeoutMs;
+    for (;;) {
+      if ((await this.applied()) >= position) return true;
+      if (performance.now() >= deadline) return false;
+      await sleep(POLL_MS);
+    }
+  }
+
+  /** The least applied position among all serving generations. */
+  private async applied(): Promise<Position> {
+    const manifest = await this.readModels.manifest();
+    const ids = [...new Set(Object.values(manifest?.views ?? {}))];
+    const reads = await Promise.all(ids.map((id) => this.readModels.read(id, [])));
+    return Math.min(...reads.map((read) => read?.checkpoint.position ?? 0));
+  }
+}
+
+/** The generation that serves a query's view; `identities.changes` is part of `identities`. */
+function generationOf(manifest: Manifest, query: Query): string {
+  const { view } = 'get' in query ? query.get : query.range;
+  const name = view.split('.', 1)[0]!;
+  const id = manifest.views[name];
+  if (id === undefined) throw rebuilding(`no generation serves ${name} yet`);
+  return id;
+}
+
+function rebuilding(detail: string, members: Record<string, unknown> = {}): Problem {
+  return new Problem('projection_rebuilding', `The read models are being built: ${detail}. Try again shortly.`, {
+    headers: { 'retry-after': '1' },
+    members,
+  });
+}
