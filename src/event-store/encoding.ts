@@ -1,0 +1,144 @@
+import { createHash } from 'node:crypto';
+import { isWellFormed } from '../hash.js';
+import { AppendRefused, type NewEvent, type Position, type RecordedEvent } from './event-store.js';
+
+/**
+ * The one encoder of events, for every store: what it lets through, JSON gives back exactly. EventStoreDB turns NaN
+ * into null and rounds large integers without a word; here the append is refused before a store sees it.
+ */
+
+/** Bytes of UTF-8 that one append may take; EventStoreDB refuses more than 1 MiB including its own envelope. */
+export const MAX_APPEND_BYTES = 900_000;
+/** Bytes of UTF-8 in a stream's name: LMDB refuses keys over 1,978 bytes, also on reading. */
+export const MAX_STREAM_BYTES = 512;
+/** Deeper values are refused: a cyclic one has no end, and a recursive reader of a deep one would overflow. */
+const MAX_DEPTH = 64;
+
+/**
+ * Namespace of event ids: UUIDv5 (RFC 9562 §5.5) of the URL namespace and `urn:credence:event`. Fixed for ever, since a
+ * retry must arrive at the same ids.
+ */
+const EVENT_ID_NAMESPACE = '2dda090d-2aaa-5c87-9282-54c306beff68';
+const NAMESPACE_BYTES = Buffer.from(EVENT_ID_NAMESPACE.replaceAll('-', ''), 'hex');
+
+/**
+ * The id of an event: UUIDv5 of the JSON array [stream, body hash, ordinal].
+ * @param ordinal the event's place in its append, from 0
+ */
+export function eventId(stream: string, bodyHash: string, ordinal: number): string {
+  const bytes = createHash('sha1')
+    .update(NAMESPACE_BYTES)
+    .update(JSON.stringify([stream, bodyHash, ordinal]))
+    .digest()
+    .subarray(0, 16);
+  bytes[6] = (bytes[6]! & 0x0f) | 0x50;
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  const hex = bytes.toString('hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+/**
+ * Checks a whole append and gives each event's JSON text `{"id","type","data","metadata"}`.
+ * @throws AppendRefused naming the path of what is wrong
+ */
+export function encodeAppend(stream: string, events: readonly NewEvent[]): string[] {
+  if (stream === '' || stream.includes('\0') || !isWellFormed(stream)) {
+    throw new AppendRefused('a stream name must be a non-empty, well-formed string without NUL');
+  }
+  if (Buffer.byteLength(stream) > MAX_STREAM_BYTES) {
+    throw new AppendRefused(`the stream name is longer than ${MAX_STREAM_BYTES} bytes`);
+  }
+  if (events.length === 0) throw new AppendRefused('an append needs at least one event');
+
+  let bytes = 0;
+  const texts = events.map((event, index) => {
+    const text = encodeEvent(event, `events[${index}]`);
+    if (event.metadata.index !== index || event.metadata.size !== events.length) {
+      throw new AppendRefused(`events[${index}].metadata must have index ${index} and size ${events.length}`);
+    }
+    bytes += Buffer.byteLength(text);
+    return text;
+  });
+  if (bytes > MAX_APPEND_BYTES) {
+    throw new AppendRefused(`the append takes ${bytes} bytes, more than ${MAX_APPEND_BYTES}`);
+  }
+  return texts;
+}
+
+function encodeEvent({ id, type, data, metadata }: NewEvent, path: string): string {
+  const event = { id, type, data, metadata };
+  if (typeof id !== 'string' || id === '') throw new AppendRefused(`${path}.id must be a non-empty string`);
+  if (typeof type !== 'string' || type === '') throw new AppendRefused(`${path}.type must be a non-empty string`);
+  if (!isObject(data)) throw new AppendRefused(`${path}.data must be an object`);
+  if (!isObject(metadata)) throw new AppendRefused(`${path}.metadata must be an object`);
+  check(event, path, 0);
+  const text = JSON.stringify(event);
+  // JSON.stringify escapes a surrogate only if it is alone: without this marker there is nothing to search for.
+  if (text.includes('\\ud')) checkStrings(event, path);
+  return text;
+}
+
+/** Adds stream and revision, which complete the stored text of an event. */
+export function storedText(stream: string, revision: number, text: string): string {
+  return `{"stream":${JSON.stringify(stream)},"revision":${revision},${text.slice(1)}`;
+}
+
+export function decodeStored(text: string, position: Position): RecordedEvent {
+  const event = JSON.parse(text) as RecordedEvent;
+  event.position = position;
+  return event;
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Everything but the strings, whose check is expensive and almost never needed. */
+function check(value: unknown, path: string, depth: number): void {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return;
+    case 'number':
+      if (!Number.isFinite(value)) throw new AppendRefused(`${path} is ${value}`);
+      if (Object.is(value, -0)) throw new AppendRefused(`${path} is -0`);
+      if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
+        throw new AppendRefused(`${path} is an integer beyond 2^53 - 1`);
+      }
+      return;
+    case 'object':
+      if (value !== null) checkObject(value, path, depth);
+      return;
+    default:
+      throw new AppendRefused(`${path} is ${typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`}`);
+  }
+}
+
+function checkObject(value: object, path: string, depth: number): void {
+  if (depth > MAX_DEPTH) throw new AppendRefused(`${path} is cyclic or nested deeper than ${MAX_DEPTH}`);
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) check(value[i], `${path}[${i}]`, depth + 1);
+    return;
+  }
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // Plain: Object.prototype (of any realm) or none. A Date, Map or class instance has a longer chain.
+  if (prototype !== null && Object.getPrototypeOf(prototype) !== null) {
+    throw new AppendRefused(`${path} is not a plain object (${value.constructor?.name ?? 'unknown class'})`);
+  }
+  if (Object.getOwnPropertySymbols(value).length > 0) throw new AppendRefused(`${path} has a symbol as a key`);
+  const members = value as Record<string, unknown>;
+  for (const key of Object.keys(members)) check(members[key], `${path}.${key}`, depth + 1);
+}
+
+function checkStrings(value: unknown, path: string): void {
+  if (typeof value === 'string') {
+    if (!isWellFormed(value)) throw new AppendRefused(`${path} holds ill-formed Unicode`);
+  } else if (Array.isArray(value)) {
+    value.forEach((item, index) => checkStrings(item, `${path}[${index}]`));
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [key, item] of Object.entries(value)) {
+      if (!isWellFormed(key)) throw new AppendRefused(`a key of ${path} holds ill-formed Unicode`);
+      checkStrings(item, `${path}.${key}`);
+    }
+  }
+}

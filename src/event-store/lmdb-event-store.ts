@@ -1,0 +1,306 @@
+import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+import type { Database } from 'lmdb';
+import { LmdbEnvironment } from '../lmdb.js';
+import { decodeStored, encodeAppend, storedText } from './encoding.js';
+import {
+  StoreUnavailable,
+  WrongExpectedRevision,
+  type Appended,
+  type EventStore,
+  type ExpectedRevision,
+  type NewEvent,
+  type Position,
+  type RecordedEvent,
+} from './event-store.js';
+import { checkMarker, LogMarker } from './log-marker.js';
+import { INDEX_DATABASES, StreamIndex, StreamPositions } from './stream-index.js';
+
+/** Reads between two turns of the event loop: the snapshot they hold pins pages, and others wait. */
+const MAX_SLICE = 5_000;
+const DEFAULT_SLICE = 1_000;
+/** How often the head is looked at for appends of other processes. */
+const POLL_MS = 10;
+/** A larger queue is committed in several steps. */
+const MAX_BATCH_APPENDS = 4_096;
+/** Positions are keys of 32 bits. */
+const MAX_POSITION = 0xffff_ffff;
+
+const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'string' }, ...INDEX_DATABASES } as const;
+
+export interface LmdbEventStoreOptions {
+  /** Called after each commit: how many events it made durable and how long they took, in milliseconds. */
+  onCommit?: (commit: { events: number; milliseconds: number }) => void;
+}
+
+interface PendingAppend {
+  stream: string;
+  expected: ExpectedRevision;
+  events: readonly NewEvent[];
+  texts: string[];
+  outcome: Appended | WrongExpectedRevision | undefined;
+  resolve: (appended: Appended) => void;
+  reject: (error: Error) => void;
+}
+
+/**
+ * The log in an LMDB environment: position -> JSON text of the event, positions dense from 1.
+ * Appends that arrive together share one commit; several processes may share the folder.
+ */
+export class LmdbEventStore implements EventStore {
+  readonly logId: string;
+  readonly #env: LmdbEnvironment;
+  readonly #index: StreamIndex;
+  readonly #marker: LogMarker;
+  readonly #options: LmdbEventStoreOptions;
+  readonly #wakeUps = new Set<() => void>();
+  #queue: PendingAppend[] = [];
+  #draining: Promise<void> | undefined;
+  #closed = false;
+
+  /** @throws Error if the folder holds another log than, or less of it than, it did before (see LogMarker) */
+  static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
+    const env = LmdbEnvironment.open(folder, { databases: DATABASES });
+    try {
+      const meta = env.db['meta'] as Database<string, string>;
+      await checkMarker(folder, meta.get('log_id'), lastPosition(env));
+      const logId = await env.write(() => {
+        const known = env.db['meta']!.get('log_id') as string | undefined;
+        const id = known ?? randomUUID();
+        if (!known) env.db['meta']!.putSync('log_id', id);
+        return id;
+      });
+      return new LmdbEventStore(folder, env, logId, options);
+    } catch (error) {
+      await env.close();
+      throw error;
+    }
+  }
+
+  private constructor(folder: string, env: LmdbEnvironment, logId: string, options: LmdbEventStoreOptions) {
+    this.logId = logId;
+    this.#env = env;
+    this.#options = options;
+    this.#index = new StreamIndex(env);
+    this.#marker = new LogMarker(folder, () => ({ log_id: logId, position: this.#index.known }));
+  }
+
+  async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
+    const texts = encodeAppend(stream, events);
+    this.#refuseIfClosed();
+    return new Promise<Appended>((resolve, reject) => {
+      this.#queue.push({ stream, expected, events, texts, outcome: undefined, resolve, reject });
+      this.#draining ??= this.#drain().finally(() => (this.#draining = undefined));
+    });
+  }
+
+  async readStream(
+    stream: string,
+    options: { direction?: 'forward' | 'backward'; from?: number; limit?: number } = {},
+  ): Promise<RecordedEvent[]> {
+    const { direction = 'forward', limit = Infinity } = options;
+    this.#refuseIfClosed();
+    this.#index.catchUp();
+    const last = this.#index.last(stream);
+    if (last === undefined) return [];
+    const step = direction === 'forward' ? 1 : -1;
+    let revision = direction === 'forward' ? Math.max(options.from ?? 0, 0) : Math.min(options.from ?? last, last);
+    const events: RecordedEvent[] = [];
+    while (revision >= 0 && revision <= last && events.length < limit) {
+      events.push(this.#get(this.#index.position(stream, revision)!)!);
+      revision += step;
+      if (events.length % MAX_SLICE === 0) await setImmediate();
+    }
+    return events;
+  }
+
+  async *readAll(
+    after: Position,
+    options: { sliceSize?: number; signal?: AbortSignal } = {},
+  ): AsyncGenerator<RecordedEvent[]> {
+    let position = after;
+    while (!options.signal?.aborted && !this.#closed) {
+      const slice = await this.#slice(position, options.sliceSize);
+      if (slice.length === 0) return;
+      position = slice.at(-1)!.position;
+      yield slice;
+      // Lets others run, and the library release the snapshot.
+      await setImmediate();
+    }
+  }
+
+  async *subscribe(
+    after: Position,
+    options: { sliceSize?: number; signal: AbortSignal },
+  ): AsyncGenerator<RecordedEvent[]> {
+    let position = after;
+    while (!options.signal.aborted) {
+      for await (const slice of this.readAll(position, options)) {
+        position = slice.at(-1)!.position;
+        yield slice;
+        if (options.signal.aborted) return;
+      }
+      this.#refuseIfClosed();
+      await this.#nextAppend(position, options.signal);
+    }
+  }
+
+  async head(): Promise<Position> {
+    this.#refuseIfClosed();
+    return lastPosition(this.#env);
+  }
+
+  async readAt(position: Position): Promise<RecordedEvent | undefined> {
+    this.#refuseIfClosed();
+    return this.#get(position);
+  }
+
+  async countAfter(position: Position): Promise<number> {
+    return Math.max(0, (await this.head()) - position);
+  }
+
+  /** Copies the log into another folder while it is in use; the only sound way to copy it. */
+  async backup(folder: string): Promise<void> {
+    await this.#env.backup(folder);
+  }
+
+  /** Waits for the appends under way. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#draining;
+    for (const wakeUp of this.#wakeUps) wakeUp();
+    await this.#marker.close();
+    await this.#env.close();
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#queue.length > 0) {
+      let batch: PendingAppend[] = [];
+      const started = performance.now();
+      try {
+        const staged = await this.#env.write(() => {
+          // Taken only now: what came while the transaction began is part of it.
+          batch = this.#queue.splice(0, MAX_BATCH_APPENDS);
+          return this.#put(batch);
+        });
+        this.#index.add(staged.positions, staged.head);
+        this.#marker.touch();
+        if (staged.positions.size > 0) {
+          this.#options.onCommit?.({ events: staged.positions.size, milliseconds: performance.now() - started });
+        }
+        for (const { outcome, resolve, reject } of batch) {
+          if (outcome instanceof WrongExpectedRevision) reject(outcome);
+          else resolve(outcome!);
+        }
+        for (const wakeUp of this.#wakeUps) wakeUp();
+        // A failure here costs nothing: the entries stay in memory and the next append says what is wrong.
+        if (this.#index.due) await this.#index.store().catch(() => undefined);
+      } catch (error) {
+        // Without a batch not even the transaction could begin: nobody who waits can be served.
+        if (batch.length === 0) batch = this.#queue.splice(0);
+        for (const { reject } of batch) reject(new StoreUnavailable('the append was not stored', { cause: error }));
+      }
+    }
+  }
+
+  /** Inside the write transaction: settles each append's outcome and puts its events. */
+  #put(batch: PendingAppend[]): { positions: StreamPositions; head: Position } {
+    if (this.#index.catchUp()) this.#env.refresh();
+    const events = this.#env.db['events'] as Database<string, number>;
+    const staged = new StreamPositions();
+    let position = this.#index.known;
+    for (const append of batch) {
+      const { stream, expected, texts } = append;
+      const last = staged.last(stream) ?? this.#index.last(stream) ?? -1;
+      const wanted = expected === 'any' ? last : expected === 'no-stream' ? -1 : expected;
+      if (wanted !== last) {
+        append.outcome =
+          this.#repeated(append, wanted, staged) ??
+          new WrongExpectedRevision(stream, expected, last === -1 ? 'no-stream' : last);
+        continue;
+      }
+      let revision = last;
+      for (const text of texts) {
+        if (++position > MAX_POSITION) throw new Error('the log is full');
+        revision++;
+        // `append` refuses a key that is not beyond the last: no event can ever be overwritten.
+        const put = events.putSync(position, storedText(stream, revision, text), { append: true } as never) as unknown;
+        if (put !== true) throw new Error(`position ${position} is taken`);
+        staged.add(stream, revision, position);
+      }
+      append.outcome = { position, revision };
+    }
+    return { positions: staged, head: position };
+  }
+
+  /** The first answer again, if exactly these events were appended at the expected revision before. */
+  #repeated({ stream, events }: PendingAppend, expected: number, staged: StreamPositions): Appended | undefined {
+    let appended: Appended | undefined;
+    for (const [index, { id }] of events.entries()) {
+      const revision = expected + 1 + index;
+      const position = staged.position(stream, revision) ?? this.#index.position(stream, revision);
+      const event = position === undefined ? undefined : this.#get(position);
+      if (event?.id !== id || event.metadata.index !== index || event.metadata.size !== events.length) return undefined;
+      appended = { position: event.position, revision };
+    }
+    return appended;
+  }
+
+  /** At most `size` events, and then those that complete the last append. */
+  async #slice(after: Position, size = DEFAULT_SLICE): Promise<RecordedEvent[]> {
+    this.#refuseIfClosed();
+    const slice: RecordedEvent[] = [];
+    let wanted = Math.max(1, size);
+    while (wanted > 0) {
+      const until = slice.length + Math.min(wanted, MAX_SLICE);
+      while (slice.length < until) {
+        const event = this.#get(after + slice.length + 1);
+        if (!event) return slice;
+        slice.push(event);
+      }
+      wanted = Math.max(0, size - slice.length);
+      if (wanted === 0) {
+        const { metadata } = slice.at(-1)!;
+        wanted = metadata.size - metadata.index - 1;
+      }
+      if (slice.length >= MAX_SLICE && wanted > 0) await setImmediate();
+    }
+    return slice;
+  }
+
+  #get(position: Position): RecordedEvent | undefined {
+    if (!Number.isInteger(position) || position < 1 || position > MAX_POSITION) return undefined;
+    const text = (this.#env.db['events'] as Database<string, number>).get(position);
+    return text === undefined ? undefined : decodeStored(text, position);
+  }
+
+  /** Resolves when there may be an event after the position, or on abort. */
+  #nextAppend(position: Position, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearInterval(poll);
+        this.#wakeUps.delete(done);
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      const poll = setInterval(() => {
+        // While the environment is being reopened there is nothing to see.
+        if (this.#env.isOpen && this.#env.db['events']!.doesExist(position + 1)) done();
+      }, POLL_MS);
+      this.#wakeUps.add(done);
+      signal.addEventListener('abort', done);
+      if (signal.aborted) done();
+    });
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw new StoreUnavailable('the event store is closed');
+  }
+}
+
+function lastPosition(env: LmdbEnvironment): Position {
+  const events = env.db['events'] as Database<string, number>;
+  for (const position of events.getKeys({ start: MAX_POSITION, end: 0, reverse: true, limit: 1 })) return position;
+  return 0;
+}

@@ -1,0 +1,90 @@
+import { open, readFile, rename } from 'node:fs/promises';
+import type { Position } from './event-store.js';
+
+const WRITE_EVERY_MS = 1_000;
+
+interface Marker {
+  log_id: string;
+  position: Position;
+}
+
+/**
+ * A small file beside the log's folder that says which log stood there and how far it reached at least, so that a log
+ * which was replaced by an older copy, emptied or lost is noticed at start and not when a position no longer exists.
+ * Written at most once a second and at close: it may lag behind, but never says more than was durable.
+ */
+export class LogMarker {
+  readonly path: string;
+  #written: Position = -1;
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(
+    folder: string,
+    private readonly current: () => Marker,
+  ) {
+    this.path = markerPath(folder);
+  }
+
+  /** To be called after each commit. */
+  touch(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      void this.write().catch(() => undefined); // The next commit tries again.
+    }, WRITE_EVERY_MS).unref();
+  }
+
+  write(): Promise<void> {
+    this.#writing = this.#writing.catch(() => undefined).then(() => this.#write());
+    return this.#writing;
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    await this.write().catch(() => undefined);
+  }
+
+  async #write(): Promise<void> {
+    const marker = this.current();
+    if (marker.position === this.#written) return;
+    const temporary = `${this.path}.${process.pid}.tmp`;
+    const file = await open(temporary, 'w');
+    try {
+      await file.writeFile(`${JSON.stringify(marker)}\n`);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, this.path);
+    this.#written = marker.position;
+  }
+}
+
+function markerPath(folder: string): string {
+  return `${folder.replace(/\/+$/, '')}.marker.json`;
+}
+
+/**
+ * @param logId undefined if the folder holds no log yet
+ * @throws Error with one sentence for the operator, if the folder does not hold what the marker says
+ */
+export async function checkMarker(folder: string, logId: string | undefined, head: Position): Promise<void> {
+  const path = markerPath(folder);
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw error;
+  }
+  const marker = JSON.parse(text) as Marker;
+  const advice = `restore a complete copy, or delete ${path} to go on with what is there`;
+  if (marker.log_id !== logId) {
+    const found = logId ? `the log ${logId}` : 'no log';
+    throw new Error(`${folder} should hold the log ${marker.log_id} but holds ${found}: ${advice}`);
+  }
+  if (head < marker.position) {
+    const lost = `ends at position ${head} but has reached ${marker.position} before`;
+    throw new Error(`the log in ${folder} ${lost}: ${advice}`);
+  }
+}

@@ -1,0 +1,145 @@
+import { resolve } from 'node:path';
+import { open, type Database, type DatabaseOptions, type RootDatabase } from 'lmdb';
+import { StoreUnavailable } from './event-store/event-store.js';
+
+const READER_CHECK_MS = 60_000;
+
+export interface EnvironmentOptions {
+  /** The databases inside, by name. They are opened (and created) with the environment. */
+  databases: Record<string, DatabaseOptions>;
+  /**
+   * Leaves the sync of the last commit's meta page to the next one: a crash of the machine may undo the last
+   * transaction as a whole, and nothing else. For rows that are folded again from the log.
+   */
+  relaxed?: boolean;
+}
+
+/**
+ * One LMDB environment (a folder), with the settings that make "durable" mean durable and a defined behaviour when a
+ * commit fails. Every folder has one instance per process, shared and counted: two handles of the library on one folder
+ * can block each other for ever.
+ *
+ * Reading: `env.db.x.get(...)`. All reads within one synchronous stretch of code see one snapshot.
+ */
+export class LmdbEnvironment {
+  static readonly #opened = new Map<string, LmdbEnvironment>();
+
+  readonly folder: string;
+  readonly #options: EnvironmentOptions;
+  readonly #readerCheck: NodeJS.Timeout;
+  #users = 0;
+  #root: RootDatabase | undefined;
+  #databases: Record<string, Database> = {};
+  #reopening: Promise<void> | undefined;
+
+  /** @throws if the folder cannot be opened as an environment */
+  static open(folder: string, options: EnvironmentOptions): LmdbEnvironment {
+    const path = resolve(folder);
+    let environment = LmdbEnvironment.#opened.get(path);
+    if (environment) {
+      environment.#add(options.databases);
+    } else {
+      environment = new LmdbEnvironment(path, options);
+      LmdbEnvironment.#opened.set(path, environment);
+    }
+    environment.#users++;
+    return environment;
+  }
+
+  private constructor(folder: string, options: EnvironmentOptions) {
+    this.folder = folder;
+    this.#options = { ...options, databases: { ...options.databases } };
+    this.#openRoot();
+    // A reader that died leaves its slot and pins the pages of its snapshot: the file would only grow.
+    this.#readerCheck = setInterval(() => this.#root?.readerCheck(), READER_CHECK_MS);
+    this.#readerCheck.unref();
+  }
+
+  get isOpen(): boolean {
+    return this.#root !== undefined;
+  }
+
+  /** The open databases. @throws StoreUnavailable while the environment is closed */
+  get db(): Record<string, Database> {
+    if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
+    return this.#databases;
+  }
+
+  /**
+   * Runs `action` (synchronous) in one write transaction; resolves once it is committed and synced, and readers see
+   * nothing of it before. If `action` throws, nothing of it is written.
+   * @throws StoreUnavailable if the transaction could not be committed; the environment was reopened, or will be
+   * before the next write
+   */
+  async write<T>(action: () => T): Promise<T> {
+    if (!this.#root) await this.#reopen();
+    try {
+      // A child transaction, because the library commits what a throwing `transaction` callback has put so far.
+      return await this.#root!.childTransaction(action);
+    } catch (error) {
+      // The reason arrives in a second promise; nobody waits for it there, and unhandled it would end the process.
+      const reason = await (error as { commitError?: Promise<unknown> }).commitError?.then(
+        undefined,
+        (e: unknown) => e,
+      );
+      // After a failed commit the library may never settle the next one: start afresh.
+      await this.#reopen().catch(() => undefined);
+      throw new StoreUnavailable(`a write to ${this.folder} failed`, { cause: reason ?? error });
+    }
+  }
+
+  /** Makes the next read see the newest commit, also one that another process made a moment ago. */
+  refresh(): void {
+    this.#root?.resetReadTxn();
+  }
+
+  /** Copies the environment into another, existing folder while it is in use. */
+  async backup(folder: string): Promise<void> {
+    if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
+    await this.#root.backup(folder, false);
+  }
+
+  /** Waits for running writes; closes when the last user of the folder has called it. */
+  async close(): Promise<void> {
+    if (--this.#users > 0) return;
+    LmdbEnvironment.#opened.delete(this.folder);
+    clearInterval(this.#readerCheck);
+    await this.#reopening?.catch(() => undefined);
+    const root = this.#root;
+    this.#root = undefined;
+    await root?.close();
+  }
+
+  #openRoot(): void {
+    const root = open({
+      path: this.folder,
+      noSubdir: false,
+      // With it, readers see a commit before its sync, and a failed sync leaves it there.
+      overlappingSync: false,
+      // Present in the library, absent from its type declarations.
+      ...({ noMetaSync: this.#options.relaxed ?? false } as object),
+    });
+    this.#databases = {};
+    for (const [name, options] of Object.entries(this.#options.databases)) {
+      this.#databases[name] = root.openDB({ ...options, name });
+    }
+    this.#root = root;
+  }
+
+  #add(databases: Record<string, DatabaseOptions>): void {
+    for (const [name, options] of Object.entries(databases)) {
+      this.#options.databases[name] = options;
+      this.#databases[name] ??= this.#root?.openDB({ ...options, name }) as Database;
+    }
+  }
+
+  #reopen(): Promise<void> {
+    this.#reopening ??= (async () => {
+      const root = this.#root;
+      this.#root = undefined;
+      await root?.close().catch(() => undefined);
+      if (this.#users > 0) this.#openRoot();
+    })().finally(() => (this.#reopening = undefined));
+    return this.#reopening;
+  }
+}
