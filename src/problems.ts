@@ -4,6 +4,7 @@
  */
 export const PROBLEMS = {
   validation_failed: [400, 'The request is not valid'],
+  malformed_request: [400, 'The request is not well-formed HTTP'],
   malformed_json: [400, 'The body is not well-formed JSON'],
   unknown_criticality: [400, 'Unknown criticality'],
   unknown_metric: [400, 'Unknown metric'],
@@ -18,6 +19,7 @@ export const PROBLEMS = {
   organization_not_found: [404, 'Unknown organization'],
   organization_not_vetted: [404, 'Not a vetted organization'],
   method_not_allowed: [405, 'Method not allowed'],
+  request_timeout: [408, 'The request did not arrive in time'],
   platform_already_registered: [409, 'The platform is registered to another organization'],
   external_id_conflict: [409, 'The external id was used for another action'],
   write_conflict: [409, 'The resource changed at the same time'],
@@ -28,6 +30,7 @@ export const PROBLEMS = {
   rate_limited: [429, 'Too many requests'],
   headers_too_large: [431, 'The request headers are too large'],
   internal_error: [500, 'Internal error'],
+  shutting_down: [503, 'The service is stopping'],
   store_unavailable: [503, 'The event store is unavailable'],
   projection_behind: [503, 'The read models have not reached the requested position yet'],
   projection_rebuilding: [503, 'The read models are being rebuilt'],

@@ -1,0 +1,141 @@
+import type { Socket } from 'node:net';
+import { type DynamicModule, Module, type Type } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifyServerOptions } from 'fastify';
+import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
+import { Config } from '../config.js';
+import { Health } from '../ops/health.js';
+import { Log } from '../ops/log.js';
+import { OpsController } from '../ops/ops.controller.js';
+import { RequestMetrics } from '../ops/request-metrics.js';
+import { ProofsController } from '../proofs/proofs.controller.js';
+import { SigningKeys } from '../proofs/signing-keys.js';
+import { Read, sendRead, sendWritten, Written } from './answers.js';
+import { ApiKeys } from './api-keys.js';
+import { answerUnrouted, installEdge, requestId, startAnswer } from './edge.js';
+import { BODY_LIMIT } from './json-body.js';
+import { serveDocs } from './openapi.js';
+import { POSITION_GATE, type PositionGate } from './positions.js';
+import { answerClientError, sendProblem } from './problem-response.js';
+import { RateLimit } from './rate-limit.js';
+
+const VERSION = '0.1.0';
+/** A whole request must arrive within this; it also bounds how long the rest of a refused body is read. */
+const REQUEST_TIMEOUT_MS = 30_000;
+
+/** What every module may inject: Config, Log, Health, SigningKeys, ApiKeys and prom-client's Registry. */
+@Module({})
+class EdgeModule {
+  static register(config: Config, log: Log): DynamicModule {
+    const provided = [
+      { provide: Config, useValue: config },
+      { provide: Log, useValue: log },
+      { provide: Health, useValue: new Health() },
+      { provide: SigningKeys, useValue: new SigningKeys(config) },
+      { provide: ApiKeys, useValue: new ApiKeys(config, log) },
+      { provide: Registry, useValue: new Registry() },
+    ];
+    return {
+      module: EdgeModule,
+      global: true,
+      controllers: [OpsController, ProofsController],
+      providers: provided,
+      exports: provided.map(({ provide }) => provide),
+    };
+  }
+}
+
+@Module({})
+class RootModule {}
+
+/** Answers for Nest's handlers; unknown addresses and errors never reach Nest's own layers. */
+class EdgeAdapter extends FastifyAdapter {
+  gate: PositionGate | undefined;
+
+  constructor(
+    config: Config,
+    private readonly log: Log,
+  ) {
+    super({
+      bodyLimit: BODY_LIMIT,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      // A param is a TRIS id of up to 128 characters, each perhaps percent-encoded.
+      routerOptions: { maxParamLength: 512 },
+      // Only proxies on this machine or in private networks are believed, so no client can choose its address.
+      trustProxy: config.trustProxy ? ['loopback', 'linklocal', 'uniquelocal'] : false,
+      genReqId: requestId,
+      frameworkErrors: (error, request, reply) => {
+        startAnswer(request as FastifyRequest, reply as FastifyReply);
+        sendProblem(reply as FastifyReply, error, log);
+      },
+      clientErrorHandler: (error, socket) => answerClientError(error, socket as Socket),
+      forceCloseConnections: 'idle',
+      skipMiddie: true,
+    } as FastifyServerOptions as never);
+  }
+
+  override reply(reply: FastifyReply, body: unknown, status = 200): never {
+    if (body instanceof Read) return sendRead(reply, body, status) as never;
+    if (body instanceof Written) return sendWritten(reply, body, status, this.gate?.logId) as never;
+    return reply.code(status).send(body) as never;
+  }
+
+  override setErrorHandler(): FastifyInstance {
+    return this.instance.setErrorHandler((error, _request, reply) => sendProblem(reply, error, this.log)) as never;
+  }
+
+  // The edge sets its own before Nest comes to it.
+  override setNotFoundHandler(): FastifyInstance {
+    return this.instance as never;
+  }
+}
+
+/**
+ * The application with everything around its routes, ready to `listen`. `close()` stops accepting, lets requests in
+ * flight finish and closes idle connections.
+ * @param module the features; a PositionGate among its providers is found by its token
+ * @throws ConfigError when a file of keys is not usable
+ */
+export async function createApp(
+  module: Type | DynamicModule,
+  config: Config,
+  log: Log = new Log(config.logLevel),
+): Promise<NestFastifyApplication> {
+  const adapter = new EdgeAdapter(config, log);
+  const app = await NestFactory.create<NestFastifyApplication>(
+    { module: RootModule, imports: [EdgeModule.register(config, log), module] },
+    adapter,
+    { bodyParser: false, logger: log, abortOnError: false },
+  );
+  app.useGlobalFilters({
+    catch: (error, host) => sendProblem(host.switchToHttp().getResponse<FastifyReply>(), error, log),
+  });
+
+  const registry = app.get(Registry);
+  const metrics = new RequestMetrics();
+  registry.registerMetric(metrics as unknown as Metric);
+  collectDefaultMetrics({ register: registry });
+  adapter.gate = gateOf(app);
+
+  const fastify: FastifyInstance = adapter.getInstance();
+  const methodsByPath = installEdge(fastify, {
+    keys: app.get(ApiKeys),
+    rateLimit: config.rateLimit > 0 ? new RateLimit(config.rateLimit) : undefined,
+    metrics,
+    log,
+    gate: () => adapter.gate,
+  });
+  fastify.setNotFoundHandler(answerUnrouted(methodsByPath));
+  serveDocs(app, config, VERSION);
+  await app.init();
+  return app;
+}
+
+function gateOf(app: NestFastifyApplication): PositionGate | undefined {
+  try {
+    return app.get<PositionGate>(POSITION_GATE, { strict: false });
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,27 @@
+import { applyDecorators } from '@nestjs/common';
+import { ApiProperty } from '@nestjs/swagger';
+import { ValidateBy } from 'class-validator';
+import { CRITICALITIES } from '../scoring/model.js';
+
+/** One of the five criticalities, in any case; read it with `criticalityOf`. */
+export function IsCriticality(): PropertyDecorator {
+  return applyDecorators(
+    ValidateBy(
+      {
+        name: 'criticality',
+        validator: {
+          validate: (value) => typeof value === 'string' && criticalityOf(value) !== undefined,
+          defaultMessage: () => `$property must be one of ${CRITICALITIES.join(', ')}, in any case`,
+        },
+      },
+      { context: { code: 'unknown_criticality' } },
+    ),
+    ApiProperty({ type: String, example: 'high' }),
+  );
+}
+
+/** The canonical name of a criticality written in any case. */
+export function criticalityOf(name: string): (typeof CRITICALITIES)[number] | undefined {
+  const lower = name.toLowerCase();
+  return CRITICALITIES.find((criticality) => criticality.toLowerCase() === lower);
+}

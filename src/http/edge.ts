@@ -1,0 +1,219 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify';
+import type { Log } from '../ops/log.js';
+import type { RequestMetrics } from '../ops/request-metrics.js';
+import { Problem } from '../problems.js';
+import type { ApiKeys } from './api-keys.js';
+import { REQUEST_ID } from './formats.js';
+import { CORS_HEADERS, DOCS_CONTENT_SECURITY_POLICY, PREFLIGHT_HEADERS, SECURITY_HEADERS } from './headers.js';
+import { registerJsonBody } from './json-body.js';
+import { parsePosition, type PositionGate } from './positions.js';
+import type { RateLimit } from './rate-limit.js';
+import { type Caller, policyOf, type RoutePolicy } from './routes.js';
+import { isObject, pointerTo, readBody, readParams, readQuery, refusal } from './validation.js';
+
+const WAIT_MS = 2_000;
+
+export interface EdgeParts {
+  keys: ApiKeys;
+  /** undefined: no limit. */
+  rateLimit: RateLimit | undefined;
+  metrics: RequestMetrics;
+  log: Log;
+  /** Asked when needed: the projector opens after the routes are registered. */
+  gate(): PositionGate | undefined;
+}
+
+/** A client's own X-Request-Id if it is harmless, else a UUID. */
+export function requestId(request: IncomingMessage): string {
+  const own = request.headers['x-request-id'];
+  return typeof own === 'string' && REQUEST_ID.test(own) ? own : randomUUID();
+}
+
+/**
+ * Everything that is the same for all routes, as Fastify hooks: what a route needs is worked out once, from the policy
+ * its decorator left, when it is registered; a request then runs only that. Nest's guards, pipes and interceptors would
+ * do the same at several times the cost.
+ */
+export function installEdge(fastify: FastifyInstance, parts: EdgeParts): Map<string, Set<string>> {
+  const methodsByPath = new Map<string, Set<string>>();
+  registerJsonBody(fastify);
+  fastify.decorateRequest('caller', null);
+
+  fastify.addHook('onRequest', (request, reply, done) => {
+    startAnswer(request, reply);
+    done();
+  });
+  fastify.addHook('onResponse', (request, reply, done) => {
+    const route = request.is404 ? 'none' : (request.routeOptions.url ?? 'none');
+    parts.metrics.observe(request.method, route, reply.statusCode, reply.elapsedTime);
+    if (parts.log.enabled('debug')) {
+      parts.log.debug('request', {
+        request_id: request.id,
+        method: request.method,
+        path: request.url.split('?')[0],
+        status: reply.statusCode,
+        ms: Math.round(reply.elapsedTime * 100) / 100,
+        key: request.caller?.keyId,
+      });
+    }
+    done();
+  });
+  fastify.addHook('onRoute', (route) => {
+    const methods = methodsByPath.get(route.url) ?? new Set();
+    for (const method of [route.method].flat()) methods.add(method);
+    methodsByPath.set(route.url, methods);
+
+    const policy = policyOf(route.config);
+    if (policy) {
+      route.onRequest = [admission(policy, parts)];
+      route.preValidation = [validation(policy)];
+      if (!policy.write && !policy.plain) route.preHandler = [positionWait(parts)];
+    } else if (route.url === '/openapi.json' || route.url.startsWith('/docs')) {
+      route.onRequest = [
+        (_request, reply, done) => {
+          reply.header('content-security-policy', DOCS_CONTENT_SECURITY_POLICY);
+          done();
+        },
+      ];
+    } else {
+      throw new TypeError(
+        `${[route.method].flat().join('|')} ${route.url} has no route decorator (see src/http/routes.ts)`,
+      );
+    }
+  });
+  return methodsByPath;
+}
+
+/** Headers of every answer. Also called where the framework fails before any hook. */
+export function startAnswer(request: FastifyRequest, reply: FastifyReply): void {
+  reply.header('x-request-id', request.id);
+  for (const name in SECURITY_HEADERS) reply.header(name, SECURITY_HEADERS[name as keyof typeof SECURITY_HEADERS]);
+  if (request.raw.headers.origin !== undefined) reply.headers(CORS_HEADERS);
+}
+
+type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
+
+/** Who calls, whether they may, and how often. */
+function admission({ scope, plain }: RoutePolicy, { keys, rateLimit }: EdgeParts): Hook {
+  return (request, reply, done) => {
+    const caller = callerOf(request, keys);
+    request.caller = caller;
+    if (scope !== null) {
+      if (!caller) throw unauthorized('This needs an API key in the X-API-Key header.');
+      if (scope !== 'any' && !caller.scopes.has(scope)) {
+        throw new Problem('forbidden', `The key "${caller.keyId}" lacks the scope "${scope}".`);
+      }
+    } else if (rateLimit && !caller && !plain) {
+      rateLimit.take(request.ip, reply);
+    }
+    done();
+  };
+}
+
+/** A wrong credential is an error everywhere, also where none is needed: its sender believes it counts. */
+function callerOf(request: FastifyRequest, keys: ApiKeys): Caller | null {
+  const key = request.raw.headers['x-api-key'];
+  if (key === undefined) return null;
+  const caller = typeof key === 'string' ? keys.find(key) : undefined;
+  if (!caller) throw unauthorized('The key in the X-API-Key header is not known.');
+  return caller;
+}
+
+const unauthorized = (detail: string): Problem =>
+  new Problem('unauthorized', detail, {
+    headers: { 'www-authenticate': 'ApiKey realm="credence", header="X-API-Key"' },
+  });
+
+/** Replaces the raw body, query and path parameters by the validated instances the handler takes. */
+function validation({ body, query, params, write }: RoutePolicy): Hook {
+  return (request, _reply, done) => {
+    if (params) request.params = readParams(params, request.params as Record<string, unknown>);
+    const given = request.query as Record<string, unknown>;
+    if (query) {
+      checkEncoding(request.raw.url!);
+      request.query = readQuery(query, given);
+    } else {
+      for (const name in given) {
+        throw refusal([
+          { pointer: `?${name}`, code: 'unknown_parameter', message: 'this address takes no parameters' },
+        ]);
+      }
+    }
+    if (body) request.body = readBody(body, request.body);
+    else if (write && request.body !== undefined) refuseBody(request.body);
+    done();
+  };
+}
+
+/** The parser of query strings keeps a broken escape as it stands; a client that sent one meant something else. */
+function checkEncoding(url: string): void {
+  const start = url.indexOf('?');
+  if (start < 0 || !url.includes('%', start)) return;
+  try {
+    decodeURIComponent(url.slice(start));
+  } catch {
+    throw refusal([{ pointer: '', code: 'encoding', message: 'the query is not properly percent-encoded UTF-8' }]);
+  }
+}
+
+function refuseBody(body: unknown): void {
+  if (!isObject(body)) throw refusal([{ pointer: '', code: 'is_object', message: 'the body must be a JSON object' }]);
+  const errors = Object.keys(body).map((name) => ({
+    pointer: pointerTo('', name),
+    code: 'unknown_field',
+    message: `${JSON.stringify(name)} is not known here; there is none`,
+  }));
+  if (errors.length > 0) throw refusal(errors);
+}
+
+/** Lets a read wait until everything up to the client's `Credence-Min-Position` is applied. */
+function positionWait({ gate }: EdgeParts): Hook {
+  return (request, _reply, done) => {
+    const wire = request.raw.headers['credence-min-position'];
+    if (wire === undefined) return done();
+    awaitPosition(String(wire), gate()).then(() => done(), done);
+  };
+}
+
+async function awaitPosition(wire: string, gate: PositionGate | undefined): Promise<void> {
+  const position = gate && parsePosition(wire, gate.logId);
+  if (position === undefined || position > (await gate!.head())) {
+    throw new Problem('position_unknown', 'Credence-Min-Position is not a Credence-Position this log has given out.');
+  }
+  if (!(await gate!.reach(position, WAIT_MS))) {
+    const detail = `The read models have not applied ${wire} within ${WAIT_MS / 1000} s.`;
+    throw new Problem('projection_behind', detail, { headers: { 'retry-after': '1' } });
+  }
+}
+
+/** What an address without a route for the method gets: OPTIONS 204, another method 405 with Allow, else 404. */
+export function answerUnrouted(methodsByPath: Map<string, Set<string>>) {
+  let patterns: { pattern: RegExp; methods: Set<string> }[] | undefined;
+  return (request: FastifyRequest, reply: FastifyReply): void => {
+    patterns ??= [...methodsByPath].map(([path, methods]) => ({ pattern: patternOf(path), methods }));
+    const path = request.url.split('?')[0]!;
+    const allowed = new Set(patterns.flatMap(({ pattern, methods }) => (pattern.test(path) ? [...methods] : [])));
+    if (allowed.size === 0) throw new Problem('not_found', 'There is nothing at this address.');
+    const allow = [...allowed, 'OPTIONS'].join(', ');
+    if (request.method === 'OPTIONS') {
+      reply.code(204).header('allow', allow);
+      if (request.raw.headers.origin !== undefined) {
+        reply.headers(PREFLIGHT_HEADERS).header('access-control-allow-methods', allow);
+      }
+      reply.send();
+      return;
+    }
+    const detail = `This address knows ${allow}, not ${request.method}.`;
+    throw new Problem('method_not_allowed', detail, { headers: { allow } });
+  };
+}
+
+const patternOf = (path: string): RegExp =>
+  new RegExp(
+    `^${path
+      .replace(/[.+?^${}()|[\]\\]/g, '\\$&')
+      .replace(/:[^/]+/g, '[^/]+')
+      .replaceAll('*', '.*')}$`,
+  );

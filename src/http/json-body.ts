@@ -1,0 +1,154 @@
+import { isUtf8 } from 'node:buffer';
+import type { FastifyInstance } from 'fastify';
+import { type FieldError, Problem } from '../problems.js';
+import { pointerTo, refusal } from './validation.js';
+
+export const BODY_LIMIT = 1024 * 1024;
+const MAX_DEPTH = 32;
+
+/**
+ * Bodies are `application/json` in UTF-8 and nothing else. Beyond JSON.parse, everything is refused here that would be
+ * read differently by someone else (duplicate names, numbers a double does not hold) or that could not be stored
+ * (lone surrogates, infinities), so that no later step has to think of it.
+ */
+export function registerJsonBody(fastify: FastifyInstance): void {
+  fastify.removeAllContentTypeParsers();
+  fastify.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    try {
+      const { 'content-type': type, 'content-encoding': encoding } = request.raw.headers;
+      const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(type ?? '')?.[1];
+      if (charset && charset.toLowerCase() !== 'utf-8') {
+        throw new Problem('unsupported_media_type', `The charset must be utf-8, not ${JSON.stringify(charset)}.`);
+      }
+      if (encoding && encoding !== 'identity') {
+        throw new Problem('unsupported_media_type', 'The body must be sent without a Content-Encoding.');
+      }
+      done(null, body.length === 0 ? undefined : parseJson(body as Buffer));
+    } catch (error) {
+      done(error as Error);
+    }
+  });
+}
+
+/** @throws Problem malformed_json or validation_failed */
+export function parseJson(bytes: Buffer): unknown {
+  if (!isUtf8(bytes)) throw new Problem('malformed_json', 'The body is not valid UTF-8.');
+  const text = bytes.toString('utf8');
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new Problem('malformed_json', `The body is not JSON: ${whereItBreaks(text, error as Error)}.`);
+  }
+  const errors: FieldError[] = [];
+  const members = inspect(value, '', 1, errors);
+  if (errors.length > 0) throw refusal(errors);
+  if (members !== countMembers(text)) {
+    const name = duplicateName(text);
+    throw new Problem('malformed_json', `The name ${JSON.stringify(name)} stands twice in one object.`);
+  }
+  return value;
+}
+
+function whereItBreaks(text: string, error: Error): string {
+  const position = /position (\d+)/.exec(error.message)?.[1];
+  if (position === undefined) return 'it ends too early';
+  const before = text.slice(0, Number(position)).split('\n');
+  return `unexpected text at line ${before.length}, column ${before.at(-1)!.length + 1}`;
+}
+
+/** Collects what cannot be accepted; returns the number of members of all objects. */
+function inspect(value: unknown, pointer: string, depth: number, errors: FieldError[]): number {
+  switch (typeof value) {
+    case 'string':
+      if (!value.isWellFormed()) {
+        errors.push({ pointer, code: 'ill_formed_text', message: 'the text has a surrogate without its other half' });
+      }
+      return 0;
+    case 'number':
+      if (
+        !Number.isFinite(value) ||
+        Object.is(value, -0) ||
+        (Number.isInteger(value) && !Number.isSafeInteger(value))
+      ) {
+        const message = 'the number must be exact in a double: no integer beyond 2^53 - 1, no -0';
+        errors.push({ pointer, code: 'unsafe_number', message });
+      }
+      return 0;
+    case 'object':
+      break;
+    default:
+      return 0;
+  }
+  if (value === null) return 0;
+  if (depth > MAX_DEPTH) {
+    errors.push({ pointer, code: 'too_deep', message: `there may be at most ${MAX_DEPTH} levels` });
+    return 0;
+  }
+  let members = 0;
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) {
+      const item: unknown = value[i];
+      if (item !== null && typeof item !== 'boolean') members += inspect(item, `${pointer}/${i}`, depth + 1, errors);
+    }
+    return members;
+  }
+  for (const [name, member] of Object.entries(value)) {
+    members++;
+    const at = pointerTo(pointer, name);
+    if (name === '__proto__' || name === 'constructor' || name === 'prototype') {
+      errors.push({
+        pointer: at,
+        code: 'unknown_field',
+        message: `${JSON.stringify(name)} is never the name of a field`,
+      });
+    } else if (!name.isWellFormed()) {
+      const message = 'the name has a surrogate without its other half';
+      errors.push({ pointer: at.toWellFormed(), code: 'ill_formed_text', message });
+    }
+    if (member !== null && typeof member !== 'boolean') members += inspect(member, at, depth + 1, errors);
+  }
+  return members;
+}
+
+/** Members written in a JSON text: its colons outside strings. More than there are keys means a name stands twice. */
+function countMembers(text: string): number {
+  let count = 0;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit === 0x3a) count++;
+    else if (unit === 0x22) i = endOfString(text, i);
+  }
+  return count;
+}
+
+/** Index of the quotation mark that ends the string begun at `start`. The text is known to be well-formed. */
+function endOfString(text: string, start: number): number {
+  let end = start;
+  for (;;) {
+    end = text.indexOf('"', end + 1);
+    let escapes = 0;
+    while (text.charCodeAt(end - 1 - escapes) === 0x5c) escapes++;
+    if (escapes % 2 === 0) return end;
+  }
+}
+
+function duplicateName(text: string): string {
+  const open: Set<string>[] = [];
+  let last = '';
+  for (let i = 0; i < text.length; i++) {
+    const char = text[i];
+    if (char === '"') {
+      const end = endOfString(text, i);
+      last = JSON.parse(text.slice(i, end + 1)) as string;
+      i = end;
+    } else if (char === '{' || char === '[') open.push(new Set());
+    else if (char === '}' || char === ']') open.pop();
+    else if (char === ':') {
+      const names = open.at(-1)!;
+      if (names.has(last)) return last;
+      names.add(last);
+    }
+  }
+  return last;
+}

@@ -1,0 +1,47 @@
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
+import type { Config } from '../config.js';
+import { PROBLEMS } from '../problems.js';
+import { FieldErrorDto, ProblemDto } from './common.dto.js';
+
+/** OpenAPI 3.1 at /openapi.json, a page for it at /docs and the list of problems at /docs/problems. */
+export function serveDocs(app: NestFastifyApplication, config: Config, version: string): void {
+  // Built at the first request for it, so that the boot does not wait for it.
+  SwaggerModule.setup('docs', app, () => buildDocument(app, config, version), {
+    raw: ['json'],
+    jsonDocumentUrl: 'openapi.json',
+    customSiteTitle: 'Credence API',
+  });
+  const page = problemsPage();
+  app
+    .getHttpAdapter()
+    .getInstance()
+    .get('/docs/problems', (_request, reply) => {
+      reply.type('text/html; charset=utf-8').send(page);
+    });
+}
+
+export function buildDocument(app: NestFastifyApplication, config: Config, version: string): OpenAPIObject {
+  const builder = new DocumentBuilder()
+    .setOpenAPIVersion('3.1.0')
+    .setTitle('Credence')
+    .setDescription('Credibility scores and access decisions from verified actions.')
+    .setVersion(version)
+    .setLicense('Apache-2.0', 'https://www.apache.org/licenses/LICENSE-2.0')
+    .addApiKey({ type: 'apiKey', in: 'header', name: 'X-API-Key' }, 'api_key');
+  if (config.publicUrl) builder.addServer(config.publicUrl);
+  return SwaggerModule.createDocument(app, builder.build(), {
+    extraModels: [ProblemDto, FieldErrorDto],
+    operationIdFactory: (_controller, method) => method,
+  });
+}
+
+function problemsPage(): string {
+  const rows = Object.entries(PROBLEMS).map(
+    ([code, [status, title]]) =>
+      `<tr id="${code}"><td><code>${code}</code></td><td>${status}</td><td>${title}</td></tr>`,
+  );
+  return `<!doctype html><html lang="en"><meta charset="utf-8"><title>Problems</title><h1>Problems</h1>
+<p>Every refusal is <code>application/problem+json</code> (RFC 9457); <code>code</code> names its kind.</p>
+<table><thead><tr><th>code</th><th>status</th><th>meaning</th></tr></thead><tbody>${rows.join('\n')}</tbody></table></html>`;
+}

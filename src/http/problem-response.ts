@@ -1,0 +1,122 @@
+import type { Socket } from 'node:net';
+import { HttpException } from '@nestjs/common';
+import type { FastifyReply } from 'fastify';
+import { StoreUnavailable } from '../event-store/event-store.js';
+import type { Log } from '../ops/log.js';
+import { Problem, type ProblemCode, PROBLEMS } from '../problems.js';
+import { SECURITY_HEADERS } from './headers.js';
+
+/** The one place where a refusal or a failure becomes an answer: RFC 9457 `application/problem+json`. */
+
+export const CONTENT_TYPE = 'application/problem+json';
+
+/** Answers with a problem; whatever is not a client's doing is logged with the request's id and not told. */
+export function sendProblem(reply: FastifyReply, error: unknown, log: Log): void {
+  if (reply.sent) {
+    log.error('A request failed after its answer', { request_id: reply.request.id, error });
+    return;
+  }
+  const problem = problemOf(error);
+  if (problem.status >= 500) {
+    log.error(problem.code === 'internal_error' ? 'Internal error' : problem.message, {
+      request_id: reply.request.id,
+      method: reply.request.method,
+      route: reply.request.routeOptions.url,
+      error,
+    });
+  }
+  if (problem.extra.headers) reply.headers(problem.extra.headers);
+  // Fastify closes the connection on a body it did not read, which resets it under a client that is still sending.
+  // Kept open, the rest is read and dropped (within the request timeout), and the client gets to see the answer.
+  if (problem.status === 413) reply.removeHeader('connection');
+  reply.removeHeader('etag');
+  reply
+    .code(problem.status)
+    .header('cache-control', 'no-store')
+    .header('content-type', CONTENT_TYPE)
+    // As bytes: to text Fastify would add a charset, which this media type does not have.
+    .send(Buffer.from(problemBody(problem, reply.request.id)));
+}
+
+export function problemBody(problem: Problem, requestId: string): string {
+  const { errors, members } = problem.extra;
+  return JSON.stringify({
+    type: `/docs/problems#${problem.code}`,
+    title: problem.title,
+    status: problem.status,
+    detail: problem.message.toWellFormed(),
+    code: problem.code,
+    request_id: requestId,
+    ...members,
+    ...(errors && { errors }),
+  });
+}
+
+const BY_FASTIFY_CODE: Record<string, [ProblemCode, string]> = {
+  FST_ERR_BAD_URL: ['validation_failed', 'The path is not properly percent-encoded UTF-8.'],
+  FST_ERR_MAX_PARAM_LENGTH: ['uri_too_long', 'A path parameter has at most 512 characters.'],
+  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body has at most 1 MiB.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The body must be sent as application/json in UTF-8.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['malformed_request', 'The body has another length than its Content-Length.'],
+};
+
+const BY_STATUS: Record<number, ProblemCode> = {
+  400: 'malformed_request',
+  401: 'unauthorized',
+  403: 'forbidden',
+  404: 'not_found',
+  405: 'method_not_allowed',
+  408: 'request_timeout',
+  413: 'payload_too_large',
+  414: 'uri_too_long',
+  415: 'unsupported_media_type',
+  429: 'rate_limited',
+  431: 'headers_too_large',
+};
+
+export function problemOf(error: unknown): Problem {
+  if (error instanceof Problem) return error;
+  if (error instanceof StoreUnavailable) {
+    const detail = 'The event store gives no definite answer now. The same request may be repeated.';
+    return new Problem('store_unavailable', detail, { headers: { 'retry-after': '1' } });
+  }
+  const known = BY_FASTIFY_CODE[(error as { code?: string } | null)?.code ?? ''];
+  if (known) return new Problem(...known);
+  const status =
+    error instanceof HttpException ? error.getStatus() : (error as { statusCode?: number } | null)?.statusCode;
+  const code = status === undefined ? undefined : BY_STATUS[status];
+  // The message of an exception that is not ours may hold anything: the title says enough.
+  if (code) return new Problem(code, `${PROBLEMS[code][1]}.`);
+  return new Problem(
+    'internal_error',
+    'The request failed for a reason on the side of the service; its id is in the log.',
+  );
+}
+
+const CLIENT_ERRORS: Record<string, [ProblemCode, string]> = {
+  HPE_HEADER_OVERFLOW: ['headers_too_large', 'The request line and headers have at most 16 KiB together.'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ['payload_too_large', 'The chunk extensions are too large.'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time.'],
+};
+
+/** Answers what is not even HTTP, below the framework, and closes the connection. */
+export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return void socket.destroy();
+  const [code, detail] = CLIENT_ERRORS[error.code ?? ''] ?? [
+    'malformed_request',
+    'The request is not well-formed HTTP/1.1.',
+  ];
+  const problem = new Problem(code, detail);
+  const body = problemBody(problem, crypto.randomUUID());
+  const headers = Object.entries({ ...SECURITY_HEADERS, 'content-type': CONTENT_TYPE, connection: 'close' });
+  socket.end(
+    [
+      `HTTP/1.1 ${problem.status} ${problem.title}`,
+      ...headers.map(([name, value]) => `${name}: ${value}`),
+      `content-length: ${Buffer.byteLength(body)}`,
+      '',
+      body,
+    ].join('\r\n'),
+    () => socket.destroy(),
+  );
+}

@@ -1,0 +1,182 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Body, Controller, Delete, Get, Module, Param, Post, Query } from '@nestjs/common';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { Type } from 'class-transformer';
+import {
+  ArrayMaxSize,
+  ArrayMinSize,
+  IsArray,
+  IsIn,
+  IsInt,
+  IsObject,
+  IsOptional,
+  Max,
+  Min,
+  ValidateNested,
+} from 'class-validator';
+import { type Config, loadConfig } from '../../src/config.js';
+import { StoreUnavailable } from '../../src/event-store/event-store.js';
+import { Read, Written } from '../../src/http/answers.js';
+import { createApp } from '../../src/http/app.js';
+import { PageQuery, TrisIdParams } from '../../src/http/common.dto.js';
+import { CommaSeparated, IsActionType, IsPlatformId, IsTimestamp, IsTrisId } from '../../src/http/fields.js';
+import { POSITION_GATE, type PositionGate } from '../../src/http/positions.js';
+import { Caller, IdempotencyKey, Keyed, PublicRead, RequestId, Write } from '../../src/http/routes.js';
+import { Log } from '../../src/ops/log.js';
+
+/** A module with one route of each kind, served with the whole edge on a free port. */
+
+class Input {
+  @IsPlatformId()
+  metric: string;
+
+  @IsIn(['Low', 'High'], { context: { code: 'unknown_criticality' }, message: '$property must be Low or High' })
+  criticality: string;
+}
+
+class CreateThing {
+  @IsTrisId()
+  tris_id: string;
+
+  @IsActionType()
+  action_type: string;
+
+  @IsOptional()
+  @IsTimestamp()
+  occurred_at?: string;
+
+  @IsOptional()
+  @IsInt()
+  @Min(1)
+  @Max(10)
+  count?: number;
+
+  @IsOptional()
+  @IsObject()
+  rules?: Record<string, unknown>;
+
+  @IsOptional()
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(3)
+  @ValidateNested({ each: true })
+  @Type(() => Input)
+  inputs?: Input[];
+}
+
+class ListThings extends PageQuery {
+  @IsOptional()
+  @CommaSeparated()
+  @IsActionType({ each: true })
+  metrics?: string[];
+}
+
+export let slow = { started: () => {}, release: Promise.resolve() };
+export const setSlow = (next: typeof slow) => void (slow = next);
+
+@Controller()
+class ThingsController {
+  @Get('v1/things/:tris_id')
+  @PublicRead({ summary: 'One thing' })
+  one(@Param() { tris_id }: TrisIdParams, @Caller() caller: Caller | null): Read {
+    return new Read({ tris_id, key: caller?.keyId ?? null }, ['log.1', tris_id]);
+  }
+
+  @Get('v1/things')
+  @PublicRead({ summary: 'Things' })
+  list(@Query() query: ListThings): object {
+    return { ...query };
+  }
+
+  @Post('v1/things')
+  @Write({ scope: 'relay:write', status: 202, summary: 'Make a thing' })
+  create(@Body() body: CreateThing, @IdempotencyKey() key: string | null, @RequestId() id: string): Written {
+    return new Written({ ...body, key, id }, 7);
+  }
+
+  @Post('v1/things/:tris_id/vet')
+  @Write({ scope: 'ops', summary: 'Vet a thing' })
+  vet(@Param() { tris_id }: TrisIdParams): Written {
+    return new Written({ tris_id }, null, 201);
+  }
+
+  @Delete('v1/things/:tris_id')
+  @Write({ scope: 'any', summary: 'Delete a thing' })
+  delete(@Param() { tris_id }: TrisIdParams, @Caller() caller: Caller): object {
+    return { tris_id, organization: caller.organization };
+  }
+
+  @Get('v1/keyed')
+  @Keyed({ scope: 'ops', summary: 'For operators' })
+  keyed(): object {
+    return { ok: true };
+  }
+
+  @Get('v1/crash')
+  @PublicRead({ summary: 'A bug' })
+  crash(): object {
+    throw new Error('secret detail');
+  }
+
+  @Get('v1/away')
+  @PublicRead({ summary: 'No store' })
+  away(): object {
+    throw new StoreUnavailable('node-3 is gone');
+  }
+
+  @Get('v1/slow')
+  @PublicRead({ summary: 'Slow' })
+  async slow(): Promise<object> {
+    slow.started();
+    await slow.release;
+    return { ok: true };
+  }
+}
+
+/** Head 10; has applied 5, and reaches no further. */
+const gate: PositionGate = {
+  logId: 'log',
+  head: async () => 10,
+  reach: async (position) => position <= 5,
+};
+
+@Module({ controllers: [ThingsController], providers: [{ provide: POSITION_GATE, useValue: gate }] })
+class ThingsModule {}
+
+export interface Served {
+  app: NestFastifyApplication;
+  config: Config;
+  url: string;
+  port: number;
+  data: string;
+  /** The development key. */
+  key: string;
+  logs: Record<string, unknown>[];
+  close(): Promise<void>;
+}
+
+export async function serve(env: Record<string, string> = {}): Promise<Served> {
+  const data = mkdtempSync(join(tmpdir(), 'credence-http-'));
+  const config = loadConfig({ CREDENCE_DATA: data, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env });
+  const logs: Record<string, unknown>[] = [];
+  const app = await createApp(ThingsModule, config, new Log('debug', (line) => void logs.push(JSON.parse(line))));
+  await app.listen(0, '127.0.0.1');
+  const { port } = app.getHttpServer().address() as AddressInfo;
+  const { ApiKeys } = await import('../../src/http/api-keys.js');
+  return {
+    app,
+    config,
+    port,
+    data,
+    logs,
+    url: `http://127.0.0.1:${port}`,
+    key: app.get(ApiKeys).createdDevelopmentKey ?? '',
+    close: async () => {
+      await app.close();
+      rmSync(data, { recursive: true, force: true });
+    },
+  };
+}
