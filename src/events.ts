@@ -1,4 +1,5 @@
-import { type Decoded, type Undecodable, decoderFor, defineEvent, text } from './event-store/codec.js';
+import { type Decoded, type Undecodable, decoderFor } from './event-store/codec.js';
+import { idempotencyKeyClaimed } from './event-store/idempotency.events.js';
 import {
   badStatusCleared,
   badStatusSet,
@@ -12,9 +13,6 @@ import {
   platformRegistered,
 } from './organizations/organizations.events.js';
 import { actionRelayed, credonationRecorded } from './relay/relay.events.js';
-
-/** An Idempotency-Key was used for a request that writes to `stream`. Stream `idem-<hash>`, revision 0. */
-export const idempotencyKeyClaimed = defineEvent('IdempotencyKeyClaimed', { stream: text });
 
 /** Every event type of the log. */
 const DEFINITIONS = [

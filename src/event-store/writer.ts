@@ -1,0 +1,170 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { CLOCK, type Clock } from '../clock.js';
+import { hashOf } from '../hash.js';
+import { eventId } from './encoding.js';
+import type { JsonObject } from '../json.js';
+import { Problem } from '../problems.js';
+import type { EventDefinition } from './codec.js';
+import {
+  EVENT_STORE,
+  type EventStore,
+  type ExpectedRevision,
+  type NewEvent,
+  type Position,
+  type RecordedEvent,
+  WrongExpectedRevision,
+} from './event-store.js';
+import { idempotencyKeyClaimed } from './idempotency.events.js';
+
+/** Who commands, and what makes a retry recognisable. */
+export interface CommandContext {
+  /** `key:<id>`, `session:<tris>` or `cli`. */
+  actor: string;
+  correlation_id: string;
+  /** SHA-256 of (key id, method, path, Idempotency-Key); null without the header. */
+  idempotency: string | null;
+  /** SHA-256 of the validated command without server-filled fields. */
+  body_hash: string;
+}
+
+/** What a decider decided: a fact of a known type. Made with `fact`, which checks the data against the type. */
+export interface Fact {
+  type: string;
+  schema: number;
+  data: JsonObject;
+  /** ms since the epoch; default: when it is recorded. */
+  occurredAt?: number;
+}
+
+export function fact<D>(definition: EventDefinition<string, D>, data: D & JsonObject, occurredAt?: number): Fact {
+  return { type: definition.type, schema: definition.schema, data, occurredAt };
+}
+
+/** Where a command's effect is: written now, or found because this is a retry. */
+export interface Outcome {
+  /** Of the last event of the append. */
+  position: Position;
+  events: readonly NewEvent[];
+  /** Written by this request: now, or by an earlier try that carried the same Idempotency-Key. */
+  own: boolean;
+}
+
+/** Conflicts that `update` decides again on before it gives up. */
+const ATTEMPTS = 8;
+
+/** Appends what deciders decide: one fact, one stream, one append, exactly once in effect (design §2). */
+@Injectable()
+export class Writer {
+  private readonly queues = new Map<string, Promise<unknown>>();
+
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  /**
+   * Notes durably that this Idempotency-Key is used for this stream and body, before anything else is written, so that
+   * a retry goes on from there. Nothing to do without a key.
+   * @throws Problem idempotency_key_reused if it was used for another body or stream
+   */
+  async claim(stream: string, context: CommandContext): Promise<void> {
+    if (context.idempotency === null) return;
+    const claim = fact(idempotencyKeyClaimed, { stream });
+    const outcome = await this.create(`idem-${context.idempotency}`, [claim], context);
+    const claimed = outcome.events[0]!;
+    if (claimed.metadata.body_hash !== context.body_hash || claimed.data['stream'] !== stream) {
+      throw new Problem(
+        'idempotency_key_reused',
+        'This Idempotency-Key was used for a request with another body; send a new key with a new request.',
+      );
+    }
+  }
+
+  /** Appends the first events of a stream; if it has some already, answers those. */
+  async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<Outcome> {
+    const events = this.eventsOf(stream, facts, context, 0);
+    try {
+      const { position } = await this.store.append(stream, 'no-stream', events);
+      return { position, events, own: true };
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision)) throw error;
+      const existing = await this.store.readStream(stream);
+      return { position: existing.at(-1)!.position, events: existing, own: isRetryOf(existing[0]!, context) };
+    }
+  }
+
+  /**
+   * Reads a stream, decides, and appends at exactly the revision read; on a conflict reads and decides again. Commands on
+   * one stream queue up in this process. A retry that carries the same Idempotency-Key finds its event and writes nothing.
+   * @throws Problem write_conflict when other processes keep winning
+   */
+  async update(
+    stream: string,
+    context: CommandContext,
+    decide: (history: readonly RecordedEvent[]) => readonly Fact[],
+  ): Promise<Outcome & { history: readonly RecordedEvent[] }> {
+    return this.inTurn(stream, async () => {
+      for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+        const history = await this.store.readStream(stream);
+        const position = history.at(-1)?.position ?? 0;
+        const earlier = history.filter((event) => isRetryOf(event, context));
+        if (earlier.length > 0) {
+          return { position: earlier.at(-1)!.position, events: earlier, own: true, history };
+        }
+        const facts = decide(history);
+        if (facts.length === 0) return { position, events: [], own: false, history };
+        const expected: ExpectedRevision = history.length === 0 ? 'no-stream' : history.length - 1;
+        const events = this.eventsOf(stream, facts, context, history.length);
+        try {
+          const appended = await this.store.append(stream, expected, events);
+          return { position: appended.position, events, own: true, history };
+        } catch (error) {
+          if (!(error instanceof WrongExpectedRevision)) throw error;
+        }
+      }
+      throw new Problem('write_conflict', 'Other writers kept changing this at the same time; try again.');
+    });
+  }
+
+  private eventsOf(stream: string, facts: readonly Fact[], context: CommandContext, revision: number): NewEvent[] {
+    const now = this.clock();
+    const recorded_at = new Date(now).toISOString();
+    return facts.map(({ type, schema, data, occurredAt }, index) => ({
+      id: eventId(stream, context.body_hash, revision + index),
+      type,
+      data,
+      metadata: {
+        schema,
+        occurred_at: occurredAt === undefined ? recorded_at : new Date(occurredAt).toISOString(),
+        recorded_at,
+        correlation_id: context.correlation_id,
+        actor: context.actor,
+        body_hash: context.body_hash,
+        ...(context.idempotency !== null && { idempotency: context.idempotency }),
+        index,
+        size: facts.length,
+      },
+    }));
+  }
+
+  private async inTurn<T>(stream: string, work: () => Promise<T>): Promise<T> {
+    const before = this.queues.get(stream) ?? Promise.resolve();
+    const turn = before.then(work, work);
+    const settled = turn.catch(() => undefined);
+    this.queues.set(stream, settled);
+    try {
+      return await turn;
+    } finally {
+      if (this.queues.get(stream) === settled) this.queues.delete(stream);
+    }
+  }
+}
+
+function isRetryOf({ metadata }: RecordedEvent, context: CommandContext): boolean {
+  return metadata.idempotency !== undefined && metadata.idempotency === context.idempotency;
+}
+
+/** Name of a stream that is found by client strings, which are hashed so that they never appear in a name. */
+export function hashedStream(category: string, ...parts: string[]): string {
+  return `${category}-${hashOf(...parts)}`;
+}

@@ -1,0 +1,66 @@
+import { randomUUID } from 'node:crypto';
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import type { Position } from '../event-store/event-store.js';
+import { type CommandContext, Writer } from '../event-store/writer.js';
+import { KEY_VALUE, type KeyValue } from '../key-value/key-value.js';
+import { PlatformOwners } from '../organizations/platforms.js';
+import { Problem } from '../problems.js';
+import { sha256Hex } from '../hash.js';
+import { type Action, actionStream, decide } from './relay.js';
+
+/** Records one verified action. */
+export class RelayAction extends Command<{ action_id: string; position: Position }> {
+  constructor(
+    readonly action: Action,
+    readonly context: CommandContext,
+    /** The organization the caller's key is bound to; null for an operator's key. */
+    readonly organization: string | null,
+  ) {
+    super();
+  }
+}
+
+/** Texts are kept apart from the log so that they can be deleted; effectively for good. */
+const TEXT_TTL_MS = 100 * 365 * 86_400_000;
+
+@CommandHandler(RelayAction)
+export class RelayActionHandler implements ICommandHandler<RelayAction> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly platforms: PlatformOwners,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+  ) {}
+
+  /** @throws Problem platform_not_owned, external_id_conflict, idempotency_key_reused */
+  async execute({ action, context, organization }: RelayAction): Promise<{ action_id: string; position: Position }> {
+    const owner = await this.platforms.ownerOf(action.platform_id);
+    if (organization !== null && owner !== organization) throw notOwned(action.platform_id, organization, owner);
+    const stream = actionStream(action, context.idempotency, randomUUID);
+    await this.writer.claim(stream, context);
+    if (action.evidence_uri !== null) {
+      await this.keyValue.put(`text:${sha256Hex(action.evidence_uri)}`, action.evidence_uri, TEXT_TTL_MS);
+    }
+    const { position, events } = await this.writer.create(stream, decide(action, owner), context);
+    const relayed = events[0]!;
+    if (relayed.metadata.body_hash !== context.body_hash) throw conflict(action);
+    return { action_id: relayed.id, position };
+  }
+}
+
+function notOwned(platformId: string, organization: string, owner: string | null): Problem {
+  const why = owner === null ? 'is not registered' : 'belongs to another organization';
+  return new Problem(
+    'platform_not_owned',
+    `This key relays for the platforms of ${organization}; ${platformId} ${why}.`,
+  );
+}
+
+function conflict(action: Action): Problem {
+  return new Problem(
+    'external_id_conflict',
+    `${action.platform_id} already relayed another action with external_id ${JSON.stringify(action.external_id)}. ` +
+      'A retry must repeat the first request; a new action needs an id of its own.',
+    { errors: [{ pointer: '/external_id', code: 'external_id_conflict', message: 'was used for another action' }] },
+  );
+}
