@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { open, type Database, type DatabaseOptions, type RootDatabase } from 'lmdb';
+import { open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from './event-store/event-store.js';
 
 const READER_CHECK_MS = 60_000;
@@ -19,7 +19,7 @@ export interface EnvironmentOptions {
  * commit fails. Every folder has one instance per process, shared and counted: two handles of the library on one folder
  * can block each other for ever.
  *
- * Reading: `env.db.x.get(...)`. All reads within one synchronous stretch of code see one snapshot.
+ * Reading: `environment.database('x').get(...)`. All reads within one synchronous stretch of code see one snapshot.
  */
 export class LmdbEnvironment {
   static readonly #opened = new Map<string, LmdbEnvironment>();
@@ -59,10 +59,10 @@ export class LmdbEnvironment {
     return this.#root !== undefined;
   }
 
-  /** The open databases. @throws StoreUnavailable while the environment is closed */
-  get db(): Record<string, Database> {
+  /** A database, to be used at once and not kept: reopening replaces it. @throws StoreUnavailable while closed */
+  database<V, K extends Key = string>(name: string): Database<V, K> {
     if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
-    return this.#databases;
+    return this.#databases[name] as unknown as Database<V, K>;
   }
 
   /**

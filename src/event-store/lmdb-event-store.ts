@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import type { Database } from 'lmdb';
 import { LmdbEnvironment } from '../lmdb.js';
 import { decodeStored, encodeAppend, storedText } from './encoding.js';
 import {
@@ -62,13 +61,14 @@ export class LmdbEventStore implements EventStore {
   static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
     const env = LmdbEnvironment.open(folder, { databases: DATABASES });
     try {
-      const meta = env.db['meta'] as Database<string, string>;
-      await checkMarker(folder, meta.get('log_id'), lastPosition(env));
+      await checkMarker(folder, env.database<string>('meta').get('log_id'), lastPosition(env));
       const logId = await env.write(() => {
-        const known = env.db['meta']!.get('log_id') as string | undefined;
-        const id = known ?? randomUUID();
-        if (!known) env.db['meta']!.putSync('log_id', id);
-        return id;
+        const meta = env.database<string>('meta');
+        const known = meta.get('log_id');
+        if (known) return known;
+        const created = randomUUID();
+        meta.putSync('log_id', created);
+        return created;
       });
       return new LmdbEventStore(folder, env, logId, options);
     } catch (error) {
@@ -207,7 +207,7 @@ export class LmdbEventStore implements EventStore {
   /** Inside the write transaction: settles each append's outcome and puts its events. */
   #put(batch: PendingAppend[]): { positions: StreamPositions; head: Position } {
     if (this.#index.catchUp()) this.#env.refresh();
-    const events = this.#env.db['events'] as Database<string, number>;
+    const events = this.#env.database<string, number>('events');
     const staged = new StreamPositions();
     let position = this.#index.known;
     for (const append of batch) {
@@ -271,7 +271,7 @@ export class LmdbEventStore implements EventStore {
 
   #get(position: Position): RecordedEvent | undefined {
     if (!Number.isInteger(position) || position < 1 || position > MAX_POSITION) return undefined;
-    const text = (this.#env.db['events'] as Database<string, number>).get(position);
+    const text = this.#env.database<string, number>('events').get(position);
     return text === undefined ? undefined : decodeStored(text, position);
   }
 
@@ -286,7 +286,7 @@ export class LmdbEventStore implements EventStore {
       };
       const poll = setInterval(() => {
         // While the environment is being reopened there is nothing to see.
-        if (this.#env.isOpen && this.#env.db['events']!.doesExist(position + 1)) done();
+        if (this.#env.isOpen && this.#env.database<string, number>('events').doesExist(position + 1)) done();
       }, POLL_MS);
       this.#wakeUps.add(done);
       signal.addEventListener('abort', done);
@@ -300,7 +300,7 @@ export class LmdbEventStore implements EventStore {
 }
 
 function lastPosition(env: LmdbEnvironment): Position {
-  const events = env.db['events'] as Database<string, number>;
+  const events = env.database<string, number>('events');
   for (const position of events.getKeys({ start: MAX_POSITION, end: 0, reverse: true, limit: 1 })) return position;
   return 0;
 }

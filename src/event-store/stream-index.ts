@@ -1,4 +1,3 @@
-import type { Database } from 'lmdb';
 import type { LmdbEnvironment } from '../lmdb.js';
 import { decodeStored, MAX_STREAM_BYTES } from './encoding.js';
 import type { Position } from './event-store.js';
@@ -38,7 +37,7 @@ export class StreamIndex {
 
   /** Learns of events that another process has appended. Cheap if there are none; true if there were. */
   catchUp(): boolean {
-    const events = this.#env.db['events'] as Database<string, number>;
+    const events = this.#env.database<string, number>('events');
     if (!events.doesExist(this.#known + 1)) return false;
     const stored = this.#readStored();
     if (stored > this.#stored && (stored > this.#known || this.#newest.size > BULK)) {
@@ -70,7 +69,7 @@ export class StreamIndex {
     const newest = this.#newest.last(stream);
     if (newest !== undefined) return newest;
     if (this.#storedPosition(stream, 0) === undefined) return undefined;
-    const index = this.#env.db['index'] as Database<Buffer, Buffer>;
+    const index = this.#env.database<Buffer, Buffer>('index');
     const range = { start: indexKey(stream, 0xffff_ffff), end: indexKey(stream, 0), reverse: true, limit: 1 };
     for (const key of index.getKeys(range)) return key.readUInt32BE(key.length - 4);
     return 0;
@@ -88,12 +87,12 @@ export class StreamIndex {
     entries.sort((a, b) => a.key.compare(b.key));
     const value = Buffer.alloc(4);
     await this.#env.write(() => {
-      const { index, meta } = this.#env.db as { index: Database<Buffer, Buffer>; meta: Database };
+      const index = this.#env.database<Buffer, Buffer>('index');
       for (const { key, position } of entries) {
         value.writeUInt32LE(position);
         index.putSync(key, value);
       }
-      if (upTo > this.#readStored()) meta.putSync('indexed', upTo);
+      if (upTo > this.#readStored()) this.#env.database<Position>('meta').putSync('indexed', upTo);
     });
     // Whatever others appended meanwhile is read again.
     this.#newest = new StreamPositions();
@@ -101,11 +100,11 @@ export class StreamIndex {
   }
 
   #readStored(): Position {
-    return (this.#env.db['meta']!.get('indexed') as Position | undefined) ?? 0;
+    return this.#env.database<Position>('meta').get('indexed') ?? 0;
   }
 
   #storedPosition(stream: string, revision: number): Position | undefined {
-    const index = this.#env.db['index'] as Database<Buffer, Buffer>;
+    const index = this.#env.database<Buffer, Buffer>('index');
     return index.getBinaryFast(lookUpKey(stream, revision))?.readUInt32LE(0);
   }
 }

@@ -1,0 +1,182 @@
+import { setImmediate } from 'node:timers/promises';
+import { asBinary, type Database, type DatabaseOptions } from 'lmdb';
+import type { Clock } from '../clock.js';
+import type { Json } from '../json.js';
+import { LmdbEnvironment } from '../lmdb.js';
+import type { Batch, Checkpoint, Query, RangeRow, RowKey } from './read-models.js';
+
+/** Rows read or encoded between two turns of the event loop. */
+const MAX_SLICE = 5_000;
+/** The library's limit, also on reading. */
+const MAX_KEY_BYTES = 1_978;
+
+/** Row keys are texts: view, NUL, key and, for a row of a range, NUL, sort. */
+const rowKeyEncoder = {
+  writeKey: (key: string, target: Buffer, position: number) =>
+    position + (typeof key === 'string' ? target.write(key, position) : 0),
+  readKey: (source: Buffer, start: number, end: number) => source.toString('utf8', start, end),
+};
+
+const DATABASES = {
+  rows: { encoding: 'json', keyEncoder: rowKeyEncoder } as DatabaseOptions,
+  state: { encoding: 'json' },
+} as const;
+
+type Lease = { holder: string; expires_at: number };
+
+/** The rows of one generation, with what decides who may change them and from where on. */
+export class LmdbGeneration {
+  readonly #env: LmdbEnvironment;
+
+  constructor(folder: string) {
+    this.#env = LmdbEnvironment.open(folder, { databases: DATABASES, relaxed: true });
+  }
+
+  /** Makes it a generation at the start of the log, if it is not one already. */
+  async create(log: string): Promise<void> {
+    await this.#env.write(() => {
+      if (!this.checkpoint()) this.#state.putSync('checkpoint', { log, position: 0, event_id: null });
+    });
+  }
+
+  /** Makes it no generation any more, for every process. */
+  async abandon(): Promise<void> {
+    await this.#env.write(() => {
+      this.#state.removeSync('checkpoint');
+      this.#state.removeSync('lease');
+      this.#state.removeSync('batch');
+    });
+  }
+
+  /** Undefined if it was dropped. */
+  checkpoint(): Checkpoint | undefined {
+    return this.#state.get('checkpoint') as Checkpoint | undefined;
+  }
+
+  lease(now: number): Lease | undefined {
+    const lease = this.#state.get('lease') as Lease | undefined;
+    return lease && lease.expires_at > now ? lease : undefined;
+  }
+
+  async acquireLease(holder: string, now: number, ttlMs: number): Promise<boolean> {
+    return this.#env.write(() => {
+      const lease = this.lease(now);
+      if (!this.checkpoint() || (lease && lease.holder !== holder)) return false;
+      this.#state.putSync('lease', { holder, expires_at: now + ttlMs });
+      return true;
+    });
+  }
+
+  async releaseLease(holder: string): Promise<void> {
+    await this.#env.write(() => {
+      const lease = this.#state.get('lease') as Lease | undefined;
+      if (lease?.holder === holder) this.#state.removeSync('lease');
+    });
+  }
+
+  async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
+    // Keys and values are made before the transaction, so that nothing in it can fail half way or take long.
+    const puts: { key: string; text: unknown }[] = [];
+    for (const { row, value } of batch.puts) {
+      puts.push({ key: rowKey(row), text: encoded(value) });
+      if (puts.length % MAX_SLICE === 0) await setImmediate();
+    }
+    const deletes = batch.deletes.map(rowKey);
+
+    return this.#env.write(() => {
+      const checkpoint = this.checkpoint();
+      if (!checkpoint) return 'refused';
+      if (this.#state.get('batch') === batch.id) return 'applied';
+      const { base } = batch;
+      const fits =
+        checkpoint.log === base.log && checkpoint.position === base.position && checkpoint.event_id === base.event_id;
+      if (!fits || this.lease(clock())?.holder !== batch.holder) return 'refused';
+      const rows = this.#rows;
+      for (const key of deletes) rows.removeSync(key);
+      for (const { key, text } of puts) rows.putSync(key, text);
+      this.#state.putSync('checkpoint', batch.next);
+      this.#state.putSync('batch', batch.id);
+      return 'applied';
+    });
+  }
+
+  /** Synchronous, so that checkpoint and results are of one snapshot; undefined if the generation was dropped. */
+  read(queries: readonly Query[]): { checkpoint: Checkpoint; results: (Json | undefined | RangeRow[])[] } | undefined {
+    const checkpoint = this.checkpoint();
+    if (!checkpoint) return undefined;
+    const rows = this.#rows;
+    const results = queries.map((query) =>
+      'get' in query ? (rows.get(rowKey(query.get)) as Json | undefined) : this.#range(query.range),
+    );
+    return { checkpoint, results };
+  }
+
+  scan(
+    view: string,
+    cursor: string | null,
+    limit: number,
+  ): { rows: { row: RowKey; value: Json }[]; cursor: string | null } {
+    const size = Math.min(Math.max(1, limit), MAX_SLICE);
+    const start = cursor === null ? `${view}\0` : `${view}\0${cursor}`;
+    const rows: { row: RowKey; value: Json }[] = [];
+    let last: string | null = null;
+    const range = this.#rows.getRange({
+      start,
+      exclusiveStart: cursor !== null,
+      end: `${view}\x01`,
+      limit: size,
+    } as object);
+    for (const { key, value } of range) {
+      const [, name, sort] = key.split('\0') as [string, string, string | undefined];
+      rows.push({ row: sort === undefined ? { view, key: name } : { view, key: name, sort }, value: value as Json });
+      last = key.slice(view.length + 1);
+    }
+    return { rows, cursor: rows.length < size ? null : last };
+  }
+
+  async close(): Promise<void> {
+    await this.#env.close();
+  }
+
+  #range({ view, key, after, reverse = false, limit }: Extract<Query, { range: unknown }>['range']): RangeRow[] {
+    if (limit <= 0) return [];
+    const first = `${rowKey({ view, key })}\0`;
+    const beyond = `${view}\0${key}\x01`;
+    const start = after === undefined ? (reverse ? beyond : first) : first + after;
+    const options = reverse
+      ? { start, exclusiveStart: true, end: first, inclusiveEnd: true, reverse, limit }
+      : { start, exclusiveStart: after !== undefined, end: beyond, limit };
+    const found: RangeRow[] = [];
+    for (const { key: name, value } of this.#rows.getRange(options as object)) {
+      found.push({ sort: name.slice(first.length), value: value as Json });
+    }
+    return found;
+  }
+
+  get #rows(): Database<unknown, string> {
+    return this.#env.database('rows');
+  }
+
+  get #state(): Database<unknown, string> {
+    return this.#env.database('state');
+  }
+}
+
+/** JSON text that the library stores as it is. */
+function encoded(value: Json): unknown {
+  const text = JSON.stringify(value);
+  if (text === undefined) throw new TypeError('a row needs a JSON value');
+  return asBinary(Buffer.from(text));
+}
+
+/** @throws TypeError for a NUL in a part, RangeError for a key over 1,978 bytes */
+function rowKey({ view, key, sort }: RowKey): string {
+  const text = sort === undefined ? `${view}\0${key}` : `${view}\0${key}\0${sort}`;
+  if (text.length > MAX_KEY_BYTES / 3 && Buffer.byteLength(text) > MAX_KEY_BYTES) {
+    throw new RangeError(`a row key of ${view} is longer than ${MAX_KEY_BYTES} bytes`);
+  }
+  if (view.includes('\0') || key.includes('\0') || sort?.includes('\0')) {
+    throw new TypeError('a row key cannot contain NUL');
+  }
+  return text;
+}
