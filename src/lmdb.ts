@@ -73,9 +73,11 @@ export class LmdbEnvironment {
    */
   async write<T>(action: () => T): Promise<T> {
     if (!this.#root) await this.#reopen();
+    const root = this.#root;
+    if (!root) throw new StoreUnavailable(`${this.folder} is closed`);
     try {
       // A child transaction, because the library commits what a throwing `transaction` callback has put so far.
-      return await this.#root!.childTransaction(action);
+      return await root.childTransaction(action);
     } catch (error) {
       // The reason arrives in a second promise; nobody waits for it there, and unhandled it would end the process.
       const reason = await (error as { commitError?: Promise<unknown> }).commitError?.then(
