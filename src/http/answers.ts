@@ -24,15 +24,15 @@ export class Read<T = unknown> {
   ) {}
 }
 
-export function sendWritten(reply: FastifyReply, answer: Written, status: number, logId: string | undefined): void {
-  reply.code(answer.status ?? status);
+export function sendWritten(reply: FastifyReply, answer: Written, logId: string | undefined): void {
+  if (answer.status !== undefined) reply.code(answer.status);
   if (answer.position !== null && logId !== undefined) {
     reply.header('credence-position', formatPosition(logId, answer.position));
   }
   reply.header('cache-control', 'no-store').send(answer.body);
 }
 
-export function sendRead(reply: FastifyReply, answer: Read, status: number): void {
+export function sendRead(reply: FastifyReply, answer: Read): void {
   const etag = etagOf(answer.etagParts);
   reply.header('etag', etag).header('cache-control', answer.cacheControl);
   const known = reply.request.raw.headers['if-none-match'];
@@ -40,7 +40,7 @@ export function sendRead(reply: FastifyReply, answer: Read, status: number): voi
     reply.code(304).send();
     return;
   }
-  reply.code(status).send(answer.body);
+  reply.send(answer.body);
 }
 
 /** RFC 9110 section 13.1.2: `*` or a list, compared weakly. */

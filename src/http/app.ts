@@ -13,7 +13,7 @@ import { ProofsController } from '../proofs/proofs.controller.js';
 import { SigningKeys } from '../proofs/signing-keys.js';
 import { Read, sendRead, sendWritten, Written } from './answers.js';
 import { ApiKeys } from './api-keys.js';
-import { answerUnrouted, installEdge, requestId, startAnswer } from './edge.js';
+import { installEdge, requestId, startAnswer } from './edge.js';
 import { BODY_LIMIT } from './json-body.js';
 import { serveDocs } from './openapi.js';
 import { POSITION_GATE, type PositionGate } from './positions.js';
@@ -75,17 +75,19 @@ class EdgeAdapter extends FastifyAdapter {
     } as FastifyServerOptions as never);
   }
 
-  override reply(reply: FastifyReply, body: unknown, status = 200): never {
-    if (body instanceof Read) return sendRead(reply, body, status) as never;
-    if (body instanceof Written) return sendWritten(reply, body, status, this.gate?.logId) as never;
-    return reply.code(status).send(body) as never;
+  override reply(reply: FastifyReply, body: unknown, status?: number): never {
+    if (status !== undefined) reply.code(status);
+    if (body instanceof Read) sendRead(reply, body);
+    else if (body instanceof Written) sendWritten(reply, body, this.gate?.logId);
+    else reply.send(body);
+    return undefined as never;
   }
 
   override setErrorHandler(): FastifyInstance {
     return this.instance.setErrorHandler((error, _request, reply) => sendProblem(reply, error, this.log)) as never;
   }
 
-  // The edge sets its own before Nest comes to it.
+  // The edge answers unknown addresses before any handler.
   override setNotFoundHandler(): FastifyInstance {
     return this.instance as never;
   }
@@ -119,14 +121,13 @@ export async function createApp(
   adapter.gate = gateOf(app);
 
   const fastify: FastifyInstance = adapter.getInstance();
-  const methodsByPath = installEdge(fastify, {
+  installEdge(fastify, {
     keys: app.get(ApiKeys),
     rateLimit: config.rateLimit > 0 ? new RateLimit(config.rateLimit) : undefined,
     metrics,
     log,
     gate: () => adapter.gate,
   });
-  fastify.setNotFoundHandler(answerUnrouted(methodsByPath));
   serveDocs(app, config, VERSION);
   await app.init();
   return app;

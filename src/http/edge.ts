@@ -36,14 +36,16 @@ export function requestId(request: IncomingMessage): string {
  * its decorator left, when it is registered; a request then runs only that. Nest's guards, pipes and interceptors would
  * do the same at several times the cost.
  */
-export function installEdge(fastify: FastifyInstance, parts: EdgeParts): Map<string, Set<string>> {
-  const methodsByPath = new Map<string, Set<string>>();
+export function installEdge(fastify: FastifyInstance, parts: EdgeParts): void {
+  const addresses: Addresses = new Map();
   registerJsonBody(fastify);
   fastify.decorateRequest('caller', null);
 
   fastify.addHook('onRequest', (request, reply, done) => {
     startAnswer(request, reply);
-    done();
+    // Here and not in a handler, so that the body of a request to nowhere is not even read.
+    if (request.is404) answerUnrouted(request, reply, addresses);
+    else done();
   });
   fastify.addHook('onResponse', (request, reply, done) => {
     const route = request.is404 ? 'none' : (request.routeOptions.url ?? 'none');
@@ -61,9 +63,9 @@ export function installEdge(fastify: FastifyInstance, parts: EdgeParts): Map<str
     done();
   });
   fastify.addHook('onRoute', (route) => {
-    const methods = methodsByPath.get(route.url) ?? new Set();
-    for (const method of [route.method].flat()) methods.add(method);
-    methodsByPath.set(route.url, methods);
+    const address = addresses.get(route.url) ?? { pattern: patternOf(route.url), methods: new Set() };
+    for (const method of [route.method].flat()) address.methods.add(method);
+    addresses.set(route.url, address);
 
     const policy = policyOf(route.config);
     if (policy) {
@@ -83,7 +85,6 @@ export function installEdge(fastify: FastifyInstance, parts: EdgeParts): Map<str
       );
     }
   });
-  return methodsByPath;
 }
 
 /** Headers of every answer. Also called where the framework fails before any hook. */
@@ -129,6 +130,10 @@ const unauthorized = (detail: string): Problem =>
 /** Replaces the raw body, query and path parameters by the validated instances the handler takes. */
 function validation({ body, query, params, write }: RoutePolicy): Hook {
   return (request, _reply, done) => {
+    for (const name in request.params as object) {
+      // The router takes an empty segment for a parameter.
+      if ((request.params as Record<string, string>)[name] === '') throw nothingHere();
+    }
     if (params) request.params = readParams(params, request.params as Record<string, unknown>);
     const given = request.query as Record<string, unknown>;
     if (query) {
@@ -188,27 +193,27 @@ async function awaitPosition(wire: string, gate: PositionGate | undefined): Prom
   }
 }
 
+/** Every path pattern there is, with the methods it knows. */
+type Addresses = Map<string, { pattern: RegExp; methods: Set<string> }>;
+
 /** What an address without a route for the method gets: OPTIONS 204, another method 405 with Allow, else 404. */
-export function answerUnrouted(methodsByPath: Map<string, Set<string>>) {
-  let patterns: { pattern: RegExp; methods: Set<string> }[] | undefined;
-  return (request: FastifyRequest, reply: FastifyReply): void => {
-    patterns ??= [...methodsByPath].map(([path, methods]) => ({ pattern: patternOf(path), methods }));
-    const path = request.url.split('?')[0]!;
-    const allowed = new Set(patterns.flatMap(({ pattern, methods }) => (pattern.test(path) ? [...methods] : [])));
-    if (allowed.size === 0) throw new Problem('not_found', 'There is nothing at this address.');
-    const allow = [...allowed, 'OPTIONS'].join(', ');
-    if (request.method === 'OPTIONS') {
-      reply.code(204).header('allow', allow);
-      if (request.raw.headers.origin !== undefined) {
-        reply.headers(PREFLIGHT_HEADERS).header('access-control-allow-methods', allow);
-      }
-      reply.send();
-      return;
-    }
+function answerUnrouted(request: FastifyRequest, reply: FastifyReply, addresses: Addresses): void {
+  const path = request.url.split('?')[0]!;
+  const allowed = new Set([...addresses.values()].flatMap((at) => (at.pattern.test(path) ? [...at.methods] : [])));
+  if (allowed.size === 0) throw nothingHere();
+  const allow = [...allowed, 'OPTIONS'].join(', ');
+  if (request.method !== 'OPTIONS') {
     const detail = `This address knows ${allow}, not ${request.method}.`;
     throw new Problem('method_not_allowed', detail, { headers: { allow } });
-  };
+  }
+  reply.code(204).header('allow', allow);
+  if (request.raw.headers.origin !== undefined) {
+    reply.headers(PREFLIGHT_HEADERS).header('access-control-allow-methods', allow);
+  }
+  reply.send();
 }
+
+const nothingHere = (): Problem => new Problem('not_found', 'There is nothing at this address.');
 
 const patternOf = (path: string): RegExp =>
   new RegExp(

@@ -230,7 +230,7 @@ function messageOf(rule: Check, field: Field, value: unknown, object: object): s
       : (rule.message ?? rule.validator.defaultMessage?.(args) ?? '$property is not valid');
   return template
     .replaceAll('$property', field.name)
-    .replaceAll('$value', String(value))
+    .replaceAll('$value', () => received(value).slice('; received '.length))
     .replace(/\$constraint(\d+)/g, (_all, index) => String(rule.constraints[Number(index) - 1]));
 }
 

@@ -1,0 +1,83 @@
+import type { FastifyReply } from 'fastify';
+import { networkOf, RateLimit } from '../../src/http/rate-limit.js';
+import { serve, type Served } from './app.fixture.js';
+import { send } from './client.js';
+
+/** How often an address may ask. */
+const reply = () => {
+  const headers: Record<string, unknown> = {};
+  return {
+    headers,
+    header: (name: string, value: unknown) => void (headers[name] = value),
+  } as unknown as FastifyReply & {
+    headers: Record<string, unknown>;
+  };
+};
+
+describe('public routes', () => {
+  let served: Served;
+  const get = (path: string, headers: Record<string, string> = {}) => send(served.port, 'GET', path, { headers });
+  afterEach(() => served.close());
+
+  test('say what is left, then answer 429; a key, health and metrics are not counted', async () => {
+    served = await serve({ CREDENCE_RATE_LIMIT: '2' });
+    const left = async () => (await get('/v1/things/tris@a')).headers['ratelimit-remaining'];
+    expect([await left(), await left()]).toEqual(['1', '0']);
+    const refused = await get('/v1/things/tris@a');
+    expect([refused.status, refused.json.code]).toEqual([429, 'rate_limited']);
+    expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
+    expect(refused.headers).toMatchObject({ 'ratelimit-limit': '2', 'ratelimit-remaining': '0' });
+    expect((await get('/health/live')).status).toBe(200);
+    expect((await get('/metrics')).status).toBe(200);
+    const keyed = await get('/v1/things/tris@a', { 'x-api-key': served.key });
+    expect([keyed.status, keyed.headers['ratelimit-limit']]).toEqual([200, undefined]);
+  });
+
+  test('send no such headers when there is no limit', async () => {
+    served = await serve({ CREDENCE_RATE_LIMIT: '0' });
+    expect((await get('/v1/things/tris@a')).headers).not.toHaveProperty('ratelimit-limit');
+  });
+
+  test('believe X-Forwarded-For only where a proxy is trusted', async () => {
+    served = await serve({ CREDENCE_RATE_LIMIT: '1' });
+    expect((await get('/v1/things/tris@a', { 'x-forwarded-for': '1.1.1.1' })).status).toBe(200);
+    expect((await get('/v1/things/tris@a', { 'x-forwarded-for': '2.2.2.2' })).status).toBe(429);
+    await served.close();
+    served = await serve({ CREDENCE_RATE_LIMIT: '1', CREDENCE_TRUST_PROXY: 'on' });
+    expect((await get('/v1/things/tris@a', { 'x-forwarded-for': '1.1.1.1' })).status).toBe(200);
+    expect((await get('/v1/things/tris@a', { 'x-forwarded-for': '2.2.2.2' })).status).toBe(200);
+    // What a client put before the address its proxy saw does not count.
+    expect((await get('/v1/things/tris@a', { 'x-forwarded-for': '3.3.3.3, 2.2.2.2' })).status).toBe(429);
+  });
+});
+
+test('a window ends for everybody after a minute, also when the clock is set back', () => {
+  let now = 1_000_000;
+  const limit = new RateLimit(1, () => now);
+  limit.take('1.1.1.1', reply());
+  expect(() => limit.take('1.1.1.1', reply())).toThrow(/At most 1 requests/);
+  now += 59_999;
+  expect(() => limit.take('1.1.1.1', reply())).toThrow(/in 1 s/);
+  now += 1;
+  limit.take('1.1.1.1', reply());
+  now -= 3_600_000;
+  limit.take('1.1.1.1', reply());
+});
+
+test('a flood of addresses shares one count beyond the bound', () => {
+  const limit = new RateLimit(5, () => 0);
+  for (let i = 0; i < 100_000; i++) limit.take(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`, reply());
+  const last = reply();
+  for (let i = 0; i < 5; i++) limit.take(`11.0.0.${i}`, last);
+  expect(last.headers['ratelimit-remaining']).toBe(0);
+  expect(() => limit.take('11.0.0.99', reply())).toThrow();
+  limit.take('10.0.0.1', reply());
+});
+
+test.each([
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
+  ['2001:0db8:1:2::1', '2001:db8:1:2'],
+  ['2001:db8::1', '2001:db8:0:0'],
+  ['::1', '0:0:0:0'],
+  ['::ffff:10.1.2.3', '10.1.2.3'],
+])('%s counts as %s', (address, network) => expect(networkOf(address)).toBe(network));
