@@ -71,6 +71,7 @@ class EdgeAdapter extends FastifyAdapter {
       },
       clientErrorHandler: (error, socket) => answerClientError(error, socket as Socket),
       forceCloseConnections: 'idle',
+      return503OnClosing: false,
       skipMiddie: true,
     } as FastifyServerOptions as never);
   }

@@ -14,6 +14,7 @@ import { type Caller, policyOf, type RoutePolicy } from './routes.js';
 import { isObject, pointerTo, readBody, readParams, readQuery, refusal } from './validation.js';
 
 const WAIT_MS = 2_000;
+const STOPPING_HEADERS = { 'retry-after': '5' };
 
 export interface EdgeParts {
   keys: ApiKeys;
@@ -41,8 +42,14 @@ export function installEdge(fastify: FastifyInstance, parts: EdgeParts): void {
   registerJsonBody(fastify);
   fastify.decorateRequest('caller', null);
 
+  let closing = false;
+  fastify.addHook('preClose', (done) => {
+    closing = true;
+    done();
+  });
   fastify.addHook('onRequest', (request, reply, done) => {
     startAnswer(request, reply);
+    if (closing) throw new Problem('shutting_down', 'The service is stopping.', { headers: STOPPING_HEADERS });
     // Here and not in a handler, so that the body of a request to nowhere is not even read.
     if (request.is404) answerUnrouted(request, reply, addresses);
     else done();
@@ -60,7 +67,13 @@ export function installEdge(fastify: FastifyInstance, parts: EdgeParts): void {
         key: request.caller?.keyId,
       });
     }
+    // Kept alive, the connection of a request that was in flight would hold up the close until it times out.
+    if (closing) request.raw.socket.end();
     done();
+  });
+  // For what a plugin declines, such as a file that is not there; unknown addresses end above.
+  fastify.setNotFoundHandler(() => {
+    throw nothingHere();
   });
   fastify.addHook('onRoute', (route) => {
     const address = addresses.get(route.url) ?? { pattern: patternOf(route.url), methods: new Set() };

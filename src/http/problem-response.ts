@@ -40,16 +40,12 @@ export function sendProblem(reply: FastifyReply, error: unknown, log: Log): void
 
 export function problemBody(problem: Problem, requestId: string): string {
   const { errors, members } = problem.extra;
-  return JSON.stringify({
-    type: `/docs/problems#${problem.code}`,
-    title: problem.title,
-    status: problem.status,
-    detail: problem.message.toWellFormed(),
-    code: problem.code,
-    request_id: requestId,
-    ...members,
-    ...(errors && { errors }),
-  });
+  return JSON.stringify({ ...problemMembers(problem), request_id: requestId, ...members, ...(errors && { errors }) });
+}
+
+/** The members every problem has; a batch shows these for each identity it has no data of. */
+export function problemMembers({ code, title, status, message }: Problem) {
+  return { type: `/docs/problems#${code}`, title, status, detail: message.toWellFormed(), code };
 }
 
 const BY_FASTIFY_CODE: Record<string, [ProblemCode, string]> = {

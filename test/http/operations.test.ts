@@ -1,0 +1,243 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { calculateJwkThumbprint, compactVerify, createLocalJWKSet, decodeProtectedHeader } from 'jose';
+import { ConfigError, configurationTable, loadConfig } from '../../src/config.js';
+import { canonicalJson } from '../../src/hash.js';
+import { Health } from '../../src/ops/health.js';
+import { Log } from '../../src/ops/log.js';
+import { SigningKeys } from '../../src/proofs/signing-keys.js';
+import { serve, setSlow, type Served } from './app.fixture.js';
+import { send } from './client.js';
+
+describe('a running service', () => {
+  let served: Served;
+  let closed = false;
+  const get = (path: string, headers: Record<string, string> = {}) => send(served.port, 'GET', path, { headers });
+  beforeAll(async () => void (served = await serve()));
+  afterAll(async () => void (closed || (await served.close())));
+
+  test('is live, and ready only while every check holds', async () => {
+    expect((await get('/health/live')).json).toEqual({ status: 'ok' });
+    expect((await get('/health/ready')).json).toEqual({ status: 'ok', checks: [] });
+    const health = served.app.get(Health);
+    health.add('store', () => ({ ok: true, detail: 'open' }));
+    health.add('projector', async () => {
+      throw new Error('halted at 17');
+    });
+    const answer = await get('/health/ready');
+    expect([answer.status, answer.headers['cache-control']]).toEqual([503, 'no-store']);
+    expect(answer.json).toEqual({
+      status: 'unavailable',
+      checks: [
+        { name: 'store', status: 'ok', detail: 'open' },
+        { name: 'projector', status: 'failed', detail: 'halted at 17' },
+      ],
+    });
+    expect((await get('/health/live')).status).toBe(200);
+  });
+
+  test('measures requests by method, route pattern and status', async () => {
+    await get('/v1/things/tris@measured');
+    await get('/v1/never-there');
+    const { text, headers } = await get('/metrics');
+    expect(headers['content-type']).toMatch(/^text\/plain/);
+    expect(text).toMatch(/_count\{method="GET",route="\/v1\/things\/:tris_id",status="200"\} 1\n/);
+    expect(text).toMatch(/_bucket\{le="\+Inf",method="GET",route="none",status="404"\} 1\n/);
+    expect(text).toMatch(/process_cpu_seconds_total/);
+    expect(text).not.toMatch(/measured|never-there/);
+  });
+
+  test('gives metrics to loopback and to ops keys, not through a proxy', async () => {
+    const proxied = { 'x-forwarded-for': '203.0.113.9' };
+    expect((await get('/metrics', proxied)).status).toBe(401);
+    expect((await get('/metrics', { ...proxied, 'x-api-key': served.key })).status).toBe(200);
+  });
+
+  test('publishes its public keys only', async () => {
+    const { json } = await get('/.well-known/jwks.json');
+    expect(json.keys).toHaveLength(1);
+    expect(Object.keys(json.keys[0]).sort()).toEqual(['alg', 'crv', 'kid', 'kty', 'use', 'x']);
+  });
+
+  test('documents every route with its refusals', async () => {
+    const { json } = await get('/openapi.json');
+    expect(json.openapi).toBe('3.1.0');
+    const paths = Object.keys(json.paths);
+    expect(paths).toEqual(
+      expect.arrayContaining(['/v1/things', '/v1/things/{tris_id}', '/health/ready', '/.well-known/jwks.json']),
+    );
+    for (const [path, item] of Object.entries<any>(json.paths)) {
+      for (const [method, operation] of Object.entries<any>(item)) {
+        const name = `${method} ${path}`;
+        expect([name, operation.summary]).toEqual([name, expect.any(String)]);
+        const ref = operation.responses['500']?.content['application/problem+json']?.schema.$ref;
+        expect([name, ref]).toEqual([name, '#/components/schemas/ProblemDto']);
+      }
+    }
+    const create = json.paths['/v1/things'].post;
+    expect(Object.keys(create.responses)).toEqual(['202', '400', '401', '403', '413', '415', '500', '503']);
+    expect(create.security).toEqual([{ api_key: ['relay:write'] }]);
+    expect(create.parameters).toEqual([
+      expect.objectContaining({ name: 'Idempotency-Key', in: 'header', required: false }),
+    ]);
+    expect(json.components.securitySchemes.api_key).toEqual({ type: 'apiKey', in: 'header', name: 'X-API-Key' });
+  });
+
+  test('serves a page for its documentation with nothing from elsewhere', async () => {
+    const { text, headers } = await get('/docs');
+    expect(headers['content-security-policy']).toContain("script-src 'self'");
+    const links = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link]) => link!);
+    expect(links.length).toBeGreaterThan(3);
+    for (const link of links) {
+      expect(link).toMatch(/^\.\//);
+      expect([link, (await get(`/${link.slice(2)}`)).status]).toEqual([link, 200]);
+    }
+    expect(text).not.toMatch(/<script>(?!\s*<\/script>)/);
+    expect((await get('/docs/problems')).text).toContain('id="validation_failed"');
+    expect((await get('/docs/nothing')).json.code).toBe('not_found');
+    expect((await get('/docs/..%2f..%2fpackage.json')).status).toBeGreaterThanOrEqual(400);
+  });
+
+  test('finishes what it has begun when it closes, and drops idle connections', async () => {
+    const agent = new Agent({ keepAlive: true });
+    const over = (path: string) =>
+      new Promise<number>((resolve, reject) => {
+        const outgoing = request({ port: served.port, host: '127.0.0.1', path, agent }, (incoming) => {
+          incoming.resume().on('end', () => resolve(incoming.statusCode!));
+        });
+        outgoing.on('error', reject).end();
+      });
+    expect(await over('/health/live')).toBe(200);
+    let release = () => {};
+    const started = new Promise<void>((resolve) => {
+      setSlow({ started: resolve, release: new Promise((free) => (release = free)) });
+    });
+    const inFlight = over('/v1/slow');
+    await started;
+    const begun = Date.now();
+    const closing = served.close();
+    closed = true;
+    setTimeout(release, 200);
+    expect(await inFlight).toBe(200);
+    await closing;
+    expect(Date.now() - begun).toBeLessThan(2_000);
+    await expect(over('/health/live')).rejects.toThrow();
+    agent.destroy();
+  });
+});
+
+describe('signing keys', () => {
+  let folder: string;
+  beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), 'credence-signing-'))));
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+  const config = () => loadConfig({ CREDENCE_DATA: folder });
+  const file = () => join(folder, 'signing-keys.json');
+
+  test('are made once, private to the owner, named by their thumbprint', async () => {
+    const first = new SigningKeys(config());
+    expect(statSync(file()).mode & 0o777).toBe(0o600);
+    expect(first.kid).toBe(await calculateJwkThumbprint(first.jwks.keys[0]!));
+    expect(new SigningKeys(config()).kid).toBe(first.kid);
+  });
+
+  test('sign canonical JSON so that any JOSE library verifies it, and always to the same bytes', async () => {
+    const keys = new SigningKeys(config());
+    const payload = { b: [1, 0.5], a: 'é', c: { z: null, y: true } };
+    const jws = keys.sign(payload, 'metrics+jws');
+    const { payload: bytes } = await compactVerify(jws, createLocalJWKSet(keys.jwks));
+    expect(Buffer.from(bytes).toString('utf8')).toBe(canonicalJson(payload));
+    expect(decodeProtectedHeader(jws)).toEqual({ alg: 'EdDSA', kid: keys.kid, typ: 'metrics+jws' });
+    expect(keys.sign({ c: { y: true, z: null }, a: 'é', b: [1, 0.5] }, 'metrics+jws')).toBe(jws);
+    const [head, , signature] = jws.split('.');
+    const forged = `${head}.${Buffer.from('{"a":1}').toString('base64url')}.${signature}`;
+    await expect(compactVerify(forged, createLocalJWKSet(keys.jwks))).rejects.toThrow();
+  });
+
+  test('a key that is only announced is published and does not sign', () => {
+    const [mine] = JSON.parse((new SigningKeys(config()), readFileSync(file(), 'utf8'))).keys;
+    const other = new SigningKeys(loadConfig({ CREDENCE_DATA: join(folder, 'other') })).jwks.keys[0]!;
+    writeFileSync(file(), JSON.stringify({ keys: [other, mine] }));
+    const keys = new SigningKeys(config());
+    expect(keys.jwks.keys.map(({ kid }) => kid)).toEqual([other.kid, mine.kid]);
+    expect(keys.kid).toBe(mine.kid);
+  });
+
+  test.each([
+    ['{', /cannot be read as JSON/],
+    ['{"keys":[]}', /must be a JWK set/],
+    ['{"keys":[{"kty":"RSA"}]}', /key 1 is not an Ed25519 key/],
+    ['{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA","kid":"mine"}]}', /key 1 has a kid that is not its/],
+    ['{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA","d":"AA"}]}', /key 1 has a private part that cannot be read/],
+    ['{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA"}]}', /no private key to sign with/],
+  ])('%s stops the boot with a sentence', (text, message) => {
+    writeFileSync(file(), text);
+    expect(() => new SigningKeys(config())).toThrow(ConfigError);
+    expect(() => new SigningKeys(config())).toThrow(message);
+  });
+});
+
+describe('the configuration', () => {
+  test('has a default for everything', () => {
+    const config = loadConfig({});
+    expect({ ...config }).toMatchObject({
+      host: '127.0.0.1',
+      port: 3000,
+      profile: 'embedded',
+      modules: ['relay', 'disc', 'credonations', 'organizations', 'identity'],
+      rateLimit: 600,
+      trustProxy: false,
+      logLevel: 'info',
+    });
+    expect(loadConfig({ CREDENCE_PORT: '', CREDENCE_MODULES: 'disc, relay' })).toMatchObject({
+      port: 3000,
+      modules: ['disc', 'relay'],
+    });
+  });
+
+  test.each([
+    ['CREDENCE_PORT', '65536', 'CREDENCE_PORT must be an integer from 0 to 65535, not "65536".'],
+    ['CREDENCE_PORT', '3e3', /must be an integer/],
+    ['CREDENCE_PORT', ' 80', /must be an integer/],
+    ['CREDENCE_RATE_LIMIT', '-1', /must be an integer from 0/],
+    [
+      'CREDENCE_PROFILE',
+      'cluster',
+      'CREDENCE_PROFILE must be "embedded", the only profile of this version, not "cluster".',
+    ],
+    ['CREDENCE_MODULES', 'disc,policies', /comma separated list of relay, disc, .* not "disc,policies"/],
+    ['CREDENCE_LOG_LEVEL', 'verbose', /one of error, warn, info, debug/],
+    ['CREDENCE_PUBLIC_URL', 'ftp://x', /http or https URL/],
+    ['CREDENCE_TRUST_PROXY', 'true', /"on" or "off"/],
+    ['CREDENCE_PROT', '80', /CREDENCE_PROT is not a variable of Credence; there are CREDENCE_HOST, /],
+  ])('%s=%s stops the boot with one sentence', (name, value, message) => {
+    expect(() => loadConfig({ [name]: value })).toThrow(ConfigError);
+    expect(() => loadConfig({ [name]: value })).toThrow(message);
+  });
+
+  test('is described in a table of all variables', () => {
+    const table = configurationTable();
+    expect(table.split('\n')).toHaveLength(2 + 11);
+    expect(table).toContain('| `CREDENCE_PORT` | `3000` | Port to listen on; 0 takes any free one and prints it |');
+  });
+});
+
+test('a log record is one line of JSON at or above the level, with errors readable', () => {
+  const lines: string[] = [];
+  const log = new Log('warn', (line) => void lines.push(line));
+  log.info('not this');
+  log.log('nor this', 'NestFactory');
+  log.error('failed\nbadly', { request_id: 'r1', error: new TypeError('why') });
+  log.warn('careful', 'SomeContext');
+  expect(lines).toHaveLength(2);
+  expect(lines[0]).toMatch(/^[^\n]+\n$/);
+  expect(JSON.parse(lines[0]!)).toMatchObject({
+    time: expect.stringMatching(/^\d{4}-.*Z$/),
+    level: 'error',
+    msg: 'failed\nbadly',
+    request_id: 'r1',
+    error: { name: 'TypeError', message: 'why', stack: expect.any(String) },
+  });
+  expect(JSON.parse(lines[1]!)).toMatchObject({ level: 'warn', msg: 'careful', context: 'SomeContext' });
+});
