@@ -72,9 +72,9 @@ export class LmdbEnvironment {
    * before the next write
    */
   async write<T>(action: () => T): Promise<T> {
-    if (!this.#root) await this.#reopen();
+    if (!this.#root) await this.#reopen().catch(() => undefined);
     const root = this.#root;
-    if (!root) throw new StoreUnavailable(`${this.folder} is closed`);
+    if (!root) throw new StoreUnavailable(`${this.folder} is not open`);
     try {
       // A child transaction, because the library commits what a throwing `transaction` callback has put so far.
       return await root.childTransaction(action);

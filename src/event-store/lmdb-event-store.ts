@@ -27,10 +27,8 @@ const MAX_POSITION = 0xffff_ffff;
 
 const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'string' }, ...INDEX_DATABASES } as const;
 
-export interface LmdbEventStoreOptions {
-  /** Called after each commit: how many events it made durable and how long they took, in milliseconds. */
-  onCommit?: (commit: { events: number; milliseconds: number }) => void;
-}
+/** Told of each commit: how many events it made durable and how long they took, in milliseconds. */
+export type CommitObserver = (commit: { events: number; milliseconds: number }) => void;
 
 interface PendingAppend {
   stream: string;
@@ -51,14 +49,14 @@ export class LmdbEventStore implements EventStore {
   readonly #env: LmdbEnvironment;
   readonly #index: StreamIndex;
   readonly #marker: LogMarker;
-  readonly #options: LmdbEventStoreOptions;
+  readonly #onCommit: CommitObserver | undefined;
   readonly #wakeUps = new Set<() => void>();
   #queue: PendingAppend[] = [];
   #draining: Promise<void> | undefined;
   #closed = false;
 
   /** @throws Error if the folder holds another log than, or less of it than, it did before (see LogMarker) */
-  static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
+  static async open(folder: string, options: { onCommit?: CommitObserver } = {}): Promise<LmdbEventStore> {
     const env = LmdbEnvironment.open(folder, { databases: DATABASES });
     try {
       await checkMarker(folder, env.database<string>('meta').get('log_id'), lastPosition(env));
@@ -70,17 +68,17 @@ export class LmdbEventStore implements EventStore {
         meta.putSync('log_id', created);
         return created;
       });
-      return new LmdbEventStore(folder, env, logId, options);
+      return new LmdbEventStore(folder, env, logId, options.onCommit);
     } catch (error) {
       await env.close();
       throw error;
     }
   }
 
-  private constructor(folder: string, env: LmdbEnvironment, logId: string, options: LmdbEventStoreOptions) {
+  private constructor(folder: string, env: LmdbEnvironment, logId: string, onCommit?: CommitObserver) {
     this.logId = logId;
     this.#env = env;
-    this.#options = options;
+    this.#onCommit = onCommit;
     this.#index = new StreamIndex(env);
     this.#marker = new LogMarker(folder, () => ({ log_id: logId, position: this.#index.known }));
   }
@@ -187,7 +185,7 @@ export class LmdbEventStore implements EventStore {
         this.#index.add(staged.positions, staged.head);
         this.#marker.touch();
         if (staged.positions.size > 0) {
-          this.#options.onCommit?.({ events: staged.positions.size, milliseconds: performance.now() - started });
+          this.#onCommit?.({ events: staged.positions.size, milliseconds: performance.now() - started });
         }
         for (const { outcome, resolve, reject } of batch) {
           if (outcome instanceof WrongExpectedRevision) reject(outcome);

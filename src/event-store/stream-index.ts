@@ -61,11 +61,13 @@ export class StreamIndex {
   }
 
   position(stream: string, revision: number): Position | undefined {
+    if (isTooLong(stream)) return undefined;
     return this.#newest.position(stream, revision) ?? this.#storedPosition(stream, revision);
   }
 
   /** Revision of the last event; undefined for a stream that does not exist. */
   last(stream: string): number | undefined {
+    if (isTooLong(stream)) return undefined;
     const newest = this.#newest.last(stream);
     if (newest !== undefined) return newest;
     if (this.#storedPosition(stream, 0) === undefined) return undefined;
@@ -141,6 +143,11 @@ export class StreamPositions {
       positions.forEach((position, offset) => visit(stream, first + offset, position));
     }
   }
+}
+
+/** No stream has such a name, and its key would be cut off. */
+function isTooLong(stream: string): boolean {
+  return stream.length > MAX_STREAM_BYTES / 3 && Buffer.byteLength(stream) > MAX_STREAM_BYTES;
 }
 
 /** Stream, NUL, revision (32 bit, big-endian): the revisions of one stream follow each other. */

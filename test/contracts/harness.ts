@@ -1,0 +1,15 @@
+/** What a contract suite needs of an adapter: handles to one place that holds data, and its removal. */
+export interface Harness<T> {
+  /** Opens the place, empty at first. May be called again while another handle is open, as another process would. */
+  open(): Promise<T>;
+  destroy(): Promise<void>;
+}
+
+/** Polls until it is true; fails after five seconds. */
+export async function eventually(condition: () => boolean | Promise<boolean>, what = 'the condition'): Promise<void> {
+  const deadline = Date.now() + 5_000;
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error(`${what} did not become true`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
