@@ -30,10 +30,29 @@ export function buildDocument(app: NestFastifyApplication, config: Config, versi
     .setLicense('Apache-2.0', 'https://www.apache.org/licenses/LICENSE-2.0')
     .addApiKey({ type: 'apiKey', in: 'header', name: 'X-API-Key' }, 'api_key');
   if (config.publicUrl) builder.addServer(config.publicUrl);
-  return SwaggerModule.createDocument(app, builder.build(), {
+  const document = SwaggerModule.createDocument(app, builder.build(), {
     extraModels: [ProblemDto, FieldErrorDto],
-    operationIdFactory: (_controller, method) => method,
+    operationIdFactory: (controller, method) => `${controller.replace(/Controller$/, '')}_${method}`,
   });
+  makeDefaultsOptional(document);
+  return document;
+}
+
+/** A field with a default need not be sent. The compiler plugin calls it required, since its type has no `?`. */
+function makeDefaultsOptional({ paths, components }: OpenAPIObject): void {
+  for (const item of Object.values(paths)) {
+    for (const operation of Object.values(
+      item as Record<string, { parameters?: { required?: boolean; schema?: object }[] }>,
+    )) {
+      for (const parameter of operation.parameters ?? []) {
+        if (parameter.schema && 'default' in parameter.schema) parameter.required = false;
+      }
+    }
+  }
+  for (const schema of Object.values(components?.schemas ?? {})) {
+    if (!('properties' in schema) || !schema.required) continue;
+    schema.required = schema.required.filter((name) => !('default' in (schema.properties?.[name] ?? {})));
+  }
 }
 
 function problemsPage(): string {

@@ -1,5 +1,5 @@
 import { Controller, Get, Req, Res } from '@nestjs/common';
-import { ApiExcludeEndpoint, ApiTags } from '@nestjs/swagger';
+import { ApiExcludeEndpoint, ApiResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Registry } from 'prom-client';
 import { Problem } from '../problems.js';
@@ -23,7 +23,8 @@ export class OpsController {
   }
 
   @Get('health/ready')
-  @Plain({ summary: 'Whether every part works, and which does not (then 503)', type: ReadinessDto })
+  @Plain({ summary: 'Whether every part works, and which does not', type: ReadinessDto })
+  @ApiResponse({ status: 503, description: 'A part does not work', type: ReadinessDto })
   async ready(): Promise<Written<ReadinessDto>> {
     const readiness = await this.health.ready();
     return new Written(readiness, null, readiness.status === 'ok' ? 200 : 503);

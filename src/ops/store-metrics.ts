@@ -1,0 +1,75 @@
+import type { INestApplicationContext } from '@nestjs/common';
+import { Gauge, Histogram, Registry } from 'prom-client';
+import { DEAD_LETTERS } from '../../projections/dead-letters.js';
+import type { Projector } from '../projector/projector.js';
+import { generationProgress } from '../projector/projector.js';
+import type { RangeRow } from '../read-models/read-models.js';
+import type { Stores } from '../stores.js';
+import { Health } from './health.js';
+
+const COUNTED_DEAD_LETTERS = 1_000;
+
+/** Metrics and readiness of the log and the read models. */
+export class StoreMetrics {
+  private readonly commitSeconds = new Histogram({
+    name: 'credence_commit_seconds',
+    help: 'Time from the start of a commit to its disk sync',
+    buckets: [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1],
+    registers: [],
+  });
+  private readonly commitEvents = new Histogram({
+    name: 'credence_commit_events',
+    help: 'Events that shared one commit',
+    buckets: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+    registers: [],
+  });
+
+  observe({ events, milliseconds }: { events: number; milliseconds: number }): void {
+    this.commitSeconds.observe(milliseconds / 1000);
+    this.commitEvents.observe(events);
+  }
+
+  register(app: INestApplicationContext, stores: Stores, projector: Projector): void {
+    const registry = app.get(Registry);
+    registry.registerMetric(this.commitSeconds);
+    registry.registerMetric(this.commitEvents);
+    const { eventStore, readModels } = stores;
+    const progress = () => generationProgress(eventStore, readModels, Date.now);
+    for (const [measure, help] of [
+      ['events', 'Events a generation has not applied yet'],
+      ['seconds', 'Age of the oldest event a generation has not applied yet'],
+    ] as const) {
+      const gauge = new Gauge({
+        name: `credence_projection_lag_${measure}`,
+        help,
+        labelNames: ['generation'],
+        registers: [registry],
+        async collect() {
+          gauge.reset();
+          for (const { id, lag } of await progress()) gauge.set({ generation: id }, lag[measure]);
+        },
+      });
+    }
+    const letters = new Gauge({
+      name: 'credence_dead_letters',
+      help: `Events that could not be decoded (at most ${COUNTED_DEAD_LETTERS} are counted)`,
+      registers: [registry],
+      async collect() {
+        const manifest = await readModels.manifest();
+        const range = { ...DEAD_LETTERS, limit: COUNTED_DEAD_LETTERS };
+        const read = await readModels.read(manifest?.views['dead_letters'] ?? '', [{ range }]);
+        letters.set((read?.results[0] as RangeRow[] | undefined)?.length ?? 0);
+      },
+    });
+
+    const health = app.get(Health);
+    health.add('event_store', async () => ({ ok: true, detail: `at position ${await eventStore.head()}` }));
+    health.add('projections', async () => {
+      if (projector.halted !== null) return { ok: true, detail: `halted, serving goes on: ${projector.halted}` };
+      const serving = (await progress()).filter(({ serves }) => serves.length > 0);
+      const building = serving.filter(({ status }) => status === 'building');
+      const detail = serving.map(({ id, status, lag }) => `${id} ${status}, ${lag.events} events behind`).join('; ');
+      return { ok: building.length === 0, detail };
+    });
+  }
+}
