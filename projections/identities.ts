@@ -67,12 +67,17 @@ export function evolve(state: IdentityState, event: IdentityEvent): void {
       break;
     }
     case 'VerificationRevoked':
-      state.verifications = state.verifications.filter((held) => held.status !== event.data.status);
+      state.verifications = state.verifications.filter((held) => !isGrant(held, event.data.status, event.data.issuer));
       break;
     case 'Undecodable':
       state.incomplete = true;
       break;
   }
+}
+
+/** Is it a grant of this status by this issuer (null: by anyone)? */
+export function isGrant(held: Verification, status: string, issuer: string | null): boolean {
+  return held.status === status && (issuer === null || held.issuer === issuer);
 }
 
 /**

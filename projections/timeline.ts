@@ -15,7 +15,8 @@ export const timeline: Projection = {
   reads: () => [],
   apply(event, rows) {
     const subject = subjectOf(event);
-    if (subject) rows.put({ ...timelineOf(subject.tris_id), sort: sortByPosition(event.position) }, pack(subject.event));
+    if (subject)
+      rows.put({ ...timelineOf(subject.tris_id), sort: sortByPosition(event.position) }, pack(subject.event));
   },
 };
 

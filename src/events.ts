@@ -33,4 +33,6 @@ export type DomainEvent = Decoded<(typeof DEFINITIONS)[number]> | Undecodable;
 export type EventOf<T extends DomainEvent['type']> = Extract<DomainEvent, { type: T }>;
 
 /** A stored event as the folds read it: upcast to the current schema. @throws NewerSchema */
-export const decodeEvent = decoderFor(DEFINITIONS) as (event: Parameters<ReturnType<typeof decoderFor>>[0]) => DomainEvent;
+export const decodeEvent = decoderFor(DEFINITIONS) as (
+  event: Parameters<ReturnType<typeof decoderFor>>[0],
+) => DomainEvent;

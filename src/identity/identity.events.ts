@@ -23,4 +23,6 @@ export const verificationGranted = defineEvent('VerificationGranted', {
 export const verificationRevoked = defineEvent('VerificationRevoked', {
   tris_id: text,
   status: oneOf(GRANTABLE_STATUSES),
+  /** Whose grant; null: every issuer's. */
+  issuer: nullable(text),
 });

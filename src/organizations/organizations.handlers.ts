@@ -1,20 +1,15 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import {
-  ORGANIZATIONS,
-  type OrganizationRow,
-  platformsOf,
-} from '../../projections/organizations.js';
+import { ORGANIZATIONS, type OrganizationRow, platformsOf } from '../../projections/organizations.js';
 import { EVENT_STORE, type EventStore, type Position } from '../event-store/event-store.js';
-import { type CommandContext, Writer, fact } from '../event-store/writer.js';
+import { type CommandContext, Writer } from '../event-store/writer.js';
 import { unknownCursor } from '../http/cursor.js';
 import { TRIS_ID } from '../http/formats.js';
 import type { RangeRow } from '../read-models/read-models.js';
 import { Problem } from '../problems.js';
 import { Views } from '../projector/views.js';
-import { platformRegistered } from './organizations.events.js';
 import { decideRegister, decideVetting, organizationOf, organizationStream } from './organizations.js';
-import { PlatformOwners, platformStream } from './platforms.js';
+import { Platforms, platformStream } from './platforms.js';
 
 export interface OrganizationView {
   tris_org: string;
@@ -135,27 +130,6 @@ export class SetVettingHandler implements ICommandHandler<SetVetting> {
   }
 }
 
-/** Registrations of platforms, shared by the two commands that make them. */
-@Injectable()
-export class Platforms {
-  constructor(
-    private readonly writer: Writer,
-    private readonly owners: PlatformOwners,
-  ) {}
-
-  async refuseIfTaken(platformId: string, trisOrg: string, pointer: string): Promise<void> {
-    const owner = await this.owners.ownerOf(platformId);
-    if (owner !== null && owner !== trisOrg) throw taken(platformId, pointer);
-  }
-
-  async register(platformId: string, trisOrg: string, context: CommandContext, pointer: string) {
-    const registration = fact(platformRegistered, { platform_id: platformId, tris_org: trisOrg });
-    const outcome = await this.writer.create(platformStream(platformId), [registration], context);
-    if (outcome.events[0]!.data['tris_org'] !== trisOrg) throw taken(platformId, pointer);
-    return outcome;
-  }
-}
-
 /** One organization: registration and vetting from its stream (never behind), platforms from the read model. */
 export class GetOrganization extends Query<OrganizationView> {
   constructor(readonly trisOrg: string) {
@@ -186,7 +160,10 @@ export class GetOrganizationHandler implements IQueryHandler<GetOrganization> {
 }
 
 /** Registered organizations by TRIS id. */
-export class ListOrganizations extends Query<{ organizations: Omit<OrganizationView, 'platform_ids'>[]; next_cursor: string | null }> {
+export class ListOrganizations extends Query<{
+  organizations: Omit<OrganizationView, 'platform_ids'>[];
+  next_cursor: string | null;
+}> {
   constructor(
     readonly limit: number,
     readonly cursor: string | undefined,
@@ -214,13 +191,9 @@ export class ListOrganizationsHandler implements IQueryHandler<ListOrganizations
   }
 }
 
-async function readAll<T>(
-  views: Views,
-  range: { view: string; key: string },
-  map: (row: RangeRow) => T,
-): Promise<T[]> {
+async function readAll<T>(views: Views, range: { view: string; key: string }, map: (row: RangeRow) => T): Promise<T[]> {
   const all: T[] = [];
-  for (let after: string | undefined; ; ) {
+  for (let after: string | undefined; ;) {
     const { results } = await views.read([{ range: { ...range, after, limit: 1_000 } }]);
     const rows = results[0] as RangeRow[];
     all.push(...rows.map(map));
@@ -231,11 +204,4 @@ async function readAll<T>(
 
 function unknownOrganization(trisOrg: string): Problem {
   return new Problem('organization_not_found', `No organization ${trisOrg} is registered.`);
-}
-
-function taken(platformId: string, pointer: string): Problem {
-  const message = `${platformId} is registered to another organization`;
-  return new Problem('platform_already_registered', `${message}; a platform keeps its owner.`, {
-    errors: [{ pointer, code: 'platform_already_registered', message }],
-  });
 }

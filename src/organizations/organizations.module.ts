@@ -3,17 +3,15 @@ import { OrganizationsController } from './organizations.controller.js';
 import {
   GetOrganizationHandler,
   ListOrganizationsHandler,
-  Platforms,
   RegisterOrganizationHandler,
   RegisterPlatformHandler,
   SetVettingHandler,
 } from './organizations.handlers.js';
-import { PlatformOwners } from './platforms.js';
+import { Platforms } from './platforms.js';
 
 @Module({
   controllers: [OrganizationsController],
   providers: [
-    PlatformOwners,
     Platforms,
     RegisterOrganizationHandler,
     RegisterPlatformHandler,

@@ -1,26 +1,52 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore } from '../event-store/event-store.js';
-import { hashedStream } from '../event-store/writer.js';
+import { type CommandContext, type Outcome, Writer, fact, hashedStream } from '../event-store/writer.js';
+import { Problem } from '../problems.js';
+import { platformRegistered } from './organizations.events.js';
 
 export function platformStream(platformId: string): string {
   return hashedStream('platform', platformId);
 }
 
-/** Who owns a platform. An owner never changes, so what was once found is kept. */
+/** Platforms and their owners, from each platform's own stream, so never behind. An owner never changes. */
 @Injectable()
-export class PlatformOwners {
-  private readonly known = new Map<string, string>();
+export class Platforms {
+  private readonly owners = new Map<string, string>();
 
-  constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    private readonly writer: Writer,
+  ) {}
 
-  /** TRIS of the owning organization, or null: read from the platform's stream, so it is never behind. */
+  /** TRIS of the owning organization, or null. */
   async ownerOf(platformId: string): Promise<string | null> {
-    const known = this.known.get(platformId);
+    const known = this.owners.get(platformId);
     if (known !== undefined) return known;
     const [registered] = await this.store.readStream(platformStream(platformId), { limit: 1 });
     if (!registered) return null;
     const owner = registered.data['tris_org'] as string;
-    this.known.set(platformId, owner);
+    this.owners.set(platformId, owner);
     return owner;
   }
+
+  /** @throws Problem platform_already_registered with the pointer */
+  async refuseIfTaken(platformId: string, trisOrg: string, pointer: string): Promise<void> {
+    const owner = await this.ownerOf(platformId);
+    if (owner !== null && owner !== trisOrg) throw taken(platformId, pointer);
+  }
+
+  /** @throws Problem platform_already_registered if another organization was faster */
+  async register(platformId: string, trisOrg: string, context: CommandContext, pointer: string): Promise<Outcome> {
+    const registration = fact(platformRegistered, { platform_id: platformId, tris_org: trisOrg });
+    const outcome = await this.writer.create(platformStream(platformId), [registration], context);
+    if (outcome.events[0]!.data['tris_org'] !== trisOrg) throw taken(platformId, pointer);
+    return outcome;
+  }
+}
+
+function taken(platformId: string, pointer: string): Problem {
+  const message = `${platformId} is registered to another organization`;
+  return new Problem('platform_already_registered', `${message}; a platform keeps its owner.`, {
+    errors: [{ pointer, code: 'platform_already_registered', message }],
+  });
 }

@@ -47,7 +47,11 @@ export async function ensureManifest(
   }
 }
 
-async function isSound(generation: Generation | undefined, projection: Projection, store: EventStore): Promise<boolean> {
+async function isSound(
+  generation: Generation | undefined,
+  projection: Projection,
+  store: EventStore,
+): Promise<boolean> {
   if (!generation || generation.status === 'dropped') return false;
   return generation.views[projection.name] === projection.version && (await isInLog(generation.checkpoint, store));
 }

@@ -7,6 +7,7 @@ import type { EventStore, Position, RecordedEvent } from '../event-store/event-s
 import { type DomainEvent, decodeEvent } from '../events.js';
 import type { Json } from '../json.js';
 import type { Checkpoint, Generation, ReadModels } from '../read-models/read-models.js';
+import type { Log } from '../ops/log.js';
 import { PROJECTIONS } from './all-projections.js';
 import { fold } from './fold.js';
 import { ensureManifest } from './manifest.js';
@@ -16,12 +17,6 @@ const STANDBY_MS = 200;
 const BACKOFF_MS = 1_000;
 /** Events per batch: large enough to share a commit, small enough to keep the event loop's pauses short. */
 const SLICE = 1_000;
-
-export interface ProjectorLog {
-  log(message: string): void;
-  warn(message: string): void;
-  error(message: string): void;
-}
 
 /** How far one generation is. */
 export interface GenerationProgress extends Generation {
@@ -47,7 +42,7 @@ export class Projector {
     private readonly projections: readonly Projection[],
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
-    private readonly logger: ProjectorLog,
+    private readonly log: Log,
   ) {}
 
   /** Names every projection's generation in the manifest, then starts to apply in the background. */
@@ -71,9 +66,9 @@ export class Projector {
       } catch (error) {
         if (error instanceof NewerSchema) {
           this.halted = error.message;
-          this.logger.error(`projector halted: ${error.message}`);
+          this.log.error(`projector halted: ${error.message}`);
         } else {
-          this.logger.error(`projector of ${id} retries in ${BACKOFF_MS} ms: ${(error as Error).stack}`);
+          this.log.error(`projector of ${id} retries in ${BACKOFF_MS} ms: ${(error as Error).stack}`);
           await pause(BACKOFF_MS, signal);
         }
       }
@@ -102,7 +97,7 @@ export class Projector {
       for await (const slice of this.store.subscribe(checkpoint.position, { sliceSize: SLICE, signal: until })) {
         const next = await this.applySlice(id, projections, checkpoint, slice);
         if (!next) {
-          this.logger.warn(`projector of ${id} lost its lease at position ${checkpoint.position}`);
+          this.log.warn(`projector of ${id} lost its lease at position ${checkpoint.position}`);
           return;
         }
         checkpoint = next;
@@ -124,7 +119,10 @@ export class Projector {
     const last = events.at(-1);
     if (!last) throw stop!;
     const overlay = await fold(projections, events, async (rows) => {
-      const read = await this.readModels.read(id, rows.map((row) => ({ get: row })));
+      const read = await this.readModels.read(
+        id,
+        rows.map((row) => ({ get: row })),
+      );
       if (!read) throw new Error(`generation ${id} is gone`);
       return read.results as (Json | undefined)[];
     });
@@ -148,7 +146,6 @@ export class Projector {
     await this.readModels.setStatus(id, 'ready');
     return true;
   }
-
 }
 
 /** Decodes up to the first event of a newer schema, and then only whole appends before it. */
@@ -183,7 +180,11 @@ export async function generationProgress(
 }
 
 /** Events not applied yet, and the age of the oldest of them. */
-async function lagOf(store: EventStore, position: Position, clock: Clock): Promise<{ events: number; seconds: number }> {
+async function lagOf(
+  store: EventStore,
+  position: Position,
+  clock: Clock,
+): Promise<{ events: number; seconds: number }> {
   for await (const [oldest] of store.readAll(position, { sliceSize: 1 })) {
     const seconds = Math.max(0, (clock() - Date.parse(oldest!.metadata.recorded_at)) / 1000);
     return { events: await store.countAfter(position), seconds };

@@ -64,7 +64,10 @@ export class Views implements PositionGate {
     let position = Infinity;
     for (const id of new Set(serving)) {
       const at = serving.flatMap((other, i) => (other === id ? [i] : []));
-      const read = await this.readModels.read(id, at.map((i) => queries[i]!));
+      const read = await this.readModels.read(
+        id,
+        at.map((i) => queries[i]!),
+      );
       if (!read) return undefined;
       await this.refuseUnlessReady(read);
       at.forEach((i, n) => (results[i] = read.results[n]));

@@ -4,7 +4,7 @@ import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { Position } from '../event-store/event-store.js';
 import { type CommandContext, Writer } from '../event-store/writer.js';
 import { KEY_VALUE, type KeyValue } from '../key-value/key-value.js';
-import { PlatformOwners } from '../organizations/platforms.js';
+import { Platforms } from '../organizations/platforms.js';
 import { Problem } from '../problems.js';
 import { sha256Hex } from '../hash.js';
 import { type Action, actionStream, decide } from './relay.js';
@@ -28,7 +28,7 @@ const TEXT_TTL_MS = 100 * 365 * 86_400_000;
 export class RelayActionHandler implements ICommandHandler<RelayAction> {
   constructor(
     private readonly writer: Writer,
-    private readonly platforms: PlatformOwners,
+    private readonly platforms: Platforms,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {}
 

@@ -61,10 +61,7 @@ export function metricHealth(evidence: Evidence, metric: string, lens: Lens, asO
   if (days.size === 0) return 0;
   const category = metricCategory(metric);
   const today = dayOf(asOf);
-  return round(
-    isFlags(metric) ? flagPenalty(days, category, today) : healthOf(days, new Map(), category, today),
-    4,
-  );
+  return round(isFlags(metric) ? flagPenalty(days, category, today) : healthOf(days, new Map(), category, today), 4);
 }
 
 /**

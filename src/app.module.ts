@@ -1,0 +1,64 @@
+import { type DynamicModule, Global, Module, type Type } from '@nestjs/common';
+import { CqrsModule } from '@nestjs/cqrs';
+import { CLOCK, type Clock } from './clock.js';
+import type { Config, ModuleName } from './config.js';
+import { CredonationsModule } from './credonations/credonations.module.js';
+import { DiscModule } from './disc/disc.module.js';
+import { EVENT_STORE } from './event-store/event-store.js';
+import { Writer } from './event-store/writer.js';
+import { POSITION_GATE } from './http/positions.js';
+import { IdentityModule } from './identity/identity.module.js';
+import { JOBS } from './jobs/jobs.js';
+import { KEY_VALUE } from './key-value/key-value.js';
+import { OrganizationsModule } from './organizations/organizations.module.js';
+import { Views } from './projector/views.js';
+import { READ_MODELS } from './read-models/read-models.js';
+import { RelayModule } from './relay/relay.module.js';
+import type { Stores } from './stores.js';
+
+/** Each feature stands alone (spec 1.9): its module, and the projections it reads. */
+const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[] }> = {
+  relay: { module: RelayModule, projections: [] },
+  disc: { module: DiscModule, projections: ['identities', 'timeline', 'credonations', 'organizations'] },
+  credonations: { module: CredonationsModule, projections: ['identities', 'credonations'] },
+  organizations: { module: OrganizationsModule, projections: ['organizations'] },
+  identity: { module: IdentityModule, projections: [] },
+};
+
+/** Names of the projections that some enabled feature reads; dead letters are always kept. */
+export function projectionsFor(modules: readonly ModuleName[]): Set<string> {
+  return new Set(['dead_letters', ...modules.flatMap((name) => FEATURES[name].projections)]);
+}
+
+/** What every feature injects: the ports, the clock, the writer and the views. */
+@Global()
+@Module({})
+class PortsModule {
+  static register(stores: Stores, clock: Clock): DynamicModule {
+    const providers = [
+      { provide: EVENT_STORE, useValue: stores.eventStore },
+      { provide: READ_MODELS, useValue: stores.readModels },
+      { provide: KEY_VALUE, useValue: stores.keyValue },
+      { provide: JOBS, useValue: stores.jobs },
+      { provide: CLOCK, useValue: clock },
+      Writer,
+      Views,
+      { provide: POSITION_GATE, useExisting: Views },
+    ];
+    return { module: PortsModule, providers, exports: providers };
+  }
+}
+
+@Module({})
+export class AppModule {
+  static register({ modules }: Pick<Config, 'modules'>, stores: Stores, clock: Clock): DynamicModule {
+    return {
+      module: AppModule,
+      imports: [
+        CqrsModule.forRoot(),
+        PortsModule.register(stores, clock),
+        ...modules.map((name) => FEATURES[name].module),
+      ],
+    };
+  }
+}

@@ -1,0 +1,17 @@
+/** Spec 2.7. */
+export class CredonationDto {
+  /** TRIS of the sender. */
+  from: string;
+  /** TCT of the action endorsed. */
+  amount: number;
+  /** When the action occurred. */
+  timestamp: string;
+  category: string;
+}
+
+/** Spec 4.5, in pages. */
+export class ValidationsDto {
+  tris_id: string;
+  validations: CredonationDto[];
+  next_cursor: string | null;
+}

@@ -1,0 +1,132 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { type IdentityState, evolve, identityRow, newIdentity } from '../../projections/identities.js';
+import type { IdentityEvent } from '../../projections/identity-events.js';
+import { sortByPosition } from '../../projections/projection.js';
+import { timelineOf, unpack } from '../../projections/timeline.js';
+import { CLOCK, type Clock } from '../clock.js';
+import type { Position } from '../event-store/event-store.js';
+import { parsePosition } from '../http/positions.js';
+import { Problem } from '../problems.js';
+import { Views } from '../projector/views.js';
+import type { RangeRow } from '../read-models/read-models.js';
+import { type Lens, MODEL_LENS } from '../scoring/lens.js';
+import { type Coordinates, endOfHour } from './coordinates.js';
+
+/** A point from which an identity is seen. (as_of, position, lens, model) determine every number of an answer. */
+export interface Viewpoint {
+  /** ms: nothing that occurred later counts. */
+  as_of: number;
+  /** Nothing after this position counts. */
+  position: Position;
+  lens: Lens;
+  /** Generation that served the rows. */
+  generation: string;
+}
+
+/** An identity seen from a viewpoint. */
+export interface Sight extends Viewpoint {
+  tris_id: string;
+  state: IdentityState;
+}
+
+const PAGE = 1_000;
+const WAIT_MS = 2_000;
+
+/** Reads identities: the accumulated row for the present, a fold of the timeline for any past. */
+@Injectable()
+export class IdentityReader {
+  constructor(
+    private readonly views: Views,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  get logId(): string {
+    return this.views.logId;
+  }
+
+  /** @throws Problem identity_not_found, policy_not_found, position_unknown, projection_behind, projection_rebuilding */
+  async see(trisId: string, coordinates: Coordinates): Promise<Sight> {
+    const limit = await this.limitOf(coordinates);
+    const lens = lensOf(coordinates);
+    const { generation, position, results } = await this.views.read([{ get: identityRow(trisId) }]);
+    const state = results[0] as unknown as IdentityState | undefined;
+    if (!state) throw unknownIdentity(trisId);
+    const as_of = coordinates.as_of ?? this.defaultAsOf(state);
+    const sight = { tris_id: trisId, as_of, position: limit ?? position, lens, generation, state };
+    const past = coordinates.as_of !== undefined || coordinates.known_at !== undefined || limit !== undefined;
+    if (past || state.latest > as_of) {
+      const isPresent = coordinates.known_at === undefined && state.latest <= as_of && state.changed <= sight.position;
+      if (!isPresent) return this.seePast(sight, coordinates.known_at, past);
+    }
+    return sight;
+  }
+
+  /** The events of an identity's timeline up to a viewpoint, in log order, in pages. */
+  async *events(trisId: string, viewpoint: Viewpoint, after: Position = 0): AsyncIterable<IdentityEvent[]> {
+    for (let last = after; ;) {
+      const range = { ...timelineOf(trisId), after: sortByPosition(last), limit: PAGE };
+      const { results } = await this.views.read([{ range }]);
+      const rows = results[0] as RangeRow[];
+      const known = rows.filter(({ sort }) => Number(sort) <= viewpoint.position);
+      const events = known.map(({ sort, value }) => unpack(trisId, sort, value));
+      yield events.filter(({ occurred_at }) => occurred_at <= viewpoint.as_of);
+      if (rows.length < PAGE || known.length < rows.length) return;
+      last = Number(rows.at(-1)!.sort);
+    }
+  }
+
+  private async seePast(present: Sight, knownAt: number | undefined, asked: boolean): Promise<Sight> {
+    const viewpoint = { ...present };
+    if (knownAt !== undefined) viewpoint.position = await this.lastKnown(present, knownAt);
+    const state = newIdentity();
+    for await (const page of this.events(present.tris_id, viewpoint)) {
+      for (const event of page) evolve(state, event);
+    }
+    if (state.changed === 0 && asked) throw unknownIdentity(present.tris_id, 'at that time');
+    return { ...viewpoint, state };
+  }
+
+  /** Position of the identity's last event that had been recorded by a time; 0 if there is none. */
+  private async lastKnown(present: Sight, knownAt: number): Promise<Position> {
+    let last = 0;
+    for await (const page of this.events(present.tris_id, { ...present, as_of: Infinity })) {
+      for (const event of page) if (event.recorded_at <= knownAt) last = event.position;
+    }
+    return last;
+  }
+
+  /** The end of the current hour, or just before a verification expires within it, so that expiry is exact. */
+  private defaultAsOf(state: IdentityState): number {
+    const now = this.clock();
+    let asOf = endOfHour(now);
+    for (const { expires_at } of state.verifications) {
+      const expiry = expires_at === null ? Infinity : Date.parse(expires_at);
+      if (expiry > now && expiry <= asOf) asOf = expiry - 1;
+    }
+    return asOf;
+  }
+
+  private async limitOf({ as_of_position }: Coordinates): Promise<Position | undefined> {
+    if (as_of_position === undefined) return undefined;
+    const position = parsePosition(as_of_position, this.views.logId);
+    if (position === undefined || position > (await this.views.head())) {
+      throw new Problem('position_unknown', 'as_of_position must be a position that this log has reached.');
+    }
+    if (!(await this.views.reach(position, WAIT_MS))) {
+      throw new Problem('projection_behind', 'The read models have not reached as_of_position yet.', {
+        headers: { 'retry-after': '1' },
+      });
+    }
+    return position;
+  }
+}
+
+/** The lens a query asks for; without one, the model's own. */
+function lensOf({ vp }: Coordinates): Lens {
+  if (vp === undefined) return MODEL_LENS;
+  throw new Problem('policy_not_found', `There is no validation policy ${vp}.`);
+}
+
+export function unknownIdentity(trisId: string, when = ''): Problem {
+  return new Problem('identity_not_found', `Nothing is known of ${trisId}${when && ` ${when}`}.`);
+}

@@ -1,0 +1,36 @@
+import { Problem } from '../problems.js';
+import { categoryHealth, metricHealth } from '../scoring/health.js';
+import { CATEGORY_NAMES, DOCUMENTED_METRICS, canonicalMetric, categoryOf } from '../scoring/metrics.js';
+import { MODEL } from '../scoring/model.js';
+import type { Sight } from './identity-reader.js';
+
+const DOCUMENTED = new Set(DOCUMENTED_METRICS.map(canonicalMetric));
+
+/**
+ * Health of categories, aliases or full metrics, under the names asked for; none: the seven categories.
+ * @param pointer of the list of names in errors
+ * @throws Problem unknown_metric for a name that is no category, not documented and not in the identity's evidence
+ */
+export function metrics(sight: Sight, names: readonly string[] | undefined, pointer: string): Record<string, number> {
+  const { state, lens, as_of } = sight;
+  const categories = categoryHealth(state.evidence, lens, as_of);
+  const payload: Record<string, number> = {};
+  for (const [i, name] of (names ?? MODEL.categories).entries()) {
+    const category = categoryOf(name);
+    const metric = canonicalMetric(name);
+    if (category) payload[name] = categories[category];
+    else if (metric && (DOCUMENTED.has(metric) || Object.hasOwn(state.evidence, metric))) {
+      payload[name] = metricHealth(state.evidence, metric, lens, as_of);
+    } else
+      throw unknownMetric(name, pointer.startsWith('?') ? pointer : `${pointer}/${i}`, Object.keys(state.evidence));
+  }
+  return payload;
+}
+
+function unknownMetric(name: string, pointer: string, inEvidence: string[]): Problem {
+  const message = `${JSON.stringify(name)} is not a metric of this identity`;
+  const known = [...CATEGORY_NAMES, ...new Set([...DOCUMENTED_METRICS, ...inEvidence])];
+  return new Problem('unknown_metric', `${message}. Known here: ${known.join(', ')}.`, {
+    errors: [{ pointer, code: 'unknown_metric', message }],
+  });
+}

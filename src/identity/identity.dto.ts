@@ -1,0 +1,64 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { IsIn, IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
+import { TrisIdParams } from '../http/common.dto.js';
+import { IsSha256, IsTimestamp } from '../http/fields.js';
+import { GRANTABLE_STATUSES } from './identity.events.js';
+
+export class SetBadStatusDto {
+  /** 1 (worst) to 6; it is the identity's score from now on. */
+  @IsInt()
+  @Min(1)
+  @Max(6)
+  level: number;
+
+  /** Why, as a code: small letters, digits and underscores. No free text: the log is for ever. */
+  @Matches(/^[a-z][a-z0-9_]{0,63}$/, {
+    message: 'reason_code must be a small letter followed by up to 63 small letters, digits or underscores',
+  })
+  reason_code: string;
+}
+
+export class BadStatusDto {
+  level: number;
+  reason_code: string;
+}
+
+export class IdentityBadStatusDto {
+  tris_id: string;
+  @ApiProperty({ type: BadStatusDto, nullable: true })
+  bad_status: BadStatusDto | null;
+}
+
+export class GrantVerificationDto {
+  @IsIn(GRANTABLE_STATUSES)
+  status: (typeof GRANTABLE_STATUSES)[number];
+
+  /** Default: does not expire. */
+  @IsOptional()
+  @IsTimestamp()
+  expires_at?: string;
+
+  /** SHA-256 of the evidence the operator holds. */
+  @IsSha256()
+  evidence_hash: string;
+}
+
+export class VerificationParams extends TrisIdParams {
+  @IsIn(GRANTABLE_STATUSES)
+  status: (typeof GRANTABLE_STATUSES)[number];
+}
+
+export class GrantedVerificationDto {
+  tris_id: string;
+  status: string;
+  issuer: string;
+  scheme: string;
+  expires_at: string | null;
+}
+
+export class RevokedVerificationDto {
+  tris_id: string;
+  status: string;
+  @ApiProperty({ enum: [true] })
+  revoked: boolean;
+}

@@ -1,0 +1,58 @@
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import type { Position } from '../event-store/event-store.js';
+import { type CommandContext, type Fact, Writer } from '../event-store/writer.js';
+import {
+  type Grant,
+  type GrantableStatus,
+  type OperatorState,
+  decideClearBadStatus,
+  decideGrant,
+  decideRevoke,
+  decideSetBadStatus,
+  identityStream,
+  operatorStateOf,
+} from './identity.js';
+
+/** What an operator states about an identity. The four commands differ in what they decide and nothing else. */
+type Statement =
+  | { kind: 'set_bad_status'; level: number; reason_code: string }
+  | { kind: 'clear_bad_status' }
+  | { kind: 'grant'; grant: Grant }
+  | { kind: 'revoke'; status: GrantableStatus; issuer: string | null };
+
+export class StateAboutIdentity extends Command<{ position: Position }> {
+  constructor(
+    readonly trisId: string,
+    readonly statement: Statement,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(StateAboutIdentity)
+export class StateAboutIdentityHandler implements ICommandHandler<StateAboutIdentity> {
+  constructor(private readonly writer: Writer) {}
+
+  async execute({ trisId, statement, context }: StateAboutIdentity): Promise<{ position: Position }> {
+    const stream = identityStream(trisId);
+    await this.writer.claim(stream, context);
+    const { position } = await this.writer.update(stream, context, (history) =>
+      decide(operatorStateOf(history), trisId, statement),
+    );
+    return { position };
+  }
+}
+
+function decide(state: OperatorState, trisId: string, statement: Statement): Fact[] {
+  switch (statement.kind) {
+    case 'set_bad_status':
+      return decideSetBadStatus(state, trisId, statement.level, statement.reason_code);
+    case 'clear_bad_status':
+      return decideClearBadStatus(state, trisId);
+    case 'grant':
+      return decideGrant(trisId, statement.grant);
+    case 'revoke':
+      return decideRevoke(state, trisId, statement.status, statement.issuer);
+  }
+}

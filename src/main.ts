@@ -1,0 +1,82 @@
+import 'reflect-metadata';
+import { join } from 'node:path';
+import { AppModule, projectionsFor } from './app.module.js';
+import { type Config, ConfigError, loadConfig } from './config.js';
+import { ApiKeys } from './http/api-keys.js';
+import { createApp } from './http/app.js';
+import { Health } from './ops/health.js';
+import { Log } from './ops/log.js';
+import { StoreMetrics } from './ops/store-metrics.js';
+import { PROJECTIONS } from './projector/all-projections.js';
+import { Projector } from './projector/projector.js';
+import { closeStores, openStores } from './stores.js';
+
+const SHUTDOWN_MS = 10_000;
+
+async function serve(config: Config): Promise<void> {
+  const log = new Log(config.logLevel);
+  const metrics = new StoreMetrics();
+  const stores = await openStores(config.data, Date.now, (commit) => metrics.observe(commit));
+  const wanted = projectionsFor(config.modules);
+  const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
+  const projector = new Projector(projections, stores.eventStore, stores.readModels, log);
+  await projector.start();
+  await stores.jobs.start();
+
+  const app = await createApp(AppModule.register(config, stores, Date.now), config, log);
+  metrics.register(app, stores, projector);
+  await app.listen(config.port, config.host);
+
+  let stopping = false;
+  const stop = async (signal: string) => {
+    if (stopping) return;
+    stopping = true;
+    log.info('stopping', { signal });
+    setTimeout(() => {
+      log.error(`not stopped within ${SHUTDOWN_MS} ms, exiting`);
+      process.exit(1);
+    }, SHUTDOWN_MS).unref();
+    app.get(Health).add('shutdown', () => ({ ok: false, detail: 'the service is stopping' }));
+    await app.close();
+    await projector.stop();
+    await closeStores(stores);
+    log.info('stopped');
+  };
+  process.once('SIGTERM', stop);
+  process.once('SIGINT', stop);
+
+  process.stdout.write(`${welcome(config, await app.getUrl(), app.get(ApiKeys))}\n`);
+}
+
+/** What a newcomer needs first: the key, the documentation, and three commands to paste. */
+function welcome(config: Config, url: string, keys: ApiKeys): string {
+  const lines = [`Credence serves ${url} from ${config.data}`, `Documentation: ${url}/docs`];
+  if (config.apiKeys !== undefined) return lines.join('\n');
+  const keyFile = join(config.data, 'dev-api-key');
+  const { createdDevelopmentKey: created } = keys;
+  if (created) lines.push(`Development key, every scope, shown this once and kept in ${keyFile}: ${created}`);
+  else lines.push(`Development key: in ${keyFile}`);
+  const action = {
+    tris_id: 'tris:alice',
+    action_type: 'loan_repayment',
+    category: 'financial',
+    criticality: 'high',
+    platform_id: 'lender',
+  };
+  return [
+    ...lines,
+    '',
+    'Relay an action, read the score, see its history:',
+    `  curl -X POST ${url}/api/decision-relay -H "X-API-Key: $(cat ${keyFile})" -H 'Content-Type: application/json' -d '${JSON.stringify(action)}'`,
+    `  curl ${url}/v1/disc/score/tris:alice`,
+    `  curl ${url}/v1/disc/score/tris:alice/history`,
+  ].join('\n');
+}
+
+try {
+  await serve(loadConfig());
+} catch (error) {
+  const expected = error instanceof ConfigError;
+  process.stderr.write(`credence: ${expected ? error.message : (error as Error).stack}\n`);
+  process.exit(expected ? 2 : 1);
+}

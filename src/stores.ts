@@ -1,0 +1,44 @@
+import { join } from 'node:path';
+import type { Clock } from './clock.js';
+import type { EventStore } from './event-store/event-store.js';
+import { LmdbEventStore, type LmdbEventStoreOptions } from './event-store/lmdb-event-store.js';
+import type { Jobs } from './jobs/jobs.js';
+import { LmdbJobs } from './jobs/lmdb-jobs.js';
+import type { KeyValue } from './key-value/key-value.js';
+import { LmdbKeyValue } from './key-value/lmdb-key-value.js';
+import { LmdbReadModels } from './read-models/lmdb-read-models.js';
+import type { ReadModels } from './read-models/read-models.js';
+
+/** The four ports, open. */
+export interface Stores {
+  eventStore: EventStore;
+  readModels: ReadModels;
+  keyValue: KeyValue;
+  jobs: Jobs;
+}
+
+/**
+ * Opens the adapters of the embedded profile. The log, each generation of read models, and short-lived state live in
+ * environments of their own, so that a rebuild never slows an append down (design §2.8).
+ */
+export async function openStores(
+  data: string,
+  clock: Clock,
+  onCommit?: LmdbEventStoreOptions['onCommit'],
+): Promise<Stores> {
+  const state = join(data, 'state');
+  return {
+    eventStore: await LmdbEventStore.open(join(data, 'log'), { onCommit }),
+    readModels: await LmdbReadModels.open(join(data, 'views'), { clock }),
+    keyValue: await LmdbKeyValue.open(state, { clock }),
+    jobs: await LmdbJobs.open(state, { clock }),
+  };
+}
+
+/** Closes everything, the log last. */
+export async function closeStores({ eventStore, readModels, keyValue, jobs }: Stores): Promise<void> {
+  await jobs.close();
+  await keyValue.close();
+  await readModels.close();
+  await eventStore.close();
+}
