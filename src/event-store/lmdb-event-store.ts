@@ -27,8 +27,10 @@ const MAX_POSITION = 0xffff_ffff;
 
 const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'string' }, ...INDEX_DATABASES } as const;
 
-/** Told of each commit: how many events it made durable and how long they took, in milliseconds. */
-export type CommitObserver = (commit: { events: number; milliseconds: number }) => void;
+export interface LmdbEventStoreOptions {
+  /** Told of each commit: how many events it made durable and how long they took, in milliseconds. */
+  onCommit?: (commit: { events: number; milliseconds: number }) => void;
+}
 
 interface PendingAppend {
   stream: string;
@@ -49,14 +51,14 @@ export class LmdbEventStore implements EventStore {
   readonly #env: LmdbEnvironment;
   readonly #index: StreamIndex;
   readonly #marker: LogMarker;
-  readonly #onCommit: CommitObserver | undefined;
+  readonly #onCommit: LmdbEventStoreOptions['onCommit'];
   readonly #wakeUps = new Set<() => void>();
   #queue: PendingAppend[] = [];
   #draining: Promise<void> | undefined;
   #closed = false;
 
   /** @throws Error if the folder holds another log than, or less of it than, it did before (see LogMarker) */
-  static async open(folder: string, options: { onCommit?: CommitObserver } = {}): Promise<LmdbEventStore> {
+  static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
     const env = LmdbEnvironment.open(folder, { databases: DATABASES });
     try {
       await checkMarker(folder, env.database<string>('meta').get('log_id'), lastPosition(env));
@@ -68,17 +70,17 @@ export class LmdbEventStore implements EventStore {
         meta.putSync('log_id', created);
         return created;
       });
-      return new LmdbEventStore(folder, env, logId, options.onCommit);
+      return new LmdbEventStore(folder, env, logId, options);
     } catch (error) {
       await env.close();
       throw error;
     }
   }
 
-  private constructor(folder: string, env: LmdbEnvironment, logId: string, onCommit?: CommitObserver) {
+  private constructor(folder: string, env: LmdbEnvironment, logId: string, options: LmdbEventStoreOptions) {
     this.logId = logId;
     this.#env = env;
-    this.#onCommit = onCommit;
+    this.#onCommit = options.onCommit;
     this.#index = new StreamIndex(env);
     this.#marker = new LogMarker(folder, () => ({ log_id: logId, position: this.#index.known }));
   }

@@ -1,0 +1,406 @@
+import { randomUUID } from 'node:crypto';
+import fc from 'fast-check';
+import type { Clock } from '../../src/clock.js';
+import type { Json } from '../../src/json.js';
+import type { Batch, Checkpoint, Manifest, RangeRow, ReadModels, RowKey } from '../../src/read-models/read-models.js';
+import type { Harness } from './harness.js';
+
+const LOG = 'log-1';
+const VIEWS = { people: 1 };
+const START: Checkpoint = { log: LOG, position: 0, event_id: null };
+const TTL_MS = 1_000;
+
+/** The rules of the read models that every adapter keeps. The clock decides when a lease ends. */
+export function describeReadModels(name: string, makeHarness: (clock: Clock) => Promise<Harness<ReadModels>>): void {
+  describe(`${name}: read models contract`, () => {
+    let now: number;
+    let harness: Harness<ReadModels>;
+    let models: ReadModels;
+    let id: string;
+
+    beforeEach(async () => {
+      now = 1_800_000_000_000;
+      harness = await makeHarness(() => now);
+      models = await harness.open();
+      id = `gen-${randomUUID().slice(0, 8)}`;
+    });
+    afterEach(async () => {
+      await models.close();
+      await harness.destroy();
+    });
+
+    const at = (position: number): Checkpoint => ({ log: LOG, position, event_id: `event-${position}` });
+    const person = (key: string, sort?: string): RowKey => ({
+      view: 'people',
+      key,
+      ...(sort !== undefined && { sort }),
+    });
+
+    function batch(over: Partial<Batch> = {}): Batch {
+      return { id: randomUUID(), base: START, holder: 'me', next: at(1), puts: [], deletes: [], ...over };
+    }
+
+    async function leased(generation = id): Promise<void> {
+      await models.createGeneration(generation, VIEWS, LOG);
+      expect(await models.acquireLease(generation, 'me', TTL_MS)).toBe(true);
+    }
+
+    async function value(row: RowKey, generation = id): Promise<Json | undefined> {
+      return (await models.read(generation, [{ get: row }]))!.results[0] as Json | undefined;
+    }
+
+    async function range(key: string, options: { after?: string; reverse?: boolean; limit?: number } = {}) {
+      const query = { range: { view: 'people', key, limit: 100, ...options } };
+      return ((await models.read(id, [query]))!.results[0] as RangeRow[]).map(({ sort }) => sort);
+    }
+
+    async function generation(wanted = id) {
+      return (await models.generations()).find((found) => found.id === wanted);
+    }
+
+    describe('the manifest', () => {
+      const manifest = (revision: number, lens = 'a'): Manifest => ({
+        revision,
+        lens: { policy_id: null, content_hash: lens },
+        model_hash: 'm',
+        lens_revision: -1,
+        views: { people: 'g' },
+      });
+
+      test('is null at first, then what was swapped in, also after reopening', async () => {
+        expect(await models.manifest()).toBeNull();
+        expect(await models.swapManifest(manifest(1))).toBe(true);
+        expect(await models.swapManifest(manifest(2, 'b'))).toBe(true);
+        await models.close();
+        models = await harness.open();
+        expect(await models.manifest()).toEqual(manifest(2, 'b'));
+      });
+
+      test('is swapped only from the revision before, and by one of many', async () => {
+        expect(await models.swapManifest(manifest(2))).toBe(false);
+        expect(await models.manifest()).toBeNull();
+        const outcomes = await Promise.all(['a', 'b', 'c', 'd'].map((lens) => models.swapManifest(manifest(1, lens))));
+        expect(outcomes.filter(Boolean)).toHaveLength(1);
+        expect(await models.swapManifest(manifest(1, 'z'))).toBe(false);
+      });
+    });
+
+    describe('generations', () => {
+      test('begin empty, building, at the start of their log', async () => {
+        await models.createGeneration(id, VIEWS, LOG);
+        expect(await generation()).toEqual({ id, views: VIEWS, status: 'building', checkpoint: START, lease: null });
+        expect(await models.read(id, [{ get: person('a') }])).toEqual({
+          status: 'building',
+          checkpoint: START,
+          results: [undefined],
+        });
+      });
+
+      test('creating one that exists changes nothing', async () => {
+        await leased();
+        await models.apply(id, batch({ puts: [{ row: person('a'), value: 1 }] }));
+        await models.setStatus(id, 'ready');
+        await models.createGeneration(id, { other: 2 }, 'log-2');
+        expect(await generation()).toMatchObject({ views: VIEWS, status: 'ready', checkpoint: at(1) });
+        expect(await value(person('a'))).toBe(1);
+      });
+
+      test('stand side by side', async () => {
+        const other = `${id}-2`;
+        await leased();
+        await leased(other);
+        await models.apply(id, batch({ puts: [{ row: person('a'), value: 'old' }] }));
+        await models.apply(other, batch({ next: at(7), puts: [{ row: person('a'), value: 'new' }] }));
+        expect(await value(person('a'))).toBe('old');
+        expect(await value(person('a'), other)).toBe('new');
+        expect((await generation(other))!.checkpoint).toEqual(at(7));
+      });
+
+      test('one that does not exist reads as undefined, and refuses leases and batches', async () => {
+        expect(await models.read('nowhere', [{ get: person('a') }])).toBeUndefined();
+        expect(await models.acquireLease('nowhere', 'me', TTL_MS)).toBe(false);
+        expect(await models.apply('nowhere', batch())).toBe('refused');
+        expect(await models.scan('nowhere', 'people', null, 10)).toEqual({ rows: [], cursor: null });
+      });
+
+      test('a dropped one reads as undefined, refuses batches, and does not come back', async () => {
+        const other = await harness.open();
+        await leased();
+        await models.apply(id, batch({ puts: [{ row: person('a'), value: 1 }] }));
+        expect((await other.read(id, [{ get: person('a') }]))!.results).toEqual([1]);
+
+        await models.dropGeneration(id);
+        for (const reader of [models, other]) {
+          expect(await reader.read(id, [{ get: person('a') }])).toBeUndefined();
+          expect(await reader.apply(id, batch({ base: at(1), next: at(2) }))).toBe('refused');
+          expect(await reader.acquireLease(id, 'me', TTL_MS)).toBe(false);
+        }
+        await models.createGeneration(id, VIEWS, LOG);
+        expect(await models.read(id, [])).toBeUndefined();
+        expect((await generation())?.status ?? 'dropped').toBe('dropped');
+        await models.dropGeneration(id);
+        await other.close();
+      });
+
+      test('are found when another handle has made them', async () => {
+        const other = await harness.open();
+        await leased();
+        await models.apply(id, batch({ puts: [{ row: person('a'), value: 1 }] }));
+        expect((await other.read(id, [{ get: person('a') }]))!.results).toEqual([1]);
+        expect((await other.generations()).map((found) => found.id)).toContain(id);
+        await other.close();
+      });
+
+      test('keep rows, checkpoint and status when reopened', async () => {
+        await leased();
+        await models.apply(id, batch({ puts: [{ row: person('a'), value: { n: 1 } }] }));
+        await models.setStatus(id, 'ready');
+        await models.close();
+        models = await harness.open();
+        expect(await models.read(id, [{ get: person('a') }])).toEqual({
+          status: 'ready',
+          checkpoint: at(1),
+          results: [{ n: 1 }],
+        });
+      });
+    });
+
+    describe('leases', () => {
+      test('one holder at a time, who may renew; free again when released or over', async () => {
+        await leased();
+        expect(await models.acquireLease(id, 'you', TTL_MS)).toBe(false);
+        now += TTL_MS - 1;
+        expect(await models.acquireLease(id, 'me', TTL_MS)).toBe(true);
+        expect((await generation())!.lease).toEqual({ holder: 'me', expires_at: now + TTL_MS });
+        await models.releaseLease(id, 'you');
+        expect(await models.acquireLease(id, 'you', TTL_MS)).toBe(false);
+        await models.releaseLease(id, 'me');
+        expect(await models.acquireLease(id, 'you', TTL_MS)).toBe(true);
+        now += TTL_MS;
+        expect((await generation())!.lease).toBeNull();
+        expect(await models.acquireLease(id, 'me', TTL_MS)).toBe(true);
+      });
+
+      test('of many who want it, one gets it', async () => {
+        await models.createGeneration(id, VIEWS, LOG);
+        const holders = Array.from({ length: 20 }, (_, n) => models.acquireLease(id, `holder-${n}`, TTL_MS));
+        expect((await Promise.all(holders)).filter(Boolean)).toHaveLength(1);
+      });
+
+      test.each([
+        ['nobody has it', async () => models.releaseLease(id, 'me')],
+        ['it is over', async () => void (now += TTL_MS)],
+        [
+          'another has it',
+          async () => {
+            now += TTL_MS;
+            await models.acquireLease(id, 'you', TTL_MS);
+          },
+        ],
+      ])('a batch is refused when %s', async (_, lose) => {
+        await leased();
+        await lose();
+        expect(await models.apply(id, batch({ puts: [{ row: person('a'), value: 1 }] }))).toBe('refused');
+        expect(await models.read(id, [{ get: person('a') }])).toMatchObject({
+          checkpoint: START,
+          results: [undefined],
+        });
+      });
+    });
+
+    describe('applying', () => {
+      beforeEach(() => leased());
+
+      test('changes rows and checkpoint in one step', async () => {
+        await models.apply(id, batch({ puts: ['a', 'b', 'c'].map((key) => ({ row: person(key), value: key })) }));
+        await models.apply(
+          id,
+          batch({ base: at(1), next: at(5), puts: [{ row: person('b'), value: 'B' }], deletes: [person('c')] }),
+        );
+        const queries = ['a', 'b', 'c'].map((key) => ({ get: person(key) }));
+        expect(await models.read(id, queries)).toEqual({
+          status: 'building',
+          checkpoint: at(5),
+          results: ['a', 'B', undefined],
+        });
+      });
+
+      test.each<[string, Checkpoint]>([
+        ['position', at(2)],
+        ['event id', { log: LOG, position: 1, event_id: 'another' }],
+        ['missing event id', { log: LOG, position: 1, event_id: null }],
+        ['log', { ...at(1), log: 'log-2' }],
+        ['start', START],
+      ])('is refused from a base with another %s', async (_, base) => {
+        await models.apply(id, batch());
+        const refused = batch({ base, next: at(3), puts: [{ row: person('a'), value: 1 }], deletes: [] });
+        expect(await models.apply(id, refused)).toBe('refused');
+        expect(await models.read(id, [{ get: person('a') }])).toMatchObject({
+          checkpoint: at(1),
+          results: [undefined],
+        });
+      });
+
+      test('the same batch twice is applied once and answers the same', async () => {
+        const counted = batch({ puts: [{ row: person('a'), value: 1 }] });
+        expect(await models.apply(id, counted)).toBe('applied');
+        expect(await models.apply(id, counted)).toBe('applied');
+        now += TTL_MS; // A retry may come after the lease is over: what was applied stays applied.
+        expect(await models.apply(id, counted)).toBe('applied');
+        await models.acquireLease(id, 'me', TTL_MS);
+        expect(await models.apply(id, batch({ base: at(1), next: at(2) }))).toBe('applied');
+        expect(await models.apply(id, counted)).toBe('refused');
+        expect((await generation())!.checkpoint).toEqual(at(2));
+      });
+
+      test('of two batches from one base, one is applied', async () => {
+        const outcomes = await Promise.all(
+          [2, 3, 4].map((position) => models.apply(id, batch({ next: at(position) }))),
+        );
+        expect(outcomes.filter((outcome) => outcome === 'applied')).toHaveLength(1);
+      });
+
+      test('a batch of many rows', async () => {
+        const puts = Array.from({ length: 12_000 }, (_, n) => ({ row: person('many', key(n)), value: n }));
+        expect(await models.apply(id, batch({ puts }))).toBe('applied');
+        expect(await range('many', { after: key(11_990) })).toEqual([...Array(9).keys()].map((n) => key(11_991 + n)));
+      });
+
+      test('a batch with a row that cannot be stored changes nothing', async () => {
+        const puts = [
+          { row: person('a'), value: 1 },
+          { row: person('x'.repeat(5_000)), value: 2 },
+        ];
+        await expect(models.apply(id, batch({ puts }))).rejects.toThrow();
+        expect(await models.read(id, [{ get: person('a') }])).toMatchObject({
+          checkpoint: START,
+          results: [undefined],
+        });
+        expect(await models.apply(id, batch())).toBe('applied');
+      });
+    });
+
+    describe('reading', () => {
+      beforeEach(() => leased());
+
+      test('any JSON value comes back as it was', async () => {
+        const values: Json[] = [
+          null,
+          false,
+          0,
+          '',
+          1.5,
+          -7,
+          'ключ 🦊',
+          [],
+          {},
+          [1, [2]],
+          { a: { b: [null] } },
+          'x'.repeat(50_000),
+        ];
+        await models.apply(id, batch({ puts: values.map((value, n) => ({ row: person(`p${n}`), value })) }));
+        const read = await models.read(
+          id,
+          values.map((_, n) => ({ get: person(`p${n}`) })),
+        );
+        expect(read!.results).toEqual(values);
+      });
+
+      test('ranges in both directions, beyond a row, with a limit', async () => {
+        const sorts = ['0001', '0002', '0005', '0010', '0100'];
+        const puts = ['a', 'aa', 'b'].flatMap((name) =>
+          sorts.map((sort) => ({ row: person(name, sort), value: `${name}${sort}` })),
+        );
+        await models.apply(id, batch({ puts: [...puts, { row: person('a'), value: 'single' }] }));
+        expect(await range('a')).toEqual(sorts);
+        expect(await range('a', { reverse: true })).toEqual([...sorts].reverse());
+        expect(await range('a', { after: '0002' })).toEqual(['0005', '0010', '0100']);
+        expect(await range('a', { after: '0003', limit: 1 })).toEqual(['0005']);
+        expect(await range('a', { after: '0010', reverse: true })).toEqual(['0005', '0002', '0001']);
+        expect(await range('a', { after: '0009', reverse: true, limit: 2 })).toEqual(['0005', '0002']);
+        expect(await range('a', { after: '0100' })).toEqual([]);
+        expect(await range('a', { after: '0001', reverse: true })).toEqual([]);
+        expect(await range('a', { limit: 0 })).toEqual([]);
+        expect(await range('nobody')).toEqual([]);
+        expect(await value(person('a'))).toBe('single');
+        expect(await value(person('a', '0005'))).toBe('a0005');
+      });
+
+      test('a range agrees with a sorted list', async () => {
+        const sort = fc.stringMatching(/^[ -~]{1,6}$/);
+        const sorts = fc.sample(sort, 200);
+        const puts = sorts.map((s) => ({ row: person('k', s), value: s }));
+        await models.apply(id, batch({ puts }));
+        const sorted = [...new Set(sorts)].sort();
+        await fc.assert(
+          fc.asyncProperty(sort, fc.boolean(), fc.integer({ min: 1, max: 300 }), async (after, reverse, limit) => {
+            const beyond = sorted.filter((s) => (reverse ? s < after : s > after));
+            if (reverse) beyond.reverse();
+            expect(await range('k', { after, reverse, limit })).toEqual(beyond.slice(0, limit));
+          }),
+          { numRuns: 60 },
+        );
+      });
+
+      test('one call is one snapshot, whatever is applied meanwhile', async () => {
+        const keys = Array.from({ length: 20 }, (_, n) => `k${n}`);
+        let base = START;
+        const queries = [
+          ...keys.map((name) => ({ get: person(name) })),
+          { range: { view: 'people', key: 'r', limit: 5 } },
+        ];
+        let writing = true;
+        const reader = (async () => {
+          while (writing) {
+            const read = (await models.read(id, queries))!;
+            const expected = read.checkpoint.position === 0 ? undefined : read.checkpoint.position;
+            const values = (read.results as (Json | undefined)[]).slice(0, -1);
+            expect(new Set(values)).toEqual(new Set([expected]));
+            const rows = read.results.at(-1) as RangeRow[];
+            expect(rows.map((row) => row.value)).toEqual(expected === undefined ? [] : [expected]);
+            await new Promise(setImmediate);
+          }
+        })();
+        for (let n = 1; n <= 40; n++) {
+          const puts = [...keys.map((name) => ({ row: person(name), value: n })), { row: person('r', 's'), value: n }];
+          expect(await models.apply(id, batch({ base, next: at(n), puts }))).toBe('applied');
+          base = at(n);
+        }
+        writing = false;
+        await reader;
+      });
+    });
+
+    describe('scanning', () => {
+      test('covers every row of one view once, whatever the page', async () => {
+        await leased();
+        const rows: RowKey[] = [];
+        for (let n = 0; n < 57; n++) rows.push(n % 3 === 0 ? person(`k${n}`) : person(`k${n % 7}`, key(n)));
+        const others = [
+          { view: 'peopl', key: 'x' },
+          { view: 'people2', key: 'x' },
+          { view: 'pets', key: 'x', sort: 's' },
+        ];
+        const puts = [...rows, ...others].map((row, n) => ({ row, value: n }));
+        await models.apply(id, batch({ puts }));
+        for (const limit of [1, 2, 10, 57, 1_000]) {
+          const found: { row: RowKey; value: Json }[] = [];
+          let cursor: string | null = null;
+          do {
+            const page = await models.scan(id, 'people', cursor, limit);
+            expect(page.rows.length).toBeLessThanOrEqual(limit);
+            found.push(...page.rows);
+            cursor = page.cursor;
+          } while (cursor !== null);
+          const byValue = found.sort((a, b) => (a.value as number) - (b.value as number));
+          expect(byValue).toEqual(rows.map((row, n) => ({ row, value: n })));
+        }
+        expect(await models.scan(id, 'nothing', null, 10)).toEqual({ rows: [], cursor: null });
+      });
+    });
+  });
+}
+
+function key(n: number): string {
+  return String(n).padStart(6, '0');
+}
