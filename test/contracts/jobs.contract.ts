@@ -1,0 +1,275 @@
+import { randomUUID } from 'node:crypto';
+import type { Job, Jobs, JobStatus, RunningJob } from '../../src/jobs/jobs.js';
+import { eventually, type Harness } from './harness.js';
+
+/** The rules of background work that every adapter keeps. Real time: back-offs here are a few milliseconds. */
+export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jobs>>): void {
+  describe(`${name}: jobs contract`, () => {
+    let harness: Harness<Jobs>;
+    let jobs: Jobs;
+    let kind: string;
+
+    beforeEach(async () => {
+      harness = await makeHarness();
+      jobs = await harness.open();
+      kind = `kind-${randomUUID().slice(0, 8)}`;
+    });
+    afterEach(async () => {
+      await jobs.close();
+      await harness.destroy();
+    });
+
+    async function reaches(id: string, status: JobStatus, from: Jobs = jobs): Promise<Job> {
+      await eventually(async () => (await from.get(kind, id))?.status === status, `${id} ${status}`);
+      return (await from.get(kind, id))!;
+    }
+
+    /** A handler that runs until it is told to stop, and says so by failing. */
+    function untilAborted(started: (job: RunningJob) => void = () => {}) {
+      return (job: RunningJob) =>
+        new Promise<never>((_, reject) => {
+          started(job);
+          job.signal.addEventListener('abort', () => reject(job.signal.reason as Error));
+        });
+    }
+
+    test('a job is queued, run with its input, and completed with its result', async () => {
+      const queued = await jobs.enqueue(kind, 'one', { n: 1 });
+      expect(queued).toEqual({
+        kind,
+        id: 'one',
+        status: 'queued',
+        input: { n: 1 },
+        progress: { done: 0, total: 0 },
+        attempts: 0,
+        result: null,
+        error: null,
+        enqueued_at: expect.stringMatching(/^\d{4}-.*Z$/),
+        finished_at: null,
+      });
+      jobs.handle(kind, async ({ input, attempt, progress }) => {
+        progress(3, 4);
+        return { doubled: (input['n'] as number) * 2, attempt };
+      });
+      await jobs.start();
+      const done = await reaches('one', 'completed');
+      expect(done).toMatchObject({ result: { doubled: 2, attempt: 1 }, attempts: 1, error: null });
+      expect(done.progress).toEqual({ done: 3, total: 4 });
+      expect(done.finished_at).not.toBeNull();
+    });
+
+    test('enqueueing a known id answers the stored job and does not run it again', async () => {
+      let runs = 0;
+      jobs.handle(kind, async () => ++runs);
+      await jobs.start();
+      const answers = await Promise.all(Array.from({ length: 10 }, () => jobs.enqueue(kind, 'one', { n: 1 })));
+      expect(new Set(answers.map(({ enqueued_at }) => enqueued_at)).size).toBe(1);
+      await reaches('one', 'completed');
+      expect(await jobs.enqueue(kind, 'one', { n: 2 })).toMatchObject({
+        status: 'completed',
+        input: { n: 1 },
+        result: 1,
+      });
+      expect(runs).toBe(1);
+    });
+
+    test('the same id of another kind is another job', async () => {
+      const other = `${kind}-2`;
+      await jobs.enqueue(kind, 'one', { n: 1 });
+      await jobs.enqueue(other, 'one', { n: 2 });
+      expect([(await jobs.get(kind, 'one'))?.input, (await jobs.get(other, 'one'))?.input]).toEqual([
+        { n: 1 },
+        { n: 2 },
+      ]);
+      expect(await jobs.get(kind, 'unknown')).toBeUndefined();
+    });
+
+    test('progress is visible while it runs', async () => {
+      let finish = () => {};
+      const finished = new Promise<void>((resolve) => (finish = resolve));
+      jobs.handle(kind, async ({ progress }) => {
+        for (let done = 0; done <= 500; done++) progress(done, 1_000);
+        await finished;
+        return null;
+      });
+      await jobs.start();
+      await jobs.enqueue(kind, 'one', {});
+      await eventually(async () => (await jobs.get(kind, 'one'))?.progress.done === 500);
+      expect(await jobs.get(kind, 'one')).toMatchObject({ status: 'running', progress: { done: 500, total: 1_000 } });
+      finish();
+      await reaches('one', 'completed');
+    });
+
+    test('a failed attempt is repeated, later and later', async () => {
+      const attempts: { attempt: number; at: number }[] = [];
+      jobs.handle(
+        kind,
+        async ({ attempt }) => {
+          attempts.push({ attempt, at: Date.now() });
+          if (attempt < 3) throw new Error(`attempt ${attempt} failed`);
+          return 'well';
+        },
+        { attempts: 3, backoffMs: 40 },
+      );
+      await jobs.start();
+      await jobs.enqueue(kind, 'one', {});
+      expect(await reaches('one', 'completed')).toMatchObject({ result: 'well', attempts: 3, error: null });
+      expect(attempts.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
+      expect(attempts[1]!.at - attempts[0]!.at).toBeGreaterThanOrEqual(39);
+      expect(attempts[2]!.at - attempts[1]!.at).toBeGreaterThanOrEqual(79);
+    });
+
+    test('after its last attempt it is a dead letter that says why, and can be put back', async () => {
+      let broken = true;
+      jobs.handle(
+        kind,
+        async () => {
+          if (broken) throw new Error('out of luck');
+          return 'repaired';
+        },
+        { attempts: 2, backoffMs: 1 },
+      );
+      await jobs.start();
+      await jobs.enqueue(kind, 'one', {});
+      expect(await reaches('one', 'failed')).toMatchObject({ attempts: 2, error: 'out of luck', result: null });
+      expect((await jobs.list({ kind, status: 'failed' })).map(({ id }) => id)).toEqual(['one']);
+      broken = false;
+      expect(await jobs.retry(kind, 'one')).toMatchObject({ attempts: 0, error: null });
+      expect(await reaches('one', 'completed')).toMatchObject({ attempts: 1, result: 'repaired' });
+    });
+
+    test('one job that fails does not stop the next', async () => {
+      jobs.handle(
+        kind,
+        async ({ id }) => {
+          if (id === 'bad') throw new Error('bad');
+          return id;
+        },
+        { attempts: 1 },
+      );
+      await jobs.enqueue(kind, 'bad', {});
+      await jobs.enqueue(kind, 'good', {});
+      await jobs.start();
+      await reaches('bad', 'failed');
+      await reaches('good', 'completed');
+    });
+
+    describe('cancelling', () => {
+      test('a queued job is never run', async () => {
+        let runs = 0;
+        jobs.handle(kind, async () => ++runs);
+        await jobs.enqueue(kind, 'one', {});
+        const cancelled = await jobs.cancel(kind, 'one');
+        expect(cancelled).toMatchObject({ status: 'cancelled' });
+        expect(cancelled!.finished_at).not.toBeNull();
+        await jobs.start();
+        await jobs.enqueue(kind, 'two', {});
+        await reaches('two', 'completed');
+        expect(runs).toBe(1);
+        expect(await jobs.get(kind, 'one')).toMatchObject({ status: 'cancelled' });
+      });
+
+      test('a running job is told by its signal, and stays cancelled', async () => {
+        let running: RunningJob | undefined;
+        jobs.handle(
+          kind,
+          untilAborted((job) => (running = job)),
+          { attempts: 3, backoffMs: 1 },
+        );
+        await jobs.start();
+        await jobs.enqueue(kind, 'one', {});
+        await eventually(() => running !== undefined);
+        await jobs.cancel(kind, 'one');
+        await eventually(() => running!.signal.aborted);
+        expect(await reaches('one', 'cancelled')).toMatchObject({ attempts: 1 });
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        expect(await jobs.get(kind, 'one')).toMatchObject({ status: 'cancelled', attempts: 1 });
+      });
+
+      test('a finished job stays as it is, an unknown one is undefined', async () => {
+        jobs.handle(kind, async () => 1);
+        await jobs.start();
+        await jobs.enqueue(kind, 'one', {});
+        await reaches('one', 'completed');
+        expect(await jobs.cancel(kind, 'one')).toMatchObject({ status: 'completed' });
+        expect(await jobs.retry(kind, 'one')).toMatchObject({ status: 'completed' });
+        expect(await jobs.cancel(kind, 'unknown')).toBeUndefined();
+        expect(await jobs.retry(kind, 'unknown')).toBeUndefined();
+      });
+
+      test('a cancelled job can be put back', async () => {
+        await jobs.enqueue(kind, 'one', {});
+        await jobs.cancel(kind, 'one');
+        jobs.handle(kind, async () => 1);
+        await jobs.start();
+        await jobs.retry(kind, 'one');
+        await reaches('one', 'completed');
+      });
+    });
+
+    test('list: newest first, filtered, limited', async () => {
+      jobs.handle(kind, async () => 1);
+      for (const id of ['a', 'b', 'c', 'd']) await jobs.enqueue(kind, id, {});
+      await jobs.cancel(kind, 'b');
+      const ids = async (filter: Parameters<Jobs['list']>[0]) => (await jobs.list(filter)).map(({ id }) => id);
+      expect(await ids({ kind })).toEqual(['d', 'c', 'b', 'a']);
+      expect(await ids({ kind, limit: 2 })).toEqual(['d', 'c']);
+      expect(await ids({ kind, status: 'cancelled' })).toEqual(['b']);
+      expect(await ids({ kind, status: 'queued', limit: 2 })).toEqual(['d', 'c']);
+      expect(await ids({ kind: 'unknown' })).toEqual([]);
+    });
+
+    test('closing aborts what runs; after the next start it is run again from its start', async () => {
+      let running: RunningJob | undefined;
+      jobs.handle(
+        kind,
+        untilAborted((job) => (running = job)),
+      );
+      await jobs.start();
+      await jobs.enqueue(kind, 'one', { n: 1 });
+      await eventually(() => running !== undefined);
+      await jobs.close();
+      expect(running!.signal.aborted).toBe(true);
+
+      jobs = await harness.open();
+      expect((await jobs.get(kind, 'one'))!.status).not.toMatch(/completed|failed|cancelled/);
+      jobs.handle(kind, async ({ input }) => input);
+      await jobs.start();
+      expect(await reaches('one', 'completed')).toMatchObject({ result: { n: 1 } });
+    });
+
+    test('two workers do not run the same job at once', async () => {
+      const other = await harness.open();
+      const runs: string[] = [];
+      for (const worker of [jobs, other]) {
+        worker.handle(kind, async ({ id }) => {
+          runs.push(id);
+          await new Promise((resolve) => setTimeout(resolve, 5));
+          return id;
+        });
+      }
+      await Promise.all([jobs.start(), other.start()]);
+      const ids = Array.from({ length: 20 }, (_, n) => `job-${n}`);
+      await Promise.all(ids.map((id, n) => (n % 2 ? jobs : other).enqueue(kind, id, {})));
+      for (const id of ids) await reaches(id, 'completed');
+      expect(runs.sort()).toEqual([...ids].sort());
+      await other.close();
+    });
+
+    test('a job enqueued or cancelled through another handle is noticed', async () => {
+      const other = await harness.open();
+      let running: RunningJob | undefined;
+      jobs.handle(
+        kind,
+        untilAborted((job) => (running = job)),
+      );
+      await jobs.start();
+      await other.enqueue(kind, 'one', {});
+      await eventually(() => running !== undefined);
+      await other.cancel(kind, 'one');
+      await eventually(() => running!.signal.aborted);
+      await reaches('one', 'cancelled', other);
+      await other.close();
+    });
+  });
+}
