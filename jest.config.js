@@ -17,5 +17,8 @@ export default {
       },
     ],
   },
+  reporters: ['default', '<rootDir>/test/reporter.js'],
   testTimeout: 30_000,
+  // Two cores: suites that start servers must not starve each other.
+  maxWorkers: 2,
 };
