@@ -1,9 +1,230 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { RecordedEvent } from '../../src/event-store/event-store.js';
 import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
 import { describeEventStore } from '../contracts/event-store.contract.js';
+import { newStream, sampleEvents } from '../contracts/sample-events.js';
+import { Child } from './processes/child.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 describeEventStore('LMDB', async () => {
   const folder = await temporaryFolder();
   return { open: () => LmdbEventStore.open(join(folder.path, 'log')), destroy: folder.remove };
+});
+
+describe('the embedded log', () => {
+  let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+  let path: string;
+  const children: Child[] = [];
+  beforeEach(async () => {
+    folder = await temporaryFolder();
+    path = join(folder.path, 'log');
+  });
+  afterEach(async () => {
+    await Promise.all(children.splice(0).map((child) => child.kill()));
+    await folder.remove();
+  });
+
+  function appender(env: Record<string, string> = {}): Child {
+    const child = new Child('appender.ts', [path], env);
+    children.push(child);
+    return child;
+  }
+
+  async function filled(appends: number): Promise<LmdbEventStore> {
+    const store = await LmdbEventStore.open(path);
+    const streams = Array.from({ length: appends }, () => newStream());
+    await Promise.all(streams.map((stream) => store.append(stream, 'no-stream', sampleEvents(stream))));
+    return store;
+  }
+
+  test('positions are dense from 1', async () => {
+    const store = await filled(5);
+    const positions: number[] = [];
+    for await (const slice of store.readAll(0, { sliceSize: 2 })) positions.push(...slice.map((e) => e.position));
+    expect(positions).toEqual([1, 2, 3, 4, 5]);
+    await store.close();
+  });
+
+  test('appends that arrive together share a commit', async () => {
+    const commits: { events: number; milliseconds: number }[] = [];
+    const store = await LmdbEventStore.open(path, { onCommit: (commit) => commits.push(commit) });
+    const streams = Array.from({ length: 200 }, () => newStream());
+    await Promise.all(streams.map((stream) => store.append(stream, 'no-stream', sampleEvents(stream, 2))));
+    expect(commits.reduce((sum, { events }) => sum + events, 0)).toBe(400);
+    expect(commits.length).toBeLessThan(20);
+    await store.close();
+  });
+
+  test('a retry with fewer or other events is a conflict', async () => {
+    const store = await filled(0);
+    const stream = newStream();
+    await store.append(stream, 'no-stream', sampleEvents(stream, 3));
+    const fewer = sampleEvents(stream, 2);
+    await expect(store.append(stream, 'no-stream', fewer)).rejects.toMatchObject({ actual: 2 });
+    await store.close();
+  });
+
+  test('streams are found again after the index was written in bulk', async () => {
+    const store = await filled(0);
+    const stream = newStream();
+    await store.append(stream, 'no-stream', sampleEvents(stream));
+    // Enough for two bulks, some of it to the same streams.
+    for (let round = 0; round < 3; round++) {
+      await Promise.all(
+        Array.from({ length: 3_000 }, (_, n) => {
+          const many = `many-${n}`;
+          return store.append(many, round === 0 ? 'no-stream' : round * 5 - 1, sampleEvents(many, 5, { round }));
+        }),
+      );
+    }
+    await store.append(stream, 0, sampleEvents(stream, 1, { second: true }));
+    const check = async (opened: LmdbEventStore) => {
+      expect((await opened.readStream(stream)).map(({ revision }) => revision)).toEqual([0, 1]);
+      for (const n of [0, 17, 2_999]) {
+        const many = await opened.readStream(`many-${n}`, { direction: 'backward' });
+        expect(many.map(({ revision }) => revision)).toEqual(Array.from({ length: 15 }, (_, k) => 14 - k));
+      }
+      await expect(opened.append('many-5', 'no-stream', sampleEvents('many-5', 1, { x: 1 }))).rejects.toMatchObject({
+        actual: 14,
+      });
+    };
+    await check(store);
+    await store.close();
+    const reopened = await LmdbEventStore.open(path);
+    await check(reopened);
+    await reopened.close();
+  });
+
+  describe('the marker beside the log', () => {
+    test('a log that has become shorter is refused with one sentence', async () => {
+      const first = await filled(3);
+      await mkdir(join(folder.path, 'copy'));
+      await first.backup(join(folder.path, 'copy'));
+      await first.close();
+      await (await filled(2)).close();
+
+      await rm(path, { recursive: true });
+      await cp(join(folder.path, 'copy'), path, { recursive: true });
+      await expect(LmdbEventStore.open(path)).rejects.toThrow(
+        /ends at position 3 but has reached 5 before.*marker\.json/,
+      );
+      await rm(`${path}.marker.json`);
+      const accepted = await LmdbEventStore.open(path);
+      expect(await accepted.head()).toBe(3);
+      await accepted.close();
+    });
+
+    test('a log that is gone, or another one, is refused', async () => {
+      await (await filled(1)).close();
+      const marker = JSON.parse(await readFile(`${path}.marker.json`, 'utf8'));
+      await rm(path, { recursive: true });
+      await expect(LmdbEventStore.open(path)).rejects.toThrow(`should hold the log ${marker.log_id} but holds no log`);
+
+      const elsewhere = await LmdbEventStore.open(join(folder.path, 'other'));
+      await elsewhere.close();
+      await rm(path, { recursive: true, force: true });
+      await cp(join(folder.path, 'other'), path, { recursive: true });
+      await expect(LmdbEventStore.open(path)).rejects.toThrow(`but holds the log ${elsewhere.logId}`);
+    });
+
+    test('is written within seconds of an append, without a close', async () => {
+      const store = await filled(4);
+      await new Promise((resolve) => setTimeout(resolve, 1_300));
+      expect(JSON.parse(await readFile(`${path}.marker.json`, 'utf8'))).toEqual({ log_id: store.logId, position: 4 });
+      await store.close();
+    });
+  });
+
+  describe('two processes on one folder', () => {
+    test('see each other’s appends, in order and without a gap', async () => {
+      const store = await filled(1);
+      const child = appender();
+      expect(await child.printed(1)).toEqual([{ logId: store.logId }]);
+
+      const abort = new AbortController();
+      const seen: RecordedEvent[] = [];
+      const subscription = (async () => {
+        for await (const slice of store.subscribe(0, { signal: abort.signal })) {
+          seen.push(...slice);
+          if (seen.length === 1 + 300 * 2 + 200) abort.abort();
+        }
+      })();
+      child.send({ stream: 'theirs', size: 2, count: 300, inFlight: 20 });
+      let left = 200;
+      const writer = async () => {
+        while (left-- > 0) {
+          const stream = newStream('ours');
+          await store.append(stream, 'no-stream', sampleEvents(stream));
+        }
+      };
+      await Promise.all([writer(), writer(), writer(), writer(), subscription]);
+      expect(seen.map(({ position }) => position)).toEqual(Array.from({ length: 801 }, (_, n) => n + 1));
+      expect(await store.readStream('theirs-299')).toHaveLength(2);
+      // Both know the other's streams when they check a revision.
+      await expect(store.append('theirs-7', 'no-stream', sampleEvents('theirs-7', 1, { x: 1 }))).rejects.toMatchObject({
+        actual: 1,
+      });
+      const ours = seen.find(({ stream }) => stream.startsWith('ours'))!.stream;
+      await store.append(`${ours}-0`, 'no-stream', sampleEvents(`${ours}-0`, 1, { x: 1 }));
+      await child.printed(301);
+      child.send({ stream: ours });
+      expect((await child.printed(302)).at(-1)).toEqual({ stream: `${ours}-0`, error: 'WrongExpectedRevision' });
+      await store.close();
+    });
+
+    test('kill -9 of the one that appends loses nothing acknowledged', async () => {
+      const store = await filled(0);
+      const child = appender();
+      child.send({ stream: 'killed', size: 2, count: 100_000, inFlight: 50 });
+      await child.printed(1_500);
+      await child.kill();
+      const acknowledged = child.lines.slice(1) as { stream: string; position: number }[];
+      expect(acknowledged.length).toBeGreaterThan(1_000);
+      for (const { stream, position } of acknowledged) {
+        expect((await store.readStream(stream)).map((event) => event.position)).toEqual([position - 1, position]);
+      }
+      // The log goes on, and holds whole appends only.
+      await store.append('after', 'no-stream', sampleEvents('after'));
+      let events = 0;
+      for await (const slice of store.readAll(0)) {
+        events += slice.length;
+        expect(slice.at(-1)!.metadata.index).toBe(slice.at(-1)!.metadata.size - 1);
+      }
+      expect(events).toBe(await store.head());
+      await store.close();
+    });
+  });
+
+  const compiler = spawnSync('gcc', ['--version']).status === 0;
+  (compiler && process.platform === 'linux' ? describe : describe.skip)('when the disk fails to sync', () => {
+    test('nothing is acknowledged or visible, the process survives, and goes on when it works again', async () => {
+      const source = fileURLToPath(new URL('./processes/failing-disk.c', import.meta.url));
+      const library = join(folder.path, 'failing-disk.so');
+      execFileSync('gcc', ['-shared', '-fPIC', '-o', library, source, '-ldl']);
+      const broken = join(folder.path, 'broken');
+      const child = appender({ LD_PRELOAD: library, FAILING_DISK: broken });
+      child.send({ stream: 'before' });
+      await child.printed(2);
+      const reader = await LmdbEventStore.open(path);
+
+      await writeFile(broken, '');
+      child.send({ stream: 'during', size: 2, count: 20, inFlight: 10 });
+      const failed = (await child.printed(22)).slice(2) as { error?: string }[];
+      expect(failed.map(({ error }) => error)).toEqual(Array(20).fill('StoreUnavailable'));
+      expect(await reader.head()).toBe(1);
+      expect(await reader.readStream('during-0')).toEqual([]);
+
+      await rm(broken);
+      child.send({ stream: 'during', size: 2, count: 20, inFlight: 10 });
+      const stored = (await child.printed(42)).slice(22) as { position?: number }[];
+      expect(stored.map(({ position }) => position).sort((a, b) => a! - b!)).toEqual(
+        Array.from({ length: 20 }, (_, n) => 3 + 2 * n),
+      );
+      expect(await reader.readStream('during-0')).toHaveLength(2);
+      await reader.close();
+    });
+  });
 });
