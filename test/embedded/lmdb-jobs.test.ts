@@ -1,8 +1,50 @@
 import { LmdbJobs } from '../../src/jobs/lmdb-jobs.js';
+import { eventually } from '../contracts/harness.js';
 import { describeJobs } from '../contracts/jobs.contract.js';
+import { Child } from './processes/child.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 describeJobs('LMDB', async () => {
   const folder = await temporaryFolder();
   return { open: () => LmdbJobs.open(folder.path, { clock: Date.now }), destroy: folder.remove };
+});
+
+describe('jobs of a process that was killed', () => {
+  let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+  let jobs: LmdbJobs;
+  beforeEach(async () => {
+    folder = await temporaryFolder();
+    jobs = await LmdbJobs.open(folder.path, { clock: Date.now });
+  });
+  afterEach(async () => {
+    await jobs.close();
+    await folder.remove();
+  });
+
+  test('are left alone while it lives, and run again as a further attempt when it is gone', async () => {
+    await jobs.enqueue('work', 'one', { n: 1 });
+    const child = new Child('job-runner.ts', [folder.path]);
+    expect(await child.printed(1)).toEqual([{ id: 'one', attempt: 1 }]);
+    const attempts: number[] = [];
+    jobs.handle('work', async ({ attempt }) => attempts.push(attempt));
+    await jobs.start();
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    expect(attempts).toEqual([]);
+    expect(await jobs.get('work', 'one')).toMatchObject({ status: 'running', attempts: 1 });
+
+    await child.kill();
+    await eventually(async () => (await jobs.get('work', 'one'))?.status === 'completed');
+    expect(attempts).toEqual([2]);
+  });
+
+  test('become dead letters when that was their last attempt', async () => {
+    await jobs.enqueue('work', 'one', {});
+    const child = new Child('job-runner.ts', [folder.path]);
+    await child.printed(1);
+    await child.kill();
+    jobs.handle('work', async () => null, { attempts: 1 });
+    await jobs.start();
+    await eventually(async () => (await jobs.get('work', 'one'))?.status === 'failed');
+    expect((await jobs.get('work', 'one'))!.error).toMatch(/process ended/);
+  });
 });
