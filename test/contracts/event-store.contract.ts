@@ -58,8 +58,8 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
         const appended = await store.append(stream, 'no-stream', events);
         expect(appended.revision).toBe(1);
         const read = await store.readStream(stream);
-        expect(read.map(({ position: _, ...event }) => event)).toEqual(
-          events.map((event, revision) => ({ ...event, stream, revision })),
+        expect(read).toEqual(
+          events.map((event, revision) => ({ ...event, stream, revision, position: expect.any(Number) })),
         );
         expect(read[1]!.position).toBe(appended.position);
         expect(read[0]!.position).toBeGreaterThan(start);
