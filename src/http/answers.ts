@@ -50,18 +50,14 @@ const matches = (header: string, etag: string): boolean =>
   header.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag.slice(2));
 
 /**
- * A weak ETag of 106 bits. No cryptographic strength is needed: it is only compared with tags of the same address, and
+ * A weak ETag of 64 bits. No cryptographic strength is needed: it is only compared with tags of the same address, and
  * whoever could make two of them equal would only mislead their own cache.
  */
 export function etagOf(parts: readonly (string | number)[]): string {
+  // cyrb53 without its final cut to 53 bits: two multiplicative lanes of 32 bits, mixed.
   const text = parts.join('\u0000');
-  return `W/"${hash53(text, 0x9e3779b9)}${hash53(text, 0x85ebca6b)}"`;
-}
-
-/** cyrb53: two multiplicative lanes of 32 bits, mixed into 53. */
-function hash53(text: string, seed: number): string {
-  let a = 0xdeadbeef ^ seed;
-  let b = 0x41c6ce57 ^ seed;
+  let a = 0xdeadbeef;
+  let b = 0x41c6ce57;
   for (let i = 0; i < text.length; i++) {
     const unit = text.charCodeAt(i);
     a = Math.imul(a ^ unit, 2654435761);
@@ -69,5 +65,5 @@ function hash53(text: string, seed: number): string {
   }
   a = Math.imul(a ^ (a >>> 16), 2246822507) ^ Math.imul(b ^ (b >>> 13), 3266489909);
   b = Math.imul(b ^ (b >>> 16), 2246822507) ^ Math.imul(a ^ (a >>> 13), 3266489909);
-  return (4294967296 * (2097151 & b) + (a >>> 0)).toString(36);
+  return `W/"${(a >>> 0).toString(36)}.${(b >>> 0).toString(36)}"`;
 }

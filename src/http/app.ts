@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
+import { ModuleRef, NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
-import type { FastifyInstance, FastifyReply, FastifyRequest, FastifyServerOptions } from 'fastify';
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
 import { Config } from '../config.js';
 import { Health } from '../ops/health.js';
@@ -49,31 +49,39 @@ class EdgeModule {
 @Module({})
 class RootModule {}
 
+function createFastify(config: Config, log: Log): FastifyInstance {
+  return fastify({
+    bodyLimit: BODY_LIMIT,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    // A param is a TRIS id of up to 128 characters, each perhaps percent-encoded.
+    routerOptions: { maxParamLength: 512 },
+    // Only proxies on this machine or in private networks are believed, so no client can choose its address.
+    trustProxy: config.trustProxy ? ['loopback', 'linklocal', 'uniquelocal'] : false,
+    genReqId: requestId,
+    frameworkErrors: (error, request, reply) => {
+      startAnswer(request as FastifyRequest, reply as FastifyReply);
+      sendProblem(reply as FastifyReply, error, log);
+    },
+    clientErrorHandler: (error, socket) => answerClientError(error, socket as Socket),
+    forceCloseConnections: 'idle',
+    // The edge refuses requests while closing, as a problem.
+    return503OnClosing: false,
+  });
+}
+
 /** Answers for Nest's handlers; unknown addresses and errors never reach Nest's own layers. */
 class EdgeAdapter extends FastifyAdapter {
   gate: PositionGate | undefined;
 
   constructor(
-    config: Config,
+    server: FastifyInstance,
     private readonly log: Log,
   ) {
-    super({
-      bodyLimit: BODY_LIMIT,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      // A param is a TRIS id of up to 128 characters, each perhaps percent-encoded.
-      routerOptions: { maxParamLength: 512 },
-      // Only proxies on this machine or in private networks are believed, so no client can choose its address.
-      trustProxy: config.trustProxy ? ['loopback', 'linklocal', 'uniquelocal'] : false,
-      genReqId: requestId,
-      frameworkErrors: (error, request, reply) => {
-        startAnswer(request as FastifyRequest, reply as FastifyReply);
-        sendProblem(reply as FastifyReply, error, log);
-      },
-      clientErrorHandler: (error, socket) => answerClientError(error, socket as Socket),
-      forceCloseConnections: 'idle',
-      return503OnClosing: false,
-      skipMiddie: true,
-    } as FastifyServerOptions as never);
+    // The base class hooks into every request for CORS, versions and middleware, of which there are none here.
+    const { addHook } = server;
+    server.addHook = () => server;
+    super(Object.assign(server, { skipMiddie: true }) as never);
+    server.addHook = addHook;
   }
 
   override reply(reply: FastifyReply, body: unknown, status?: number): never {
@@ -105,7 +113,8 @@ export async function createApp(
   config: Config,
   log: Log = new Log(config.logLevel),
 ): Promise<NestFastifyApplication> {
-  const adapter = new EdgeAdapter(config, log);
+  const server = createFastify(config, log);
+  const adapter = new EdgeAdapter(server, log);
   const app = await NestFactory.create<NestFastifyApplication>(
     { module: RootModule, imports: [EdgeModule.register(config, log), module] },
     adapter,
@@ -121,8 +130,7 @@ export async function createApp(
   collectDefaultMetrics({ register: registry });
   adapter.gate = gateOf(app);
 
-  const fastify: FastifyInstance = adapter.getInstance();
-  installEdge(fastify, {
+  installEdge(server, {
     keys: app.get(ApiKeys),
     rateLimit: config.rateLimit > 0 ? new RateLimit(config.rateLimit) : undefined,
     metrics,
@@ -136,7 +144,8 @@ export async function createApp(
 
 function gateOf(app: NestFastifyApplication): PositionGate | undefined {
   try {
-    return app.get<PositionGate>(POSITION_GATE, { strict: false });
+    // Not app.get, which logs an error before it throws.
+    return app.get(ModuleRef).get<PositionGate>(POSITION_GATE, { strict: false });
   } catch {
     return undefined;
   }

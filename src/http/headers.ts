@@ -1,14 +1,16 @@
-/** For an API that answers JSON: nothing is to be rendered, framed or guessed at. */
-export const SECURITY_HEADERS = {
-  'x-content-type-options': 'nosniff',
-  'referrer-policy': 'no-referrer',
-  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-};
+/**
+ * Of every answer: JSON that is never taken for something else needs no further protection. What is rendered, the
+ * documentation, has the headers below.
+ */
+export const NO_SNIFF = { 'x-content-type-options': 'nosniff' };
 
 /** The documentation page brings its own scripts and styles, and inline styles. */
-export const DOCS_CONTENT_SECURITY_POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; " +
-  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+export const DOCS_HEADERS = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'referrer-policy': 'no-referrer',
+};
 
 /**
  * Any web page may call the service: no credential travels by itself (keys and tokens are headers a page must have),

@@ -4,7 +4,7 @@ import type { FastifyReply } from 'fastify';
 import { StoreUnavailable } from '../event-store/event-store.js';
 import type { Log } from '../ops/log.js';
 import { Problem, type ProblemCode, PROBLEMS } from '../problems.js';
-import { SECURITY_HEADERS } from './headers.js';
+import { NO_SNIFF } from './headers.js';
 
 /** The one place where a refusal or a failure becomes an answer: RFC 9457 `application/problem+json`. */
 
@@ -21,7 +21,7 @@ export function sendProblem(reply: FastifyReply, error: unknown, log: Log): void
     log.error(problem.code === 'internal_error' ? 'Internal error' : problem.message, {
       request_id: reply.request.id,
       method: reply.request.method,
-      route: reply.request.routeOptions.url,
+      route: reply.request.pattern,
       error,
     });
   }
@@ -104,7 +104,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
   ];
   const problem = new Problem(code, detail);
   const body = problemBody(problem, crypto.randomUUID());
-  const headers = Object.entries({ ...SECURITY_HEADERS, 'content-type': CONTENT_TYPE, connection: 'close' });
+  const headers = Object.entries({ ...NO_SNIFF, 'content-type': CONTENT_TYPE, connection: 'close' });
   socket.end(
     [
       `HTTP/1.1 ${problem.status} ${problem.title}`,

@@ -31,7 +31,9 @@ export interface Caller {
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | null;
-    /** Milliseconds of `performance.now()` at which the request was routed. */
+    /** The pattern of its route, `none` where there is none. */
+    pattern: string;
+    /** Milliseconds of `performance.now()`. */
     startedAt: number;
   }
 }

@@ -255,11 +255,10 @@ describe('query parameters', () => {
 });
 
 describe('headers', () => {
-  test('every answer is marked against sniffing and framing', async () => {
+  test('every answer has a request id and is marked against sniffing', async () => {
     for (const path of ['/v1/things/tris@a', '/v1/nothing', '/v1/things/%zz', '/v1/crash']) {
       expect((await get(path)).headers).toMatchObject({
         'x-content-type-options': 'nosniff',
-        'content-security-policy': expect.stringContaining("default-src 'none'"),
         'x-request-id': expect.any(String),
       });
     }
