@@ -31,7 +31,7 @@ export function sortByPosition(position: number): string {
 /** Everything a batch changed, and the rows it started from. */
 export class RowOverlay implements Rows {
   private readonly loaded = new Map<string, Json | undefined>();
-  readonly changes = new Map<string, { row: RowKey; value: Json | undefined }>();
+  private readonly changes = new Map<string, { row: RowKey; value: Json | undefined }>();
 
   /** Rows among these that were not loaded yet. */
   missing(rows: RowKey[]): RowKey[] {
@@ -58,6 +58,17 @@ export class RowOverlay implements Rows {
     const key = address(row);
     this.loaded.set(key, undefined);
     this.changes.set(key, { row, value: undefined });
+  }
+
+  /** What the fold changed, each row once. */
+  batch(): { puts: { row: RowKey; value: Json }[]; deletes: RowKey[] } {
+    const puts: { row: RowKey; value: Json }[] = [];
+    const deletes: RowKey[] = [];
+    for (const { row, value } of this.changes.values()) {
+      if (value === undefined) deletes.push(row);
+      else puts.push({ row, value });
+    }
+    return { puts, deletes };
   }
 }
 

@@ -1,8 +1,8 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import { Gauge, Histogram, Registry } from 'prom-client';
 import { DEAD_LETTERS } from '../../projections/dead-letters.js';
+import { generationProgress } from '../projector/generations.js';
 import type { Projector } from '../projector/projector.js';
-import { generationProgress } from '../projector/projector.js';
 import type { RangeRow } from '../read-models/read-models.js';
 import type { Stores } from '../stores.js';
 import { Health } from './health.js';

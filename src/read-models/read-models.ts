@@ -34,7 +34,7 @@ export interface Batch {
   deletes: RowKey[];
 }
 
-export type GenerationStatus = 'building' | 'ready' | 'retired' | 'dropped';
+export type GenerationStatus = 'building' | 'ready' | 'dropped';
 
 export interface Generation {
   id: string;
@@ -56,6 +56,8 @@ export interface Manifest {
   lens_revision: number;
   /** View name → generation id. */
   views: Record<string, string>;
+  /** What `views` was before the last swap, for a rollback; null if nothing was swapped. */
+  previous_views: Record<string, string> | null;
 }
 
 export type Query =

@@ -65,6 +65,7 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         model_hash: 'm',
         lens_revision: -1,
         views: { people: 'g' },
+        previous_views: null,
       });
 
       test('is null at first, then what was swapped in, also after reopening', async () => {

@@ -1,0 +1,176 @@
+import type { Clock } from '../clock.js';
+import type { EventStore, Position } from '../event-store/event-store.js';
+import type { Generation, Manifest, ReadModels } from '../read-models/read-models.js';
+import { PROJECTIONS } from './all-projections.js';
+import { Follower } from './follower.js';
+import { isSound, nextGenerationId } from './manifest.js';
+
+/** What an operator does with generations: build one beside the serving one, swap, roll back, drop. */
+
+/** An operation that does not fit the state of the generations; the message says what would. */
+export class GenerationError extends Error {
+  override readonly name = 'GenerationError';
+}
+
+/** How far one generation is. */
+export interface GenerationProgress extends Generation {
+  /** Views the manifest serves from it. */
+  serves: string[];
+  lag: { events: number; seconds: number };
+}
+
+/** Every generation with what it serves and its lag behind the log. */
+export async function generationProgress(
+  store: EventStore,
+  readModels: ReadModels,
+  clock: Clock,
+): Promise<GenerationProgress[]> {
+  const manifest = await readModels.manifest();
+  const generations = await readModels.generations();
+  return Promise.all(
+    generations.map(async (generation) => ({
+      ...generation,
+      serves: Object.keys(generation.views).filter((view) => manifest?.views[view] === generation.id),
+      lag: await lagOf(store, generation.checkpoint.position, clock),
+    })),
+  );
+}
+
+/** Events not applied yet, and the age of the oldest of them. */
+async function lagOf(
+  store: EventStore,
+  position: Position,
+  clock: Clock,
+): Promise<{ events: number; seconds: number }> {
+  for await (const [oldest] of store.readAll(position, { sliceSize: 1 })) {
+    const seconds = Math.max(0, (clock() - Date.parse(oldest!.metadata.recorded_at)) / 1000);
+    return { events: await store.countAfter(position), seconds };
+  }
+  return { events: 0, seconds: 0 };
+}
+
+export interface RebuildProgress {
+  generation: string;
+  /** Position applied, and the head when it was looked at. */
+  position: Position;
+  head: Position;
+  /** Events applied by this run. */
+  events: number;
+}
+
+/**
+ * Builds a generation of these views from the start of the log, beside the one that serves; ends when it has caught up
+ * and is `ready`. A build that was interrupted is taken up where it stopped.
+ * @param view name of a projection, or `all`
+ * @throws GenerationError for an unknown view, or while another process builds it
+ */
+export async function rebuild(
+  view: string,
+  store: EventStore,
+  readModels: ReadModels,
+  signal: AbortSignal,
+  onProgress: (progress: RebuildProgress) => void = () => undefined,
+): Promise<Generation> {
+  const projections = PROJECTIONS.filter(({ name }) => view === 'all' || view === name);
+  if (projections.length === 0) {
+    throw new GenerationError(
+      `There is no view ${view}; there are all, ${PROJECTIONS.map(({ name }) => name).join(', ')}.`,
+    );
+  }
+  const views = Object.fromEntries(projections.map(({ name, version }) => [name, version]));
+  const id = (await unfinishedBuild(views, store, readModels)) ?? (await create(views, store, readModels));
+  let events = 0;
+  const follower = new Follower(store, readModels);
+  let head = await store.head();
+  const ended = await follower.follow(id, {
+    signal,
+    toHead: true,
+    onApplied: ({ position }, applied) => {
+      events += applied;
+      head = Math.max(head, position);
+      onProgress({ generation: id, position, head, events });
+    },
+  });
+  if (ended === 'lease_taken') throw new GenerationError(`${id} is being built by another process.`);
+  if (ended === 'gone') throw new GenerationError(`${id} was dropped while it was being built.`);
+  if (ended === 'aborted') throw new GenerationError(`The build of ${id} was interrupted; run it again to go on.`);
+  return find(id, readModels);
+}
+
+async function create(views: Record<string, number>, store: EventStore, readModels: ReadModels): Promise<string> {
+  const id = nextGenerationId(await readModels.generations());
+  await readModels.createGeneration(id, views, store.logId);
+  return id;
+}
+
+/** A generation of exactly these views that was begun, is not in service, and fits the log. */
+async function unfinishedBuild(
+  views: Record<string, number>,
+  store: EventStore,
+  readModels: ReadModels,
+): Promise<string | undefined> {
+  const serving = new Set(Object.values((await readModels.manifest())?.views ?? {}));
+  for (const generation of await readModels.generations()) {
+    const same = Object.keys(generation.views).sort().join() === Object.keys(views).sort().join();
+    const open = generation.status === 'building' && !serving.has(generation.id);
+    if (same && open && (await isSound(generation, store))) return generation.id;
+  }
+  return undefined;
+}
+
+/**
+ * Serves a generation's views from it, at once for every reader. What served before stays ready for `rollback`.
+ * @throws GenerationError unless it is ready; when another swap was faster
+ */
+export async function swap(id: string, store: EventStore, readModels: ReadModels): Promise<Manifest> {
+  const generation = await find(id, readModels);
+  if (generation.status !== 'ready') throw new GenerationError(`${id} is ${generation.status}, not ready.`);
+  if (!(await isSound(generation, store)))
+    throw new GenerationError(`${id} was not built from this log by this build.`);
+  const manifest = await manifestOf(readModels);
+  const taken = Object.fromEntries(Object.keys(generation.views).map((view) => [view, id]));
+  if (Object.keys(taken).every((view) => manifest.views[view] === id))
+    throw new GenerationError(`${id} serves already.`);
+  return point(manifest, { ...manifest.views, ...taken }, readModels);
+}
+
+/** Undoes the last swap: every view is served as before it. @throws GenerationError if there is nothing to go back to */
+export async function rollback(store: EventStore, readModels: ReadModels): Promise<Manifest> {
+  const manifest = await manifestOf(readModels);
+  if (!manifest.previous_views) throw new GenerationError('Nothing was swapped: there is nothing to go back to.');
+  for (const id of new Set(Object.values(manifest.previous_views))) {
+    const generation = await find(id, readModels);
+    const sound = generation.status === 'ready' && (await isSound(generation, store));
+    if (!sound) throw new GenerationError(`${id}, which served before, is ${generation.status} or not of this log.`);
+  }
+  return point(manifest, manifest.previous_views, readModels);
+}
+
+async function point(manifest: Manifest, views: Record<string, string>, readModels: ReadModels): Promise<Manifest> {
+  const next = { ...manifest, revision: manifest.revision + 1, views, previous_views: manifest.views };
+  if (!(await readModels.swapManifest(next))) throw new GenerationError('Another swap was faster; look at the status.');
+  return next;
+}
+
+/** Frees a generation's space. @throws GenerationError while it serves */
+export async function drop(id: string, readModels: ReadModels): Promise<void> {
+  const manifest = await readModels.manifest();
+  await find(id, readModels);
+  const serves = Object.keys(manifest?.views ?? {}).filter((view) => manifest!.views[view] === id);
+  if (serves.length > 0) throw new GenerationError(`${id} serves ${serves.join(', ')}: swap or roll back first.`);
+  await readModels.dropGeneration(id);
+}
+
+async function find(id: string, readModels: ReadModels): Promise<Generation> {
+  const generations = (await readModels.generations()).filter(({ status }) => status !== 'dropped');
+  const found = generations.find((generation) => generation.id === id);
+  if (!found)
+    throw new GenerationError(`There is no generation ${id}; there are ${generations.map((g) => g.id).join(', ')}.`);
+  return found;
+}
+
+async function manifestOf(readModels: ReadModels): Promise<Manifest> {
+  const manifest = await readModels.manifest();
+  if (!manifest) throw new GenerationError('No generation serves yet: start the service once.');
+  return manifest;
+}
