@@ -18,6 +18,11 @@ export interface CredonationRow {
 export const credonations: Projection = {
   name: 'credonations',
   version: 1,
+  views: ['credonations', 'credonations.endorsers'],
+  share: {
+    ofEvent: (event) => (event.type === 'CredonationRecorded' ? event.data.tris_id : undefined),
+    ofRow: ({ view, key }) => (view === 'credonations' ? key : undefined),
+  },
 
   reads(event) {
     return event.type === 'CredonationRecorded' ? [endorserRow(event.data.platform_id)] : [];

@@ -12,6 +12,7 @@ export interface DeadLetterRow {
 export const deadLetters: Projection = {
   name: 'dead_letters',
   version: 1,
+  views: ['dead_letters'],
   reads: () => [],
   apply(event, rows) {
     if (event.type !== 'Undecodable') return;

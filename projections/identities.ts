@@ -87,6 +87,11 @@ export function isGrant(held: Verification, status: string, issuer: string | nul
 export const identities: Projection = {
   name: 'identities',
   version: 1,
+  views: ['identities', 'identities.changes'],
+  share: {
+    ofEvent: (event) => subjectOf(event)?.tris_id,
+    ofRow: ({ view, key }, value) => (view === 'identities.changes' ? String(value) : key),
+  },
 
   reads(event) {
     const subject = subjectOf(event);

@@ -11,6 +11,7 @@ export interface OrganizationRow {
 export const organizations: Projection = {
   name: 'organizations',
   version: 1,
+  views: ['organizations', 'organizations.platforms'],
 
   reads(event) {
     switch (event.type) {

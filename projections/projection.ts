@@ -21,6 +21,18 @@ export interface Projection {
   /** Rows that `apply` will get for this event. */
   reads(event: DomainEvent): RowKey[];
   apply(event: DomainEvent, rows: Rows): void;
+  /** Views of its rows: its name, and `<name>.<family>` of every further kind. */
+  views: readonly string[];
+  /**
+   * How events and rows fall into shares that can be folded apart, which is how verification bounds its memory: the
+   * rows of one share depend on the events of that share and on those of none, and an event of a share changes rows of
+   * that share only. Without it everything is of no share, and folded at once: right for what stays small.
+   */
+  share?: {
+    /** Undefined: of no share. Such an event changes rows of no share only. */
+    ofEvent(event: DomainEvent): string | undefined;
+    ofRow(row: RowKey, value: Json): string | undefined;
+  };
 }
 
 /** A position as a sort key: byte order is numeric order. */

@@ -12,6 +12,8 @@ import { type Projection, sortByPosition } from './projection.js';
 export const timeline: Projection = {
   name: 'timeline',
   version: 1,
+  views: ['timeline'],
+  share: { ofEvent: (event) => subjectOf(event)?.tris_id, ofRow: ({ key }) => key },
   reads: () => [],
   apply(event, rows) {
     const subject = subjectOf(event);
