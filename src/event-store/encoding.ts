@@ -71,16 +71,22 @@ function encodeEvent({ id, type, data, metadata }: NewEvent, path: string): stri
   if (typeof type !== 'string' || type === '') throw new AppendRefused(`${path}.type must be a non-empty string`);
   if (!isObject(data)) throw new AppendRefused(`${path}.data must be an object`);
   if (!isObject(metadata)) throw new AppendRefused(`${path}.metadata must be an object`);
-  check(event, path, 0);
+  const found = flaw(event, 0);
+  if (found) throw new AppendRefused(`${path}${found}`);
   const text = JSON.stringify(event);
   // JSON.stringify escapes a surrogate only if it is alone: without this marker there is nothing to search for.
   if (text.includes('\\ud')) checkStrings(event, path);
   return text;
 }
 
-/** Adds stream and revision, which complete the stored text of an event. */
-export function storedText(stream: string, revision: number, text: string): string {
-  return `{"stream":${JSON.stringify(stream)},"revision":${revision},${text.slice(1)}`;
+const storedBuffer = Buffer.allocUnsafeSlow(1_000_000);
+/**
+ * The stored form of an event: its text with stream and revision as further members, UTF-8.
+ * The bytes are valid until the next call: a buffer of its own for each event is most of an append's garbage.
+ */
+export function storedBytes(stream: string, revision: number, text: string): Buffer {
+  const length = storedBuffer.write(`{"stream":${JSON.stringify(stream)},"revision":${revision},`);
+  return storedBuffer.subarray(0, length + storedBuffer.write(text.slice(1), length));
 }
 
 export function decodeStored(text: string, position: Position): RecordedEvent {
@@ -93,41 +99,48 @@ function isObject(value: unknown): boolean {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Everything but the strings, whose check is expensive and almost never needed. */
-function check(value: unknown, path: string, depth: number): void {
+/**
+ * What is wrong with a value, as `<path> is …`; undefined if nothing is. Everything but the strings, whose check is
+ * expensive and almost never needed. The path is made only on the way back from a finding.
+ */
+function flaw(value: unknown, depth: number): string | undefined {
   switch (typeof value) {
     case 'string':
     case 'boolean':
-      return;
+      return undefined;
     case 'number':
-      if (!Number.isFinite(value)) throw new AppendRefused(`${path} is ${value}`);
-      if (Object.is(value, -0)) throw new AppendRefused(`${path} is -0`);
-      if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
-        throw new AppendRefused(`${path} is an integer beyond 2^53 - 1`);
-      }
-      return;
+      if (!Number.isFinite(value)) return ` is ${value}`;
+      if (Object.is(value, -0)) return ' is -0';
+      return Number.isInteger(value) && !Number.isSafeInteger(value) ? ' is an integer beyond 2^53 - 1' : undefined;
     case 'object':
-      if (value !== null) checkObject(value, path, depth);
-      return;
+      return value === null ? undefined : objectFlaw(value, depth);
+    case 'undefined':
+      return ' is undefined';
     default:
-      throw new AppendRefused(`${path} is ${typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`}`);
+      return ` is a ${typeof value}`;
   }
 }
 
-function checkObject(value: object, path: string, depth: number): void {
-  if (depth > MAX_DEPTH) throw new AppendRefused(`${path} is cyclic or nested deeper than ${MAX_DEPTH}`);
+function objectFlaw(value: object, depth: number): string | undefined {
+  if (depth > MAX_DEPTH) return ` is cyclic or nested deeper than ${MAX_DEPTH}`;
   if (Array.isArray(value)) {
-    for (let i = 0; i < value.length; i++) check(value[i], `${path}[${i}]`, depth + 1);
-    return;
+    for (let i = 0; i < value.length; i++) {
+      const found = flaw(value[i], depth + 1);
+      if (found) return `[${i}]${found}`;
+    }
+    return undefined;
   }
   const prototype: unknown = Object.getPrototypeOf(value);
   // Plain: Object.prototype (of any realm) or none. A Date, Map or class instance has a longer chain.
   if (prototype !== null && Object.getPrototypeOf(prototype) !== null) {
-    throw new AppendRefused(`${path} is not a plain object (${value.constructor?.name ?? 'unknown class'})`);
+    return ` is not a plain object (${value.constructor?.name ?? 'unknown class'})`;
   }
-  if (Object.getOwnPropertySymbols(value).length > 0) throw new AppendRefused(`${path} has a symbol as a key`);
-  const members = value as Record<string, unknown>;
-  for (const key of Object.keys(members)) check(members[key], `${path}.${key}`, depth + 1);
+  if (Object.getOwnPropertySymbols(value).length > 0) return ' has a symbol as a key';
+  for (const key in value) {
+    const found = flaw((value as Record<string, unknown>)[key], depth + 1);
+    if (found) return `.${key}${found}`;
+  }
+  return undefined;
 }
 
 function checkStrings(value: unknown, path: string): void {

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
+import { asBinary } from 'lmdb';
 import { LmdbEnvironment } from '../lmdb.js';
-import { decodeStored, encodeAppend, storedText } from './encoding.js';
+import { decodeStored, encodeAppend, storedBytes } from './encoding.js';
 import {
   StoreUnavailable,
   WrongExpectedRevision,
@@ -31,6 +32,11 @@ export interface LmdbEventStoreOptions {
   /** Told of each commit: how many events it made durable and how long they took, in milliseconds. */
   onCommit?: (commit: { events: number; milliseconds: number }) => void;
 }
+
+/** With it a put refuses a key that is not beyond the last one, so that no event can ever be overwritten. */
+const BEYOND_THE_LAST = { append: true };
+/** As the library is; its type declarations know neither the option nor the answer. */
+type WritableEvents = { putSync(position: Position, value: never, options: typeof BEYOND_THE_LAST): boolean };
 
 interface PendingAppend {
   stream: string;
@@ -85,12 +91,13 @@ export class LmdbEventStore implements EventStore {
     this.#marker = new LogMarker(folder, () => ({ log_id: logId, position: this.#index.known }));
   }
 
-  async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
-    const texts = encodeAppend(stream, events);
-    this.#refuseIfClosed();
-    return new Promise<Appended>((resolve, reject) => {
+  append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
+    // What is thrown in here rejects the promise.
+    return new Promise((resolve, reject) => {
+      const texts = encodeAppend(stream, events);
+      this.#refuseIfClosed();
       this.#queue.push({ stream, expected, events, texts, outcome: undefined, resolve, reject });
-      this.#draining ??= this.#drain().finally(() => (this.#draining = undefined));
+      this.#draining ??= this.#drain();
     });
   }
 
@@ -175,39 +182,45 @@ export class LmdbEventStore implements EventStore {
   }
 
   async #drain(): Promise<void> {
-    while (this.#queue.length > 0) {
-      let batch: PendingAppend[] = [];
-      const started = performance.now();
-      try {
-        const staged = await this.#env.write(() => {
-          // Taken only now: what came while the transaction began is part of it.
-          batch = this.#queue.splice(0, MAX_BATCH_APPENDS);
-          return this.#put(batch);
-        });
-        this.#index.add(staged.positions, staged.head);
-        this.#marker.touch();
-        if (staged.positions.size > 0) {
-          this.#onCommit?.({ events: staged.positions.size, milliseconds: performance.now() - started });
-        }
-        for (const { outcome, resolve, reject } of batch) {
-          if (outcome instanceof WrongExpectedRevision) reject(outcome);
-          else resolve(outcome!);
-        }
-        for (const wakeUp of this.#wakeUps) wakeUp();
-        // A failure here costs nothing: the entries stay in memory and the next append says what is wrong.
-        if (this.#index.due) await this.#index.store().catch(() => undefined);
-      } catch (error) {
-        // Without a batch not even the transaction could begin: nobody who waits can be served.
-        if (batch.length === 0) batch = this.#queue.splice(0);
-        for (const { reject } of batch) reject(new StoreUnavailable('the append was not stored', { cause: error }));
-      }
+    while (this.#queue.length > 0) await this.#commitQueue();
+    // In the same turn as the look at the queue: the next append starts again.
+    this.#draining = undefined;
+  }
+
+  async #commitQueue(): Promise<void> {
+    let batch: PendingAppend[] = [];
+    const started = performance.now();
+    let staged: { positions: StreamPositions; head: Position };
+    try {
+      staged = await this.#env.write(() => {
+        // Taken only now: what came while the transaction began is part of it.
+        batch = this.#queue.splice(0, MAX_BATCH_APPENDS);
+        return this.#put(batch);
+      });
+    } catch (error) {
+      // Without a batch not even the transaction could begin: nobody who waits can be served.
+      if (batch.length === 0) batch = this.#queue.splice(0);
+      for (const { reject } of batch) reject(new StoreUnavailable('the append was not stored', { cause: error }));
+      return;
     }
+    this.#index.add(staged.positions, staged.head);
+    for (const { outcome, resolve, reject } of batch) {
+      if (outcome instanceof WrongExpectedRevision) reject(outcome);
+      else resolve(outcome!);
+    }
+    for (const wakeUp of this.#wakeUps) wakeUp();
+    this.#marker.touch();
+    if (staged.positions.size > 0) {
+      this.#onCommit?.({ events: staged.positions.size, milliseconds: performance.now() - started });
+    }
+    // A failure here costs nothing: the entries stay in memory and the next append says what is wrong.
+    if (this.#index.due) await this.#index.store().catch(() => undefined);
   }
 
   /** Inside the write transaction: settles each append's outcome and puts its events. */
   #put(batch: PendingAppend[]): { positions: StreamPositions; head: Position } {
     if (this.#index.catchUp()) this.#env.refresh();
-    const events = this.#env.database<string, number>('events');
+    const events = this.#env.database<string, number>('events') as unknown as WritableEvents;
     const staged = new StreamPositions();
     let position = this.#index.known;
     for (const append of batch) {
@@ -224,9 +237,8 @@ export class LmdbEventStore implements EventStore {
       for (const text of texts) {
         if (++position > MAX_POSITION) throw new Error('the log is full');
         revision++;
-        // `append` refuses a key that is not beyond the last: no event can ever be overwritten.
-        const put = events.putSync(position, storedText(stream, revision, text), { append: true } as never) as unknown;
-        if (put !== true) throw new Error(`position ${position} is taken`);
+        const value = asBinary(storedBytes(stream, revision, text)) as never;
+        if (!events.putSync(position, value, BEYOND_THE_LAST)) throw new Error(`position ${position} is taken`);
         staged.add(stream, revision, position);
       }
       append.outcome = { position, revision };
