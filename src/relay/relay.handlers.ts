@@ -9,8 +9,13 @@ import { Problem } from '../problems.js';
 import { sha256Hex } from '../hash.js';
 import { type Action, actionStream, decide } from './relay.js';
 
+interface Relayed {
+  action_id: string;
+  position: Position;
+}
+
 /** Records one verified action. */
-export class RelayAction extends Command<{ action_id: string; position: Position }> {
+export class RelayAction extends Command<Relayed> {
   constructor(
     readonly action: Action,
     readonly context: CommandContext,
@@ -33,11 +38,19 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
   ) {}
 
   /** @throws Problem platform_not_owned, external_id_conflict, idempotency_key_reused */
-  async execute({ action, context, organization }: RelayAction): Promise<{ action_id: string; position: Position }> {
+  async execute({ action, context, organization }: RelayAction): Promise<Relayed> {
     const owner = await this.platforms.ownerOf(action.platform_id);
     if (organization !== null && owner !== organization) throw notOwned(action.platform_id, organization, owner);
     const stream = actionStream(action, context.idempotency, randomUUID);
     await this.writer.claim(stream, context);
+    return this.record(action, stream, owner, context);
+  }
+
+  /**
+   * Writes an action to its stream, or finds it there. An import comes in here.
+   * @throws Problem external_id_conflict
+   */
+  async record(action: Action, stream: string, owner: string | null, context: CommandContext): Promise<Relayed> {
     if (action.evidence_uri !== null) {
       await this.keyValue.put(`text:${sha256Hex(action.evidence_uri)}`, action.evidence_uri, TEXT_TTL_MS);
     }
