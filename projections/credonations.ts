@@ -36,7 +36,7 @@ export const credonations: Projection = {
       const from = rows.get<string>(endorserRow(platform_id)) ?? `tris:platform:${platform_id}`;
       if (from === tris_id) return; // nobody endorses itself
       const credonation: CredonationRow = { from, amount, occurred_at: event.occurred_at, category };
-      rows.put({ ...credonationsOf(tris_id), sort: sortByPosition(event.position) }, credonation);
+      rows.insert({ ...credonationsOf(tris_id), sort: sortByPosition(event.position) }, credonation);
     }
   },
 };

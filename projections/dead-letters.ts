@@ -18,7 +18,7 @@ export const deadLetters: Projection = {
     if (event.type !== 'Undecodable') return;
     const { tris_id, event_type, reason } = event.data;
     const letter: DeadLetterRow = { event_id: event.id, event_type, stream: event.stream, tris_id, reason };
-    rows.put({ ...DEAD_LETTERS, sort: sortByPosition(event.position) }, letter);
+    rows.insert({ ...DEAD_LETTERS, sort: sortByPosition(event.position) }, letter);
   },
 };
 

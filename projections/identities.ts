@@ -81,8 +81,8 @@ export function isGrant(held: Verification, status: string, issuer: string | nul
 }
 
 /**
- * One row per identity, and `identities.changes`: one row per identity in the order of their last change, which is the
- * feed of /v1/disc/changes.
+ * One row per identity, and `identities.changes`: who changed at which position, which is the feed of /v1/disc/changes.
+ * A change that a later one has superseded stays; its position is no longer the identity's `changed`, so readers skip it.
  */
 export const identities: Projection = {
   name: 'identities',
@@ -103,10 +103,9 @@ export const identities: Projection = {
     if (!subject) return;
     const row = identityRow(subject.tris_id);
     const state = rows.get<IdentityState>(row) ?? newIdentity();
-    if (state.changed > 0) rows.delete(changeRow(state.changed));
     evolve(state, subject.event);
     rows.put(row, state);
-    rows.put(changeRow(event.position), subject.tris_id);
+    rows.insert({ ...CHANGES, sort: sortByPosition(event.position) }, subject.tris_id);
   },
 };
 
@@ -115,7 +114,3 @@ export function identityRow(trisId: string) {
 }
 
 export const CHANGES = { view: 'identities.changes', key: 'all' };
-
-function changeRow(position: number) {
-  return { ...CHANGES, sort: sortByPosition(position) };
-}

@@ -6,7 +6,10 @@ import type { RowKey } from '../src/read-models/read-models.js';
 export interface Rows {
   /** A row named by `reads`. The value may be changed in place, and takes effect with `put`. */
   get<T>(row: RowKey): T | undefined;
+  /** Writes a row, which may exist. */
   put(row: RowKey, value: unknown): void;
+  /** Writes a row that no other event can write, such as one with the event's position in its key. */
+  insert(row: RowKey, value: unknown): void;
   delete(row: RowKey): void;
 }
 
@@ -42,41 +45,51 @@ export function sortByPosition(position: number): string {
 
 /** Everything a batch changed, and the rows it started from. */
 export class RowOverlay implements Rows {
-  private readonly loaded = new Map<string, Json | undefined>();
-  private readonly changes = new Map<string, { row: RowKey; value: Json | undefined }>();
+  private readonly known = new Map<string, { row: RowKey; value: Json | undefined; changed: boolean }>();
+  private readonly inserted: { row: RowKey; value: Json }[] = [];
 
-  /** Rows among these that were not loaded yet. */
-  missing(rows: RowKey[]): RowKey[] {
-    return rows.filter((row) => !this.loaded.has(address(row)));
+  /** Names a row that the fold will read. True the first time: then it must be loaded. */
+  expect(row: RowKey): boolean {
+    const key = address(row);
+    if (this.known.has(key)) return false;
+    this.known.set(key, { row, value: undefined, changed: false });
+    return true;
   }
 
   load(row: RowKey, value: Json | undefined): void {
-    this.loaded.set(address(row), value);
+    this.known.get(address(row))!.value = value;
   }
 
   get<T>(row: RowKey): T | undefined {
-    const key = address(row);
-    if (!this.loaded.has(key)) throw new Error(`a fold read the row ${JSON.stringify(row)} without naming it in reads`);
-    return this.loaded.get(key) as T | undefined;
+    const entry = this.known.get(address(row));
+    if (!entry) throw new Error(`a fold read the row ${JSON.stringify(row)} without naming it in reads`);
+    return entry.value as T | undefined;
   }
 
   put(row: RowKey, value: unknown): void {
     const key = address(row);
-    this.loaded.set(key, value as Json);
-    this.changes.set(key, { row, value: value as Json });
+    const entry = this.known.get(key);
+    if (!entry) this.known.set(key, { row, value: value as Json, changed: true });
+    else {
+      entry.value = value as Json;
+      entry.changed = true;
+    }
+  }
+
+  insert(row: RowKey, value: unknown): void {
+    this.inserted.push({ row, value: value as Json });
   }
 
   delete(row: RowKey): void {
-    const key = address(row);
-    this.loaded.set(key, undefined);
-    this.changes.set(key, { row, value: undefined });
+    this.put(row, undefined);
   }
 
-  /** What the fold changed, each row once. */
-  batch(): { puts: { row: RowKey; value: Json }[]; deletes: RowKey[] } {
-    const puts: { row: RowKey; value: Json }[] = [];
+  /** What the fold wrote and removed, each row once. */
+  changes(): { puts: { row: RowKey; value: Json }[]; deletes: RowKey[] } {
+    const puts = this.inserted;
     const deletes: RowKey[] = [];
-    for (const { row, value } of this.changes.values()) {
+    for (const { row, value, changed } of this.known.values()) {
+      if (!changed) continue;
       if (value === undefined) deletes.push(row);
       else puts.push({ row, value });
     }

@@ -18,7 +18,7 @@ export const timeline: Projection = {
   apply(event, rows) {
     const subject = subjectOf(event);
     if (subject)
-      rows.put({ ...timelineOf(subject.tris_id), sort: sortByPosition(event.position) }, pack(subject.event));
+      rows.insert({ ...timelineOf(subject.tris_id), sort: sortByPosition(event.position) }, pack(subject.event));
   },
 };
 

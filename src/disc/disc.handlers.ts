@@ -225,6 +225,9 @@ export class GetChanges extends Query<ChangesDto> {
   }
 }
 
+/** Changes to look at for one answer: most may be superseded, so an answer may hold few or none before the end. */
+const LOOKED_AT = 10_000;
+
 @QueryHandler(GetChanges)
 export class GetChangesHandler implements IQueryHandler<GetChanges> {
   constructor(private readonly views: Views) {}
@@ -234,16 +237,22 @@ export class GetChangesHandler implements IQueryHandler<GetChanges> {
     const from = cursor === undefined ? undefined : decodeCursor(cursor, isChangesCursor);
     const reset = from !== undefined && (from.g !== scope.g || from.l !== scope.l || from.m !== scope.m);
     let last = from === undefined || reset ? 0 : from.p;
-    const range = { ...CHANGES, after: sortByPosition(last), limit };
-    const rows = (await this.views.read([{ range }])).results[0] as RangeRow[];
-    const queries = rows.map(({ value }) => ({ get: identityRow(value as string) }));
-    const states = rows.length === 0 ? [] : (await this.views.read(queries)).results;
-    const changes = rows.map(({ sort, value }, i) => {
-      const state = states[i] as unknown as IdentityState;
-      const { score, total_tct } = standingOf(ledgerOf(state.evidence, MODEL_LENS), state.bad_status?.level ?? null);
-      last = Number(sort);
-      return { tris_id: value as string, score, total_tct, position: formatPosition(this.views.logId, last) };
-    });
+    const changes: ChangesDto['changes'] = [];
+    for (let looked = 0; changes.length < limit && looked < LOOKED_AT;) {
+      const range = { ...CHANGES, after: sortByPosition(last), limit: PAGE };
+      const rows = (await this.views.read([{ range }])).results[0] as RangeRow[];
+      if (rows.length === 0) break;
+      const { results } = await this.views.read(rows.map(({ value }) => ({ get: identityRow(value as string) })));
+      for (const [i, { sort, value }] of rows.entries()) {
+        if (changes.length === limit) break;
+        last = Number(sort);
+        const state = results[i] as unknown as IdentityState;
+        if (state.changed !== last) continue; // it changed again: it comes later
+        const { score, total_tct } = standingOf(ledgerOf(state.evidence, MODEL_LENS), state.bad_status?.level ?? null);
+        changes.push({ tris_id: value as string, score, total_tct, position: formatPosition(this.views.logId, last) });
+      }
+      looked += rows.length;
+    }
     return { changes, next_cursor: encodeCursor({ p: last, ...scope }), ...(reset && { reset }) };
   }
 }

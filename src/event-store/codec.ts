@@ -34,14 +34,16 @@ export function defineEvent<T extends string, S extends Shape>(
   shape: S,
   { schema = 1, upcasters = {} }: { schema?: number; upcasters?: EventDefinition['upcasters'] } = {},
 ): EventDefinition<T, DataOf<S>> {
+  const checks = Object.entries(shape);
   return {
     type,
     schema,
     upcasters,
-    check: (data): data is DataOf<S> =>
-      typeof data === 'object' &&
-      data !== null &&
-      Object.entries(shape).every(([field, check]) => check((data as JsonObject)[field])),
+    check(data): data is DataOf<S> {
+      if (typeof data !== 'object' || data === null) return false;
+      for (const [field, check] of checks) if (!check((data as JsonObject)[field])) return false;
+      return true;
+    },
   };
 }
 

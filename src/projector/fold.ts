@@ -10,7 +10,12 @@ export async function fold(
   load: (rows: RowKey[]) => Promise<(Json | undefined)[]>,
 ): Promise<RowOverlay> {
   const overlay = new RowOverlay();
-  const wanted = overlay.missing(events.flatMap((event) => projections.flatMap((p) => p.reads(event))));
+  const wanted: RowKey[] = [];
+  for (const event of events) {
+    for (const projection of projections) {
+      for (const row of projection.reads(event)) if (overlay.expect(row)) wanted.push(row);
+    }
+  }
   const values = wanted.length > 0 ? await load(wanted) : [];
   wanted.forEach((row, i) => overlay.load(row, values[i]));
   for (const event of events) for (const projection of projections) projection.apply(event, overlay);

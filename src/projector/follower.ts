@@ -109,14 +109,12 @@ export class Follower {
     });
     const last = events.at(-1)!;
     const next = { log: this.store.logId, position: last.position, event_id: last.id };
-    const { puts, deletes } = overlay.batch();
     const outcome = await this.readModels.apply(id, {
       id: randomUUID(),
       base,
       holder: this.holder,
       next,
-      puts,
-      deletes,
+      ...overlay.changes(),
     });
     return outcome === 'applied' ? next : undefined;
   }
