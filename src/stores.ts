@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from './clock.js';
 import type { EventStore } from './event-store/event-store.js';
@@ -33,6 +34,11 @@ export async function openStores(
     keyValue: await LmdbKeyValue.open(state, { clock }),
     jobs: await LmdbJobs.open(state, { clock }),
   };
+}
+
+/** Whether the folder holds a log already: a command that only reads must not make one. */
+export function storesExist(data: string): boolean {
+  return existsSync(join(data, 'log', 'data.mdb'));
 }
 
 /** Closes everything, the log last. */
