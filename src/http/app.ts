@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
-import { ModuleRef, NestFactory } from '@nestjs/core';
+import { ApplicationConfig, ModuleRef, NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
@@ -13,6 +13,7 @@ import { ProofsController } from '../proofs/proofs.controller.js';
 import { SigningKeys } from '../proofs/signing-keys.js';
 import { Read, sendRead, sendWritten, Written } from './answers.js';
 import { ApiKeys } from './api-keys.js';
+import { directHandler } from './direct.js';
 import { installEdge, requestId, startAnswer } from './edge.js';
 import { BODY_LIMIT } from './json-body.js';
 import { serveDocs } from './openapi.js';
@@ -128,24 +129,36 @@ export async function createApp(
   const metrics = new RequestMetrics();
   registry.registerMetric(metrics as unknown as Metric);
   collectDefaultMetrics({ register: registry });
-  adapter.gate = gateOf(app);
+  adapter.gate = find<PositionGate>(app, POSITION_GATE);
 
+  const nest = app.get(ApplicationConfig);
+  const usesPipeline = [nest.getGlobalGuards(), nest.getGlobalPipes(), nest.getGlobalInterceptors()].some(
+    (all) => all.length > 0,
+  );
+  const answering = {
+    reply: (reply: FastifyReply, body: unknown) => adapter.reply(reply, body),
+    fail: (reply: FastifyReply, error: unknown) => sendProblem(reply, error, log),
+  };
   installEdge(server, {
     keys: app.get(ApiKeys),
     rateLimit: config.rateLimit > 0 ? new RateLimit(config.rateLimit) : undefined,
     metrics,
     log,
     gate: () => adapter.gate,
+    direct: (policy) => {
+      const controller = usesPipeline ? undefined : find(app, policy.controller as Type<object>);
+      return controller && directHandler(policy, controller, policy.status, answering);
+    },
   });
   serveDocs(app, config, VERSION);
   await app.init();
   return app;
 }
 
-function gateOf(app: NestFastifyApplication): PositionGate | undefined {
+/** A provider of any module, or undefined. Not by app.get, which logs an error before it throws. */
+function find<T>(app: NestFastifyApplication, token: Type<T> | symbol): T | undefined {
   try {
-    // Not app.get, which logs an error before it throws.
-    return app.get(ModuleRef).get<PositionGate>(POSITION_GATE, { strict: false });
+    return app.get(ModuleRef).get<T>(token, { strict: false });
   } catch {
     return undefined;
   }

@@ -22,6 +22,8 @@ export interface EdgeParts {
   rateLimit: RateLimit | undefined;
   metrics: RequestMetrics;
   log: Log;
+  /** The handler of a route without Nest's pipeline, where it can do without. */
+  direct(policy: RoutePolicy): ((request: FastifyRequest, reply: FastifyReply) => void) | undefined;
   /** Asked when needed: the projector opens after the routes are registered. */
   gate(): PositionGate | undefined;
 }
@@ -89,6 +91,7 @@ export function installEdge(fastify: FastifyInstance, parts: EdgeParts): void {
     if (policy) {
       route.onRequest = [admission(route.url, policy, parts)];
       route.preValidation = [validation(policy)];
+      route.handler = parts.direct(policy) ?? route.handler;
       if (!policy.write && !policy.plain) route.preHandler = [positionWait(parts)];
     } else if (route.url === '/openapi.json' || route.url.startsWith('/docs')) {
       route.onRequest = [

@@ -45,6 +45,10 @@ export interface RoutePolicy {
   /** Neither limited nor measured against `Credence-Min-Position`: health, metrics, documents. */
   plain: boolean;
   write: boolean;
+  /** Of an answer that says nothing else. */
+  status: number;
+  controller: new (...args: never[]) => object;
+  method: string | symbol;
   body: Class | undefined;
   query: Class | undefined;
   params: Class | undefined;
@@ -108,7 +112,13 @@ function route(
   const { summary, description, type, status = 200 } = options;
   return (target, property, descriptor) => {
     // Parameter decorators have run by now: the classes of @Body(), @Query() and @Param() are on record.
-    const policy: RoutePolicy = { ...rules, ...inputsOf(target, property) };
+    const policy: RoutePolicy = {
+      ...rules,
+      ...inputsOf(target, property),
+      status,
+      controller: target.constructor as RoutePolicy['controller'],
+      method: property,
+    };
     const refusals = [...problems, ...(options.problems ?? []), 'validation_failed', 'internal_error'] as ProblemCode[];
     const decorators = [
       RouteConfig({ [POLICY]: policy }),

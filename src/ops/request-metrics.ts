@@ -11,21 +11,15 @@ interface Series {
 
 /**
  * Durations of requests by method, route pattern and status, as a Prometheus histogram. prom-client's own hashes the
- * labels on every observation; here an observation is an array index in a series kept per route and status. Routes are
- * patterns, never paths, so the number of series is bounded by the routes there are.
+ * labels on every observation; here an observation is three look-ups and an addition. Routes are patterns, never paths,
+ * so the number of series is bounded by the routes there are.
  */
 export class RequestMetrics {
   readonly name = NAME;
-  private readonly series = new Map<string, Series>();
+  private readonly routes = new Map<string, Map<string, Map<number, Series>>>();
 
   observe(method: string, route: string, status: number, milliseconds: number): void {
-    const key = `${method} ${route} ${status}`;
-    let series = this.series.get(key);
-    if (!series) {
-      const labels = { method, route, status: String(status) };
-      series = { labels, buckets: new Float64Array(BOUNDS.length + 1), sum: 0 };
-      this.series.set(key, series);
-    }
+    const series = this.routes.get(route)?.get(method)?.get(status) ?? this.begin(method, route, status);
     const seconds = milliseconds / 1000;
     let bucket = 0;
     while (bucket < BOUNDS.length && seconds > BOUNDS[bucket]!) bucket++;
@@ -33,14 +27,24 @@ export class RequestMetrics {
     series.sum += seconds;
   }
 
+  private begin(method: string, route: string, status: number): Series {
+    const labels = { method, route, status: String(status) };
+    const series = { labels, buckets: new Float64Array(BOUNDS.length + 1), sum: 0 };
+    const methods = this.routes.get(route) ?? new Map<string, Map<number, Series>>();
+    const statuses = methods.get(method) ?? new Map<number, Series>();
+    this.routes.set(route, methods.set(method, statuses.set(status, series)));
+    return series;
+  }
+
   reset(): void {
-    this.series.clear();
+    this.routes.clear();
   }
 
   /** The shape prom-client's registry collects from each metric. */
   async get() {
     const values: { metricName: string; labels: Record<string, string | number>; value: number }[] = [];
-    for (const { labels, buckets, sum } of this.series.values()) {
+    const all = [...this.routes.values()].flatMap((methods) => [...methods.values()].flatMap((by) => [...by.values()]));
+    for (const { labels, buckets, sum } of all) {
       let count = 0;
       buckets.forEach((inBucket, index) => {
         count += inBucket;

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Body, Controller, Delete, Get, Module, Param, Post, Query } from '@nestjs/common';
+import { Body, Controller, Delete, Get, Module, Param, Post, Query, UseGuards } from '@nestjs/common';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Type } from 'class-transformer';
 import {
@@ -107,6 +107,13 @@ class ThingsController {
   @Write({ scope: 'any', summary: 'Delete a thing' })
   delete(@Param() { tris_id }: TrisIdParams, @Caller() caller: Caller): object {
     return { tris_id, organization: caller.organization };
+  }
+
+  @Get('v1/guarded')
+  @PublicRead({ summary: 'Behind a guard of Nest' })
+  @UseGuards({ canActivate: () => false })
+  guarded(): object {
+    return { ok: true };
   }
 
   @Get('v1/keyed')

@@ -347,6 +347,10 @@ describe('answers', () => {
     if (status === 503) expect(answer.headers['retry-after']).toBe('1');
   });
 
+  test('a route that uses a guard of Nest keeps it', async () => {
+    expectProblem(await get('/v1/guarded'), 403, 'forbidden');
+  });
+
   test('a bug answers 500 without saying what it was, and the log says it under the same id', async () => {
     const answer = await get('/v1/crash');
     expectProblem(answer, 500, 'internal_error');

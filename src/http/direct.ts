@@ -1,0 +1,76 @@
+import { CUSTOM_ROUTE_ARGS_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
+import { RouteParamtypes } from '@nestjs/common/enums/route-paramtypes.enum.js';
+import type { ExecutionContext } from '@nestjs/common';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+/**
+ * Calls a controller's method without Nest's request pipeline, which costs a GET as much as everything else of the
+ * service together (measured: 10 µs of CPU beside 23 µs of bare Fastify). That is sound because nothing in the pipeline is used:
+ * the edge has no guards, pipes or interceptors of Nest's. A controller that does use one, or a parameter decorator not
+ * known here, keeps Nest's own handler.
+ */
+type Extract = (request: FastifyRequest, reply: FastifyReply) => unknown;
+type Method = (...args: unknown[]) => unknown;
+
+const PIPELINE = ['__guards__', '__interceptors__', '__pipes__', '__exceptionFilters__', '__headers__', '__redirect__'];
+
+export interface Target {
+  controller: new (...args: never[]) => object;
+  method: string | symbol;
+}
+
+export interface Answering {
+  reply(reply: FastifyReply, body: unknown): void;
+  fail(reply: FastifyReply, error: unknown): void;
+}
+
+/** @returns undefined when the method needs Nest's pipeline */
+export function directHandler({ controller, method }: Target, instance: object, status: number, answering: Answering) {
+  const callback = (instance as Record<string | symbol, Method>)[method]!;
+  if (PIPELINE.some((key) => Reflect.hasMetadata(key, controller) || Reflect.hasMetadata(key, callback)))
+    return undefined;
+  const extracts = extractsOf(controller, method);
+  if (!extracts) return undefined;
+
+  return (request: FastifyRequest, reply: FastifyReply): void => {
+    const done = (body: unknown): void => answering.reply(reply, body);
+    const failed = (error: unknown): void => answering.fail(reply, error);
+    try {
+      const args = extracts.map((extract) => extract(request, reply));
+      reply.code(status);
+      const result = callback.apply(instance, args);
+      if (result instanceof Promise) result.then(done).catch(failed);
+      else done(result);
+    } catch (error) {
+      failed(error);
+    }
+  };
+}
+
+function extractsOf(controller: Target['controller'], method: string | symbol): Extract[] | undefined {
+  interface Argument {
+    index: number;
+    data?: unknown;
+    pipes: unknown[];
+    factory?: (data: unknown, context: ExecutionContext) => unknown;
+  }
+  const metadata: Record<string, Argument> = Reflect.getMetadata(ROUTE_ARGS_METADATA, controller, method) ?? {};
+  const extracts: Extract[] = [];
+  for (const [key, { index, data, pipes, factory }] of Object.entries(metadata)) {
+    const extract =
+      factory && key.includes(CUSTOM_ROUTE_ARGS_METADATA)
+        ? (request: FastifyRequest, reply: FastifyReply) => factory(data, new ExecutionContextHost([request, reply]))
+        : BUILT_IN[Number(key.split(':')[0])];
+    if (!extract || pipes?.length > 0) return undefined;
+    extracts[index] = extract;
+  }
+  return Array.from(extracts, (extract) => extract ?? (() => undefined));
+}
+
+const BUILT_IN: Record<number, Extract | undefined> = {
+  [RouteParamtypes.REQUEST]: (request) => request,
+  [RouteParamtypes.BODY]: (request) => request.body,
+  [RouteParamtypes.QUERY]: (request) => request.query,
+  [RouteParamtypes.PARAM]: (request) => request.params,
+};
