@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
+import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from './event-store/event-store.js';
 
 const READER_CHECK_MS = 60_000;
@@ -59,6 +59,12 @@ export class LmdbEnvironment {
     return this.#root !== undefined;
   }
 
+  /** Waits until it is open again after a failed write. @throws StoreUnavailable if it cannot be opened */
+  async ready(): Promise<void> {
+    if (!this.#root) await this.#reopen().catch(() => undefined);
+    if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
+  }
+
   /** A database, to be used at once and not kept: reopening replaces it. @throws StoreUnavailable while closed */
   database<V, K extends Key = string>(name: string): Database<V, K> {
     if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
@@ -72,9 +78,8 @@ export class LmdbEnvironment {
    * before the next write
    */
   async write<T>(action: () => T): Promise<T> {
-    if (!this.#root) await this.#reopen().catch(() => undefined);
-    const root = this.#root;
-    if (!root) throw new StoreUnavailable(`${this.folder} is not open`);
+    if (!this.#root) await this.ready();
+    const root = this.#root!;
     try {
       // A child transaction, because the library commits what a throwing `transaction` callback has put so far.
       return await root.childTransaction(action);
@@ -144,4 +149,14 @@ export class LmdbEnvironment {
     })().finally(() => (this.#reopening = undefined));
     return this.#reopening;
   }
+}
+
+const scratch = Buffer.allocUnsafeSlow(1_000_000);
+/**
+ * Text as a value to put at once, inside a write: the bytes are overwritten by the next call. A buffer of its own for
+ * each value would be most of a large write's garbage.
+ */
+export function textValue(text: string): never {
+  const fits = text.length * 3 <= scratch.length;
+  return asBinary(fits ? scratch.subarray(0, scratch.write(text)) : Buffer.from(text)) as never;
 }

@@ -79,14 +79,9 @@ function encodeEvent({ id, type, data, metadata }: NewEvent, path: string): stri
   return text;
 }
 
-const storedBuffer = Buffer.allocUnsafeSlow(1_000_000);
-/**
- * The stored form of an event: its text with stream and revision as further members, UTF-8.
- * The bytes are valid until the next call: a buffer of its own for each event is most of an append's garbage.
- */
-export function storedBytes(stream: string, revision: number, text: string): Buffer {
-  const length = storedBuffer.write(`{"stream":${JSON.stringify(stream)},"revision":${revision},`);
-  return storedBuffer.subarray(0, length + storedBuffer.write(text.slice(1), length));
+/** The stored form of an event: its text with stream and revision as further members. */
+export function storedText(stream: string, revision: number, text: string): string {
+  return `{"stream":${JSON.stringify(stream)},"revision":${revision},${text.slice(1)}`;
 }
 
 export function decodeStored(text: string, position: Position): RecordedEvent {

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { asBinary } from 'lmdb';
-import { LmdbEnvironment } from '../lmdb.js';
-import { decodeStored, encodeAppend, storedBytes } from './encoding.js';
+import { LmdbEnvironment, textValue } from '../lmdb.js';
+import { decodeStored, encodeAppend, storedText } from './encoding.js';
 import {
   StoreUnavailable,
   WrongExpectedRevision,
@@ -108,14 +107,18 @@ export class LmdbEventStore implements EventStore {
     const { direction = 'forward', limit = Infinity } = options;
     this.#refuseIfClosed();
     this.#index.catchUp();
-    const last = this.#index.last(stream);
-    if (last === undefined) return [];
-    const step = direction === 'forward' ? 1 : -1;
-    let revision = direction === 'forward' ? Math.max(options.from ?? 0, 0) : Math.min(options.from ?? last, last);
+    const backward = direction === 'backward';
+    let revision = Math.max(options.from ?? 0, 0);
+    if (backward) {
+      const last = this.#index.last(stream) ?? -1;
+      revision = Math.min(options.from ?? last, last);
+    }
     const events: RecordedEvent[] = [];
-    while (revision >= 0 && revision <= last && events.length < limit) {
-      events.push(this.#get(this.#index.position(stream, revision)!)!);
-      revision += step;
+    while (revision >= 0 && events.length < limit) {
+      const position = this.#index.position(stream, revision);
+      if (position === undefined) break;
+      events.push(this.#get(position)!);
+      revision += backward ? -1 : 1;
       if (events.length % MAX_SLICE === 0) await setImmediate();
     }
     return events;
@@ -126,7 +129,7 @@ export class LmdbEventStore implements EventStore {
     options: { sliceSize?: number; signal?: AbortSignal } = {},
   ): AsyncGenerator<RecordedEvent[]> {
     let position = after;
-    while (!options.signal?.aborted && !this.#closed) {
+    while (!options.signal?.aborted) {
       const slice = await this.#slice(position, options.sliceSize);
       if (slice.length === 0) return;
       position = slice.at(-1)!.position;
@@ -237,7 +240,7 @@ export class LmdbEventStore implements EventStore {
       for (const text of texts) {
         if (++position > MAX_POSITION) throw new Error('the log is full');
         revision++;
-        const value = asBinary(storedBytes(stream, revision, text)) as never;
+        const value = textValue(storedText(stream, revision, text));
         if (!events.putSync(position, value, BEYOND_THE_LAST)) throw new Error(`position ${position} is taken`);
         staged.add(stream, revision, position);
       }
@@ -262,6 +265,8 @@ export class LmdbEventStore implements EventStore {
   /** At most `size` events, and then those that complete the last append. */
   async #slice(after: Position, size = DEFAULT_SLICE): Promise<RecordedEvent[]> {
     this.#refuseIfClosed();
+    // A reader of the whole log goes on after a failed write of others.
+    if (!this.#env.isOpen) await this.#env.ready();
     const slice: RecordedEvent[] = [];
     let wanted = Math.max(1, size);
     while (wanted > 0) {

@@ -71,6 +71,8 @@ export class StreamIndex {
     const newest = this.#newest.last(stream);
     if (newest !== undefined) return newest;
     if (this.#storedPosition(stream, 0) === undefined) return undefined;
+    // Most streams have one event, and a second look-up is cheaper than a cursor.
+    if (this.#storedPosition(stream, 1) === undefined) return 0;
     const index = this.#env.database<Buffer, Buffer>('index');
     const range = { start: indexKey(stream, 0xffff_ffff), end: indexKey(stream, 0), reverse: true, limit: 1 };
     for (const key of index.getKeys(range)) return key.readUInt32BE(key.length - 4);

@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
-import { asBinary, type Database, type DatabaseOptions } from 'lmdb';
+import type { Database, DatabaseOptions } from 'lmdb';
 import type { Clock } from '../clock.js';
 import type { Json } from '../json.js';
-import { LmdbEnvironment } from '../lmdb.js';
+import { LmdbEnvironment, textValue } from '../lmdb.js';
 import type { Batch, Checkpoint, Query, RangeRow, RowKey } from './read-models.js';
 
 /** Rows read or encoded between two turns of the event loop. */
@@ -76,9 +76,9 @@ export class LmdbGeneration {
 
   async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
     // Keys and values are made before the transaction, so that nothing in it can fail half way or take long.
-    const puts: { key: string; text: unknown }[] = [];
+    const puts: { key: string; text: string }[] = [];
     for (const { row, value } of batch.puts) {
-      puts.push({ key: rowKey(row), text: encoded(value) });
+      puts.push({ key: rowKey(row), text: textOf(value) });
       if (puts.length % MAX_SLICE === 0) await setImmediate();
     }
     const deletes = batch.deletes.map(rowKey);
@@ -93,7 +93,7 @@ export class LmdbGeneration {
       if (!fits || this.lease(clock())?.holder !== batch.holder) return 'refused';
       const rows = this.#rows;
       for (const key of deletes) rows.removeSync(key);
-      for (const { key, text } of puts) rows.putSync(key, text);
+      for (const { key, text } of puts) rows.putSync(key, textValue(text));
       this.#state.putSync('checkpoint', batch.next);
       this.#state.putSync('batch', batch.id);
       return 'applied';
@@ -162,11 +162,11 @@ export class LmdbGeneration {
   }
 }
 
-/** JSON text that the library stores as it is. */
-function encoded(value: Json): unknown {
-  const text = JSON.stringify(value);
+/** @throws TypeError if it is no JSON value */
+function textOf(value: Json): string {
+  const text = JSON.stringify(value) as string | undefined;
   if (text === undefined) throw new TypeError('a row needs a JSON value');
-  return asBinary(Buffer.from(text));
+  return text;
 }
 
 /** @throws TypeError for a NUL in a part, RangeError for a key over 1,978 bytes */

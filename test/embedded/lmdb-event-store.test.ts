@@ -28,7 +28,7 @@ describe('the embedded log', () => {
   });
 
   function appender(env: Record<string, string> = {}): Child {
-    const child = new Child('appender.ts', [path], env);
+    const child = new Child(new URL('./processes/appender.ts', import.meta.url), [path], env);
     children.push(child);
     return child;
   }
@@ -198,12 +198,13 @@ describe('the embedded log', () => {
     });
   });
 
-  const compiler = spawnSync('gcc', ['--version']).status === 0;
-  (compiler && process.platform === 'linux' ? describe : describe.skip)('when the disk fails to sync', () => {
+  const compiler = process.env['CC'] ?? 'gcc';
+  const compiles = spawnSync(compiler, ['--version']).status === 0;
+  (compiles && process.platform === 'linux' ? describe : describe.skip)('when the disk fails to sync', () => {
     test('nothing is acknowledged or visible, the process survives, and goes on when it works again', async () => {
       const source = fileURLToPath(new URL('./processes/failing-disk.c', import.meta.url));
       const library = join(folder.path, 'failing-disk.so');
-      execFileSync('gcc', ['-shared', '-fPIC', '-o', library, source, '-ldl']);
+      execFileSync(compiler, ['-shared', '-fPIC', '-o', library, source, '-ldl']);
       const broken = join(folder.path, 'broken');
       const child = appender({ LD_PRELOAD: library, FAILING_DISK: broken });
       child.send({ stream: 'before' });

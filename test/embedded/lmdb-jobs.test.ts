@@ -23,7 +23,7 @@ describe('jobs of a process that was killed', () => {
 
   test('are left alone while it lives, and run again as a further attempt when it is gone', async () => {
     await jobs.enqueue('work', 'one', { n: 1 });
-    const child = new Child('job-runner.ts', [folder.path]);
+    const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [folder.path]);
     expect(await child.printed(1)).toEqual([{ id: 'one', attempt: 1 }]);
     const attempts: number[] = [];
     jobs.handle('work', async ({ attempt }) => attempts.push(attempt));
@@ -39,7 +39,7 @@ describe('jobs of a process that was killed', () => {
 
   test('become dead letters when that was their last attempt', async () => {
     await jobs.enqueue('work', 'one', {});
-    const child = new Child('job-runner.ts', [folder.path]);
+    const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [folder.path]);
     await child.printed(1);
     await child.kill();
     jobs.handle('work', async () => null, { attempts: 1 });

@@ -13,7 +13,7 @@ describeReadModels('LMDB', async (clock) => {
 test('another process sees each batch, and a generation that is dropped under it is gone for it', async () => {
   const folder = await temporaryFolder();
   const models = await LmdbReadModels.open(folder.path, { clock: Date.now });
-  const child = new Child('view-reader.ts', [folder.path]);
+  const child = new Child(new URL('./processes/view-reader.ts', import.meta.url), [folder.path]);
   try {
     const start = { log: 'log', position: 0, event_id: null };
     await models.createGeneration('one', { people: 1 }, 'log');

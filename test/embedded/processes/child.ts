@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-/** Another process that runs one of the scripts in this folder and talks in JSON lines. */
+/** Another process that runs one of the TypeScript files in this folder and talks in JSON lines. */
 export class Child {
   readonly #process: ChildProcess;
   readonly lines: unknown[] = [];
@@ -10,11 +10,11 @@ export class Child {
   #stderr = '';
   #waiting: (() => void)[] = [];
 
-  constructor(script: string, args: string[], env: Record<string, string> = {}) {
-    const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+  constructor(script: URL, args: string[], env: Record<string, string> = {}) {
+    const loader = fileURLToPath(new URL('./typescript.mjs', import.meta.url));
     // Not the options of the test runner, which this process would inherit.
     const environment = { ...process.env, NODE_OPTIONS: '', ...env };
-    const command = ['--import', file('./typescript.mjs'), file(`./${script}`), ...args];
+    const command = ['--import', loader, fileURLToPath(script), ...args];
     this.#process = spawn(process.execPath, command, { env: environment, stdio: ['pipe', 'pipe', 'pipe'] });
     this.#process.stderr!.on('data', (data: Buffer) => (this.#stderr += data.toString()));
     createInterface({ input: this.#process.stdout! }).on('line', (line) => {
