@@ -87,7 +87,7 @@ export class LmdbEventStore implements EventStore {
     this.#env = env;
     this.#onCommit = options.onCommit;
     this.#index = new StreamIndex(env);
-    this.#marker = new LogMarker(folder, () => ({ log_id: logId, position: this.#index.known }));
+    this.#marker = new LogMarker(folder, () => ({ log_id: logId, position: lastPosition(env) }));
   }
 
   append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
@@ -213,9 +213,9 @@ export class LmdbEventStore implements EventStore {
     }
     for (const wakeUp of this.#wakeUps) wakeUp();
     this.#marker.touch();
-    if (staged.positions.size > 0) {
-      this.#onCommit?.({ events: staged.positions.size, milliseconds: performance.now() - started });
-    }
+    const commit = { events: staged.positions.size, milliseconds: performance.now() - started };
+    // On its own, so that an observer that throws cannot stop the appends.
+    if (commit.events > 0) queueMicrotask(() => this.#onCommit?.(commit));
     // A failure here costs nothing: the entries stay in memory and the next append says what is wrong.
     if (this.#index.due) await this.#index.store().catch(() => undefined);
   }

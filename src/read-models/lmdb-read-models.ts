@@ -88,12 +88,15 @@ export class LmdbReadModels implements ReadModels {
 
   async dropGeneration(id: string): Promise<void> {
     const generation = this.#generation(id);
+    // Out of reach of readers, who close what they find dropped.
+    this.#generations.delete(id);
     await this.setStatus(id, 'dropped');
     if (!generation) return;
     // Other processes may have the files open: they find the generation emptied, whatever they know of its record.
     await generation.abandon();
-    this.#generations.delete(id);
     await generation.close();
+    await this.#generations.get(id)?.close();
+    this.#generations.delete(id);
     await rm(this.#path(id), { recursive: true, force: true });
   }
 
@@ -106,7 +109,13 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
-    return (await this.#generation(id)?.apply(batch, this.#clock)) ?? 'refused';
+    try {
+      return (await this.#generation(id)?.apply(batch, this.#clock)) ?? 'refused';
+    } catch (error) {
+      // Dropped, and closed, while the batch was on its way.
+      if (this.#record(id)?.status === 'dropped') return 'refused';
+      throw error;
+    }
   }
 
   async read(id: string, queries: readonly Query[]): Promise<ReadResult | undefined> {

@@ -143,6 +143,25 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         await other.close();
       });
 
+      test('while one is being dropped, a read answers what was there or undefined, a batch is refused', async () => {
+        await leased();
+        await models.apply(id, batch({ puts: [{ row: person('a'), value: 1 }] }));
+        const puts = Array.from({ length: 6_000 }, (_, n) => ({ row: person('b', key(n)), value: n }));
+        const late = models.apply(id, batch({ base: at(1), next: at(2), puts }));
+        let dropping = true;
+        const reader = (async () => {
+          while (dropping) {
+            expect([1, undefined]).toContain((await models.read(id, [{ get: person('a') }]))?.results[0]);
+            await new Promise(setImmediate);
+          }
+        })();
+        await models.dropGeneration(id);
+        dropping = false;
+        await reader;
+        expect(['applied', 'refused']).toContain(await late);
+        expect(await models.read(id, [])).toBeUndefined();
+      });
+
       test('are found when another handle has made them', async () => {
         const other = await harness.open();
         await leased();
