@@ -103,8 +103,12 @@ export function decoderFor<D extends EventDefinition>(definitions: readonly D[])
     } catch (error) {
       reason = `upcasting from schema ${version} failed: ${(error as Error).message}`;
     }
+    // Rows hold numbers only: a time that cannot be read becomes the next best one that can.
+    const recorded_at = header.recorded_at || 0;
     return {
       ...header,
+      occurred_at: header.occurred_at || recorded_at,
+      recorded_at,
       type: 'Undecodable',
       data: { tris_id: subjectGuess(event), event_type: event.type, reason },
     };
@@ -115,7 +119,12 @@ export function decoderFor<D extends EventDefinition>(definitions: readonly D[])
 function subjectGuess({ data, stream }: NewEvent & { stream: string }): string | null {
   for (const field of ['tris_id', 'tris_org']) {
     const value = (data as JsonObject | null)?.[field];
-    if (typeof value === 'string') return value;
+    if (typeof value === 'string' && isName(value)) return value;
   }
   return /^(?:identity|organization)-(.+)$/.exec(stream)?.[1] ?? null;
+}
+
+/** Can it be an identity, and so the key of a row? */
+function isName(value: string): boolean {
+  return /^[ -~]{1,128}$/.test(value);
 }

@@ -1,0 +1,83 @@
+import fc from 'fast-check';
+import { PROJECTIONS } from '../../src/projector/all-projections.js';
+import {
+  type Given,
+  about,
+  badStatus,
+  badStatusCleared,
+  endorsed,
+  granted,
+  platformOf,
+  relayed,
+  revoked,
+  rowsAfter,
+} from './log.js';
+
+/** Whatever sizes a log is folded in, the rows are the same to the byte. */
+
+const who = fc.constantFrom('tris:alice', 'tris:bob', 'tris:bank');
+const platform = fc.constantFrom('lender', 'exchange');
+const times = fc.record({
+  occurred_at: fc
+    .date({ min: new Date('2024-01-01'), max: new Date('2026-01-01'), noInvalidDate: true })
+    .map((date) => date.toISOString()),
+});
+const criticality = fc.constantFrom('Minimal', 'Low', 'Moderate', 'High', 'Critical');
+const metric = fc.constantFrom('financial_swap', 'financial_default_flags', 'social_vouch');
+const event: fc.Arbitrary<Given> = fc.oneof(
+  { weight: 6, arbitrary: fc.tuple(who, metric, criticality, times).map((args) => relayed(...args)) },
+  {
+    weight: 3,
+    arbitrary: fc.tuple(who, platform, fc.integer({ min: 10, max: 140 }), times).map((args) => endorsed(...args)),
+  },
+  fc.tuple(platform, who).map((args) => platformOf(...args)),
+  fc
+    .tuple(fc.constantFrom('OrganizationRegistered', 'OrganizationVetted', 'OrganizationVettingRevoked'), who)
+    .map((args) => about(...args)),
+  fc.tuple(who, fc.integer({ min: 1, max: 6 })).map((args) => badStatus(...args)),
+  who.map(badStatusCleared),
+  fc.tuple(who, fc.constantFrom('key:ops', 'tris:kyc')).map((args) => granted(...args)),
+  fc.tuple(who, fc.constantFrom('key:ops', null)).map((args) => revoked(...args)),
+  // Events nobody can read any more: wrong data, and no valid time.
+  who.map((id) => relayed(id, 'social_vouch', 'Enormous')),
+  who.map((id) => relayed(id, 'social_vouch', 'High', { occurred_at: 'once upon a time' })),
+);
+const logs = fc.array(event, { maxLength: 40 });
+const sizes = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 5 });
+
+test('one batch, single events and any batches between leave the same bytes', async () => {
+  await fc.assert(
+    fc.asyncProperty(logs, sizes, async (log, batches) => {
+      const atOnce = (await rowsAfter(log)).bytes;
+      expect((await rowsAfter(log, { sizes: [1] })).bytes).toBe(atOnce);
+      expect((await rowsAfter(log, { sizes: batches })).bytes).toBe(atOnce);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('a projection folded alone leaves the rows it leaves beside the others', async () => {
+  await fc.assert(
+    fc.asyncProperty(logs, async (log) => {
+      const together = (await rowsAfter(log)).texts;
+      const apart = new Map<string, string>();
+      for (const projection of PROJECTIONS) {
+        const { texts } = await rowsAfter(log, { projections: [projection] });
+        for (const [row, text] of texts) apart.set(row, text);
+      }
+      expect(new Map([...apart].sort())).toEqual(new Map([...together].sort()));
+    }),
+  );
+});
+
+test('a projection writes its own views only', async () => {
+  await fc.assert(
+    fc.asyncProperty(logs, async (log) => {
+      for (const projection of PROJECTIONS) {
+        const { texts } = await rowsAfter(log, { projections: [projection] });
+        for (const row of texts.keys()) expect(row.split('|')[0]!.split('.')[0]).toBe(projection.name);
+      }
+    }),
+    { numRuns: 30 },
+  );
+});

@@ -1,0 +1,119 @@
+import type { Projection } from '../../projections/projection.js';
+import type { RecordedEvent } from '../../src/event-store/event-store.js';
+import { type DomainEvent, decodeEvent } from '../../src/events.js';
+import type { Json, JsonObject } from '../../src/json.js';
+import { PROJECTIONS } from '../../src/projector/all-projections.js';
+import { fold } from '../../src/projector/fold.js';
+import type { RowKey } from '../../src/read-models/read-models.js';
+
+/** An event as the log gives it, with everything a test does not care about filled in. */
+export interface Given {
+  type: string;
+  data: JsonObject;
+  stream?: string;
+  schema?: number;
+  occurred_at?: string;
+  recorded_at?: string;
+}
+
+export const RECORDED = '2026-03-01T10:00:00.000Z';
+
+/** A log of single-event appends, positions from 1. */
+export function logOf(events: readonly Given[]): RecordedEvent[] {
+  return events.map(({ type, data, stream, schema = 1, recorded_at = RECORDED, occurred_at = recorded_at }, i) => ({
+    id: `e${i + 1}`,
+    type,
+    data,
+    stream: stream ?? `stream-${i + 1}`,
+    revision: 0,
+    position: i + 1,
+    metadata: {
+      schema,
+      occurred_at,
+      recorded_at,
+      correlation_id: 'test',
+      actor: 'key:test',
+      body_hash: '0'.repeat(64),
+      index: 0,
+      size: 1,
+    },
+  }));
+}
+
+/** Rows by view, key and sort, as a store keeps them: JSON text. */
+export class StoredRows {
+  readonly texts = new Map<string, string>();
+
+  /** Applies one batch on top of what is stored, as the projector does. */
+  async apply(events: readonly DomainEvent[], projections: readonly Projection[] = PROJECTIONS): Promise<void> {
+    const overlay = await fold(projections, events, async (rows) => rows.map((row) => this.get(row)));
+    const { puts, deletes } = overlay.changes();
+    for (const { row, value } of puts) this.texts.set(address(row), JSON.stringify(value));
+    for (const row of deletes) this.texts.delete(address(row));
+  }
+
+  get(row: RowKey): Json | undefined {
+    const text = this.texts.get(address(row));
+    return text === undefined ? undefined : (JSON.parse(text) as Json);
+  }
+
+  /** All rows of one key of a view in sort order. */
+  range({ view, key }: { view: string; key: string }): { sort: string; value: Json }[] {
+    const prefix = `${view}|${key}|`;
+    return [...this.texts]
+      .filter(([name]) => name.startsWith(prefix))
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, text]) => ({ sort: name.slice(prefix.length), value: JSON.parse(text) as Json }));
+  }
+
+  /** Every row, ordered by address: equal bytes mean equal rows. */
+  get bytes(): string {
+    return JSON.stringify([...this.texts].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+}
+
+const address = ({ view, key, sort }: RowKey) => (sort === undefined ? `${view}|${key}` : `${view}|${key}|${sort}`);
+
+/** Folds a log in batches of the given sizes (repeated as needed); by default in one. */
+export async function rowsAfter(
+  events: readonly Given[],
+  { sizes = [Infinity], projections = PROJECTIONS }: { sizes?: number[]; projections?: readonly Projection[] } = {},
+): Promise<StoredRows> {
+  const decoded = logOf(events).map(decodeEvent);
+  const rows = new StoredRows();
+  for (let from = 0, i = 0; from < decoded.length; i++) {
+    const size = sizes[i % sizes.length]!;
+    await rows.apply(decoded.slice(from, from + size), projections);
+    from += size;
+  }
+  return rows;
+}
+
+export const relayed = (trisId: string, metric: string, criticality: string, more: Partial<Given> = {}): Given => ({
+  type: 'ActionRelayed',
+  data: { tris_id: trisId, metric, criticality, platform_id: 'lender', evidence_hash: null },
+  ...more,
+});
+export const endorsed = (trisId: string, platformId: string, amount: number, more: Partial<Given> = {}): Given => ({
+  type: 'CredonationRecorded',
+  data: { tris_id: trisId, platform_id: platformId, amount, category: 'financial' },
+  ...more,
+});
+export const platformOf = (platformId: string, trisOrg: string): Given => ({
+  type: 'PlatformRegistered',
+  data: { platform_id: platformId, tris_org: trisOrg },
+});
+export const about = (type: string, trisOrg: string): Given => ({ type, data: { tris_org: trisOrg } });
+export const badStatus = (trisId: string, level: number): Given => ({
+  type: 'BadStatusSet',
+  data: { tris_id: trisId, level, reason_code: 'fraud' },
+});
+export const badStatusCleared = (trisId: string): Given => ({ type: 'BadStatusCleared', data: { tris_id: trisId } });
+export const granted = (trisId: string, issuer: string, expiresAt: string | null = null): Given => ({
+  type: 'VerificationGranted',
+  data: { tris_id: trisId, status: 'zk-KYH', issuer, scheme: 'operator', expires_at: expiresAt, evidence_hash: 'aa' },
+});
+export const revoked = (trisId: string, issuer: string | null): Given => ({
+  type: 'VerificationRevoked',
+  data: { tris_id: trisId, status: 'zk-KYH', issuer },
+});

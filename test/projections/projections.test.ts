@@ -1,0 +1,241 @@
+import { credonationsOf } from '../../projections/credonations.js';
+import { DEAD_LETTERS } from '../../projections/dead-letters.js';
+import { CHANGES, identityRow } from '../../projections/identities.js';
+import { ORGANIZATIONS, platformsOf } from '../../projections/organizations.js';
+import { sortByPosition } from '../../projections/projection.js';
+import { timelineOf, unpack } from '../../projections/timeline.js';
+import {
+  RECORDED,
+  about,
+  badStatus,
+  badStatusCleared,
+  endorsed,
+  granted,
+  platformOf,
+  relayed,
+  revoked,
+  rowsAfter,
+} from './log.js';
+
+const ALICE = 'tris:alice';
+const recorded = Date.parse(RECORDED);
+const unknown = {
+  evidence: {},
+  actions: 0,
+  bad_status: null,
+  verifications: [],
+  changed: 0,
+  latest: 0,
+  incomplete: false,
+};
+
+describe('identities', () => {
+  test('count actions per metric, day and criticality', async () => {
+    const rows = await rowsAfter([
+      relayed(ALICE, 'financial_swap', 'High', { occurred_at: '2026-02-27T23:59:59.999Z' }),
+      relayed(ALICE, 'financial_swap', 'High', { occurred_at: '2026-02-28T00:00:00.000Z' }),
+      relayed(ALICE, 'financial_swap', 'Minimal', { occurred_at: '2026-02-27T00:00:00.000Z' }),
+      relayed(ALICE, 'social_vouch', 'Critical'),
+    ]);
+    const day = Date.UTC(2026, 1, 27) / 86_400_000;
+    expect(rows.get(identityRow(ALICE))).toEqual({
+      ...unknown,
+      evidence: {
+        financial_swap: { last: Date.UTC(2026, 1, 28), days: [day, 1, 0, 0, 1, 0, day + 1, 0, 0, 0, 1, 0] },
+        social_vouch: { last: recorded, days: [day + 2, 0, 0, 0, 0, 1] },
+      },
+      actions: 4,
+      changed: 4,
+      latest: recorded,
+    });
+  });
+
+  test('carry an operator’s BAD status since it was recorded, until it is cleared', async () => {
+    const given = [badStatus(ALICE, 2), badStatus(ALICE, 1)];
+    const set = (await rowsAfter(given)).get(identityRow(ALICE));
+    expect(set).toMatchObject({ bad_status: { level: 1, reason_code: 'fraud', since: recorded }, changed: 2 });
+    const cleared = (await rowsAfter([...given, badStatusCleared(ALICE)])).get(identityRow(ALICE));
+    expect(cleared).toMatchObject({ bad_status: null, changed: 3 });
+  });
+
+  test('hold one verification per status, issuer and scheme; a later grant replaces it', async () => {
+    const rows = await rowsAfter([
+      granted(ALICE, 'tris:kyc'),
+      granted(ALICE, 'key:ops'),
+      granted(ALICE, 'tris:kyc', '2027-01-01T00:00:00.000Z'),
+    ]);
+    expect(rows.get(identityRow(ALICE))).toMatchObject({
+      verifications: [
+        { status: 'zk-KYH', issuer: 'key:ops', scheme: 'operator', expires_at: null },
+        { status: 'zk-KYH', issuer: 'tris:kyc', scheme: 'operator', expires_at: '2027-01-01T00:00:00.000Z' },
+      ],
+    });
+  });
+
+  test.each([
+    ['tris:kyc', ['key:ops']],
+    [null, []],
+    ['tris:other', ['tris:kyc', 'key:ops']],
+  ])('lose the grants of the issuer that is revoked (%p)', async (issuer, left) => {
+    const rows = await rowsAfter([granted(ALICE, 'tris:kyc'), granted(ALICE, 'key:ops'), revoked(ALICE, issuer)]);
+    const { verifications } = rows.get(identityRow(ALICE)) as unknown as { verifications: { issuer: string }[] };
+    expect(verifications.map((held) => held.issuer)).toEqual(left);
+  });
+
+  test('are known by any event about them, organizations included, and by nothing else', async () => {
+    const rows = await rowsAfter([
+      about('OrganizationRegistered', 'tris:dao'),
+      platformOf('lender', 'tris:bank'),
+      endorsed(ALICE, 'lender', 100),
+      { type: 'IdempotencyKeyClaimed', data: { stream: 'identity-tris:bob' } },
+    ]);
+    expect(rows.get(identityRow('tris:dao'))).toEqual({ ...unknown, changed: 1, latest: recorded });
+    for (const id of ['tris:bank', ALICE, 'tris:bob']) expect(rows.get(identityRow(id))).toBeUndefined();
+  });
+
+  test('stand in the feed of changes at every change, of which the last is the row’s own', async () => {
+    const rows = await rowsAfter([
+      relayed(ALICE, 'social_vouch', 'Low'),
+      relayed('tris:bob', 'social_vouch', 'Low'),
+      badStatus(ALICE, 3),
+      relayed('tris:carol', 'social_vouch', 'Low'),
+      badStatusCleared(ALICE),
+    ]);
+    const current = rows.range(CHANGES).filter(({ sort, value }) => {
+      const { changed } = rows.get(identityRow(value as string)) as unknown as { changed: number };
+      return changed === Number(sort);
+    });
+    expect(current.map(({ sort, value }) => [Number(sort), value])).toEqual([
+      [2, 'tris:bob'],
+      [4, 'tris:carol'],
+      [5, ALICE],
+    ]);
+  });
+});
+
+describe('the timeline', () => {
+  test('gives every event about an identity back, in log order', async () => {
+    const given = [
+      relayed(ALICE, 'financial_swap', 'Critical', { occurred_at: '2020-01-01T00:00:00.000Z' }),
+      relayed('tris:bob', 'social_vouch', 'Low'),
+      badStatus(ALICE, 2),
+      granted(ALICE, 'key:ops'),
+      endorsed(ALICE, 'lender', 140),
+      about('OrganizationRegistered', ALICE),
+      { type: 'BadStatusSet', data: { tris_id: ALICE, level: 99, reason_code: 'x' } },
+    ];
+    const rows = (await rowsAfter(given)).range(timelineOf(ALICE));
+    const events = rows.map(({ sort, value }) => unpack(ALICE, sort, value));
+    expect(events.map(({ position, type, id }) => [position, type, id])).toEqual([
+      [1, 'ActionRelayed', 'e1'],
+      [3, 'BadStatusSet', 'e3'],
+      [4, 'VerificationGranted', 'e4'],
+      [6, 'OrganizationRegistered', 'e6'],
+      [7, 'Undecodable', 'e7'],
+    ]);
+    expect(events[0]).toEqual({
+      id: 'e1',
+      stream: '',
+      position: 1,
+      occurred_at: Date.UTC(2020, 0, 1),
+      recorded_at: recorded,
+      type: 'ActionRelayed',
+      data: given[0]!.data,
+    });
+    expect(events[1]!.data).toEqual(given[2]!.data);
+  });
+});
+
+describe('credonations', () => {
+  const received = async (given: Parameters<typeof rowsAfter>[0]) =>
+    (await rowsAfter(given, { sizes: [1] })).range(credonationsOf(ALICE)).map(({ value }) => value);
+
+  test('come from the organization registered for the platform before them in the log', async () => {
+    const given = [
+      endorsed(ALICE, 'lender', 10),
+      platformOf('lender', 'tris:bank'),
+      endorsed(ALICE, 'lender', 30),
+      endorsed(ALICE, 'unowned', 70),
+    ];
+    const expected = ['tris:platform:lender', 'tris:bank', 'tris:platform:unowned'];
+    expect((await received(given)).map((row) => (row as { from: string }).from)).toEqual(expected);
+    const atOnce = (await rowsAfter(given)).range(credonationsOf(ALICE)).map(({ value }) => value);
+    expect(atOnce).toEqual(await received(given));
+  });
+
+  test('keep the amount, the category and when the action occurred, in log order', async () => {
+    const early = { occurred_at: '2019-05-01T00:00:00.000Z' };
+    expect(await received([endorsed(ALICE, 'lender', 140), endorsed(ALICE, 'lender', 10, early)])).toEqual([
+      { from: 'tris:platform:lender', amount: 140, occurred_at: recorded, category: 'financial' },
+      { from: 'tris:platform:lender', amount: 10, occurred_at: Date.UTC(2019, 4, 1), category: 'financial' },
+    ]);
+  });
+
+  test('are never of an identity for itself', async () => {
+    expect(await received([platformOf('own', ALICE), endorsed(ALICE, 'own', 100)])).toEqual([]);
+    const rows = await rowsAfter([endorsed('tris:platform:lender', 'lender', 100)]);
+    expect(rows.range(credonationsOf('tris:platform:lender'))).toEqual([]);
+  });
+});
+
+describe('organizations', () => {
+  test('are listed with their vetting, and with their platforms', async () => {
+    const rows = await rowsAfter([
+      platformOf('p2', 'tris:bank'),
+      about('OrganizationRegistered', 'tris:bank'),
+      about('OrganizationVetted', 'tris:bank'),
+      about('OrganizationRegistered', 'tris:dao'),
+      about('OrganizationVetted', 'tris:dao'),
+      about('OrganizationVettingRevoked', 'tris:dao'),
+      platformOf('p1', 'tris:bank'),
+      about('OrganizationVetted', 'tris:never-registered'),
+    ]);
+    expect(rows.range(ORGANIZATIONS).map(({ value }) => value)).toEqual([
+      { tris_org: 'tris:bank', registered_at: recorded, vetted: true },
+      { tris_org: 'tris:dao', registered_at: recorded, vetted: false },
+    ]);
+    expect(rows.range(platformsOf('tris:bank')).map(({ sort }) => sort)).toEqual(['p1', 'p2']);
+  });
+});
+
+describe('an event that cannot be decoded', () => {
+  const broken = relayed(ALICE, 'financial_swap', 'Enormous');
+
+  test('quarantines its identity and is listed, and what follows is applied', async () => {
+    const rows = await rowsAfter([broken, relayed(ALICE, 'financial_swap', 'High')]);
+    expect(rows.get(identityRow(ALICE))).toMatchObject({ incomplete: true, actions: 1, changed: 2 });
+    expect(rows.range(DEAD_LETTERS)).toEqual([
+      {
+        sort: sortByPosition(1),
+        value: {
+          event_id: 'e1',
+          event_type: 'ActionRelayed',
+          stream: 'stream-1',
+          tris_id: ALICE,
+          reason: 'its data is not that of ActionRelayed schema 1',
+        },
+      },
+    ]);
+  });
+
+  test.each([
+    ['the organization in its data', about('OrganizationVetted', 'tris:dao'), 'tris:dao'],
+    ['the name of its stream', { type: 'BadStatusSet', data: {}, stream: 'identity-tris:eve' }, 'tris:eve'],
+  ])('is about %s', async (_name, given, trisId) => {
+    const rows = await rowsAfter([{ ...given, occurred_at: 'yesterday' }]);
+    expect(rows.get(identityRow(trisId))).toMatchObject({ incomplete: true });
+  });
+
+  test('without a time of its own leaves the identity’s latest time a number', async () => {
+    const rows = await rowsAfter([relayed(ALICE, 'financial_swap', 'High'), { ...broken, occurred_at: 'yesterday' }]);
+    expect(rows.get(identityRow(ALICE))).toMatchObject({ incomplete: true, latest: recorded });
+    for (const { sort, value } of rows.range(timelineOf(ALICE))) {
+      expect(() => new Date(unpack(ALICE, sort, value).occurred_at).toISOString()).not.toThrow();
+    }
+  });
+
+  test('that names nobody is listed all the same', async () => {
+    const rows = await rowsAfter([{ type: 'PlatformRegistered', data: { platform_id: 7 } }]);
+    expect(rows.range(DEAD_LETTERS).map(({ value }) => value)).toMatchObject([{ tris_id: null }]);
+  });
+});
