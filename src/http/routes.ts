@@ -6,7 +6,7 @@ import { ApiHeader, ApiOperation, ApiResponse, ApiSecurity } from '@nestjs/swagg
 import type { FastifyRequest } from 'fastify';
 import { type ProblemCode, PROBLEMS } from '../problems.js';
 import { IDEMPOTENCY_KEY } from './formats.js';
-import { type Class, refusal } from './validation.js';
+import type { Class } from './validation.js';
 
 /** What a key may do; one key can hold several. */
 export const SCOPES = [
@@ -77,31 +77,20 @@ export const PublicRead = (options: RouteOptions): MethodDecorator =>
 export const Keyed = (options: RouteOptions & { scope: Scope | 'any' }): MethodDecorator =>
   route(options, { scope: options.scope, write: false, plain: false }, ['unauthorized', 'forbidden', ...WAITING]);
 
-/** A command that needs a key with this scope. Answer with `Written`; take `@IdempotencyKey()` where it appends. */
+/** A command that needs a key with this scope. Answer with `Written`; `@Context()` brings the Idempotency-Key. */
 export const Write = (options: RouteOptions & { scope: Scope | 'any' }): MethodDecorator =>
   route(options, { scope: options.scope, write: true, plain: false }, [
     'unauthorized',
     'forbidden',
-    'malformed_json',
-    'payload_too_large',
-    'unsupported_media_type',
     'store_unavailable',
-  ]);
-
-/** A command without a key, such as a sign-in: rate limited per address. */
-export const PublicWrite = (options: RouteOptions): MethodDecorator =>
-  route(options, { scope: null, write: true, plain: false }, [
-    'rate_limited',
-    'malformed_json',
-    'payload_too_large',
-    'unsupported_media_type',
-    'store_unavailable',
+    ...BODY_PROBLEMS,
   ]);
 
 /** Health, metrics, documents: nothing but the answer. */
 export const Plain = (options: RouteOptions): MethodDecorator =>
   route(options, { scope: null, write: false, plain: true }, []);
 
+const BODY_PROBLEMS: ProblemCode[] = ['malformed_json', 'payload_too_large', 'unsupported_media_type'];
 const WAITING: ProblemCode[] = ['position_unknown', 'projection_behind', 'projection_rebuilding'];
 
 function route(
@@ -119,7 +108,14 @@ function route(
       controller: target.constructor as RoutePolicy['controller'],
       method: property,
     };
-    const refusals = [...problems, ...(options.problems ?? []), 'validation_failed', 'internal_error'] as ProblemCode[];
+    const ofBody = policy.body ? BODY_PROBLEMS : [];
+    const refusals: ProblemCode[] = [
+      ...problems,
+      ...ofBody,
+      ...(options.problems ?? []),
+      'validation_failed',
+      'internal_error',
+    ];
     const decorators = [
       RouteConfig({ [POLICY]: policy }),
       HttpCode(status),
@@ -131,10 +127,17 @@ function route(
     if (!rules.write && !rules.plain) {
       decorators.push(ApiHeader({ name: 'Credence-Min-Position', required: false, description: MIN_POSITION }));
     }
+    if (rules.write && rules.scope) decorators.push(ApiHeader(IDEMPOTENCY_HEADER));
     applyDecorators(...decorators)(target, property, descriptor);
   };
 }
 
+const IDEMPOTENCY_HEADER = {
+  name: 'Idempotency-Key',
+  required: false,
+  description: 'A retry with the same key and body has no second effect and gets the first answer again.',
+  schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source, maxLength: 255 },
+} as const;
 const MIN_POSITION = 'A `Credence-Position` of an earlier answer: wait up to 2 s until it is applied.';
 
 function problemResponses(codes: readonly ProblemCode[]): MethodDecorator[] {
@@ -183,24 +186,3 @@ const requestOf = (context: ExecutionContext): FastifyRequest => context.switchT
 
 /** Parameter decorator: the `Caller`, never null behind a scope; null for an anonymous request to a public route. */
 export const Caller = createParamDecorator((_data: unknown, context): Caller | null => requestOf(context).caller);
-
-/** Parameter decorator: the validated `Idempotency-Key`, or null. @throws Problem validation_failed */
-export const IdempotencyKey: () => ParameterDecorator = () => (target, property, index) => {
-  readIdempotencyKey()(target, property, index);
-  ApiHeader({
-    name: 'Idempotency-Key',
-    required: false,
-    description: 'A retry with the same key and body has no second effect and gets the first answer again.',
-    schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source, maxLength: 255 },
-  })(target, property!, Object.getOwnPropertyDescriptor(target, property!)!);
-};
-const readIdempotencyKey = createParamDecorator((_data: unknown, context): string | null => {
-  const key = requestOf(context).raw.headers['idempotency-key'];
-  if (key === undefined) return null;
-  if (typeof key === 'string' && IDEMPOTENCY_KEY.test(key)) return key;
-  const message = 'Idempotency-Key must be 1 to 255 printable ASCII characters';
-  throw refusal([{ pointer: 'Idempotency-Key', code: 'idempotency_key', message }]);
-});
-
-/** Parameter decorator: the request's id, the client's own or a UUID; the correlation id of what it causes. */
-export const RequestId = createParamDecorator((_data: unknown, context): string => requestOf(context).id);

@@ -21,10 +21,11 @@ import { type Config, loadConfig } from '../../src/config.js';
 import { StoreUnavailable } from '../../src/event-store/event-store.js';
 import { Read, Written } from '../../src/http/answers.js';
 import { createApp } from '../../src/http/app.js';
+import { Context, type RequestContext } from '../../src/http/command-context.js';
 import { PageQuery, TrisIdParams } from '../../src/http/common.dto.js';
 import { CommaSeparated, IsActionType, IsPlatformId, IsTimestamp, IsTrisId } from '../../src/http/fields.js';
 import { POSITION_GATE, type PositionGate } from '../../src/http/positions.js';
-import { Caller, IdempotencyKey, Keyed, PublicRead, RequestId, Write } from '../../src/http/routes.js';
+import { Caller, Keyed, PublicRead, Write } from '../../src/http/routes.js';
 import { Log } from '../../src/ops/log.js';
 
 /** A module with one route of each kind, served with the whole edge on a free port. */
@@ -93,8 +94,8 @@ class ThingsController {
 
   @Post('v1/things')
   @Write({ scope: 'relay:write', status: 202, summary: 'Make a thing' })
-  create(@Body() body: CreateThing, @IdempotencyKey() key: string | null, @RequestId() id: string): Written {
-    return new Written({ ...body, key, id }, 7);
+  create(@Body() body: CreateThing, @Context() context: RequestContext): Written {
+    return new Written({ ...body, key: context.idempotency, id: context.correlation_id }, 7);
   }
 
   @Post('v1/things/:tris_id/vet')

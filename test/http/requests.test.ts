@@ -281,9 +281,12 @@ describe('headers', () => {
     expect(pointers(answer)).toEqual([['Idempotency-Key', 'idempotency_key']]);
   });
 
-  test('an Idempotency-Key reaches the handler', async () => {
-    expect((await post(JSON.stringify(good), { 'idempotency-key': 'order 1/"2"' })).json.key).toBe('order 1/"2"');
-    expect((await post(JSON.stringify(good))).json.key).toBeNull();
+  test('an Idempotency-Key reaches the handler as a hash', async () => {
+    const key = async (value?: string) =>
+      (await post(JSON.stringify(good), value === undefined ? {} : { 'idempotency-key': value })).json.key;
+    const hash = await key('order 1/"2"');
+    expect(hash).toMatch(/^[0-9a-f]{64}$/);
+    expect([await key('order 1/"2"'), (await key('order 1/"3"')) === hash, await key()]).toEqual([hash, false, null]);
   });
 
   test('too many headers are refused as a problem', async () => {
