@@ -1,0 +1,80 @@
+import type { Projection, Rows } from '../../projections/projection.js';
+import type { EventStore, Position } from '../event-store/event-store.js';
+import { type DomainEvent, decodeEvent } from '../events.js';
+import type { Json } from '../json.js';
+import type { RowKey } from '../read-models/read-models.js';
+
+const SLICE = 5_000;
+
+/** A fold asked for a row of a view whose rows were not kept: begin again with that view kept. */
+export class ViewNotKept extends Error {
+  constructor(readonly view: string) {
+    super(`rows of ${view} are read by a fold`);
+    this.name = 'ViewNotKept';
+  }
+}
+
+export interface FreshFoldOptions {
+  projections: readonly Projection[];
+  /** Which events to fold in a projection. */
+  takes(projection: Projection, event: DomainEvent): boolean;
+  /** Views whose rows the folds read again; of the others only the changes are told. */
+  kept: ReadonlySet<string>;
+  /** Every change of a row: its new content as JSON, undefined where it is deleted. */
+  onChange(row: RowKey, address: string, content: string | undefined): void;
+}
+
+/** Folds the log from its start in memory, to any position and then on, beside whatever is stored. */
+export class FreshFold implements Rows {
+  position: Position = 0;
+  private readonly values = new Map<string, string>();
+
+  constructor(
+    private readonly store: EventStore,
+    private readonly options: FreshFoldOptions,
+  ) {}
+
+  /** @throws ViewNotKept; NewerSchema for an event that this build cannot read */
+  async advance(to: Position, onProgress: (position: Position) => void = () => undefined): Promise<void> {
+    if (to <= this.position) return;
+    for await (const slice of this.store.readAll(this.position, { sliceSize: Math.min(SLICE, to - this.position) })) {
+      for (const recorded of slice) {
+        if (recorded.position > to) return;
+        const event = decodeEvent(recorded);
+        for (const projection of this.options.projections) {
+          if (this.options.takes(projection, event)) projection.apply(event, this);
+        }
+        this.position = event.position;
+      }
+      onProgress(this.position);
+      if (this.position >= to) return;
+    }
+  }
+
+  get<T>(row: RowKey): T | undefined {
+    if (!this.options.kept.has(row.view)) throw new ViewNotKept(row.view);
+    const content = this.values.get(addressOf(row));
+    return content === undefined ? undefined : (JSON.parse(content) as T);
+  }
+
+  put(row: RowKey, value: unknown): void {
+    const address = addressOf(row);
+    const content = JSON.stringify(value as Json);
+    if (this.options.kept.has(row.view)) this.values.set(address, content);
+    this.options.onChange(row, address, content);
+  }
+
+  insert(row: RowKey, value: unknown): void {
+    this.put(row, value);
+  }
+
+  delete(row: RowKey): void {
+    const address = addressOf(row);
+    this.values.delete(address);
+    this.options.onChange(row, address, undefined);
+  }
+}
+
+export function addressOf({ view, key, sort }: RowKey): string {
+  return sort === undefined ? `${view}\0${key}` : `${view}\0${key}\0${sort}`;
+}
