@@ -1,0 +1,109 @@
+import { Command, CommanderError } from 'commander';
+import { type Config, ConfigError, loadConfig } from '../config.js';
+import { Log } from '../ops/log.js';
+import { Problem } from '../problems.js';
+import { type Stores, closeStores, openStores, storesExist } from '../stores.js';
+import { type Progress, startProgress } from './progress.js';
+
+/** What a command ends with: 0 well, 1 a finding or a failure, 2 a wrong call. */
+export const EXIT = { ok: 0, finding: 1, usage: 2 } as const;
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** Called in a way that cannot work; the message is one sentence. Exit code 2. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** Could not do what was asked; the message is one sentence. Exit code 1. */
+export class CommandFailed extends Error {
+  override readonly name = 'CommandFailed';
+}
+
+/** What a command's work is given. */
+export interface Context {
+  config: Config;
+  log: Log;
+  /** Shows how far something is, on standard error, once it takes longer than a second. */
+  progress(label: string, unit: string): Progress;
+  /** Writes a result line to standard output. */
+  print(text: string): void;
+  /** Writes a remark to standard error. */
+  note(text: string): void;
+}
+
+export interface StoresContext extends Context {
+  stores: Stores;
+}
+
+type Work<C, A extends unknown[]> = (context: C, ...args: A) => Promise<ExitCode>;
+
+/** The program that commands register themselves on, and what they share: configuration, stores, output, errors. */
+export class Cli {
+  readonly program = new Command('credence')
+    .description('Operates a Credence store, also beside a running server.')
+    .option('--data <folder>', 'folder of the store, instead of CREDENCE_DATA')
+    .showHelpAfterError('(--help says more)')
+    .exitOverride()
+    .configureOutput({ outputError: (text, write) => write(`credence: ${text.replace(/^error: /, '')}`) });
+
+  private exitCode: ExitCode = EXIT.ok;
+
+  /** An action that needs the configuration only. */
+  withConfig<A extends unknown[]>(work: Work<Context, A>) {
+    return async (...args: A): Promise<void> => {
+      this.exitCode = await work(this.context(), ...args);
+    };
+  }
+
+  /** An action on the open stores; `existing`: refuses a folder without a log rather than make one. */
+  withStores<A extends unknown[]>(folder: 'existing' | 'create', work: Work<StoresContext, A>) {
+    return this.withConfig<A>(async (context, ...args) => {
+      const { data } = context.config;
+      if (folder === 'existing' && !storesExist(data)) {
+        throw new CommandFailed(`There is no store in ${data}; --data or CREDENCE_DATA says where it is.`);
+      }
+      const stores = await openStores(data, Date.now);
+      try {
+        return await work({ ...context, stores }, ...args);
+      } finally {
+        await closeStores(stores);
+      }
+    });
+  }
+
+  /** Runs the command of the arguments and sets the process's exit code. Prints one sentence for an error. */
+  async run(argv: readonly string[]): Promise<void> {
+    // Whoever reads the results may stop reading, as `head` does.
+    process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EPIPE') process.exit(this.exitCode);
+      throw error;
+    });
+    try {
+      await this.program.parseAsync(argv);
+    } catch (error) {
+      this.exitCode = report(error as Error);
+    }
+    process.exitCode = this.exitCode;
+  }
+
+  private context(): Context {
+    const { data } = this.program.opts<{ data?: string }>();
+    const config = loadConfig(data === undefined ? process.env : { ...process.env, CREDENCE_DATA: data });
+    return {
+      config,
+      log: new Log(config.logLevel === 'info' ? 'error' : config.logLevel),
+      progress: startProgress,
+      print: (text) => void process.stdout.write(`${text}\n`),
+      note: (text) => void process.stderr.write(`${text}\n`),
+    };
+  }
+}
+
+function report(error: Error): ExitCode {
+  // commander has printed its own errors, and help, which is none.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  const isBug = error instanceof TypeError || error instanceof ReferenceError || error instanceof RangeError;
+  process.stderr.write(`credence: ${isBug ? error.stack : error.message}\n`);
+  const isUsage = error instanceof UsageError || error instanceof ConfigError;
+  return isUsage || (error instanceof Problem && error.code === 'validation_failed') ? EXIT.usage : EXIT.finding;
+}

@@ -1,0 +1,180 @@
+import { randomUUID } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import type { Clock } from '../clock.js';
+import { Writer } from '../event-store/writer.js';
+import { bodyHash } from '../http/command-context.js';
+import { BODY_LIMIT, parseJson } from '../http/json-body.js';
+import { readBody } from '../http/validation.js';
+import { Platforms } from '../organizations/platforms.js';
+import { type FieldError, Problem } from '../problems.js';
+import { type Action, actionStream } from '../relay/relay.js';
+import { RelayActionDto } from '../relay/relay.dto.js';
+import { RelayActionHandler } from '../relay/relay.handlers.js';
+import { toAction } from '../relay/relay.input.js';
+import type { Stores } from '../stores.js';
+import { type Line, readLines } from './lines.js';
+import { RepeatedLines } from './repeated-lines.js';
+
+/** Appends under way at once: they share commits. */
+const IN_FLIGHT = 1_024;
+/** Wrong lines are all counted; this many are described. */
+const MAX_DESCRIBED = 20;
+/** A guess from below, to size the memory of repeated lines. */
+const MIN_LINE_BYTES = 100;
+
+export interface LineError extends FieldError {
+  line: number;
+}
+
+export interface ImportReport {
+  /** Lines that are not blank. */
+  lines: number;
+  /** Lines that are no valid action; if there is one, nothing was written. */
+  wrong: number;
+  recorded: number;
+  already_present: number;
+  /** Lines whose external_id stands for another action. */
+  conflicts: number;
+  /** The first of the wrong lines, or of the conflicts. */
+  errors: LineError[];
+  /** Spent writing. */
+  seconds: number;
+}
+
+export interface ImportOptions {
+  clock: Clock;
+  /** First the whole file is checked, in bytes; then its lines are recorded. */
+  onProgress?: (phase: 'checking' | 'recording', done: number, total: number) => void;
+}
+
+/**
+ * Records the actions of an NDJSON file, each line a body of `POST /api/decision-relay`. The whole file is checked before
+ * anything is written. Safe to repeat, also after a crash in the middle: a line that is recorded already is recognised
+ * by its external_id, or without one by its content and how many equal lines stand before it.
+ */
+export async function importActions(
+  stores: Pick<Stores, 'eventStore' | 'keyValue'>,
+  file: string,
+  { clock, onProgress = () => undefined }: ImportOptions,
+): Promise<ImportReport> {
+  const { size } = await stat(file);
+  const repeated = new RepeatedLines(size / MIN_LINE_BYTES);
+  const report: ImportReport = {
+    lines: 0,
+    wrong: 0,
+    recorded: 0,
+    already_present: 0,
+    conflicts: 0,
+    errors: [],
+    seconds: 0,
+  };
+
+  for await (const { lines, bytesRead } of readLines(file)) {
+    for (const line of lines) {
+      report.lines++;
+      try {
+        const action = readAction(line, clock());
+        if (action.external_id === null) repeated.note(bodyHash(action));
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+        report.wrong++;
+        report.errors.push(...describe(line, error).slice(0, MAX_DESCRIBED - report.errors.length));
+      }
+    }
+    onProgress('checking', bytesRead, size);
+  }
+  if (report.wrong > 0) return report;
+
+  const started = performance.now();
+  const recorder = new Recorder(stores, clock, repeated, report);
+  try {
+    let taken = 0;
+    for await (const { lines } of readLines(file)) {
+      for (const line of lines) await recorder.take(line);
+      onProgress('recording', (taken += lines.length), report.lines);
+    }
+  } finally {
+    await recorder.finish();
+  }
+  report.seconds = (performance.now() - started) / 1000;
+  report.errors.sort((a, b) => a.line - b.line).splice(MAX_DESCRIBED);
+  return report;
+}
+
+/** Keeps many appends under way, and settles what became of each line. */
+class Recorder {
+  private readonly handler: RelayActionHandler;
+  private readonly platforms: Platforms;
+  private readonly correlationId = randomUUID();
+  /** By stream: lines about one stream are taken one after the other. */
+  private readonly running = new Map<string, Promise<void>>();
+  private underWay = 0;
+  private resume: (() => void) | undefined;
+  private failure: Error | undefined;
+
+  constructor(
+    private readonly stores: Pick<Stores, 'eventStore' | 'keyValue'>,
+    private readonly clock: Clock,
+    private readonly repeated: RepeatedLines,
+    private readonly report: ImportReport,
+  ) {
+    const writer = new Writer(stores.eventStore, clock);
+    this.platforms = new Platforms(stores.eventStore, writer);
+    this.handler = new RelayActionHandler(writer, this.platforms, stores.keyValue);
+  }
+
+  /** Resolves when another line may be given. @throws what an earlier line failed with */
+  async take(line: Line): Promise<void> {
+    if (this.failure) throw this.failure;
+    const action = readAction(line, this.clock());
+    const hash = bodyHash(action);
+    const identity = action.external_id === null ? this.repeated.identityOf(hash) : null;
+    const stream = actionStream(action, identity, randomUUID);
+    const before = this.running.get(stream) ?? Promise.resolve();
+    const turn = before
+      .then(() => this.record(line, action, stream, hash))
+      .catch((error: unknown) => void (this.failure ??= error as Error))
+      .then(() => {
+        if (this.running.get(stream) === turn) this.running.delete(stream);
+        // Waits for half of them: appends that are given together are committed together.
+        if (--this.underWay <= IN_FLIGHT / 2) this.resume?.();
+      });
+    this.running.set(stream, turn);
+    if (++this.underWay >= IN_FLIGHT) await new Promise<void>((resolve) => (this.resume = resolve));
+  }
+
+  async finish(): Promise<void> {
+    await Promise.all(this.running.values());
+    if (this.failure) throw this.failure;
+  }
+
+  private async record(line: Line, action: Action, stream: string, hash: string): Promise<void> {
+    const [existing] = await this.stores.eventStore.readStream(stream, { limit: 1 });
+    if (existing?.metadata.body_hash === hash) {
+      this.report.already_present++;
+      return;
+    }
+    const context = { actor: 'cli', correlation_id: this.correlationId, idempotency: null, body_hash: hash };
+    try {
+      await this.handler.record(action, stream, await this.platforms.ownerOf(action.platform_id), context);
+      this.report.recorded++;
+    } catch (error) {
+      if (!(error instanceof Problem && error.code === 'external_id_conflict')) throw error;
+      this.report.conflicts++;
+      // Lines settle out of order, but never further apart than are under way.
+      if (this.report.errors.length < IN_FLIGHT + MAX_DESCRIBED) this.report.errors.push(...describe(line, error));
+    }
+  }
+}
+
+/** @throws Problem for a line that the relay would refuse */
+function readAction({ bytes }: Line, now: number): Action {
+  if (bytes === null) throw new Problem('payload_too_large', `the line is longer than ${BODY_LIMIT} bytes`);
+  return toAction(readBody(RelayActionDto, parseJson(bytes)), now);
+}
+
+function describe({ number }: Line, problem: Problem): LineError[] {
+  const { code, message } = problem;
+  const errors = problem.extra.errors ?? [{ pointer: '', code, message }];
+  return errors.map((error) => ({ line: number, ...error, message: error.message.replace(/\bbody\b/, 'line') }));
+}

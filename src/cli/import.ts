@@ -1,0 +1,85 @@
+import { createWriteStream } from 'node:fs';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { type Cli, EXIT, type ExitCode, type StoresContext, UsageError } from './cli.js';
+import { type ImportReport, importActions } from './import-actions.js';
+import { count, duration } from './progress.js';
+import { applyAll } from './read-models.js';
+
+export function importCommand(cli: Cli): void {
+  cli.program
+    .command('import')
+    .description('record the actions of an NDJSON file, each line a body of POST /api/decision-relay; safe to repeat')
+    .argument('<file>', 'the file; - reads standard input')
+    .option('--json', 'print the counts as JSON')
+    .action(
+      cli.withStores('create', async (context, file: string, options: { json?: boolean }) => {
+        const input = file === '-' ? await spool() : await existing(file);
+        try {
+          return await run(context, input.path, options);
+        } finally {
+          await input.remove();
+        }
+      }),
+    );
+}
+
+async function run(context: StoresContext, file: string, { json }: { json?: boolean }): Promise<ExitCode> {
+  const bars = { checking: context.progress('Checking', 'bytes'), recording: context.progress('Recording', 'lines') };
+  let report: ImportReport;
+  try {
+    report = await importActions(context.stores, file, {
+      clock: Date.now,
+      onProgress: (phase, done, total) => bars[phase].update(done, total),
+    });
+  } finally {
+    bars.checking.stop();
+    bars.recording.stop();
+  }
+  if (report.wrong === 0) {
+    const bar = context.progress('Updating the read models', 'events');
+    await applyAll(context.stores, context.config, context.log, bar.update).finally(bar.stop);
+  }
+
+  for (const { line, pointer, message } of report.errors) {
+    context.note(`line ${line}${pointer && ` ${pointer}`}: ${message}`);
+  }
+  context.print(json ? JSON.stringify(report) : summary(report));
+  return report.wrong + report.conflicts > 0 ? EXIT.finding : EXIT.ok;
+}
+
+function summary({ lines, wrong, recorded, already_present, conflicts, seconds }: ImportReport): string {
+  if (wrong > 0) return `${count(wrong)} of ${count(lines)} lines are wrong; nothing was recorded.`;
+  const parts = [`${count(recorded)} recorded`, `${count(already_present)} already present`];
+  if (conflicts > 0) parts.push(`${count(conflicts)} in conflict`);
+  const rate = count(lines / Math.max(seconds, 0.001));
+  return `${count(lines)} lines: ${parts.join(', ')}, in ${duration(seconds)} (${rate} lines/s). The read models are up to date.`;
+}
+
+interface Input {
+  path: string;
+  remove(): Promise<void>;
+}
+
+async function existing(path: string): Promise<Input> {
+  const found = await stat(path).catch(() => undefined);
+  if (!found) throw new UsageError(`There is no file ${path}.`);
+  if (!found.isFile()) throw new UsageError(`${path} is not a file that can be read twice; - reads standard input.`);
+  return { path, remove: async () => undefined };
+}
+
+/** A copy of standard input, since a file is read twice: checked, then recorded. */
+async function spool(): Promise<Input> {
+  const folder = await mkdtemp(join(tmpdir(), 'credence-import-'));
+  const remove = () => rm(folder, { recursive: true, force: true });
+  const path = join(folder, 'input.ndjson');
+  try {
+    await pipeline(process.stdin, createWriteStream(path));
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+  return { path, remove };
+}

@@ -1,0 +1,70 @@
+import { existsSync } from 'node:fs';
+import type { Config } from '../config.js';
+import { createKey, keysFile, listKeys, revokeKey } from '../http/api-keys.js';
+import { type Scope, SCOPES } from '../http/routes.js';
+import { type Cli, CommandFailed, EXIT } from './cli.js';
+import { table } from './table.js';
+
+interface CreateOptions {
+  id: string;
+  scopes: string;
+  organization?: string;
+}
+
+export function keysCommands(cli: Cli): void {
+  const keys = cli.program.command('keys').description('make, list and revoke API keys');
+
+  keys
+    .command('create')
+    .description('make a key and print it; it is stored nowhere. Running servers accept it within a second')
+    .requiredOption('--id <id>', 'name of the key; stands in the log as key:<id>')
+    .requiredOption('--scopes <list>', `what it may do, separated by commas: ${SCOPES.join(', ')}`)
+    .option('--organization <tris>', 'the organization it acts for')
+    .action(
+      cli.withConfig(async ({ config, print, note }, { id, scopes, organization }: CreateOptions) => {
+        const names = scopes.split(',').map((scope) => scope.trim()) as Scope[];
+        const key = createKey(config, { id, scopes: names, ...(organization !== undefined && { organization }) });
+        note(`Key ${id}, shown this once:`);
+        print(key);
+        return EXIT.ok;
+      }),
+    );
+
+  keys
+    .command('list')
+    .description('list the keys, without themselves')
+    .option('--json', 'print them as JSON')
+    .action(
+      cli.withConfig(async ({ config, print }, { json }: { json?: boolean }) => {
+        const records = keysOf(config);
+        const rows = records.map(({ id, scopes, organization }) => ({
+          id,
+          scopes: scopes.join(','),
+          organization: organization ?? '-',
+        }));
+        if (json) print(JSON.stringify(records));
+        else print(rows.length > 0 ? table(rows) : 'no keys');
+        return EXIT.ok;
+      }),
+    );
+
+  keys
+    .command('revoke')
+    .description('remove a key; running servers refuse it within a second')
+    .argument('<id>')
+    .action(
+      cli.withConfig(async ({ config, print }, id: string) => {
+        if (!revokeKey(config, id)) throw new CommandFailed(`There is no key ${id} in ${keysFile(config)}.`);
+        print(`revoked ${id}`);
+        return EXIT.ok;
+      }),
+    );
+}
+
+/** The keys in force: those of the file, and the development key where one was made. */
+function keysOf(config: Config): { id: string; scopes: readonly Scope[]; organization: string | null }[] {
+  const stored = existsSync(keysFile(config)) ? listKeys(config) : [];
+  const keys = stored.map(({ id, scopes, organization }) => ({ id, scopes, organization: organization ?? null }));
+  const hasDevelopmentKey = config.apiKeys === undefined && existsSync(config.inData('dev-api-key'));
+  return hasDevelopmentKey ? [{ id: 'dev', scopes: SCOPES, organization: null }, ...keys] : keys;
+}

@@ -1,0 +1,131 @@
+import { randomUUID } from 'node:crypto';
+import { type CommandContext, Writer } from '../event-store/writer.js';
+import { bodyHash } from '../http/command-context.js';
+import { TRIS_ID } from '../http/formats.js';
+import { readBody } from '../http/validation.js';
+import { RegisterOrganizationDto } from '../organizations/organizations.dto.js';
+import {
+  GetOrganization,
+  GetOrganizationHandler,
+  ListOrganizations,
+  ListOrganizationsHandler,
+  RegisterOrganization,
+  RegisterOrganizationHandler,
+  SetVetting,
+  SetVettingHandler,
+} from '../organizations/organizations.handlers.js';
+import { Platforms } from '../organizations/platforms.js';
+import { Views } from '../projector/views.js';
+import { type Cli, EXIT, type StoresContext, UsageError } from './cli.js';
+import { applyAll } from './read-models.js';
+import { table } from './table.js';
+
+const PAGE = 1_000;
+
+interface Options {
+  json?: boolean;
+}
+
+export function orgsCommands(cli: Cli): void {
+  const orgs = cli.program.command('orgs').description('register, vet and look up organizations');
+
+  orgs
+    .command('list')
+    .description('list the registered organizations')
+    .option('--json', 'print them as JSON')
+    .action(
+      cli.withStores('existing', async ({ stores, print }, { json }: Options) => {
+        const handler = new ListOrganizationsHandler(new Views(stores.eventStore, stores.readModels));
+        const all = [];
+        for (let cursor: string | undefined; ;) {
+          const page = await handler.execute(new ListOrganizations(PAGE, cursor));
+          all.push(...page.organizations);
+          if (page.next_cursor === null) break;
+          cursor = page.next_cursor;
+        }
+        const rows = all.map(({ tris_org, vetted, registered_at }) => {
+          return { organization: tris_org, vetted: vetted ? 'yes' : 'no', registered: registered_at };
+        });
+        if (json) print(JSON.stringify(all));
+        else print(rows.length > 0 ? table(rows) : 'no organizations');
+        return EXIT.ok;
+      }),
+    );
+
+  orgs
+    .command('show')
+    .description('show one organization and its platforms')
+    .argument('<tris>', 'its TRIS id')
+    .option('--json', 'print it as JSON')
+    .action(
+      cli.withStores(
+        'existing',
+        async ({ stores: { eventStore, readModels }, print }, tris: string, { json }: Options) => {
+          const handler = new GetOrganizationHandler(eventStore, new Views(eventStore, readModels));
+          const organization = await handler.execute(new GetOrganization(trisId(tris)));
+          const { tris_org, vetted, registered_at, platform_ids } = organization;
+          if (json) print(JSON.stringify(organization));
+          else {
+            print(`${tris_org}: ${vetted ? 'vetted' : 'not vetted'}, registered ${registered_at}`);
+            print(`platforms: ${platform_ids.join(', ') || 'none'}`);
+          }
+          return EXIT.ok;
+        },
+      ),
+    );
+
+  orgs
+    .command('register')
+    .description('register an organization, and platforms as its own for good; safe to repeat')
+    .argument('<tris>', 'its TRIS id')
+    .option('--platforms <list>', 'platform ids, separated by commas', '')
+    .action(
+      cli.withStores('create', async (context, tris: string, { platforms }: { platforms: string }) => {
+        const platform_ids = platforms === '' ? [] : platforms.split(',').map((id) => id.trim());
+        const body = readBody(RegisterOrganizationDto, { tris_org: trisId(tris), platform_ids });
+        const { eventStore } = context.stores;
+        const writer = new Writer(eventStore, Date.now);
+        const handler = new RegisterOrganizationHandler(writer, new Platforms(eventStore, writer));
+        await handler.execute(new RegisterOrganization(body.tris_org, body.platform_ids, commandOf(body)));
+        return done(
+          context,
+          `${tris} is registered${platform_ids.length > 0 ? ` with ${platform_ids.join(', ')}` : ''}`,
+        );
+      }),
+    );
+
+  for (const [name, vetted] of [
+    ['vet', true],
+    ['revoke', false],
+  ] as const) {
+    orgs
+      .command(name)
+      .description(vetted ? 'vet an organization, which gives it a rank' : 'revoke the vetting of an organization')
+      .argument('<tris>', 'its TRIS id')
+      .action(
+        cli.withStores('existing', async (context, tris: string) => {
+          const handler = new SetVettingHandler(new Writer(context.stores.eventStore, Date.now));
+          const command = commandOf({ tris_org: trisId(tris), vetted });
+          await handler.execute(new SetVetting(tris, vetted, command));
+          return done(context, `${tris} is ${vetted ? 'vetted' : 'not vetted'}`);
+        }),
+      );
+  }
+}
+
+/** The same command as over HTTP: equal body hash, so that repeating it there or here is one fact. */
+function commandOf(body: object): CommandContext {
+  return { actor: 'cli', correlation_id: randomUUID(), idempotency: null, body_hash: bodyHash(body) };
+}
+
+/** So that the next look-up shows it, whether a server is running or not. */
+async function done({ stores, config, log, print }: StoresContext, message: string) {
+  await applyAll(stores, config, log);
+  print(message);
+  return EXIT.ok;
+}
+
+function trisId(text: string): string {
+  if (TRIS_ID.test(text)) return text;
+  throw new UsageError(`"${text}" is not a TRIS id: it starts with tris:, tris@ or did:.`);
+}

@@ -1,0 +1,79 @@
+import { Presets, SingleBar } from 'cli-progress';
+
+/** Tells a person how far something is: nothing in the first second, then a bar on a terminal, lines elsewhere. */
+export interface Progress {
+  update(done: number, total: number): void;
+  /** Ends the display; to be called also when the work fails. */
+  stop(): void;
+}
+
+const QUIET_MS = 1_000;
+const LINE_EVERY_MS = 3_000;
+
+/**
+ * @param label what is going on, such as "Reading"
+ * @param unit what is counted, in the plural
+ */
+export function startProgress(label: string, unit: string): Progress {
+  const view = process.stderr.isTTY ? barView(label, unit) : lineView(label, unit);
+  let started: number | undefined;
+  return {
+    update(done, total) {
+      started ??= performance.now();
+      const milliseconds = performance.now() - started;
+      if (milliseconds < QUIET_MS) return;
+      const rate = (1000 * done) / milliseconds;
+      view.show(done, total, rate, rate > 0 ? Math.max(0, total - done) / rate : Infinity);
+    },
+    stop: view.stop,
+  };
+}
+
+interface View {
+  show(done: number, total: number, rate: number, secondsLeft: number): void;
+  stop(): void;
+}
+
+function barView(label: string, unit: string): View {
+  let bar: SingleBar | undefined;
+  return {
+    show(done, total, rate, secondsLeft) {
+      const payload = { rate: count(rate), left: duration(secondsLeft) };
+      if (!bar) {
+        const format = `${label} {bar} {percentage}% | {value}/{total} ${unit} | {rate}/s | {left} left`;
+        bar = new SingleBar({ format, clearOnComplete: true }, Presets.shades_classic);
+        bar.start(total, done, payload);
+      }
+      bar.setTotal(total);
+      bar.update(done, payload);
+    },
+    stop: () => bar?.stop(),
+  };
+}
+
+function lineView(label: string, unit: string): View {
+  let next = 0;
+  return {
+    show(done, total, rate, secondsLeft) {
+      if (performance.now() < next) return;
+      next = performance.now() + LINE_EVERY_MS;
+      const percent = total > 0 ? Math.floor((100 * done) / total) : 100;
+      const line = `${label}: ${count(done)} of ${count(total)} ${unit} (${percent}%), ${count(rate)}/s, ${duration(secondsLeft)} left`;
+      process.stderr.write(`${line}\n`);
+    },
+    stop: () => undefined,
+  };
+}
+
+/** A whole number with separators of thousands. */
+export function count(value: number): string {
+  return Math.round(value).toLocaleString('en-US');
+}
+
+/** Seconds as a person says them. */
+export function duration(seconds: number): string {
+  if (!Number.isFinite(seconds)) return 'unknown time';
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  return seconds < 7_200 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}

@@ -1,0 +1,45 @@
+import { hashOf } from '../hash.js';
+
+const BITS_PER_ENTRY = 20;
+const PROBES = 3;
+
+/**
+ * Gives equal lines of a file identities of their own: the hash of (content, how-many-th of its kind), the same in every
+ * run over the file. Two passes: what may stand in it twice is noted in a Bloom filter first, so that only those lines
+ * are counted, and the memory taken is some bits a line.
+ */
+export class RepeatedLines {
+  private readonly seen: Uint8Array;
+  private readonly mask: number;
+  /** Contents that stand there more than once, and some that only seem so. */
+  private readonly counts = new Map<string, number>();
+
+  /** @param expected about how many lines there are */
+  constructor(expected: number) {
+    const bits = 2 ** Math.ceil(Math.log2(Math.max(1, expected) * BITS_PER_ENTRY));
+    this.mask = Math.min(bits, 2 ** 32) - 1;
+    this.seen = new Uint8Array(Math.ceil((this.mask + 1) / 8));
+  }
+
+  /** First pass. @param contentHash SHA-256 in hex */
+  note(contentHash: string): void {
+    let isNew = false;
+    for (let probe = 0; probe < PROBES; probe++) {
+      const bit = (parseInt(contentHash.slice(probe * 8, probe * 8 + 8), 16) & this.mask) >>> 0;
+      const byte = this.seen[bit >>> 3]!;
+      if ((byte & (1 << (bit & 7))) === 0) {
+        isNew = true;
+        this.seen[bit >>> 3] = byte | (1 << (bit & 7));
+      }
+    }
+    if (!isNew) this.counts.set(contentHash, 0);
+  }
+
+  /** Second pass, in the same order. */
+  identityOf(contentHash: string): string {
+    const counted = this.counts.get(contentHash);
+    const ordinal = counted === undefined ? 1 : counted + 1;
+    if (counted !== undefined) this.counts.set(contentHash, ordinal);
+    return hashOf('import', contentHash, String(ordinal));
+  }
+}

@@ -1,0 +1,125 @@
+import { evolve, newIdentity } from '../../projections/identities.js';
+import { parseTimestamp, TRIS_ID } from '../http/formats.js';
+import { toCoordinates } from '../disc/coordinates.js';
+import type { HistoryEntryDto, ScoreDto } from '../disc/disc.dto.js';
+import { RunningStanding, historyEntry } from '../disc/history.js';
+import { IdentityReader } from '../disc/identity-reader.js';
+import { score } from '../disc/score.js';
+import { Views } from '../projector/views.js';
+import type { Stores } from '../stores.js';
+import { type Cli, EXIT, UsageError } from './cli.js';
+import { count } from './progress.js';
+import { table } from './table.js';
+
+interface Options {
+  asOf?: string;
+  knownAt?: string;
+  limit?: string;
+  json?: boolean;
+}
+
+export interface Replay {
+  tris_id: string;
+  /** Events folded; `entries` are the last of them. */
+  events: number;
+  entries: HistoryEntryDto[];
+  score: ScoreDto;
+}
+
+export function replayCommand(cli: Cli): void {
+  cli.program
+    .command('replay')
+    .description("fold an identity's history and show each event with its effect, and the score it comes to")
+    .argument('<tris>', 'TRIS id of the identity')
+    .option('--as-of <time>', 'only what occurred by then, such as 2016-01-31T00:00:00Z')
+    .option('--known-at <time>', 'only what was recorded by then')
+    .option('--limit <n>', 'show the last n events only; all are folded')
+    .option('--json', 'print it as JSON')
+    .action(
+      cli.withStores('existing', async ({ stores, print, progress }, tris: string, options: Options) => {
+        if (!TRIS_ID.test(tris))
+          throw new UsageError(`"${tris}" is not a TRIS id: it starts with tris:, tris@ or did:.`);
+        if (options.limit !== undefined && !/^[1-9]\d{0,9}$/.test(options.limit)) {
+          throw new UsageError(`--limit must be a whole number from 1, not "${options.limit}".`);
+        }
+        const times = { as_of: time('--as-of', options.asOf), known_at: time('--known-at', options.knownAt) };
+        const bar = progress('Folding', 'events');
+        const limit = options.limit === undefined ? Infinity : Number(options.limit);
+        const replayed = await replay(stores, tris, times, limit, bar.update).finally(bar.stop);
+        print(options.json ? JSON.stringify(replayed) : render(replayed));
+        return EXIT.ok;
+      }),
+    );
+}
+
+/**
+ * Folds the timeline of an identity up to a viewpoint, with the functions that serve its score and its history.
+ * @param times RFC 3339
+ * @param limit entries kept, the last ones
+ * @throws Problem identity_not_found
+ */
+export async function replay(
+  { eventStore, readModels }: Pick<Stores, 'eventStore' | 'readModels'>,
+  trisId: string,
+  times: { as_of?: string; known_at?: string },
+  limit = Infinity,
+  onProgress: (done: number, total: number) => void = () => undefined,
+): Promise<Replay> {
+  const reader = new IdentityReader(new Views(eventStore, readModels), Date.now);
+  const sight = await reader.see(trisId, toCoordinates(times, Date.now(), '?'));
+  const running = new RunningStanding(sight.lens);
+  const state = newIdentity();
+  let entries: HistoryEntryDto[] = [];
+  let events = 0;
+  for await (const page of reader.events(trisId, sight)) {
+    for (const event of page) {
+      evolve(state, event);
+      entries.push(historyEntry(event, running, reader.logId));
+      events++;
+    }
+    if (entries.length > 2 * limit) entries = entries.slice(-limit);
+    onProgress(events, Math.max(events, sight.state.actions));
+  }
+  return { tris_id: trisId, events, entries: entries.slice(-limit), score: score({ ...sight, state }, reader.logId) };
+}
+
+function time(option: string, value: string | undefined): string | undefined {
+  if (value !== undefined && parseTimestamp(value) === undefined) {
+    throw new UsageError(`${option} must be a time such as 2016-01-31T00:00:00Z, not "${value}".`);
+  }
+  return value;
+}
+
+function render({ tris_id, events, entries, score }: Replay): string {
+  const { as_of, position, lens, model, total_tct, earned_tct, forfeited_tct, reliability } = score;
+  const skipped = events - entries.length;
+  return [
+    historyTable(entries),
+    ...(skipped > 0 ? [`(${count(skipped)} earlier events not shown)`] : []),
+    '',
+    `${tris_id}: score ${score.score} (${score.score_rating}), total TCT ${count(total_tct)} = ${count(earned_tct)} earned - ${count(forfeited_tct)} forfeited, reliability ${reliability}`,
+    `as of ${as_of}, position ${position}`,
+    `lens ${lens.policy_id ?? 'of the model'} ${lens.content_hash}`,
+    `model ${model.id} ${model.hash}`,
+  ].join('\n');
+}
+
+/** A history as a table of text. */
+export function historyTable(entries: readonly HistoryEntryDto[]): string {
+  const rows = entries.map((entry) => ({
+    position: entry.position.slice(entry.position.lastIndexOf('.') + 1),
+    occurred: entry.occurred_at,
+    event: entry.event_type,
+    metric: entry.metric ?? '-',
+    platform: entry.platform_id ?? '-',
+    'TCT +/-': signed(entry.tct_delta),
+    'total TCT': count(entry.total_tct),
+    score: entry.score.toFixed(1),
+    rating: entry.score_rating,
+  }));
+  return table(rows);
+}
+
+function signed(tct: number): string {
+  return tct > 0 ? `+${count(tct)}` : count(tct);
+}

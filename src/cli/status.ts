@@ -1,0 +1,95 @@
+import { DEAD_LETTERS, type DeadLetterRow } from '../../projections/dead-letters.js';
+import { formatPosition } from '../http/positions.js';
+import { generationProgress } from '../projector/generations.js';
+import type { RangeRow } from '../read-models/read-models.js';
+import type { Stores } from '../stores.js';
+import { type Cli, EXIT } from './cli.js';
+import { count, duration } from './progress.js';
+import { table } from './table.js';
+
+/** Dead letters and failed jobs that are listed; all are counted. */
+const LISTED = 20;
+const PAGE = 1_000;
+
+export function statusCommand(cli: Cli): void {
+  cli.program
+    .command('status')
+    .description('show the log, the generations of read models with their lag, dead letters and failed jobs')
+    .option('--json', 'print it as JSON')
+    .action(
+      cli.withStores('existing', async ({ stores, print }, { json }: { json?: boolean }) => {
+        const status = await readStatus(stores);
+        print(json ? JSON.stringify(status) : render(status));
+        return EXIT.ok;
+      }),
+    );
+}
+
+type Status = Awaited<ReturnType<typeof readStatus>>;
+
+async function readStatus(stores: Stores) {
+  const { eventStore, readModels, jobs } = stores;
+  const generations = await generationProgress(eventStore, readModels, Date.now);
+  const failed = await jobs.list({ status: 'failed', limit: Number.MAX_SAFE_INTEGER });
+  return {
+    log_id: eventStore.logId,
+    head: formatPosition(eventStore.logId, await eventStore.head()),
+    events: await eventStore.countAfter(0),
+    generations: generations.map(({ id, status, serves, views, checkpoint, lag, lease }) => ({
+      id,
+      status,
+      serves,
+      views,
+      position: formatPosition(checkpoint.log, checkpoint.position),
+      lag_events: lag.events,
+      lag_seconds: lag.seconds,
+      lease: lease && { holder: lease.holder, expires_at: new Date(lease.expires_at).toISOString() },
+    })),
+    dead_letters: await deadLetters(stores),
+    failed_jobs: {
+      count: failed.length,
+      newest: failed.slice(0, LISTED).map(({ kind, id, attempts, error, finished_at }) => {
+        return { kind, id, attempts, error, finished_at };
+      }),
+    },
+  };
+}
+
+async function deadLetters({ readModels }: Stores): Promise<{ count: number; oldest: DeadLetterRow[] }> {
+  const found = { count: 0, oldest: [] as DeadLetterRow[] };
+  const id = (await readModels.manifest())?.views['dead_letters'];
+  for (let after: string | undefined; id !== undefined;) {
+    const read = await readModels.read(id, [{ range: { ...DEAD_LETTERS, after, limit: PAGE } }]);
+    const rows = (read?.results[0] ?? []) as RangeRow[];
+    found.count += rows.length;
+    const missing = LISTED - found.oldest.length;
+    found.oldest.push(...rows.slice(0, missing).map(({ value }) => value as unknown as DeadLetterRow));
+    if (rows.length < PAGE) break;
+    after = rows.at(-1)!.sort;
+  }
+  return found;
+}
+
+function render({ log_id, events, head, generations, dead_letters, failed_jobs }: Status): string {
+  const parts = [`log ${log_id}: ${count(events)} events, head ${head}`];
+  const rows = generations.map(({ id, status, serves, views, position, lag_events, lag_seconds, lease }) => ({
+    generation: id,
+    status,
+    serves: serves.length === Object.keys(views).length ? 'all its views' : serves.join(', ') || '-',
+    views: Object.keys(views).join(', '),
+    applied: position.slice(position.lastIndexOf('.') + 1),
+    'lag events': count(lag_events),
+    'lag time': duration(lag_seconds),
+    lease: lease?.holder ?? '-',
+  }));
+  parts.push(rows.length > 0 ? table(rows) : 'no generation of read models yet: start the service or import once');
+  parts.push(`dead letters: ${count(dead_letters.count)}`);
+  for (const { event_type, event_id, tris_id, reason } of dead_letters.oldest) {
+    parts.push(`  ${event_type} ${event_id} of ${tris_id ?? 'no known identity'}: ${reason}`);
+  }
+  parts.push(`failed jobs: ${count(failed_jobs.count)}`);
+  for (const { kind, id, attempts, error } of failed_jobs.newest) {
+    parts.push(`  ${kind} ${id} after ${attempts} attempts: ${error}`);
+  }
+  return parts.join('\n');
+}

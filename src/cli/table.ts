@@ -1,0 +1,16 @@
+/**
+ * Rows as aligned columns; columns that hold only numbers are aligned to the right.
+ * @param rows one record a row; the columns are the keys of the first
+ */
+export function table(rows: readonly Record<string, string | number | null>[]): string {
+  const columns = Object.keys(rows[0] ?? {});
+  const cells = rows.map((row) => columns.map((column) => String(row[column] ?? '')));
+  const widths = columns.map((column, i) => Math.max(column.length, ...cells.map((row) => row[i]!.length)));
+  const right = columns.map((_column, i) => cells.every((row) => /^[-+]?[\d,.]*$/.test(row[i]!)));
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, i) => (right[i] ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!)))
+      .join('  ')
+      .trimEnd();
+  return [columns, ...cells].map(line).join('\n');
+}
