@@ -74,9 +74,13 @@ export function nextRating(ledger: Ledger): { rating: Rating; tct_needed: number
   return { rating: next[0], tct_needed: smallestNet(next[1]) - net };
 }
 
-/** The smallest net TCT, a whole number, whose score is at least this (at most 100 before the curve saturates). */
-function smallestNet(score: number): number {
-  let low = -1;
+/**
+ * The smallest net TCT, a whole number, whose score is at least this, 0..100. −Infinity for a score of 1 or less, which
+ * every net TCT has.
+ */
+export function smallestNet(score: number): number {
+  if (score <= 1) return -Infinity;
+  let low: number = -MODEL.bad_steps_tct.at(-1)!;
   let high = MODEL.score_scale_tct * 32;
   while (high - low > 1) {
     const middle = Math.floor((low + high) / 2);

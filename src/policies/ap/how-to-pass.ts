@@ -1,0 +1,255 @@
+import { type Category, MODEL } from '../../scoring/model.js';
+import { smallestNet } from '../../scoring/score.js';
+import type { Facts } from './facts.js';
+import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
+
+/** One fact to raise. All changes of a list together, and nothing else, make the rules grant. */
+export interface Change {
+  /** `net_tct`, `health.<category>`, `reliability`, `verification.<status>` or `bad_status`. */
+  fact: string;
+  /** The least value that does it; true for a verification; null: the BAD status must be cleared. */
+  required: number | true | null;
+  /** The present value; null: no evidence yet. */
+  actual: number | false | null;
+  /** Some rule forbids more: the value must stay below this. */
+  below?: number;
+  /** JSON pointers to the conditions that come to hold by it. */
+  pointers: string[];
+}
+
+/**
+ * A smallest set of upward changes of facts after which the rules grant: none with fewer changes does. Empty if the rules
+ * grant already, or if no such set exists: a value cannot be asked to fall, and an unreadable event stays unreadable. To
+ * have a value at all where there was none is upward too: it can be what a `not` is waiting for.
+ *
+ * Every condition is a threshold on one fact (score, rating, TCT and BAD Status validation all on net TCT), so what has to
+ * be found is which facts to raise, and past which of the few thresholds that matter. Sets are tried by size, and a
+ * partial choice is given up as soon as raising everything left could not complete it. At 64 nodes this visits thousands
+ * of partial choices at most; `MAX_VISITS` is a guard far beyond that.
+ */
+export function howToPass(rule: Rule, facts: Facts): Change[] {
+  if (facts.incomplete) return [];
+  const kept = smallestChange(rule, facts, Infinity);
+  if (facts.bad_level === null || (kept && kept.length <= 1)) return kept ?? [];
+  // A cleared BAD status is one change more, and lets the score follow net TCT again.
+  const cleared = smallestChange(rule, { ...facts, bad_level: null }, (kept?.length ?? Infinity) - 2);
+  if (!cleared) return kept ?? [];
+  const clearing: Change = { fact: 'bad_status', required: null, actual: facts.bad_level, pointers: [] };
+  return [clearing, ...cleared];
+}
+
+const MAX_VISITS = 200_000;
+
+interface Bound {
+  threshold: number;
+  pointer: string;
+}
+
+/** A fact as an axis: where it stands, and the conditions on it that do not hold of any value. */
+interface Axis {
+  fact: string;
+  /** −Infinity: there is no value. */
+  actual: number;
+  isStatus: boolean;
+  /** While choosing: the chosen value, and whether the choice is still open. */
+  value: number;
+  open: boolean;
+  /** Thresholds to reach. */
+  lower: Bound[];
+  /** Thresholds to stay below. */
+  upper: Bound[];
+}
+
+/** The rules with every `not` pushed down to the conditions, and what cannot change decided. */
+type Gate = true | false | Literal | { least: number; of: Exclude<Gate, boolean>[] };
+/** Holds while its axis is at the threshold or above; `under`: while it is below. */
+interface Literal {
+  axis: Axis;
+  threshold: number;
+  under: boolean;
+}
+
+function smallestChange(rule: Rule, facts: Facts, most: number): Change[] | undefined {
+  const axes = axesOf(facts);
+  const gate = toGate(rule, false, facts, axes);
+  if (typeof gate === 'boolean') return gate ? [] : undefined;
+  const used = [...axes.values()].filter((axis) => candidatesOf(axis).length > 0);
+  const choices = used.map(choicesOf);
+  const budget = { visits: MAX_VISITS };
+  for (let size = 0; size <= Math.min(used.length, most); size++) {
+    if (!choose(gate, used, choices, 0, size, budget)) continue;
+    for (const axis of used) lowerAsFarAsPossible(axis, gate);
+    return used.filter(({ value, actual }) => value !== actual).map((axis) => changeOf(axis, gate));
+  }
+  return undefined;
+}
+
+/** Picks values for `left` of the axes from `index` on; leaves them in the axes if the gate then holds. */
+function choose(
+  gate: Gate,
+  axes: readonly Axis[],
+  choices: readonly number[][],
+  index: number,
+  left: number,
+  budget: { visits: number },
+): boolean {
+  if (--budget.visits < 0) return false;
+  for (let i = index; i < axes.length; i++) {
+    axes[i]!.value = axes[i]!.actual;
+    axes[i]!.open = left > 0;
+  }
+  if (missing(gate) > left) return false;
+  if (left === 0) return true;
+  if (axes.length - index < left) return false;
+  const axis = axes[index]!;
+  for (const value of choices[index]!) {
+    axis.value = value;
+    axis.open = false;
+    if (choose(gate, axes, choices, index + 1, left - 1, budget)) return true;
+  }
+  axis.value = axis.actual;
+  axis.open = false;
+  return choose(gate, axes, choices, index + 1, left, budget);
+}
+
+/** At least so many open axes have to be raised before the gate can hold; 0: it holds; Infinity: it never will. */
+function missing(gate: Gate): number {
+  if (typeof gate === 'boolean') return gate ? 0 : Infinity;
+  if ('axis' in gate) {
+    const { axis, threshold, under } = gate;
+    if (under ? axis.value > -Infinity && axis.value < threshold : axis.value >= threshold) return 0;
+    return axis.open && (!under || axis.value === -Infinity) ? 1 : Infinity;
+  }
+  const needs = gate.of.map(missing).sort((a, b) => a - b);
+  return needs[gate.least - 1]!;
+}
+
+/** Values at which a condition changes, ascending, above the present one. Any value at all is above none. */
+function candidatesOf({ actual, lower, upper }: Axis): number[] {
+  const values = lower.map(({ threshold }) => threshold);
+  if (actual === -Infinity && upper.length > 0) values.push(0);
+  return [...new Set(values)].filter((value) => value > actual).sort((a, b) => a - b);
+}
+
+/** Values worth trying: the highest, and the highest before each upper bound. What is too high is lowered afterwards. */
+function choicesOf(axis: Axis): number[] {
+  const candidates = candidatesOf(axis);
+  const bounds = [...axis.upper.map(({ threshold }) => threshold), Infinity];
+  const highest = bounds.map((bound) => candidates.findLast((value) => value < bound));
+  return [...new Set(highest)].filter((value) => value !== undefined).sort((a, b) => a - b);
+}
+
+function lowerAsFarAsPossible(axis: Axis, gate: Gate): void {
+  if (axis.value === axis.actual) return;
+  const highest = axis.value;
+  for (const value of candidatesOf(axis)) {
+    axis.value = value;
+    if (value === highest || missing(gate) === 0) return;
+  }
+}
+
+function changeOf(axis: Axis, gate: Gate): Change {
+  const { fact, value, actual, isStatus, lower, upper } = axis;
+  const reached = lower.filter(({ threshold }) => threshold <= value);
+  const settled = actual === -Infinity ? upper.filter(({ threshold }) => threshold > value) : [];
+  const change: Change = {
+    fact,
+    required: isStatus ? true : value,
+    actual: isStatus ? false : actual === -Infinity ? null : actual,
+    pointers: [...reached, ...settled].map(({ pointer }) => pointer),
+  };
+  for (const { threshold } of upper.toSorted((a, b) => a.threshold - b.threshold)) {
+    if (threshold <= value) continue;
+    axis.value = threshold;
+    const holds = missing(gate) === 0;
+    axis.value = value;
+    if (holds) continue;
+    change.below = threshold;
+    break;
+  }
+  return change;
+}
+
+function axesOf(facts: Facts): Map<string, Axis> {
+  const axes = new Map<string, Axis>();
+  const add = (fact: string, actual: number | null, isStatus = false) => {
+    const value = actual ?? -Infinity;
+    axes.set(fact, { fact, actual: value, isStatus, value, open: false, lower: [], upper: [] });
+  };
+  add('net_tct', facts.net_tct);
+  for (const category of MODEL.categories) add(healthFact(category), facts.health[category]);
+  add('reliability', facts.reliability);
+  for (const [status, holds] of Object.entries(facts.holds)) {
+    if (status !== 'BAD Status validation') add(verificationFact(status), holds ? 1 : 0, true);
+  }
+  return axes;
+}
+
+const healthFact = (category: Category): string => `health.${category}`;
+const verificationFact = (status: string): string => `verification.${status}`;
+
+/** @param negated inside an odd number of `not` */
+function toGate(rule: Rule, negated: boolean, facts: Facts, axes: Map<string, Axis>): Gate {
+  switch (rule.rule) {
+    case 'not':
+      return toGate(rule.of[0], !negated, facts, axes);
+    case 'all':
+    case 'any':
+    case 'at_least': {
+      const { length } = rule.of;
+      const least = 'least' in rule ? rule.least : rule.rule === 'all' ? length : 1;
+      // Not n of m: of the m negations, so many that fewer than n are left.
+      return gateOf(
+        negated ? length - least + 1 : least,
+        rule.of.map((part) => toGate(part, negated, facts, axes)),
+      );
+    }
+    default:
+      return literalOf(rule, negated, facts, axes);
+  }
+}
+
+function gateOf(least: number, parts: Gate[]): Gate {
+  const of = parts.filter((part): part is Exclude<Gate, boolean> => typeof part !== 'boolean');
+  const left = least - parts.filter((part) => part === true).length;
+  if (left <= 0) return true;
+  return left > of.length ? false : { least: left, of };
+}
+
+function literalOf(condition: Condition, negated: boolean, facts: Facts, axes: Map<string, Axis>): Gate {
+  const found = thresholdOf(condition, facts);
+  if (typeof found === 'boolean') return found !== negated;
+  const axis = axes.get(found.fact)!;
+  const { threshold } = found;
+  // What holds already cannot be undone by raising.
+  if (axis.actual >= threshold) return !negated;
+  axis[negated ? 'upper' : 'lower'].push({ threshold, pointer: condition.pointer });
+  return { axis, threshold, under: negated };
+}
+
+/** A condition as a threshold on a fact, or decided where no fact can be raised to change it. */
+function thresholdOf(condition: Condition, facts: Facts): boolean | { fact: string; threshold: number } {
+  const { bad_level } = facts;
+  switch (condition.rule) {
+    case 'disc_min':
+      return bad_level === null ? netTct(smallestNet(condition.least)) : bad_level >= condition.least;
+    case 'rating_min': {
+      const least = LOWEST_SCORE.get(condition.rating)!;
+      return bad_level === null ? netTct(smallestNet(least)) : bad_level >= least;
+    }
+    case 'tct_min':
+      return condition.least === 0 ? true : netTct(Math.ceil(condition.least));
+    case 'reliability_min':
+      return { fact: 'reliability', threshold: condition.least };
+    case 'metrics':
+      return { fact: healthFact(condition.category), threshold: condition.least };
+    case 'verification':
+      if (condition.status !== 'BAD Status validation') {
+        return { fact: verificationFact(condition.status), threshold: 1 };
+      }
+      // Net TCT rises by actions only, so any rise of it is also the action that has to be there.
+      return bad_level === null ? netTct(facts.actions > 0 ? 0 : 1) : false;
+  }
+}
+
+const netTct = (threshold: number) => ({ fact: 'net_tct', threshold });

@@ -1,0 +1,472 @@
+import fc from 'fast-check';
+import { FALSE, TRUE, UNKNOWN, compile, reasonsFor } from '../../src/policies/ap/evaluate.js';
+import { type Facts, type Measured, factsFrom } from '../../src/policies/ap/facts.js';
+import { type Change, howToPass } from '../../src/policies/ap/how-to-pass.js';
+import { MAX_NODES, type Rule, STATUSES, parseRules } from '../../src/policies/ap/rules.js';
+import { type Category, MODEL } from '../../src/scoring/model.js';
+
+const NOTHING: Measured = {
+  incomplete: false,
+  net_tct: 0,
+  actions: 0,
+  bad_level: null,
+  reliability: null,
+  health: Object.fromEntries(MODEL.categories.map((name) => [name, null])) as Measured['health'],
+  verified: new Set(),
+};
+
+function factsWith(changes: Partial<Omit<Measured, 'health'>> & { health?: Partial<Measured['health']> } = {}): Facts {
+  return factsFrom({ ...NOTHING, ...changes, health: { ...NOTHING.health, ...changes.health } });
+}
+
+function parsed(rules: unknown): Rule {
+  const result = parseRules(rules);
+  if ('errors' in result) throw new Error(JSON.stringify(result.errors));
+  return result.rule;
+}
+
+const outcome = (rules: unknown, facts: Facts) => compile(parsed(rules))(facts);
+
+function errorsOf(rules: unknown): string[] {
+  const result = parseRules(rules);
+  return 'errors' in result ? result.errors.map(({ pointer, code }) => `${pointer} ${code}`) : [];
+}
+
+describe('parsing rules', () => {
+  const nested = (levels: number): unknown => (levels === 1 ? { disc_min: 5 } : { not: nested(levels - 1) });
+  const conditions = (count: number) => Array.from({ length: count }, () => ({ disc_min: 1 }));
+
+  it.each<[unknown, string[]]>([
+    [null, ['/rules is_object']],
+    [[], ['/rules is_object']],
+    ['disc_min', ['/rules is_object']],
+    [{}, ['/rules empty']],
+    [{ disc: 5 }, ['/rules/disc unknown_field']],
+    [{ 'a/b~c': 5, disc_min: 1 }, ['/rules/a~1b~0c unknown_field']],
+    [{ disc_min: -1 }, ['/rules/disc_min min']],
+    [{ disc_min: 100.1 }, ['/rules/disc_min max']],
+    [{ disc_min: '60' }, ['/rules/disc_min is_number']],
+    [{ disc_min: null }, ['/rules/disc_min is_number']],
+    [{ disc_min: NaN }, ['/rules/disc_min min']],
+    [{ tct_min: -5 }, ['/rules/tct_min min']],
+    [{ tct_min: Infinity }, ['/rules/tct_min max']],
+    [{ rating_min: 'good' }, ['/rules/rating_min is_in']],
+    [{ reliability_min: 1.5 }, ['/rules/reliability_min max']],
+    [{ metrics: {} }, ['/rules/metrics empty']],
+    [{ metrics: [] }, ['/rules/metrics is_object']],
+    [{ metrics: { finance: 60 } }, ['/rules/metrics/finance max']],
+    [{ metrics: { finance: 0.6, money: 0.5 } }, ['/rules/metrics/money unknown_category']],
+    [{ metrics: { finance: 0.6, financial: 0.5 } }, ['/rules/metrics/financial duplicate']],
+    [{ verification: [] }, ['/rules/verification empty']],
+    [{ verification: 'zk-KYH' }, ['/rules/verification is_array']],
+    [{ verification: ['zk-KYH', 'KYC'] }, ['/rules/verification/1 is_in']],
+    [{ verification: ['zk-KYH', 'zk-KYH'] }, ['/rules/verification/1 duplicate']],
+    [{ all: [] }, ['/rules/all empty']],
+    [{ any: {} }, ['/rules/any is_array']],
+    [{ any: [{ disc_min: 5 }, { metrics: { finance: 2 } }] }, ['/rules/any/1/metrics/finance max']],
+    [{ all: [{ disc_min: 5 }, {}] }, ['/rules/all/1 empty']],
+    [{ all: [{ disc_min: 5 }, null, 7] }, ['/rules/all/1 is_object', '/rules/all/2 is_object']],
+    [{ not: [] }, ['/rules/not is_object']],
+    [{ not: { not: { disc_min: 'x' } } }, ['/rules/not/not/disc_min is_number']],
+    [{ all: [{ disc_min: 5 }], disc_min: 5 }, ['/rules/disc_min stands_alone']],
+    [{ all: [{ disc_min: 5 }], any: [{ disc_min: 5 }] }, ['/rules/any stands_alone']],
+    [{ not: { disc_min: 5 }, of: [] }, ['/rules/of stands_alone']],
+    [{ at_least: 1 }, ['/rules/of required']],
+    [{ of: [{ disc_min: 5 }] }, ['/rules/at_least required']],
+    [{ at_least: 0, of: [{ disc_min: 5 }] }, ['/rules/at_least min']],
+    [{ at_least: 1.5, of: [{ disc_min: 5 }] }, ['/rules/at_least min']],
+    [{ at_least: 2, of: [{ disc_min: 5 }] }, ['/rules/at_least max']],
+    [{ at_least: 1, of: [{ disc_min: 5 }], disc_min: 5 }, ['/rules/disc_min stands_alone']],
+    [
+      { any: [{ at_least: 3, of: [{ disc_min: 5 }, { not: {} }] }] },
+      ['/rules/any/0/of/1/not empty', '/rules/any/0/at_least max'],
+    ],
+    [
+      { disc_min: 101, metrics: { social: -1 }, verification: [1] },
+      ['/rules/disc_min max', '/rules/metrics/social min', '/rules/verification/0 is_in'],
+    ],
+    [nested(8), []],
+    [nested(9), ['/rules/not/not/not/not/not/not/not/not too_deep']],
+    [{ any: conditions(MAX_NODES - 1) }, []],
+    [{ any: conditions(MAX_NODES) }, ['/rules too_many_nodes']],
+    [JSON.parse('{"__proto__": {"disc_min": 5}}'), ['/rules/__proto__ unknown_field']],
+  ])('%j has the errors %j', (rules, expected) => {
+    expect(errorsOf(rules)).toEqual(expected);
+  });
+
+  it('never throws, points into what it was given, and accepts nothing that does not evaluate', () => {
+    const names = fc.constantFrom(
+      'all',
+      'any',
+      'not',
+      'at_least',
+      'of',
+      'disc_min',
+      'metrics',
+      'verification',
+      'finance',
+      'x',
+    );
+    const { rules } = fc.letrec((tie) => ({
+      rules: fc.oneof(
+        { maxDepth: 6 },
+        fc.oneof(fc.jsonValue(), fc.constantFrom('zk-KYH', 1, 0.5, 'Good')),
+        fc.dictionary(names, tie('rules'), { maxKeys: 3 }),
+        fc.array(tie('rules'), { maxLength: 4 }),
+      ),
+    }));
+    fc.assert(
+      fc.property(fc.oneof(rules, fc.anything()), (value) => {
+        const result = parseRules(value);
+        if ('rule' in result) expect([FALSE, UNKNOWN, TRUE]).toContain(compile(result.rule)(factsWith()));
+        else {
+          expect(result.errors.length).toBeGreaterThan(0);
+          for (const { pointer, message } of result.errors) {
+            expect(pointer).toMatch(/^\/rules(\/|$)/);
+            expect(message.length).toBeLessThan(400);
+          }
+        }
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('takes no longer for hostile sizes', () => {
+    const wide = { any: Array.from({ length: 200_000 }, () => null) };
+    const fields = Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [`k${i}`, 1]));
+    const started = performance.now();
+    expect(errorsOf(wide).length).toBeLessThanOrEqual(100);
+    expect(errorsOf(fields)).toHaveLength(100);
+    expect(errorsOf({ metrics: fields }).length).toBeLessThanOrEqual(100);
+    expect(performance.now() - started).toBeLessThan(1_000);
+  });
+});
+
+describe('outcomes', () => {
+  // One condition for each of Kleene's values.
+  const T = { disc_min: 1 };
+  const F = { disc_min: 90 };
+  const U = { metrics: { finance: 0.1 } };
+
+  it.each<[unknown, number]>([
+    [T, TRUE],
+    [F, FALSE],
+    [U, UNKNOWN],
+    [{ not: T }, FALSE],
+    [{ not: F }, TRUE],
+    [{ not: U }, UNKNOWN],
+    [{ not: { not: U } }, UNKNOWN],
+    [{ all: [T, T] }, TRUE],
+    [{ all: [T, F] }, FALSE],
+    [{ all: [T, U] }, UNKNOWN],
+    [{ all: [U, F] }, FALSE],
+    [{ all: [U, U] }, UNKNOWN],
+    [{ any: [T, F] }, TRUE],
+    [{ any: [U, T] }, TRUE],
+    [{ any: [F, F] }, FALSE],
+    [{ any: [F, U] }, UNKNOWN],
+    [{ at_least: 2, of: [T, T, F] }, TRUE],
+    [{ at_least: 2, of: [T, F, F] }, FALSE],
+    [{ at_least: 2, of: [T, U, F] }, UNKNOWN],
+    [{ at_least: 2, of: [U, F, F] }, FALSE],
+    [{ at_least: 2, of: [T, U, T] }, TRUE],
+    [{ disc_min: 1, tct_min: 0 }, TRUE],
+    [{ disc_min: 1, tct_min: 10 }, FALSE],
+  ])('of %j is %j', (rules, expected) => {
+    expect(outcome(rules, factsWith())).toBe(expected);
+  });
+
+  it.each<[unknown, Facts, number]>([
+    [{ disc_min: 62.7 }, factsWith({ net_tct: 13_704 }), TRUE],
+    [{ disc_min: 62.8 }, factsWith({ net_tct: 13_704 }), FALSE],
+    [{ rating_min: 'Very Good' }, factsWith({ net_tct: 13_704 }), TRUE],
+    [{ rating_min: 'Excellent' }, factsWith({ net_tct: 13_704 }), FALSE],
+    [{ rating_min: 'Poor' }, factsWith({ net_tct: -1 }), FALSE],
+    [{ rating_min: 'BAD' }, factsWith({ net_tct: -1 }), TRUE],
+    [{ tct_min: 500 }, factsWith({ net_tct: 500 }), TRUE],
+    [{ tct_min: 500.5 }, factsWith({ net_tct: 500 }), FALSE],
+    [{ tct_min: 0 }, factsWith({ net_tct: -700 }), TRUE],
+    [{ disc_min: 50 }, factsWith({ net_tct: 90_000, bad_level: 3 }), FALSE],
+    [{ reliability_min: 0 }, factsWith(), UNKNOWN],
+    [{ reliability_min: 0.5 }, factsWith({ reliability: 0.5 }), TRUE],
+    [{ metrics: { governance: 0.2 } }, factsWith({ health: { behavioral: 0.2 } }), TRUE],
+    [{ metrics: { financial: 0 } }, factsWith(), UNKNOWN],
+    [{ metrics: { financial: 0 } }, factsWith({ health: { financial: 0 } }), TRUE],
+    [{ verification: ['zk-KYH'] }, factsWith({ verified: new Set(['zk-KYH']) }), TRUE],
+    [{ verification: ['zk-KYH', 'zk-KYC (ID only)'] }, factsWith({ verified: new Set(['zk-KYH']) }), FALSE],
+    [{ verification: ['BAD Status validation'] }, factsWith(), FALSE],
+    [{ verification: ['BAD Status validation'] }, factsWith({ actions: 1 }), TRUE],
+    [{ verification: ['BAD Status validation'] }, factsWith({ actions: 1, net_tct: -1 }), FALSE],
+    [{ verification: ['BAD Status validation'] }, factsWith({ actions: 1, bad_level: 6 }), FALSE],
+    [{ disc_min: 0 }, factsWith({ incomplete: true }), UNKNOWN],
+    [{ not: { disc_min: 90 } }, factsWith({ incomplete: true }), UNKNOWN],
+  ])('%j', (rules, facts, expected) => {
+    expect(outcome(rules, facts)).toBe(expected);
+  });
+});
+
+describe('reasons', () => {
+  it('name every condition that keeps the rules from granting, with what is required and what there is', () => {
+    const rules = parsed({
+      all: [
+        { disc_min: 5 },
+        {
+          any: [
+            { tct_min: 900, metrics: { finance: 0.3 } },
+            { at_least: 1, of: [{ verification: ['zk-KYH'] }] },
+          ],
+        },
+        { not: { disc_min: 1 } },
+        { rating_min: 'Good' },
+      ],
+    });
+    expect(reasonsFor(rules, factsWith({ net_tct: 100, actions: 1 }))).toEqual([
+      { pointer: '/all/1/any/0/tct_min', rule: 'tct_min', required: 900, actual: 100, outcome: 'failed' },
+      { pointer: '/all/1/any/0/metrics/finance', rule: 'metrics', required: 0.3, actual: null, outcome: 'unknown' },
+      { pointer: '/all/1/any/1/at_least', rule: 'at_least', required: 1, actual: 0, outcome: 'failed' },
+      {
+        pointer: '/all/1/any/1/of/0/verification/0',
+        rule: 'verification',
+        required: 'zk-KYH',
+        actual: false,
+        outcome: 'failed',
+      },
+      { pointer: '/all/2/not', rule: 'not', required: false, actual: true, outcome: 'failed' },
+      { pointer: '/all/3/rating_min', rule: 'rating_min', required: 'Good', actual: 'Poor', outcome: 'failed' },
+    ]);
+    expect(reasonsFor(parsed({ disc_min: 5 }), factsWith())).toEqual([]);
+    expect(reasonsFor(parsed({ disc_min: 5 }), factsWith({ incomplete: true }))).toMatchObject([
+      { pointer: '', rule: 'identity', outcome: 'unknown' },
+    ]);
+  });
+});
+
+// Few values each, so that thresholds meet facts often.
+const NET = [-2_000, -1, 0, 10, 300, 2_000, 9_000, 40_000];
+const PART = [0, 0.2, 0.5, 0.9];
+const aFact = <T>(values: readonly T[]) => fc.option(fc.constantFrom(...values), { nil: null });
+const facts = fc
+  .record({
+    incomplete: fc.constant(false),
+    net_tct: fc.constantFrom(...NET),
+    actions: fc.constantFrom(1, 5),
+    bad_level: fc.oneof({ weight: 3, arbitrary: fc.constant(null) }, fc.constantFrom(1, 3, 6)),
+    reliability: aFact(PART),
+    health: fc.record(
+      Object.fromEntries(MODEL.categories.map((name) => [name, aFact(PART)])) as Record<
+        Category,
+        fc.Arbitrary<number | null>
+      >,
+    ),
+    verified: fc.subarray(STATUSES.slice(0, 3)).map((held) => new Set<string>(held)),
+  })
+  .chain((measured) => fc.constantFrom(measured, ...(measured.net_tct === 0 ? [{ ...measured, actions: 0 }] : [])))
+  .map(factsFrom);
+
+const condition = fc.oneof(
+  fc.constantFrom(0, 3, 5, 7, 20, 62, 80).map((disc_min) => ({ disc_min })),
+  fc.constantFrom(0, 1, 300, 1_999.5, 9_000, 20_000).map((tct_min) => ({ tct_min })),
+  fc.constantFrom('BAD', 'Poor', 'Fair', 'Good', 'Excellent').map((rating_min) => ({ rating_min })),
+  fc.constantFrom(...PART, 0.7).map((reliability_min) => ({ reliability_min })),
+  fc
+    .tuple(fc.constantFrom('finance', 'social', 'security'), fc.constantFrom(...PART, 0.7))
+    .map(([name, least]) => ({ metrics: { [name]: least } })),
+  fc.constantFrom(...STATUSES).map((status) => ({ verification: [status] })),
+);
+function rulesOf(depth: number): fc.Arbitrary<object> {
+  if (depth === 0) return condition;
+  const parts = fc.array(rulesOf(depth - 1), { minLength: 1, maxLength: 4 });
+  return fc.oneof(
+    condition,
+    parts.map((all) => ({ all })),
+    parts.map((any) => ({ any })),
+    parts.chain((of) => fc.integer({ min: 1, max: of.length }).map((at_least) => ({ at_least, of }))),
+    rulesOf(depth - 1).map((not) => ({ not })),
+  );
+}
+const someRules = rulesOf(3).filter((rules) => 'rule' in parseRules(rules));
+
+/** The facts after exactly these changes. Net TCT can only rise by an action. */
+function changed(before: Facts, changes: readonly Change[]): Facts {
+  const after = { ...before, health: { ...before.health }, verified: new Set(before.verified) };
+  for (const { fact, required } of changes) {
+    const [kind, name] = fact.split(/\.(.*)/s) as [string, string];
+    if (kind === 'net_tct') Object.assign(after, { net_tct: required, actions: Math.max(1, before.actions) });
+    else if (kind === 'health') after.health[name as Category] = required as number;
+    else if (kind === 'reliability') after.reliability = required as number;
+    else if (kind === 'verification') after.verified.add(name);
+    else if (kind === 'bad_status') after.bad_level = null;
+    else throw new Error(fact);
+  }
+  return factsFrom(after);
+}
+
+/** The size of the smallest set of changes that grants, by trying all; undefined if none does. */
+function bruteForce(rule: Rule, before: Facts): number | undefined {
+  const grants = compile(rule);
+  const raise = (fact: string, actual: number | null, values: readonly number[]) =>
+    [undefined, ...values.filter((value) => actual === null || value > actual)].map((required) =>
+      required === undefined ? [] : [{ fact, required, actual, pointers: [] } as Change],
+    );
+  // Every net TCT at which some condition of the generator changes, and one in between.
+  const nets = [-99_999, -9_999, -2_999, -999, 0, 1, 300, 2_000, 2_260, 9_000, 13_437, 20_000, 23_027, 50_000];
+  const parts = [0, 0.2, 0.5, 0.7, 0.9];
+  let options: Change[][] = [[]];
+  for (const axis of [
+    raise('net_tct', before.net_tct, nets),
+    raise('reliability', before.reliability, parts),
+    ...(['financial', 'social', 'security'] as const).map((name) =>
+      raise(`health.${name}`, before.health[name], parts),
+    ),
+    ...STATUSES.slice(0, 3).map((status) => raise(`verification.${status}`, before.verified.has(status) ? 1 : 0, [1])),
+    before.bad_level === null
+      ? [[]]
+      : [[], [{ fact: 'bad_status', required: null, actual: 1, pointers: [] } as Change]],
+  ]) {
+    options = options.flatMap((chosen) => axis.map((change) => [...chosen, ...change]));
+    // Sets of up to three changes are enough to compare with: larger answers are checked for sufficiency only.
+    options = options.filter((chosen) => chosen.length <= 3);
+  }
+  let best: number | undefined;
+  for (const option of options) {
+    if (best !== undefined && option.length >= best) continue;
+    if (grants(changed(before, option)) === TRUE) best = option.length;
+  }
+  return best;
+}
+
+describe('how to pass', () => {
+  it.each<[unknown, Facts, unknown[]]>([
+    [{ disc_min: 5 }, factsWith(), []],
+    [
+      { disc_min: 62.7 },
+      factsWith({ net_tct: 300 }),
+      [{ fact: 'net_tct', required: 13_684, actual: 300, pointers: ['/disc_min'] }],
+    ],
+    [{ tct_min: 999.5 }, factsWith(), [{ fact: 'net_tct', required: 1000, actual: 0, pointers: ['/tct_min'] }]],
+    [
+      { disc_min: 20, tct_min: 100, metrics: { governance: 0.4 }, verification: ['zk-KYH'] },
+      factsWith(),
+      [
+        { fact: 'net_tct', required: 2_250, actual: 0, pointers: ['/disc_min', '/tct_min'] },
+        { fact: 'health.behavioral', required: 0.4, actual: null, pointers: ['/metrics/governance'] },
+        { fact: 'verification.zk-KYH', required: true, actual: false, pointers: ['/verification/0'] },
+      ],
+    ],
+    [
+      { any: [{ disc_min: 20, metrics: { social: 0.1 } }, { verification: ['zk-KYH'] }] },
+      factsWith(),
+      [{ fact: 'verification.zk-KYH', required: true, actual: false, pointers: ['/any/1/verification/0'] }],
+    ],
+    [{ not: { disc_min: 5 } }, factsWith(), []],
+    [{ not: { metrics: { finance: 0.5 } } }, factsWith({ health: { financial: 0.5 } }), []],
+    [
+      { not: { metrics: { finance: 0.5 } } },
+      factsWith(),
+      [{ fact: 'health.financial', required: 0, actual: null, below: 0.5, pointers: ['/not/metrics/finance'] }],
+    ],
+    [
+      { all: [{ reliability_min: 0.5 }, { not: { reliability_min: 0.7 } }] },
+      factsWith(),
+      [
+        {
+          fact: 'reliability',
+          required: 0.5,
+          actual: null,
+          below: 0.7,
+          pointers: ['/all/0/reliability_min', '/all/1/not/reliability_min'],
+        },
+      ],
+    ],
+    [{ disc_min: 50 }, factsWith({ incomplete: true }), []],
+    [
+      { all: [{ tct_min: 500 }, { not: { tct_min: 800 } }] },
+      factsWith(),
+      [{ fact: 'net_tct', required: 500, actual: 0, below: 800, pointers: ['/all/0/tct_min'] }],
+    ],
+    [
+      { verification: ['BAD Status validation'] },
+      factsWith(),
+      [{ fact: 'net_tct', required: 1, actual: 0, pointers: ['/verification/0'] }],
+    ],
+    [
+      { rating_min: 'Fair' },
+      factsWith({ net_tct: 50_000, bad_level: 2 }),
+      [{ fact: 'bad_status', required: null, actual: 2, pointers: [] }],
+    ],
+  ])('%j', (rules, before, expected) => {
+    expect(howToPass(parsed(rules), before)).toEqual(expected);
+  });
+
+  it('is sufficient, and no smaller set of changes is', () => {
+    let denied = 0;
+    fc.assert(
+      fc.property(someRules, facts, (rules, before) => {
+        const rule = parsed(rules);
+        const grants = compile(rule);
+        const changes = howToPass(rule, before);
+        if (grants(before) === TRUE) return expect(changes).toEqual([]);
+        if (changes.length > 0) expect(grants(changed(before, changes))).toBe(TRUE);
+        for (const { required, actual } of changes)
+          if (typeof actual === 'number' && required !== null) expect(required).toBeGreaterThan(actual);
+        const smallest = bruteForce(rule, before);
+        if (changes.length > 3) return expect(smallest).toBeUndefined();
+        denied++;
+        expect(changes.length === 0 ? undefined : changes.length).toBe(smallest);
+      }),
+      { numRuns: 400 },
+    );
+    expect(denied).toBeGreaterThan(50);
+  });
+
+  it('stays below the bound it names', () => {
+    fc.assert(
+      fc.property(someRules, facts, (rules, before) => {
+        const rule = parsed(rules);
+        const changes = howToPass(rule, before);
+        for (const change of changes) {
+          if (change.below === undefined) continue;
+          const tooHigh = changes.map((other) => (other === change ? { ...other, required: change.below! } : other));
+          expect(compile(rule)(changed(before, tooHigh))).not.toBe(TRUE);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('takes bounded time on the largest rules', () => {
+    let slowest = 0;
+    fc.assert(
+      fc.property(fc.array(rulesOf(2), { minLength: 12, maxLength: 20 }), facts, fc.nat(), (of, before, n) => {
+        const result = parseRules({ at_least: 1 + (n % of.length), of });
+        if ('errors' in result) return;
+        const started = performance.now();
+        howToPass(result.rule, before);
+        slowest = Math.max(slowest, performance.now() - started);
+      }),
+      { numRuns: 1_000 },
+    );
+    expect(slowest).toBeLessThan(200);
+  });
+});
+
+describe('rules without a `not`', () => {
+  it('never refuse more when a fact rises', () => {
+    const monotone = rulesOf(3).filter(
+      (rules) => !JSON.stringify(rules).includes('"not"') && 'rule' in parseRules(rules),
+    );
+    const rise = fc.constantFrom<Partial<Measured>>(
+      { net_tct: 60_000, actions: 6 },
+      { reliability: 1 },
+      { bad_level: null },
+    );
+    fc.assert(
+      fc.property(monotone, facts, rise, (rules, before, up) => {
+        // Clearing a BAD status is a rise only where the score rises by it.
+        const raised = factsFrom({ ...before, ...up, ...(up.bad_level === null && { net_tct: 60_000, actions: 6 }) });
+        const evaluate = compile(parsed(rules));
+        expect(evaluate(raised)).toBeGreaterThanOrEqual(evaluate(before));
+      }),
+    );
+  });
+});
