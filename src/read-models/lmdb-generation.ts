@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Database, DatabaseOptions } from 'lmdb';
 import type { Clock } from '../clock.js';
 import type { Json } from '../json.js';
-import { LmdbEnvironment, textValue } from '../lmdb.js';
+import { LmdbEnvironment } from '../lmdb.js';
 import type { Batch, Checkpoint, Query, RangeRow, RowKey } from './read-models.js';
 
 /** Rows read or encoded between two turns of the event loop. */
@@ -18,11 +18,20 @@ const rowKeyEncoder = {
 };
 
 const DATABASES = {
-  rows: { encoding: 'json', keyEncoder: rowKeyEncoder } as DatabaseOptions,
-  state: { encoding: 'json' },
+  rows: { encoding: 'string', keyEncoder: rowKeyEncoder } as DatabaseOptions,
+  // Versioned: a batch is applied on condition that what it was made from still stands.
+  state: { encoding: 'json', useVersions: true },
 } as const;
 
-type Lease = { holder: string; expires_at: number };
+interface Lease {
+  holder: string;
+  expires_at: number;
+}
+interface Applied {
+  checkpoint: Checkpoint;
+  /** Id of the batch that led to it; null at the start. */
+  batch: string | null;
+}
 
 /** The rows of one generation, with what decides who may change them and from where on. */
 export class LmdbGeneration {
@@ -35,22 +44,22 @@ export class LmdbGeneration {
   /** Makes it a generation at the start of the log, if it is not one already. */
   async create(log: string): Promise<void> {
     await this.#env.write(() => {
-      if (!this.checkpoint()) this.#state.putSync('checkpoint', { log, position: 0, event_id: null });
+      if (this.checkpoint()) return;
+      this.#state.putSync('applied', { checkpoint: { log, position: 0, event_id: null }, batch: null }, 1);
     });
   }
 
   /** Makes it no generation any more, for every process. */
   async abandon(): Promise<void> {
     await this.#env.write(() => {
-      this.#state.removeSync('checkpoint');
+      this.#state.removeSync('applied');
       this.#state.removeSync('lease');
-      this.#state.removeSync('batch');
     });
   }
 
   /** Undefined if it was dropped. */
   checkpoint(): Checkpoint | undefined {
-    return this.#state.get('checkpoint') as Checkpoint | undefined;
+    return (this.#state.get('applied') as Applied | undefined)?.checkpoint;
   }
 
   lease(now: number): Lease | undefined {
@@ -58,24 +67,26 @@ export class LmdbGeneration {
     return lease && lease.expires_at > now ? lease : undefined;
   }
 
+  /** Every new holder gets a new version of the lease: what an earlier one still has under way is refused. */
   async acquireLease(holder: string, now: number, ttlMs: number): Promise<boolean> {
     return this.#env.write(() => {
       const lease = this.lease(now);
       if (!this.checkpoint() || (lease && lease.holder !== holder)) return false;
-      this.#state.putSync('lease', { holder, expires_at: now + ttlMs });
+      const version = this.#state.getEntry('lease')?.version ?? 0;
+      this.#state.putSync('lease', { holder, expires_at: now + ttlMs }, lease ? version : version + 1);
       return true;
     });
   }
 
   async releaseLease(holder: string): Promise<void> {
     await this.#env.write(() => {
-      const lease = this.#state.get('lease') as Lease | undefined;
-      if (lease?.holder === holder) this.#state.removeSync('lease');
+      const entry = this.#state.getEntry('lease') as { value: Lease; version: number } | undefined;
+      if (entry?.value.holder === holder) this.#state.putSync('lease', { holder, expires_at: 0 }, entry.version);
     });
   }
 
+  /** The rows are written by the library's own thread, on condition that neither lease nor checkpoint changed. */
   async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
-    // Keys and values are made before the transaction, so that nothing in it can fail half way or take long.
     const puts: { key: string; text: string }[] = [];
     for (const { row, value } of batch.puts) {
       puts.push({ key: rowKey(row), text: textOf(value) });
@@ -83,21 +94,31 @@ export class LmdbGeneration {
     }
     const deletes = batch.deletes.map(rowKey);
 
-    return this.#env.write(() => {
-      const checkpoint = this.checkpoint();
-      if (!checkpoint) return 'refused';
-      if (this.#state.get('batch') === batch.id) return 'applied';
-      const { base } = batch;
-      const fits =
-        checkpoint.log === base.log && checkpoint.position === base.position && checkpoint.event_id === base.event_id;
-      if (!fits || this.lease(clock())?.holder !== batch.holder) return 'refused';
-      const rows = this.#rows;
-      for (const key of deletes) rows.removeSync(key);
-      for (const { key, text } of puts) rows.putSync(key, textValue(text));
-      this.#state.putSync('checkpoint', batch.next);
-      this.#state.putSync('batch', batch.id);
-      return 'applied';
-    });
+    await this.#env.ready();
+    const applied = this.#state.getEntry('applied') as { value: Applied; version: number } | undefined;
+    const lease = this.#state.getEntry('lease') as { value: Lease; version: number } | undefined;
+    if (!applied) return 'refused';
+    if (applied.value.batch === batch.id) return 'applied';
+    const { checkpoint } = applied.value;
+    const { base } = batch;
+    const fits =
+      checkpoint.log === base.log && checkpoint.position === base.position && checkpoint.event_id === base.event_id;
+    if (!fits || this.lease(clock())?.holder !== batch.holder) return 'refused';
+
+    const done = await this.#env.writeIf(
+      this.#state,
+      [
+        ['lease', lease!.version],
+        ['applied', applied.version],
+      ],
+      () => {
+        const rows = this.#rows;
+        for (const key of deletes) rows.remove(key);
+        for (const { key, text } of puts) rows.put(key, text);
+        this.#state.put('applied', { checkpoint: batch.next, batch: batch.id }, applied.version + 1);
+      },
+    );
+    return done ? 'applied' : 'refused';
   }
 
   /** Synchronous, so that checkpoint and results are of one snapshot; undefined if the generation was dropped. */
@@ -106,7 +127,7 @@ export class LmdbGeneration {
     if (!checkpoint) return undefined;
     const rows = this.#rows;
     const results = queries.map((query) =>
-      'get' in query ? (rows.get(rowKey(query.get)) as Json | undefined) : this.#range(query.range),
+      'get' in query ? valueOf(rows.get(rowKey(query.get))) : this.#range(query.range),
     );
     return { checkpoint, results };
   }
@@ -128,7 +149,10 @@ export class LmdbGeneration {
     } as object);
     for (const { key, value } of range) {
       const [, name, sort] = key.split('\0') as [string, string, string | undefined];
-      rows.push({ row: sort === undefined ? { view, key: name } : { view, key: name, sort }, value: value as Json });
+      rows.push({
+        row: sort === undefined ? { view, key: name } : { view, key: name, sort },
+        value: JSON.parse(value) as Json,
+      });
       last = key.slice(view.length + 1);
     }
     return { rows, cursor: rows.length < size ? null : last };
@@ -148,12 +172,12 @@ export class LmdbGeneration {
       : { start, exclusiveStart: after !== undefined, end: beyond, limit };
     const found: RangeRow[] = [];
     for (const { key: name, value } of this.#rows.getRange(options as object)) {
-      found.push({ sort: name.slice(first.length), value: value as Json });
+      found.push({ sort: name.slice(first.length), value: JSON.parse(value) as Json });
     }
     return found;
   }
 
-  get #rows(): Database<unknown, string> {
+  get #rows(): Database<string, string> {
     return this.#env.database('rows');
   }
 
@@ -167,6 +191,10 @@ function textOf(value: Json): string {
   const text = JSON.stringify(value) as string | undefined;
   if (text === undefined) throw new TypeError('a row needs a JSON value');
   return text;
+}
+
+function valueOf(text: string | undefined): Json | undefined {
+  return text === undefined ? undefined : (JSON.parse(text) as Json);
 }
 
 /** @throws TypeError for a NUL in a part, RangeError for a key over 1,978 bytes */
