@@ -5,6 +5,7 @@ import { CHANGES, type IdentityState, identityRow } from '../../projections/iden
 import type { IdentityEvent } from '../../projections/identity-events.js';
 import { type OrganizationRow, organizationRow } from '../../projections/organizations.js';
 import { sortByPosition } from '../../projections/projection.js';
+import { timelineOf } from '../../projections/timeline.js';
 import { CLOCK, type Clock } from '../clock.js';
 import { decodeCursor, encodeCursor } from '../http/cursor.js';
 import { formatPosition } from '../http/positions.js';
@@ -276,11 +277,17 @@ async function each(pages: AsyncIterable<IdentityEvent[]>, visit: (event: Identi
 
 const PAGE = 1_000;
 
+/**
+ * A credonation counts with its action, which stands just before it in the same append: a viewpoint at the position of an
+ * action reaches to the identity's next event.
+ */
 async function* credonationsUpTo(views: Views, { tris_id, position }: Sight): AsyncIterable<CredonationRow> {
+  const following = { ...timelineOf(tris_id), after: sortByPosition(position), limit: 1 };
   for (let last = 0; ;) {
     const range = { ...credonationsOf(tris_id), after: sortByPosition(last), limit: PAGE };
-    const rows = (await views.read([{ range }])).results[0] as RangeRow[];
-    for (const { sort, value } of rows) if (Number(sort) <= position) yield value as unknown as CredonationRow;
+    const { results } = await views.read([{ range }, { range: following }]);
+    const [rows, [next]] = results as [RangeRow[], RangeRow[]];
+    for (const { sort, value } of rows) if (!next || sort < next.sort) yield value as unknown as CredonationRow;
     if (rows.length < PAGE) return;
     last = Number(rows.at(-1)!.sort);
   }
