@@ -1,4 +1,5 @@
 import type { IdentityEvent } from '../../projections/identity-events.js';
+import { hashOf } from '../hash.js';
 import { decodeCursor, encodeCursor, unknownCursor } from '../http/cursor.js';
 import { formatPosition } from '../http/positions.js';
 import { type Lens, netOf, tctOf } from '../scoring/lens.js';
@@ -31,16 +32,16 @@ export class RunningStanding {
   }
 
   /** Where a page ends: what the next one needs to go on without the events before it. */
-  cursorAt(position: number): string {
+  cursorAt(position: number, trisId: string): string {
     const { earned, flagged } = this.ledger;
-    return encodeCursor({ p: position, e: earned, f: flagged, b: this.badLevel, l: lensTag(this.lens) });
+    return encodeCursor({ p: position, e: earned, f: flagged, b: this.badLevel, t: tagOf(trisId, this.lens) });
   }
 
-  /** @throws Problem validation_failed for a cursor of another lens or no cursor at all */
-  static resume(cursor: string | undefined, lens: Lens): { running: RunningStanding; after: number } {
+  /** @throws Problem validation_failed for a cursor of another identity or lens, or no cursor at all */
+  static resume(cursor: string | undefined, trisId: string, lens: Lens): { running: RunningStanding; after: number } {
     if (cursor === undefined) return { running: new RunningStanding(lens), after: 0 };
-    const { p, e, f, b, l } = decodeCursor(cursor, isCursor);
-    if (l !== lensTag(lens)) throw unknownCursor();
+    const { p, e, f, b, t } = decodeCursor(cursor, isCursor);
+    if (t !== tagOf(trisId, lens)) throw unknownCursor();
     return { running: new RunningStanding(lens, { earned: e, flagged: f }, b), after: p };
   }
 }
@@ -70,16 +71,17 @@ interface CursorState {
   e: number;
   f: number;
   b: number | null;
-  l: string;
+  /** What the running numbers are of. */
+  t: string;
 }
 
 function isCursor(state: unknown): state is CursorState {
   if (typeof state !== 'object' || state === null) return false;
-  const { p, e, f, b, l } = state as CursorState;
+  const { p, e, f, b, t } = state as CursorState;
   const isCount = (n: unknown) => Number.isSafeInteger(n) && (n as number) >= 0;
-  return isCount(p) && isCount(e) && isCount(f) && (b === null || isCount(b)) && typeof l === 'string';
+  return isCount(p) && isCount(e) && isCount(f) && (b === null || isCount(b)) && typeof t === 'string';
 }
 
-function lensTag(lens: Lens): string {
-  return lens.content_hash.slice(0, 12);
+function tagOf(trisId: string, lens: Lens): string {
+  return hashOf(trisId, lens.content_hash).slice(0, 12);
 }
