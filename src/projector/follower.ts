@@ -3,9 +3,11 @@ import { NewerSchema } from '../event-store/codec.js';
 import type { EventStore, RecordedEvent } from '../event-store/event-store.js';
 import { type DomainEvent, decodeEvent } from '../events.js';
 import type { Json } from '../json.js';
+import { PLATFORM_LENS_STREAM } from '../policies/vp/promotion.js';
 import type { Checkpoint, Generation, ReadModels } from '../read-models/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { fold } from './fold.js';
+import { reflectPlatformLens } from './manifest.js';
 
 const LEASE_MS = 5_000;
 /** Events per batch while following: enough to share a commit, few enough to keep the event loop's pauses short. */
@@ -76,11 +78,14 @@ export class Follower {
     await readyAtHead();
     const { position } = checkpoint;
     const slices = options.toHead
-      ? this.store.readAll(position, { sliceSize: BULK_SLICE, signal })
+      ? readingAhead(this.store.readAll(position, { sliceSize: BULK_SLICE, signal }))
       : this.store.subscribe(position, { sliceSize: LIVE_SLICE, signal });
     for await (const slice of slices) {
       const { events, stop } = decodeSlice(slice);
       if (events.length > 0) {
+        if (events.some(({ stream }) => stream === PLATFORM_LENS_STREAM)) {
+          await reflectPlatformLens(this.store, this.readModels);
+        }
         const next = await this.applyBatch(id, projections, checkpoint, events);
         if (!next) return (await this.generation(id)) ? 'lease_taken' : 'gone';
         checkpoint = next;
@@ -122,6 +127,23 @@ export class Follower {
   private async generation(id: string): Promise<Generation | undefined> {
     const generation = (await this.readModels.generations()).find((candidate) => candidate.id === id);
     return generation?.status === 'dropped' ? undefined : generation;
+  }
+}
+
+/** Reads the next slice while the present one is being applied. */
+async function* readingAhead<T>(slices: AsyncIterable<T>): AsyncIterable<T> {
+  const iterator = slices[Symbol.asyncIterator]();
+  let next = iterator.next();
+  try {
+    for (;;) {
+      const { done, value } = await next;
+      if (done) return;
+      next = iterator.next();
+      next.catch(() => undefined); // it is thrown where it is awaited, if it comes to that
+      yield value;
+    }
+  } finally {
+    await iterator.return?.();
   }
 }
 
