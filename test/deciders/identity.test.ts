@@ -1,0 +1,56 @@
+import {
+  decideClearBadStatus,
+  decideGrant,
+  decideRevoke,
+  decideSetBadStatus,
+  operatorStateOf,
+} from '../../src/identity/identity.js';
+import { type Given, badStatus, badStatusCleared, granted, logOf, revoked } from '../projections/log.js';
+
+const ALICE = 'tris:alice';
+const after = (...given: Given[]) => operatorStateOf(logOf(given));
+const types = (facts: { type: string }[]) => facts.map(({ type }) => type);
+
+describe('a BAD status', () => {
+  test('is set with its level and reason', () => {
+    expect(decideSetBadStatus(after(), ALICE, 3, 'fraud')).toMatchObject([
+      { type: 'BadStatusSet', data: { tris_id: ALICE, level: 3, reason_code: 'fraud' } },
+    ]);
+  });
+  test.each([
+    ['the same level and reason', 3, 'fraud', []],
+    ['another level', 2, 'fraud', ['BadStatusSet']],
+    ['another reason', 3, 'spam', ['BadStatusSet']],
+  ])('set again with %s', (_name, level, reason, expected) => {
+    expect(types(decideSetBadStatus(after(badStatus(ALICE, 3)), ALICE, level, reason))).toEqual(expected);
+  });
+  test('is cleared only where there is one', () => {
+    expect(types(decideClearBadStatus(after(badStatus(ALICE, 3)), ALICE))).toEqual(['BadStatusCleared']);
+    expect(decideClearBadStatus(after(), ALICE)).toEqual([]);
+    expect(decideClearBadStatus(after(badStatus(ALICE, 3), badStatusCleared(ALICE)), ALICE)).toEqual([]);
+  });
+  test('can be set again once cleared', () => {
+    const state = after(badStatus(ALICE, 3), badStatusCleared(ALICE));
+    expect(types(decideSetBadStatus(state, ALICE, 3, 'fraud'))).toEqual(['BadStatusSet']);
+  });
+});
+
+describe('a verification', () => {
+  const grant = { status: 'zk-KYH', issuer: 'key:ops', expires_at: null, evidence_hash: 'aa' } as const;
+  test('is granted by an operator', () => {
+    expect(decideGrant(ALICE, grant)).toMatchObject([
+      { type: 'VerificationGranted', data: { tris_id: ALICE, scheme: 'operator', ...grant } },
+    ]);
+  });
+  test.each([
+    ['its issuer', 'key:ops', ['VerificationRevoked']],
+    ['an operator for everybody', null, ['VerificationRevoked']],
+    ['another issuer', 'tris:kyc', []],
+  ])('is revoked by %s', (_name, issuer, expected) => {
+    expect(types(decideRevoke(after(granted(ALICE, 'key:ops')), ALICE, 'zk-KYH', issuer))).toEqual(expected);
+  });
+  test('that is not held, or no longer, is not revoked', () => {
+    expect(decideRevoke(after(granted(ALICE, 'key:ops')), ALICE, 'zk-KYC (ID only)', null)).toEqual([]);
+    expect(decideRevoke(after(granted(ALICE, 'key:ops'), revoked(ALICE, null)), ALICE, 'zk-KYH', null)).toEqual([]);
+  });
+});

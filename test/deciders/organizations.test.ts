@@ -1,0 +1,36 @@
+import { decideRegister, decideVetting, organizationOf } from '../../src/organizations/organizations.js';
+import { RECORDED, about, logOf } from '../projections/log.js';
+
+const DAO = 'tris:dao';
+const after = (...types: string[]) => organizationOf(logOf(types.map((type) => about(type, DAO))));
+const types = (facts: { type: string }[]) => facts.map(({ type }) => type);
+
+const registered = ['OrganizationRegistered'];
+const vetted = [...registered, 'OrganizationVetted'];
+const unvetted = [...vetted, 'OrganizationVettingRevoked'];
+
+test.each([
+  ['nothing', [], null, false],
+  ['its registration', registered, Date.parse(RECORDED), false],
+  ['its vetting', vetted, Date.parse(RECORDED), true],
+  ['the revocation of that', unvetted, Date.parse(RECORDED), false],
+  ['another vetting', [...unvetted, 'OrganizationVetted'], Date.parse(RECORDED), true],
+])('after %s an organization is what its stream says', (_name, history, registered_at, isVetted) => {
+  expect(after(...history)).toEqual({ registered_at, vetted: isVetted });
+});
+
+test('an organization is registered once', () => {
+  expect(decideRegister(after(), DAO)).toMatchObject([{ type: 'OrganizationRegistered', data: { tris_org: DAO } }]);
+  expect(decideRegister(after(...registered), DAO)).toEqual([]);
+});
+
+test.each([
+  [registered, true, ['OrganizationVetted']],
+  [registered, false, []],
+  [vetted, true, []],
+  [vetted, false, ['OrganizationVettingRevoked']],
+  [unvetted, true, ['OrganizationVetted']],
+  [unvetted, false, []],
+])('after %p, vetted: %p is %p', (history, wanted, expected) => {
+  expect(types(decideVetting(after(...history), DAO, wanted))).toEqual(expected);
+});

@@ -1,0 +1,245 @@
+import { type Answer, Server, expectProblem, unique } from './server.js';
+
+let server: Server;
+beforeAll(async () => void (server = await Server.start()));
+afterAll(() => server.end());
+
+const history = async (id: string, after?: Answer) => {
+  const path = `/v1/disc/score/${id}/history?limit=1000`;
+  return (after ? await server.getAfter(after, path) : await server.get(path)).json.entries as any[];
+};
+const sameAnswer = ({ status, json, headers }: Answer) => ({ status, json, position: headers['credence-position'] });
+
+describe('an action', () => {
+  test('of the five fields of the specification is received', async () => {
+    const tris_id = unique();
+    const answer = await server.relay({ tris_id });
+    expect(answer.status).toBe(202);
+    expect(answer.headers['content-type']).toMatch(/^application\/json/);
+    expect(answer.json).toEqual({
+      status: 'received',
+      message: expect.any(String),
+      action_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
+    expect(answer.headers['credence-position']).toMatch(/^[0-9a-f-]{36}\.\d+$/);
+    const [entry, ...others] = await history(tris_id, answer);
+    expect(others).toEqual([]);
+    expect(entry).toMatchObject({
+      event_id: answer.json.action_id,
+      event_type: 'ActionRelayed',
+      metric: 'financial_loan_repayment',
+      platform_id: 'lender',
+      tct_delta: 100,
+      total_tct: 100,
+      score: 7.6,
+      score_rating: 'Poor',
+    });
+    expect(entry.occurred_at).toBe(entry.recorded_at);
+  });
+
+  test('carries its own time and evidence', async () => {
+    const tris_id = unique();
+    const relayed = await server.relay({
+      tris_id,
+      occurred_at: '2020-02-29T23:30:00.5+01:00',
+      evidence_uri: 'https://evidence.example/42',
+      external_id: unique('x'),
+    });
+    expect(relayed.status).toBe(202);
+    const [entry] = await history(tris_id, relayed);
+    expect(entry.occurred_at).toBe('2020-02-29T22:30:00.500Z');
+    expect(Date.parse(entry.recorded_at)).toBeGreaterThan(Date.now() - 60_000);
+    expect(JSON.stringify(entry)).not.toContain('evidence.example');
+  });
+
+  test.each([
+    ['minimal', 10],
+    ['LOW', 30],
+    ['Moderate', 70],
+    ['hIgH', 100],
+    ['critical', 140],
+  ])('of criticality %s earns %i TCT', async (criticality, tct) => {
+    const tris_id = unique();
+    const relayed = await server.relay({ tris_id, criticality });
+    expect(await history(tris_id, relayed)).toMatchObject([{ tct_delta: tct }]);
+  });
+
+  test.each([
+    ['finance', 'financial_vote'],
+    ['governance', 'behavioral_vote'],
+    ['creative', 'creative_vote'],
+  ])('of category %s counts for %s', async (category, metric) => {
+    const tris_id = unique();
+    const relayed = await server.relay({ tris_id, category, action_type: 'vote' });
+    expect(await history(tris_id, relayed)).toMatchObject([{ metric }]);
+  });
+
+  test('whose type ends in _flags forfeits ten times its TCT', async () => {
+    const tris_id = unique();
+    await server.relay({ tris_id, criticality: 'critical' });
+    const relayed = await server.relay({ tris_id, action_type: 'default_flags', criticality: 'low' });
+    expect(await history(tris_id, relayed)).toMatchObject([
+      { tct_delta: 140, total_tct: 140 },
+      { tct_delta: -300, total_tct: 0, score: 6, score_rating: 'BAD' },
+    ]);
+  });
+
+  test.each(['tris@alice', 'tris:a.b_c-d:e@f', 'did:pkh:eip155:1:0xAbC', `tris:${'x'.repeat(123)}`])(
+    'of %s is found under its percent-encoded id',
+    async (tris_id) => {
+      const relayed = await server.relay({ tris_id });
+      const plain = await server.getAfter(relayed, `/api/disc-score/${tris_id}`);
+      expect(plain.json.tris_id).toBe(tris_id);
+      const encoded = tris_id.replace(/[^A-Za-z0-9]/g, (char) => `%${char.charCodeAt(0).toString(16)}`);
+      expect((await server.get(`/api/disc-score/${encoded}`)).text).toBe(plain.text);
+    },
+  );
+});
+
+describe('reading one’s own write', () => {
+  test('a read that names the position sees it, at once and every time', async () => {
+    const tris_id = unique();
+    for (let n = 1; n <= 20; n++) {
+      const relayed = await server.relay({ tris_id, criticality: 'minimal' });
+      const read = await server.getAfter(relayed, `/api/disc-score/${tris_id}`);
+      expect([read.status, read.json.total_tct]).toEqual([200, 10 * n]);
+    }
+  });
+
+  test.each([
+    ['beyond the head', (position: string) => position.replace(/\d+$/, (n) => String(Number(n) + 1_000_000))],
+    ['of another log', (position: string) => position.replace(/^[^.]+/, '00000000-0000-4000-8000-000000000000')],
+    ['in another form', (position: string) => position.replace(/^[^.]+\./, '')],
+  ])('a position %s is refused', async (_name, change) => {
+    const relayed = await server.relay();
+    const position = change(String(relayed.headers['credence-position']));
+    const read = await server.get('/api/disc-score/tris:somebody', { headers: { 'credence-min-position': position } });
+    expectProblem(read, 400, 'position_unknown');
+  });
+});
+
+describe('a retry', () => {
+  const externalId = () => ({ external_id: unique('x') });
+  const idempotencyKey = () => ({ 'idempotency-key': unique('key') });
+
+  test.each([
+    ['the external id', true, false],
+    ['the Idempotency-Key', false, true],
+    ['both', true, true],
+  ])('with %s gets the first answer again, and nothing more is written', async (_name, hasExternal, hasKey) => {
+    const tris_id = unique();
+    const action = { tris_id, ...(hasExternal && externalId()) };
+    const headers = hasKey ? idempotencyKey() : undefined;
+    const first = await server.relay(action, headers);
+    expect(first.status).toBe(202);
+    const head = await server.head();
+    for (let n = 0; n < 3; n++) {
+      expect(sameAnswer(await server.relay(action, headers))).toEqual(sameAnswer(first));
+    }
+    expect(await server.head()).toBe(head);
+    expect(await history(tris_id, first)).toHaveLength(1);
+  });
+
+  test('with neither is another action', async () => {
+    const tris_id = unique();
+    const first = await server.relay({ tris_id });
+    const second = await server.relay({ tris_id });
+    expect(second.json.action_id).not.toBe(first.json.action_id);
+    expect(await history(tris_id, second)).toHaveLength(2);
+  });
+
+  test('may write criticality, category and time otherwise, as long as they mean the same', async () => {
+    const action = { tris_id: unique(), ...externalId() };
+    const time = { occurred_at: '2024-01-01T00:00:00Z' };
+    const first = await server.relay({ ...action, ...time, category: 'finance' });
+    const again = await server.relay({
+      ...action,
+      occurred_at: '2024-01-01T01:00:00.000+01:00',
+      category: 'financial',
+      criticality: 'HIGH',
+    });
+    expect(sameAnswer(again)).toEqual(sameAnswer(first));
+  });
+
+  test.each([
+    ['tris_id', { tris_id: 'tris:another' }],
+    ['action_type', { action_type: 'other' }],
+    ['category', { category: 'social' }],
+    ['criticality', { criticality: 'low' }],
+    ['occurred_at', { occurred_at: '2024-01-01T00:00:00Z' }],
+    ['evidence_uri', { evidence_uri: 'https://evidence.example/1' }],
+  ])('with the external id but another %s is refused', async (_name, change) => {
+    const action = { tris_id: unique(), ...externalId() };
+    const first = await server.relay(action);
+    const head = await server.head();
+    expectProblem(await server.relay({ ...action, ...change }), 409, 'external_id_conflict', '/external_id');
+    expect(await server.head()).toBe(head);
+    expect(sameAnswer(await server.relay(action))).toEqual(sameAnswer(first));
+  });
+
+  test('another platform may use the same external id', async () => {
+    const action = { tris_id: unique(), ...externalId() };
+    const first = await server.relay(action);
+    const second = await server.relay({ ...action, platform_id: 'another' });
+    expect([second.status, second.json.action_id === first.json.action_id]).toEqual([202, false]);
+  });
+
+  test.each([
+    ['alone', {}, {}],
+    ['with the same external id', { external_id: 'shared' }, { external_id: 'shared' }],
+    ['with another external id', { external_id: 'one' }, { external_id: 'two' }],
+    ['where the first had no external id', {}, { external_id: 'three' }],
+    ['where the first had an external id', { external_id: 'four' }, {}],
+  ])('with an Idempotency-Key of another body, %s, is refused', async (_name, before, after) => {
+    const headers = idempotencyKey();
+    const tris_id = unique();
+    const platform_id = unique('platform');
+    expect((await server.relay({ tris_id, platform_id, ...before }, headers)).status).toBe(202);
+    const other = { tris_id, platform_id, criticality: 'low', ...after };
+    const head = await server.head();
+    expectProblem(await server.relay(other, headers), 422, 'idempotency_key_reused');
+    expect(await server.head()).toBe(head);
+  });
+
+  test('with a new Idempotency-Key for a known external id gets the first answer', async () => {
+    const action = { tris_id: unique(), ...externalId() };
+    const first = await server.relay(action, idempotencyKey());
+    expect(sameAnswer(await server.relay(action, idempotencyKey()))).toEqual(sameAnswer(first));
+    expect(sameAnswer(await server.relay(action))).toEqual(sameAnswer(first));
+  });
+
+  test.each([
+    ['the external id', true, false],
+    ['the Idempotency-Key', false, true],
+    ['both', true, true],
+  ])('fifty times at once with %s is one action', async (_name, hasExternal, hasKey) => {
+    const tris_id = unique();
+    const action = { tris_id, ...(hasExternal && externalId()) };
+    const headers = hasKey ? idempotencyKey() : undefined;
+    const answers = await Promise.all(Array.from({ length: 50 }, () => server.relay(action, headers)));
+    const distinct = new Set(answers.map((answer) => JSON.stringify(sameAnswer(answer))));
+    expect([...distinct]).toEqual([JSON.stringify(sameAnswer(answers[0]!))]);
+    expect(answers[0]!.status).toBe(202);
+    expect(await history(tris_id, answers[0])).toHaveLength(1);
+  });
+
+  test('of different actions at once with one external id: one wins, the others are told', async () => {
+    const external_id = unique('x');
+    const ids = Array.from({ length: 20 }, () => unique());
+    const answers = await Promise.all(ids.map((tris_id) => server.relay({ tris_id, external_id })));
+    expect(answers.filter(({ status }) => status === 202)).toHaveLength(1);
+    for (const answer of answers) if (answer.status !== 202) expectProblem(answer, 409, 'external_id_conflict');
+  });
+
+  test.each([
+    ['empty', ''],
+    ['blank', ' '],
+    ['beyond ASCII', 'ü'],
+    ['with a tab', 'a\tb'],
+    ['of 256 characters', 'x'.repeat(256)],
+  ])('an Idempotency-Key %s is refused', async (_name, key) => {
+    const head = await server.head();
+    expectProblem(await server.relay({}, { 'idempotency-key': key }), 400, 'validation_failed', 'Idempotency-Key');
+    expect(await server.head()).toBe(head);
+  });
+});

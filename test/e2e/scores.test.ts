@@ -1,0 +1,594 @@
+import { createHash, createPublicKey, verify } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { canonicalJson } from '../../src/hash.js';
+import { MODEL } from '../../src/scoring/model.js';
+import { ACTION, type Answer, Server, expectProblem, unique } from './server.js';
+
+let server: Server;
+/** An identity with a past: gains on two platforms, a flag, and an early action that was recorded last. */
+const rich = 'tris:rich';
+const LATE = '2021-03-01T12:00:00.000Z';
+let relayed: Answer[];
+/** The position before the late record, and a time between the two. */
+let beforeLate: { position: string; time: string };
+
+beforeAll(async () => {
+  server = await Server.start();
+  const actions = [
+    { criticality: 'high', occurred_at: '2025-01-01T00:00:00Z' },
+    { criticality: 'critical', category: 'governance', action_type: 'vote_participation', platform_id: 'dao' },
+    { criticality: 'minimal', category: 'compliance', action_type: 'moderation_flags', platform_id: 'dao' },
+    { criticality: 'critical', occurred_at: '2025-06-01T00:00:00Z' },
+  ];
+  relayed = [];
+  for (const action of actions) relayed.push(await server.relay({ tris_id: rich, ...action }));
+  await sleep(5);
+  beforeLate = { position: positionOf(relayed.at(-1)!), time: new Date().toISOString() };
+  await sleep(5);
+  relayed.push(await server.relay({ tris_id: rich, criticality: 'low', occurred_at: LATE }));
+  await server.getAfter(relayed.at(-1)!, `/api/disc-score/${rich}`);
+});
+afterAll(() => server.end());
+
+const positionOf = ({ headers }: Answer) => String(headers['credence-position']);
+const keys = (value: object) => Object.keys(value).sort();
+const score = async (query = '', id = rich) => (await server.get(`/v1/disc/score/${id}${query}`)).json;
+
+describe('the look-ups of the specification', () => {
+  test('/api/disc-score has exactly the fields of 2.5', async () => {
+    const { status, json } = await server.get(`/api/disc-score/${rich}`);
+    expect(status).toBe(200);
+    expect(keys(json)).toEqual(['disc_metrics', 'score_rating', 'total_tct', 'tris_id']);
+    expect(json).toMatchObject({ tris_id: rich, total_tct: 310, score_rating: 'Poor' });
+    expect(keys(json.disc_metrics)).toEqual([...MODEL.categories].sort());
+    for (const value of Object.values<number>(json.disc_metrics)) {
+      expect(value).toBeGreaterThanOrEqual(0);
+      expect(value).toBeLessThanOrEqual(1);
+    }
+    expect(json.disc_metrics.behavioral).toBeCloseTo(1 - Math.exp(-140 / 600), 4);
+    expect(json.disc_metrics.creative).toBe(0);
+  });
+
+  test('/api/tris-validations has exactly the fields of 4.5 and 2.7, and a cursor', async () => {
+    const { status, json } = await server.get(`/api/tris-validations/${rich}`);
+    expect(status).toBe(200);
+    expect(keys(json)).toEqual(['next_cursor', 'tris_id', 'validations']);
+    expect(json.tris_id).toBe(rich);
+    expect(json.next_cursor).toBeNull();
+    expect(json.validations).toHaveLength(4); // a flag endorses nobody
+    for (const entry of json.validations) expect(keys(entry)).toEqual(['amount', 'category', 'from', 'timestamp']);
+    expect(json.validations[0]).toEqual({
+      from: 'tris:platform:lender',
+      amount: 100,
+      timestamp: '2025-01-01T00:00:00.000Z',
+      category: 'financial',
+    });
+    expect(json.validations[1]).toMatchObject({ from: 'tris:platform:dao', amount: 140, category: 'behavioral' });
+  });
+
+  test('pages of credonations together are one large page', async () => {
+    const whole = (await server.get(`/api/tris-validations/${rich}?limit=1000`)).json.validations;
+    for (const limit of [1, 2, 3, 4]) {
+      const pages = [];
+      let cursor = '';
+      for (let n = 0; n === 0 || cursor !== ''; n++) {
+        const { json } = await server.get(`/api/tris-validations/${rich}?limit=${limit}${cursor}`);
+        pages.push(...json.validations);
+        expect(json.validations.length).toBeGreaterThan(0);
+        cursor = json.next_cursor === null ? '' : `&cursor=${json.next_cursor}`;
+      }
+      expect(pages).toEqual(whole);
+    }
+  });
+
+  test('an identity nobody has heard of is not found anywhere', async () => {
+    for (const path of ['/api/disc-score/', '/api/tris-validations/', '/v1/disc/metrics/', '/v1/disc/report/']) {
+      expectProblem(await server.get(`${path}tris:nobody`), 404, 'identity_not_found');
+    }
+    for (const path of ['', '/history', '/explain']) {
+      expectProblem(await server.get(`/v1/disc/score/tris:nobody${path}`), 404, 'identity_not_found');
+    }
+  });
+});
+
+describe('/v1/disc/score', () => {
+  test('holds everything that makes it reproducible', async () => {
+    const json = await score();
+    expect(keys(json)).toEqual(
+      [
+        'tris_id',
+        'score',
+        'score_rating',
+        'total_tct',
+        'earned_tct',
+        'forfeited_tct',
+        'reliability',
+        'disc_metrics',
+        'verification',
+        'bad_status',
+        'lens',
+        'model',
+        'generation',
+        'as_of',
+        'position',
+      ].sort(),
+    );
+    expect(json).toMatchObject({
+      score: 8.9,
+      score_rating: 'Poor',
+      total_tct: 310,
+      earned_tct: 410,
+      forfeited_tct: 100,
+      verification: [],
+      bad_status: null,
+      lens: { policy_id: null, content_hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
+      model: { id: 'disc-1', hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
+    });
+    expect(json.as_of).toMatch(/:59:59\.999Z$/);
+  });
+
+  test('an early action that was recorded late counts as of its time, and only once it was known', async () => {
+    const total = async (query: string) => (await score(query)).total_tct;
+    expect(await total(`?as_of=${LATE}`)).toBe(30);
+    expect(await total('?as_of=2025-03-01T00:00:00Z')).toBe(130);
+    expect(await total(`?as_of=2025-03-01T00:00:00Z&known_at=${beforeLate.time}`)).toBe(100);
+    expect(await total(`?as_of=2025-03-01T00:00:00Z&as_of_position=${beforeLate.position}`)).toBe(100);
+    expect(await total(`?known_at=${beforeLate.time}`)).toBe(280);
+    expect(await total(`?as_of_position=${beforeLate.position}`)).toBe(280);
+    expect(await total('')).toBe(310);
+    const before = await server.get(`/v1/disc/score/${rich}?as_of=2021-03-01T11:59:59.999Z`);
+    expectProblem(before, 404, 'identity_not_found');
+    const unknown = await server.get(`/v1/disc/score/${rich}?as_of=${LATE}&known_at=${beforeLate.time}`);
+    expectProblem(unknown, 404, 'identity_not_found');
+  });
+
+  test('says its coordinates, and the same coordinates give the same bytes', async () => {
+    for (const query of ['', '?as_of=2025-03-01T00:00:00Z', `?known_at=${beforeLate.time}`]) {
+      const { as_of, position } = await score(query);
+      const again = `/v1/disc/score/${rich}?as_of=${as_of}&as_of_position=${position}`;
+      const first = (await server.get(again)).text;
+      expect(JSON.parse(first)).toMatchObject({ as_of, position, total_tct: (await score(query)).total_tct });
+      await server
+        .relay({ tris_id: rich, criticality: 'minimal', occurred_at: '2020-01-01T00:00:00Z' })
+        .then((write) => server.getAfter(write, again));
+      expect((await server.get(again)).text).toBe(first);
+    }
+  });
+
+  test('through a policy that does not exist is refused everywhere', async () => {
+    for (const path of [
+      `score/${rich}`,
+      `score/${rich}/history`,
+      `score/${rich}/explain`,
+      `metrics/${rich}`,
+      `report/${rich}`,
+    ]) {
+      expectProblem(await server.get(`/v1/disc/${path}?vp=VP_X_V1`), 404, 'policy_not_found');
+    }
+    for (const kind of ['score', 'metrics', 'report']) {
+      const batch = await server.post(`/v1/disc/${kind}/batch`, { tris_ids: [rich], vp: 'VP_X_V1' });
+      expectProblem(batch, 404, 'policy_not_found');
+    }
+  });
+
+  test('has an ETag: what the client has is not sent again, what has changed is', async () => {
+    const tris_id = unique();
+    const first = await server.relay({ tris_id });
+    for (const path of [
+      `/api/disc-score/${tris_id}`,
+      `/v1/disc/score/${tris_id}`,
+      `/v1/disc/score/${tris_id}/history`,
+    ]) {
+      const read = await server.getAfter(first, path);
+      const headers = { 'if-none-match': String(read.headers.etag) };
+      const again = await server.get(path, { headers });
+      // At the turn of an hour the default as_of has moved on.
+      if (again.status !== 304) continue;
+      expect([again.text, again.headers.etag]).toEqual(['', read.headers.etag]);
+      const more = await server.relay({ tris_id, criticality: 'critical' });
+      headers['if-none-match'] = String(read.headers.etag);
+      const changed = await server.get(path, {
+        headers: { ...headers, 'credence-min-position': positionOf(more) },
+      });
+      expect(changed.status).toBe(200);
+      expect(changed.headers.etag).not.toBe(read.headers.etag);
+    }
+  });
+});
+
+describe('the history', () => {
+  const history = async (query = '') => (await server.get(`/v1/disc/score/${rich}/history${query}`)).json;
+
+  test('shows each event with both its times and where it left the identity', async () => {
+    const json = await history(`?as_of_position=${positionOf(relayed.at(-1)!)}`);
+    expect(keys(json)).toEqual(['entries', 'lens', 'next_cursor', 'tris_id']);
+    for (const entry of json.entries) {
+      expect(keys(entry)).toEqual(
+        [
+          'position',
+          'occurred_at',
+          'recorded_at',
+          'event_id',
+          'event_type',
+          'metric',
+          'platform_id',
+          'tct_delta',
+          'total_tct',
+          'score',
+          'score_rating',
+        ].sort(),
+      );
+    }
+    expect(json.entries.map((entry: any) => [entry.metric, entry.tct_delta, entry.total_tct])).toEqual([
+      ['financial_loan_repayment', 100, 100],
+      ['behavioral_vote_participation', 140, 240],
+      ['compliance_moderation_flags', -100, 140],
+      ['financial_loan_repayment', 140, 280],
+      ['financial_loan_repayment', 30, 310],
+    ]);
+    expect(json.entries.map((entry: any) => entry.event_id)).toEqual(relayed.map((answer) => answer.json.action_id));
+    expect(json.entries.at(-1).occurred_at).toBe(LATE);
+    expect(json.entries.at(-1).recorded_at > json.entries[0].recorded_at).toBe(true);
+  });
+
+  test('in pages is one large page, also of a past', async () => {
+    for (const past of ['', '&as_of=2025-03-01T00:00:00Z', `&known_at=${beforeLate.time}`]) {
+      const whole = await history(`?limit=1000${past}`);
+      expect(whole.entries.length).toBeGreaterThan(1);
+      for (const limit of [1, 2, 3]) {
+        const entries = [];
+        for (let cursor = ''; ;) {
+          const page = await history(`?limit=${limit}${past}${cursor}`);
+          entries.push(...page.entries);
+          expect(page.entries.length).toBeLessThanOrEqual(limit);
+          if (page.next_cursor === null) break;
+          cursor = `&cursor=${page.next_cursor}`;
+        }
+        expect(entries).toEqual(whole.entries);
+      }
+    }
+  });
+
+  test('ends where the score stands', async () => {
+    const { entries } = await history('?limit=1000');
+    expect(await score()).toMatchObject({ total_tct: entries.at(-1).total_tct, score: entries.at(-1).score });
+  });
+
+  test('does not go on from a cursor of another identity', async () => {
+    const other = unique();
+    await server.relay({ tris_id: other });
+    const write = await server.relay({ tris_id: other });
+    const { json } = await server.getAfter(write, `/v1/disc/score/${other}/history?limit=1`);
+    const answer = await server.get(`/v1/disc/score/${rich}/history?cursor=${json.next_cursor}`);
+    expectProblem(answer, 400, 'validation_failed', '?cursor');
+  });
+});
+
+describe('the explanation', () => {
+  test('adds up to the score', async () => {
+    const { json } = await server.get(`/v1/disc/score/${rich}/explain`);
+    const standing = await score();
+    expect(keys(json)).toEqual(
+      [
+        'tris_id',
+        'score',
+        'contributions',
+        'platforms',
+        'forfeits',
+        'next_rating',
+        'lens',
+        'model',
+        'as_of',
+        'position',
+      ].sort(),
+    );
+    const sum = (parts: any[], field: string) => parts.reduce((total, part) => total + part[field], 0);
+    expect(json.score).toBe(standing.score);
+    expect(sum(json.contributions, 'tct')).toBe(standing.earned_tct);
+    expect(sum(json.forfeits, 'forfeited_tct')).toBe(standing.forfeited_tct);
+    expect(sum(json.contributions, 'share')).toBeCloseTo(1, 3);
+    expect(sum(json.platforms, 'tct')).toBe(standing.earned_tct);
+    expect(sum(json.platforms, 'flagged_tct') * 10).toBe(standing.forfeited_tct);
+    expect(sum([...json.contributions, ...json.forfeits], 'actions')).toBe(sum(json.platforms, 'actions'));
+    expect(json.contributions.map((part: any) => part.metric)).toEqual([
+      'financial_loan_repayment',
+      'behavioral_vote_participation',
+    ]);
+    expect(json.contributions[0]).toMatchObject({ category: 'financial', last_at: '2025-06-01T00:00:00.000Z' });
+    for (const part of json.contributions) {
+      expect(keys(part)).toEqual(['actions', 'category', 'last_at', 'metric', 'share', 'tct']);
+    }
+    expect(json.forfeits).toMatchObject([{ metric: 'compliance_moderation_flags', actions: 1, flagged_tct: 10 }]);
+    expect(json.next_rating.rating).toBe('Fair');
+    expect(json.next_rating.tct_needed).toBe(2_250 - standing.total_tct);
+  });
+
+  test('of a past is that of the score then', async () => {
+    const query = '?as_of=2025-03-01T00:00:00Z';
+    const { json } = await server.get(`/v1/disc/score/${rich}/explain${query}`);
+    expect(json.contributions.map((part: any) => part.tct)).toEqual([(await score(query)).earned_tct]);
+  });
+});
+
+describe('metrics', () => {
+  const metrics = (query: string, id = rich) => server.get(`/v1/disc/metrics/${id}${query}`);
+
+  test('have exactly the fields of 2.8, and the seven categories by default', async () => {
+    const { status, json } = await metrics('');
+    expect(status).toBe(200);
+    expect(keys(json)).toEqual(['payload', 'proof', 'status', 'timestamp']);
+    expect(json.status).toBe('success');
+    expect(Object.keys(json.payload)).toEqual([...MODEL.categories]);
+    expect(json.payload).toEqual((await score()).disc_metrics);
+    expect(Math.abs(Date.parse(json.timestamp) - Date.now())).toBeLessThan(60_000);
+  });
+
+  test('echo the names asked for, aliases and full metrics too', async () => {
+    const names = [
+      'finance',
+      'financial',
+      'governance',
+      'security',
+      'finance_loan_repayment',
+      'financial_loan_repayment',
+    ];
+    const documented = ['governance_vote_participation', 'creative_bugs_found', 'compliance_moderation_flags'];
+    const { json } = await metrics(`?metrics=${[...names, ...documented].join(',')}`);
+    expect(Object.keys(json.payload)).toEqual([...names, ...documented]);
+    expect(json.payload.finance).toBe(json.payload.financial);
+    expect(json.payload.finance_loan_repayment).toBe(json.payload.financial_loan_repayment);
+    expect(json.payload.finance_loan_repayment).toBeGreaterThan(0);
+    expect(json.payload.governance_vote_participation).toBeCloseTo(1 - Math.exp(-140 / 600), 4);
+    expect(json.payload.creative_bugs_found).toBe(0);
+    expect(json.payload.compliance_moderation_flags).toBeCloseTo(Math.exp(-10 / 150), 4);
+  });
+
+  test.each(['unheard', 'financial_unheard_of', 'constructor', 'financial_'])(
+    'an unknown one (%s) is refused',
+    async (name) => {
+      const answer = await metrics(`?metrics=finance,${name}`);
+      expectProblem(answer, 400, 'unknown_metric', '?metrics');
+      expect(answer.json.detail).toContain('financial');
+      expect(answer.json.detail).toContain('financial_loan_repayment');
+    },
+  );
+
+  test('carry a proof that node:crypto verifies against the published keys', async () => {
+    const { json } = await metrics('?metrics=finance,security');
+    const claims = verified(json.proof, await publishedKeys());
+    expect(claims).toMatchObject({ sub: rich, payload: json.payload, timestamp: json.timestamp });
+    const { lens, model } = await score();
+    expect(claims).toMatchObject({ lens, model, as_of: expect.any(String), position: expect.any(String) });
+  });
+});
+
+async function publishedKeys(): Promise<any[]> {
+  return (await server.get('/.well-known/jwks.json')).json.keys;
+}
+
+/** The claims of a compact Ed25519 JWS, by nothing but node:crypto. Throws if it is not signed by one of the keys. */
+function verified(jws: string, published: any[]): any {
+  const [head, body, signature] = jws.split('.') as [string, string, string];
+  const header = JSON.parse(Buffer.from(head, 'base64url').toString());
+  expect(header).toMatchObject({ alg: 'EdDSA', kid: expect.any(String) });
+  const key = createPublicKey({ key: published.find(({ kid }) => kid === header.kid), format: 'jwk' });
+  const holds = (text: string) => verify(null, Buffer.from(text), key, Buffer.from(signature, 'base64url'));
+  expect(holds(`${head}.${body}`)).toBe(true);
+  expect(holds(`${head}.${Buffer.from('{}').toString('base64url')}`)).toBe(false);
+  const text = Buffer.from(body, 'base64url').toString();
+  expect(text).toBe(canonicalJson(JSON.parse(text)));
+  return JSON.parse(text);
+}
+
+describe('a report', () => {
+  const AS_OF = '2025-07-15T00:00:00.000Z';
+  const report = async (query = '', as_of = AS_OF) =>
+    (await server.get(`/v1/disc/report/${rich}?as_of=${as_of}${query}`)).json;
+
+  test('has its fields, its hash and a proof', async () => {
+    const json = await report();
+    expect(keys(json)).toEqual(
+      [
+        'report_id',
+        'report_hash',
+        'tris_id',
+        'period',
+        'window',
+        'depth',
+        'score',
+        'score_delta',
+        'score_rating',
+        'total_tct',
+        'trajectory',
+        'metrics',
+        'top_credonators',
+        'top_platforms',
+        'actions_by_metric',
+        'verification',
+        'wallets_count',
+        'lens',
+        'model',
+        'as_of',
+        'position',
+        'proof',
+        'generated_at',
+      ].sort(),
+    );
+    const { report_id, report_hash, proof, generated_at, ...content } = json;
+    expect(report_hash).toBe(createHash('sha256').update(canonicalJson(content)).digest('hex'));
+    expect(verified(proof, await publishedKeys())).toMatchObject({
+      sub: rich,
+      report_id,
+      report_hash,
+      timestamp: generated_at,
+    });
+    expect(json).toMatchObject({
+      tris_id: rich,
+      window: '3',
+      depth: 'insight',
+      period: { from: '2025-04-15T00:00:00.000Z', to: AS_OF },
+      wallets_count: 0,
+      actions_by_metric: { financial_loan_repayment: 1 },
+      top_credonators: [{ from: 'tris:platform:lender', amount: 140, count: 1 }],
+      top_platforms: [{ platform_id: 'lender', actions: 1, tct: 140, flagged_tct: 0 }],
+    });
+    const standing = await score(`?as_of=${AS_OF}`);
+    expect(json).toMatchObject({
+      score: standing.score,
+      score_rating: standing.score_rating,
+      metrics: standing.disc_metrics,
+    });
+    const before = await score('?as_of=2025-04-15T00:00:00Z');
+    expect(json.score_delta).toBeCloseTo(standing.score - before.score, 1);
+  });
+
+  test('is the same report, with the same id, whenever it is made', async () => {
+    const position = (await report()).position;
+    const [first, second] = [await report(`&as_of_position=${position}`), await report(`&as_of_position=${position}`)];
+    expect(second.report_id).toBe(first.report_id);
+    expect(second.report_hash).toBe(first.report_hash);
+  });
+
+  test.each([
+    ['1', '2025-06-15T00:00:00.000Z', {}],
+    ['3', '2025-04-15T00:00:00.000Z', { financial_loan_repayment: 1 }],
+    ['6', '2025-01-15T00:00:00.000Z', { financial_loan_repayment: 1 }],
+    ['12', '2024-07-15T00:00:00.000Z', { financial_loan_repayment: 2 }],
+  ])('over %s months looks at no more', async (window, from, actions) => {
+    const json = await report(`&window=${window}`);
+    expect(json).toMatchObject({ window, period: { from, to: AS_OF }, actions_by_metric: actions });
+  });
+
+  test.each([
+    ['snapshot', 0],
+    ['insight', 3 + 1],
+    ['analysis', 3 * 4 + 1],
+  ])('of depth %s has %i points on its trajectory', async (depth, points) => {
+    const json = await report(`&depth=${depth}`);
+    expect(json.depth).toBe(depth);
+    expect(json.trajectory).toHaveLength(points);
+    if (points > 0) {
+      expect(json.trajectory[0].at).toBe(json.period.from);
+      expect(json.trajectory.at(-1)).toMatchObject({ at: AS_OF, score: json.score, total_tct: json.total_tct });
+    }
+  });
+
+  test('by what was known holds the endorsement of the last action known', async () => {
+    const tris_id = unique();
+    await server.getAfter(await server.relay({ tris_id }), `/api/disc-score/${tris_id}`);
+    const now = new Date().toISOString();
+    const known = (await server.get(`/v1/disc/report/${tris_id}?known_at=${now}`)).json;
+    expect(known.top_credonators).toEqual([{ from: 'tris:platform:lender', amount: 100, count: 1 }]);
+    const { as_of, position } = known;
+    const same = await server.get(`/v1/disc/report/${tris_id}?as_of=${as_of}&as_of_position=${position}`);
+    expect(same.json.report_id).toBe(known.report_id);
+  });
+});
+
+describe('batches', () => {
+  const many = (count: number) => Array.from({ length: count }, (_, i) => `tris:many-${i}`);
+
+  test('answer each identity in order, also those that are not known', async () => {
+    const tris_ids = ['tris:nobody', rich, 'tris:no-one', rich];
+    for (const kind of ['score', 'metrics', 'report']) {
+      const { status, json } = await server.post(`/v1/disc/${kind}/batch`, { tris_ids });
+      expect(status).toBe(200);
+      expect(keys(json)).toEqual(['results']);
+      expect(json.results.map((result: any) => [result.tris_id, result.status])).toEqual([
+        ['tris:nobody', 404],
+        [rich, 200],
+        ['tris:no-one', 404],
+        [rich, 200],
+      ]);
+      expect(keys(json.results[0])).toEqual(['problem', 'status', 'tris_id']);
+      expect(json.results[0].problem).toMatchObject({ code: 'identity_not_found', status: 404 });
+      expect(keys(json.results[1])).toEqual(['data', 'status', 'tris_id']);
+    }
+  });
+
+  test('say what the single look-up says', async () => {
+    const as_of = '2025-03-01T00:00:00.000Z';
+    const batch = async (kind: string, more: object = {}) =>
+      (await server.post(`/v1/disc/${kind}/batch`, { tris_ids: [rich], as_of, ...more })).json.results[0].data;
+    expect(await batch('score')).toEqual(await score(`?as_of=${as_of}`));
+    const { payload } = await batch('metrics', { metrics: ['finance', 'security'] });
+    expect(payload).toEqual(
+      (await server.get(`/v1/disc/metrics/${rich}?as_of=${as_of}&metrics=finance,security`)).json.payload,
+    );
+    const { report_id } = await batch('report', { window: '6', depth: 'analysis' });
+    const single = await server.get(`/v1/disc/report/${rich}?as_of=${as_of}&window=6&depth=analysis`);
+    expect(report_id).toBe(single.json.report_id);
+  });
+
+  test.each([
+    ['score', 100],
+    ['metrics', 100],
+    ['report', 25],
+  ])('of %s take %i identities and not one more', async (kind, most) => {
+    const { status, json } = await server.post(`/v1/disc/${kind}/batch`, { tris_ids: many(most) });
+    expect([status, json.results.length]).toEqual([200, most]);
+    const tooMany = await server.post(`/v1/disc/${kind}/batch`, { tris_ids: many(most + 1) });
+    expectProblem(tooMany, 400, 'batch_too_large', '/tris_ids');
+  });
+
+  test('a metric that no identity has refuses the batch', async () => {
+    const answer = await server.post('/v1/disc/metrics/batch', { tris_ids: [rich], metrics: ['finance', 'unheard'] });
+    expectProblem(answer, 400, 'unknown_metric', '/metrics/1');
+  });
+});
+
+describe('the feed of changes', () => {
+  const feed = async (query: string) => (await server.get(`/v1/disc/changes?${query}`)).json;
+  const everything = async (from = '') => {
+    const changes: any[] = [];
+    for (let cursor = from; ;) {
+      const page = await feed(`limit=3${cursor && `&cursor=${cursor}`}`);
+      changes.push(...page.changes);
+      cursor = page.next_cursor;
+      if (page.changes.length === 0) return { changes, cursor };
+    }
+  };
+
+  test('holds each identity once, with its present score, in the order of their last changes', async () => {
+    const { changes } = await everything();
+    const ids = changes.map(({ tris_id }) => tris_id);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(ids).toContain(rich);
+    const positions = changes.map(({ position }) => Number(position.split('.')[1]));
+    expect(positions).toEqual([...positions].sort((a, b) => a - b));
+    for (const change of changes) {
+      expect(keys(change)).toEqual(['position', 'score', 'total_tct', 'tris_id']);
+      expect(await score('', change.tris_id)).toMatchObject({ score: change.score, total_tct: change.total_tct });
+    }
+  });
+
+  test('goes on where its cursor was', async () => {
+    const { cursor } = await everything();
+    expect(await feed(`cursor=${cursor}`)).toEqual({ changes: [], next_cursor: cursor });
+    const [one, two] = [unique(), unique()];
+    await server.relay({ tris_id: one });
+    await server.relay({ tris_id: two });
+    const last = await server.relay({ tris_id: one });
+    const { json } = await server.getAfter(last, `/v1/disc/changes?cursor=${cursor}`);
+    expect(json.changes.map(({ tris_id, total_tct }: any) => [tris_id, total_tct])).toEqual([
+      [two, 100],
+      [one, 200],
+    ]);
+  });
+
+  test('starts again for a cursor of another log, and says so', async () => {
+    const cursor = Buffer.from(JSON.stringify({ p: 5, g: 'other', l: 'x', m: 'y' })).toString('base64url');
+    const answer = await feed(`limit=1&cursor=${cursor}`);
+    expect(answer.reset).toBe(true);
+    expect(answer.changes).toEqual((await feed('limit=1')).changes);
+  });
+});
+
+test('an action ahead of the clock by less than a minute counts as of its time', async () => {
+  const tris_id = unique();
+  const soon = new Date(Date.now() + 30_000).toISOString();
+  const write = await server.relay({ ...ACTION, tris_id, occurred_at: soon });
+  expect(write.status).toBe(202);
+  const { json } = await server.getAfter(write, `/v1/disc/score/${tris_id}`);
+  expect(json.total_tct).toBe(soon <= json.as_of ? 100 : 0);
+});

@@ -1,0 +1,194 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { Agent, request as httpRequest } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { OpenApi } from './openapi.js';
+
+/** The built server as a child process, as an operator runs it. */
+
+export const MAIN = resolve('dist/src/main.js');
+
+export interface Answer {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  text: string;
+  json: any;
+}
+
+export interface RequestOptions {
+  headers?: Record<string, string | string[]>;
+  /** An object is sent as JSON; text and bytes as they are, also as application/json unless headers say otherwise. */
+  body?: unknown;
+  /** false: without the key. Default: with it. */
+  key?: string | false;
+}
+
+export class Server {
+  readonly output: string[] = [];
+  readonly errors: string[] = [];
+  readonly exit: Promise<number | null>;
+  url = '';
+  key = '';
+  private readonly agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  private openApi: Promise<OpenApi> | undefined;
+
+  private constructor(
+    readonly data: string,
+    readonly child: ChildProcess,
+  ) {
+    this.exit = new Promise((settle) => child.once('exit', (code) => settle(code)));
+    child.stderr!.setEncoding('utf8').on('data', (text: string) => void this.errors.push(text));
+  }
+
+  /** Boots on a data folder (default: a new one) and resolves once it is ready to serve. */
+  static async start(options: { data?: string; env?: Record<string, string> } = {}): Promise<Server> {
+    if (!existsSync(MAIN)) throw new Error(`${MAIN} does not exist: run "npm run build" before these tests`);
+    const data = options.data ?? (await mkdtemp(join(tmpdir(), 'credence-e2e-')));
+    const env = { CREDENCE_PORT: '0', CREDENCE_DATA: data, CREDENCE_RATE_LIMIT: '0', ...options.env };
+    const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^CREDENCE_|^NODE_OPT/.test(name)));
+    const child = spawn(process.execPath, [MAIN], { env: { ...own, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    const server = new Server(data, child);
+    await server.booted();
+    if (!('CREDENCE_API_KEYS' in env)) server.key = await readFile(join(data, 'dev-api-key'), 'utf8');
+    await server.ready();
+    return server;
+  }
+
+  private async booted(): Promise<void> {
+    const stdout = this.child.stdout!.setEncoding('utf8');
+    await new Promise<void>((settle, fail) => {
+      stdout.on('data', (text: string) => {
+        this.output.push(text);
+        const address = /^Credence serves (http:\/\/\S+) /.exec(this.output.join(''));
+        if (address) this.url = address[1]!;
+        if (address) settle();
+      });
+      this.exit.then((code) => fail(new Error(`the server ended with ${code}: ${this.errors.join('')}`)), fail);
+    });
+  }
+
+  private async ready(): Promise<void> {
+    for (let tries = 0; ; tries++) {
+      const { status, text } = await this.send('GET', '/health/ready');
+      if (status === 200) return;
+      if (tries > 500) throw new Error(`the server does not become ready: ${text}`);
+      await sleep(20);
+    }
+  }
+
+  /** A request whose answer must be as the OpenAPI document says. */
+  async request(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
+    const answer = await this.send(method, path, options);
+    this.openApi ??= this.send('GET', '/openapi.json').then(({ json }) => new OpenApi(json));
+    (await this.openApi).expectAnswer(method, path, answer);
+    return answer;
+  }
+
+  get(path: string, options?: RequestOptions): Promise<Answer> {
+    return this.request('GET', path, options);
+  }
+
+  post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer> {
+    return this.request('POST', path, { body, headers });
+  }
+
+  delete(path: string, options?: RequestOptions): Promise<Answer> {
+    return this.request('DELETE', path, options);
+  }
+
+  /** Relays an action; what is not given is an unremarkable one. */
+  relay(action: Record<string, unknown> = {}, headers?: Record<string, string>): Promise<Answer> {
+    return this.post('/api/decision-relay', { ...ACTION, ...action }, headers);
+  }
+
+  /** A read that waits for what an earlier write did. */
+  getAfter(write: Answer, path: string): Promise<Answer> {
+    return this.get(path, { headers: { 'credence-min-position': String(write.headers['credence-position']) } });
+  }
+
+  /** A request as it stands: nothing in the path or the headers is tidied, and the answer is not judged. */
+  send(method: string, path: string, { headers = {}, body, key }: RequestOptions = {}): Promise<Answer> {
+    const isText = typeof body === 'string' || Buffer.isBuffer(body);
+    const bytes = body === undefined ? undefined : isText ? body : JSON.stringify(body);
+    const credential = key === false ? {} : { 'x-api-key': key ?? this.key };
+    const all = {
+      ...(this.key === '' && key === undefined ? {} : credential),
+      ...(bytes === undefined
+        ? {}
+        : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(bytes) }),
+      ...headers,
+    };
+    const { hostname, port } = new URL(this.url);
+    return new Promise((settle, fail) => {
+      const outgoing = httpRequest({ hostname, port, method, path, headers: all, agent: this.agent }, (incoming) => {
+        const chunks: Buffer[] = [];
+        incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+        incoming.on('error', fail);
+        incoming.on('end', () => {
+          const text = Buffer.concat(chunks).toString('utf8');
+          const isJson = /json/.test(incoming.headers['content-type'] ?? '') && text !== '';
+          settle({
+            status: incoming.statusCode!,
+            headers: incoming.headers,
+            text,
+            json: isJson ? JSON.parse(text) : null,
+          });
+        });
+      });
+      outgoing.on('error', fail);
+      outgoing.end(bytes);
+    });
+  }
+
+  /** The last position of the log, from the readiness report. */
+  async head(): Promise<number> {
+    const { text } = await this.send('GET', '/health/ready');
+    return Number(/at position (\d+)/.exec(text)![1]);
+  }
+
+  /** SIGTERM; resolves with the exit code. */
+  async stop(): Promise<number | null> {
+    this.child.kill('SIGTERM');
+    const code = await this.exit;
+    this.agent.destroy();
+    return code;
+  }
+
+  /** SIGKILL: no chance to finish anything. */
+  async kill(): Promise<void> {
+    this.child.kill('SIGKILL');
+    await this.exit;
+    this.agent.destroy();
+  }
+
+  /** Stops it and removes its data. */
+  async end(): Promise<void> {
+    await this.stop();
+    await rm(this.data, { recursive: true, force: true });
+  }
+}
+
+export const ACTION = {
+  tris_id: 'tris:somebody',
+  action_type: 'loan_repayment',
+  category: 'financial',
+  criticality: 'high',
+  platform_id: 'lender',
+};
+
+let serial = 0;
+/** An identity, platform or external id that no other test uses. */
+export const unique = (prefix = 'tris:id') => `${prefix}-${++serial}`;
+
+export function expectProblem(answer: Answer, status: number, code: string, ...pointers: string[]): void {
+  expect({ status: answer.status, code: answer.json?.code, text: answer.text }).toEqual({
+    status,
+    code,
+    text: answer.text,
+  });
+  expect(answer.headers['content-type']).toBe('application/problem+json');
+  if (pointers.length > 0) expect(answer.json.errors.map((error: any) => error.pointer)).toEqual(pointers);
+}
