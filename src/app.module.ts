@@ -11,6 +11,7 @@ import { IdentityModule } from './identity/identity.module.js';
 import { JOBS } from './jobs/jobs.js';
 import { KEY_VALUE } from './key-value/key-value.js';
 import { OrganizationsModule } from './organizations/organizations.module.js';
+import { PoliciesModule } from './policies/policies.module.js';
 import { Views } from './projector/views.js';
 import { READ_MODELS } from './read-models/read-models.js';
 import { RelayModule } from './relay/relay.module.js';
@@ -19,10 +20,14 @@ import type { Stores } from './stores.js';
 /** Each feature stands alone (spec 1.9): its module, and the projections it reads. */
 const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[] }> = {
   relay: { module: RelayModule, projections: [] },
-  disc: { module: DiscModule, projections: ['identities', 'timeline', 'credonations', 'organizations'] },
+  disc: {
+    module: DiscModule,
+    projections: ['identities', 'timeline', 'credonations', 'organizations', 'policies', 'lenses'],
+  },
   credonations: { module: CredonationsModule, projections: ['identities', 'credonations'] },
   organizations: { module: OrganizationsModule, projections: ['organizations'] },
   identity: { module: IdentityModule, projections: [] },
+  policies: { module: PoliciesModule, projections: ['identities', 'policies', 'lenses'] },
 };
 
 /** Names of the projections that some enabled feature reads; dead letters are always kept. */

@@ -12,6 +12,7 @@ import {
   organizationVettingRevoked,
   platformRegistered,
 } from './organizations/organizations.events.js';
+import { lensActivated, validationPolicyCreated, validationPolicyRetired } from './policies/vp/vp.events.js';
 import { actionRelayed, credonationRecorded } from './relay/relay.events.js';
 
 /** Every event type of the log. */
@@ -26,6 +27,9 @@ const DEFINITIONS = [
   badStatusCleared,
   verificationGranted,
   verificationRevoked,
+  validationPolicyCreated,
+  validationPolicyRetired,
+  lensActivated,
   idempotencyKeyClaimed,
 ] as const;
 

@@ -21,9 +21,10 @@ async function serve(config: Config): Promise<void> {
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
   const projector = new Projector(projections, stores.eventStore, stores.readModels, log);
   await projector.start();
-  await stores.jobs.start();
 
   const app = await createApp(AppModule.register(config, stores, Date.now), config, log);
+  // Not before the features have registered how their jobs are done.
+  await stores.jobs.start();
   metrics.register(app, stores, projector);
   await app.listen(config.port, config.host);
 

@@ -5,6 +5,7 @@ import type { HistoryEntryDto, ScoreDto } from '../disc/disc.dto.js';
 import { RunningStanding, historyEntry } from '../disc/history.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { score } from '../disc/score.js';
+import { ValidationPolicies } from '../policies/vp/validation-policies.js';
 import { Views } from '../projector/views.js';
 import type { Stores } from '../stores.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
@@ -65,7 +66,7 @@ export async function replay(
   limit = Infinity,
   onProgress: (done: number, total: number) => void = () => undefined,
 ): Promise<Replay> {
-  const reader = new IdentityReader(new Views(eventStore, readModels), Date.now);
+  const reader = new IdentityReader(new Views(eventStore, readModels), Date.now, new ValidationPolicies(eventStore));
   const sight = await reader.see(trisId, toCoordinates(times, Date.now(), '?'));
   const running = new RunningStanding(sight.lens);
   const state = newIdentity();

@@ -9,8 +9,10 @@ export interface Coordinates {
   known_at?: number;
   /** Wire form: events up to and including this position. */
   as_of_position?: string;
-  /** Id of the VP to see through. */
+  /** Id of the VP to see through, or `model`; absent: the organization's lens, else the platform's. */
   vp?: string;
+  /** The organization whose key asks. */
+  organization?: string | null;
 }
 
 /** The parameters as they arrive, validated. */
@@ -28,8 +30,16 @@ export function endOfHour(ms: number): number {
   return ms - (ms % HOUR_MS) + HOUR_MS - 1;
 }
 
-/** @param at prefix of the pointers in errors: `?` for query parameters, `/` for a body */
-export function toCoordinates(parameters: CoordinateParameters, now: number, at: '?' | '/'): Coordinates {
+/**
+ * @param at prefix of the pointers in errors: `?` for query parameters, `/` for a body
+ * @param organization whose key asks
+ */
+export function toCoordinates(
+  parameters: CoordinateParameters,
+  now: number,
+  at: '?' | '/',
+  organization: string | null = null,
+): Coordinates {
   const { as_of_position, vp } = parameters;
   if (parameters.known_at !== undefined && as_of_position !== undefined) {
     throw refused(
@@ -43,6 +53,7 @@ export function toCoordinates(parameters: CoordinateParameters, now: number, at:
     known_at: notLater(parameters.known_at, 'known_at'),
     as_of_position,
     vp,
+    organization,
   };
 
   function notLater(value: string | undefined, name: string): number | undefined {

@@ -5,7 +5,7 @@ import { Read } from '../http/answers.js';
 import { TrisIdParams } from '../http/common.dto.js';
 import { problemMembers } from '../http/problem-response.js';
 import { POSITION_GATE, type PositionGate } from '../http/positions.js';
-import { PublicRead } from '../http/routes.js';
+import { Caller, PublicRead } from '../http/routes.js';
 import { Problem } from '../problems.js';
 import { type CoordinateParameters, type Coordinates, toCoordinates } from './coordinates.js';
 import {
@@ -35,7 +35,8 @@ import {
   GetHistory,
   GetMetrics,
   GetRank,
-  GetReport,
+  GetReports,
+  SeeIdentities,
   SeeIdentity,
   type Seen,
 } from './disc.handlers.js';
@@ -51,15 +52,15 @@ export class DiscController {
 
   @Get('/api/disc-score/:tris_id')
   @PublicRead({ summary: 'DISC score of an individual', type: DiscScoreDto, problems: ['identity_not_found'] })
-  async discScore(@Param() { tris_id }: TrisIdParams) {
-    const sight = await this.queries.execute(new SeeIdentity(tris_id, {}));
+  async discScore(@Param() { tris_id }: TrisIdParams, @Caller() caller: Caller | null) {
+    const sight = await this.queries.execute(new SeeIdentity(tris_id, wishOf(caller)));
     return new Read(discScore(sight), etagOf(sight));
   }
 
   @Get('/api/disc-rank/:tris_id')
   @PublicRead({ summary: 'Rank of a vetted organization', type: DiscRankDto, problems: ['organization_not_vetted'] })
-  async discRank(@Param() { tris_id }: TrisIdParams) {
-    return seen(await this.queries.execute(new GetRank(tris_id)));
+  async discRank(@Param() { tris_id }: TrisIdParams, @Caller() caller: Caller | null) {
+    return seen(await this.queries.execute(new GetRank(tris_id, wishOf(caller))));
   }
 
   @Get('/v1/disc/score/:tris_id')
@@ -68,8 +69,8 @@ export class DiscController {
     type: ScoreDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
-  async score(@Param() { tris_id }: TrisIdParams, @Query() query: CoordinatesQuery) {
-    const sight = await this.queries.execute(new SeeIdentity(tris_id, this.coordinates(query)));
+  async score(@Param() { tris_id }: TrisIdParams, @Query() query: CoordinatesQuery, @Caller() caller: Caller | null) {
+    const sight = await this.queries.execute(new SeeIdentity(tris_id, this.coordinates(query, caller)));
     return new Read(score(sight, this.gate.logId), etagOf(sight));
   }
 
@@ -79,8 +80,12 @@ export class DiscController {
     type: HistoryDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
-  async history(@Param() { tris_id }: TrisIdParams, @Query() { limit, cursor, ...query }: HistoryQuery) {
-    return seen(await this.queries.execute(new GetHistory(tris_id, this.coordinates(query), limit, cursor)));
+  async history(
+    @Param() { tris_id }: TrisIdParams,
+    @Query() { limit, cursor, ...query }: HistoryQuery,
+    @Caller() caller: Caller | null,
+  ) {
+    return seen(await this.queries.execute(new GetHistory(tris_id, this.coordinates(query, caller), limit, cursor)));
   }
 
   @Get('/v1/disc/score/:tris_id/explain')
@@ -89,8 +94,8 @@ export class DiscController {
     type: ExplanationDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
-  async explain(@Param() { tris_id }: TrisIdParams, @Query() query: CoordinatesQuery) {
-    return seen(await this.queries.execute(new GetExplanation(tris_id, this.coordinates(query))));
+  async explain(@Param() { tris_id }: TrisIdParams, @Query() query: CoordinatesQuery, @Caller() caller: Caller | null) {
+    return seen(await this.queries.execute(new GetExplanation(tris_id, this.coordinates(query, caller))));
   }
 
   @Get('/v1/disc/metrics/:tris_id')
@@ -99,8 +104,14 @@ export class DiscController {
     type: MetricsDto,
     problems: ['identity_not_found', 'policy_not_found', 'unknown_metric'],
   })
-  async metrics(@Param() { tris_id }: TrisIdParams, @Query() { metrics, ...query }: MetricsQuery) {
-    return this.queries.execute(new GetMetrics(tris_id, this.coordinates(query), metrics, '?metrics'));
+  async metrics(
+    @Param() { tris_id }: TrisIdParams,
+    @Query() { metrics, ...query }: MetricsQuery,
+    @Caller() caller: Caller | null,
+  ) {
+    return only(
+      await this.queries.execute(new GetMetrics([tris_id], this.coordinates(query, caller), metrics, '?metrics')),
+    );
   }
 
   @Get('/v1/disc/report/:tris_id')
@@ -109,8 +120,12 @@ export class DiscController {
     type: ReportDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
-  async report(@Param() { tris_id }: TrisIdParams, @Query() { window, depth, ...query }: ReportQuery) {
-    return this.queries.execute(new GetReport(tris_id, this.coordinates(query), window, depth));
+  async report(
+    @Param() { tris_id }: TrisIdParams,
+    @Query() { window, depth, ...query }: ReportQuery,
+    @Caller() caller: Caller | null,
+  ) {
+    return only(await this.queries.execute(new GetReports([tris_id], this.coordinates(query, caller), window, depth)));
   }
 
   @Post('/v1/disc/score/batch')
@@ -119,10 +134,12 @@ export class DiscController {
     type: ScoreBatchResultDto,
     problems: ['batch_too_large', 'policy_not_found'],
   })
-  async scores(@Body() { tris_ids, ...query }: ScoreBatchDto) {
-    const coordinates = this.coordinates(query, '/');
-    return inOrder(tris_ids, async (id) =>
-      score(await this.queries.execute(new SeeIdentity(id, coordinates)), this.gate.logId),
+  async scores(@Body() { tris_ids, ...query }: ScoreBatchDto, @Caller() caller: Caller | null) {
+    const coordinates = this.coordinates(query, caller, '/');
+    const sights = await this.queries.execute(new SeeIdentities(tris_ids, coordinates));
+    return batch(
+      tris_ids,
+      sights.map((sight) => (sight instanceof Problem ? sight : score(sight, this.gate.logId))),
     );
   }
 
@@ -132,9 +149,9 @@ export class DiscController {
     type: MetricsBatchResultDto,
     problems: ['batch_too_large', 'policy_not_found', 'unknown_metric'],
   })
-  async metricsOfMany(@Body() { tris_ids, metrics, ...query }: MetricsBatchDto) {
-    const coordinates = this.coordinates(query, '/');
-    return inOrder(tris_ids, (id) => this.queries.execute(new GetMetrics(id, coordinates, metrics, '/metrics')));
+  async metricsOfMany(@Body() { tris_ids, metrics, ...query }: MetricsBatchDto, @Caller() caller: Caller | null) {
+    const coordinates = this.coordinates(query, caller, '/');
+    return batch(tris_ids, await this.queries.execute(new GetMetrics(tris_ids, coordinates, metrics, '/metrics')));
   }
 
   @Post('/v1/disc/report/batch')
@@ -143,36 +160,43 @@ export class DiscController {
     type: ReportBatchResultDto,
     problems: ['batch_too_large', 'policy_not_found'],
   })
-  async reports(@Body() { tris_ids, window, depth, ...query }: ReportBatchDto) {
-    const coordinates = this.coordinates(query, '/');
-    return inOrder(tris_ids, (id) => this.queries.execute(new GetReport(id, coordinates, window, depth)));
+  async reports(@Body() { tris_ids, window, depth, ...query }: ReportBatchDto, @Caller() caller: Caller | null) {
+    const coordinates = this.coordinates(query, caller, '/');
+    return batch(tris_ids, await this.queries.execute(new GetReports(tris_ids, coordinates, window, depth)));
   }
 
   @Get('/v1/disc/changes')
   @PublicRead({ summary: 'Identities in the order of their last change, as a feed to follow', type: ChangesDto })
-  async changes(@Query() { limit, cursor }: ChangesQuery) {
-    return this.queries.execute(new GetChanges(limit, cursor));
+  async changes(@Query() { limit, cursor }: ChangesQuery, @Caller() caller: Caller | null) {
+    return this.queries.execute(new GetChanges(limit, cursor, wishOf(caller)));
   }
 
-  private coordinates(query: CoordinateParameters, at: '?' | '/' = '?'): Coordinates {
-    return toCoordinates(query, this.clock(), at);
+  private coordinates(query: CoordinateParameters, caller: Caller | null, at: '?' | '/' = '?'): Coordinates {
+    return toCoordinates(query, this.clock(), at, caller?.organization);
   }
+}
+
+/** The default lens of whoever asks. */
+function wishOf(caller: Caller | null) {
+  return { organization: caller?.organization ?? null };
 }
 
 function seen<T>({ body, viewpoint }: Seen<T>): Read<T> {
   return new Read(body, etagOf(viewpoint));
 }
 
+/** The answer about the one identity asked for. @throws Problem if there is none */
+function only<T>([answer]: readonly (T | Problem)[]): T {
+  if (answer instanceof Problem) throw answer;
+  return answer!;
+}
+
 /** One result per identity, in order; what is wrong with one identity does not spoil the others. */
-async function inOrder<T>(trisIds: readonly string[], answer: (trisId: string) => Promise<T>) {
-  const results = [];
-  for (const tris_id of trisIds) {
-    try {
-      results.push({ tris_id, status: 200, data: await answer(tris_id) });
-    } catch (error) {
-      if (!(error instanceof Problem) || error.code !== 'identity_not_found') throw error;
-      results.push({ tris_id, status: error.status, problem: problemMembers(error) });
-    }
-  }
+function batch<T>(trisIds: readonly string[], answers: readonly (T | Problem)[]) {
+  const results = answers.map((answer, i) => {
+    const tris_id = trisIds[i]!;
+    if (!(answer instanceof Problem)) return { tris_id, status: 200, data: answer };
+    return { tris_id, status: answer.status, problem: problemMembers(answer) };
+  });
   return { results };
 }

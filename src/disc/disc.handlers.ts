@@ -4,16 +4,18 @@ import { type CredonationRow, credonationsOf } from '../../projections/credonati
 import { CHANGES, type IdentityState, identityRow } from '../../projections/identities.js';
 import type { IdentityEvent } from '../../projections/identity-events.js';
 import { type OrganizationRow, organizationRow } from '../../projections/organizations.js';
+import { policyMetricRow } from '../../projections/policies.js';
 import { sortByPosition } from '../../projections/projection.js';
 import { timelineOf } from '../../projections/timeline.js';
 import { CLOCK, type Clock } from '../clock.js';
 import { decodeCursor, encodeCursor } from '../http/cursor.js';
 import { formatPosition } from '../http/positions.js';
+import { type LensWish, ValidationPolicies } from '../policies/vp/validation-policies.js';
 import { Problem } from '../problems.js';
 import { Views } from '../projector/views.js';
 import { SigningKeys } from '../proofs/signing-keys.js';
 import type { RangeRow } from '../read-models/read-models.js';
-import { MODEL_LENS } from '../scoring/lens.js';
+import { canonicalMetric } from '../scoring/metrics.js';
 import { MODEL_HASH } from '../scoring/model.js';
 import { ledgerOf, netTct, rankOf, standingOf } from '../scoring/score.js';
 import type { Coordinates } from './coordinates.js';
@@ -21,7 +23,7 @@ import type { ChangesDto, DiscRankDto, ExplanationDto, HistoryDto, MetricsDto, R
 import { PlatformShares, explain } from './explain.js';
 import { RunningStanding, historyEntry } from './history.js';
 import { IdentityReader, type Sight, type Viewpoint } from './identity-reader.js';
-import { metrics } from './metrics.js';
+import { isUndocumented, metrics } from './metrics.js';
 import { type Depth, ReportBuilder, type Window } from './report.js';
 import { coordinatesOf } from './score.js';
 
@@ -50,30 +52,57 @@ export class SeeIdentityHandler implements IQueryHandler<SeeIdentity> {
   }
 }
 
+/** Several identities as of one viewpoint. */
+export class SeeIdentities extends Query<(Sight | Problem)[]> {
+  constructor(
+    readonly trisIds: readonly string[],
+    readonly coordinates: Coordinates,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(SeeIdentities)
+export class SeeIdentitiesHandler implements IQueryHandler<SeeIdentities> {
+  constructor(private readonly identities: IdentityReader) {}
+
+  execute({ trisIds, coordinates }: SeeIdentities): Promise<(Sight | Problem)[]> {
+    return this.identities.seeAll(trisIds, coordinates);
+  }
+}
+
 /** Rank and TCT total of a vetted organization. */
 export class GetRank extends Query<Seen<DiscRankDto>> {
-  constructor(readonly trisId: string) {
+  constructor(
+    readonly trisId: string,
+    readonly wish: LensWish,
+  ) {
     super();
   }
 }
 
 @QueryHandler(GetRank)
 export class GetRankHandler implements IQueryHandler<GetRank> {
-  constructor(private readonly views: Views) {}
+  constructor(
+    private readonly views: Views,
+    private readonly policies: ValidationPolicies,
+  ) {}
 
   /** @throws Problem organization_not_vetted */
-  async execute({ trisId }: GetRank): Promise<Seen<DiscRankDto>> {
-    const { results, position, generation } = await this.views.read([
+  async execute({ trisId, wish }: GetRank): Promise<Seen<DiscRankDto>> {
+    const { manifest, results, position, generation } = await this.views.read([
       { get: organizationRow(trisId) },
       { get: identityRow(trisId) },
+      ...this.policies.queries(wish),
     ]);
     const [organization, state] = results as unknown as [OrganizationRow?, IdentityState?];
     if (!organization?.vetted) {
       throw new Problem('organization_not_vetted', `${trisId} is not a vetted organization; only those have a rank.`);
     }
-    const tct_total = state ? Math.max(0, netTct(ledgerOf(state.evidence, MODEL_LENS))) : 0;
+    const lens = await this.policies.resolve(wish, manifest, results.slice(2));
+    const tct_total = state ? Math.max(0, netTct(ledgerOf(state.evidence, lens))) : 0;
     const body = { tris_id: trisId, tct_total, disc_rank: rankOf(tct_total) };
-    return { body, viewpoint: { as_of: 0, position, lens: MODEL_LENS, generation } };
+    return { body, viewpoint: { as_of: 0, position, lens, generation } };
   }
 }
 
@@ -142,10 +171,10 @@ export class GetExplanationHandler implements IQueryHandler<GetExplanation> {
   }
 }
 
-/** Health by name, with a proof. */
-export class GetMetrics extends Query<MetricsDto> {
+/** Health by name, with a proof, of each of several identities. */
+export class GetMetrics extends Query<(MetricsDto | Problem)[]> {
   constructor(
-    readonly trisId: string,
+    readonly trisIds: readonly string[],
     readonly coordinates: Coordinates,
     readonly names: readonly string[] | undefined,
     /** Of the names, for errors. */
@@ -159,24 +188,35 @@ export class GetMetrics extends Query<MetricsDto> {
 export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
   constructor(
     private readonly identities: IdentityReader,
+    private readonly views: Views,
     private readonly keys: SigningKeys,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
   /** @throws Problem unknown_metric */
-  async execute({ trisId, coordinates, names, pointer }: GetMetrics): Promise<MetricsDto> {
-    const sight = await this.identities.see(trisId, coordinates);
-    const payload = metrics(sight, names, pointer);
-    const timestamp = new Date(this.clock()).toISOString();
-    const claims = { sub: trisId, payload, timestamp, ...coordinatesOf(sight, this.identities.logId) };
-    return { status: 'success', proof: this.keys.sign(claims, 'credence-metrics+jws'), payload, timestamp };
+  async execute({ trisIds, coordinates, names, pointer }: GetMetrics): Promise<(MetricsDto | Problem)[]> {
+    const sights = await this.identities.seeAll(trisIds, coordinates);
+    const weighed = await this.weighedBySomePolicy(names ?? []);
+    return answers(sights, (sight) => {
+      const payload = metrics(sight, names, weighed, pointer);
+      const timestamp = new Date(this.clock()).toISOString();
+      const claims = { sub: sight.tris_id, payload, timestamp, ...coordinatesOf(sight, this.identities.logId) };
+      return { status: 'success', proof: this.keys.sign(claims, 'credence-metrics+jws'), payload, timestamp };
+    });
+  }
+
+  private async weighedBySomePolicy(names: readonly string[]): Promise<Set<string>> {
+    const asked = names.flatMap((name) => canonicalMetric(name) ?? []).filter(isUndocumented);
+    if (asked.length === 0) return new Set();
+    const { results } = await this.views.read(asked.map((metric) => ({ get: policyMetricRow(metric) })));
+    return new Set(asked.filter((_metric, i) => results[i] !== undefined));
   }
 }
 
-/** A report over a window of months, with a proof. */
-export class GetReport extends Query<ReportDto> {
+/** A report over a window of months, with a proof, of each of several identities. */
+export class GetReports extends Query<(ReportDto | Problem)[]> {
   constructor(
-    readonly trisId: string,
+    readonly trisIds: readonly string[],
     readonly coordinates: Coordinates,
     readonly window: Window,
     readonly depth: Depth,
@@ -185,8 +225,8 @@ export class GetReport extends Query<ReportDto> {
   }
 }
 
-@QueryHandler(GetReport)
-export class GetReportHandler implements IQueryHandler<GetReport> {
+@QueryHandler(GetReports)
+export class GetReportsHandler implements IQueryHandler<GetReports> {
   constructor(
     private readonly identities: IdentityReader,
     private readonly views: Views,
@@ -194,16 +234,20 @@ export class GetReportHandler implements IQueryHandler<GetReport> {
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  async execute({ trisId, coordinates, window, depth }: GetReport): Promise<ReportDto> {
-    const sight = await this.identities.see(trisId, coordinates);
+  async execute({ trisIds, coordinates, window, depth }: GetReports): Promise<(ReportDto | Problem)[]> {
+    const sights = await this.identities.seeAll(trisIds, coordinates);
+    return answers(sights, (sight) => this.report(sight, window, depth));
+  }
+
+  private async report(sight: Sight, window: Window, depth: Depth): Promise<ReportDto> {
     const builder = new ReportBuilder(sight, window, depth);
-    await each(this.identities.events(trisId, sight), (event) => builder.addEvent(event));
+    await each(this.identities.events(sight.tris_id, sight), (event) => builder.addEvent(event));
     for await (const row of credonationsUpTo(this.views, sight)) builder.addCredonation(row);
     const report = builder.build(this.identities.logId);
     const { report_id, report_hash, lens, model, as_of, position } = report;
     const timestamp = new Date(this.clock()).toISOString();
     const claims = {
-      sub: trisId,
+      sub: sight.tris_id,
       report_id,
       report_hash,
       timestamp,
@@ -216,44 +260,52 @@ export class GetReportHandler implements IQueryHandler<GetReport> {
   }
 }
 
+/** An answer of each sight; what there is none of keeps its problem. */
+async function answers<T>(
+  sights: readonly (Sight | Problem)[],
+  answer: (sight: Sight) => T | Promise<T>,
+): Promise<(T | Problem)[]> {
+  const all: (T | Problem)[] = [];
+  for (const sight of sights) all.push(sight instanceof Problem ? sight : await answer(sight));
+  return all;
+}
+
 /** Identities in the order of their last change, each once, with its present score. */
 export class GetChanges extends Query<ChangesDto> {
   constructor(
     readonly limit: number,
     readonly cursor: string | undefined,
+    readonly wish: LensWish,
   ) {
     super();
   }
 }
 
-/** Changes to look at for one answer: most may be superseded, so an answer may hold few or none before the end. */
-const LOOKED_AT = 10_000;
-
 @QueryHandler(GetChanges)
 export class GetChangesHandler implements IQueryHandler<GetChanges> {
-  constructor(private readonly views: Views) {}
+  constructor(
+    private readonly views: Views,
+    private readonly policies: ValidationPolicies,
+  ) {}
 
-  async execute({ limit, cursor }: GetChanges): Promise<ChangesDto> {
-    const scope = { g: this.views.logId, l: MODEL_LENS.content_hash, m: MODEL_HASH };
+  async execute({ limit, cursor, wish }: GetChanges): Promise<ChangesDto> {
     const from = cursor === undefined ? undefined : decodeCursor(cursor, isChangesCursor);
+    const rangeAfter = (position: number) => ({ range: { ...CHANGES, after: sortByPosition(position), limit } });
+    let last = from?.p ?? 0;
+    const { manifest, results } = await this.views.read([rangeAfter(last), ...this.policies.queries(wish)]);
+    const lens = await this.policies.resolve(wish, manifest, results.slice(1));
+    const scope = { g: this.views.logId, l: lens.content_hash, m: MODEL_HASH };
     const reset = from !== undefined && (from.g !== scope.g || from.l !== scope.l || from.m !== scope.m);
-    let last = from === undefined || reset ? 0 : from.p;
-    const changes: ChangesDto['changes'] = [];
-    for (let looked = 0; changes.length < limit && looked < LOOKED_AT;) {
-      const range = { ...CHANGES, after: sortByPosition(last), limit: PAGE };
-      const rows = (await this.views.read([{ range }])).results[0] as RangeRow[];
-      if (rows.length === 0) break;
-      const { results } = await this.views.read(rows.map(({ value }) => ({ get: identityRow(value as string) })));
-      for (const [i, { sort, value }] of rows.entries()) {
-        if (changes.length === limit) break;
-        last = Number(sort);
-        const state = results[i] as unknown as IdentityState;
-        if (state.changed !== last) continue; // it changed again: it comes later
-        const { score, total_tct } = standingOf(ledgerOf(state.evidence, MODEL_LENS), state.bad_status?.level ?? null);
-        changes.push({ tris_id: value as string, score, total_tct, position: formatPosition(this.views.logId, last) });
-      }
-      looked += rows.length;
-    }
+    if (reset) last = 0;
+    const rows = (reset ? (await this.views.read([rangeAfter(0)])).results[0] : results[0]) as RangeRow[];
+    const queries = rows.map(({ value }) => ({ get: identityRow(value as string) }));
+    const states = rows.length === 0 ? [] : (await this.views.read(queries)).results;
+    const changes = rows.map(({ sort, value }, i) => {
+      const state = states[i] as unknown as IdentityState;
+      const { score, total_tct } = standingOf(ledgerOf(state.evidence, lens), state.bad_status?.level ?? null);
+      last = Number(sort);
+      return { tris_id: value as string, score, total_tct, position: formatPosition(this.views.logId, last) };
+    });
     return { changes, next_cursor: encodeCursor({ p: last, ...scope }), ...(reset && { reset }) };
   }
 }

@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { ValidationPolicies } from '../policies/vp/validation-policies.js';
 import { DiscController } from './disc.controller.js';
 import {
   GetChangesHandler,
@@ -6,7 +7,8 @@ import {
   GetHistoryHandler,
   GetMetricsHandler,
   GetRankHandler,
-  GetReportHandler,
+  GetReportsHandler,
+  SeeIdentitiesHandler,
   SeeIdentityHandler,
 } from './disc.handlers.js';
 import { IdentityReader } from './identity-reader.js';
@@ -14,13 +16,15 @@ import { IdentityReader } from './identity-reader.js';
 @Module({
   controllers: [DiscController],
   providers: [
+    ValidationPolicies,
     IdentityReader,
     SeeIdentityHandler,
+    SeeIdentitiesHandler,
     GetRankHandler,
     GetHistoryHandler,
     GetExplanationHandler,
     GetMetricsHandler,
-    GetReportHandler,
+    GetReportsHandler,
     GetChangesHandler,
   ],
 })

@@ -7,9 +7,10 @@ import { CLOCK, type Clock } from '../clock.js';
 import type { Position } from '../event-store/event-store.js';
 import { parsePosition } from '../http/positions.js';
 import { Problem } from '../problems.js';
+import { ValidationPolicies } from '../policies/vp/validation-policies.js';
 import { Views } from '../projector/views.js';
 import type { RangeRow } from '../read-models/read-models.js';
-import { type Lens, MODEL_LENS } from '../scoring/lens.js';
+import type { Lens } from '../scoring/lens.js';
 import { type Coordinates, endOfHour } from './coordinates.js';
 
 /** A point from which an identity is seen. (as_of, position, lens, model) determine every number of an answer. */
@@ -38,6 +39,7 @@ export class IdentityReader {
   constructor(
     private readonly views: Views,
     @Inject(CLOCK) private readonly clock: Clock,
+    private readonly policies: ValidationPolicies,
   ) {}
 
   get logId(): string {
@@ -46,19 +48,37 @@ export class IdentityReader {
 
   /** @throws Problem identity_not_found, policy_not_found, position_unknown, projection_behind, projection_rebuilding */
   async see(trisId: string, coordinates: Coordinates): Promise<Sight> {
+    const [sight] = await this.seeAll([trisId], coordinates);
+    if (sight instanceof Problem) throw sight;
+    return sight!;
+  }
+
+  /**
+   * Several identities through one lens and in one state of the read models; identity_not_found in the place of those
+   * there are none of.
+   * @throws Problem policy_not_found, position_unknown, projection_behind, projection_rebuilding
+   */
+  async seeAll(trisIds: readonly string[], coordinates: Coordinates): Promise<(Sight | Problem)[]> {
     const limit = await this.limitOf(coordinates);
-    const lens = lensOf(coordinates);
-    const { generation, position, results } = await this.views.read([{ get: identityRow(trisId) }]);
-    const state = results[0] as unknown as IdentityState | undefined;
-    if (!state) throw unknownIdentity(trisId);
-    const as_of = coordinates.as_of ?? this.defaultAsOf(state);
-    const sight = { tris_id: trisId, as_of, position: limit ?? position, lens, generation, state };
-    const past = coordinates.as_of !== undefined || coordinates.known_at !== undefined || limit !== undefined;
-    if (past || state.latest > as_of) {
-      const isPresent = coordinates.known_at === undefined && state.latest <= as_of && state.changed <= sight.position;
-      if (!isPresent) return this.seePast(sight, coordinates.known_at, past);
+    const rows = trisIds.map((trisId) => ({ get: identityRow(trisId) }));
+    const read = await this.views.read([...rows, ...this.policies.queries(coordinates)]);
+    const { manifest, generation, results } = read;
+    const lens = await this.policies.resolve(coordinates, manifest, results.slice(trisIds.length));
+    const position = limit ?? read.position;
+    const isPast = coordinates.as_of !== undefined || coordinates.known_at !== undefined || limit !== undefined;
+    const sights: (Sight | Problem)[] = [];
+    for (const [i, tris_id] of trisIds.entries()) {
+      const state = results[i] as unknown as IdentityState | undefined;
+      if (!state) {
+        sights.push(unknownIdentity(tris_id));
+        continue;
+      }
+      const as_of = coordinates.as_of ?? this.defaultAsOf(state);
+      const sight = { tris_id, as_of, position, lens, generation, state };
+      const isPresent = coordinates.known_at === undefined && state.latest <= as_of && state.changed <= position;
+      sights.push(isPresent ? sight : await this.seePast(sight, coordinates.known_at, isPast));
     }
-    return sight;
+    return sights;
   }
 
   /** The events of an identity's timeline up to a viewpoint, in log order, in pages. */
@@ -75,14 +95,14 @@ export class IdentityReader {
     }
   }
 
-  private async seePast(present: Sight, knownAt: number | undefined, asked: boolean): Promise<Sight> {
+  private async seePast(present: Sight, knownAt: number | undefined, asked: boolean): Promise<Sight | Problem> {
     const viewpoint = { ...present };
     if (knownAt !== undefined) viewpoint.position = await this.lastKnown(present, knownAt);
     const state = newIdentity();
     for await (const page of this.events(present.tris_id, viewpoint)) {
       for (const event of page) evolve(state, event);
     }
-    if (state.changed === 0 && asked) throw unknownIdentity(present.tris_id, 'at that time');
+    if (state.changed === 0 && asked) return unknownIdentity(present.tris_id, 'at that time');
     return { ...viewpoint, state };
   }
 
@@ -119,12 +139,6 @@ export class IdentityReader {
     }
     return position;
   }
-}
-
-/** The lens a query asks for; without one, the model's own. */
-function lensOf({ vp }: Coordinates): Lens {
-  if (vp === undefined) return MODEL_LENS;
-  throw new Problem('policy_not_found', `There is no validation policy ${vp}.`);
 }
 
 export function unknownIdentity(trisId: string, when = ''): Problem {

@@ -6,12 +6,23 @@ import type { Sight } from './identity-reader.js';
 
 const DOCUMENTED = new Set(DOCUMENTED_METRICS.map(canonicalMetric));
 
+/** Is it a metric whose name only the identity's evidence or a stored policy can vouch for? */
+export function isUndocumented(metric: string): boolean {
+  return !DOCUMENTED.has(metric);
+}
+
 /**
  * Health of categories, aliases or full metrics, under the names asked for; none: the seven categories.
+ * @param weighed canonical metrics that are known because a stored policy weighs them
  * @param pointer of the list of names in errors
- * @throws Problem unknown_metric for a name that is no category, not documented and not in the identity's evidence
+ * @throws Problem unknown_metric for a name that is no category, not documented, not weighed and not in the evidence
  */
-export function metrics(sight: Sight, names: readonly string[] | undefined, pointer: string): Record<string, number> {
+export function metrics(
+  sight: Sight,
+  names: readonly string[] | undefined,
+  weighed: ReadonlySet<string>,
+  pointer: string,
+): Record<string, number> {
   const { state, lens, as_of } = sight;
   const categories = categoryHealth(state.evidence, lens, as_of);
   const payload: Record<string, number> = {};
@@ -19,7 +30,7 @@ export function metrics(sight: Sight, names: readonly string[] | undefined, poin
     const category = categoryOf(name);
     const metric = canonicalMetric(name);
     if (category) payload[name] = categories[category];
-    else if (metric && (DOCUMENTED.has(metric) || Object.hasOwn(state.evidence, metric))) {
+    else if (metric && (DOCUMENTED.has(metric) || weighed.has(metric) || Object.hasOwn(state.evidence, metric))) {
       payload[name] = metricHealth(state.evidence, metric, lens, as_of);
     } else
       throw unknownMetric(name, pointer.startsWith('?') ? pointer : `${pointer}/${i}`, Object.keys(state.evidence));

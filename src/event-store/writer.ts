@@ -105,25 +105,35 @@ export class Writer {
   ): Promise<Outcome & { history: readonly RecordedEvent[] }> {
     return this.inTurn(stream, async () => {
       for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-        const history = await this.store.readStream(stream);
-        const position = history.at(-1)?.position ?? 0;
-        const earlier = history.filter((event) => isRetryOf(event, context));
-        if (earlier.length > 0) {
-          return { position: earlier.at(-1)!.position, events: earlier, own: true, history };
-        }
-        const facts = decide(history);
-        if (facts.length === 0) return { position, events: [], own: false, history };
-        const expected: ExpectedRevision = history.length === 0 ? 'no-stream' : history.length - 1;
-        const events = this.eventsOf(stream, facts, context, history.length);
         try {
-          const appended = await this.store.append(stream, expected, events);
-          return { position: appended.position, events, own: true, history };
+          return await this.updateOnce(stream, context, decide);
         } catch (error) {
           if (!(error instanceof WrongExpectedRevision)) throw error;
         }
       }
       throw new Problem('write_conflict', 'Other writers kept changing this at the same time; try again.');
     });
+  }
+
+  /**
+   * As `update`, but decides once: for what must not be decided again on a state its author has not seen.
+   * @throws WrongExpectedRevision when another writer came between the reading and the append
+   */
+  async updateOnce(
+    stream: string,
+    context: CommandContext,
+    decide: (history: readonly RecordedEvent[]) => readonly Fact[],
+  ): Promise<Outcome & { history: readonly RecordedEvent[] }> {
+    const history = await this.store.readStream(stream);
+    const position = history.at(-1)?.position ?? 0;
+    const earlier = history.filter((event) => isRetryOf(event, context));
+    if (earlier.length > 0) return { position: earlier.at(-1)!.position, events: earlier, own: true, history };
+    const facts = decide(history);
+    if (facts.length === 0) return { position, events: [], own: false, history };
+    const expected: ExpectedRevision = history.length === 0 ? 'no-stream' : history.length - 1;
+    const events = this.eventsOf(stream, facts, context, history.length);
+    const appended = await this.store.append(stream, expected, events);
+    return { position: appended.position, events, own: true, history };
   }
 
   private eventsOf(stream: string, facts: readonly Fact[], context: CommandContext, revision: number): NewEvent[] {
@@ -160,7 +170,8 @@ export class Writer {
   }
 }
 
-function isRetryOf({ metadata }: RecordedEvent, context: CommandContext): boolean {
+/** Does the event come from an earlier try of the request, known by its Idempotency-Key? */
+export function isRetryOf({ metadata }: RecordedEvent, context: CommandContext): boolean {
   return metadata.idempotency !== undefined && metadata.idempotency === context.idempotency;
 }
 

@@ -1,9 +1,19 @@
 import { credonations } from '../../projections/credonations.js';
 import { deadLetters } from '../../projections/dead-letters.js';
 import { identities } from '../../projections/identities.js';
+import { lenses } from '../../projections/lenses.js';
 import { organizations } from '../../projections/organizations.js';
+import { policies } from '../../projections/policies.js';
 import type { Projection } from '../../projections/projection.js';
 import { timeline } from '../../projections/timeline.js';
 
 /** Every projection there is; a feature's module names those it reads. */
-export const PROJECTIONS: readonly Projection[] = [identities, timeline, credonations, organizations, deadLetters];
+export const PROJECTIONS: readonly Projection[] = [
+  identities,
+  timeline,
+  credonations,
+  organizations,
+  policies,
+  lenses,
+  deadLetters,
+];

@@ -1,5 +1,8 @@
 import type { Projection } from '../../projections/projection.js';
+import { NewerSchema } from '../event-store/codec.js';
 import type { EventStore } from '../event-store/event-store.js';
+import { decodeEvent } from '../events.js';
+import { PLATFORM_LENS_STREAM } from '../policies/vp/promotion.js';
 import type { Checkpoint, Generation, Manifest, ReadModels } from '../read-models/read-models.js';
 import { MODEL_LENS } from '../scoring/lens.js';
 import { MODEL_HASH } from '../scoring/model.js';
@@ -21,8 +24,13 @@ export async function ensureManifest(
     const generations = await readModels.generations();
     const sound = new Set<string>();
     for (const generation of generations) if (await isSound(generation, store)) sound.add(generation.id);
+    // Read after the manifest: in the log it was made from, the stream is at least as far.
+    const platform = (await platformLens(store)) ?? manifest;
     const unserved = projections.filter(({ name }) => !sound.has(manifest?.views[name] ?? ''));
-    if (manifest && unserved.length === 0 && manifest.model_hash === MODEL_HASH) {
+    const lens = platform?.lens ?? { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
+    const lens_revision = platform?.lens_revision ?? -1;
+    const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
+    if (manifest && unserved.length === 0 && seesRight && manifest.model_hash === MODEL_HASH) {
       // What was folded from another log, or from more of it than there is, can never be of use again.
       for (const { id, status, checkpoint } of generations) {
         if (status !== 'dropped' && !(await isInLog(checkpoint, store))) await readModels.dropGeneration(id);
@@ -39,13 +47,43 @@ export async function ensureManifest(
     }
     await readModels.swapManifest({
       revision: (manifest?.revision ?? 0) + 1,
-      lens: manifest?.lens ?? { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash },
+      lens,
       model_hash: MODEL_HASH,
-      lens_revision: manifest?.lens_revision ?? -1,
+      lens_revision,
       views,
       previous_views: null,
     });
     // Swapped, or beaten to it by another process: either way, look again.
+  }
+}
+
+/**
+ * Makes the manifest name the lens that the platform sees through by now. A follower does this before it applies the
+ * promotion's event, so that whoever reads at or beyond its position sees through it; the revision only ever grows.
+ */
+export async function reflectPlatformLens(store: EventStore, readModels: ReadModels): Promise<void> {
+  for (;;) {
+    const manifest = await readModels.manifest();
+    const platform = await platformLens(store);
+    if (!manifest || !platform || platform.lens_revision <= manifest.lens_revision) return;
+    if (await readModels.swapManifest({ ...manifest, revision: manifest.revision + 1, ...platform })) return;
+  }
+}
+
+/** The last word of the `lens-platform` stream; undefined if this build cannot read it. */
+async function platformLens(store: EventStore): Promise<Pick<Manifest, 'lens' | 'lens_revision'> | undefined> {
+  const model = { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
+  const [last] = await store.readStream(PLATFORM_LENS_STREAM, { direction: 'backward', limit: 1 });
+  if (!last) return { lens: model, lens_revision: -1 };
+  try {
+    const event = decodeEvent(last);
+    if (event.type !== 'LensActivated') return undefined;
+    const { policy_id, content_hash } = event.data;
+    const lens = policy_id === null || content_hash === null ? model : { policy_id, content_hash };
+    return { lens, lens_revision: last.revision };
+  } catch (error) {
+    if (error instanceof NewerSchema) return undefined; // The follower halts there and says so.
+    throw error;
   }
 }
 

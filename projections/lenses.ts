@@ -1,0 +1,25 @@
+import type { Projection } from './projection.js';
+
+/** The lens an organization has promoted for itself. */
+export interface LensRow {
+  policy_id: string;
+  content_hash: string;
+}
+
+/** One row for each organization with a lens of its own; the others see through the platform's, which is in the manifest. */
+export const lenses: Projection = {
+  name: 'lenses',
+  version: 1,
+  views: ['lenses'],
+  reads: () => [],
+  apply(event, rows) {
+    if (event.type !== 'LensActivated' || event.data.tris_org === null) return;
+    const { tris_org, policy_id, content_hash } = event.data;
+    if (policy_id === null || content_hash === null) rows.delete(lensRow(tris_org));
+    else rows.put(lensRow(tris_org), { policy_id, content_hash } satisfies LensRow);
+  },
+};
+
+export function lensRow(trisOrg: string) {
+  return { view: 'lenses', key: trisOrg };
+}

@@ -1,0 +1,61 @@
+import type { EventOf } from '../src/events.js';
+import type { Projection, Rows } from './projection.js';
+
+/** A validation policy, as listed; its inputs are in its own stream. */
+export interface PolicyRow {
+  policy_id: string;
+  tris_org: string;
+  content_hash: string;
+  version: string;
+  /** ms since the epoch. */
+  created_at: number;
+  retired: boolean;
+}
+
+/**
+ * Validation policies by id; `policies.organization`: those of each organization; `policies.metrics`: every metric that
+ * some policy weighs.
+ */
+export const policies: Projection = {
+  name: 'policies',
+  version: 1,
+  views: ['policies', 'policies.organization', 'policies.metrics'],
+
+  reads(event) {
+    return event.type === 'ValidationPolicyRetired' ? [policyRow(event.data.policy_id)] : [];
+  },
+
+  apply(event, rows) {
+    if (event.type === 'ValidationPolicyCreated') create(event, rows);
+    if (event.type === 'ValidationPolicyRetired') {
+      const policy = rows.get<PolicyRow>(policyRow(event.data.policy_id));
+      if (policy) put({ ...policy, retired: true }, rows);
+    }
+  },
+};
+
+function create({ data, recorded_at }: EventOf<'ValidationPolicyCreated'>, rows: Rows): void {
+  const { policy_id, tris_org, content_hash, inputs, metadata } = data;
+  const { version } = metadata;
+  put({ policy_id, tris_org, content_hash, version, created_at: recorded_at, retired: false }, rows);
+  for (const { metric } of inputs) rows.put(policyMetricRow(metric), true);
+}
+
+function put(policy: PolicyRow, rows: Rows): void {
+  rows.put(policyRow(policy.policy_id), policy);
+  rows.put({ ...policiesOf(policy.tris_org), sort: policy.policy_id }, policy);
+}
+
+export const POLICIES = { view: 'policies', key: 'all' };
+
+function policyRow(policyId: string) {
+  return { ...POLICIES, sort: policyId };
+}
+
+export function policiesOf(trisOrg: string) {
+  return { view: 'policies.organization', key: trisOrg };
+}
+
+export function policyMetricRow(metric: string) {
+  return { view: 'policies.metrics', key: metric };
+}

@@ -1,0 +1,5 @@
+import { Module } from '@nestjs/common';
+import { ValidationPoliciesModule } from './vp/vp.module.js';
+
+@Module({ imports: [ValidationPoliciesModule] })
+export class PoliciesModule {}

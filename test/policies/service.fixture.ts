@@ -1,0 +1,92 @@
+import type { AddressInfo } from 'node:net';
+import { AppModule, projectionsFor } from '../../src/app.module.js';
+import { type Config, loadConfig } from '../../src/config.js';
+import { ApiKeys } from '../../src/http/api-keys.js';
+import { createApp } from '../../src/http/app.js';
+import { Log } from '../../src/ops/log.js';
+import { PROJECTIONS } from '../../src/projector/all-projections.js';
+import { Projector } from '../../src/projector/projector.js';
+import { type Stores, closeStores, openStores } from '../../src/stores.js';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+import { type Answer, send } from '../http/client.js';
+
+/** The whole service in this process, on a free port and a folder of its own. */
+export interface Service {
+  stores: Stores;
+  config: Config;
+  port: number;
+  /** The development key: every scope, no organization. */
+  key: string;
+  get(path: string, headers?: Record<string, string>): Promise<Answer>;
+  /** With the development key unless the headers carry another. */
+  post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
+  delete(path: string, headers?: Record<string, string>): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+export async function startService(env: Record<string, string> = {}): Promise<Service> {
+  const folder = await temporaryFolder();
+  const config = loadConfig({ CREDENCE_DATA: folder.path, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env });
+  const log = new Log('error');
+  const stores = await openStores(config.data, Date.now);
+  const wanted = projectionsFor(config.modules);
+  const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
+  const projector = new Projector(projections, stores.eventStore, stores.readModels, log);
+  await projector.start();
+  const app = await createApp(AppModule.register(config, stores, Date.now), config, log);
+  await stores.jobs.start();
+  await app.listen(0, '127.0.0.1');
+  const { port } = app.getHttpServer().address() as AddressInfo;
+  const key = app.get(ApiKeys).createdDevelopmentKey ?? '';
+  const credential = (headers: Record<string, string>) => ({ ...(key && { 'x-api-key': key }), ...headers });
+  return {
+    stores,
+    config,
+    port,
+    key,
+    get: (path, headers = {}) => send(port, 'GET', path, { headers }),
+    post: (path, body, headers = {}) =>
+      send(port, 'POST', path, {
+        headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...credential(headers) },
+        body: body === undefined ? undefined : JSON.stringify(body),
+      }),
+    delete: (path, headers = {}) => send(port, 'DELETE', path, { headers: credential(headers) }),
+    close: async () => {
+      await app.close();
+      await projector.stop();
+      await closeStores(stores);
+      await folder.remove();
+    },
+  };
+}
+
+/** Relays actions one after the other; answers the position of the last, for `Credence-Min-Position`. */
+export async function relay(
+  service: Service,
+  actions: readonly { tris_id: string; category: string; action_type: string; criticality: string }[],
+): Promise<string> {
+  let position = '';
+  for (const action of actions) {
+    const answer = await service.post('/api/decision-relay', { platform_id: 'lender', ...action });
+    if (answer.status !== 202) throw new Error(answer.text);
+    position = answer.headers['credence-position'] as string;
+  }
+  return position;
+}
+
+type Criticality = 'Minimal' | 'Low' | 'Moderate' | 'High' | 'Critical';
+const WEIGHTS: Record<Criticality, number> = { Minimal: 0.01, Low: 0.03, Moderate: 0.07, High: 0.1, Critical: 0.14 };
+
+/** A policy as a client sends it; each input's weight is that of its criticality. */
+export function policyBody(policyId: string, inputs: Record<string, Criticality>, trisOrg = 'tris:lender') {
+  return {
+    policy_id: policyId,
+    tris_org: trisOrg,
+    inputs: Object.entries(inputs).map(([metric, criticality]) => ({
+      metric,
+      criticality: criticality as string,
+      weight: WEIGHTS[criticality],
+    })),
+    metadata: { total_weight: 1, visibility: 'public', version: 'v1.0' },
+  };
+}
