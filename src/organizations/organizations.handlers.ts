@@ -51,9 +51,11 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
     await this.writer.claim(stream, context);
     // The organization last: whoever waits for its position sees its platforms too.
     let own = false;
+    let position = 0;
     for (const [i, platformId] of platformIds.entries()) {
       const outcome = await this.platforms.register(platformId, trisOrg, context, `/platform_ids/${i}`);
       own ||= outcome.own;
+      position = Math.max(position, outcome.position);
     }
     const outcome = await this.writer.update(stream, context, (history) =>
       decideRegister(organizationOf(history), trisOrg),
@@ -66,7 +68,7 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
         registered_at: registered.metadata.recorded_at,
         platform_ids: [...platformIds],
       },
-      position: outcome.position,
+      position: Math.max(position, outcome.position),
       own: own || outcome.own,
     };
   }

@@ -38,8 +38,11 @@ export class Platforms {
   /** @throws Problem platform_already_registered if another organization was faster */
   async register(platformId: string, trisOrg: string, context: CommandContext, pointer: string): Promise<Outcome> {
     const registration = fact(platformRegistered, { platform_id: platformId, tris_org: trisOrg });
-    const outcome = await this.writer.create(platformStream(platformId), [registration], context);
-    if (outcome.events[0]!.data['tris_org'] !== trisOrg) throw taken(platformId, pointer);
+    const outcome = await this.writer.update(platformStream(platformId), context, (history) =>
+      history.length === 0 ? [registration] : [],
+    );
+    const registered = outcome.history[0] ?? outcome.events[0]!;
+    if (registered.data['tris_org'] !== trisOrg) throw taken(platformId, pointer);
     return outcome;
   }
 }

@@ -1,0 +1,434 @@
+import { createHash } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Answer, Server, expectProblem, unique } from './server.js';
+
+/** Keys as an operator hands them out: one with every scope, one per organization, and some with a single scope. */
+const SCOPES = [
+  'relay:write',
+  'policies:write',
+  'access:check',
+  'identity:write',
+  'trove:write',
+  'trove:review',
+  'ops',
+];
+const KEYS = [
+  { id: 'operator', scopes: SCOPES },
+  { id: 'bank', scopes: ['relay:write', 'identity:write'], organization: 'tris:bank' },
+  { id: 'shop', scopes: ['relay:write', 'identity:write'], organization: 'tris:shop' },
+  ...SCOPES.map((scope) => ({ id: `only-${scope.replace(':', '-')}`, scopes: [scope] })),
+];
+const secret = (id: string) => `secret-of-${id}`;
+const as = (id: string) => ({ 'x-api-key': secret(id) });
+
+let server: Server;
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'credence-keys-'));
+  const file = join(folder, 'keys.json');
+  const digests = KEYS.map((key) => ({ ...key, sha256: createHash('sha256').update(secret(key.id)).digest('hex') }));
+  await writeFile(file, JSON.stringify(digests));
+  server = await Server.start({ env: { CREDENCE_API_KEYS: file } });
+  server.key = secret('operator');
+});
+afterAll(async () => {
+  await server.end();
+  await rm(folder, { recursive: true });
+});
+
+const keys = (value: object) => Object.keys(value).sort();
+const position = ({ headers }: Answer) => headers['credence-position'];
+const register = (tris_org: string, ...platform_ids: string[]) =>
+  server.post('/v1/organizations', { tris_org, platform_ids });
+
+describe('organizations', () => {
+  test('are registered with their platforms, and usable as soon as that is answered', async () => {
+    const org = unique('tris:org');
+    const platforms = [unique('p'), unique('p')];
+    const answer = await register(org, ...platforms);
+    expect(answer.status).toBe(201);
+    expect(answer.json).toEqual({
+      tris_org: org,
+      vetted: false,
+      registered_at: expect.stringMatching(/Z$/),
+      platform_ids: platforms,
+    });
+    expect((await server.get(`/v1/organizations/${org}`)).json).toEqual(answer.json);
+    expect((await server.getAfter(answer, `/api/disc-score/${org}`)).json).toMatchObject({ total_tct: 0 });
+  });
+
+  test('registered again without anything to add are answered 200, with something 201', async () => {
+    const org = unique('tris:org');
+    const [one, two, three] = [unique('p'), unique('p'), unique('p')];
+    expect((await register(org, one)).status).toBe(201);
+    const head = await server.head();
+    const again = await register(org, one);
+    expect([again.status, again.json.tris_org]).toEqual([200, org]);
+    expect((await register(org)).status).toBe(200);
+    expect(await server.head()).toBe(head);
+    const more = await register(org, one, two, three);
+    expect(more.status).toBe(201);
+    const read = await server.getAfter(more, `/v1/organizations/${org}`);
+    expect(read.json.platform_ids.sort()).toEqual([one, two, three].sort());
+  });
+
+  test('with an Idempotency-Key get the first answer again, and no other body', async () => {
+    const body = { tris_org: unique('tris:org'), platform_ids: [unique('p')] };
+    const headers = { 'idempotency-key': unique('key') };
+    const first = await server.post('/v1/organizations', body, headers);
+    const again = await server.post('/v1/organizations', body, headers);
+    expect([again.status, again.json, position(again)]).toEqual([201, first.json, position(first)]);
+    const other = await server.post('/v1/organizations', { ...body, platform_ids: [] }, headers);
+    expectProblem(other, 422, 'idempotency_key_reused');
+  });
+
+  test('cannot take a platform of another, and then nothing of the request is done', async () => {
+    const [owner, thief] = [unique('tris:org'), unique('tris:org')];
+    const [taken, free] = [unique('p'), unique('p')];
+    await register(owner, taken);
+    const head = await server.head();
+    const answer = await register(thief, free, taken);
+    expectProblem(answer, 409, 'platform_already_registered', '/platform_ids/1');
+    expect(await server.head()).toBe(head);
+    expectProblem(await server.get(`/v1/organizations/${thief}`), 404, 'organization_not_found');
+  });
+
+  test('racing for a platform: one gets it', async () => {
+    const platform = unique('p');
+    const orgs = Array.from({ length: 10 }, () => unique('tris:org'));
+    const answers = await Promise.all(orgs.map((org) => register(org, platform)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array<number>(9).fill(409)]);
+  });
+
+  test('are listed in pages', async () => {
+    for (let n = 0; n < 3; n++) await register(unique('tris:listed'));
+    const write = await register(unique('tris:listed'));
+    const whole = (await server.getAfter(write, '/v1/organizations?limit=1000')).json;
+    expect(keys(whole)).toEqual(['next_cursor', 'organizations']);
+    expect(whole.next_cursor).toBeNull();
+    for (const entry of whole.organizations) expect(keys(entry)).toEqual(['registered_at', 'tris_org', 'vetted']);
+    const pages = [];
+    for (let cursor = ''; ;) {
+      const { json } = await server.get(`/v1/organizations?limit=2${cursor}`);
+      pages.push(...json.organizations);
+      if (json.next_cursor === null) break;
+      cursor = `&cursor=${encodeURIComponent(json.next_cursor)}`;
+    }
+    expect(pages).toEqual(whole.organizations);
+  });
+
+  test('nobody has registered are not found', async () => {
+    expectProblem(await server.get('/v1/organizations/tris:nobody'), 404, 'organization_not_found');
+    for (const verb of ['vet', 'revoke']) {
+      expectProblem(await server.post(`/v1/organizations/tris:nobody/${verb}`), 404, 'organization_not_found');
+    }
+  });
+});
+
+describe('platforms', () => {
+  test('are registered to a registered organization, once', async () => {
+    const org = unique('tris:org');
+    await register(org);
+    const body = { platform_id: unique('p'), tris_org: org };
+    const first = await server.post('/v1/platforms', body);
+    expect([first.status, first.json]).toEqual([201, body]);
+    const again = await server.post('/v1/platforms', body);
+    expect([again.status, again.json, position(again)]).toEqual([200, body, position(first)]);
+    const read = await server.getAfter(first, `/v1/organizations/${org}`);
+    expect(read.json.platform_ids).toEqual([body.platform_id]);
+    const other = unique('tris:org');
+    await register(other);
+    const answer = await server.post('/v1/platforms', { ...body, tris_org: other });
+    expectProblem(answer, 409, 'platform_already_registered', '/platform_id');
+    const unknown = await server.post('/v1/platforms', { platform_id: unique('p'), tris_org: 'tris:nobody' });
+    expectProblem(unknown, 404, 'organization_not_found');
+  });
+
+  test('make their organization the sender of credonations from then on', async () => {
+    const [org, platform_id, tris_id] = [unique('tris:org'), unique('p'), unique()];
+    await server.relay({ tris_id, platform_id });
+    await register(org, platform_id);
+    const write = await server.relay({ tris_id, platform_id, criticality: 'low' });
+    const { json } = await server.getAfter(write, `/api/tris-validations/${tris_id}`);
+    expect(json.validations.map(({ from, amount }: any) => [from, amount])).toEqual([
+      [`tris:platform:${platform_id}`, 100],
+      [org, 30],
+    ]);
+  });
+
+  test('endorse everybody but their own organization', async () => {
+    const [org, platform_id] = [unique('tris:org'), unique('p')];
+    await register(org, platform_id);
+    const write = await server.relay({ tris_id: org, platform_id });
+    expect((await server.getAfter(write, `/api/tris-validations/${org}`)).json.validations).toEqual([]);
+    expect((await server.getAfter(write, `/api/disc-score/${org}`)).json.total_tct).toBe(100);
+  });
+});
+
+describe('the rank', () => {
+  test('is for vetted organizations only, and starts Unranked', async () => {
+    const org = unique('tris:org');
+    const rank = `/api/disc-rank/${org}`;
+    expectProblem(await server.get(rank), 404, 'organization_not_vetted');
+    expectProblem(await server.getAfter(await register(org), rank), 404, 'organization_not_vetted');
+    const vetted = await server.post(`/v1/organizations/${org}/vet`);
+    expect([vetted.status, vetted.json]).toEqual([200, { tris_org: org, vetted: true }]);
+    const { status, json } = await server.getAfter(vetted, rank);
+    expect(status).toBe(200);
+    expect(json).toEqual({ tris_id: org, tct_total: 0, disc_rank: 'Unranked' });
+    const again = await server.post(`/v1/organizations/${org}/vet`);
+    expect([again.status, position(again)]).toEqual([200, position(vetted)]);
+    const revoked = await server.post(`/v1/organizations/${org}/revoke`);
+    expect(revoked.json).toEqual({ tris_org: org, vetted: false });
+    expectProblem(await server.getAfter(revoked, rank), 404, 'organization_not_vetted');
+    expectProblem(await server.get('/api/disc-rank/tris:somebody'), 404, 'organization_not_vetted');
+  });
+
+  test('follows the organization’s own ledger', async () => {
+    const org = unique('tris:org');
+    await register(org);
+    await server.post(`/v1/organizations/${org}/vet`);
+    const relay = (count: number, action: object) =>
+      Promise.all(Array.from({ length: count }, () => server.relay({ tris_id: org, ...action })));
+    const last = (answers: Answer[]) =>
+      answers.reduce((a, b) =>
+        Number(String(position(a)).split('.')[1]) > Number(String(position(b)).split('.')[1]) ? a : b,
+      );
+    const rank = async (write: Answer) => (await server.getAfter(write, `/api/disc-rank/${org}`)).json;
+    const bronze = last(await relay(10, { criticality: 'high' }));
+    expect(await rank(bronze)).toEqual({ tris_id: org, tct_total: 1_000, disc_rank: 'Bronze' });
+    const flagged = last(await relay(1, { criticality: 'minimal', action_type: 'default_flags' }));
+    expect(await rank(flagged)).toEqual({ tris_id: org, tct_total: 900, disc_rank: 'Unranked' });
+    const silver = last(await relay(41, { criticality: 'high' }));
+    expect(await rank(silver)).toEqual({ tris_id: org, tct_total: 5_000, disc_rank: 'Silver' });
+  });
+});
+
+describe('keys', () => {
+  const bankPlatform = 'bank-app';
+  beforeAll(async () => {
+    await register('tris:bank', bankPlatform);
+    await register('tris:shop', 'shop-app');
+  });
+
+  test('of an organization relay for its own platforms only', async () => {
+    expect((await server.relay({ platform_id: bankPlatform }, as('bank'))).status).toBe(202);
+    const head = await server.head();
+    for (const platform_id of ['shop-app', 'nobody-registered-this']) {
+      const answer = await server.relay({ platform_id }, { ...as('bank'), 'idempotency-key': unique('key') });
+      expectProblem(answer, 403, 'platform_not_owned');
+    }
+    expectProblem(await server.relay({ platform_id: bankPlatform }, as('shop')), 403, 'platform_not_owned');
+    expect(await server.head()).toBe(head);
+    expect((await server.relay({ platform_id: bankPlatform }, as('operator'))).status).toBe(202);
+  });
+
+  test('a platform registered later is its organization’s at once', async () => {
+    const platform_id = unique('p');
+    expectProblem(await server.relay({ platform_id }, as('bank')), 403, 'platform_not_owned');
+    await server.post('/v1/platforms', { platform_id, tris_org: 'tris:bank' });
+    expect((await server.relay({ platform_id }, as('bank'))).status).toBe(202);
+  });
+
+  test('have Idempotency-Keys of their own', async () => {
+    const headers = { 'idempotency-key': unique('key') };
+    const platform_id = bankPlatform;
+    const first = await server.relay({ platform_id }, { ...as('bank'), ...headers });
+    const other = await server.relay({ platform_id, criticality: 'low' }, { ...as('operator'), ...headers });
+    expect([first.status, other.status]).toEqual([202, 202]);
+  });
+
+  const grant = { status: 'zk-KYH', evidence_hash: 'a'.repeat(64) };
+  const writes: [string, string, string, unknown][] = [
+    ['relay:write', 'POST', '/api/decision-relay', {}],
+    ['ops', 'POST', '/v1/organizations', {}],
+    ['ops', 'GET', '/v1/organizations', undefined],
+    ['ops', 'GET', '/v1/organizations/tris:bank', undefined],
+    ['ops', 'POST', '/v1/organizations/tris:bank/vet', undefined],
+    ['ops', 'POST', '/v1/organizations/tris:bank/revoke', undefined],
+    ['ops', 'POST', '/v1/platforms', {}],
+    ['ops', 'POST', '/v1/identities/tris:a/bad-status', {}],
+    ['ops', 'DELETE', '/v1/identities/tris:a/bad-status', undefined],
+    ['identity:write', 'POST', '/v1/identities/tris:a/verifications', grant],
+    ['identity:write', 'DELETE', '/v1/identities/tris:a/verifications/zk-KYH', undefined],
+  ];
+  test.each(writes)('only one with the scope %s may %s %s', async (scope, method, path, body) => {
+    const head = await server.head();
+    expectProblem(await server.request(method, path, { body, key: false }), 401, 'unauthorized');
+    expectProblem(await server.request(method, path, { body, key: 'wrong' }), 401, 'unauthorized');
+    for (const other of SCOPES) {
+      if (other === scope) continue;
+      const key = secret(`only-${other.replace(':', '-')}`);
+      expectProblem(await server.request(method, path, { body, key }), 403, 'forbidden');
+    }
+    expect(await server.head()).toBe(head);
+    const allowed = await server.request(method, path, { body, key: secret(`only-${scope.replace(':', '-')}`) });
+    expect([401, 403]).not.toContain(allowed.status);
+  });
+
+  test('are not needed for what is public', async () => {
+    await server
+      .relay({ tris_id: 'tris:public' })
+      .then((write) => server.getAfter(write, '/api/disc-score/tris:public'));
+    const id = 'tris:public';
+    for (const path of [
+      `/api/disc-score/${id}`,
+      `/api/tris-validations/${id}`,
+      `/v1/disc/score/${id}`,
+      `/v1/disc/score/${id}/history`,
+      `/v1/disc/score/${id}/explain`,
+      `/v1/disc/metrics/${id}`,
+      `/v1/disc/report/${id}`,
+      '/v1/disc/changes',
+      '/.well-known/jwks.json',
+    ]) {
+      expect([path, (await server.get(path, { key: false })).status]).toEqual([path, 200]);
+      expectProblem(await server.send('GET', path, { key: 'wrong' }), 401, 'unauthorized');
+    }
+  });
+});
+
+describe('a BAD status', () => {
+  const path = (id: string) => `/v1/identities/${id}/bad-status`;
+  const score = async (write: Answer, id: string) => (await server.getAfter(write, `/v1/disc/score/${id}`)).json;
+
+  test('overrides the score and the rating until it is cleared', async () => {
+    const id = unique();
+    await server.relay({ tris_id: id });
+    const set = await server.post(path(id), { level: 3, reason_code: 'fraud' });
+    expect([set.status, set.json]).toEqual([200, { tris_id: id, bad_status: { level: 3, reason_code: 'fraud' } }]);
+    const bad = await score(set, id);
+    expect(bad).toMatchObject({
+      score: 3,
+      score_rating: 'BAD',
+      total_tct: 100,
+      bad_status: { level: 3, reason_code: 'fraud', since: expect.stringMatching(/Z$/) },
+    });
+    expect(keys(bad.bad_status)).toEqual(['level', 'reason_code', 'since']);
+    expect((await server.get(`/api/disc-score/${id}`)).json).toMatchObject({ score_rating: 'BAD', total_tct: 100 });
+    expect((await server.get(`/v1/disc/score/${id}/explain`)).json).toMatchObject({ score: 3, next_rating: null });
+    const cleared = await server.delete(path(id));
+    expect([cleared.status, cleared.json]).toEqual([200, { tris_id: id, bad_status: null }]);
+    expect(await score(cleared, id)).toMatchObject({ score: 7.6, score_rating: 'Poor', bad_status: null });
+    const { json } = await server.get(`/v1/disc/score/${id}/history`);
+    expect(json.entries.map((entry: any) => [entry.event_type, entry.score, entry.tct_delta])).toEqual([
+      ['ActionRelayed', 7.6, 100],
+      ['BadStatusSet', 3, 0],
+      ['BadStatusCleared', 7.6, 0],
+    ]);
+  });
+
+  test('makes an identity known, and counts from when it was recorded', async () => {
+    const id = unique();
+    const before = new Date(Date.now() - 1_000).toISOString();
+    const set = await server.post(path(id), { level: 6, reason_code: 'spam' });
+    expect(await score(set, id)).toMatchObject({ score: 6, score_rating: 'BAD', total_tct: 0 });
+    expectProblem(await server.get(`/v1/disc/score/${id}?as_of=${before}`), 404, 'identity_not_found');
+  });
+
+  test('set or cleared again changes nothing', async () => {
+    const id = unique();
+    const body = { level: 2, reason_code: 'fraud' };
+    const first = await server.post(path(id), body);
+    const head = await server.head();
+    expect(position(await server.post(path(id), body))).toBe(position(first));
+    expect(await server.head()).toBe(head);
+    await server.delete(path(id));
+    const cleared = await server.head();
+    expect((await server.delete(path(id))).status).toBe(200);
+    expect((await server.delete(path(unique()))).status).toBe(200);
+    expect(await server.head()).toBe(cleared);
+  });
+
+  test('with an Idempotency-Key is set once, also after it was cleared', async () => {
+    const id = unique();
+    const headers = { 'idempotency-key': unique('key') };
+    const body = { level: 2, reason_code: 'fraud' };
+    const first = await server.post(path(id), body, headers);
+    const cleared = await server.delete(path(id));
+    const retry = await server.post(path(id), body, headers);
+    expect([retry.status, retry.json, position(retry)]).toEqual([200, first.json, position(first)]);
+    expect(await score(cleared, id)).toMatchObject({ bad_status: null });
+    expectProblem(await server.post(path(id), { ...body, level: 1 }, headers), 422, 'idempotency_key_reused');
+  });
+
+  test('set by many at once is settled, each after the other', async () => {
+    const id = unique();
+    const levels = [1, 2, 3, 4, 5, 6];
+    const answers = await Promise.all(levels.map((level) => server.post(path(id), { level, reason_code: 'race' })));
+    expect(answers.map(({ status }) => status)).toEqual(levels.map(() => 200));
+    const last = answers.reduce((a, b) =>
+      String(position(a)).length > String(position(b)).length || String(position(a)) > String(position(b)) ? a : b,
+    );
+    expect((await score(last, id)).score).toBe(last.json.bad_status.level);
+  });
+});
+
+describe('verifications', () => {
+  const path = (id: string) => `/v1/identities/${id}/verifications`;
+  const evidence_hash = 'ab'.repeat(32);
+  const held = async (write: Answer, id: string) =>
+    (await server.getAfter(write, `/v1/disc/score/${id}`)).json.verification;
+
+  test('are granted by their issuer, shown with the score, and replaced by a later grant', async () => {
+    const id = unique();
+    const expires_at = '2099-01-01T00:00:00.000Z';
+    const first = await server.post(path(id), { status: 'zk-KYC (ID only)', evidence_hash });
+    expect(first.status).toBe(201);
+    expect(first.json).toEqual({
+      tris_id: id,
+      status: 'zk-KYC (ID only)',
+      issuer: 'key:operator',
+      scheme: 'operator',
+      expires_at: null,
+    });
+    const second = await server.post(path(id), { status: 'zk-KYC (ID only)', evidence_hash, expires_at });
+    const third = await server.post(path(id), { status: 'zk-KYC (ID only)', evidence_hash }, as('bank'));
+    expect(third.json.issuer).toBe('tris:bank');
+    expect(await held(second, id)).toEqual([
+      { status: 'zk-KYC (ID only)', issuer: 'key:operator', scheme: 'operator', expires_at },
+      { status: 'zk-KYC (ID only)', issuer: 'tris:bank', scheme: 'operator', expires_at: null },
+    ]);
+    expect((await server.get(`/v1/disc/report/${id}`)).json.verification).toEqual(await held(third, id));
+  });
+
+  test('end when they expire, not before and not later', async () => {
+    const id = unique();
+    const expiry = Date.now() + 700;
+    const expires_at = new Date(expiry).toISOString();
+    const write = await server.post(path(id), { status: 'zk-KYH', evidence_hash, expires_at });
+    const read = await server.getAfter(write, `/v1/disc/score/${id}`);
+    if (Date.now() < expiry) expect(read.json.verification).toHaveLength(1);
+    await sleep(expiry - Date.now() + 5);
+    const headers = { 'if-none-match': String(read.headers.etag) };
+    const after = await server.get(`/v1/disc/score/${id}`, { headers });
+    expect([after.status, after.json?.verification]).toEqual([200, []]);
+    const before = new Date(expiry - 1).toISOString();
+    expect((await server.get(`/v1/disc/score/${id}?as_of=${before}`)).json.verification).toHaveLength(1);
+    expect((await server.get(`/v1/disc/score/${id}?as_of=${expires_at}`)).json.verification).toEqual([]);
+  });
+
+  test('are revoked by an organization for itself, by an operator for everybody', async () => {
+    const id = unique();
+    const revoke = (status: string, by: string) =>
+      server.delete(`${path(id)}/${encodeURIComponent(status)}`, { headers: as(by) });
+    await server.post(path(id), { status: 'zk-KYC (ID + AML)', evidence_hash }, as('bank'));
+    await server.post(path(id), { status: 'zk-KYC (ID + AML)', evidence_hash }, as('operator'));
+    const nothing = await revoke('zk-KYC (ID + AML)', 'shop');
+    expect(await held(nothing, id)).toHaveLength(2);
+    const own = await revoke('zk-KYC (ID + AML)', 'bank');
+    expect([own.status, own.json]).toEqual([200, { tris_id: id, status: 'zk-KYC (ID + AML)', revoked: true }]);
+    expect((await held(own, id)).map((grant: any) => grant.issuer)).toEqual(['key:operator']);
+    await server.post(path(id), { status: 'zk-KYC (ID + AML)', evidence_hash }, as('bank'));
+    expect(await held(await revoke('zk-KYC (ID + AML)', 'operator'), id)).toEqual([]);
+  });
+
+  test('that ended already are not granted', async () => {
+    const expires_at = new Date(Date.now() - 1_000).toISOString();
+    const answer = await server.post(path(unique()), { status: 'zk-KYH', evidence_hash, expires_at });
+    expectProblem(answer, 400, 'validation_failed', '/expires_at');
+  });
+});
