@@ -281,6 +281,9 @@ export class GetChanges extends Query<ChangesDto> {
   }
 }
 
+/** Changes to look at for one answer: most may be superseded, so an answer may hold few or none before the end. */
+const LOOKED_AT = 10_000;
+
 @QueryHandler(GetChanges)
 export class GetChangesHandler implements IQueryHandler<GetChanges> {
   constructor(
@@ -289,23 +292,31 @@ export class GetChangesHandler implements IQueryHandler<GetChanges> {
   ) {}
 
   async execute({ limit, cursor, wish }: GetChanges): Promise<ChangesDto> {
+    const rangeAfter = (position: number) => ({ range: { ...CHANGES, after: sortByPosition(position), limit: PAGE } });
     const from = cursor === undefined ? undefined : decodeCursor(cursor, isChangesCursor);
-    const rangeAfter = (position: number) => ({ range: { ...CHANGES, after: sortByPosition(position), limit } });
     let last = from?.p ?? 0;
-    const { manifest, results } = await this.views.read([rangeAfter(last), ...this.policies.queries(wish)]);
-    const lens = await this.policies.resolve(wish, manifest, results.slice(1));
+    const first = await this.views.read([rangeAfter(last), ...this.policies.queries(wish)]);
+    const lens = await this.policies.resolve(wish, first.manifest, first.results.slice(1));
     const scope = { g: this.views.logId, l: lens.content_hash, m: MODEL_HASH };
     const reset = from !== undefined && (from.g !== scope.g || from.l !== scope.l || from.m !== scope.m);
     if (reset) last = 0;
-    const rows = (reset ? (await this.views.read([rangeAfter(0)])).results[0] : results[0]) as RangeRow[];
-    const queries = rows.map(({ value }) => ({ get: identityRow(value as string) }));
-    const states = rows.length === 0 ? [] : (await this.views.read(queries)).results;
-    const changes = rows.map(({ sort, value }, i) => {
-      const state = states[i] as unknown as IdentityState;
-      const { score, total_tct } = standingOf(ledgerOf(state.evidence, lens), state.bad_status?.level ?? null);
-      last = Number(sort);
-      return { tris_id: value as string, score, total_tct, position: formatPosition(this.views.logId, last) };
-    });
+    let rows = reset ? undefined : (first.results[0] as RangeRow[]);
+    const changes: ChangesDto['changes'] = [];
+    for (let looked = 0; changes.length < limit && looked < LOOKED_AT;) {
+      rows ??= (await this.views.read([rangeAfter(last)])).results[0] as RangeRow[];
+      if (rows.length === 0) break;
+      const { results } = await this.views.read(rows.map(({ value }) => ({ get: identityRow(value as string) })));
+      for (const [i, { sort, value }] of rows.entries()) {
+        if (changes.length === limit) break;
+        last = Number(sort);
+        const state = results[i] as unknown as IdentityState;
+        if (state.changed !== last) continue; // it changed again: it comes later
+        const { score, total_tct } = standingOf(ledgerOf(state.evidence, lens), state.bad_status?.level ?? null);
+        changes.push({ tris_id: value as string, score, total_tct, position: formatPosition(this.views.logId, last) });
+      }
+      looked += rows.length;
+      rows = undefined;
+    }
     return { changes, next_cursor: encodeCursor({ p: last, ...scope }), ...(reset && { reset }) };
   }
 }
