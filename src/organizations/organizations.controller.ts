@@ -1,5 +1,6 @@
 import { Body, Controller, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../http/answers.js';
 import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
 import { PageQuery, TrisIdParams } from '../http/common.dto.js';
@@ -36,6 +37,7 @@ export class OrganizationsController {
     type: OrganizationDto,
     problems: ['platform_already_registered', 'idempotency_key_reused', 'write_conflict'],
   })
+  @ApiResponse({ status: 200, description: 'Registered before, with these platforms', type: OrganizationDto })
   async register(@Body() { tris_org, platform_ids }: RegisterOrganizationDto, @Context() request: RequestContext) {
     const context = { ...request, body_hash: bodyHash({ tris_org, platform_ids }) };
     const result = await this.commands.execute(new RegisterOrganization(tris_org, platform_ids, context));
@@ -89,6 +91,7 @@ export class OrganizationsController {
     type: PlatformDto,
     problems: ['organization_not_found', 'platform_already_registered', 'idempotency_key_reused'],
   })
+  @ApiResponse({ status: 200, description: 'Registered to this organization before', type: PlatformDto })
   async registerPlatform(@Body() { platform_id, tris_org }: RegisterPlatformDto, @Context() request: RequestContext) {
     const context = { ...request, body_hash: bodyHash({ platform_id, tris_org }) };
     const result = await this.commands.execute(new RegisterPlatform(platform_id, tris_org, context));
