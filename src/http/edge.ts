@@ -92,7 +92,7 @@ export function installEdge(fastify: FastifyInstance, parts: EdgeParts): void {
       route.onRequest = [admission(route.url, policy, parts)];
       route.preValidation = [validation(policy)];
       route.handler = parts.direct(policy) ?? route.handler;
-      if (!policy.write && !policy.plain) route.preHandler = [positionWait(parts)];
+      if (policy.waits) route.preHandler = [positionWait(parts)];
     } else if (route.url === '/openapi.json' || route.url.startsWith('/docs')) {
       route.onRequest = [
         (request, reply, done) => {

@@ -45,6 +45,8 @@ export interface RoutePolicy {
   /** Neither limited nor measured against `Credence-Min-Position`: health, metrics, documents. */
   plain: boolean;
   write: boolean;
+  /** May wait for `Credence-Min-Position`. */
+  waits: boolean;
   /** Of an answer that says nothing else. */
   status: number;
   controller: new (...args: never[]) => object;
@@ -65,6 +67,8 @@ export interface RouteOptions {
   type?: Class | [Class];
   /** Default 200; 202 or 201 where the route says so. */
   status?: number;
+  /** A command that decides on the read models: it may wait for `Credence-Min-Position`, as every query may. */
+  waits?: boolean;
   /** Refusals beyond those every route of its kind has. */
   problems?: readonly ProblemCode[];
 }
@@ -99,10 +103,12 @@ function route(
   problems: readonly ProblemCode[],
 ): MethodDecorator {
   const { summary, description, type, status = 200 } = options;
+  const waits = options.waits ?? (!rules.write && !rules.plain);
   return (target, property, descriptor) => {
     // Parameter decorators have run by now: the classes of @Body(), @Query() and @Param() are on record.
     const policy: RoutePolicy = {
       ...rules,
+      waits,
       ...inputsOf(target, property),
       status,
       controller: target.constructor as RoutePolicy['controller'],
@@ -112,6 +118,7 @@ function route(
     const refusals: ProblemCode[] = [
       ...problems,
       ...ofBody,
+      ...(options.waits ? WAITING : []),
       ...(options.problems ?? []),
       'validation_failed',
       'internal_error',
@@ -124,7 +131,7 @@ function route(
       ...problemResponses(refusals),
     ];
     if (rules.scope) decorators.push(ApiSecurity('api_key', rules.scope === 'any' ? [] : [rules.scope]));
-    if (!rules.write && !rules.plain) {
+    if (waits) {
       decorators.push(ApiHeader({ name: 'Credence-Min-Position', required: false, description: MIN_POSITION }));
     }
     if (rules.write && rules.scope) decorators.push(ApiHeader(IDEMPOTENCY_HEADER));

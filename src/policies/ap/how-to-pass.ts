@@ -38,7 +38,7 @@ export function howToPass(rule: Rule, facts: Facts): Change[] {
   return [clearing, ...cleared];
 }
 
-const MAX_VISITS = 200_000;
+const MAX_VISITS = 50_000;
 
 interface Bound {
   threshold: number;
@@ -112,16 +112,22 @@ function choose(
   return choose(gate, axes, choices, index + 1, left, budget);
 }
 
-/** At least so many open axes have to be raised before the gate can hold; 0: it holds; Infinity: it never will. */
-function missing(gate: Gate): number {
+/** 0: the gate holds; 1: some open axis has to be raised for it to hold; Infinity: it cannot hold any more. */
+function missing(gate: Gate): 0 | 1 | typeof Infinity {
   if (typeof gate === 'boolean') return gate ? 0 : Infinity;
   if ('axis' in gate) {
     const { axis, threshold, under } = gate;
     if (under ? axis.value > -Infinity && axis.value < threshold : axis.value >= threshold) return 0;
     return axis.open && (!under || axis.value === -Infinity) ? 1 : Infinity;
   }
-  const needs = gate.of.map(missing).sort((a, b) => a - b);
-  return needs[gate.least - 1]!;
+  let holding = 0;
+  let possible = 0;
+  for (const part of gate.of) {
+    const lacks = missing(part);
+    if (lacks === 0 && ++holding === gate.least) return 0;
+    if (lacks !== Infinity) possible++;
+  }
+  return possible >= gate.least ? 1 : Infinity;
 }
 
 /** Values at which a condition changes, ascending, above the present one. Any value at all is above none. */
