@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from './clock.js';
 import type { EventStore } from './event-store/event-store.js';
@@ -7,6 +8,7 @@ import type { Jobs } from './jobs/jobs.js';
 import { LmdbJobs } from './jobs/lmdb-jobs.js';
 import type { KeyValue } from './key-value/key-value.js';
 import { LmdbKeyValue } from './key-value/lmdb-key-value.js';
+import { LmdbEnvironment } from './lmdb.js';
 import { LmdbReadModels } from './read-models/lmdb-read-models.js';
 import type { ReadModels } from './read-models/read-models.js';
 
@@ -39,6 +41,15 @@ export async function openStores(
 /** Whether the folder holds a log already: a command that only reads must not make one. */
 export function storesExist(data: string): boolean {
   return existsSync(join(data, 'log', 'data.mdb'));
+}
+
+/** Copies the log and the state into `<target>/log` and `<target>/state` while they are in use. */
+export async function backupStores(data: string, target: string): Promise<void> {
+  for (const name of ['state', 'log']) {
+    await mkdir(join(target, name));
+    const environment = LmdbEnvironment.open(join(data, name), { databases: {} });
+    await environment.backup(join(target, name)).finally(() => environment.close());
+  }
 }
 
 /** Closes everything, the log last. */

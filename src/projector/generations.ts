@@ -19,14 +19,14 @@ export interface GenerationProgress extends Generation {
   lag: { events: number; seconds: number };
 }
 
-/** Every generation with what it serves and its lag behind the log. */
+/** Every generation that was not dropped, with what it serves and its lag behind the log. */
 export async function generationProgress(
   store: EventStore,
   readModels: ReadModels,
   clock: Clock,
 ): Promise<GenerationProgress[]> {
   const manifest = await readModels.manifest();
-  const generations = await readModels.generations();
+  const generations = (await readModels.generations()).filter(({ status }) => status !== 'dropped');
   return Promise.all(
     generations.map(async (generation) => ({
       ...generation,

@@ -1,0 +1,22 @@
+import { resolve } from 'node:path';
+import { backup } from '../backup.js';
+import { storesExist } from '../stores.js';
+import { type Cli, CommandFailed, EXIT } from './cli.js';
+import { duration } from './progress.js';
+
+export function backupCommand(cli: Cli): void {
+  cli.program
+    .command('backup')
+    .description('copy the log, the state and the keys into a new folder, while the service runs; serve it to restore')
+    .argument('<folder>', 'a folder that does not exist yet')
+    .action(
+      cli.withConfig(async ({ config, print }, folder: string) => {
+        if (!storesExist(config.data)) throw new CommandFailed(`There is no store in ${config.data}.`);
+        const started = performance.now();
+        await backup(config.data, resolve(folder));
+        const seconds = (performance.now() - started) / 1000;
+        print(`${config.data} is copied to ${folder} in ${duration(seconds)}; it holds secret keys.`);
+        return EXIT.ok;
+      }),
+    );
+}

@@ -1,0 +1,94 @@
+import { GenerationError, type RebuildProgress, drop, rebuild, rollback, swap } from '../projector/generations.js';
+import type { Manifest } from '../read-models/read-models.js';
+import { type Cli, CommandFailed, EXIT } from './cli.js';
+import { count, duration } from './progress.js';
+
+/** rebuild, swap, rollback, drop: generations of read models beside the serving one. */
+export function generationsCommands(cli: Cli): void {
+  cli.program
+    .command('rebuild')
+    .description(
+      'build a new generation of a view, or of all, from the log, beside the serving one; resumes what stopped',
+    )
+    .argument('<view>', 'the name of a view, or all')
+    .option('--swap', 'serve it once it is built')
+    .option('--json', 'print the result as JSON')
+    .action(
+      cli.withStores('existing', async (context, view: string, options: { swap?: boolean; json?: boolean }) => {
+        const { eventStore, readModels } = context.stores;
+        const started = performance.now();
+        const bar = context.progress(`Rebuilding ${view}`, 'events');
+        const total = await eventStore.countAfter(0);
+        const stopping = new AbortController();
+        const stop = () => stopping.abort();
+        process.once('SIGINT', stop).once('SIGTERM', stop);
+        let last: RebuildProgress | undefined;
+        const generation = await inOneSentence(
+          rebuild(view, eventStore, readModels, stopping.signal, (progress) => {
+            last = progress;
+            bar.update(total - Math.max(0, progress.head - progress.position), total);
+          }),
+        ).finally(bar.stop);
+        const seconds = (performance.now() - started) / 1000;
+        const events = last?.events ?? 0;
+        if (options.swap) await inOneSentence(swap(generation.id, eventStore, readModels));
+        const result = { generation: generation.id, events, seconds, swapped: options.swap === true };
+        const next = options.swap ? `${generation.id} serves now.` : `credence swap ${generation.id} serves it.`;
+        const rate = count(events / Math.max(seconds, 0.001));
+        context.print(
+          options.json
+            ? JSON.stringify(result)
+            : `${generation.id} is ready: ${count(events)} events in ${duration(seconds)} (${rate}/s). ${next}`,
+        );
+        return EXIT.ok;
+      }),
+    );
+
+  cli.program
+    .command('swap')
+    .description('serve the views of a generation that is ready; what served before is kept for rollback')
+    .argument('<generation>')
+    .action(
+      cli.withStores('existing', async ({ stores, print }, id: string) => {
+        print(serving(await inOneSentence(swap(id, stores.eventStore, stores.readModels))));
+        return EXIT.ok;
+      }),
+    );
+
+  cli.program
+    .command('rollback')
+    .description('undo the last swap')
+    .action(
+      cli.withStores('existing', async ({ stores, print }) => {
+        print(serving(await inOneSentence(rollback(stores.eventStore, stores.readModels))));
+        return EXIT.ok;
+      }),
+    );
+
+  cli.program
+    .command('drop')
+    .description('free the space of a generation that does not serve')
+    .argument('<generation>')
+    .action(
+      cli.withStores('existing', async ({ stores, print }, id: string) => {
+        await inOneSentence(drop(id, stores.readModels));
+        print(`${id} is dropped.`);
+        return EXIT.ok;
+      }),
+    );
+}
+
+function serving({ views }: Manifest): string {
+  return Object.entries(views)
+    .map(([view, id]) => `${view}: ${id}`)
+    .join('\n');
+}
+
+async function inOneSentence<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof GenerationError) throw new CommandFailed(error.message);
+    throw error;
+  }
+}

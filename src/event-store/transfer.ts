@@ -1,0 +1,108 @@
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import type { EventStore, NewEvent, RecordedEvent } from './event-store.js';
+
+/** One line of an export: an event with everything that makes it that event. */
+export type ExportedEvent = RecordedEvent;
+
+/** An export that cannot be read into this log; the message names the line. Nothing of an append is half written. */
+export class TransferError extends Error {
+  override readonly name = 'TransferError';
+}
+
+const IN_FLIGHT = 1_000;
+
+/** Events in log order, all or those that `wanted` accepts. */
+export async function* exportEvents(
+  store: EventStore,
+  wanted: (event: RecordedEvent) => boolean = () => true,
+): AsyncIterable<ExportedEvent> {
+  for await (const slice of store.readAll(0, { sliceSize: 5_000 })) {
+    for (const event of slice) if (wanted(event)) yield event;
+  }
+}
+
+/**
+ * Appends exported events with their ids, times and order to a log that is empty or holds the beginning of the same
+ * export (an import that was interrupted), which is compared and skipped.
+ * @throws TransferError for a line that is no event, or a log that holds something else
+ */
+export async function importEvents(
+  file: string,
+  store: EventStore,
+  onProgress: (events: number) => void = () => undefined,
+): Promise<{ events: number; appended: number }> {
+  const present = store.readAll(0, { sliceSize: 1_000 })[Symbol.asyncIterator]();
+  let ahead: RecordedEvent[] = [];
+  const nextPresent = async (): Promise<RecordedEvent | undefined> => {
+    if (ahead.length === 0) ahead = [...((await present.next()).value ?? [])];
+    return ahead.shift();
+  };
+  let events = 0;
+  let appended = 0;
+  let resuming = true;
+  let inFlight: Promise<unknown>[] = [];
+  for await (const append of appendsOf(file)) {
+    const [first] = append as [RecordedEvent];
+    events += append.length;
+    if (resuming) {
+      let there = await nextPresent();
+      if (there) {
+        for (const event of append) {
+          if (!there || there.id !== event.id || there.stream !== event.stream) {
+            throw new TransferError(
+              `The log already holds something else at event ${events}: import into an empty store.`,
+            );
+          }
+          if (event !== append.at(-1)) there = await nextPresent();
+        }
+        continue;
+      }
+      resuming = false;
+    }
+    const expected = first.revision === 0 ? 'no-stream' : first.revision - 1;
+    inFlight.push(store.append(first.stream, expected, append.map(newEventOf)));
+    appended += append.length;
+    if (inFlight.length >= IN_FLIGHT) {
+      await Promise.all(inFlight);
+      inFlight = [];
+      onProgress(events);
+    }
+  }
+  await Promise.all(inFlight);
+  return { events, appended };
+}
+
+function newEventOf({ id, type, data, metadata }: RecordedEvent): NewEvent {
+  return { id, type, data, metadata };
+}
+
+/** The lines of an export, grouped as they were appended. */
+async function* appendsOf(file: string): AsyncIterable<RecordedEvent[]> {
+  let append: RecordedEvent[] = [];
+  let line = 0;
+  for await (const text of createInterface({ input: createReadStream(file), crlfDelay: Infinity })) {
+    line++;
+    if (text === '') continue;
+    const event = parse(text, line);
+    append.push(event);
+    if (event.metadata.index === event.metadata.size - 1) {
+      yield append;
+      append = [];
+    }
+  }
+  if (append.length > 0) throw new TransferError(`The file ends in the middle of an append, at line ${line}.`);
+}
+
+function parse(text: string, line: number): RecordedEvent {
+  try {
+    const event = JSON.parse(text) as RecordedEvent;
+    const { id, type, stream, revision, data, metadata } = event;
+    const texts = [id, type, stream].every((value) => typeof value === 'string');
+    if (texts && Number.isInteger(revision) && typeof data === 'object' && typeof metadata?.size === 'number')
+      return event;
+  } catch {
+    // Told below, as for a line that is JSON but no event.
+  }
+  throw new TransferError(`Line ${line} is not an exported event.`);
+}
