@@ -1,0 +1,206 @@
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Answer, Server, expectProblem, unique } from './server.js';
+
+/** What operators see: boot, modules, health, metrics, documents, and what survives a restart. */
+
+const folders: string[] = [];
+async function folder(): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'credence-life-'));
+  folders.push(path);
+  return path;
+}
+afterAll(() => Promise.all(folders.map((path) => rm(path, { recursive: true, force: true }))));
+
+describe('a running server', () => {
+  let server: Server;
+  beforeAll(async () => void (server = await Server.start()));
+  afterAll(() => server.end());
+
+  test('prints its address, its documentation and the development key once', async () => {
+    const [first, second, third] = server.output.join('').split('\n');
+    expect(first).toBe(`Credence serves ${server.url} from ${server.data}`);
+    expect(second).toBe(`Documentation: ${server.url}/docs`);
+    expect(third).toContain(server.key);
+    expect((await server.send('GET', '/docs')).status).toBe(200);
+  });
+
+  test('keeps its keys to itself', async () => {
+    for (const file of ['dev-api-key', 'signing-keys.json']) {
+      expect((await stat(join(server.data, file))).mode & 0o777).toBe(0o600);
+    }
+  });
+
+  test('is live and ready, part by part', async () => {
+    expect((await server.get('/health/live')).json).toEqual({ status: 'ok' });
+    const { status, json } = await server.get('/health/ready');
+    expect([status, json.status]).toEqual([200, 'ok']);
+    expect(json.checks.map(({ name, status }: any) => [name, status])).toEqual(
+      expect.arrayContaining([
+        ['event_store', 'ok'],
+        ['projections', 'ok'],
+      ]),
+    );
+  });
+
+  test('measures commits, requests, lag and dead letters', async () => {
+    const write = await server.relay();
+    await server.getAfter(write, '/api/disc-score/tris:somebody');
+    const { status, text } = await server.send('GET', '/metrics');
+    expect(status).toBe(200);
+    expect(text).toMatch(/^credence_commit_seconds_count [1-9]/m);
+    expect(text).toMatch(/^credence_projection_lag_events\{generation="g1"\} 0$/m);
+    expect(text).toMatch(/^credence_projection_lag_seconds\{generation="g1"\} 0$/m);
+    expect(text).toMatch(/^credence_dead_letters 0$/m);
+    expect(text).toContain('route="/api/decision-relay",status="202"');
+  });
+
+  test('documents every route in OpenAPI 3.1', async () => {
+    const { json } = await server.send('GET', '/openapi.json');
+    expect(json.openapi).toMatch(/^3\.1\./);
+    const routes = Object.entries<any>(json.paths).flatMap(([path, item]) =>
+      Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    for (const route of [
+      'POST /api/decision-relay',
+      'GET /api/disc-score/{tris_id}',
+      'GET /api/disc-rank/{tris_id}',
+      'GET /api/tris-validations/{tris_id}',
+      'GET /v1/disc/score/{tris_id}',
+      'GET /v1/disc/score/{tris_id}/history',
+      'GET /v1/disc/score/{tris_id}/explain',
+      'GET /v1/disc/metrics/{tris_id}',
+      'GET /v1/disc/report/{tris_id}',
+      'POST /v1/disc/score/batch',
+      'POST /v1/disc/metrics/batch',
+      'POST /v1/disc/report/batch',
+      'GET /v1/disc/changes',
+      'POST /v1/organizations',
+      'GET /v1/organizations',
+      'GET /v1/organizations/{tris_id}',
+      'POST /v1/organizations/{tris_id}/vet',
+      'POST /v1/organizations/{tris_id}/revoke',
+      'POST /v1/platforms',
+      'POST /v1/identities/{tris_id}/bad-status',
+      'DELETE /v1/identities/{tris_id}/bad-status',
+      'POST /v1/identities/{tris_id}/verifications',
+      'DELETE /v1/identities/{tris_id}/verifications/{status}',
+      'GET /health/live',
+      'GET /health/ready',
+      'GET /.well-known/jwks.json',
+    ]) {
+      expect(routes).toContain(route);
+    }
+    const text = JSON.stringify(json);
+    for (const [, name] of text.matchAll(/#\/components\/schemas\/(\w+)/g)) {
+      expect(Object.keys(json.components.schemas)).toContain(name);
+    }
+    // A keyword of OpenAPI 3.0, which 3.1 does not know.
+    expect(text).not.toContain('"nullable"');
+  });
+});
+
+describe('CREDENCE_MODULES', () => {
+  const everywhere = ['/health/live', '/health/ready', '/openapi.json', '/.well-known/jwks.json'];
+  const probes: [module: string, mine: [method: string, path: string, status: number], other: string][] = [
+    ['relay', ['POST', '/api/decision-relay', 202], '/api/disc-score/tris:a'],
+    ['disc', ['GET', '/api/disc-score/tris:a', 404], '/v1/organizations'],
+    ['credonations', ['GET', '/api/tris-validations/tris:a', 404], '/api/disc-score/tris:a'],
+    ['organizations', ['GET', '/v1/organizations', 200], '/api/disc-score/tris:a'],
+    ['identity', ['DELETE', '/v1/identities/tris:a/bad-status', 200], '/api/disc-score/tris:a'],
+  ];
+
+  test.each(probes)('%s stands alone', async (module, [method, path, status], other) => {
+    const server = await Server.start({ env: { CREDENCE_MODULES: module } });
+    for (const address of everywhere)
+      expect([address, (await server.send('GET', address)).status]).toEqual([address, 200]);
+    const answer = method === 'POST' ? await server.relay() : await server.request(method, path);
+    expect(answer.status).toBe(status);
+    if (status === 404) expect(answer.json.code).toBe('identity_not_found');
+    expectProblem(await server.get(other), 404, 'not_found');
+    await server.end();
+  });
+
+  test('a folder served by all of them can be served by one alone, which sees its own writes', async () => {
+    const data = await folder();
+    const alone = { data, env: { CREDENCE_MODULES: 'relay,credonations' } };
+    await (await Server.start(alone)).stop();
+    await (await Server.start({ data })).stop();
+    const server = await Server.start(alone);
+    const write = await server.relay({ tris_id: 'tris:a' });
+    const read = await server.getAfter(write, '/api/tris-validations/tris:a');
+    expect([read.status, read.json.validations?.length]).toEqual([200, 1]);
+    await server.end();
+  });
+
+  test('a module there is not stops the boot with one sentence', async () => {
+    await expect(Server.start({ env: { CREDENCE_MODULES: 'relay,poetry' } })).rejects.toThrow(
+      /ended with 2: credence: CREDENCE_MODULES must be a comma separated list of/,
+    );
+  });
+});
+
+test('a restart and a rebuild keep everything: equal coordinates give equal bytes', async () => {
+  const data = await folder();
+  let server = await Server.start({ data });
+  const [id, org, platform_id] = [unique(), unique('tris:org'), unique('p')];
+  await server.post('/v1/organizations', { tris_org: org, platform_ids: [platform_id] });
+  await server.post(`/v1/organizations/${org}/vet`);
+  const external = { tris_id: id, platform_id, external_id: 'once' };
+  const headers = { 'idempotency-key': 'once' };
+  const relayed = await server.relay(external, headers);
+  await server.relay({ tris_id: id, criticality: 'low', occurred_at: '2024-05-01T00:00:00Z' });
+  await server.relay({ tris_id: id, action_type: 'default_flags', criticality: 'minimal' });
+  await server.post(`/v1/identities/${id}/verifications`, { status: 'zk-KYH', evidence_hash: '0'.repeat(64) });
+  const write = await server.post(`/v1/identities/${id}/bad-status`, { level: 5, reason_code: 'spam' });
+  const { json: now } = await server.getAfter(write, `/v1/disc/score/${id}`);
+
+  const at = `as_of=${now.as_of}&as_of_position=${now.position}`;
+  const addresses = [
+    `/v1/disc/score/${id}?${at}`,
+    `/v1/disc/score/${id}?as_of=2024-06-01T00:00:00Z&as_of_position=${now.position}`,
+    `/v1/disc/score/${id}/history?${at}`,
+    `/v1/disc/score/${id}/explain?${at}`,
+    `/api/tris-validations/${id}`,
+    `/api/disc-rank/${org}`,
+    `/v1/organizations/${org}`,
+    '/v1/organizations',
+    '/v1/disc/changes',
+    '/.well-known/jwks.json',
+  ];
+  const read = async () => {
+    const texts: string[] = [];
+    for (const address of addresses) texts.push((await server.getAfter(write, address)).text);
+    const { report_id } = (await server.get(`/v1/disc/report/${id}?${at}`)).json;
+    return [...texts, report_id];
+  };
+  const before = await read();
+  const { key } = server;
+
+  expect(await server.stop()).toBe(0);
+  server = await Server.start({ data });
+  expect(server.key).toBe(key);
+  expect(await read()).toEqual(before);
+
+  expect(await server.stop()).toBe(0);
+  await rm(join(data, 'views'), { recursive: true });
+  server = await Server.start({ data });
+  expect(await read()).toEqual(before);
+
+  const same = ({ status, json, headers }: Answer) => ({ status, json, position: headers['credence-position'] });
+  expect(same(await server.relay(external, headers))).toEqual(same(relayed));
+  await server.end();
+});
+
+test('a second server on the same folder sees what the first one writes', async () => {
+  const data = await folder();
+  const first = await Server.start({ data });
+  const second = await Server.start({ data });
+  const action = { tris_id: unique(), external_id: 'shared' };
+  const write = await first.relay(action);
+  expect((await second.getAfter(write, `/api/disc-score/${action.tris_id}`)).json.total_tct).toBe(100);
+  expect((await second.relay(action)).json).toEqual(write.json);
+  await second.stop();
+  await first.end();
+});
