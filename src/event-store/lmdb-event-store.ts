@@ -162,6 +162,10 @@ export class LmdbEventStore implements EventStore {
 
   async readAt(position: Position): Promise<RecordedEvent | undefined> {
     this.#refuseIfClosed();
+    const event = this.#get(position);
+    if (event) return event;
+    // A reader of the read models may know of an event that came after this turn's snapshot of the log.
+    this.#env.refresh();
     return this.#get(position);
   }
 
