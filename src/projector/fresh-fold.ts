@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Projection, Rows } from '../../projections/projection.js';
 import type { EventStore, Position } from '../event-store/event-store.js';
 import { type DomainEvent, decodeEvent } from '../events.js';
@@ -5,6 +6,8 @@ import type { Json } from '../json.js';
 import type { RowKey } from '../read-models/read-models.js';
 
 const SLICE = 5_000;
+const ATTEMPTS = 100;
+const RETRY_MS = 10;
 
 /** A fold asked for a row of a view whose rows were not kept: begin again with that view kept. */
 export class ViewNotKept extends Error {
@@ -34,21 +37,29 @@ export class FreshFold implements Rows {
     private readonly options: FreshFoldOptions,
   ) {}
 
-  /** @throws ViewNotKept; NewerSchema for an event that this build cannot read */
+  /**
+   * @param to position of an event
+   * @throws ViewNotKept; NewerSchema for an event that this build cannot read; Error if the log does not reach so far
+   */
   async advance(to: Position, onProgress: (position: Position) => void = () => undefined): Promise<void> {
-    if (to <= this.position) return;
-    for await (const slice of this.store.readAll(this.position, { sliceSize: Math.min(SLICE, to - this.position) })) {
-      for (const recorded of slice) {
-        if (recorded.position > to) return;
-        const event = decodeEvent(recorded);
-        for (const projection of this.options.projections) {
-          if (this.options.takes(projection, event)) projection.apply(event, this);
-        }
-        this.position = event.position;
+    // The log is read up to its end more than once where a checkpoint is newer than what was seen of it.
+    for (let attempt = 0; this.position < to && attempt < ATTEMPTS; attempt++) {
+      const sliceSize = Math.min(SLICE, to - this.position);
+      for await (const slice of this.store.readAll(this.position, { sliceSize })) {
+        for (const recorded of slice) if (recorded.position <= to) this.apply(decodeEvent(recorded));
+        onProgress(this.position);
+        if (this.position >= to) return;
       }
-      onProgress(this.position);
-      if (this.position >= to) return;
+      await sleep(RETRY_MS);
     }
+    if (this.position < to) throw new Error(`The log ends at position ${this.position}, before ${to}.`);
+  }
+
+  private apply(event: DomainEvent): void {
+    for (const projection of this.options.projections) {
+      if (this.options.takes(projection, event)) projection.apply(event, this);
+    }
+    this.position = event.position;
   }
 
   get<T>(row: RowKey): T | undefined {

@@ -283,10 +283,15 @@ class Pass {
   private async examine(row: RowKey, found: Json | undefined, position: Position): Promise<Difference | null> {
     const wanted = addressOf(row);
     let content: string | undefined;
-    const fold = this.verifier.fold(this.part, (_row, address, next) => {
-      if (address === wanted) content = next;
-    });
-    await fold.advance(position, (at) => this.verifier.tell('folding', this.part, at, position));
+    // This part first; a row that says it is of this part may be of another one.
+    const { passes } = this.verifier.result;
+    for (let n = 0; n < passes && content === undefined; n++) {
+      const part = (this.part + n) % passes;
+      const fold = this.verifier.fold(part, (_row, address, next) => {
+        if (address === wanted) content = next;
+      });
+      await fold.advance(position, (at) => this.verifier.tell('folding', part, at, position));
+    }
     const expected = content === undefined ? undefined : (JSON.parse(content) as Json);
     const isSame = expected !== undefined && found !== undefined && canonicalJson(expected) === canonicalJson(found);
     return isSame ? null : this.verifier.difference(row, expected, found, position);
