@@ -1,29 +1,25 @@
 #!/usr/bin/env node
 import 'reflect-metadata';
-import { backupCommand } from './cli/backup.js';
 import { Cli } from './cli/cli.js';
-import { exportCommand } from './cli/export.js';
-import { generationsCommands } from './cli/generations.js';
-import { importCommand } from './cli/import.js';
-import { keysCommands } from './cli/keys.js';
-import { orgsCommands } from './cli/orgs.js';
-import { replayCommand } from './cli/replay.js';
-import { statusCommand } from './cli/status.js';
-import { verifyCommand } from './cli/verify.js';
 
-/** Every command is a file in `cli/` with a function that registers it. */
-const COMMANDS = [
-  statusCommand,
-  importCommand,
-  exportCommand,
-  replayCommand,
-  verifyCommand,
-  generationsCommands,
-  backupCommand,
-  keysCommands,
-  orgsCommands,
+/** Every command is a file in `cli/` with a function that registers it; only the file that is called is loaded. */
+const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] = [
+  { names: ['status'], load: async () => (await import('./cli/status.js')).statusCommand },
+  { names: ['import'], load: async () => (await import('./cli/import.js')).importCommand },
+  { names: ['export'], load: async () => (await import('./cli/export.js')).exportCommand },
+  { names: ['replay'], load: async () => (await import('./cli/replay.js')).replayCommand },
+  { names: ['verify'], load: async () => (await import('./cli/verify.js')).verifyCommand },
+  {
+    names: ['rebuild', 'swap', 'rollback', 'drop'],
+    load: async () => (await import('./cli/generations.js')).generationsCommands,
+  },
+  { names: ['backup'], load: async () => (await import('./cli/backup.js')).backupCommand },
+  { names: ['keys'], load: async () => (await import('./cli/keys.js')).keysCommands },
+  { names: ['orgs'], load: async () => (await import('./cli/orgs.js')).orgsCommands },
 ];
 
 const cli = new Cli();
-for (const register of COMMANDS) register(cli);
+const called = COMMANDS.filter(({ names }) => names.some((name) => process.argv.includes(name)));
+// Help and an unknown command list them all.
+for (const { load } of called.length > 0 ? called : COMMANDS) (await load())(cli);
 await cli.run(process.argv);

@@ -1,6 +1,5 @@
 import { Command, CommanderError } from 'commander';
 import { type Config, ConfigError, loadConfig } from '../config.js';
-import { Log } from '../ops/log.js';
 import { Problem } from '../problems.js';
 import { type Stores, closeStores, openStores, storesExist } from '../stores.js';
 import { type Progress, startProgress } from './progress.js';
@@ -22,7 +21,6 @@ export class CommandFailed extends Error {
 /** What a command's work is given. */
 export interface Context {
   config: Config;
-  log: Log;
   /** Shows how far something is, on standard error, once it takes longer than a second. */
   progress(label: string, unit: string): Progress;
   /** Writes a result line to standard output. */
@@ -91,7 +89,6 @@ export class Cli {
     const config = loadConfig(data === undefined ? process.env : { ...process.env, CREDENCE_DATA: data });
     return {
       config,
-      log: new Log(config.logLevel === 'info' ? 'error' : config.logLevel),
       progress: startProgress,
       print: (text) => void process.stdout.write(`${text}\n`),
       note: (text) => void process.stderr.write(`${text}\n`),

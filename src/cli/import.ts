@@ -40,7 +40,7 @@ async function run(context: StoresContext, file: string, { json }: { json?: bool
   }
   if (report.wrong === 0) {
     const bar = context.progress('Updating the read models', 'events');
-    await applyAll(context.stores, context.config, context.log, bar.update).finally(bar.stop);
+    await applyAll(context.stores, context.config, bar.update).finally(bar.stop);
   }
 
   for (const { line, pointer, message } of report.errors) {

@@ -119,8 +119,8 @@ function commandOf(body: object): CommandContext {
 }
 
 /** So that the next look-up shows it, whether a server is running or not. */
-async function done({ stores, config, log, print }: StoresContext, message: string) {
-  await applyAll(stores, config, log);
+async function done({ stores, config, print }: StoresContext, message: string) {
+  await applyAll(stores, config);
   print(message);
   return EXIT.ok;
 }

@@ -1,46 +1,49 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { projectionsFor } from '../app.module.js';
 import type { Config } from '../config.js';
-import type { Log } from '../ops/log.js';
+import type { Position } from '../event-store/event-store.js';
 import { PROJECTIONS } from '../projector/all-projections.js';
-import { Projector } from '../projector/projector.js';
+import { Follower } from '../projector/follower.js';
+import { ensureManifest } from '../projector/manifest.js';
 import type { Stores } from '../stores.js';
-import { CommandFailed } from './cli.js';
 
-const LOOK_MS = 50;
+const STANDBY_MS = 100;
 
 /**
- * Waits until every serving read model has applied the log up to its present head. This process applies it, or stands by
- * while a running server does.
+ * Brings every serving read model up to the log's present head: applies what is missing in large batches, or waits while
+ * a running server does.
  * @param onProgress events applied, of those that were missing
- * @throws CommandFailed if the projector had to halt
+ * @throws NewerSchema for an event that this build cannot read
  */
 export async function applyAll(
-  { eventStore, readModels }: Stores,
-  config: Pick<Config, 'modules'>,
-  log: Log,
+  { eventStore, readModels }: Pick<Stores, 'eventStore' | 'readModels'>,
+  { modules }: Pick<Config, 'modules'>,
   onProgress: (done: number, total: number) => void = () => undefined,
 ): Promise<void> {
   const head = await eventStore.head();
-  const wanted = projectionsFor(config.modules);
+  const wanted = projectionsFor(modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
-  const projector = new Projector(projections, eventStore, readModels, log);
-  await projector.start();
-  try {
-    let missing: number | undefined;
-    for (;;) {
-      const views = (await readModels.manifest())?.views ?? {};
-      const serving = new Set(projections.map(({ name }) => views[name]));
-      const generations = (await readModels.generations()).filter(({ id }) => serving.has(id));
-      const applied = Math.min(...generations.map(({ checkpoint }) => checkpoint.position));
-      const left = Math.max(0, head - applied);
-      missing ??= left;
-      onProgress(missing - left, missing);
-      if (left === 0 && generations.every(({ status }) => status === 'ready')) return;
-      if (projector.halted !== null) throw new CommandFailed(`The read models stopped: ${projector.halted}.`);
-      await sleep(LOOK_MS);
-    }
-  } finally {
-    await projector.stop();
+  const follower = new Follower(eventStore, readModels);
+  const { signal } = new AbortController();
+
+  let missing: number | undefined;
+  const tell = (applied: Position) => {
+    missing ??= head - applied;
+    onProgress(missing - Math.max(0, head - applied), missing);
+  };
+  for (;;) {
+    // Looked at each time: a generation may be dropped and another serve instead.
+    const { views } = await ensureManifest(projections, eventStore, readModels);
+    const serving = new Set(projections.map(({ name }) => views[name]!));
+    const generations = (await readModels.generations()).filter(({ id }) => serving.has(id));
+    const behind = generations.find(({ checkpoint, status }) => checkpoint.position < head || status === 'building');
+    if (!behind) return;
+    tell(behind.checkpoint.position);
+    const ended = await follower.follow(behind.id, {
+      signal,
+      toHead: true,
+      onApplied: ({ position }) => tell(position),
+    });
+    if (ended === 'lease_taken') await sleep(STANDBY_MS);
   }
 }
