@@ -1,0 +1,102 @@
+import { execFileSync } from 'node:child_process';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { action, actions, ended, Store } from './credence.js';
+
+let store: Store;
+beforeEach(async () => void (store = await Store.create()));
+afterEach(() => store.remove());
+
+interface Counts {
+  lines: number;
+  wrong: number;
+  recorded: number;
+  already_present: number;
+  conflicts: number;
+}
+const head = async () => (await store.json<{ events: number }>('status')).events;
+
+test('the Bitcoin-OTC excerpt is imported once, however often it is given', async () => {
+  const ndjson = execFileSync('node', ['examples/otc-to-ndjson.mjs', 'examples/bitcoin-otc-excerpt.csv']).toString();
+  const file = store.file('otc.ndjson', ndjson.trimEnd().split('\n'));
+
+  const first = await store.json<Counts>('import', file);
+  expect(first).toMatchObject({ lines: 2003, recorded: 2003, already_present: 0, conflicts: 0, wrong: 0 });
+  const events = await head();
+  const again = await store.run('import', file);
+  expect(again.stdout).toMatch(/^2,003 lines: 0 recorded, 2,003 already present, in .* lines\/s\)/);
+  expect(again.code).toBe(0);
+  expect(await head()).toBe(events);
+
+  const { entries, score } = await store.json<{ entries: object[]; score: object }>('replay', 'tris:otc:905');
+  expect(entries).toHaveLength(57);
+  expect(score).toMatchObject({ earned_tct: 1660, score: 4, score_rating: 'BAD' });
+});
+
+test('killed in the middle and run again, every line is there once', async () => {
+  const anonymous = (n: number) => action(n, { external_id: undefined });
+  // Two equal lines are two actions, in every run.
+  const lines = [...actions(12_000), ...Array.from({ length: 3_000 }, (_, n) => anonymous(n % 1_500))];
+  const file = store.file('actions.ndjson', lines);
+
+  const child = store.spawn(['import', file]);
+  const killed = ended(child);
+  const log = join(store.data, 'log', 'data.mdb');
+  while ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) < 2_000_000) await sleep(5);
+  child.kill('SIGKILL');
+  expect((await killed).code).toBeNull();
+
+  const counts = await store.json<Counts>('import', file);
+  expect(counts.lines).toBe(15_000);
+  expect(counts.recorded + counts.already_present).toBe(15_000);
+  expect(counts.recorded).toBeGreaterThan(0);
+  expect(counts.already_present).toBeGreaterThan(0);
+  expect(await store.json<Counts>('import', file)).toMatchObject({ recorded: 0, already_present: 15_000 });
+  // A flag is one event, everything else two.
+  expect(await head()).toBe(lines.reduce((sum, line) => sum + (line.category === 'compliance' ? 1 : 2), 0));
+  expect(await store.run('verify')).toMatchObject({ code: 0, stdout: expect.stringMatching(/identical\n$/) });
+});
+
+test('one wrong line and nothing is written; the first twenty errors are listed', async () => {
+  const wrong = [
+    action(1),
+    '{"tris_id":',
+    '',
+    action(2, { criticality: 'Extreme', tris_id: 'alice' }),
+    action(3, { occurred_at: '2999-01-01T00:00:00Z' }),
+    '[]',
+    action(4, { more: 1 }),
+    `{"pad":"${'x'.repeat(1_100_000)}"}`,
+    ...Array.from({ length: 30 }, () => action(5, { category: 'x' })),
+  ];
+  const { code, stdout, stderr } = await store.run('import', store.file('wrong.ndjson', wrong));
+  expect(code).toBe(1);
+  expect(stdout).toBe('36 of 37 lines are wrong; nothing was recorded.\n');
+  const lines = stderr.trimEnd().split('\n');
+  expect(lines).toHaveLength(20);
+  expect(lines.slice(0, 7)).toEqual([
+    expect.stringMatching(/^line 2: The line is not JSON/),
+    expect.stringMatching(/^line 4 \/tris_id: /),
+    expect.stringMatching(/^line 4 \/criticality: /),
+    expect.stringMatching(/^line 5 \/occurred_at: .* future/),
+    expect.stringMatching(/^line 6: the line must be a JSON object/),
+    expect.stringMatching(/^line 7 \/more: "more" is not known/),
+    expect.stringMatching(/^line 8: the line is longer than/),
+  ]);
+  expect(await head()).toBe(0);
+});
+
+test('a conflicting external_id is reported with its line, and the rest recorded', async () => {
+  const lines = [action(1), action(2), action(1, { criticality: 'High' }), action(2)];
+  const { code, stdout, stderr } = await store.run('import', store.file('conflict.ndjson', lines));
+  expect(stderr).toMatch(/^line 3 \/external_id: was used for another action\n$/);
+  expect(stdout).toMatch(/^4 lines: 2 recorded, 1 already present, 1 in conflict/);
+  expect(code).toBe(1);
+});
+
+test('standard input is a file too', async () => {
+  const { code, stdout } = await ended(store.spawn(['import', '-']), `${JSON.stringify(action(1))}\n`);
+  expect(stdout).toMatch(/^1 lines: 1 recorded/);
+  expect(code).toBe(0);
+});
