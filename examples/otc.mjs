@@ -1,0 +1,42 @@
+/**
+ * The Bitcoin-OTC trust ratings as actions: a rating r of member T by member S (see README.md here for the data).
+ * An action is a body of POST /api/decision-relay.
+ */
+
+/** @returns {{source: string, target: string, rating: number, seconds: number}[]} in the order of the file */
+export function parseRatings(csv) {
+  const [header, ...rows] = csv.trimEnd().split(/\r?\n/);
+  if (header !== 'Source,Target,Weight,Timestamp')
+    throw new Error('the first line must be Source,Target,Weight,Timestamp');
+  return rows.map((row, index) => {
+    const [source, target, weight, timestamp, ...more] = row.split(',');
+    const [rating, seconds] = [Number(weight), Number(timestamp)];
+    const isRating = Number.isInteger(rating) && rating !== 0 && Math.abs(rating) <= 10;
+    if (more.length > 0 || !isRating || !(seconds > 0)) throw new Error(`line ${index + 2} is no rating: ${row}`);
+    return { source, target, rating, seconds };
+  });
+}
+
+export function toAction({ source, target, rating, seconds }) {
+  return {
+    tris_id: `tris:otc:${target}`,
+    action_type: rating > 0 ? 'trade_rating' : 'trade_flags',
+    category: rating > 0 ? 'social' : 'compliance',
+    criticality: criticalityOf(Math.abs(rating)),
+    platform_id: `otc:${source}`,
+    occurred_at: new Date(Math.floor(seconds) * 1000).toISOString(),
+    external_id: `${source}-${target}-${seconds}`,
+  };
+}
+
+/** One action a line. */
+export function toNdjson(ratings) {
+  return ratings.map((rating) => `${JSON.stringify(toAction(rating))}\n`).join('');
+}
+
+function criticalityOf(strength) {
+  if (strength >= 9) return 'Critical';
+  if (strength >= 7) return 'High';
+  if (strength >= 4) return 'Moderate';
+  return strength >= 2 ? 'Low' : 'Minimal';
+}
