@@ -27,7 +27,10 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
   credonations: { module: CredonationsModule, projections: ['identities', 'credonations'] },
   organizations: { module: OrganizationsModule, projections: ['organizations'] },
   identity: { module: IdentityModule, projections: [] },
-  policies: { module: PoliciesModule, projections: ['identities', 'policies', 'lenses'] },
+  policies: {
+    module: PoliciesModule,
+    projections: ['identities', 'timeline', 'policies', 'access_policies', 'lenses'],
+  },
 };
 
 /** Names of the projections that some enabled feature reads; dead letters are always kept. */

@@ -1,3 +1,4 @@
+import { eligibilityRevoked } from './eligibility/eligibility.events.js';
 import { type Decoded, type Undecodable, decoderFor } from './event-store/codec.js';
 import { idempotencyKeyClaimed } from './event-store/idempotency.events.js';
 import {
@@ -12,6 +13,7 @@ import {
   organizationVettingRevoked,
   platformRegistered,
 } from './organizations/organizations.events.js';
+import { accessChecked, accessPolicyCreated, accessPolicyRetired } from './policies/ap/ap.events.js';
 import { lensActivated, validationPolicyCreated, validationPolicyRetired } from './policies/vp/vp.events.js';
 import { actionRelayed, credonationRecorded } from './relay/relay.events.js';
 
@@ -30,6 +32,10 @@ const DEFINITIONS = [
   validationPolicyCreated,
   validationPolicyRetired,
   lensActivated,
+  accessPolicyCreated,
+  accessPolicyRetired,
+  accessChecked,
+  eligibilityRevoked,
   idempotencyKeyClaimed,
 ] as const;
 

@@ -1,11 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import type { Clock } from '../clock.js';
 import { type Config, ConfigError } from '../config.js';
 import type { Log } from '../ops/log.js';
 import { SHA256_HEX, TRIS_ID } from './formats.js';
 import { type Caller, type Scope, SCOPES } from './routes.js';
-import { createFile, replaceFile } from './secret-file.js';
+import { createFile, fileVersion, replaceFile } from './secret-file.js';
 import { isObject } from './validation.js';
 
 /**
@@ -173,10 +173,4 @@ function developmentKey(file: string): { key: string; created: boolean } {
   const key = readFileSync(file, 'utf8').trim();
   if (key === '') throw new ConfigError(`${file} is empty; delete it to have a new development key made.`);
   return { key, created };
-}
-
-/** Changes when the file does: replaced (inode), rewritten (mtime, size), made or removed. */
-function fileVersion(file: string): string {
-  const stat = statSync(file, { throwIfNoEntry: false });
-  return stat ? `${stat.ino}:${stat.mtimeMs}:${stat.size}` : 'absent';
 }

@@ -33,7 +33,7 @@ class EdgeModule {
       { provide: Config, useValue: config },
       { provide: Log, useValue: log },
       { provide: Health, useValue: new Health() },
-      { provide: SigningKeys, useValue: new SigningKeys(config) },
+      { provide: SigningKeys, useValue: new SigningKeys(config, log) },
       { provide: ApiKeys, useValue: new ApiKeys(config, log) },
       { provide: Registry, useValue: new Registry() },
     ];

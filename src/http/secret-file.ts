@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { linkSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /** Replaces a secret file in one step: a reader sees the old content or the new one, and only the owner sees either. */
@@ -20,6 +20,12 @@ export function createFile(file: string, content: string): boolean {
   } finally {
     rmSync(draft, { force: true });
   }
+}
+
+/** Changes when the file does: replaced (inode), rewritten (mtime, size), made or removed. */
+export function fileVersion(file: string): string {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  return stat ? `${stat.ino}:${stat.mtimeMs}:${stat.size}` : 'absent';
 }
 
 function writeDraft(file: string, content: string): string {

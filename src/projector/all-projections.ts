@@ -1,3 +1,4 @@
+import { accessPolicies } from '../../projections/access-policies.js';
 import { credonations } from '../../projections/credonations.js';
 import { deadLetters } from '../../projections/dead-letters.js';
 import { identities } from '../../projections/identities.js';
@@ -14,6 +15,7 @@ export const PROJECTIONS: readonly Projection[] = [
   credonations,
   organizations,
   policies,
+  accessPolicies,
   lenses,
   deadLetters,
 ];

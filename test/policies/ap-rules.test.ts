@@ -1,19 +1,9 @@
 import fc from 'fast-check';
 import { FALSE, TRUE, UNKNOWN, compile, reasonsFor } from '../../src/policies/ap/evaluate.js';
-import { type Facts, type Measured, factsFrom } from '../../src/policies/ap/facts.js';
+import { type Facts, type Measured, NOTHING, factsFrom } from '../../src/policies/ap/facts.js';
 import { type Change, howToPass } from '../../src/policies/ap/how-to-pass.js';
 import { MAX_NODES, type Rule, STATUSES, parseRules } from '../../src/policies/ap/rules.js';
 import { type Category, MODEL } from '../../src/scoring/model.js';
-
-const NOTHING: Measured = {
-  incomplete: false,
-  net_tct: 0,
-  actions: 0,
-  bad_level: null,
-  reliability: null,
-  health: Object.fromEntries(MODEL.categories.map((name) => [name, null])) as Measured['health'],
-  verified: new Set(),
-};
 
 function factsWith(changes: Partial<Omit<Measured, 'health'>> & { health?: Partial<Measured['health']> } = {}): Facts {
   return factsFrom({ ...NOTHING, ...changes, health: { ...NOTHING.health, ...changes.health } });

@@ -25,6 +25,17 @@ export interface Measured {
   verified: ReadonlySet<string>;
 }
 
+/** An identity of which there is nothing but that it exists. */
+export const NOTHING: Measured = {
+  incomplete: false,
+  net_tct: 0,
+  actions: 0,
+  bad_level: null,
+  reliability: null,
+  health: Object.fromEntries(MODEL.categories.map((category) => [category, null])) as Measured['health'],
+  verified: new Set(),
+};
+
 /** What was measured and what follows from it, ready for any number of evaluations. */
 export interface Facts extends Measured {
   score: number;

@@ -1,0 +1,63 @@
+import type { AddressInfo } from 'node:net';
+import { Inject, Injectable } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import { CLOCK, type Clock } from '../clock.js';
+import { Config } from '../config.js';
+import { formatPosition, POSITION_GATE, type PositionGate } from '../http/positions.js';
+import { SigningKeys } from '../proofs/signing-keys.js';
+import type { EventOf } from '../events.js';
+import { type EligibilityVerification, verify } from './verifier.js';
+
+/** Signs eligibility tokens from recorded decisions, and verifies them as an integrator would. */
+@Injectable()
+export class EligibilityTokens {
+  constructor(
+    private readonly keys: SigningKeys,
+    private readonly config: Config,
+    private readonly host: HttpAdapterHost,
+    @Inject(POSITION_GATE) private readonly gate: PositionGate,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  /** CREDENCE_PUBLIC_URL, or the address that is listened on. */
+  get issuer(): string {
+    const { publicUrl, host, port } = this.config;
+    if (publicUrl !== undefined) return publicUrl;
+    const bound = this.host.httpAdapter.getHttpServer().address() as AddressInfo | null;
+    return `http://${host.includes(':') ? `[${host}]` : host}:${bound?.port ?? port}`;
+  }
+
+  /** Thumbprint of the key that signs now. */
+  get kid(): string {
+    return this.keys.kid;
+  }
+
+  /**
+   * The token of a decision, the same bytes each time. null if it did not grant, or if its key has been pruned, which
+   * happens only after its last token has expired.
+   */
+  sign(decision: EventOf<'AccessChecked'>['data']): string | null {
+    const { iss, kid, iat, exp, lens_hash, audience } = decision;
+    if (iss === null || kid === null || iat === null || exp === null || !this.keys.signsWith(kid)) return null;
+    const claims = {
+      iss,
+      sub: decision.subject_tris,
+      ...(audience !== null && { aud: audience }),
+      jti: decision.jti,
+      iat,
+      exp,
+      policy_id: decision.policy_id,
+      policy_hash: decision.policy_hash,
+      as_of: decision.as_of,
+      position: formatPosition(this.gate.logId, decision.position),
+      lens: { policy_id: decision.lens_policy_id, content_hash: lens_hash },
+      model: { id: decision.model_id, hash: decision.model_hash },
+    };
+    return this.keys.sign(claims, 'eligibility+jwt', kid);
+  }
+
+  /** All that the token itself tells; whether it was revoked stands in the log. */
+  verify(token: string, expected: { audience?: string; policy?: string }): EligibilityVerification {
+    return verify(token, { jwks: this.keys.jwks, now: this.clock(), ...expected });
+  }
+}

@@ -1,0 +1,165 @@
+import { type KeyObject, createPublicKey, verify as verifySignature } from 'node:crypto';
+
+/**
+ * Verifies eligibility tokens away from the service that issued them: `import { verify } from 'credence/eligibility'`.
+ * Depends on node:crypto only. What it cannot see is a revocation: ask POST /v1/eligibility/verify where that matters
+ * more than the token's few minutes.
+ */
+
+/** An Ed25519 public key of `/.well-known/jwks.json` (RFC 7517, RFC 8037). */
+export interface EligibilityJwk {
+  kty: string;
+  crv?: string;
+  x?: string;
+  kid?: string;
+}
+
+/** What a token says. Times in seconds since the epoch (RFC 7519). */
+export interface EligibilityClaims {
+  /** Address of the service that decided. */
+  iss: string;
+  /** TRIS id that was checked. */
+  sub: string;
+  /** Whom the token is for; absent: anyone. */
+  aud?: string;
+  jti: string;
+  iat: number;
+  exp: number;
+  policy_id: string;
+  /** Content hash of the policy. */
+  policy_hash: string;
+  /** The coordinates of the score: equal ones give equal scores for ever. */
+  as_of: string;
+  position: string;
+  lens: { policy_id: string | null; content_hash: string };
+  model: { id: string; hash: string };
+}
+
+export type EligibilityRefusal =
+  | 'eligibility_malformed'
+  | 'eligibility_signature'
+  | 'eligibility_issuer'
+  | 'eligibility_audience'
+  | 'eligibility_policy'
+  | 'eligibility_not_yet_valid'
+  | 'eligibility_expired';
+
+export type EligibilityVerification =
+  | { active: true; claims: EligibilityClaims }
+  /** `claims` only where the signature is sound. */
+  | { active: false; reason: EligibilityRefusal; detail: string; claims?: EligibilityClaims };
+
+export interface VerifyOptions {
+  /** The service's key set. Fetch it again when a token is refused with `eligibility_signature`: keys rotate. */
+  jwks: { keys: readonly EligibilityJwk[] };
+  /** Who is verifying. A token bound to an audience is refused without it, and one that is not is refused with it. */
+  audience?: string;
+  /** The id of the only policy to accept. Without it, whatever the token's policy grants is taken for enough. */
+  policy?: string;
+  /** The only issuer to accept. */
+  issuer?: string;
+  /** Milliseconds since the epoch; default: now. */
+  now?: number;
+}
+
+const TYPE = 'eligibility+jwt';
+/** How far ahead of ours the issuer's clock may be. Expiry has no tolerance. */
+const CLOCK_SKEW_S = 60;
+const MAX_TOKEN_LENGTH = 8_192;
+
+/** Never throws for any token, whatever its type. */
+export function verify(token: unknown, options: VerifyOptions): EligibilityVerification {
+  const parts = typeof token === 'string' && token.length <= MAX_TOKEN_LENGTH ? token.split('.') : [];
+  const [header, payload] = parts.slice(0, 2).map(jsonOf);
+  const signature = parts.length === 3 ? bytesOf(parts[2]!) : undefined;
+  if (!header || !payload || !signature) return refused('eligibility_malformed', 'This is not a compact signed JWT.');
+  if (header['typ'] !== TYPE || header['alg'] !== 'EdDSA' || 'crit' in header || 'b64' in header) {
+    return refused('eligibility_malformed', `An eligibility token has the type ${TYPE} and is signed with EdDSA.`);
+  }
+  const key = keyFor(header['kid'], options.jwks);
+  if (!key) return refused('eligibility_signature', 'No key of the set has the token’s kid; fetch the set again.');
+  if (!verifySignature(null, Buffer.from(`${parts[0]}.${parts[1]}`), key, signature)) {
+    return refused('eligibility_signature', 'The signature is not that of the key the token names.');
+  }
+  if (!isClaims(payload))
+    return refused('eligibility_malformed', 'The token lacks a claim, or has one of a wrong type.');
+  return judge(payload, options);
+}
+
+function judge(claims: EligibilityClaims, { audience, policy, issuer, now = Date.now() }: VerifyOptions) {
+  const seconds = now / 1000;
+  const no = (reason: EligibilityRefusal, detail: string) => ({ ...refused(reason, detail), claims });
+  if (issuer !== undefined && claims.iss !== issuer) {
+    return no('eligibility_issuer', `The token is from ${claims.iss}, not from ${issuer}.`);
+  }
+  if (claims.aud !== audience) {
+    const bound = claims.aud === undefined ? 'no audience' : `the audience ${claims.aud}`;
+    return no('eligibility_audience', `The token is bound to ${bound}, not to ${audience ?? 'none'}.`);
+  }
+  if (policy !== undefined && claims.policy_id !== policy) {
+    return no('eligibility_policy', `The token is of ${claims.policy_id}, not of ${policy}.`);
+  }
+  if (claims.iat > seconds + CLOCK_SKEW_S) return no('eligibility_not_yet_valid', 'The token is from the future.');
+  if (claims.exp <= seconds) {
+    const at = new Date(claims.exp * 1000).toISOString();
+    return no('eligibility_expired', `The token expired at ${at}; check the subject again for a new one.`);
+  }
+  return { active: true as const, claims };
+}
+
+const refused = (reason: EligibilityRefusal, detail: string) => ({ active: false as const, reason, detail });
+
+/** Strict base64url without padding: every byte string has one spelling. */
+function bytesOf(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, 'base64url');
+  return text !== '' && bytes.toString('base64url') === text ? bytes : undefined;
+}
+
+function jsonOf(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(bytesOf(text)?.toString('utf8') ?? '');
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Keys already imported, by `x`. A set holds a few; the bound is for callers with many sets. */
+const imported = new Map<string, KeyObject>();
+const MAX_IMPORTED = 100;
+
+function keyFor(kid: unknown, jwks: VerifyOptions['jwks']): KeyObject | undefined {
+  const jwk = typeof kid === 'string' ? jwks.keys.find((candidate) => candidate.kid === kid) : undefined;
+  if (jwk?.kty !== 'OKP' || jwk.crv !== 'Ed25519' || typeof jwk.x !== 'string') return undefined;
+  const known = imported.get(jwk.x);
+  if (known) return known;
+  try {
+    const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: jwk.x }, format: 'jwk' });
+    if (imported.size >= MAX_IMPORTED) imported.clear();
+    imported.set(jwk.x, key);
+    return key;
+  } catch {
+    return undefined;
+  }
+}
+
+const TEXTS = ['iss', 'sub', 'jti', 'policy_id', 'policy_hash', 'as_of', 'position'] as const;
+
+function isClaims(
+  payload: Record<string, unknown> | undefined,
+): payload is EligibilityClaims & Record<string, unknown> {
+  if (!payload) return false;
+  const { aud, iat, exp, lens, model } = payload;
+  return (
+    TEXTS.every((name) => typeof payload[name] === 'string') &&
+    (aud === undefined || typeof aud === 'string') &&
+    Number.isSafeInteger(iat) &&
+    Number.isSafeInteger(exp) &&
+    typeof lens === 'object' &&
+    lens !== null &&
+    typeof model === 'object' &&
+    model !== null
+  );
+}

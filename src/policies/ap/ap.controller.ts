@@ -1,0 +1,96 @@
+import { Body, Controller, Get, Param, Post, Query } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { ApiResponse } from '@nestjs/swagger';
+import { Written } from '../../http/answers.js';
+import { Context, type RequestContext, bodyHash } from '../../http/command-context.js';
+import { PublicRead, Write } from '../../http/routes.js';
+import { refusal } from '../../http/validation.js';
+import {
+  AccessDto,
+  AccessPoliciesDto,
+  AccessPoliciesQuery,
+  AccessPolicyDto,
+  AccessPolicyParams,
+  CheckAccessDto,
+  CreateAccessPolicyDto,
+  RetiredAccessPolicyDto,
+} from './ap.dto.js';
+import {
+  CheckAccess,
+  CreateAccessPolicy,
+  GetAccessPolicy,
+  ListAccessPolicies,
+  RetireAccessPolicy,
+} from './ap.handlers.js';
+import { parseRules } from './rules.js';
+
+@Controller('/v1/policies/ap')
+export class AccessPoliciesController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+  ) {}
+
+  @Post()
+  @Write({
+    scope: 'policies:write',
+    status: 201,
+    summary: 'Create an access policy',
+    description: 'A policy never changes; the same content again answers 200. The key’s organization owns it.',
+    type: AccessPolicyDto,
+    problems: ['policy_not_found', 'policy_conflict', 'idempotency_key_reused'],
+  })
+  @ApiResponse({ status: 200, description: 'Created before, with this content', type: AccessPolicyDto })
+  async create(@Body() body: CreateAccessPolicyDto, @Context() { caller, ...request }: RequestContext) {
+    const { policy_id, rules, ttl_seconds, vp = null } = body;
+    const parsed = parseRules(rules);
+    if ('errors' in parsed) throw refusal(parsed.errors);
+    const content = { policy_id, rules, ttl_seconds, vp };
+    const context = { ...request, body_hash: bodyHash(content) };
+    const result = await this.commands.execute(new CreateAccessPolicy(content, caller, context));
+    return new Written(result.body, result.position, result.own ? 201 : 200);
+  }
+
+  @Post('/check')
+  @Write({
+    scope: 'access:check',
+    summary: 'Check a subject by an access policy',
+    description: 'Records the decision. Granted, it comes with a token; denied, with the reasons and how to pass.',
+    type: AccessDto,
+    waits: true,
+    problems: ['policy_not_found', 'policy_not_active', 'idempotency_key_reused'],
+  })
+  async check(@Body() body: CheckAccessDto, @Context() { caller: _caller, ...request }: RequestContext) {
+    const { policy_id, subject_tris, audience = null, wallet = null } = body;
+    const check = { policy_id, subject_tris, audience, wallet };
+    const context = { ...request, body_hash: bodyHash(check) };
+    const { body: answer, position } = await this.commands.execute(new CheckAccess(check, context));
+    return new Written(answer, position);
+  }
+
+  @Get()
+  @PublicRead({ summary: 'List access policies', type: AccessPoliciesDto })
+  async list(@Query() { limit, cursor, tris_org }: AccessPoliciesQuery) {
+    return this.queries.execute(new ListAccessPolicies(limit, cursor, tris_org));
+  }
+
+  @Get('/:policy_id')
+  @PublicRead({ summary: 'One access policy', type: AccessPolicyDto, problems: ['policy_not_found'] })
+  async get(@Param() { policy_id }: AccessPolicyParams) {
+    return this.queries.execute(new GetAccessPolicy(policy_id));
+  }
+
+  @Post('/:policy_id/retire')
+  @Write({
+    scope: 'policies:write',
+    summary: 'Retire an access policy: it is checked no more',
+    description: 'Tokens it has granted live on to their end, unless they are revoked.',
+    type: RetiredAccessPolicyDto,
+    problems: ['policy_not_found', 'idempotency_key_reused', 'write_conflict'],
+  })
+  async retire(@Param() { policy_id }: AccessPolicyParams, @Context() { caller, ...request }: RequestContext) {
+    const context = { ...request, body_hash: bodyHash({ policy_id, retired: true }) };
+    const { body, position } = await this.commands.execute(new RetireAccessPolicy(policy_id, caller, context));
+    return new Written(body, position);
+  }
+}

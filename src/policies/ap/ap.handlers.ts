@@ -1,0 +1,275 @@
+import { randomUUID } from 'node:crypto';
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { ACCESS_POLICIES, type AccessPolicyRow, accessPoliciesOf } from '../../../projections/access-policies.js';
+import { identityRow } from '../../../projections/identities.js';
+import { CLOCK, type Clock } from '../../clock.js';
+import { IdentityReader } from '../../disc/identity-reader.js';
+import { EligibilityTokens } from '../../eligibility/tokens.js';
+import { EVENT_STORE, type EventStore, type NewEvent, type Position } from '../../event-store/event-store.js';
+import { type CommandContext, Writer, isRetryOf } from '../../event-store/writer.js';
+import { hashOf } from '../../hash.js';
+import { unknownCursor } from '../../http/cursor.js';
+import type { Caller } from '../../http/routes.js';
+import { Problem } from '../../problems.js';
+import { Views } from '../../projector/views.js';
+import type { RangeRow } from '../../read-models/read-models.js';
+import { ValidationPolicies } from '../vp/validation-policies.js';
+import { AccessPolicies, unknownAccessPolicy } from './access-policies.js';
+import type { AccessDto, AccessPoliciesDto, AccessPolicyDto, RetiredAccessPolicyDto } from './ap.dto.js';
+import {
+  AP_ID,
+  type AccessDecision,
+  type AccessPolicy,
+  type AccessPolicyContent,
+  type CheckRequest,
+  type Observation,
+  accessPolicyOf,
+  accessPolicyStream,
+  accessStream,
+  contentHash,
+  decideCheck,
+  decideCreate,
+  decideRetire,
+  judge,
+} from './ap.js';
+import { factsOf } from './facts.js';
+
+/** Creates an access policy, for good. Its rules have been parsed. */
+export class CreateAccessPolicy extends Command<{ body: AccessPolicyDto; position: Position; own: boolean }> {
+  constructor(
+    readonly content: AccessPolicyContent,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(CreateAccessPolicy)
+export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPolicy> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly validationPolicies: ValidationPolicies,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  /** @throws Problem policy_not_found for the VP, policy_conflict */
+  async execute({ content, caller, context }: CreateAccessPolicy) {
+    const { policy_id, vp } = content;
+    if (vp !== null) await this.validationPolicies.lens(vp);
+    const stream = accessPolicyStream(policy_id);
+    await this.writer.claim(stream, context);
+    // Before the append: it answers a repeat as it answered the first, and cannot tell them apart.
+    const [first] = await this.store.readStream(stream, { limit: 1 });
+    const { position } = await this.writer.create(stream, decideCreate(content, caller.organization), context);
+    const policy = accessPolicyOf(await this.store.readStream(stream))!;
+    if (policy.content_hash !== contentHash(content)) {
+      throw conflict(policy_id, 'exists with other content; a policy never changes: count its version up');
+    }
+    if (caller.organization !== null && caller.organization !== policy.owner) {
+      throw conflict(policy_id, 'belongs to another owner');
+    }
+    return { body: policyDto(policy), position, own: first === undefined || isRetryOf(first, context) };
+  }
+}
+
+function conflict(policyId: string, why: string): Problem {
+  const message = `${policyId} ${why}`;
+  return new Problem('policy_conflict', `${message}.`, {
+    errors: [{ pointer: '/policy_id', code: 'policy_conflict', message }],
+  });
+}
+
+/** Ends an access policy: it is checked no more. */
+export class RetireAccessPolicy extends Command<{ body: RetiredAccessPolicyDto; position: Position }> {
+  constructor(
+    readonly policyId: string,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RetireAccessPolicy)
+export class RetireAccessPolicyHandler implements ICommandHandler<RetireAccessPolicy> {
+  constructor(private readonly writer: Writer) {}
+
+  /** @throws Problem policy_not_found, forbidden */
+  async execute({ policyId, caller, context }: RetireAccessPolicy) {
+    if (!AP_ID.test(policyId)) throw unknownAccessPolicy(policyId);
+    const stream = accessPolicyStream(policyId);
+    await this.writer.claim(stream, context);
+    const { position } = await this.writer.update(stream, context, (history) => {
+      const policy = accessPolicyOf(history);
+      if (!policy) throw unknownAccessPolicy(policyId);
+      return decideRetire(policy, caller.organization);
+    });
+    return { body: { policy_id: policyId, status: 'retired' as const }, position };
+  }
+}
+
+/** One access policy, from its stream, so never behind. */
+export class GetAccessPolicy extends Query<AccessPolicyDto> {
+  constructor(readonly policyId: string) {
+    super();
+  }
+}
+
+@QueryHandler(GetAccessPolicy)
+export class GetAccessPolicyHandler implements IQueryHandler<GetAccessPolicy> {
+  constructor(private readonly policies: AccessPolicies) {}
+
+  /** @throws Problem policy_not_found */
+  async execute({ policyId }: GetAccessPolicy): Promise<AccessPolicyDto> {
+    return policyDto(await this.policies.get(policyId));
+  }
+}
+
+/** Access policies by id. */
+export class ListAccessPolicies extends Query<AccessPoliciesDto> {
+  constructor(
+    readonly limit: number,
+    readonly cursor: string | undefined,
+    readonly trisOrg: string | undefined,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListAccessPolicies)
+export class ListAccessPoliciesHandler implements IQueryHandler<ListAccessPolicies> {
+  constructor(private readonly views: Views) {}
+
+  async execute({ limit, cursor, trisOrg }: ListAccessPolicies): Promise<AccessPoliciesDto> {
+    if (cursor !== undefined && !AP_ID.test(cursor)) throw unknownCursor();
+    const list = trisOrg === undefined ? ACCESS_POLICIES : accessPoliciesOf(trisOrg);
+    const { results } = await this.views.read([{ range: { ...list, after: cursor, limit: limit + 1 } }]);
+    const rows = results[0] as RangeRow[];
+    const page = rows.slice(0, limit);
+    return {
+      policies: page.map(({ value }) => {
+        const { created_at, retired, ...row } = value as unknown as AccessPolicyRow;
+        return { ...row, status: statusOf(retired), created_at: new Date(created_at).toISOString() };
+      }),
+      next_cursor: rows.length > limit ? page.at(-1)!.sort : null,
+    };
+  }
+}
+
+/** Checks a subject by an access policy, and records the decision. */
+export class CheckAccess extends Command<{ body: AccessDto; position: Position }> {
+  constructor(
+    readonly request: CheckRequest,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+/** How often a subject may come into being between two reads. */
+const LOOKS = 3;
+
+@CommandHandler(CheckAccess)
+export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly policies: AccessPolicies,
+    private readonly identities: IdentityReader,
+    private readonly views: Views,
+    private readonly tokens: EligibilityTokens,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  /** @throws Problem policy_not_found, policy_not_active, idempotency_key_reused, projection_rebuilding */
+  async execute({ request, context }: CheckAccess): Promise<{ body: AccessDto; position: Position }> {
+    // The decision's id follows from the Idempotency-Key, so that a retry finds it, and with it the token's.
+    const jti = context.idempotency === null ? randomUUID() : uuidOf(hashOf('access', context.idempotency));
+    const stream = accessStream(jti);
+    if (context.idempotency !== null) {
+      const [earlier] = await this.store.readStream(stream, { limit: 1 });
+      if (earlier) return this.repeat(earlier, earlier.position, context);
+    }
+    const policy = await this.policies.get(request.policy_id);
+    if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired: it grants nothing.`);
+    const observation = await this.observe(request.subject_tris, policy);
+    const { rule, evaluate } = this.policies.rulesOf(policy);
+    const judgement = judge(rule, evaluate, observation.seen?.facts ?? null);
+    const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid };
+    const decision = decideCheck(request, policy, observation, judgement, issued);
+    const { position, events } = await this.writer.create(stream, [decision], context);
+    if (context.idempotency === null) return { body: this.answer(events[0]!.data as AccessDecision), position };
+    // Of two tries at once one is stored, and the other's append is taken for a repetition of it.
+    const [stored] = await this.store.readStream(stream, { limit: 1 });
+    return this.repeat(stored!, stored!.position, context);
+  }
+
+  /** @throws Problem idempotency_key_reused */
+  private repeat({ data, metadata }: NewEvent, position: Position, context: CommandContext) {
+    if (metadata.body_hash !== context.body_hash) {
+      throw new Problem(
+        'idempotency_key_reused',
+        'This Idempotency-Key was used for another check; send a new key with a new check.',
+      );
+    }
+    return { body: this.answer(data as AccessDecision), position };
+  }
+
+  /** The subject at this very moment: a verification that expires within the hour counts until it does. */
+  private async observe(trisId: string, { vp, owner }: AccessPolicy): Promise<Observation> {
+    const as_of = this.clock();
+    for (let look = 1; ; look++) {
+      try {
+        const sight = await this.identities.see(trisId, { as_of, organization: owner, ...(vp !== null && { vp }) });
+        const { state, lens, position } = sight;
+        return { as_of, position, seen: { facts: factsOf(state, lens, as_of), lens } };
+      } catch (error) {
+        if (!(error instanceof Problem) || error.code !== 'identity_not_found') throw error;
+      }
+      const { position, results } = await this.views.read([{ get: identityRow(trisId) }]);
+      if (results[0] === undefined || look === LOOKS) return { as_of, position, seen: null };
+    }
+  }
+
+  private answer(decision: AccessDecision): AccessDto {
+    const { granted, policy_id, subject_tris, score, reasons, how_to_pass, exp, as_of } = decision;
+    return {
+      granted,
+      eligibility_token: this.tokens.sign(decision),
+      expires_at: exp === null ? null : new Date(exp * 1000).toISOString(),
+      voucher: null,
+      policy_id,
+      subject_tris,
+      score,
+      reasons: reasons as unknown as AccessDto['reasons'],
+      how_to_pass: how_to_pass as unknown as AccessDto['how_to_pass'],
+      checked_at: as_of,
+    };
+  }
+}
+
+/** A UUIDv8 (RFC 9562 section 5.8) of the first bits of a SHA-256. */
+function uuidOf(sha256: string): string {
+  const variant = '89ab'[parseInt(sha256[16]!, 16) % 4];
+  const digits = `${sha256.slice(0, 12)}8${sha256.slice(13, 16)}${variant}${sha256.slice(17, 32)}`;
+  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
+function policyDto(policy: AccessPolicy): AccessPolicyDto {
+  const { policy_id, retired, content_hash, ttl_seconds, rules, vp, owner, created_at } = policy;
+  const at = new Date(created_at).toISOString();
+  return {
+    policy_id,
+    status: statusOf(retired),
+    content_hash,
+    ttl_seconds,
+    rules,
+    vp,
+    tris_org: owner,
+    created_at: at,
+  };
+}
+
+const statusOf = (retired: boolean) => (retired ? 'retired' : 'active');

@@ -1,0 +1,29 @@
+import { Module } from '@nestjs/common';
+import { IdentityReader } from '../../disc/identity-reader.js';
+import { EligibilityModule } from '../../eligibility/eligibility.module.js';
+import { ValidationPolicies } from '../vp/validation-policies.js';
+import { AccessPolicies } from './access-policies.js';
+import { AccessPoliciesController } from './ap.controller.js';
+import {
+  CheckAccessHandler,
+  CreateAccessPolicyHandler,
+  GetAccessPolicyHandler,
+  ListAccessPoliciesHandler,
+  RetireAccessPolicyHandler,
+} from './ap.handlers.js';
+
+@Module({
+  imports: [EligibilityModule],
+  controllers: [AccessPoliciesController],
+  providers: [
+    AccessPolicies,
+    ValidationPolicies,
+    IdentityReader,
+    CreateAccessPolicyHandler,
+    RetireAccessPolicyHandler,
+    GetAccessPolicyHandler,
+    ListAccessPoliciesHandler,
+    CheckAccessHandler,
+  ],
+})
+export class AccessPoliciesModule {}

@@ -1,0 +1,350 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Service, policyBody, relay, startService } from './service.fixture.js';
+
+let service: Service;
+beforeAll(async () => void (service = await startService()));
+afterAll(() => service.close());
+
+let serial = 0;
+const unique = (prefix: string) => `${prefix}${++serial}`;
+
+async function createPolicy(rules: object, more: object = {}): Promise<string> {
+  const policy_id = `AP_${unique('T')}_V1`;
+  const answer = await service.post('/v1/policies/ap', { policy_id, rules, ...more });
+  if (answer.status !== 201) throw new Error(answer.text);
+  return policy_id;
+}
+
+/** Checks once the service has applied everything up to `position`. */
+async function check(policy_id: string, subject_tris: string, position?: string, more: object = {}, headers = {}) {
+  const answer = await service.post(
+    '/v1/policies/ap/check',
+    { policy_id, subject_tris, ...more },
+    { ...(position !== undefined && { 'credence-min-position': position }), ...headers },
+  );
+  if (answer.status !== 200) throw new Error(answer.text);
+  return answer.json;
+}
+
+const verify = async (body: object) => (await service.post('/v1/eligibility/verify', body)).json;
+const act = (tris_id: string, count = 1, criticality = 'critical') =>
+  relay(
+    service,
+    Array.from({ length: count }, () => ({ tris_id, category: 'financial', action_type: 'repayment', criticality })),
+  );
+
+describe('POST /v1/policies/ap', () => {
+  const rules = { disc_min: 60, metrics: { finance: 0.6 }, verification: ['zk-KYH'] };
+
+  test('creates a policy for good: the same again 200, other content 409', async () => {
+    const body = { policy_id: 'AP_LOAN_V1', rules };
+    const first = await service.post('/v1/policies/ap', body);
+    expect([first.status, first.json]).toEqual([
+      201,
+      {
+        policy_id: 'AP_LOAN_V1',
+        status: 'active',
+        content_hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+        ttl_seconds: 600,
+        rules,
+        vp: null,
+        tris_org: null,
+        created_at: expect.any(String),
+      },
+    ]);
+    const { disc_min, metrics, verification } = rules;
+    const again = await service.post('/v1/policies/ap', {
+      rules: { verification, metrics, disc_min },
+      policy_id: 'AP_LOAN_V1',
+      ttl_seconds: 600,
+    });
+    expect([again.status, again.json]).toEqual([200, first.json]);
+    expect((await service.get('/v1/policies/ap/AP_LOAN_V1')).json).toEqual(first.json);
+    for (const other of [
+      { ...body, ttl_seconds: 601 },
+      { ...body, rules: { disc_min: 61 } },
+    ]) {
+      const conflict = await service.post('/v1/policies/ap', other);
+      expect([conflict.status, conflict.json.code]).toEqual([409, 'policy_conflict']);
+    }
+  });
+
+  test('names every wrong node of the rules', async () => {
+    const { status, json } = await service.post('/v1/policies/ap', {
+      policy_id: 'AP_WRONG_V1',
+      rules: { any: [{ disc_min: 101 }, { metrics: { finance: 60 } }, { not: {} }] },
+    });
+    expect([status, json.code]).toEqual([400, 'validation_failed']);
+    expect(json.errors.map(({ pointer }: { pointer: string }) => pointer)).toEqual([
+      '/rules/any/0/disc_min',
+      '/rules/any/1/metrics/finance',
+      '/rules/any/2/not',
+    ]);
+  });
+
+  test.each<[object, string]>([
+    [{ policy_id: 'AP_lend_V1' }, '/policy_id'],
+    [{ policy_id: 'VP_LEND_V1' }, '/policy_id'],
+    [{ policy_id: 'AP_LEND' }, '/policy_id'],
+    [{ ttl_seconds: 0 }, '/ttl_seconds'],
+    [{ ttl_seconds: 86_401 }, '/ttl_seconds'],
+    [{ ttl_seconds: 1.5 }, '/ttl_seconds'],
+    [{ rules: [] }, '/rules'],
+    [{ rules: {} }, '/rules'],
+    [{ vp: 'LEND' }, '/vp'],
+    [{ name: 'x' }, '/name'],
+  ])('refuses %j', async (change, pointer) => {
+    const { status, json } = await service.post('/v1/policies/ap', { policy_id: 'AP_NO_V1', rules, ...change });
+    expect([status, json.code, json.errors[0].pointer]).toEqual([400, 'validation_failed', pointer]);
+  });
+
+  test('refuses a VP that does not exist', async () => {
+    const body = { policy_id: 'AP_NO_VP_V1', rules, vp: 'VP_NOWHERE_V1' };
+    const { status, json } = await service.post('/v1/policies/ap', body);
+    expect([status, json.code]).toEqual([404, 'policy_not_found']);
+  });
+
+  test('answers a retry with the same Idempotency-Key as the first time', async () => {
+    const body = { policy_id: 'AP_RETRY_V1', rules };
+    const answers = [];
+    for (let i = 0; i < 2; i++) answers.push(await service.post('/v1/policies/ap', body, { 'idempotency-key': 'r1' }));
+    expect(answers.map(({ status }) => status)).toEqual([201, 201]);
+    expect(answers[0]!.json).toEqual(answers[1]!.json);
+  });
+
+  test('lists policies page by page', async () => {
+    const ids = [await createPolicy(rules), await createPolicy(rules)];
+    const first = await service.post('/v1/policies/ap', { policy_id: `AP_${unique('LAST')}_V1`, rules });
+    const seen: string[] = [];
+    for (let cursor = ''; ;) {
+      const { json } = await service.get(`/v1/policies/ap?limit=2${cursor}`, {
+        'credence-min-position': String(first.headers['credence-position']),
+      });
+      seen.push(...json.policies.map((policy: { policy_id: string }) => policy.policy_id));
+      if (json.next_cursor === null) break;
+      cursor = `&cursor=${json.next_cursor}`;
+    }
+    expect(seen).toEqual([...new Set(seen)].sort());
+    expect(seen).toEqual(expect.arrayContaining(ids));
+    expect((await service.get('/v1/policies/ap/AP_NOWHERE_V1')).json.code).toBe('policy_not_found');
+  });
+
+  test('a retired policy is checked no more, and what it granted lives on', async () => {
+    const id = await createPolicy({ disc_min: 1 });
+    const position = await act('tris:retiring');
+    const { eligibility_token: token } = await check(id, 'tris:retiring', position);
+    const { status, json } = await service.post(`/v1/policies/ap/${id}/retire`);
+    expect([status, json]).toEqual([200, { policy_id: id, status: 'retired' }]);
+    expect((await service.get(`/v1/policies/ap/${id}`)).json.status).toBe('retired');
+    const refused = await service.post('/v1/policies/ap/check', { policy_id: id, subject_tris: 'tris:retiring' });
+    expect([refused.status, refused.json.code]).toEqual([409, 'policy_not_active']);
+    expect(await verify({ token })).toMatchObject({ active: true });
+  });
+});
+
+describe('POST /v1/policies/ap/check', () => {
+  test('grants with a token, or denies with reasons and a way to pass that does', async () => {
+    const id = await createPolicy({ disc_min: 10, metrics: { finance: 0.2 } }, { ttl_seconds: 120 });
+    await act('tris:able', 5);
+    const position = await act('tris:unable');
+    const granted = await check(id, 'tris:able', position);
+    expect(granted).toMatchObject({
+      granted: true,
+      eligibility_token: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+$/),
+      voucher: null,
+      policy_id: id,
+      subject_tris: 'tris:able',
+      score: 11.2,
+      reasons: [],
+      how_to_pass: [],
+    });
+    const lifetime = Date.parse(granted.expires_at) - Date.parse(granted.checked_at);
+    expect(lifetime).toBeGreaterThan(119_000 - 1);
+    expect(lifetime).toBeLessThanOrEqual(120_000);
+
+    const denied = await check(id, 'tris:unable');
+    expect(denied).toMatchObject({
+      granted: false,
+      eligibility_token: null,
+      expires_at: null,
+      score: 7.9,
+      reasons: [{ pointer: '/disc_min', rule: 'disc_min', required: 10, actual: 7.9, outcome: 'failed' }],
+      how_to_pass: [{ fact: 'net_tct', required: 484, actual: 140, pointers: ['/disc_min'] }],
+    });
+    const [change] = denied.how_to_pass;
+    const done = await act('tris:unable', Math.ceil((change.required - change.actual) / 140));
+    expect(await check(id, 'tris:unable', done)).toMatchObject({ granted: true });
+  });
+
+  test('denies an unknown subject, and says how to become one that passes', async () => {
+    const id = await createPolicy({ disc_min: 5 });
+    expect(await check(id, 'tris:nobody')).toMatchObject({
+      granted: false,
+      score: null,
+      reasons: [{ pointer: '', rule: 'identity', outcome: 'unknown' }],
+      how_to_pass: [{ fact: 'actions', required: 1, actual: 0 }],
+    });
+    expect(await check(id, 'tris:nobody', await act('tris:nobody'))).toMatchObject({ granted: true });
+  });
+
+  test('an unknown policy is 404, and wrong fields are named', async () => {
+    const post = (body: object) => service.post('/v1/policies/ap/check', body);
+    const subject_tris = 'tris:able';
+    expect((await post({ policy_id: 'AP_NOWHERE_V1', subject_tris })).json.code).toBe('policy_not_found');
+    const { json } = await post({ policy_id: 'AP_LOAN_V1', subject_tris: 'alice', audience: '', wallet: '0x1' });
+    expect(json.errors.map(({ pointer }: { pointer: string }) => pointer)).toEqual([
+      '/subject_tris',
+      '/audience',
+      '/wallet',
+    ]);
+  });
+
+  test('sees through the VP of the policy', async () => {
+    const vp = policyBody('VP_FOR_AP_V1', { security_audit: 'Critical' });
+    expect((await service.post('/v1/policies/vp', vp)).status).toBe(201);
+    const id = await createPolicy({ tct_min: 140 }, { vp: vp.policy_id });
+    const elsewhere = await act('tris:lensed');
+    expect(await check(id, 'tris:lensed', elsewhere)).toMatchObject({ granted: false, score: 7 });
+    const inside = await relay(service, [
+      { tris_id: 'tris:lensed', category: 'security', action_type: 'audit', criticality: 'Low' },
+    ]);
+    const { eligibility_token: token } = await check(id, 'tris:lensed', inside);
+    const { claims } = await verify({ token });
+    expect(claims.lens).toMatchObject({ policy_id: 'VP_FOR_AP_V1' });
+  });
+
+  test('a verification counts until the very moment it expires', async () => {
+    const id = await createPolicy({ verification: ['zk-KYH'] });
+    const grant = await service.post('/v1/identities/tris:brief/verifications', {
+      status: 'zk-KYH',
+      evidence_hash: 'a'.repeat(64),
+      expires_at: new Date(Date.now() + 1_200).toISOString(),
+    });
+    const position = String(grant.headers['credence-position']);
+    expect(await check(id, 'tris:brief', position)).toMatchObject({ granted: true });
+    await sleep(1_250);
+    expect(await check(id, 'tris:brief')).toMatchObject({
+      granted: false,
+      how_to_pass: [{ fact: 'verification.zk-KYH', required: true, actual: false }],
+    });
+  });
+
+  test('a retry with the same Idempotency-Key gets the identical answer, whatever happened since', async () => {
+    const id = await createPolicy({ disc_min: 7.5 });
+    const subject = 'tris:steady';
+    const position = await act(subject);
+    const key = { 'idempotency-key': 'steady-1' };
+    const first = await check(id, subject, position, {}, key);
+    expect(first.granted).toBe(true);
+    await service.post(`/v1/identities/${subject}/bad-status`, { level: 2, reason_code: 'fraud' });
+    await sleep(1_050);
+    expect(await check(id, subject, undefined, {}, key)).toEqual(first);
+    const other = await service.post('/v1/policies/ap/check', { policy_id: id, subject_tris: 'tris:other' }, key);
+    expect([other.status, other.json.code]).toEqual([422, 'idempotency_key_reused']);
+  });
+
+  test('tries at once with one Idempotency-Key get one decision', async () => {
+    const id = await createPolicy({ disc_min: 1 });
+    const position = await act('tris:racer');
+    const tries = Array.from({ length: 8 }, () =>
+      check(id, 'tris:racer', position, {}, { 'idempotency-key': 'race-1' }),
+    );
+    const tokens = (await Promise.all(tries)).map(({ eligibility_token }) => eligibility_token);
+    expect(new Set(tokens).size).toBe(1);
+  });
+});
+
+describe('POST /v1/eligibility/verify and /revoke', () => {
+  async function token(more: object = {}, policy: object = {}) {
+    const id = await createPolicy({ disc_min: 1 }, policy);
+    const subject = `tris:${unique('holder')}`;
+    const { eligibility_token } = await check(id, subject, await act(subject), more);
+    return { id, subject, token: eligibility_token as string };
+  }
+
+  test('an active token tells what was decided and on what', async () => {
+    const { id, subject, token: jwt } = await token();
+    const { content_hash } = (await service.get(`/v1/policies/ap/${id}`)).json;
+    const answer = await verify({ token: jwt, policy_id: id });
+    expect(answer).toEqual({
+      active: true,
+      claims: {
+        iss: `http://127.0.0.1:${service.port}`,
+        sub: subject,
+        jti: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        iat: expect.any(Number),
+        exp: answer.claims.iat + 600,
+        policy_id: id,
+        policy_hash: content_hash,
+        as_of: expect.any(String),
+        position: expect.any(String),
+        lens: { policy_id: null, content_hash: expect.any(String) },
+        model: { id: 'disc-1', hash: expect.any(String) },
+      },
+    });
+    const jwks = (await service.get('/.well-known/jwks.json')).json;
+    const header = JSON.parse(Buffer.from(jwt.split('.')[0]!, 'base64url').toString());
+    expect(header).toEqual({ alg: 'EdDSA', kid: jwks.keys[0].kid, typ: 'eligibility+jwt' });
+  });
+
+  test('is bound to its audience, both ways, and to its policy', async () => {
+    const bound = await token({ audience: 'https://app.example' });
+    const free = await token();
+    expect(await verify({ token: bound.token, audience: 'https://app.example' })).toMatchObject({ active: true });
+    for (const body of [
+      { token: bound.token },
+      { token: bound.token, audience: 'x' },
+      { token: free.token, audience: 'x' },
+    ]) {
+      expect(await verify(body)).toMatchObject({ active: false, reason: 'eligibility_audience' });
+    }
+    expect(await verify({ token: free.token, policy_id: bound.id })).toMatchObject({ reason: 'eligibility_policy' });
+  });
+
+  test('expires, and then says to check again', async () => {
+    const { token: jwt } = await token({}, { ttl_seconds: 1 });
+    await sleep(1_100);
+    const answer = await verify({ token: jwt });
+    expect(answer).toMatchObject({ active: false, reason: 'eligibility_expired' });
+    expect(answer.detail).toMatch(/check the subject again/);
+  });
+
+  test('a metrics proof of the same key is no token', async () => {
+    const subject = 'tris:proved';
+    const position = await act(subject);
+    const { json } = await service.get(`/v1/disc/metrics/${subject}`, { 'credence-min-position': position });
+    expect(await verify({ token: json.proof })).toMatchObject({ active: false, reason: 'eligibility_malformed' });
+  });
+
+  test.each(['', 'x', 'a.b.c', '..', 'e30.e30.e30'])('%j is malformed', async (jwt) => {
+    expect(await verify({ token: jwt })).toMatchObject({ active: false, reason: 'eligibility_malformed' });
+  });
+
+  test('a revocation counts at once, by token or by jti, and may be repeated', async () => {
+    const first = await token({ audience: 'app' });
+    expect((await service.post('/v1/eligibility/revoke', { token: first.token })).json).toMatchObject({
+      revoked: true,
+    });
+    expect(await verify({ token: first.token, audience: 'app' })).toMatchObject({
+      active: false,
+      reason: 'eligibility_revoked',
+    });
+    const second = await token();
+    const { jti } = (await verify({ token: second.token })).claims;
+    for (let i = 0; i < 2; i++) {
+      const { status, json } = await service.post('/v1/eligibility/revoke', { jti });
+      expect([status, json]).toEqual([200, { jti, revoked: true }]);
+    }
+    expect(await verify({ token: second.token })).toMatchObject({ reason: 'eligibility_revoked' });
+  });
+
+  test('refuses what names no token', async () => {
+    const revoke = (body: object) => service.post('/v1/eligibility/revoke', body);
+    const jti = '00000000-0000-4000-8000-000000000000';
+    expect((await revoke({ jti })).status).toBe(404);
+    expect((await revoke({})).status).toBe(400);
+    expect((await revoke({ jti, token: 'x' })).status).toBe(400);
+    expect((await revoke({ token: 'x' })).json.errors[0].pointer).toBe('/token');
+    expect((await revoke({ jti: 'lens-platform' })).json.errors[0].pointer).toBe('/jti');
+  });
+});
