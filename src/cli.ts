@@ -15,6 +15,8 @@ const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] =
   },
   { names: ['backup'], load: async () => (await import('./cli/backup.js')).backupCommand },
   { names: ['keys'], load: async () => (await import('./cli/keys.js')).keysCommands },
+  { names: ['signing-keys'], load: async () => (await import('./cli/signing-keys.js')).signingKeysCommands },
+  { names: ['access'], load: async () => (await import('./cli/access.js')).accessCommands },
   { names: ['orgs'], load: async () => (await import('./cli/orgs.js')).orgsCommands },
 ];
 

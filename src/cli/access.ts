@@ -1,0 +1,48 @@
+import { TRIS_ID } from '../http/formats.js';
+import { type Audited, audit } from '../policies/ap/audit.js';
+import { type Cli, EXIT, UsageError } from './cli.js';
+import { count } from './progress.js';
+import { table } from './table.js';
+
+export function accessCommands(cli: Cli): void {
+  const access = cli.program.command('access').description('look into access decisions');
+
+  access
+    .command('audit')
+    .description('derive every recorded decision about a subject again, from the log alone, and compare')
+    .argument('<subject>', 'TRIS id of the subject')
+    .option('--json', 'print the decisions as JSON')
+    .action(
+      cli.withStores('existing', async ({ stores, print, progress }, subject: string, { json }: { json?: boolean }) => {
+        if (!TRIS_ID.test(subject)) {
+          throw new UsageError(`"${subject}" is not a TRIS id: it starts with tris:, tris@ or did:.`);
+        }
+        const bar = progress('Reading', 'events');
+        const decisions: Audited[] = [];
+        try {
+          for await (const decision of audit(stores.eventStore, subject, bar.update)) decisions.push(decision);
+        } finally {
+          bar.stop();
+        }
+        const wrong = decisions.filter(({ differences }) => differences.length > 0);
+        if (json) print(JSON.stringify({ subject, agrees: wrong.length === 0, decisions }));
+        else print(render(subject, decisions, wrong));
+        return wrong.length === 0 ? EXIT.ok : EXIT.finding;
+      }),
+    );
+}
+
+function render(subject: string, decisions: readonly Audited[], wrong: readonly Audited[]): string {
+  if (decisions.length === 0) return `no decisions about ${subject}`;
+  const rows = decisions.map(({ position, checked_at, policy_id, granted, score, differences }) => ({
+    position,
+    checked: checked_at,
+    policy: policy_id,
+    decision: granted ? 'granted' : 'denied',
+    score: score === null ? 'unknown' : score.toFixed(1),
+    'derived again': differences.length === 0 ? 'agrees' : 'DIFFERENT',
+  }));
+  const details = wrong.flatMap(({ position, differences }) => differences.map((text) => `${position}: ${text}`));
+  const result = wrong.length === 0 ? 'all agree' : `${count(wrong.length)} DIFFERENT`;
+  return [table(rows), ...details, `${count(decisions.length)} decisions about ${subject}: ${result}`].join('\n');
+}

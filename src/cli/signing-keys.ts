@@ -1,0 +1,74 @@
+import { ANNOUNCED_MS, listSigningKeys, pruneSigningKeys, rotateSigningKeys } from '../proofs/signing-keys.js';
+import { type Cli, EXIT, UsageError } from './cli.js';
+import { table } from './table.js';
+
+const MINUTE_MS = 60_000;
+
+interface RotateOptions {
+  in?: string;
+  atOnce?: boolean;
+}
+
+export function signingKeysCommands(cli: Cli): void {
+  const keys = cli.program
+    .command('signing-keys')
+    .description('rotate the keys that tokens and proofs are signed with');
+
+  keys
+    .command('list')
+    .description('list the keys, without their private parts')
+    .option('--json', 'print them as JSON')
+    .action(
+      cli.withConfig(async ({ config, print }, { json }: { json?: boolean }) => {
+        const listed = listSigningKeys(config, Date.now()).map(({ kid, status, signs_from, prunable_from }) => ({
+          kid,
+          status,
+          signs_from: signs_from === null ? null : new Date(signs_from).toISOString(),
+          prunable_from: prunable_from === null ? null : new Date(prunable_from).toISOString(),
+        }));
+        if (json) print(JSON.stringify(listed));
+        else {
+          const rows = listed.map(({ kid, status, signs_from, prunable_from }) => {
+            return { kid, status, 'signs from': signs_from ?? '-', 'prunable from': prunable_from ?? '-' };
+          });
+          print(table(rows));
+        }
+        return EXIT.ok;
+      }),
+    );
+
+  keys
+    .command('rotate')
+    .description('announce a new key that signs later; running servers publish it within a second')
+    .option('--in <minutes>', `minutes until it signs, at least ${ANNOUNCED_MS / MINUTE_MS}`)
+    .option('--at-once', 'it signs now, although verifiers may not know it yet: for a key that must sign no more')
+    .action(
+      cli.withConfig(async ({ config, print }, { in: minutes, atOnce }: RotateOptions) => {
+        const { kid, signs_from } = rotateSigningKeys(config, Date.now(), delay(minutes, atOnce));
+        print(`${kid} signs from ${new Date(signs_from).toISOString()}`);
+        return EXIT.ok;
+      }),
+    );
+
+  keys
+    .command('prune')
+    .description('remove retired keys whose last token is dead; reports and metrics they proved no longer verify')
+    .action(
+      cli.withConfig(async ({ config, print }) => {
+        const pruned = pruneSigningKeys(config, Date.now());
+        print(pruned.length > 0 ? `removed ${pruned.join(', ')}` : 'no key to remove');
+        return EXIT.ok;
+      }),
+    );
+}
+
+function delay(minutes: string | undefined, atOnce: boolean | undefined): number {
+  if (atOnce) {
+    if (minutes !== undefined) throw new UsageError('--in and --at-once exclude each other.');
+    return 0;
+  }
+  if (minutes === undefined) return ANNOUNCED_MS;
+  const ms = /^\d{1,6}$/.test(minutes) ? Number(minutes) * MINUTE_MS : 0;
+  if (ms >= ANNOUNCED_MS) return ms;
+  throw new UsageError(`--in must be a whole number of minutes from ${ANNOUNCED_MS / MINUTE_MS}, not "${minutes}".`);
+}

@@ -1,0 +1,190 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { verify } from '../../src/eligibility/verifier.js';
+import { loadConfig } from '../../src/config.js';
+import {
+  ANNOUNCED_MS,
+  LAST_TOKEN_MS,
+  SigningKeys,
+  listSigningKeys,
+  pruneSigningKeys,
+  rotateSigningKeys,
+} from '../../src/proofs/signing-keys.js';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+
+const START = Date.parse('2026-01-01T00:00:00Z');
+const CLAIMS = {
+  iss: 'https://credence.example',
+  sub: 'tris:alice',
+  jti: '00000000-0000-4000-8000-000000000000',
+  iat: START / 1000,
+  exp: START / 1000 + 86_400,
+  policy_id: 'AP_TEST_V1',
+  policy_hash: 'a'.repeat(64),
+  as_of: '2026-01-01T00:00:00.000Z',
+  position: 'log.1',
+  lens: { policy_id: null, content_hash: 'b'.repeat(64) },
+  model: { id: 'disc-1', hash: 'c'.repeat(64) },
+};
+const TYPE = 'eligibility+jwt';
+
+async function withKeys(test: (keys: SigningKeys, at: (ms: number) => void, data: string) => void) {
+  const folder = await temporaryFolder();
+  let now = START;
+  const config = loadConfig({ CREDENCE_DATA: folder.path });
+  const keys = new SigningKeys(config, undefined, () => now);
+  try {
+    test(keys, (ms) => void (now = ms), folder.path);
+  } finally {
+    await folder.remove();
+  }
+}
+
+describe('rotating the signing keys', () => {
+  test('a new key is published at once, signs ten minutes later, and the old one verifies until its tokens are dead', () =>
+    withKeys((keys, at, data) => {
+      const config = loadConfig({ CREDENCE_DATA: data });
+      const first = keys.kid;
+      const old = keys.sign(CLAIMS, TYPE);
+      const { kid: second, signs_from } = rotateSigningKeys(config, START, ANNOUNCED_MS);
+      expect(signs_from).toBe(START + ANNOUNCED_MS);
+
+      at(START + 1_001);
+      expect(keys.jwks.keys.map(({ kid }) => kid)).toEqual([first, second]);
+      expect(JSON.stringify(keys.jwks)).not.toContain('"d"');
+      expect(keys.kid).toBe(first);
+      at(signs_from - 1);
+      expect(keys.kid).toBe(first);
+      expect(() => rotateSigningKeys(config, signs_from - 1, ANNOUNCED_MS)).toThrow('announced already');
+
+      at(signs_from);
+      expect(keys.kid).toBe(second);
+      const young = keys.sign(CLAIMS, TYPE);
+      expect(young).not.toBe(old);
+      for (const token of [old, young]) {
+        expect(verify(token, { jwks: keys.jwks, now: signs_from })).toMatchObject({ active: true });
+      }
+      // A decision that named the first key is signed with it again, to the byte.
+      expect(keys.signsWith(first)).toBe(true);
+      expect(keys.sign(CLAIMS, TYPE, first)).toBe(old);
+
+      const dead = signs_from + LAST_TOKEN_MS;
+      expect(listSigningKeys(config, signs_from)).toEqual([
+        { kid: first, status: 'retired', signs_from: null, prunable_from: dead },
+        { kid: second, status: 'signing', signs_from, prunable_from: null },
+      ]);
+      expect(pruneSigningKeys(config, dead - 1)).toEqual([]);
+      expect(pruneSigningKeys(config, dead)).toEqual([first]);
+      at(dead);
+      expect(keys.jwks.keys.map(({ kid }) => kid)).toEqual([second]);
+      expect(keys.signsWith(first)).toBe(false);
+      expect(verify(old, { jwks: keys.jwks, now: dead })).toMatchObject({ reason: 'eligibility_signature' });
+    }));
+
+  test('without times the first private key signs, and a key without its private part is published only', () =>
+    withKeys((keys, at, data) => {
+      const file = join(data, 'signing-keys.json');
+      const set = JSON.parse(readFileSync(file, 'utf8'));
+      const config = loadConfig({ CREDENCE_DATA: data });
+      rotateSigningKeys(config, START, 0);
+      const [mine, theirs] = JSON.parse(readFileSync(file, 'utf8')).keys;
+      delete theirs.d;
+      delete theirs.signs_from;
+      writeFileSync(file, JSON.stringify({ keys: [theirs, mine] }));
+      at(START + 5_000);
+      expect(keys.kid).toBe(set.keys[0].kid);
+      expect(keys.jwks.keys.map(({ kid }) => kid)).toEqual([theirs.kid, mine.kid]);
+      expect(listSigningKeys(config, START).map(({ status }) => status)).toEqual(['published', 'signing']);
+    }));
+
+  test('a file that cannot be used leaves the keys read before in force', () =>
+    withKeys((keys, at, data) => {
+      const { kid } = keys;
+      writeFileSync(join(data, 'signing-keys.json'), '{"keys": []}');
+      at(START + 5_000);
+      expect(keys.kid).toBe(kid);
+    }));
+});
+
+describe('the verifier', () => {
+  const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const decode = (part: string) => JSON.parse(Buffer.from(part, 'base64url').toString());
+
+  test('accepts no forgery', () =>
+    withKeys((keys, _at, data) => {
+      const token = keys.sign(CLAIMS, TYPE);
+      const [header, payload, signature] = token.split('.') as [string, string, string];
+      const { kid } = decode(header);
+      const other = new SigningKeys(loadConfig({ CREDENCE_DATA: join(data, 'other') }), undefined, () => START);
+      const reason = (forged: unknown, options = {}) => {
+        const result = verify(forged, { jwks: keys.jwks, now: START, ...options });
+        return result.active ? 'active' : result.reason;
+      };
+      expect(reason(token)).toBe('active');
+
+      const head = (change: object) => `${base64url({ ...decode(header), ...change })}.${payload}.${signature}`;
+      const malformed = [
+        undefined,
+        null,
+        7,
+        {},
+        [token],
+        '',
+        'a'.repeat(100_000),
+        `${header}.${payload}`,
+        `${header}.${payload}.`,
+        `${token}.x`,
+        ` ${token}`,
+        `${token}=`,
+        `${header}.${payload}.${signature.slice(0, -1)}+`,
+        head({ alg: 'none' }),
+        `${base64url({ alg: 'none', typ: TYPE, kid })}.${payload}.`,
+        head({ alg: 'HS256' }),
+        head({ alg: 'ES256' }),
+        head({ alg: ['EdDSA'] }),
+        head({ typ: 'JWT' }),
+        head({ typ: undefined }),
+        head({ crit: ['exp'] }),
+        head({ b64: false }),
+        `${base64url(null)}.${payload}.${signature}`,
+        keys.sign(CLAIMS, 'credence-metrics+jws'),
+        keys.sign({ ...CLAIMS, exp: 'tomorrow' }, TYPE),
+        keys.sign({ ...CLAIMS, exp: 1e300 }, TYPE),
+        keys.sign({ sub: 'tris:alice' }, TYPE),
+        keys.sign({ ...CLAIMS, aud: ['a', 'b'] }, TYPE),
+      ];
+      expect(malformed.map((forged) => reason(forged))).toEqual(malformed.map(() => 'eligibility_malformed'));
+
+      const unsigned = [
+        `${header}.${base64url({ ...CLAIMS, sub: 'tris:mallory' })}.${signature}`,
+        `${header}.${payload}.${Buffer.alloc(64).toString('base64url')}`,
+        `${header}.${payload}.${Buffer.alloc(63).toString('base64url')}`,
+        head({ kid: undefined }),
+        head({ kid: 'other' }),
+        head({ kid: '__proto__' }),
+        head({ jwk: other.jwks.keys[0] }),
+        other.sign(CLAIMS, TYPE),
+        `${base64url({ alg: 'EdDSA', kid, typ: TYPE })}.${other.sign(CLAIMS, TYPE).split('.').slice(1).join('.')}`,
+      ];
+      expect(unsigned.map((forged) => reason(forged))).toEqual(unsigned.map(() => 'eligibility_signature'));
+      expect(reason(token, { jwks: { keys: [] } })).toBe('eligibility_signature');
+      expect(reason(token, { jwks: { keys: [{ kty: 'OKP', crv: 'Ed25519', x: 'AA', kid }] } })).toBe(
+        'eligibility_signature',
+      );
+
+      expect(reason(token, { policy: 'AP_OTHER_V1' })).toBe('eligibility_policy');
+      expect(reason(token, { policy: 'AP_TEST_V1' })).toBe('active');
+      expect(reason(token, { issuer: 'https://mallory.example' })).toBe('eligibility_issuer');
+      expect(reason(token, { audience: 'app' })).toBe('eligibility_audience');
+      const bound = keys.sign({ ...CLAIMS, aud: 'app' }, TYPE);
+      expect([reason(bound), reason(bound, { audience: 'app' }), reason(bound, { audience: 'other' })]).toEqual([
+        'eligibility_audience',
+        'active',
+        'eligibility_audience',
+      ]);
+      expect(reason(token, { now: START - 60_000 })).toBe('active');
+      expect(reason(token, { now: START - 61_000 })).toBe('eligibility_not_yet_valid');
+      expect(reason(token, { now: CLAIMS.exp * 1000 - 1 })).toBe('active');
+      expect(reason(token, { now: CLAIMS.exp * 1000 })).toBe('eligibility_expired');
+    }));
+});
