@@ -5,19 +5,23 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { type Cli, EXIT, type ExitCode, type StoresContext, UsageError } from './cli.js';
 import { type ImportReport, importActions } from './import-actions.js';
+import { importExport, isExport } from './import-events.js';
 import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';
 
 export function importCommand(cli: Cli): void {
   cli.program
     .command('import')
-    .description('record the actions of an NDJSON file, each line a body of POST /api/decision-relay; safe to repeat')
+    .description(
+      'record the actions of an NDJSON file, each line a body of POST /api/decision-relay; or read an export into an empty store; safe to repeat',
+    )
     .argument('<file>', 'the file; - reads standard input')
     .option('--json', 'print the counts as JSON')
     .action(
       cli.withStores('create', async (context, file: string, options: { json?: boolean }) => {
         const input = file === '-' ? await spool() : await existing(file);
         try {
+          if (await isExport(input.path)) return await importExport(context, input.path, options.json === true);
           return await run(context, input.path, options);
         } finally {
           await input.remove();

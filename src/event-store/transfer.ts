@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import type { EventStore, NewEvent, RecordedEvent } from './event-store.js';
 
 /** One line of an export: an event with everything that makes it that event. */
-export type ExportedEvent = RecordedEvent;
+type ExportedEvent = RecordedEvent;
 
 /** An export that cannot be read into this log; the message names the line. Nothing of an append is half written. */
 export class TransferError extends Error {
@@ -32,34 +32,14 @@ export async function importEvents(
   store: EventStore,
   onProgress: (events: number) => void = () => undefined,
 ): Promise<{ events: number; appended: number }> {
-  const present = store.readAll(0, { sliceSize: 1_000 })[Symbol.asyncIterator]();
-  let ahead: RecordedEvent[] = [];
-  const nextPresent = async (): Promise<RecordedEvent | undefined> => {
-    if (ahead.length === 0) ahead = [...((await present.next()).value ?? [])];
-    return ahead.shift();
-  };
+  const present = exportEvents(store)[Symbol.asyncIterator]();
   let events = 0;
   let appended = 0;
-  let resuming = true;
   let inFlight: Promise<unknown>[] = [];
   for await (const append of appendsOf(file)) {
-    const [first] = append as [RecordedEvent];
     events += append.length;
-    if (resuming) {
-      let there = await nextPresent();
-      if (there) {
-        for (const event of append) {
-          if (!there || there.id !== event.id || there.stream !== event.stream) {
-            throw new TransferError(
-              `The log already holds something else at event ${events}: import into an empty store.`,
-            );
-          }
-          if (event !== append.at(-1)) there = await nextPresent();
-        }
-        continue;
-      }
-      resuming = false;
-    }
+    if (appended === 0 && (await isPresent(append, present, events))) continue;
+    const [first] = append as [ExportedEvent];
     const expected = first.revision === 0 ? 'no-stream' : first.revision - 1;
     inFlight.push(store.append(first.stream, expected, append.map(newEventOf)));
     appended += append.length;
@@ -71,6 +51,22 @@ export async function importEvents(
   }
   await Promise.all(inFlight);
   return { events, appended };
+}
+
+/** Is the next append of the log this one? False at the log's end. @throws TransferError if it is another one */
+async function isPresent(
+  append: readonly ExportedEvent[],
+  present: AsyncIterator<RecordedEvent>,
+  events: number,
+): Promise<boolean> {
+  for (const [i, { id, stream }] of append.entries()) {
+    const { done, value: there } = await present.next();
+    if (done && i === 0) return false;
+    if (done || there.id !== id || there.stream !== stream) {
+      throw new TransferError(`The log holds something else at event ${events}: import into an empty store.`);
+    }
+  }
+  return true;
 }
 
 function newEventOf({ id, type, data, metadata }: RecordedEvent): NewEvent {

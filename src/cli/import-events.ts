@@ -1,0 +1,42 @@
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { TransferError, importEvents } from '../event-store/transfer.js';
+import { CommandFailed, EXIT, type ExitCode, type StoresContext } from './cli.js';
+import { count, duration } from './progress.js';
+import { applyAll } from './read-models.js';
+
+/** Is this file an export of events rather than a list of actions? Its first line tells. */
+export async function isExport(file: string): Promise<boolean> {
+  for await (const line of createInterface({ input: createReadStream(file), crlfDelay: Infinity })) {
+    try {
+      const first = JSON.parse(line) as object;
+      return 'stream' in first && 'revision' in first && 'metadata' in first;
+    } catch {
+      return false;
+    }
+  }
+  return false;
+}
+
+/** Reads an export into an empty store, ids, times and order as they were; run again, it goes on where it stopped. */
+export async function importExport(context: StoresContext, file: string, json: boolean): Promise<ExitCode> {
+  const { stores, config } = context;
+  const started = performance.now();
+  const bar = context.progress('Importing', 'events');
+  let result: Awaited<ReturnType<typeof importEvents>>;
+  try {
+    result = await importEvents(file, stores.eventStore, (events) => bar.update(events, events));
+  } catch (error) {
+    if (error instanceof TransferError) throw new CommandFailed(error.message);
+    throw error;
+  } finally {
+    bar.stop();
+  }
+  const applying = context.progress('Updating the read models', 'events');
+  await applyAll(stores, config, applying.update).finally(applying.stop);
+  const { events, appended } = result;
+  const seconds = (performance.now() - started) / 1000;
+  const text = `${count(events)} events, ${count(appended)} of them new, in ${duration(seconds)}. The read models are up to date.`;
+  context.print(json ? JSON.stringify({ events, appended, seconds }) : text);
+  return EXIT.ok;
+}

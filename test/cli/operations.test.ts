@@ -1,0 +1,161 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Store, action } from './credence.js';
+
+const ACTIONS = Array.from({ length: 400 }, (_, n) => action(n, { external_id: `n-${n}` }));
+
+interface Status {
+  events: number;
+  generations: { id: string; status: string; serves: string[]; views: Record<string, number>; lag_events: number }[];
+}
+
+describe('an operator', () => {
+  let store: Store;
+  beforeAll(async () => {
+    store = await Store.create();
+    await store.json('import', store.file('actions.ndjson', ACTIONS));
+  });
+  afterAll(() => store.remove());
+
+  const status = () => store.json<Status>('status');
+  const serving = async () => (await status()).generations.filter(({ serves }) => serves.length > 0);
+
+  test('rebuilds beside the serving generation, swaps, rolls back and drops, and the rows are identical each time', async () => {
+    const [before] = await serving();
+    const built = await store.json<{ generation: string; events: number }>('rebuild', 'all');
+    expect(built.events).toBe((await status()).events);
+    expect((await serving()).map(({ id }) => id)).toEqual([before!.id]);
+
+    expect((await store.run('swap', built.generation)).code).toBe(0);
+    expect((await serving()).map(({ id }) => id)).toEqual([built.generation]);
+    expect((await store.run('verify')).code).toBe(0);
+
+    expect((await store.run('rollback')).code).toBe(0);
+    expect((await serving()).map(({ id }) => id)).toEqual([before!.id]);
+    expect((await store.run('verify')).code).toBe(0);
+
+    expect((await store.run('drop', built.generation)).code).toBe(0);
+    expect((await status()).generations.map(({ id }) => id)).toEqual([before!.id]);
+  });
+
+  test('rebuilds one view and serves it beside the others of the older generation', async () => {
+    const built = await store.json<{ generation: string }>('rebuild', 'timeline', '--swap');
+    const now = await serving();
+    expect(now.find(({ id }) => id === built.generation)!.serves).toEqual(['timeline']);
+    expect(now).toHaveLength(2);
+    expect((await store.run('verify')).code).toBe(0);
+    expect((await store.run('rollback')).code).toBe(0);
+  });
+
+  test('is told in one sentence what does not fit', async () => {
+    const [{ id }] = (await serving()) as [{ id: string }];
+    for (const [args, sentence] of [
+      [['rebuild', 'nothing'], /There is no view nothing; there are all, identities/],
+      [['swap', 'g99'], /There is no generation g99/],
+      [['swap', id], /serves already/],
+      [['drop', id], /serves .*swap or roll back first/],
+    ] as const) {
+      const { code, stderr } = await store.run(...args);
+      expect({ args, code, sentence: sentence.test(stderr), lines: stderr.trim().split('\n').length }).toEqual({
+        args,
+        code: 1,
+        sentence: true,
+        lines: 1,
+      });
+    }
+  });
+
+  test('goes on with a rebuild that was killed', async () => {
+    const many = await Store.create();
+    try {
+      const lines = Array.from({ length: 12_000 }, (_, n) => action(n, { external_id: `n-${n}` }));
+      await many.json('import', many.file('actions.ndjson', lines));
+      const before = (await many.json<Status>('status')).generations.map(({ id }) => id);
+      const child = many.spawn(['rebuild', 'all']);
+      await new Promise((resolve) => setTimeout(resolve, 700));
+      child.kill('SIGKILL');
+      await new Promise((resolve) => child.once('close', resolve));
+      const left = (await many.json<Status>('status')).generations;
+      expect(left.filter(({ serves }) => serves.length > 0).map(({ id }) => id)).toEqual(before);
+      // The lease of the killed process runs out within 5 s.
+      await new Promise((resolve) => setTimeout(resolve, 5_100));
+      const built = await many.json<{ generation: string }>('rebuild', 'all', '--swap');
+      if (left.length > 1 && left[1]!.status === 'building') expect(built.generation).toBe(left[1]!.id);
+      expect((await many.run('verify')).code).toBe(0);
+    } finally {
+      await many.remove();
+    }
+  });
+
+  test('exports, and an import into an empty store reproduces every id, time and order', async () => {
+    const out = join(store.folder, 'export.ndjson');
+    expect((await store.run('export', '--out', out)).code).toBe(0);
+    const other = await Store.create();
+    try {
+      const events = readFileSync(out, 'utf8').trim().split('\n').length;
+      expect(await other.json('import', out)).toMatchObject({ events, appended: events });
+      expect(await other.json('import', out)).toMatchObject({ events, appended: 0 });
+      const again = join(other.folder, 'again.ndjson');
+      await other.run('export', '--out', again);
+      expect(readFileSync(again, 'utf8')).toBe(readFileSync(out, 'utf8'));
+      expect((await other.run('verify')).code).toBe(0);
+    } finally {
+      await other.remove();
+    }
+  });
+
+  test('exports what is about one identity only', async () => {
+    const { stdout, code } = await store.run('export', 'tris:member-1');
+    expect(code).toBe(0);
+    const events = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { type: string; data: { tris_id: string } });
+    expect(new Set(events.map(({ data }) => data.tris_id))).toEqual(new Set(['tris:member-1']));
+    expect(events.filter(({ type }) => type === 'ActionRelayed')).toHaveLength(8);
+  });
+
+  test('does not import an export over something else', async () => {
+    const out = join(store.folder, 'export.ndjson');
+    const other = await Store.create();
+    try {
+      await other.json('import', other.file('other.ndjson', [action(7, { external_id: 'x' })]));
+      const { code, stderr } = await other.run('import', out);
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/holds something else/);
+    } finally {
+      await other.remove();
+    }
+  });
+
+  test('backs up beside a server under load; the copy, served, holds everything acknowledged before', async () => {
+    const server = await store.serve();
+    const copy = join(store.folder, 'copy');
+    try {
+      let running = true;
+      const load = (async () => {
+        for (let n = 0; running; n++) await server.relay(action(n));
+      })();
+      const before = await status();
+      const { code } = await store.run('backup', copy);
+      running = false;
+      await load;
+      expect(code).toBe(0);
+      expect((await store.run('backup', copy)).code).toBe(1);
+
+      const restored = await Store.create();
+      try {
+        const ran = await restored.run('--data', copy, 'import', restored.file('none.ndjson', []), '--json');
+        expect(ran.code).toBe(0);
+        const after = await restored.run('--data', copy, 'status', '--json');
+        expect((JSON.parse(after.stdout) as Status).events).toBeGreaterThanOrEqual(before.events);
+        expect((await restored.run('--data', copy, 'verify')).code).toBe(0);
+        expect(existsSync(join(copy, 'signing-keys.json'))).toBe(true);
+      } finally {
+        await restored.remove();
+      }
+    } finally {
+      await server.stop();
+    }
+  });
+});
