@@ -96,8 +96,9 @@ export const pointerTo = (parent: string, name: string | number): string =>
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** @throws Problem validation_failed, or the one special code all errors share */
+/** A body that may be empty may be left out. @throws Problem validation_failed, or the one special code all errors share */
 export function readBody<T extends object>(type: Class<T>, body: unknown): T {
+  if (body === undefined && planOf(type).fields.every(({ optional }) => optional)) return readBody(type, {});
   if (!isObject(body)) {
     const message = body === undefined ? 'a JSON object is required as the body' : 'the body must be a JSON object';
     throw refusal([{ pointer: '', code: body === undefined ? 'required' : 'is_object', message }]);

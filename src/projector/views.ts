@@ -51,6 +51,13 @@ export class Views implements PositionGate {
     throw rebuilding('no generation serves this view yet');
   }
 
+  /** Which generations serve, and through which lens. @throws Problem projection_rebuilding before the first */
+  async manifest(): Promise<Manifest> {
+    const manifest = await this.readModels.manifest();
+    if (!manifest) throw rebuilding('no generation serves this view yet');
+    return manifest;
+  }
+
   private async readFrom(manifest: Manifest, queries: readonly Query[]): Promise<ViewRead | undefined> {
     const serving = queries.map((query) => generationOf(manifest, query));
     const first = serving[0]!;

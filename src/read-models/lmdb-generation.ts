@@ -158,6 +158,10 @@ export class LmdbGeneration {
     return { rows, cursor: rows.length < size ? null : last };
   }
 
+  count(view: string): number {
+    return this.#rows.getKeysCount({ start: `${view}\0`, end: `${view}\x01` });
+  }
+
   async close(): Promise<void> {
     await this.#env.close();
   }

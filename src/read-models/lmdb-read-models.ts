@@ -134,6 +134,10 @@ export class LmdbReadModels implements ReadModels {
     return this.#generation(id)?.scan(view, cursor, limit) ?? { rows: [], cursor: null };
   }
 
+  async count(id: string, view: string): Promise<number> {
+    return this.#generation(id)?.count(view) ?? 0;
+  }
+
   async close(): Promise<void> {
     await Promise.all([...this.#generations.values()].map((generation) => generation.close()));
     this.#generations.clear();

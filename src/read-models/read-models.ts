@@ -110,6 +110,9 @@ export interface ReadModels {
     limit: number,
   ): Promise<{ rows: { row: RowKey; value: Json }[]; cursor: string | null }>;
 
+  /** How many rows a view has, for showing progress; absent where that would take a pass over all of them. */
+  count?(id: string, view: string): Promise<number>;
+
   close(): Promise<void>;
 }
 export const READ_MODELS = Symbol('ReadModels');

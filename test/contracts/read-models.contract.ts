@@ -416,6 +416,8 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
           expect(byValue).toEqual(rows.map((row, n) => ({ row, value: n })));
         }
         expect(await models.scan(id, 'nothing', null, 10)).toEqual({ rows: [], cursor: null });
+        expect([57, undefined]).toContain(await models.count?.(id, 'people'));
+        expect([0, undefined]).toContain(await models.count?.(id, 'nothing'));
       });
     });
   });

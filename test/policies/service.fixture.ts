@@ -64,10 +64,11 @@ export async function startService(env: Record<string, string> = {}): Promise<Se
 export async function relay(
   service: Service,
   actions: readonly { tris_id: string; category: string; action_type: string; criticality: string }[],
+  headers?: Record<string, string>,
 ): Promise<string> {
   let position = '';
   for (const action of actions) {
-    const answer = await service.post('/api/decision-relay', { platform_id: 'lender', ...action });
+    const answer = await service.post('/api/decision-relay', { platform_id: 'lender', ...action }, headers);
     if (answer.status !== 202) throw new Error(answer.text);
     position = answer.headers['credence-position'] as string;
   }

@@ -3,10 +3,12 @@ import { Type } from 'class-transformer';
 import {
   ArrayMaxSize,
   ArrayMinSize,
+  ArrayUnique,
   IsArray,
   IsIn,
   IsNumber,
   IsOptional,
+  IsUUID,
   Matches,
   ValidateBy,
   ValidateNested,
@@ -15,10 +17,22 @@ import { PageQuery } from '../../http/common.dto.js';
 import { IsCriticality } from '../../http/criticality.js';
 import { IsTrisId } from '../../http/fields.js';
 import { canonicalMetric } from '../../scoring/metrics.js';
-import type { Criticality } from '../../scoring/model.js';
+import type { Category, Criticality, Rating } from '../../scoring/model.js';
+import {
+  type AccessChange,
+  type Histogram,
+  type Mover,
+  RATINGS,
+  type Reason,
+  type Side,
+  type Summary,
+} from './comparison.js';
+import { LENS_SCOPES, type LensScope } from './vp.events.js';
 import { VP_ID } from './vp.js';
 
 const VP_MESSAGE = '$property must have the form VP_<NAME>_V<n>: capital letters, digits and underscores, n from 1';
+const REPLAY_ID = /^rpl_[0-9a-f]{32}$/;
+const REPLAY_MESSAGE = '$property must be the id of a replay';
 const VERSION = /^v(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})$/;
 /** A hundred of the least weight, 0.01, add to 1.00. */
 const MAX_INPUTS = 100;
@@ -168,4 +182,276 @@ export class RetiredPolicyDto {
   policy_id: string;
   @ApiProperty({ enum: POLICY_STATUSES })
   status: PolicyStatus;
+}
+
+/** Of a command whose scope may be left out: that of the key's organization, or the platform for a key without one. */
+class ScopedDto {
+  @IsOptional()
+  @IsIn(LENS_SCOPES)
+  scope?: LensScope;
+}
+
+const AP_ID = /^[A-Za-z0-9_]{1,128}$/;
+const AP_MESSAGE = '$property must hold ids of access policies, such as AP_LOAN_V1';
+
+class PreviewedDto extends ScopedDto {
+  /** Access policies whose decisions to compare. A replay without it compares those of all there are. */
+  @IsOptional()
+  @IsArray()
+  @ArrayMaxSize(20)
+  @ArrayUnique()
+  @Matches(AP_ID, { each: true, message: AP_MESSAGE })
+  access_policies?: string[];
+}
+
+export class EvaluatePolicyDto extends PreviewedDto {
+  /** A policy that need not be stored; this or policy_id. */
+  @IsOptional()
+  @ValidateNested()
+  @Type(() => CreatePolicyDto)
+  policy?: CreatePolicyDto;
+
+  /** A stored policy; this or policy. */
+  @IsOptional()
+  @Matches(/^[A-Za-z0-9_]{1,128}$/, { message: VP_MESSAGE })
+  policy_id?: string;
+
+  /** Identities to compare; absent: the summary of everyone. */
+  @IsOptional()
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(100, { context: { code: 'batch_too_large' } })
+  @ArrayUnique()
+  @IsTrisId({ each: true })
+  subjects?: string[];
+}
+
+export class StartReplayDto extends PreviewedDto {}
+
+export class PromotePolicyDto {
+  @IsIn(LENS_SCOPES)
+  scope: LensScope;
+
+  /** The completed replay of this policy that the decision is based on; recorded with it. */
+  @IsOptional()
+  @Matches(REPLAY_ID, { message: REPLAY_MESSAGE })
+  replay_id?: string;
+}
+
+export class RollBackPolicyDto extends ScopedDto {}
+
+export class ReplayParams {
+  @Matches(REPLAY_ID, { message: REPLAY_MESSAGE })
+  replay_id: string;
+}
+
+export class PromotionParams {
+  @IsUUID('all', { message: '$property must be a job_id that a promotion answered' })
+  job_id: string;
+}
+
+export class PreviewDto {
+  score: number;
+  @ApiProperty({ enum: RATINGS })
+  score_rating: Rating;
+  total_tct: number;
+  /** Health by category, 0..1. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
+  disc_metrics: Record<Category, number>;
+}
+
+class DeltaDto {
+  score: number;
+  total_tct: number;
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
+  metrics: Record<string, number>;
+}
+
+class RatingChangeDto {
+  @ApiProperty({ enum: RATINGS })
+  from: Rating;
+  @ApiProperty({ enum: RATINGS })
+  to: Rating;
+}
+
+class AccessFlipDto {
+  policy_id: string;
+  before: boolean;
+  after: boolean;
+}
+
+/** Why there is nothing to compare. */
+class SubjectProblemDto {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  code: string;
+}
+
+export class EvaluatedSubjectDto {
+  tris_id: string;
+  /** null, as the next three, for an unknown identity. */
+  @ApiProperty({ type: PreviewDto, nullable: true })
+  current: PreviewDto | null;
+  @ApiProperty({ type: PreviewDto, nullable: true })
+  projected: PreviewDto | null;
+  @ApiProperty({ type: DeltaDto, nullable: true })
+  delta: DeltaDto | null;
+  /** null where the rating stays. */
+  @ApiProperty({ type: RatingChangeDto, nullable: true })
+  rating_change: RatingChangeDto | null;
+  access: AccessFlipDto[];
+  @ApiProperty({ type: SubjectProblemDto, required: false })
+  problem?: SubjectProblemDto;
+}
+
+class LensNameDto {
+  /** null: no policy, which is the model's own lens; for an organization without a content hash, the platform's. */
+  @ApiProperty({ type: String, nullable: true })
+  policy_id: string | null;
+  @ApiProperty({ type: String, nullable: true })
+  content_hash: string | null;
+}
+
+const BY_RATING = { type: 'object', additionalProperties: { type: 'integer' } } as const;
+
+class HistogramDto implements Histogram {
+  @ApiProperty(BY_RATING)
+  by_rating: Record<Rating, number>;
+  /** Identities with a score in [0, 10), [10, 20), … [90, 100]. */
+  @ApiProperty({ type: [Number] })
+  by_score: number[];
+}
+
+class HistogramsDto {
+  before: HistogramDto;
+  after: HistogramDto;
+}
+
+class ReasonDto implements Reason {
+  metric: string;
+  /** Its part of the net TCT under each lens. */
+  before_tct: number;
+  after_tct: number;
+}
+
+class SideDto implements Side {
+  score: number;
+  @ApiProperty({ enum: RATINGS })
+  score_rating: Rating;
+  total_tct: number;
+}
+
+class MoverDto implements Mover {
+  tris_id: string;
+  before: SideDto;
+  after: SideDto;
+  delta: number;
+  /** The metrics that moved it most. */
+  reasons: ReasonDto[];
+}
+
+class TopMoversDto {
+  up: MoverDto[];
+  down: MoverDto[];
+}
+
+class AccessChangeDto implements AccessChange {
+  policy_id: string;
+  gained: number;
+  lost: number;
+  /** Up to twenty each. */
+  gained_by: string[];
+  lost_by: string[];
+}
+
+export class SummaryDto implements Summary {
+  /** Identities compared. */
+  count: number;
+  /** Whose score rises, falls, stays. */
+  up: number;
+  down: number;
+  unchanged: number;
+  mean_delta: number;
+  histogram: HistogramsDto;
+  /** From each rating to each. */
+  @ApiProperty({ type: 'object', additionalProperties: BY_RATING })
+  rating_moves: Record<Rating, Record<Rating, number>>;
+  top_movers: TopMoversDto;
+  access: AccessChangeDto[];
+}
+
+export class EvaluationDto {
+  policy_id: string;
+  content_hash: string;
+  evaluated_at: string;
+  /** What `current` is seen through. */
+  lens: LensNameDto;
+  as_of: string;
+  position: string;
+  generation: string;
+  /** One per subject, in order. */
+  results: EvaluatedSubjectDto[];
+  summary: SummaryDto;
+}
+
+class ProgressDto {
+  /** Identities compared, of all there are. */
+  done: number;
+  total: number;
+}
+
+class ReplayResultDto extends SummaryDto {
+  /** The lenses compared: the active one when it ran, and the policy's. */
+  before: LensNameDto;
+  after: LensNameDto;
+  generation: string;
+  /** Everything up to here is in it. */
+  position: string;
+  as_of: string;
+}
+
+const JOB_STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const;
+
+export class ReplayDto {
+  replay_id: string;
+  policy_id: string;
+  tris_org: string;
+  content_hash: string;
+  /** Compared with the lens of the platform, or of the organization. */
+  @ApiProperty({ enum: LENS_SCOPES })
+  scope: LensScope;
+  @ApiProperty({ enum: JOB_STATUSES })
+  status: (typeof JOB_STATUSES)[number];
+  progress: ProgressDto;
+  @ApiProperty({ type: ReplayResultDto, nullable: true })
+  result: ReplayResultDto | null;
+  @ApiProperty({ type: String, nullable: true })
+  error: string | null;
+  started_at: string;
+  @ApiProperty({ type: String, nullable: true })
+  finished_at: string | null;
+}
+
+export class SwitchDto {
+  policy_id: string;
+  @ApiProperty({ enum: LENS_SCOPES })
+  scope: LensScope;
+  active: LensNameDto;
+  previous: LensNameDto;
+  /** Generation that serves; null while the switch is not applied yet. */
+  @ApiProperty({ type: String, nullable: true })
+  generation: string | null;
+  @ApiProperty({ type: String, nullable: true })
+  replay_id: string | null;
+  /** Whoever reads at or beyond it sees through the active lens. */
+  position: string;
+  /** With status 202: to ask with whether it is applied. */
+  job_id?: string;
+}
+
+export class PromotionDto extends SwitchDto {
+  @ApiProperty({ enum: ['switching', 'applied'] })
+  status: 'switching' | 'applied';
 }

@@ -1,0 +1,73 @@
+/**
+ * How fast a replay over the population is: the fold alone, over identities in memory with 5 metrics each, and with
+ * access policies tried on both sides. `npm run bench:replay [identities]`, after a build. Prints one JSON line a case.
+ */
+import { setImmediate } from 'node:timers/promises';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { Summarizer } from '../dist/src/policies/vp/comparison.js';
+import { addAction } from '../dist/src/scoring/evidence.js';
+import { MODEL_LENS } from '../dist/src/scoring/lens.js';
+
+const identities = Number(process.argv[2] ?? 1_000_000);
+const DISTINCT = 50_000;
+const PAGE = 500;
+const METRICS = [
+  'financial_loan_repayment_consistency',
+  'financial_txn_consistency',
+  'behavioral_vote_participation',
+  'security_multisig_participation',
+  'compliance_moderation_flags',
+  'creative_code_contribution',
+  'social_verified_identity_linked',
+  'educational_workshop_hosted',
+];
+const lens = {
+  policy_id: 'VP_BENCH_V1',
+  content_hash: 'bench',
+  tct_by_metric: new Map(METRICS.slice(0, 6).map((metric, i) => [metric, [140, 100, 70, 30, 10, 140][i]])),
+};
+
+let seed = 1;
+const random = (below) => {
+  seed = (seed * 48271) % 2147483647;
+  return seed % below;
+};
+const population = Array.from({ length: DISTINCT }, () => {
+  const evidence = {};
+  const first = random(METRICS.length);
+  for (let m = 0; m < 5; m++) {
+    const metric = METRICS[(first + m) % METRICS.length];
+    for (let days = 1 + random(4); days > 0; days--) addAction(evidence, metric, random(5), random(700) * 86_400_000);
+  }
+  return { evidence, actions: 0, bad_status: null, verifications: [], changed: 1, latest: 0, incomplete: false };
+});
+const ids = population.map((_state, i) => `tris:${String(i).padStart(8, '0')}`);
+
+async function measure(name, probes) {
+  const fold = new Summarizer(MODEL_LENS, lens, probes, Date.now());
+  const delay = monitorEventLoopDelay({ resolution: 1 });
+  delay.enable();
+  const started = performance.now();
+  for (let done = 0; done < identities;) {
+    for (let i = 0; i < PAGE && done < identities; i++, done++)
+      fold.add(ids[done % DISTINCT], population[done % DISTINCT]);
+    await setImmediate();
+  }
+  const seconds = (performance.now() - started) / 1000;
+  delay.disable();
+  const { count, up, down } = fold.summary();
+  console.log(
+    JSON.stringify({
+      case: name,
+      identities: count,
+      up,
+      down,
+      seconds: Number(seconds.toFixed(3)),
+      identities_per_second: Math.round(identities / seconds),
+      longest_pause_ms: Number((delay.max / 1e6).toFixed(1)),
+    }),
+  );
+}
+
+await measure('no access policy', []);
+await measure('no access policy', []);

@@ -1,0 +1,280 @@
+import type { IdentityState } from '../../../projections/identities.js';
+import type { Evidence } from '../../scoring/evidence.js';
+import { type Lens, netOf } from '../../scoring/lens.js';
+import { CRITICALITIES, MODEL, type Rating } from '../../scoring/model.js';
+import { ratingOf, scoreOf } from '../../scoring/score.js';
+import type { AccessProbe } from './access-preview.js';
+
+/** What a change of lens would do to a population, identity by identity and in all. Pure; the aim is 300 k identities/s. */
+
+export const RATINGS: readonly Rating[] = ['BAD', ...MODEL.ratings.map(([name]) => name)];
+/** Score bins of ten points each; the last holds 100 too. */
+export const BINS = 10;
+/** Movers and access changes are listed up to this many each way, of each mover so many reasons. */
+const LISTED = 20;
+const REASONS = 5;
+
+export interface Side {
+  score: number;
+  score_rating: Rating;
+  total_tct: number;
+}
+
+/** How one metric's share of the net TCT moves. */
+export interface Reason {
+  metric: string;
+  before_tct: number;
+  after_tct: number;
+}
+
+export interface Mover {
+  tris_id: string;
+  before: Side;
+  after: Side;
+  /** Score points, one decimal. */
+  delta: number;
+  /** The metrics that moved it most. */
+  reasons: Reason[];
+}
+
+export interface AccessChange {
+  policy_id: string;
+  gained: number;
+  lost: number;
+  /** The first twenty each, by TRIS id. */
+  gained_by: string[];
+  lost_by: string[];
+}
+
+export interface Histogram {
+  by_rating: Record<Rating, number>;
+  /** Identities with a score in [0, 10), [10, 20), … [90, 100]. */
+  by_score: number[];
+}
+
+export interface Summary {
+  count: number;
+  /** Identities whose score rises, falls, or stays. */
+  up: number;
+  down: number;
+  unchanged: number;
+  /** Mean change of score, four decimals. */
+  mean_delta: number;
+  histogram: { before: Histogram; after: Histogram };
+  /** From each rating to each. */
+  rating_moves: Record<Rating, Record<Rating, number>>;
+  top_movers: { up: Mover[]; down: Mover[] };
+  access: AccessChange[];
+}
+
+/** What an action of a metric does to the net TCT under both lenses, by criticality. */
+interface Effect {
+  before: readonly number[];
+  after: readonly number[];
+}
+
+/** A day of evidence is its number and a count per criticality. */
+const STRIDE = 1 + CRITICALITIES.length;
+/** Net TCT is a multiple of ten: scores of those up to 655,350 are kept once computed. */
+const KEPT_SCORES = 65_536;
+const RATING_BY_TENTH = Uint8Array.from({ length: 1_001 }, (_, tenth) => RATINGS.indexOf(ratingOf(tenth / 10)));
+
+/** One identity after the other under two lenses. The numbers are those of the identity compared last. */
+export class Comparison {
+  netBefore = 0;
+  netAfter = 0;
+  /** Tenths of a point: whole numbers. */
+  before = 0;
+  after = 0;
+  private readonly effects = new Map<string, Effect>();
+  private readonly scores = new Uint16Array(KEPT_SCORES);
+
+  constructor(
+    readonly lensBefore: Lens,
+    readonly lensAfter: Lens,
+  ) {}
+
+  compare({ evidence, bad_status }: Pick<IdentityState, 'evidence' | 'bad_status'>): void {
+    let before = 0;
+    let after = 0;
+    for (const metric in evidence) {
+      const effect = this.effects.get(metric) ?? this.learn(metric);
+      const { days } = evidence[metric]!;
+      for (let day = 0; day < days.length; day += STRIDE) {
+        for (let c = 0; c < CRITICALITIES.length; c++) {
+          const count = days[day + 1 + c]!;
+          if (count === 0) continue;
+          before += count * effect.before[c]!;
+          after += count * effect.after[c]!;
+        }
+      }
+    }
+    this.netBefore = before;
+    this.netAfter = after;
+    if (bad_status === null) {
+      this.before = this.tenths(before);
+      this.after = before === after ? this.before : this.tenths(after);
+    } else this.before = this.after = bad_status.level * 10;
+  }
+
+  /** What moved the net TCT, most first. */
+  reasons(evidence: Evidence): Reason[] {
+    const reasons: Reason[] = [];
+    for (const [metric, { days }] of Object.entries(evidence)) {
+      const effect = this.effects.get(metric) ?? this.learn(metric);
+      const reason = { metric, before_tct: 0, after_tct: 0 };
+      for (let i = 0; i < days.length; i++) {
+        if (i % STRIDE === 0) continue;
+        reason.before_tct += days[i]! * effect.before[(i % STRIDE) - 1]!;
+        reason.after_tct += days[i]! * effect.after[(i % STRIDE) - 1]!;
+      }
+      if (reason.before_tct !== reason.after_tct) reasons.push(reason);
+    }
+    const moved = ({ before_tct, after_tct }: Reason) => Math.abs(after_tct - before_tct);
+    return reasons.sort((a, b) => moved(b) - moved(a) || (a.metric < b.metric ? -1 : 1));
+  }
+
+  private learn(metric: string): Effect {
+    const under = (lens: Lens) => CRITICALITIES.map((_name, criticality) => netOf(lens, metric, criticality));
+    const effect = { before: under(this.lensBefore), after: under(this.lensAfter) };
+    this.effects.set(metric, effect);
+    return effect;
+  }
+
+  private tenths(net: number): number {
+    const slot = net / 10;
+    if (slot < 0 || slot >= KEPT_SCORES) return Math.round(scoreOf(net) * 10);
+    // 0 is no score: the least of a net that is not negative is 7.0.
+    return this.scores[slot]! || (this.scores[slot] = Math.round(scoreOf(net) * 10));
+  }
+}
+
+/** A standing as an answer shows it. */
+export function side(tenths: number, net: number): Side {
+  return { score: tenths / 10, score_rating: ratingAt(tenths), total_tct: Math.max(0, net) };
+}
+
+function ratingAt(tenths: number): Rating {
+  return RATINGS[RATING_BY_TENTH[tenths]!]!;
+}
+
+/** Sums comparisons up. The same identities in any order give the same summary. */
+export class Summarizer {
+  readonly comparison: Comparison;
+  private count = 0;
+  private up = 0;
+  private down = 0;
+  private deltaTenths = 0;
+  private readonly moves = new Float64Array(RATINGS.length ** 2);
+  private readonly bins = { before: new Float64Array(BINS), after: new Float64Array(BINS) };
+  private readonly risers = new TopList();
+  private readonly fallers = new TopList();
+  private readonly access: AccessChange[];
+
+  constructor(
+    before: Lens,
+    after: Lens,
+    private readonly probes: readonly AccessProbe[],
+    private readonly asOf: number,
+  ) {
+    this.comparison = new Comparison(before, after);
+    this.access = probes.map(({ policy_id }) => ({ policy_id, gained: 0, lost: 0, gained_by: [], lost_by: [] }));
+  }
+
+  add(trisId: string, state: IdentityState): void {
+    const { comparison } = this;
+    comparison.compare(state);
+    const { before, after } = comparison;
+    this.count++;
+    this.moves[RATING_BY_TENTH[before]! * RATINGS.length + RATING_BY_TENTH[after]!]!++;
+    this.bins.before[binOf(before)]!++;
+    this.bins.after[binOf(after)]!++;
+    const delta = after - before;
+    if (delta !== 0) {
+      this.deltaTenths += delta;
+      if (delta > 0) this.up++;
+      else this.down++;
+      (delta > 0 ? this.risers : this.fallers).offer(Math.abs(delta), trisId, () => this.mover(trisId, state));
+    }
+    for (let i = 0; i < this.probes.length; i++) this.addAccess(this.probes[i]!, this.access[i]!, trisId, state);
+  }
+
+  summary(): Summary {
+    const { count, up, down, bins } = this;
+    const rating_moves = {} as Summary['rating_moves'];
+    const byRating = { before: emptyByRating(), after: emptyByRating() };
+    for (const [i, from] of RATINGS.entries()) {
+      rating_moves[from] = emptyByRating();
+      for (const [j, to] of RATINGS.entries()) {
+        const moved = this.moves[i * RATINGS.length + j]!;
+        rating_moves[from][to] = moved;
+        byRating.before[from] += moved;
+        byRating.after[to] += moved;
+      }
+    }
+    return {
+      count,
+      up,
+      down,
+      unchanged: count - up - down,
+      mean_delta: count === 0 ? 0 : Math.round((1_000 * this.deltaTenths) / count) / 10_000 || 0,
+      histogram: {
+        before: { by_rating: byRating.before, by_score: [...bins.before] },
+        after: { by_rating: byRating.after, by_score: [...bins.after] },
+      },
+      rating_moves,
+      top_movers: { up: this.risers.movers(), down: this.fallers.movers() },
+      access: this.access.map((change) => ({ ...change })),
+    };
+  }
+
+  private mover(tris_id: string, { evidence }: IdentityState): Mover {
+    const { before, after, netBefore, netAfter } = this.comparison;
+    return {
+      tris_id,
+      before: side(before, netBefore),
+      after: side(after, netAfter),
+      delta: (after - before) / 10,
+      reasons: this.comparison.reasons(evidence).slice(0, REASONS),
+    };
+  }
+
+  private addAccess(probe: AccessProbe, change: AccessChange, trisId: string, state: IdentityState): void {
+    const { lensBefore, lensAfter } = this.comparison;
+    const before = probe.grants(state, lensBefore, this.asOf);
+    const after = probe.grants(state, lensAfter, this.asOf);
+    if (before === after) return;
+    change[after ? 'gained' : 'lost']++;
+    const listed = change[after ? 'gained_by' : 'lost_by'];
+    if (listed.length === LISTED && trisId > listed.at(-1)!) return;
+    listed.push(trisId);
+    listed.sort();
+    listed.length = Math.min(listed.length, LISTED);
+  }
+}
+
+function emptyByRating(): Record<Rating, number> {
+  return Object.fromEntries(RATINGS.map((rating) => [rating, 0])) as Record<Rating, number>;
+}
+
+function binOf(tenths: number): number {
+  return Math.min(BINS - 1, Math.floor(tenths / 100));
+}
+
+/** The largest by size, by TRIS id where equal. */
+class TopList {
+  private readonly list: { size: number; trisId: string; mover: Mover }[] = [];
+
+  offer(size: number, trisId: string, make: () => Mover): void {
+    const last = this.list.at(-1);
+    const isFull = this.list.length === LISTED;
+    if (isFull && (size < last!.size || (size === last!.size && trisId > last!.trisId))) return;
+    if (isFull) this.list.pop();
+    this.list.push({ size, trisId, mover: make() });
+    this.list.sort((a, b) => b.size - a.size || (a.trisId < b.trisId ? -1 : 1));
+  }
+
+  movers(): Mover[] {
+    return this.list.map(({ mover }) => mover);
+  }
+}

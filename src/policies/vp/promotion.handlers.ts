@@ -1,0 +1,239 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import {
+  EVENT_STORE,
+  type EventStore,
+  type NewEvent,
+  type Position,
+  WrongExpectedRevision,
+} from '../../event-store/event-store.js';
+import { type CommandContext, type Fact, Writer } from '../../event-store/writer.js';
+import { formatPosition } from '../../http/positions.js';
+import type { Caller } from '../../http/routes.js';
+import { JOBS, type Jobs } from '../../jobs/jobs.js';
+import type { JsonObject } from '../../json.js';
+import { Problem } from '../../problems.js';
+import { Views } from '../../projector/views.js';
+import {
+  type LensOwner,
+  type LensStack,
+  activeLens,
+  decidePromote,
+  decideRollback,
+  lensOwner,
+  lensStackOf,
+  lensStream,
+} from './promotion.js';
+import { Replays } from './replays.js';
+import { ValidationPolicies } from './validation-policies.js';
+import type { LensName, LensScope } from './vp.events.js';
+import type { PromotionDto, SwitchDto } from './vp.dto.js';
+import { refuseUnlessOwner } from './vp.input.js';
+import type { Policy } from './vp.js';
+
+const WAIT_MS = 2_000;
+const POLL_MS = 50;
+const JOB_KIND = 'vp_promotion';
+
+/** Who may switch the lens of whom. @throws Problem forbidden */
+export function refuseSwitch(caller: Caller, scope: LensScope, trisOrg: string): void {
+  const needed = scope === 'platform' ? 'ops' : 'policies:write';
+  if (!caller.scopes.has(needed)) {
+    throw new Problem('forbidden', `The key "${caller.keyId}" lacks the scope "${needed}", which this takes.`);
+  }
+  refuseUnlessOwner(caller, trisOrg);
+}
+
+interface Switched {
+  body: SwitchDto;
+  position: Position;
+  /** The read models have applied it. */
+  applied: boolean;
+}
+
+/** Makes the platform, or one organization, see through another lens. */
+@Injectable()
+export class Promotions implements OnModuleInit {
+  private readonly underWay = new Set<string>();
+
+  constructor(
+    private readonly writer: Writer,
+    private readonly views: Views,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(JOBS) private readonly jobs: Jobs,
+  ) {}
+
+  onModuleInit(): void {
+    this.jobs.handle(JOB_KIND, async ({ input, signal }) => {
+      while (!(await this.views.reach(input['position'] as number, WAIT_MS))) {
+        signal.throwIfAborted();
+        await sleep(POLL_MS);
+      }
+      return { ...(input['answer'] as JsonObject), generation: await this.generation() };
+    });
+  }
+
+  /**
+   * Appends at exactly the revision that was decided on: of two at once one wins, and nothing is decided again on a
+   * state its author has not seen.
+   * @throws Problem promotion_conflict, idempotency_key_reused
+   */
+  async switchLens(
+    owner: LensOwner,
+    policyId: string,
+    context: CommandContext,
+    decide: (stack: LensStack) => Fact[],
+  ): Promise<Switched> {
+    const stream = lensStream(owner);
+    // Another one that is still being applied was decided on by nobody who asks now.
+    if (this.underWay.has(stream)) throw conflict(owner);
+    this.underWay.add(stream);
+    try {
+      await this.writer.claim(stream, context);
+      const outcome = await this.writer.updateOnce(stream, context, (history) => decide(lensStackOf(history, owner)));
+      const position = outcome.position;
+      const body: SwitchDto = {
+        policy_id: policyId,
+        scope: owner.scope,
+        ...(switchOf(outcome.events) ?? unchanged(lensStackOf(outcome.history, owner))),
+        generation: null,
+        position: formatPosition(this.store.logId, position),
+      };
+      if (await this.views.reach(position, WAIT_MS)) {
+        return { body: { ...body, generation: await this.generation() }, position, applied: true };
+      }
+      const job_id = outcome.events.at(-1)!.id;
+      await this.jobs.enqueue(JOB_KIND, job_id, { position, answer: { ...body, job_id } as unknown as JsonObject });
+      return { body: { ...body, job_id }, position, applied: false };
+    } catch (error) {
+      throw error instanceof WrongExpectedRevision ? conflict(owner) : error;
+    } finally {
+      this.underWay.delete(stream);
+    }
+  }
+
+  /** How far a switch is that took longer than its request. @throws Problem not_found */
+  async find(jobId: string): Promise<PromotionDto> {
+    const job = await this.jobs.get(JOB_KIND, jobId);
+    if (!job) throw new Problem('not_found', `There is no promotion ${jobId} that had to be waited for.`);
+    const answer = (job.result ?? job.input['answer']) as unknown as SwitchDto;
+    return { ...answer, status: job.status === 'completed' ? 'applied' : 'switching' };
+  }
+
+  private async generation(): Promise<string> {
+    return (await this.views.manifest()).views['identities']!;
+  }
+}
+
+function switchOf(events: readonly NewEvent[]) {
+  const event = events.at(-1);
+  if (!event) return undefined;
+  const { policy_id, content_hash, previous, replay_id } = event.data as unknown as LensName & {
+    previous: LensName;
+    replay_id: string | null;
+  };
+  return { active: { policy_id, content_hash }, previous, replay_id };
+}
+
+/** Promoting what is active already. */
+function unchanged(stack: LensStack) {
+  return { active: activeLens(stack), previous: stack.at(-2) ?? activeLens(stack), replay_id: null };
+}
+
+function conflict({ tris_org }: LensOwner): Problem {
+  const whose = tris_org ?? 'the platform';
+  const detail = `The lens of ${whose} was switched at the same time; look at what is active and decide again.`;
+  return new Problem('promotion_conflict', detail);
+}
+
+/** Makes a policy the lens of the platform or of its organization. */
+export class PromotePolicy extends Command<Switched> {
+  constructor(
+    readonly policyId: string,
+    readonly scope: LensScope,
+    readonly replayId: string | null,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(PromotePolicy)
+export class PromotePolicyHandler implements ICommandHandler<PromotePolicy> {
+  constructor(
+    private readonly promotions: Promotions,
+    private readonly policies: ValidationPolicies,
+    private readonly replays: Replays,
+  ) {}
+
+  /** @throws Problem policy_not_found, forbidden, replay_not_found, replay_not_usable, policy_retired, promotion_conflict */
+  async execute({ policyId, scope, replayId, caller, context }: PromotePolicy): Promise<Switched> {
+    const policy = await this.policies.get(policyId);
+    refuseSwitch(caller, scope, policy.tris_org);
+    if (replayId !== null) await this.refuseUnlessOf(replayId, policy);
+    const owner = lensOwner(scope, policy.tris_org);
+    return this.promotions.switchLens(owner, policyId, context, (stack) =>
+      decidePromote(stack, owner, policy, replayId),
+    );
+  }
+
+  private async refuseUnlessOf(replayId: string, { policy_id, content_hash }: Policy): Promise<void> {
+    const replay = await this.replays.find(replayId);
+    const message =
+      replay.content_hash !== content_hash
+        ? `${replayId} is not a replay of ${policy_id}`
+        : replay.status !== 'completed'
+          ? `${replayId} is ${replay.status}, not completed`
+          : undefined;
+    if (message === undefined) return;
+    throw new Problem('replay_not_usable', `${message}.`, {
+      errors: [{ pointer: '/replay_id', code: 'replay_not_usable', message }],
+    });
+  }
+}
+
+/** Goes back to what was active before a policy was promoted. */
+export class RollBackPolicy extends Command<Switched> {
+  constructor(
+    readonly policyId: string,
+    readonly scope: LensScope,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RollBackPolicy)
+export class RollBackPolicyHandler implements ICommandHandler<RollBackPolicy> {
+  constructor(
+    private readonly promotions: Promotions,
+    private readonly policies: ValidationPolicies,
+  ) {}
+
+  /** @throws Problem policy_not_found, forbidden, policy_not_active, promotion_conflict */
+  async execute({ policyId, scope, caller, context }: RollBackPolicy): Promise<Switched> {
+    const { tris_org } = await this.policies.get(policyId);
+    refuseSwitch(caller, scope, tris_org);
+    const owner = lensOwner(scope, tris_org);
+    return this.promotions.switchLens(owner, policyId, context, (stack) => decideRollback(stack, owner, policyId));
+  }
+}
+
+/** A switch that took longer than its request. */
+export class GetPromotion extends Query<PromotionDto> {
+  constructor(readonly jobId: string) {
+    super();
+  }
+}
+
+@QueryHandler(GetPromotion)
+export class GetPromotionHandler implements IQueryHandler<GetPromotion> {
+  constructor(private readonly promotions: Promotions) {}
+
+  execute({ jobId }: GetPromotion): Promise<PromotionDto> {
+    return this.promotions.find(jobId);
+  }
+}

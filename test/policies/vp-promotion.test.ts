@@ -1,0 +1,301 @@
+import { writeFileSync, mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sha256Hex } from '../../src/hash.js';
+import { MODEL_LENS } from '../../src/scoring/lens.js';
+import { type Service, policyBody, relay, startService } from './service.fixture.js';
+
+const KEYS = [
+  { id: 'all', sha256: sha256Hex('all'), scopes: ['ops', 'policies:write', 'relay:write'] },
+  { id: 'lender', sha256: sha256Hex('lender'), scopes: ['policies:write'], organization: 'tris:lender' },
+  { id: 'other', sha256: sha256Hex('other'), scopes: ['policies:write'], organization: 'tris:other' },
+  { id: 'ops', sha256: sha256Hex('ops'), scopes: ['ops'] },
+];
+const as = (key: string, more: Record<string, string> = {}) => ({ 'x-api-key': key, ...more });
+const ALL = as('all');
+
+let service: Service;
+const people = Array.from({ length: 60 }, (_, i) => `tris:p${String(i).padStart(2, '0')}`);
+/** By policy: the score of each of the first ten. */
+const scores = new Map<string | null, number[]>();
+
+const VP_A = policyBody('VP_A_V1', { finance_repaid: 'Critical', social_vouch: 'Minimal' });
+const VP_B = policyBody('VP_B_V1', { finance_repaid: 'Minimal', social_vouch: 'Critical' });
+const VP_ORG = policyBody('VP_ORG_V1', { security_audit: 'High' });
+
+const post = (path: string, body?: unknown, headers = ALL) => service.post(`/v1/policies/vp${path}`, body, headers);
+const promote = (id: string, body: object = { scope: 'platform' }, headers = ALL) =>
+  post(`/${id}/promote`, body, headers);
+const rollBack = (id: string, body: object | undefined = undefined, headers = ALL) =>
+  post(`/${id}/rollback`, body, headers);
+const score = async (id: string, query = '', headers: Record<string, string> = {}) =>
+  (await service.get(`/v1/disc/score/${id}${query}`, headers)).json;
+
+/** Every row and the log's head, to compare before and after. */
+async function everything() {
+  const { eventStore, readModels, jobs } = service.stores;
+  const rows: unknown[] = [];
+  for (const { id, views, status } of await readModels.generations()) {
+    if (status === 'dropped') continue;
+    for (const view of Object.keys(views)) {
+      for (let cursor: string | null = null; ;) {
+        const page = await readModels.scan(id, view, cursor, 1_000);
+        rows.push(...page.rows);
+        if (page.cursor === null) break;
+        ({ cursor } = page);
+      }
+    }
+  }
+  return { head: await eventStore.head(), manifest: await readModels.manifest(), rows, jobs: await jobs.list() };
+}
+
+async function finished(replayId: string) {
+  for (;;) {
+    const { json } = await service.get(`/v1/replays/${replayId}`, ALL);
+    if (!['queued', 'running'].includes(json.status)) return json;
+    await sleep(20);
+  }
+}
+
+beforeAll(async () => {
+  const file = join(mkdtempSync(join(tmpdir(), 'credence-keys-')), 'keys.json');
+  writeFileSync(file, JSON.stringify(KEYS));
+  service = await startService({ CREDENCE_API_KEYS: file });
+  for (const policy of [VP_A, VP_B, VP_ORG]) expect((await post('', policy)).status).toBe(201);
+  const min = await relay(
+    service,
+    people.flatMap((tris_id, i) => [
+      ...Array.from({ length: i }, () => ({
+        tris_id,
+        category: 'financial',
+        action_type: 'repaid',
+        criticality: 'low',
+      })),
+      { tris_id, category: 'social', action_type: 'vouch', criticality: i % 2 ? 'critical' : 'minimal' },
+    ]),
+    ALL,
+  );
+  for (const policy of [null, 'VP_A_V1', 'VP_B_V1']) {
+    const seen = await Promise.all(
+      people
+        .slice(0, 10)
+        .map((id) => score(id, `?vp=${policy ?? 'model'}`, { 'credence-min-position': min }).then((s) => s.score)),
+    );
+    scores.set(policy, seen);
+  }
+}, 60_000);
+afterAll(() => service.close());
+
+describe('evaluate', () => {
+  test('shows subjects before and after, and writes nothing', async () => {
+    const before = await everything();
+    const { status, json } = await post('/evaluate', { policy: VP_A, subjects: ['tris:p40', 'tris:nobody'] });
+    expect([status, json.policy_id, json.lens]).toEqual([
+      200,
+      'VP_A_V1',
+      { policy_id: null, content_hash: MODEL_LENS.content_hash },
+    ]);
+    const [known, unknown] = json.results;
+    const [current, projected] = [await score('tris:p40'), await score('tris:p40', '?vp=VP_A_V1')];
+    for (const [shown, full] of [
+      [known.current, current],
+      [known.projected, projected],
+    ]) {
+      const { score, score_rating, total_tct, disc_metrics } = full;
+      expect(shown).toEqual({ score, score_rating, total_tct, disc_metrics });
+    }
+    expect(known.delta.total_tct).toBe(projected.total_tct - current.total_tct);
+    expect(known.rating_change).toEqual({ from: current.score_rating, to: projected.score_rating });
+    expect(unknown).toMatchObject({ tris_id: 'tris:nobody', current: null, problem: { code: 'identity_not_found' } });
+    expect(json.summary.count).toBe(1);
+    const byId = await post('/evaluate', { policy_id: 'VP_A_V1', subjects: ['tris:p40'] });
+    expect([byId.json.content_hash, byId.json.results[0]]).toEqual([json.content_hash, known]);
+    const everyone = await post('/evaluate', { policy_id: 'VP_B_V1' });
+    expect([everyone.json.results, everyone.json.summary.count]).toEqual([[], people.length]);
+    expect(await everything()).toEqual(before);
+  });
+
+  test.each([
+    ['no policy', {}, 400, 'validation_failed'],
+    ['two policies', { policy_id: 'VP_A_V1', policy: VP_A }, 400, 'validation_failed'],
+    ['an unknown policy', { policy_id: 'VP_NONE_V1' }, 404, 'policy_not_found'],
+    ['an unknown AP', { policy_id: 'VP_A_V1', access_policies: ['AP_NONE_V1'] }, 404, 'policy_not_found'],
+    [
+      'a wrong weight',
+      { policy: { ...VP_A, inputs: [{ ...VP_A.inputs[0], weight: 0.1 }] } },
+      422,
+      'weight_criticality_mismatch',
+    ],
+    [
+      '120 subjects',
+      { policy_id: 'VP_A_V1', subjects: people.concat(people.map((id) => `${id}x`)) },
+      400,
+      'batch_too_large',
+    ],
+  ])('refuses %s', async (_what, body, status, code) => {
+    const answer = await post('/evaluate', body);
+    expect([answer.status, answer.json.code]).toEqual([status, code]);
+  });
+});
+
+describe('a replay over everyone', () => {
+  test('says what would change, and a promotion records it', async () => {
+    const started = await post('/VP_A_V1/replay');
+    expect([started.status, started.json.replay_id]).toEqual([202, expect.stringMatching(/^rpl_/)]);
+    const replay = await finished(started.json.replay_id);
+    expect(replay).toMatchObject({
+      status: 'completed',
+      progress: { done: people.length, total: people.length },
+      result: { count: people.length, after: { policy_id: 'VP_A_V1' } },
+    });
+    const { histogram, top_movers } = replay.result;
+    const evaluated = await post('/evaluate', { policy_id: 'VP_A_V1' });
+    expect(evaluated.json.summary.histogram).toEqual(histogram);
+    const [first] = top_movers.up;
+    expect(first).toMatchObject({ tris_id: 'tris:p58', reasons: [{ metric: 'financial_repaid' }] });
+    expect(first.after.score).toBe((await score('tris:p58', '?vp=VP_A_V1')).score);
+
+    const wrong = await promote('VP_B_V1', { scope: 'platform', replay_id: replay.replay_id });
+    expect([wrong.status, wrong.json.code]).toEqual([409, 'replay_not_usable']);
+    const promoted = await promote('VP_A_V1', { scope: 'platform', replay_id: replay.replay_id });
+    expect(promoted).toMatchObject({
+      status: 200,
+      json: { active: { policy_id: 'VP_A_V1' }, previous: { policy_id: null }, replay_id: replay.replay_id },
+    });
+    const { json } = await service.get('/v1/policies/vp/VP_A_V1');
+    expect(json.history.at(-1)).toMatchObject({ status: 'promoted', scope: 'platform', replay_id: replay.replay_id });
+    expect((await rollBack('VP_A_V1')).json).toMatchObject({ active: { policy_id: null } });
+  });
+
+  test('is the same one again with the same Idempotency-Key, and is cancelled', async () => {
+    const headers = { ...ALL, 'idempotency-key': 'once' };
+    const first = await post('/VP_A_V1/replay', {}, headers);
+    const again = await post('/VP_A_V1/replay', {}, headers);
+    expect(again.json.replay_id).toBe(first.json.replay_id);
+    const other = await post('/VP_A_V1/replay', { scope: 'organization' }, headers);
+    expect([other.status, other.json.code]).toEqual([422, 'idempotency_key_reused']);
+    await finished(first.json.replay_id);
+    const late = await service.delete(`/v1/replays/${first.json.replay_id}`, ALL);
+    expect(late.json.status).toBe('completed');
+    const unknown = await service.get(`/v1/replays/rpl_${'0'.repeat(32)}`, ALL);
+    expect([unknown.status, unknown.json.code]).toEqual([404, 'replay_not_found']);
+  });
+
+  test('is its organization’s', async () => {
+    const { json } = await post('/VP_A_V1/replay', undefined, as('lender'));
+    expect(json.scope).toBe('organization');
+    expect((await service.get(`/v1/replays/${json.replay_id}`, as('other'))).status).toBe(403);
+    expect((await service.delete(`/v1/replays/${json.replay_id}`, as('other'))).status).toBe(403);
+    await finished(json.replay_id);
+  });
+});
+
+describe('a promotion', () => {
+  test('for the platform switches every answer, resets the feed, and is rolled back', async () => {
+    const feed = (await service.get('/v1/disc/changes?limit=1000')).json;
+    const promoted = await promote('VP_A_V1');
+    expect(promoted).toMatchObject({ status: 200, json: { scope: 'platform', active: { policy_id: 'VP_A_V1' } } });
+    expect(promoted.headers['credence-position']).toBe(promoted.json.position);
+    expect((await promote('VP_A_V1')).json).toMatchObject({ active: { policy_id: 'VP_A_V1' } });
+    expect(await score('tris:p03')).toMatchObject({ score: scores.get('VP_A_V1')![3], lens: promoted.json.active });
+    expect((await score('tris:p03', '?vp=model')).score).toBe(scores.get(null)![3]);
+    const reset = (await service.get(`/v1/disc/changes?limit=1000&cursor=${feed.next_cursor}`)).json;
+    expect([reset.reset, reset.changes.length]).toEqual([true, people.length]);
+    expect((await service.get(`/v1/disc/changes?cursor=${reset.next_cursor}`)).json).toMatchObject({ changes: [] });
+    const no = await rollBack('VP_B_V1');
+    expect([no.status, no.json.code]).toEqual([409, 'policy_not_active']);
+    expect((await rollBack('VP_A_V1')).json).toMatchObject({ active: { policy_id: null } });
+    expect((await score('tris:p03')).score).toBe(scores.get(null)![3]);
+  });
+
+  test('for an organization is the default of its keys alone', async () => {
+    const promoted = await promote('VP_ORG_V1', { scope: 'organization' }, as('lender'));
+    expect(promoted).toMatchObject({ status: 200, json: { active: { policy_id: 'VP_ORG_V1' } } });
+    expect(await score('tris:p03', '', as('lender'))).toMatchObject({ total_tct: 0, lens: { policy_id: 'VP_ORG_V1' } });
+    expect(await score('tris:p03', '', as('other'))).toMatchObject({ lens: { policy_id: null } });
+    expect(await score('tris:p03', '?vp=VP_A_V1', as('lender'))).toMatchObject({ lens: { policy_id: 'VP_A_V1' } });
+    await promote('VP_A_V1');
+    expect(await score('tris:p03', '', as('lender'))).toMatchObject({ lens: { policy_id: 'VP_ORG_V1' } });
+    expect((await rollBack('VP_ORG_V1', {}, as('lender'))).status).toBe(200);
+    expect(await score('tris:p03', '', as('lender'))).toMatchObject({ lens: { policy_id: 'VP_A_V1' } });
+    await rollBack('VP_A_V1');
+  });
+
+  test('is for who may', async () => {
+    expect((await promote('VP_A_V1', { scope: 'platform' }, as('lender'))).status).toBe(403);
+    expect((await promote('VP_A_V1', { scope: 'organization' }, as('other'))).status).toBe(403);
+    expect((await promote('VP_A_V1', { scope: 'organization' }, as('ops'))).status).toBe(403);
+    expect((await post('', { ...VP_A, policy_id: 'VP_A_V2' }, as('other'))).status).toBe(403);
+    expect((await post('/VP_A_V1/retire', undefined, as('other'))).status).toBe(403);
+    expect((await promote('VP_A_V1', { scope: 'platform' }, {} as typeof ALL)).status).toBe(401);
+    expect((await promote('VP_NONE_V1')).status).toBe(404);
+    expect((await promote('VP_A_V1', { scope: 'platform', replay_id: `rpl_${'0'.repeat(32)}` })).status).toBe(404);
+  });
+
+  test('of two at once wins one; the other gets 409', async () => {
+    for (let round = 0; round < 5; round++) {
+      const answers = await Promise.all([promote('VP_A_V1'), promote('VP_B_V1')]);
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
+      expect(answers.find(({ status }) => status === 409)!.json.code).toBe('promotion_conflict');
+      const { json } = answers.find(({ status }) => status === 200)!;
+      expect((await score('tris:p03')).lens).toEqual(json.active);
+      await rollBack(json.policy_id);
+    }
+  });
+
+  test('repeated with its Idempotency-Key is one', async () => {
+    const headers = { ...ALL, 'idempotency-key': 'promote-once' };
+    const first = await promote('VP_A_V1', { scope: 'platform' }, headers);
+    await rollBack('VP_A_V1');
+    const again = await promote('VP_A_V1', { scope: 'platform' }, headers);
+    expect([again.status, again.json]).toEqual([200, first.json]);
+    expect((await score('tris:p03')).lens.policy_id).toBeNull();
+  });
+
+  test('of a retired policy is refused', async () => {
+    await post('', { ...VP_A, policy_id: 'VP_OLD_V1' });
+    await post('/VP_OLD_V1/retire');
+    const answer = await promote('VP_OLD_V1');
+    expect([answer.status, answer.json.code]).toEqual([409, 'policy_retired']);
+  });
+
+  test('under load shows every reader one lens at a time, and batches one lens throughout', async () => {
+    const hashes = new Map<string, string | null>([[MODEL_LENS.content_hash, null]]);
+    for (const id of ['VP_A_V1', 'VP_B_V1']) {
+      hashes.set((await service.get(`/v1/policies/vp/${id}`)).json.content_hash, id);
+    }
+    let promoting = true;
+    let reads = 0;
+    const seen = new Set<string>();
+    const check = (answer: any, i: number) => {
+      const policy = hashes.get(answer.lens.content_hash);
+      expect([answer.lens.policy_id, answer.score]).toEqual([policy, scores.get(policy!)![i]]);
+      seen.add(answer.lens.content_hash);
+    };
+    const reader = async (start: number) => {
+      for (let i = start; promoting; i = (i + 1) % 10) {
+        check(await score(people[i]!), i);
+        const { json } = await service.post('/v1/disc/score/batch', { tris_ids: people.slice(0, 10) });
+        json.results.forEach(({ data }: any, n: number) => check(data, n));
+        expect(new Set(json.results.map(({ data }: any) => data.lens.content_hash)).size).toBe(1);
+        const { json: explained } = await service.get(`/v1/disc/score/${people[i]}/explain`);
+        check(explained, i);
+        reads += 3;
+      }
+    };
+    const readers = Promise.all([0, 2, 4, 6].map(reader));
+    for (let round = 0; round < 10; round++) {
+      const a = await promote('VP_A_V1');
+      const min = { 'credence-min-position': a.json.position };
+      expect((await score('tris:p05', '', min)).lens.policy_id).toBe('VP_A_V1');
+      await promote('VP_B_V1');
+      await rollBack('VP_B_V1');
+      await rollBack('VP_A_V1');
+    }
+    promoting = false;
+    await readers;
+    expect(seen.size).toBe(3);
+    expect(reads).toBeGreaterThan(50);
+  });
+});
