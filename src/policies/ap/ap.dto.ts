@@ -107,7 +107,7 @@ export class CheckAccessDto {
 
 const ANY_VALUE = { oneOf: [{ type: 'number' }, { type: 'string' }, { type: 'boolean' }], nullable: true };
 
-export class ReasonDto {
+export class AccessReasonDto {
   /** RFC 6901 JSON pointer into the policy's rules. */
   pointer: string;
   @ApiProperty({
@@ -135,7 +135,7 @@ export class ReasonDto {
   outcome: 'failed' | 'unknown';
 }
 
-export class ChangeDto {
+export class FactChangeDto {
   /** `net_tct`, `health.<category>`, `reliability`, `verification.<status>`, `bad_status` or `actions`. */
   fact: string;
   /** The least value that does it; true for a verification; null: the BAD status must be cleared. */
@@ -168,8 +168,8 @@ export class AccessDto {
   @ApiProperty({ type: Number, nullable: true })
   score: number | null;
   /** Every part of the rules that keeps them from granting, as written; empty if granted. */
-  reasons: ReasonDto[];
+  reasons: AccessReasonDto[];
   /** A smallest set of changes after which the same check grants; empty if granted, or if nothing that can rise does it. */
-  how_to_pass: ChangeDto[];
+  how_to_pass: FactChangeDto[];
   checked_at: string;
 }
