@@ -44,5 +44,6 @@ export class ListCredonationsHandler implements IQueryHandler<ListCredonations> 
 }
 
 function isCursor(state: unknown): state is { after: string } {
-  return typeof state === 'object' && state !== null && /^\d{16}$/.test((state as { after: string }).after);
+  const after = (state as { after?: unknown } | null)?.after;
+  return typeof after === 'string' && /^\d{16}$/.test(after);
 }

@@ -1,4 +1,4 @@
-import { IsIn, IsOptional, IsString, IsUrl, MaxLength } from 'class-validator';
+import { IsIn, IsOptional, IsUrl, Matches, MaxLength } from 'class-validator';
 import { ApiProperty } from '@nestjs/swagger';
 import { IsActionType, IsExternalId, IsPlatformId, IsTimestamp, IsTrisId } from '../http/fields.js';
 import { CATEGORY_NAMES } from '../scoring/metrics.js';
@@ -37,7 +37,7 @@ export class RelayActionDto {
 
   /** Where the evidence is. The log keeps its SHA-256 only. */
   @IsOptional()
-  @IsString()
+  @Matches(/^[!-~]+$/, { message: 'evidence_uri must be a URI, RFC 3986: printable ASCII without spaces' })
   @MaxLength(2000)
   @IsUrl({ protocols: ['https', 'http', 'ipfs', 'ar'], require_protocol: true, require_tld: false })
   evidence_uri?: string;
