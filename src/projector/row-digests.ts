@@ -93,6 +93,8 @@ export class RowDigests {
   }
 }
 
+const { imul } = Math;
+
 const FREE = 0;
 const UNSEEN = 1;
 const SEEN = 2;
@@ -112,11 +114,11 @@ function digest(text: string): void {
   let b = 0x41c6ce57;
   for (let i = 0; i < text.length; i++) {
     const unit = text.charCodeAt(i);
-    a = Math.imul(a ^ unit, 0x9e3779b1);
-    b = Math.imul(b ^ unit, 0x5f356495);
+    a = imul(a ^ unit, 0x9e3779b1);
+    b = imul(b ^ unit, 0x5f356495);
   }
-  a = Math.imul(a ^ (a >>> 16), 0x85ebca6b) ^ Math.imul(b ^ (b >>> 13), 0xc2b2ae35);
-  b = Math.imul(b ^ (b >>> 16), 0x85ebca6b) ^ Math.imul(a ^ (a >>> 13), 0xc2b2ae35);
+  a = imul(a ^ (a >>> 16), 0x85ebca6b) ^ imul(b ^ (b >>> 13), 0xc2b2ae35);
+  b = imul(b ^ (b >>> 16), 0x85ebca6b) ^ imul(a ^ (a >>> 13), 0xc2b2ae35);
   high = a >>> 0;
   low = b >>> 0;
 }
