@@ -33,7 +33,7 @@ import {
   decideRetire,
   judge,
 } from './ap.js';
-import { factsOf } from './facts.js';
+import { type Needs, factsOf } from './facts.js';
 
 /** Creates an access policy, for good. Its rules have been parsed. */
 export class CreateAccessPolicy extends Command<{ body: AccessPolicyDto; position: Position; own: boolean }> {
@@ -194,8 +194,8 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     }
     const policy = await this.policies.get(request.policy_id);
     if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired: it grants nothing.`);
-    const observation = await this.observe(request.subject_tris, policy);
-    const { rule, evaluate } = this.policies.rulesOf(policy);
+    const { rule, evaluate, needs } = this.policies.rulesOf(policy);
+    const observation = await this.observe(request.subject_tris, policy, needs);
     const judgement = judge(rule, evaluate, observation.seen?.facts ?? null);
     const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid };
     const decision = decideCheck(request, policy, observation, judgement, issued);
@@ -218,13 +218,13 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
   }
 
   /** The subject at this very moment: a verification that expires within the hour counts until it does. */
-  private async observe(trisId: string, { vp, owner }: AccessPolicy): Promise<Observation> {
+  private async observe(trisId: string, { vp, owner }: AccessPolicy, needs: Needs): Promise<Observation> {
     const as_of = this.clock();
     for (let look = 1; ; look++) {
       try {
         const sight = await this.identities.see(trisId, { as_of, organization: owner, ...(vp !== null && { vp }) });
         const { state, lens, position } = sight;
-        return { as_of, position, seen: { facts: factsOf(state, lens, as_of), lens } };
+        return { as_of, position, seen: { facts: factsOf(state, lens, as_of, needs), lens } };
       } catch (error) {
         if (!(error instanceof Problem) || error.code !== 'identity_not_found') throw error;
       }

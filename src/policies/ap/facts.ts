@@ -5,7 +5,7 @@ import type { Lens } from '../../scoring/lens.js';
 import { metricCategory } from '../../scoring/metrics.js';
 import { type Category, MODEL, type Rating } from '../../scoring/model.js';
 import { ledgerOf, netTct, ratingOf, scoreOf } from '../../scoring/score.js';
-import type { Status } from './rules.js';
+import type { Rule, Status } from './rules.js';
 
 /** What rules judge, as measured. null is unknown: without evidence there is no value, not even a low one. */
 export interface Measured {
@@ -61,20 +61,40 @@ export function factsFrom(measured: Measured): Facts {
   };
 }
 
-/** The facts of an identity through a lens as of a time, ms. Verifications that have expired by then do not count. */
-export function factsOf(state: IdentityState, lens: Lens, asOf: number): Facts {
+/** Facts that take a pass over the days of all evidence: measured only where some rule asks. */
+export interface Needs {
+  health: boolean;
+  reliability: boolean;
+}
+
+const EVERYTHING: Needs = { health: true, reliability: true };
+
+/** What the conditions of a rule ask for. */
+export function needsOf(rule: Rule): Needs {
+  if (!('of' in rule)) return { health: rule.rule === 'metrics', reliability: rule.rule === 'reliability_min' };
+  const parts = rule.of.map(needsOf);
+  return { health: parts.some(({ health }) => health), reliability: parts.some(({ reliability }) => reliability) };
+}
+
+/**
+ * The facts of an identity through a lens as of a time, ms. Verifications that have expired by then do not count. What is
+ * not needed is left unknown.
+ */
+export function factsOf(state: IdentityState, lens: Lens, asOf: number, needs = EVERYTHING): Facts {
   const { evidence } = state;
+  const counted = needs.health || needs.reliability ? categoriesWithEvidence(evidence, lens) : new Set<Category>();
+  const health = { ...NOTHING.health };
+  if (needs.health) {
+    const measured = categoryHealth(evidence, lens, asOf);
+    for (const category of counted) health[category] = measured[category];
+  }
   const held = state.verifications.filter(({ expires_at }) => expires_at === null || Date.parse(expires_at) > asOf);
-  const counted = categoriesWithEvidence(evidence, lens);
-  const measured = categoryHealth(evidence, lens, asOf);
-  const health = {} as Facts['health'];
-  for (const category of MODEL.categories) health[category] = counted.has(category) ? measured[category] : null;
   return factsFrom({
     incomplete: state.incomplete,
     net_tct: netTct(ledgerOf(evidence, lens)),
     actions: state.actions,
     bad_level: state.bad_status?.level ?? null,
-    reliability: counted.size > 0 ? reliability(evidence, lens, asOf) : null,
+    reliability: needs.reliability && counted.size > 0 ? reliability(evidence, lens, asOf) : null,
     health,
     verified: new Set(held.map(({ status }) => status)),
   });
