@@ -1,0 +1,111 @@
+import { addAction, dayOf, eachDay, type Evidence } from '../../src/scoring/evidence.js';
+import { power, round } from '../../src/scoring/exact.js';
+import { categoryHealth, metricHealth, reliability } from '../../src/scoring/health.js';
+import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
+import { isFlags } from '../../src/scoring/metrics.js';
+import { type Criticality, CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../src/scoring/model.js';
+import { ledgerOf, netTct, nextRating, rankOf, ratingOf, scoreOf, standingOf } from '../../src/scoring/score.js';
+import { blocks, codes, read, section, tableRows } from './markdown.js';
+
+/** docs/scoring.md is the model: its tables are the constants, its worked example is what the functions answer. */
+
+const DOCUMENT = read('docs/scoring.md');
+const number = (cell: string | undefined): number => Number(cell!.replaceAll(',', ''));
+const rows = (heading: string) => tableRows(section(DOCUMENT, heading));
+
+test('every constant, and nothing else', () => {
+  const listed = rows('Every constant').map(([name, value]) => [codes(name!)[0], JSON.parse(codes(value!)[0]!)]);
+  expect(listed).toEqual(Object.entries(MODEL).map(([name, value]) => [name, JSON.parse(JSON.stringify(value))]));
+});
+
+test('criticalities', () => {
+  const listed = rows('From actions to TCT').map(([name, weight, tct]) => [name, number(weight), number(tct)]);
+  const known = CRITICALITIES.map((name, i) => [name, MODEL.criticality_hundredths[name] / 100, TCT_BY_CRITICALITY[i]]);
+  expect(listed).toEqual(known);
+});
+
+test('scores and ratings', () => {
+  for (const [net, score, rating] of rows('Score')) {
+    expect([net, scoreOf(number(net)), ratingOf(number(score))]).toEqual([net, number(score), rating]);
+    const lowest = MODEL.ratings.find(([name, from]) => name === rating && from === number(score));
+    if (lowest) expect(scoreOf(number(net) - 1)).toBeLessThan(number(score));
+  }
+});
+
+test('ranks', () => {
+  expect(rows('Rank').map(([name, from]) => [name, number(from)])).toEqual(MODEL.ranks.map((rank) => [...rank]));
+  for (const [name, from] of rows('Rank')) expect(rankOf(number(from))).toBe(name);
+});
+
+test('half-lives', () => {
+  const listed = rows('Health');
+  expect(listed.map(([category]) => category)).toEqual([...MODEL.categories]);
+  for (const [category, days] of listed) {
+    const factor = MODEL.daily_factor[category as keyof typeof MODEL.daily_factor];
+    expect(power(factor, number(days))).toBeCloseTo(0.5, 12);
+  }
+  expect(power(MODEL.reliability_daily_factor, 45)).toBeCloseTo(0.5, 12);
+});
+
+describe('the worked example', () => {
+  const [actions, byModel, byPolicy] = blocks(section(DOCUMENT, 'Worked example')).map(({ text }) => JSON.parse(text));
+  const asOf = Date.parse(/As of (\S+Z) /.exec(section(DOCUMENT, 'Worked example'))![1]!);
+  const evidence: Evidence = {};
+  for (const { metric, criticality, occurred_at } of actions) {
+    addAction(evidence, metric, CRITICALITIES.indexOf(criticality as Criticality), Date.parse(occurred_at));
+  }
+
+  function answer(lens: Lens) {
+    return {
+      ...standingOf(ledgerOf(evidence, lens), null),
+      reliability: reliability(evidence, lens, asOf),
+      disc_metrics: categoryHealth(evidence, lens, asOf),
+    };
+  }
+
+  test('what the service answers by the model’s own lens', () => {
+    expect(byModel).toEqual(answer(MODEL_LENS));
+  });
+
+  test('what it answers through the policy', () => {
+    const weights: [string, Criticality][] = [
+      ['financial_loan_repayment_consistency', 'High'],
+      ['compliance_moderation_flags', 'Low'],
+    ];
+    const tct = weights.map(([metric, name]) => [metric, TCT_BY_CRITICALITY[CRITICALITIES.indexOf(name)]!] as const);
+    expect(byPolicy).toEqual(answer({ policy_id: 'VP_EXAMPLE_V1', content_hash: '', tct_by_metric: new Map(tct) }));
+  });
+
+  test('every step on the way', () => {
+    const decayed = (wanted: (metric: string) => boolean, factor: number): number => {
+      let sum = 0;
+      for (const metric of Object.keys(evidence).filter(wanted)) {
+        eachDay(metric, evidence[metric]!, MODEL_LENS, (day, tct) => (sum += tct * power(factor, dayOf(asOf) - day)));
+      }
+      return sum;
+    };
+    const ledger = ledgerOf(evidence, MODEL_LENS);
+    const flags = 'compliance_moderation_flags';
+    const health = categoryHealth(evidence, MODEL_LENS, asOf);
+    const steps: Record<string, number> = {
+      earned: ledger.earned,
+      flagged: ledger.flagged,
+      forfeited: MODEL.forfeit_factor * ledger.flagged,
+      net: netTct(ledger),
+      score: scoreOf(netTct(ledger)),
+      'E financial': decayed((metric) => metric.startsWith('financial_'), MODEL.daily_factor.financial),
+      'health financial': health.financial,
+      'E behavioral': decayed((metric) => metric.startsWith('behavioral_'), MODEL.daily_factor.behavioral),
+      'health behavioral': health.behavioral,
+      'health compliance': health.compliance,
+      'F moderation flags': decayed((metric) => metric === flags, MODEL.daily_factor.compliance),
+      'health moderation flags': metricHealth(evidence, flags, MODEL_LENS, asOf),
+      p: decayed((metric) => !isFlags(metric), MODEL.reliability_daily_factor) / 1000,
+      n: decayed(isFlags, MODEL.reliability_daily_factor) / 1000,
+      reliability: reliability(evidence, MODEL_LENS, asOf),
+      'missing to Fair': nextRating(ledger)!.tct_needed,
+    };
+    const listed = rows('Worked example').map(([step, , value]) => [step, number(value)]);
+    expect(listed).toEqual(Object.entries(steps).map(([step, value]) => [step, round(value, 4)]));
+  });
+});
