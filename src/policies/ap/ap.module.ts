@@ -3,6 +3,7 @@ import { IdentityReader } from '../../disc/identity-reader.js';
 import { EligibilityModule } from '../../eligibility/eligibility.module.js';
 import { ValidationPolicies } from '../vp/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
+import { AccessPreviewModule } from './access-probes.js';
 import { AccessPoliciesController } from './ap.controller.js';
 import {
   CheckAccessHandler,
@@ -13,7 +14,7 @@ import {
 } from './ap.handlers.js';
 
 @Module({
-  imports: [EligibilityModule],
+  imports: [EligibilityModule, AccessPreviewModule],
   controllers: [AccessPoliciesController],
   providers: [
     AccessPolicies,

@@ -1,0 +1,79 @@
+import { Global, Injectable, Module } from '@nestjs/common';
+import { ACCESS_POLICIES } from '../../../projections/access-policies.js';
+import type { IdentityState } from '../../../projections/identities.js';
+import { Views } from '../../projector/views.js';
+import type { RangeRow } from '../../read-models/read-models.js';
+import type { Lens } from '../../scoring/lens.js';
+import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from '../vp/access-preview.js';
+import { ValidationPolicies } from '../vp/validation-policies.js';
+import { AccessPolicies } from './access-policies.js';
+import { TRUE } from './evaluate.js';
+import { type Facts, type Needs, factsOf } from './facts.js';
+
+const PAGE = 1_000;
+
+/** Access policies as previews of a validation policy try them: on states as they come, and recording nothing. */
+@Injectable()
+export class AccessProbes implements AccessPreview {
+  constructor(
+    private readonly views: Views,
+    private readonly policies: AccessPolicies,
+    private readonly lenses: ValidationPolicies,
+  ) {}
+
+  async probes(policyIds?: readonly string[]): Promise<AccessProbe[]> {
+    const asked = await Promise.all((policyIds ?? (await this.all())).map((policyId) => this.policies.get(policyId)));
+    const policies = asked.filter(({ retired }) => !retired || policyIds !== undefined);
+    const rules = policies.map((policy) => this.policies.rulesOf(policy));
+    const facts = new SharedFacts({
+      health: rules.some(({ needs }) => needs.health),
+      reliability: rules.some(({ needs }) => needs.reliability),
+    });
+    return Promise.all(
+      policies.map(async ({ policy_id, vp }, i): Promise<AccessProbe> => {
+        const { evaluate } = rules[i]!;
+        const own = vp === null ? undefined : await this.lenses.lens(vp);
+        return { policy_id, grants: (state, lens, asOf) => evaluate(facts.of(state, own ?? lens, asOf)) === TRUE };
+      }),
+    );
+  }
+
+  private async all(): Promise<string[]> {
+    const ids: string[] = [];
+    for (let after: string | undefined; ;) {
+      const { results } = await this.views.read([{ range: { ...ACCESS_POLICIES, after, limit: PAGE } }]);
+      const rows = results[0] as RangeRow[];
+      ids.push(...rows.map(({ sort }) => sort));
+      if (rows.length < PAGE) return ids;
+      after = rows.at(-1)!.sort;
+    }
+  }
+}
+
+/** Facts are the dear part of a probe: those of one identity are measured once per lens, however many policies ask. */
+class SharedFacts {
+  private state: IdentityState | undefined;
+  private asOf = 0;
+  private readonly byLens = new Map<Lens, Facts>();
+
+  constructor(private readonly needs: Needs) {}
+
+  of(state: IdentityState, lens: Lens, asOf: number): Facts {
+    if (state !== this.state || asOf !== this.asOf) {
+      this.state = state;
+      this.asOf = asOf;
+      this.byLens.clear();
+    }
+    let facts = this.byLens.get(lens);
+    if (!facts) this.byLens.set(lens, (facts = factsOf(state, lens, asOf, this.needs)));
+    return facts;
+  }
+}
+
+/** Global, so that the validation policies find it without knowing this feature. */
+@Global()
+@Module({
+  providers: [AccessPolicies, ValidationPolicies, { provide: ACCESS_PREVIEW, useClass: AccessProbes }],
+  exports: [ACCESS_PREVIEW],
+})
+export class AccessPreviewModule {}
