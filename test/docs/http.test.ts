@@ -1,0 +1,36 @@
+import { SCOPES } from '../../src/http/routes.js';
+import { PROBLEMS } from '../../src/problems.js';
+import { Server } from '../e2e/server.js';
+import { codes, read, section, tableRows } from './markdown.js';
+
+/** docs/http.md lists every code, every scope and every route, and none that is not there. */
+
+const DOCUMENT = read('docs/http.md');
+const rows = (heading: string) => tableRows(section(DOCUMENT, heading));
+
+test('every error code with its status', () => {
+  const listed = rows('Errors').map(([code, status]) => [codes(code!)[0], Number(status)]);
+  expect(listed).toEqual(Object.entries(PROBLEMS).map(([code, [status]]) => [code, status]));
+});
+
+test('every scope', () => {
+  expect(rows('Credentials and scopes').map(([scope]) => codes(scope!)[0])).toEqual([...SCOPES]);
+});
+
+interface Operation {
+  security?: { api_key: string[] }[];
+}
+
+test('every route of the OpenAPI document, with its scope', async () => {
+  const server = await Server.start();
+  const { json } = await server.send('GET', '/openapi.json').finally(() => server.end());
+  const paths = Object.entries((json as { paths: Record<string, Record<string, Operation>> }).paths);
+  const served = paths.flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, { security }]) => {
+      const address = `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`;
+      return `${address} ${security ? (security[0]!.api_key[0] ?? 'any') : 'public'}`;
+    }),
+  );
+  const listed = rows('Endpoints').map(([address, scope]) => `${codes(address!)[0]} ${scope!.replaceAll('`', '')}`);
+  expect(listed.sort()).toEqual(served.sort());
+});
