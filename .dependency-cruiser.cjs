@@ -1,6 +1,6 @@
 /** The rules of docs/architecture.md, checked by `npm run check:dependencies`. */
 const PORTS = '^src/(event-store/event-store|read-models/read-models|key-value/key-value|jobs/jobs)\\.ts$';
-const FEATURES = '^src/(relay|disc|credonations|organizations|identity|policies)/';
+const FEATURES = '^src/(relay|disc|credonations|organizations|identity|policies|eligibility)/';
 
 module.exports = {
   forbidden: [
@@ -47,6 +47,13 @@ module.exports = {
       severity: 'error',
       from: { path: PORTS },
       to: { dependencyTypesNot: ['type-only'] },
+    },
+    {
+      name: 'the-verifier-stands-alone',
+      comment: 'What integrators import as credence/eligibility needs Node’s own crypto and nothing else.',
+      severity: 'error',
+      from: { path: '^src/eligibility/verifier\\.ts$' },
+      to: { pathNot: '^(node:)?crypto$' },
     },
     { name: 'nothing-unresolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },
     {

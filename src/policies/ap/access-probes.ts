@@ -8,7 +8,7 @@ import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from '../vp/acce
 import { ValidationPolicies } from '../vp/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
 import { TRUE } from './evaluate.js';
-import { type Facts, type Needs, factsOf } from './facts.js';
+import { type Facts, type Needs, factsOf, needsOf } from './facts.js';
 
 const PAGE = 1_000;
 
@@ -25,9 +25,10 @@ export class AccessProbes implements AccessPreview {
     const asked = await Promise.all((policyIds ?? (await this.all())).map((policyId) => this.policies.get(policyId)));
     const policies = asked.filter(({ retired }) => !retired || policyIds !== undefined);
     const rules = policies.map((policy) => this.policies.rulesOf(policy));
+    const needs = rules.map(({ rule }) => needsOf(rule));
     const facts = new SharedFacts({
-      health: rules.some(({ needs }) => needs.health),
-      reliability: rules.some(({ needs }) => needs.reliability),
+      health: needs.some(({ health }) => health),
+      reliability: needs.some(({ reliability }) => reliability),
     });
     return Promise.all(
       policies.map(async ({ policy_id, vp }, i): Promise<AccessProbe> => {
