@@ -2,8 +2,12 @@
  * How fast a replay over the population is: the fold alone, over identities in memory with 5 metrics each, and with
  * access policies tried on both sides. `npm run bench:replay [identities]`, after a build. Prints one JSON line a case.
  */
+import 'reflect-metadata';
 import { setImmediate } from 'node:timers/promises';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { AccessProbes } from '../dist/src/policies/ap/access-probes.js';
+import { compile } from '../dist/src/policies/ap/evaluate.js';
+import { parseRules } from '../dist/src/policies/ap/rules.js';
 import { Summarizer } from '../dist/src/policies/vp/comparison.js';
 import { addAction } from '../dist/src/scoring/evidence.js';
 import { MODEL_LENS } from '../dist/src/scoring/lens.js';
@@ -43,8 +47,8 @@ const population = Array.from({ length: DISTINCT }, () => {
 });
 const ids = population.map((_state, i) => `tris:${String(i).padStart(8, '0')}`);
 
-async function measure(name, probes) {
-  const fold = new Summarizer(MODEL_LENS, lens, probes, Date.now());
+async function measure(name, probes = []) {
+  const fold = new Summarizer(MODEL_LENS, lens, probes, 700 * 86_400_000);
   const delay = monitorEventLoopDelay({ resolution: 1 });
   delay.enable();
   const started = performance.now();
@@ -69,5 +73,31 @@ async function measure(name, probes) {
   );
 }
 
-await measure('no access policy', []);
-await measure('no access policy', []);
+/** Ten access policies of the given rules with rising thresholds, as a replay tries them. */
+async function tenOf(rulesOf) {
+  const all = Array.from({ length: 10 }, (_, i) => ({
+    policy_id: `AP_${i}_V1`,
+    vp: null,
+    retired: false,
+    rules: rulesOf(i),
+  }));
+  const accessPolicies = {
+    get: async (id) => all.find(({ policy_id }) => policy_id === id),
+    rulesOf: ({ rules }) => {
+      const { rule } = parseRules(rules);
+      return { rule, evaluate: compile(rule) };
+    },
+  };
+  return new AccessProbes({}, accessPolicies, {}).probes(all.map(({ policy_id }) => policy_id));
+}
+
+await measure('no access policy (warming up)');
+await measure('no access policy');
+await measure(
+  '10 access policies over score, TCT and rating',
+  await tenOf((i) => ({ disc_min: 8 + i, tct_min: 100 * i })),
+);
+await measure(
+  '10 access policies over score and health of two categories',
+  await tenOf((i) => ({ disc_min: 8 + i, metrics: { financial: 0.05 * i, security: 0.02 * i } })),
+);

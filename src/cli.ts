@@ -17,6 +17,7 @@ const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] =
   { names: ['keys'], load: async () => (await import('./cli/keys.js')).keysCommands },
   { names: ['signing-keys'], load: async () => (await import('./cli/signing-keys.js')).signingKeysCommands },
   { names: ['access'], load: async () => (await import('./cli/access.js')).accessCommands },
+  { names: ['vp'], load: async () => (await import('./cli/vp.js')).vpCommands },
   { names: ['orgs'], load: async () => (await import('./cli/orgs.js')).orgsCommands },
 ];
 

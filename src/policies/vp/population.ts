@@ -35,7 +35,7 @@ export async function eachIdentity(
   { generation }: Population,
   signal: AbortSignal,
   visit: (trisId: string, state: IdentityState) => void,
-  onPage: (done: number) => void = () => undefined,
+  onPage: (done: number) => void | Promise<void> = () => undefined,
 ): Promise<void> {
   // A store that does not page in the order of keys may show a row twice: then all that were seen are remembered.
   let seen: Set<string> | null = new Set();
@@ -57,7 +57,7 @@ export async function eachIdentity(
       visit(key, value as unknown as IdentityState);
       done++;
     }
-    onPage(done);
+    await onPage(done);
     await setImmediate();
     signal.throwIfAborted();
     ({ cursor } = page);

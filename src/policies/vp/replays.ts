@@ -8,10 +8,10 @@ import { JOBS, type Job, type Jobs, type RunningJob } from '../../jobs/jobs.js';
 import type { Json, JsonObject } from '../../json.js';
 import { Problem } from '../../problems.js';
 import { Views } from '../../projector/views.js';
-import { READ_MODELS, type ReadModels } from '../../read-models/read-models.js';
+import { type Manifest, READ_MODELS, type ReadModels } from '../../read-models/read-models.js';
 import type { Lens } from '../../scoring/lens.js';
-import { ACCESS_PREVIEW, type AccessPreview } from './access-preview.js';
-import { Summarizer, type Summary } from './comparison.js';
+import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from './access-preview.js';
+import { type Comparison, Summarizer, type Summary } from './comparison.js';
 import { eachIdentity, openPopulation } from './population.js';
 import { ValidationPolicies } from './validation-policies.js';
 import type { LensScope } from './vp.events.js';
@@ -113,20 +113,42 @@ export class Replays implements OnModuleInit {
     const { manifest, results } =
       queries.length > 0 ? await this.views.read(queries) : { manifest: await this.views.manifest(), results: [] };
     const before = await this.policies.resolve(wish, manifest, results);
+    return this.between(before, after, manifest, await this.probes(accessPolicies), signal, { onPage: onProgress });
+  }
+
+  /**
+   * Folds everyone under two lenses.
+   * @param watch `onIdentity` gets each identity as it was compared; what it gets is good until it returns
+   * @throws Problem projection_rebuilding
+   */
+  async between(
+    before: Lens,
+    after: Lens,
+    manifest: Manifest,
+    probes: readonly AccessProbe[],
+    signal: AbortSignal,
+    watch: {
+      onIdentity?: (trisId: string, comparison: Comparison) => void;
+      onPage?: (done: number, total: number) => void | Promise<void>;
+    } = {},
+  ): Promise<PopulationChange> {
     const population = await openPopulation(this.readModels, manifest);
     const as_of = endOfHour(this.clock());
-    const fold = new Summarizer(before, after, await this.probes(accessPolicies), as_of);
-    const total = population.total;
-    onProgress(0, total);
+    const fold = new Summarizer(before, after, probes, as_of);
+    const { total } = population;
+    await watch.onPage?.(0, total);
     await eachIdentity(
       this.readModels,
       population,
       signal,
-      (trisId, state) => fold.add(trisId, state),
-      (done) => onProgress(done, Math.max(done, total)),
+      (trisId, state) => {
+        fold.add(trisId, state);
+        watch.onIdentity?.(trisId, fold.comparison);
+      },
+      (done) => watch.onPage?.(done, Math.max(done, total)),
     );
     const summary = fold.summary();
-    onProgress(summary.count, summary.count);
+    await watch.onPage?.(summary.count, summary.count);
     return {
       ...summary,
       before: { policy_id: before.policy_id, content_hash: before.content_hash },

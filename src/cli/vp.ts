@@ -1,0 +1,352 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createWriteStream, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { WrongExpectedRevision } from '../event-store/event-store.js';
+import { type CommandContext, Writer } from '../event-store/writer.js';
+import { bodyHash } from '../http/command-context.js';
+import { TRIS_ID } from '../http/formats.js';
+import { parseJson } from '../http/json-body.js';
+import type { Caller } from '../http/routes.js';
+import { readBody } from '../http/validation.js';
+import { AccessPolicies } from '../policies/ap/access-policies.js';
+import { AccessProbes } from '../policies/ap/access-probes.js';
+import { type Comparison, RATINGS, side } from '../policies/vp/comparison.js';
+import { EvaluatePolicy, EvaluatePolicyHandler } from '../policies/vp/evaluate.handlers.js';
+import { decidePromote, decideRollback, lensOwner, lensStackOf, lensStream } from '../policies/vp/promotion.js';
+import { type PopulationChange, Replays } from '../policies/vp/replays.js';
+import { MODEL_VP, ValidationPolicies } from '../policies/vp/validation-policies.js';
+import { LENS_SCOPES, type LensScope } from '../policies/vp/vp.events.js';
+import { CreatePolicyDto, type EvaluatedSubjectDto } from '../policies/vp/vp.dto.js';
+import { CreatePolicy, CreatePolicyHandler } from '../policies/vp/vp.handlers.js';
+import { toContent } from '../policies/vp/vp.input.js';
+import type { PolicyContent } from '../policies/vp/vp.js';
+import { Views } from '../projector/views.js';
+import type { Lens } from '../scoring/lens.js';
+import type { Stores } from '../stores.js';
+import { type Cli, CommandFailed, EXIT, type StoresContext, UsageError } from './cli.js';
+import { count } from './progress.js';
+import { applyAll } from './read-models.js';
+import { table } from './table.js';
+
+const LOOK_MS = 50;
+const BAR = 32;
+const SHOWN_MOVERS = 10;
+const ACTIVE = 'active';
+
+interface ScopeOptions {
+  scope: string;
+  json?: boolean;
+}
+
+/** vp create, evaluate, replay, diff, promote, rollback: validation policies and what they would change. */
+export function vpCommands(cli: Cli): void {
+  const vp = cli.program
+    .command('vp')
+    .description('preview, promote and roll back validation policies, and compare them on everyone');
+
+  vp.command('create')
+    .description('create a policy from a JSON file; safe to repeat')
+    .argument('<file>')
+    .action(
+      cli.withStores('create', async (context, file: string) => {
+        const content = readPolicy(file);
+        const { eventStore } = context.stores;
+        const handler = new CreatePolicyHandler(new Writer(eventStore, Date.now), eventStore);
+        const { body } = await handler.execute(new CreatePolicy(content, OPERATOR, commandOf(content)));
+        await applyAll(context.stores, context.config);
+        for (const { message } of body.warnings) context.note(`warning: ${message}`);
+        context.print(`${body.policy_id} ${body.status} ${body.content_hash}`);
+        return EXIT.ok;
+      }),
+    );
+
+  scoped(vp.command('evaluate'))
+    .description('what a policy would change; writes nothing')
+    .argument('<policy>', 'id of a policy, or a JSON file')
+    .option('--subjects <list>', 'TRIS ids, separated by commas, instead of everyone')
+    .option('--access <list>', 'access policies whose decisions to compare')
+    .action(
+      cli.withStores(
+        'existing',
+        async ({ stores, print }, id: string, options: ScopeOptions & { subjects?: string; access?: string }) => {
+          const parts = partsOf(stores);
+          const handler = new EvaluatePolicyHandler(parts.views, parts.policies, parts.replays, Date.now);
+          const subjects = listOf(options.subjects);
+          const wrong = subjects?.find((subject) => !TRIS_ID.test(subject));
+          if (wrong !== undefined) throw new UsageError(`"${wrong}" is not a TRIS id.`);
+          const policy = id.endsWith('.json') ? readPolicy(id) : id;
+          const { signal } = new AbortController();
+          const scope = scopeOf(options.scope);
+          const evaluation = await handler.execute(
+            new EvaluatePolicy(policy, scope, subjects, listOf(options.access), OPERATOR, signal),
+          );
+          if (options.json) print(JSON.stringify(evaluation));
+          else if (subjects) print(renderSubjects(evaluation.results));
+          else {
+            const { policy_id, lens, ...rest } = evaluation;
+            print(render({ ...rest, ...rest.summary, before: lens, after: { policy_id } }));
+          }
+          return EXIT.ok;
+        },
+      ),
+    );
+
+  scoped(vp.command('replay'))
+    .description('replay everyone under a policy and keep the result, to promote it with')
+    .argument('<policy>', 'id of a policy')
+    .action(
+      cli.withStores('existing', async ({ stores, print, progress }, id: string, options: ScopeOptions) => {
+        const { policies, replays } = partsOf(stores);
+        const policy = await policies.get(id);
+        const command = commandOf({ policy_id: id, scope: options.scope, replay: true });
+        replays.onModuleInit();
+        let replay = await replays.start(policy, scopeOf(options.scope), undefined, command);
+        await stores.jobs.start();
+        const bar = progress('Replaying', 'identities');
+        while (replay.status === 'queued' || replay.status === 'running') {
+          await sleep(LOOK_MS);
+          replay = await replays.find(replay.replay_id);
+          bar.update(replay.progress.done, replay.progress.total);
+        }
+        bar.stop();
+        if (!replay.result) throw new CommandFailed(`${replay.replay_id} ${replay.status}: ${replay.error}`);
+        print(options.json ? JSON.stringify(replay) : `${render(replay.result)}\n\nreplay ${replay.replay_id}`);
+        return EXIT.ok;
+      }),
+    );
+
+  vp.command('diff')
+    .description('compare two policies on everyone')
+    .argument('<a>', `id of a policy, ${MODEL_VP} for the model's own lens, or ${ACTIVE} for the platform's`)
+    .argument('<b>', 'the same')
+    .option('--csv <file>', 'write every change as CSV; - for standard output, instead of the summary')
+    .option('--ndjson <file>', 'write every change as NDJSON; - likewise')
+    .option('--json', 'print the summary as JSON')
+    .action(
+      cli.withStores(
+        'existing',
+        async (context, a: string, b: string, options: { csv?: string; ndjson?: string; json?: boolean }) => {
+          const { views, policies, replays } = partsOf(context.stores);
+          const manifest = await views.manifest();
+          const lens = (id: string): Promise<Lens> =>
+            policies.resolve(id === ACTIVE ? {} : { vp: id }, manifest, [undefined]);
+          if (options.csv !== undefined && options.ndjson !== undefined) {
+            throw new UsageError('Write the changes as CSV or as NDJSON, not as both.');
+          }
+          const file = options.csv ?? options.ndjson;
+          const rows = file === undefined ? undefined : new DiffWriter(file, options.csv !== undefined);
+          const bar = context.progress('Comparing', 'identities');
+          const [before, after] = [await lens(a), await lens(b)];
+          const change = await replays
+            .between(before, after, manifest, await replays.probes(undefined), new AbortController().signal, {
+              onIdentity: rows && ((trisId, comparison) => rows.add(trisId, comparison)),
+              onPage: (done, total) => {
+                bar.update(done, total);
+                return rows?.flush();
+              },
+            })
+            .finally(bar.stop);
+          await rows?.end();
+          if (file !== '-') context.print(options.json ? JSON.stringify(change) : render(change));
+          return EXIT.ok;
+        },
+      ),
+    );
+
+  scoped(vp.command('promote'))
+    .description('let the platform, or the owning organization, see through a policy from now on')
+    .argument('<policy>', 'id of a policy')
+    .option('--replay <id>', 'the replay this is based on; recorded with it')
+    .action(
+      cli.withStores('existing', async (context, id: string, options: ScopeOptions & { replay?: string }) => {
+        const { policies, replays } = partsOf(context.stores);
+        const policy = await policies.get(id);
+        const owner = lensOwner(scopeOf(options.scope), policy.tris_org);
+        const replayId = options.replay ?? null;
+        if (replayId !== null) {
+          const { content_hash, status } = await replays.find(replayId);
+          if (content_hash !== policy.content_hash || status !== 'completed') {
+            throw new CommandFailed(`${replayId} is not a completed replay of ${id}.`);
+          }
+        }
+        return switchLens(context, options, id, (history) =>
+          decidePromote(lensStackOf(history, owner), owner, policy, replayId),
+        );
+      }),
+    );
+
+  scoped(vp.command('rollback'))
+    .description('go back to what was active before a policy was promoted')
+    .argument('<policy>', 'id of the active policy')
+    .action(
+      cli.withStores('existing', async (context, id: string, options: ScopeOptions) => {
+        const { tris_org } = await partsOf(context.stores).policies.get(id);
+        const owner = lensOwner(scopeOf(options.scope), tris_org);
+        return switchLens(context, options, id, (history) => decideRollback(lensStackOf(history, owner), owner, id));
+      }),
+    );
+}
+
+/** Whoever may run this on the store's folder may act for every organization. */
+const OPERATOR: Caller = { keyId: 'cli', scopes: new Set(['ops', 'policies:write']), organization: null };
+
+function scoped(command: ReturnType<Cli['program']['command']>) {
+  return command
+    .option('--scope <scope>', `whose lens: ${LENS_SCOPES.join(' or ')}`, 'platform')
+    .option('--json', 'print the result as JSON');
+}
+
+function partsOf({ eventStore, readModels, jobs }: Stores) {
+  const views = new Views(eventStore, readModels);
+  const policies = new ValidationPolicies(eventStore);
+  const probes = new AccessProbes(views, new AccessPolicies(eventStore), policies);
+  return { views, policies, replays: new Replays(views, policies, readModels, jobs, Date.now, probes) };
+}
+
+async function switchLens(
+  { stores, config, print }: StoresContext,
+  { scope, json }: ScopeOptions,
+  policyId: string,
+  decide: Parameters<Writer['updateOnce']>[2],
+) {
+  const { tris_org } = await new ValidationPolicies(stores.eventStore).get(policyId);
+  const owner = lensOwner(scopeOf(scope), tris_org);
+  const writer = new Writer(stores.eventStore, Date.now);
+  try {
+    await writer.updateOnce(lensStream(owner), commandOf({ policy_id: policyId, scope, at: Date.now() }), decide);
+  } catch (error) {
+    if (!(error instanceof WrongExpectedRevision)) throw error;
+    throw new CommandFailed('The lens was switched at the same time; look at what is active and decide again.');
+  }
+  await applyAll(stores, config);
+  const active = lensStackOf(await stores.eventStore.readStream(lensStream(owner)), owner).at(-1)!;
+  const whose = owner.tris_org ?? 'the platform';
+  const through = active.policy_id ?? (owner.tris_org === null ? 'the model’s own lens' : 'the platform’s lens');
+  print(json ? JSON.stringify({ scope, active }) : `${whose} sees through ${through}`);
+  return EXIT.ok;
+}
+
+function commandOf(body: object): CommandContext {
+  return { actor: 'cli', correlation_id: randomUUID(), idempotency: null, body_hash: bodyHash(body) };
+}
+
+function readPolicy(file: string): PolicyContent {
+  return toContent(readBody(CreatePolicyDto, parseJson(readFileSync(file))));
+}
+
+function scopeOf(text: string): LensScope {
+  const scope = LENS_SCOPES.find((name) => name === text);
+  if (!scope) throw new UsageError(`--scope must be ${LENS_SCOPES.join(' or ')}, not "${text}".`);
+  return scope;
+}
+
+function listOf(text: string | undefined): string[] | undefined {
+  return text?.split(',').map((item) => item.trim());
+}
+
+/** Every identity whose score or TCT differs, a line each. */
+class DiffWriter {
+  private readonly target;
+  private text: string;
+
+  constructor(
+    private readonly file: string,
+    private readonly csv: boolean,
+  ) {
+    this.target = file === '-' ? process.stdout : createWriteStream(file);
+    this.text = csv
+      ? 'tris_id,score_before,rating_before,total_tct_before,score_after,rating_after,total_tct_after,delta\n'
+      : '';
+  }
+
+  add(tris_id: string, { before, after, netBefore, netAfter }: Comparison): void {
+    if (before === after && netBefore === netAfter) return;
+    const [from, to] = [side(before, netBefore), side(after, netAfter)];
+    const delta = (after - before) / 10;
+    this.text += this.csv
+      ? `${[tris_id, ...Object.values(from), ...Object.values(to), delta].join(',')}\n`
+      : `${JSON.stringify({ tris_id, before: from, after: to, delta })}\n`;
+  }
+
+  async flush(): Promise<void> {
+    const { text } = this;
+    this.text = '';
+    if (text !== '' && !this.target.write(text)) await once(this.target, 'drain');
+  }
+
+  async end(): Promise<void> {
+    await this.flush();
+    if (this.file !== '-') await new Promise<void>((resolve) => this.target.end(resolve));
+  }
+}
+
+type Rendered = Omit<PopulationChange, 'before' | 'after'> & Record<'before' | 'after', { policy_id: string | null }>;
+
+function render(change: Rendered): string {
+  const { histogram, top_movers, rating_moves, access } = change;
+  const name = ({ policy_id }: { policy_id: string | null }) => policy_id ?? 'the model’s own lens';
+  const scores = histogram.before.by_score.map((_n, i) => `${i * 10}–${i * 10 + 10}`);
+  const ratingPairs = RATINGS.flatMap((from) =>
+    RATINGS.map((to) => ({ from, to, identities: rating_moves[from][to] })),
+  );
+  const moves = ratingPairs.filter(({ from, to, identities }) => from !== to && identities > 0);
+  const movers = [...top_movers.up.slice(0, SHOWN_MOVERS), ...top_movers.down.slice(0, SHOWN_MOVERS)];
+  const flips = access.filter(({ gained, lost }) => gained + lost > 0);
+  return [
+    `${name(change.before)} → ${name(change.after)}: ${count(change.count)} identities, ${count(change.up)} up, ` +
+      `${count(change.down)} down, ${count(change.unchanged)} unchanged, ${signed(change.mean_delta)} on average`,
+    drawn('rating', RATINGS, Object.values(histogram.before.by_rating), Object.values(histogram.after.by_rating)),
+    drawn('score', scores, histogram.before.by_score, histogram.after.by_score),
+    ...(moves.length > 0 ? [table(moves)] : []),
+    ...(movers.length > 0 ? [table(movers.map(moverRow))] : []),
+    ...(flips.length > 0 ? [table(flips.map(({ policy_id, gained, lost }) => ({ policy_id, gained, lost })))] : []),
+    `position ${change.position}, as of ${change.as_of}, generation ${change.generation}`,
+  ].join('\n\n');
+}
+
+/** Two rows of bars to one scale. */
+function drawn(what: string, labels: readonly string[], before: readonly number[], after: readonly number[]): string {
+  const most = Math.max(1, ...before, ...after);
+  const bar = (n: number) => '█'.repeat(n === 0 ? 0 : Math.max(1, Math.round((BAR * n) / most)));
+  return table(
+    labels.map((label, i) => ({
+      [what]: label,
+      before: count(before[i]!),
+      'before ': bar(before[i]!).padEnd(BAR),
+      after: count(after[i]!),
+      'after ': bar(after[i]!),
+    })),
+  );
+}
+
+function moverRow({ tris_id, before, after, delta, reasons }: PopulationChange['top_movers']['up'][number]) {
+  const why = reasons.map(({ metric, before_tct, after_tct }) => `${metric} ${signed(after_tct - before_tct)}`);
+  return {
+    identity: tris_id,
+    before: before.score.toFixed(1),
+    after: after.score.toFixed(1),
+    change: signed(delta),
+    'because of (TCT)': why.slice(0, 3).join(', '),
+  };
+}
+
+function renderSubjects(results: readonly EvaluatedSubjectDto[]): string {
+  return table(
+    results.map(({ tris_id, current, projected, delta, access }) => ({
+      identity: tris_id,
+      before: current ? `${current.score.toFixed(1)} ${current.score_rating}` : 'unknown',
+      after: projected ? `${projected.score.toFixed(1)} ${projected.score_rating}` : 'unknown',
+      change: delta ? signed(delta.score) : '',
+      TCT: delta ? signed(delta.total_tct) : '',
+      access: access
+        .filter(({ before, after }) => before !== after)
+        .map(({ policy_id, after }) => `${after ? 'gains' : 'loses'} ${policy_id}`)
+        .join(', '),
+    })),
+  );
+}
+
+function signed(value: number): string {
+  return value > 0 ? `+${value}` : String(value);
+}
