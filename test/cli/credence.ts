@@ -9,6 +9,9 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const CLI = join(ROOT, 'dist/src/cli.js');
 const SERVER = join(ROOT, 'dist/src/main.js');
 
+/** ms; for tests that start many processes: each loads for half a second, and longer on a busy machine. */
+export const SLOW = 90_000;
+
 export interface Ran {
   code: number | null;
   stdout: string;

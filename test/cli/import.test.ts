@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { action, actions, ended, Store } from './credence.js';
+import { action, actions, ended, SLOW, Store } from './credence.js';
 
 let store: Store;
 beforeEach(async () => void (store = await Store.create()));
@@ -17,46 +17,54 @@ interface Counts {
 }
 const head = async () => (await store.json<{ events: number }>('status')).events;
 
-test('the Bitcoin-OTC excerpt is imported once, however often it is given', async () => {
-  const ndjson = execFileSync('node', ['examples/otc-to-ndjson.mjs', 'examples/bitcoin-otc-excerpt.csv']).toString();
-  const file = store.file('otc.ndjson', ndjson.trimEnd().split('\n'));
+test(
+  'the Bitcoin-OTC excerpt is imported once, however often it is given',
+  async () => {
+    const ndjson = execFileSync('node', ['examples/otc-to-ndjson.mjs', 'examples/bitcoin-otc-excerpt.csv']).toString();
+    const file = store.file('otc.ndjson', ndjson.trimEnd().split('\n'));
 
-  const first = await store.json<Counts>('import', file);
-  expect(first).toMatchObject({ lines: 2003, recorded: 2003, already_present: 0, conflicts: 0, wrong: 0 });
-  const events = await head();
-  const again = await store.run('import', file);
-  expect(again.stdout).toMatch(/^2,003 lines: 0 recorded, 2,003 already present, in .* lines\/s\)/);
-  expect(again.code).toBe(0);
-  expect(await head()).toBe(events);
+    const first = await store.json<Counts>('import', file);
+    expect(first).toMatchObject({ lines: 2003, recorded: 2003, already_present: 0, conflicts: 0, wrong: 0 });
+    const events = await head();
+    const again = await store.run('import', file);
+    expect(again.stdout).toMatch(/^2,003 lines: 0 recorded, 2,003 already present, in .* lines\/s\)/);
+    expect(again.code).toBe(0);
+    expect(await head()).toBe(events);
 
-  const { entries, score } = await store.json<{ entries: object[]; score: object }>('replay', 'tris:otc:905');
-  expect(entries).toHaveLength(57);
-  expect(score).toMatchObject({ earned_tct: 1660, score: 4, score_rating: 'BAD' });
-});
+    const { entries, score } = await store.json<{ entries: object[]; score: object }>('replay', 'tris:otc:905');
+    expect(entries).toHaveLength(57);
+    expect(score).toMatchObject({ earned_tct: 1660, score: 4, score_rating: 'BAD' });
+  },
+  SLOW,
+);
 
-test('killed in the middle and run again, every line is there once', async () => {
-  const anonymous = (n: number) => action(n, { external_id: undefined });
-  // Two equal lines are two actions, in every run.
-  const lines = [...actions(12_000), ...Array.from({ length: 3_000 }, (_, n) => anonymous(n % 1_500))];
-  const file = store.file('actions.ndjson', lines);
+test(
+  'killed in the middle and run again, every line is there once',
+  async () => {
+    const anonymous = (n: number) => action(n, { external_id: undefined });
+    // Two equal lines are two actions, in every run.
+    const lines = [...actions(12_000), ...Array.from({ length: 3_000 }, (_, n) => anonymous(n % 1_500))];
+    const file = store.file('actions.ndjson', lines);
 
-  const child = store.spawn(['import', file]);
-  const killed = ended(child);
-  const log = join(store.data, 'log', 'data.mdb');
-  while ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) < 2_000_000) await sleep(5);
-  child.kill('SIGKILL');
-  expect((await killed).code).toBeNull();
+    const child = store.spawn(['import', file]);
+    const killed = ended(child);
+    const log = join(store.data, 'log', 'data.mdb');
+    while ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) < 2_000_000) await sleep(5);
+    child.kill('SIGKILL');
+    expect((await killed).code).toBeNull();
 
-  const counts = await store.json<Counts>('import', file);
-  expect(counts.lines).toBe(15_000);
-  expect(counts.recorded + counts.already_present).toBe(15_000);
-  expect(counts.recorded).toBeGreaterThan(0);
-  expect(counts.already_present).toBeGreaterThan(0);
-  expect(await store.json<Counts>('import', file)).toMatchObject({ recorded: 0, already_present: 15_000 });
-  // A flag is one event, everything else two.
-  expect(await head()).toBe(lines.reduce((sum, line) => sum + (line.category === 'compliance' ? 1 : 2), 0));
-  expect(await store.run('verify')).toMatchObject({ code: 0, stdout: expect.stringMatching(/identical\n$/) });
-});
+    const counts = await store.json<Counts>('import', file);
+    expect(counts.lines).toBe(15_000);
+    expect(counts.recorded + counts.already_present).toBe(15_000);
+    expect(counts.recorded).toBeGreaterThan(0);
+    expect(counts.already_present).toBeGreaterThan(0);
+    expect(await store.json<Counts>('import', file)).toMatchObject({ recorded: 0, already_present: 15_000 });
+    // A flag is one event, everything else two.
+    expect(await head()).toBe(lines.reduce((sum, line) => sum + (line.category === 'compliance' ? 1 : 2), 0));
+    expect(await store.run('verify')).toMatchObject({ code: 0, stdout: expect.stringMatching(/identical\n$/) });
+  },
+  SLOW,
+);
 
 test('one wrong line and nothing is written; the first twenty errors are listed', async () => {
   const wrong = [

@@ -3,7 +3,7 @@ import type { Json } from '../../src/json.js';
 import { verify } from '../../src/projector/verify.js';
 import type { RowKey } from '../../src/read-models/read-models.js';
 import { type Stores, closeStores, openStores } from '../../src/stores.js';
-import { action, actions, Store } from './credence.js';
+import { action, actions, SLOW, Store } from './credence.js';
 
 let store: Store;
 beforeAll(async () => {
@@ -12,7 +12,7 @@ beforeAll(async () => {
   expect((await store.run('orgs', 'vet', 'tris:org:a')).code).toBe(0);
   const own = action(1, { tris_id: 'tris:org:a', external_id: 'own' });
   expect((await store.run('import', store.file('actions.ndjson', [...actions(1_000), own]))).code).toBe(0);
-});
+}, SLOW);
 afterAll(() => store.remove());
 
 async function withStores<T>(work: (stores: Stores) => Promise<T>): Promise<T> {
@@ -99,39 +99,43 @@ test('the command shows the difference and ends with 1', async () => {
   expect(code).toBe(1);
 });
 
-test('beside a server under load nothing differs', async () => {
-  const server = await store.serve();
-  let running = true;
-  let sent = 0;
-  const load = async (worker: number) => {
-    for (let n = 0; running; n++) {
-      expect(await server.relay(action(n, { external_id: `load-${worker}-${n}` }))).toBe(202);
-      sent++;
-    }
-  };
-  const workers = Array.from({ length: 8 }, (_, worker) => load(worker));
-  try {
-    const runs = [await store.run('verify', '--json'), await store.run('verify', '--json')];
-    const results = runs.map(({ stdout }) => JSON.parse(stdout) as Awaited<ReturnType<typeof verify>>);
-    expect(results.map(({ difference }) => difference)).toEqual([null, null]);
-    expect(runs.map(({ code }) => code)).toEqual([0, 0]);
-    expect(results[1]!.events).toBeGreaterThan(results[0]!.events);
-    // In parts, and slowly enough for the server to move on between every two pages.
-    const inParts = withStores(({ eventStore, readModels }) => {
-      const scan: typeof readModels.scan = async (id, view, cursor) => {
-        await sleep(1);
-        return readModels.scan(id, view, cursor, 300);
-      };
-      const slow = new Proxy(readModels, {
-        get: (target, name) => (name === 'scan' ? scan : (target[name as 'read'].bind(target) as unknown)),
+test(
+  'beside a server under load nothing differs',
+  async () => {
+    const server = await store.serve();
+    let running = true;
+    let sent = 0;
+    const load = async (worker: number) => {
+      for (let n = 0; running; n++) {
+        expect(await server.relay(action(n, { external_id: `load-${worker}-${n}` }))).toBe(202);
+        sent++;
+      }
+    };
+    const workers = Array.from({ length: 8 }, (_, worker) => load(worker));
+    try {
+      const runs = [await store.run('verify', '--json'), await store.run('verify', '--json')];
+      const results = runs.map(({ stdout }) => JSON.parse(stdout) as Awaited<ReturnType<typeof verify>>);
+      expect(results.map(({ difference }) => difference)).toEqual([null, null]);
+      expect(runs.map(({ code }) => code)).toEqual([0, 0]);
+      expect(results[1]!.events).toBeGreaterThan(results[0]!.events);
+      // In parts, and slowly enough for the server to move on between every two pages.
+      const inParts = withStores(({ eventStore, readModels }) => {
+        const scan: typeof readModels.scan = async (id, view, cursor) => {
+          await sleep(1);
+          return readModels.scan(id, view, cursor, 300);
+        };
+        const slow = new Proxy(readModels, {
+          get: (target, name) => (name === 'scan' ? scan : (target[name as 'read'].bind(target) as unknown)),
+        });
+        return verify(eventStore, slow, { eventsPerPass: 2_000 });
       });
-      return verify(eventStore, slow, { eventsPerPass: 2_000 });
-    });
-    expect((await inParts).difference).toBeNull();
-  } finally {
-    running = false;
-    await Promise.allSettled(workers);
-    await server.stop();
-  }
-  expect(sent).toBeGreaterThan(50);
-});
+      expect((await inParts).difference).toBeNull();
+    } finally {
+      running = false;
+      await Promise.allSettled(workers);
+      await server.stop();
+    }
+    expect(sent).toBeGreaterThan(50);
+  },
+  SLOW,
+);
