@@ -1,4 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { audit } from '../../src/policies/ap/audit.js';
 import { type Service, policyBody, relay, startService } from './service.fixture.js';
 
 let service: Service;
@@ -251,6 +253,49 @@ describe('POST /v1/policies/ap/check', () => {
     );
     const tokens = (await Promise.all(tries)).map(({ eligibility_token }) => eligibility_token);
     expect(new Set(tokens).size).toBe(1);
+  });
+});
+
+describe('the audit of decisions', () => {
+  const audited = async (subject: string) => {
+    const decisions = [];
+    for await (const decision of audit(service.stores.eventStore, subject)) decisions.push(decision);
+    return decisions;
+  };
+
+  test('agrees with every decision, also those about what has changed since', async () => {
+    const subject = 'tris:audited';
+    const id = await createPolicy({
+      all: [
+        { disc_min: 8 },
+        { any: [{ reliability_min: 0.5, metrics: { finance: 0.3 } }, { verification: ['zk-KYH'] }] },
+      ],
+    });
+    await check(id, subject);
+    await check(id, subject, await act(subject));
+    await check(id, subject, await act(subject, 3));
+    const bad = await service.post(`/v1/identities/${subject}/bad-status`, { level: 3, reason_code: 'fraud' });
+    await check(id, subject, String(bad.headers['credence-position']));
+    const cleared = await service.delete(`/v1/identities/${subject}/bad-status`);
+    await check(id, subject, String(cleared.headers['credence-position']));
+    const decisions = await audited(subject);
+    expect(decisions.map(({ granted }) => granted)).toEqual([false, false, true, false, true]);
+    expect(decisions.flatMap(({ differences }) => differences)).toEqual([]);
+  });
+
+  test('finds a record that the log does not bear out', async () => {
+    const subject = 'tris:forged';
+    const id = await createPolicy({ disc_min: 90 });
+    await check(id, subject, await act(subject));
+    const { jti } = (await audited(subject))[0]!;
+    const [recorded] = await service.stores.eventStore.readStream(`access-${jti}`);
+    const { type, data, metadata } = recorded!;
+    const forged = randomUUID();
+    await service.stores.eventStore.append(`access-${forged}`, 'no-stream', [
+      { id: randomUUID(), type, data: { ...data, jti: forged, granted: true, score: 91 }, metadata },
+    ]);
+    const [, second] = await audited(subject);
+    expect(second!.differences).toEqual(['granted: recorded true, derived false', 'score: recorded 91, derived 7.9']);
   });
 });
 
