@@ -48,7 +48,7 @@ describe('an operator', () => {
   });
 
   test('is told in one sentence what does not fit', async () => {
-    const [{ id }] = (await serving()) as [{ id: string }];
+    const { id } = (await serving())[0]!;
     for (const [args, sentence] of [
       [['rebuild', 'nothing'], /There is no view nothing; there are all, identities/],
       [['swap', 'g99'], /There is no generation g99/],

@@ -1,0 +1,80 @@
+import { spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { cpus, tmpdir, totalmem } from 'node:os';
+import { join } from 'node:path';
+import autocannon from 'autocannon';
+
+/** What every benchmark shares: interleaved rounds, medians, temporary folders, child processes, load over HTTP. */
+
+export const ROOT = join(import.meta.dirname, '..');
+
+export function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)];
+}
+
+/**
+ * Runs every contestant once per round, in turn, so that what disturbs the machine disturbs all of them; answers the
+ * median of each.
+ * @param {Record<string, () => Promise<number>>} contestants each answers its figure of one round
+ */
+export async function interleave(rounds, contestants) {
+  const figures = Object.fromEntries(Object.keys(contestants).map((name) => [name, []]));
+  for (let round = 0; round < rounds; round++) {
+    for (const [name, run] of Object.entries(contestants)) figures[name].push(await run());
+  }
+  return Object.fromEntries(Object.entries(figures).map(([name, values]) => [name, median(values)]));
+}
+
+export async function inTemporaryFolder(work) {
+  const folder = await mkdtemp(join(tmpdir(), 'credence-bench-'));
+  try {
+    return await work(folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Starts a Node script that prints `... http://host:port ...` and answers its address. */
+export async function startServer(script, env = {}) {
+  const child = spawn(process.execPath, [script], {
+    env: { PATH: process.env.PATH, CREDENCE_RATE_LIMIT: '0', CREDENCE_PORT: '0', CREDENCE_LOG_LEVEL: 'error', ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const url = await new Promise((found, failed) => {
+    let output = '';
+    child.stdout.on('data', (chunk) => {
+      output += chunk;
+      const match = /(http:\/\/[\d.]+:\d+)/.exec(output);
+      if (match) found(match[1]);
+    });
+    child.on('exit', (code) => failed(new Error(`${script} ended with ${code}: ${output}`)));
+  });
+  const stop = () =>
+    new Promise((resolve) => {
+      child.once('exit', resolve);
+      child.kill('SIGTERM');
+    });
+  return { url, pid: child.pid, stop };
+}
+
+/** Requests per second and p99 in ms; every answer must have the status expected. */
+export async function load({ url, connections, seconds, ...request }) {
+  const result = await autocannon({ url, connections, duration: seconds, ...request });
+  if (result.non2xx > 0 || result.errors > 0)
+    throw new Error(`${url}: ${result.non2xx} refused, ${result.errors} errors`);
+  return { rate: result.requests.average, p99: result.latency.p99 };
+}
+
+/** Anonymous resident memory of a process in MB: a scan of a memory-mapped log counts as resident otherwise. */
+export async function rssAnon(pid = 'self') {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  return Number(/RssAnon:\s+(\d+)/.exec(status)[1]) / 1024;
+}
+
+export function machine() {
+  const [cpu] = cpus();
+  return `${cpus().length} × ${cpu.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, ${process.platform} ${process.arch}, Node ${process.version}`;
+}
+
+export const count = (value) => Math.round(value).toLocaleString('en-US');

@@ -1,0 +1,121 @@
+import { spawn } from 'node:child_process';
+import { parseArgs } from 'node:util';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { boot, duringRebuild, overHttp } from './http.mjs';
+import { append, memoryAfterRebuild, rebuildAll } from './log.mjs';
+import { lookUp } from './look-up.mjs';
+import { ROOT, count, inTemporaryFolder, machine } from './measure.mjs';
+import { fillLog } from './population.mjs';
+
+/**
+ * `npm run bench`: every figure with its peer, medians of interleaved rounds, as a table.
+ *   --only append,rebuild,http,p99,look-up,boot,memory   some of them
+ *   --rounds 5
+ *   --identities 1000000   how many the memory and look-up rows use (five actions each)
+ *   --out <file>           write the table there too
+ */
+const { values: options } = parseArgs({
+  options: {
+    only: { type: 'string', default: 'append,rebuild,http,p99,look-up,boot,memory' },
+    rounds: { type: 'string', default: '5' },
+    identities: { type: 'string', default: '1000000' },
+    out: { type: 'string' },
+    'memory-of': { type: 'string' },
+  },
+});
+if (options['memory-of'] !== undefined) {
+  console.log(await memoryAfterRebuild(options['memory-of']));
+  process.exit(0);
+}
+
+const rounds = Number(options.rounds);
+const identities = Number(options.identities);
+const rows = [];
+const add = (...row) => {
+  rows.push(row);
+  console.error(row.join(' | '));
+};
+const ratio = (ours, peer) => `${(ours / peer).toFixed(2)}×`;
+const rates = (what, { ours, peer }, against, wanted) =>
+  add(what, `${count(ours)}/s`, `${against}: ${count(peer)}/s`, ratio(ours, peer), wanted);
+
+const benches = {
+  append: async () =>
+    rates('durable append, one event each, 256 in flight', await append(rounds), 'raw lmdb, same bytes', '≥ 0.5×'),
+  rebuild: async () => rates('full rebuild of all views, events', await rebuildAll(rounds), 'scan + decode', '≥ 0.25×'),
+  http: async () => {
+    const { gets, posts } = await overHttp(rounds);
+    rates('GET /api/disc-score, 64 connections', gets, 'bare Fastify', '≥ 0.4×');
+    rates('POST /api/decision-relay, 256 connections, durable', posts, 'bare Fastify, no storage', '≥ 0.25×');
+    if (posts.emmett) {
+      rates('POST /api/decision-relay, durable', { ours: posts.ours, peer: posts.emmett }, 'emmett + SQLite', '≥ 10×');
+    } else add('POST /api/decision-relay, durable', '–', 'emmett + SQLite: not installed (bench/emmett)', '–', '≥ 10×');
+  },
+  p99: async () => {
+    const { ours, peer } = await duringRebuild(rounds);
+    add('GET p99 while a rebuild runs', `${ours} ms`, `without: ${peer} ms`, ratio(ours, peer), '< 3×');
+  },
+  'look-up': async () => {
+    const { ours, peer } = await lookUp(rounds, identities);
+    const against = `among 1,000: ${peer.toFixed(1)} µs`;
+    add(
+      `look-up among ${count(identities)} identities`,
+      `${ours.toFixed(1)} µs`,
+      against,
+      ratio(ours, peer),
+      '0.75–1.25×',
+    );
+  },
+  boot: async () => {
+    await inTemporaryFolder(async (data) =>
+      add('boot to ready, empty', `${count(await boot(rounds, data))} ms`, '–', '–', '< 2 s'),
+    );
+    await inTemporaryFolder(async (data) => {
+      const events = await fillLog(data, 100_000, 5);
+      await boot(1, data);
+      add(`boot to ready, ${count(events)} events`, `${count(await boot(rounds, data))} ms`, '–', '–', '< 3 s');
+    });
+  },
+  memory: () =>
+    inTemporaryFolder(async (data) => {
+      await fillLog(data, identities, 5);
+      const megabytes = await run(['--memory-of', data]);
+      add(
+        `RssAnon after a rebuild, ${count(identities)} identities × 5`,
+        `${count(Number(megabytes))} MB`,
+        '–',
+        '–',
+        '< 400 MB',
+      );
+    }),
+};
+
+for (const name of options.only.split(',')) {
+  if (!benches[name]) throw new Error(`There is no benchmark ${name}; there are ${Object.keys(benches).join(', ')}.`);
+  console.error(`${name} …`);
+  await benches[name]();
+}
+
+const table = [
+  '| what | ours | against | ratio | wanted |',
+  '|---|---|---|---|---|',
+  ...rows.map((row) => `| ${row.join(' | ')} |`),
+  '',
+  `${new Date().toISOString().slice(0, 10)}, ${machine()}; medians of ${rounds} interleaved rounds.`,
+  '',
+].join('\n');
+console.log(table);
+if (options.out) await writeFile(options.out, table);
+
+/** This script in a process of its own, so that the memory measured is only that. */
+function run(args) {
+  const child = spawn(process.execPath, [join(ROOT, 'bench/run.mjs'), ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  return new Promise((resolve, reject) => {
+    let output = '';
+    child.stdout.on('data', (chunk) => (output += chunk));
+    child.once('exit', (code) => (code === 0 ? resolve(output) : reject(new Error(`ended with ${code}`))));
+  });
+}
