@@ -68,10 +68,14 @@ function welcome(config: Config, url: string, keys: ApiKeys): string {
     ...lines,
     '',
     'Relay an action, read the score, see its history:',
-    `  curl -X POST ${url}/api/decision-relay -H "X-API-Key: $(cat ${keyFile})" -H 'Content-Type: application/json' -d '${JSON.stringify(action)}'`,
+    `  curl -X POST ${url}/api/decision-relay -H "X-API-Key: $(cat ${shellWord(keyFile)})" -H 'Content-Type: application/json' -d '${JSON.stringify(action)}'`,
     `  curl ${url}/v1/disc/score/tris:alice`,
     `  curl ${url}/v1/disc/score/tris:alice/history`,
   ].join('\n');
+}
+
+function shellWord(text: string): string {
+  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
 try {
