@@ -15,7 +15,6 @@ beforeAll(async () => {
   await server.getAfter(await server.relay({ tris_id: KNOWN }), `/api/disc-score/${KNOWN}`);
   head = await server.head();
 });
-afterAll(() => server.end());
 afterEach(async () => {
   const before = head;
   head = await server.head();

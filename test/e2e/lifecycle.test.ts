@@ -16,7 +16,6 @@ afterAll(() => Promise.all(folders.map((path) => rm(path, { recursive: true, for
 describe('a running server', () => {
   let server: Server;
   beforeAll(async () => void (server = await Server.start()));
-  afterAll(() => server.end());
 
   test('prints its address, its documentation and the development key once', async () => {
     const [first, second, third] = server.output.join('').split('\n');

@@ -34,10 +34,7 @@ beforeAll(async () => {
   server = await Server.start({ env: { CREDENCE_API_KEYS: file } });
   server.key = secret('operator');
 });
-afterAll(async () => {
-  await server.end();
-  await rm(folder, { recursive: true });
-});
+afterAll(() => rm(folder, { recursive: true }));
 
 const keys = (value: object) => Object.keys(value).sort();
 const position = ({ headers }: Answer) => headers['credence-position'];

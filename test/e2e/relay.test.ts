@@ -2,7 +2,6 @@ import { type Answer, Server, expectProblem, unique } from './server.js';
 
 let server: Server;
 beforeAll(async () => void (server = await Server.start()));
-afterAll(() => server.end());
 
 const history = async (id: string, after?: Answer) => {
   const path = `/v1/disc/score/${id}/history?limit=1000`;

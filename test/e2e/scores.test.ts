@@ -28,7 +28,6 @@ beforeAll(async () => {
   relayed.push(await server.relay({ tris_id: rich, criticality: 'low', occurred_at: LATE }));
   await server.getAfter(relayed.at(-1)!, `/api/disc-score/${rich}`);
 });
-afterAll(() => server.end());
 
 const positionOf = ({ headers }: Answer) => String(headers['credence-position']);
 const keys = (value: object) => Object.keys(value).sort();

@@ -9,7 +9,13 @@ import { OpenApi } from './openapi.js';
 
 /** The built server as a child process, as an operator runs it. */
 
-export const MAIN = resolve('dist/src/main.js');
+const MAIN = resolve('dist/src/main.js');
+
+/** Whatever a test leaves running, also one that failed, is ended with its file. */
+const running = new Set<Server>();
+afterAll(async () => {
+  for (const server of running) await server.end();
+});
 
 export interface Answer {
   status: number;
@@ -51,6 +57,8 @@ export class Server {
     const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^CREDENCE_|^NODE_OPT/.test(name)));
     const child = spawn(process.execPath, [MAIN], { env: { ...own, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     const server = new Server(data, child);
+    running.add(server);
+    void server.exit.then(() => running.delete(server));
     await server.booted();
     if (!('CREDENCE_API_KEYS' in env)) server.key = await readFile(join(data, 'dev-api-key'), 'utf8');
     await server.ready();
