@@ -1,14 +1,19 @@
 /**
- * How fast a replay over the population is: the fold alone, over identities in memory with 5 metrics each, and with
- * access policies tried on both sides. `npm run bench:replay [identities]`, after a build. Prints one JSON line a case.
+ * How fast a replay over the population is: the fold alone, over identities in memory with 5 metrics each; with access
+ * policies tried on both sides; and read from LMDB as the job does it. `npm run bench:replay [identities]`, after a build. Prints one JSON line a case.
  */
 import 'reflect-metadata';
 import { setImmediate } from 'node:timers/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { AccessProbes } from '../dist/src/policies/ap/access-probes.js';
 import { compile } from '../dist/src/policies/ap/evaluate.js';
 import { parseRules } from '../dist/src/policies/ap/rules.js';
 import { Summarizer } from '../dist/src/policies/vp/comparison.js';
+import { eachIdentity } from '../dist/src/policies/vp/population.js';
+import { LmdbReadModels } from '../dist/src/read-models/lmdb-read-models.js';
 import { addAction } from '../dist/src/scoring/evidence.js';
 import { MODEL_LENS } from '../dist/src/scoring/lens.js';
 
@@ -47,16 +52,12 @@ const population = Array.from({ length: DISTINCT }, () => {
 });
 const ids = population.map((_state, i) => `tris:${String(i).padStart(8, '0')}`);
 
-async function measure(name, probes = []) {
+async function measure(name, probes = [], visitAll = inMemory) {
   const fold = new Summarizer(MODEL_LENS, lens, probes, 700 * 86_400_000);
   const delay = monitorEventLoopDelay({ resolution: 1 });
   delay.enable();
   const started = performance.now();
-  for (let done = 0; done < identities;) {
-    for (let i = 0; i < PAGE && done < identities; i++, done++)
-      fold.add(ids[done % DISTINCT], population[done % DISTINCT]);
-    await setImmediate();
-  }
+  await visitAll((id, state) => fold.add(id, state));
   const seconds = (performance.now() - started) / 1000;
   delay.disable();
   const { count, up, down } = fold.summary();
@@ -67,10 +68,38 @@ async function measure(name, probes = []) {
       up,
       down,
       seconds: Number(seconds.toFixed(3)),
-      identities_per_second: Math.round(identities / seconds),
+      identities_per_second: Math.round(count / seconds),
       longest_pause_ms: Number((delay.max / 1e6).toFixed(1)),
     }),
   );
+}
+
+async function inMemory(visit) {
+  for (let done = 0; done < identities;) {
+    for (let i = 0; i < PAGE && done < identities; i++, done++)
+      visit(ids[done % DISTINCT], population[done % DISTINCT]);
+    await setImmediate();
+  }
+}
+
+/** As many identities as are distinct, as rows of a generation. */
+async function fromLmdb(probes) {
+  const folder = await mkdtemp(join(tmpdir(), 'credence-bench-'));
+  const models = await LmdbReadModels.open(folder, { clock: Date.now });
+  try {
+    await models.createGeneration('g1', { identities: 1 }, 'log');
+    await models.acquireLease('g1', 'bench', 60_000);
+    const start = { log: 'log', position: 0, event_id: null };
+    const next = { log: 'log', position: 1, event_id: 'e' };
+    const puts = population.map((value, i) => ({ row: { view: 'identities', key: ids[i] }, value }));
+    await models.apply('g1', { id: 'b', base: start, holder: 'bench', next, puts, deletes: [] });
+    await measure('read from LMDB, no access policy', probes, (visit) =>
+      eachIdentity(models, { generation: 'g1' }, new AbortController().signal, visit),
+    );
+  } finally {
+    await models.close();
+    await rm(folder, { recursive: true });
+  }
 }
 
 /** Ten access policies of the given rules with rising thresholds, as a replay tries them. */
@@ -101,3 +130,4 @@ await measure(
   '10 access policies over score and health of two categories',
   await tenOf((i) => ({ disc_min: 8 + i, metrics: { financial: 0.05 * i, security: 0.02 * i } })),
 );
+await fromLmdb();

@@ -45,10 +45,17 @@ export interface Facts extends Measured {
 }
 
 export function factsFrom(measured: Measured): Facts {
-  const { net_tct, actions, bad_level, verified } = measured;
+  const { incomplete, net_tct, actions, bad_level, reliability, health, verified } = measured;
   const score = bad_level ?? scoreOf(net_tct);
+  // Written out: a spread costs a preview over a whole population more than everything else here.
   return {
-    ...measured,
+    incomplete,
+    net_tct,
+    actions,
+    bad_level,
+    reliability,
+    health,
+    verified,
     score,
     score_rating: ratingOf(score),
     total_tct: Math.max(0, net_tct),
@@ -67,6 +74,7 @@ export interface Needs {
   reliability: boolean;
 }
 
+const NO_CATEGORY: ReadonlySet<Category> = new Set();
 const EVERYTHING: Needs = { health: true, reliability: true };
 
 /** What the conditions of a rule ask for. */
@@ -82,13 +90,15 @@ export function needsOf(rule: Rule): Needs {
  */
 export function factsOf(state: IdentityState, lens: Lens, asOf: number, needs = EVERYTHING): Facts {
   const { evidence } = state;
-  const counted = needs.health || needs.reliability ? categoriesWithEvidence(evidence, lens) : new Set<Category>();
-  const health = { ...NOTHING.health };
+  const counted = needs.health || needs.reliability ? categoriesWithEvidence(evidence, lens) : NO_CATEGORY;
+  let { health } = NOTHING;
   if (needs.health) {
+    health = { ...health };
     const measured = categoryHealth(evidence, lens, asOf);
     for (const category of counted) health[category] = measured[category];
   }
-  const held = state.verifications.filter(({ expires_at }) => expires_at === null || Date.parse(expires_at) > asOf);
+  const { verifications } = state;
+  const held = verifications.filter(({ expires_at }) => expires_at === null || Date.parse(expires_at) > asOf);
   return factsFrom({
     incomplete: state.incomplete,
     net_tct: netTct(ledgerOf(evidence, lens)),
@@ -96,7 +106,7 @@ export function factsOf(state: IdentityState, lens: Lens, asOf: number, needs = 
     bad_level: state.bad_status?.level ?? null,
     reliability: needs.reliability && counted.size > 0 ? reliability(evidence, lens, asOf) : null,
     health,
-    verified: new Set(held.map(({ status }) => status)),
+    verified: held.length === 0 ? NOTHING.verified : new Set(held.map(({ status }) => status)),
   });
 }
 
