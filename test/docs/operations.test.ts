@@ -1,0 +1,13 @@
+import { Server } from '../e2e/server.js';
+import { codes, read, section, tableRows } from './markdown.js';
+
+/** docs/operations.md lists every metric of ours, and none that is not served. */
+
+test('every metric', async () => {
+  const server = await Server.start();
+  const { text } = await server.send('GET', '/metrics').finally(() => server.end());
+  const served = [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name, type]) => `${name} ${type}`);
+  const own = served.filter((name) => !/^(process|nodejs)_/.test(name));
+  const rows = tableRows(section(read('docs/operations.md'), 'Metrics')).filter(([, type]) => type !== '');
+  expect(rows.map(([name, type]) => `${codes(name!)[0]} ${type}`).sort()).toEqual(own.sort());
+});
