@@ -95,5 +95,6 @@ test('under a VP only its metrics count, by its weights', () => {
     compliance: 0,
   });
   expect(metricHealth(evidence, 'social_vouch', lens, TODAY)).toBe(0);
+  expect(metricHealth(evidence, 'compliance_trade_flags', vpLens({ social_vouch: 10 }), TODAY)).toBe(0);
   expect(reliability(evidence, lens, TODAY)).toBe(four((0.14 + 0.05) / (0.14 + 0.01 + 0.055)));
 });
