@@ -8,13 +8,15 @@ export function read(file: string): string {
 
 export interface Block {
   language: string;
+  /** What stands behind the language. */
+  info: string;
   text: string;
 }
 
 /** Fenced code blocks in order. */
 export function blocks(markdown: string): Block[] {
-  return [...markdown.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map(([, language, text]) => {
-    return { language: language!, text: text! };
+  return [...markdown.matchAll(/^```(\w*)(.*)\n([\s\S]*?)^```$/gm)].map(([, language, info, text]) => {
+    return { language: language!, info: info!.trim(), text: text! };
   });
 }
 

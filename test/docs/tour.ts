@@ -1,0 +1,65 @@
+import { Server } from '../e2e/server.js';
+import { blocks } from './markdown.js';
+
+/**
+ * Follows a text on a server with an empty store: sends every line `get <path>` or `post <path> '<body>'` of its shell
+ * blocks, and holds the last answer against the JSON block below. `json at=/results/0` shows a part of the answer.
+ * @returns how many answers were compared
+ */
+export async function follow(markdown: string): Promise<number> {
+  const server = await Server.start();
+  try {
+    let position: string | undefined;
+    let answer: unknown;
+    let compared = 0;
+    for (const { language, info, text } of blocks(markdown)) {
+      if (language === 'sh') {
+        for (const line of text.split('\n')) {
+          const [command, path, body] = words(line);
+          if (command !== 'get' && command !== 'post') continue;
+          const headers: Record<string, string> = position === undefined ? {} : { 'credence-min-position': position };
+          const key = command === 'get' ? false : undefined;
+          const response = await server.send(command.toUpperCase(), path!, { key, headers, body });
+          position = (response.headers['credence-position'] as string | undefined) ?? position;
+          answer = response.json;
+        }
+      } else if (language === 'json') {
+        const at = /at=\/(\S+)/.exec(info)?.[1]?.split('/') ?? [];
+        const part = at.reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], answer);
+        expectLike(part, JSON.parse(text), '');
+        compared++;
+      }
+    }
+    return compared;
+  } finally {
+    await server.end();
+  }
+}
+
+/** The words of a line of shell: bare ones and ones in single quotes. */
+function words(line: string): string[] {
+  return [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, bare]) => quoted ?? bare!);
+}
+
+/** What differs from run to run: times of recording, ids of the log and its keys, and what decays up to the present. */
+const VOLATILE =
+  /(^|\/)(position|recorded_at|registered_at|created_at|generated_at|checked_at|expires_at|timestamp|as_of|request_id|proof|eligibility_token|report_id|report_hash|next_cursor|reliability)$|\/(disc_metrics|payload|metrics)\//;
+
+function expectLike(actual: unknown, documented: unknown, at: string): void {
+  const where = `at ${at}: ${JSON.stringify(actual)}`;
+  if (Array.isArray(documented)) {
+    expect([where, (actual as unknown[]).length]).toEqual([where, documented.length]);
+    documented.forEach((item, i) => expectLike((actual as unknown[])[i], item, `${at}/${i}`));
+  } else if (typeof documented === 'object' && documented !== null) {
+    expect([where, Object.keys(actual as object).sort()]).toEqual([where, Object.keys(documented).sort()]);
+    for (const [name, value] of Object.entries(documented)) {
+      expectLike((actual as Record<string, unknown>)[name], value, `${at}/${name}`);
+    }
+  } else if (VOLATILE.test(at)) {
+    expect([where, typeof actual]).toEqual([where, typeof documented]);
+  } else if (typeof documented === 'string' && documented.includes('…')) {
+    expect([where, String(actual).startsWith(documented.split('…')[0]!)]).toEqual([where, true]);
+  } else {
+    expect([where, actual]).toEqual([where, documented]);
+  }
+}
