@@ -21,6 +21,8 @@ export interface Service {
   /** With the development key unless the headers carry another. */
   post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
   delete(path: string, headers?: Record<string, string>): Promise<Answer>;
+  /** Lets the read models fall behind, until the function answered is called. */
+  holdReadModels(): Promise<() => Promise<void>>;
   close(): Promise<void>;
 }
 
@@ -31,8 +33,12 @@ export async function startService(env: Record<string, string> = {}): Promise<Se
   const stores = await openStores(config.data, Date.now);
   const wanted = projectionsFor(config.modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
-  const projector = new Projector(projections, stores.eventStore, stores.readModels, log);
-  await projector.start();
+  const project = async () => {
+    const projector = new Projector(projections, stores.eventStore, stores.readModels, log);
+    await projector.start();
+    return projector;
+  };
+  let projector = await project();
   const app = await createApp(AppModule.register(config, stores, Date.now), config, log);
   await stores.jobs.start();
   await app.listen(0, '127.0.0.1');
@@ -51,6 +57,10 @@ export async function startService(env: Record<string, string> = {}): Promise<Se
         body: body === undefined ? undefined : JSON.stringify(body),
       }),
     delete: (path, headers = {}) => send(port, 'DELETE', path, { headers: credential(headers) }),
+    holdReadModels: async () => {
+      await projector.stop();
+      return async () => void (projector = await project());
+    },
     close: async () => {
       await app.close();
       await projector.stop();

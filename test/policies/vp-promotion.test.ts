@@ -260,6 +260,26 @@ describe('a promotion', () => {
     expect([answer.status, answer.json.code]).toEqual([409, 'policy_retired']);
   });
 
+  test('that takes longer than two seconds answers 202, and says when it is applied', async () => {
+    const release = await service.holdReadModels();
+    const pending = await promote('VP_A_V1');
+    expect([pending.status, pending.json]).toEqual([
+      202,
+      expect.objectContaining({ job_id: expect.any(String), generation: null, active: expect.anything() }),
+    ]);
+    expect((await score('tris:p03')).lens.policy_id).toBeNull();
+    const path = `/v1/policies/vp/promotions/${pending.json.job_id}`;
+    expect((await service.get(path, ALL)).json.status).toBe('switching');
+    await release();
+    for (let tries = 0; (await service.get(path, ALL)).json.status !== 'applied'; tries++) {
+      expect(tries).toBeLessThan(500);
+      await sleep(20);
+    }
+    expect((await service.get(path, ALL)).json).toMatchObject({ generation: 'g1', active: { policy_id: 'VP_A_V1' } });
+    expect((await score('tris:p03')).lens).toEqual(pending.json.active);
+    await rollBack('VP_A_V1');
+  });
+
   test('under load shows every reader one lens at a time, and batches one lens throughout', async () => {
     const hashes = new Map<string, string | null>([[MODEL_LENS.content_hash, null]]);
     for (const id of ['VP_A_V1', 'VP_B_V1']) {

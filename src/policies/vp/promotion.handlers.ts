@@ -103,7 +103,7 @@ export class Promotions implements OnModuleInit {
       if (await this.views.reach(position, WAIT_MS)) {
         return { body: { ...body, generation: await this.generation() }, position, applied: true };
       }
-      const job_id = outcome.events.at(-1)!.id;
+      const job_id = (outcome.events.at(-1) ?? outcome.history.at(-1)!).id;
       await this.jobs.enqueue(JOB_KIND, job_id, { position, answer: { ...body, job_id } as unknown as JsonObject });
       return { body: { ...body, job_id }, position, applied: false };
     } catch (error) {

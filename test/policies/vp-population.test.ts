@@ -1,0 +1,65 @@
+import { setImmediate } from 'node:timers/promises';
+import { newIdentity } from '../../projections/identities.js';
+import type { Json } from '../../src/json.js';
+import { eachIdentity, openPopulation } from '../../src/policies/vp/population.js';
+import type { Manifest, ReadModels } from '../../src/read-models/read-models.js';
+
+const keyOf = (i: number) => `tris:${String(i).padStart(6, '0')}`;
+const POPULATION = { generation: 'g1', position: 1, total: 0 };
+
+/** Read models of which a pass over the population asks no more than this; `pages` of identities' numbers. */
+function serving(pages: readonly (readonly number[])[], status: 'ready' | 'building' = 'ready'): ReadModels {
+  const value = newIdentity() as unknown as Json;
+  return {
+    scan: async (_id: string, view: string, cursor: string | null) => {
+      const at = Number(cursor ?? 0);
+      const rows = (pages[at] ?? []).map((i) => ({ row: { view, key: keyOf(i) }, value }));
+      return { rows, cursor: at + 1 < pages.length ? String(at + 1) : null };
+    },
+    read: async () => ({ status, checkpoint: { log: 'l', position: 7, event_id: 'e' }, results: [] }),
+  } as unknown as ReadModels;
+}
+const upTo = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
+const never = new AbortController().signal;
+
+describe('a pass over the population', () => {
+  test.each([
+    ['in the order of keys', [upTo(0, 8_000), upTo(8_000, 16_000), upTo(16_000, 30_000)], 30_000],
+    ['in another order and some of them again', [upTo(500, 1_000), upTo(0, 600), upTo(400, 12_000), [3, 3]], 12_000],
+  ])('visits each identity once, of pages %s', async (_order, pages, expected) => {
+    const seen: string[] = [];
+    const done: number[] = [];
+    await eachIdentity(
+      serving(pages),
+      POPULATION,
+      never,
+      (id) => void seen.push(id),
+      (n) => void done.push(n),
+    );
+    expect([seen.length, new Set(seen).size, done.at(-1)]).toEqual([expected, expected, expected]);
+  });
+
+  test('ends when it is cancelled, and lets others run between pages', async () => {
+    const stop = new AbortController();
+    let turns = 0;
+    const others = (async () => {
+      for (; !stop.signal.aborted; turns++) await setImmediate();
+    })();
+    const onPage = (done: number) => void (done >= 300 && stop.abort(new Error('cancelled')));
+    const pages = Array.from({ length: 100 }, (_, n) => upTo(n * 10, n * 10 + 10));
+    const pass = eachIdentity(serving(pages), POPULATION, stop.signal, () => undefined, onPage);
+    await expect(pass).rejects.toThrow('cancelled');
+    await others;
+    expect(turns).toBeGreaterThan(20);
+  });
+
+  test('is refused while its generation is built, and when it is dropped meanwhile', async () => {
+    const manifest = { views: { identities: 'g1' } } as unknown as Manifest;
+    const rebuilding = { code: 'projection_rebuilding' };
+    await expect(openPopulation(serving([], 'building'), manifest)).rejects.toMatchObject(rebuilding);
+    await expect(openPopulation(serving([]), { views: {} } as Manifest)).rejects.toMatchObject(rebuilding);
+    expect(await openPopulation(serving([]), manifest)).toEqual({ generation: 'g1', position: 7, total: 0 });
+    const gone = { ...serving([[]]), read: async () => undefined } as unknown as ReadModels;
+    await expect(eachIdentity(gone, POPULATION, never, () => undefined)).rejects.toMatchObject(rebuilding);
+  });
+});
