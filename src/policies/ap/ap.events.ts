@@ -1,12 +1,9 @@
 import { type Check, defineEvent, nullable, text, time, wholeNumber } from '../../event-store/codec.js';
+import type { JsonObject } from '../../json.js';
 
-/** JSON as it was validated: rules, and what a check answered. Its meaning is in rules.ts and evaluate.ts. */
-type StoredObject = { [name: string]: StoredJson };
-type StoredJson = null | boolean | number | string | StoredJson[] | StoredObject;
-
-const object: Check<StoredObject> = (value): value is StoredObject =>
+const object: Check<JsonObject> = (value): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-const objects: Check<StoredObject[]> = (value): value is StoredObject[] => Array.isArray(value) && value.every(object);
+const objects: Check<JsonObject[]> = (value): value is JsonObject[] => Array.isArray(value) && value.every(object);
 const flag: Check<boolean> = (value): value is boolean => typeof value === 'boolean';
 const number: Check<number> = (value): value is number => typeof value === 'number';
 const seconds = wholeNumber(0, Number.MAX_SAFE_INTEGER);
