@@ -193,16 +193,20 @@ export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  /** @throws Problem unknown_metric */
+  /** @throws Problem unknown_metric if none of the identities knows the names; if only some do, it is the others' answer */
   async execute({ trisIds, coordinates, names, pointer }: GetMetrics): Promise<(MetricsDto | Problem)[]> {
     const sights = await this.identities.seeAll(trisIds, coordinates);
     const weighed = await this.weighedBySomePolicy(names ?? []);
-    return answers(sights, (sight) => {
+    const all = await answers<MetricsDto>(sights, (sight) => {
       const payload = metrics(sight, names, weighed, pointer);
+      if (payload instanceof Problem) return payload;
       const timestamp = new Date(this.clock()).toISOString();
       const claims = { sub: sight.tris_id, payload, timestamp, ...coordinatesOf(sight, this.identities.logId) };
       return { status: 'success', proof: this.keys.sign(claims, 'credence-metrics+jws'), payload, timestamp };
     });
+    const unknown = all.find((answer) => answer instanceof Problem && answer.code === 'unknown_metric');
+    if (unknown && all.every((answer) => answer instanceof Problem)) throw unknown;
+    return all;
   }
 
   private async weighedBySomePolicy(names: readonly string[]): Promise<Set<string>> {
@@ -263,7 +267,7 @@ export class GetReportsHandler implements IQueryHandler<GetReports> {
 /** An answer of each sight; what there is none of keeps its problem. */
 async function answers<T>(
   sights: readonly (Sight | Problem)[],
-  answer: (sight: Sight) => T | Promise<T>,
+  answer: (sight: Sight) => T | Problem | Promise<T | Problem>,
 ): Promise<(T | Problem)[]> {
   const all: (T | Problem)[] = [];
   for (const sight of sights) all.push(sight instanceof Problem ? sight : await answer(sight));

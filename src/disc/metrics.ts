@@ -15,14 +15,14 @@ export function isUndocumented(metric: string): boolean {
  * Health of categories, aliases or full metrics, under the names asked for; none: the seven categories.
  * @param weighed canonical metrics that are known because a stored policy weighs them
  * @param pointer of the list of names in errors
- * @throws Problem unknown_metric for a name that is no category, not documented, not weighed and not in the evidence
+ * @returns Problem unknown_metric for a name that is no category, not documented, not weighed and not in the evidence
  */
 export function metrics(
   sight: Sight,
   names: readonly string[] | undefined,
   weighed: ReadonlySet<string>,
   pointer: string,
-): Record<string, number> {
+): Record<string, number> | Problem {
   const { state, lens, as_of } = sight;
   const categories = categoryHealth(state.evidence, lens, as_of);
   const payload: Record<string, number> = {};
@@ -33,7 +33,7 @@ export function metrics(
     else if (metric && (DOCUMENTED.has(metric) || weighed.has(metric) || Object.hasOwn(state.evidence, metric))) {
       payload[name] = metricHealth(state.evidence, metric, lens, as_of);
     } else
-      throw unknownMetric(name, pointer.startsWith('?') ? pointer : `${pointer}/${i}`, Object.keys(state.evidence));
+      return unknownMetric(name, pointer.startsWith('?') ? pointer : `${pointer}/${i}`, Object.keys(state.evidence));
   }
   return payload;
 }

@@ -534,6 +534,19 @@ describe('batches', () => {
     const answer = await server.post('/v1/disc/metrics/batch', { tris_ids: [rich], metrics: ['finance', 'unheard'] });
     expectProblem(answer, 400, 'unknown_metric', '/metrics/1');
   });
+
+  test('a metric that only some identities have does not spoil those', async () => {
+    const other = unique();
+    await server.getAfter(await server.relay({ tris_id: other, category: 'social' }), `/api/disc-score/${other}`);
+    const body = { tris_ids: [other, rich, 'tris:nobody'], metrics: ['financial_loan_repayment'] };
+    const { status, json } = await server.post('/v1/disc/metrics/batch', body);
+    expect(status).toBe(200);
+    expect(json.results).toMatchObject([
+      { tris_id: other, status: 400, problem: { code: 'unknown_metric' } },
+      { tris_id: rich, status: 200, data: { payload: { financial_loan_repayment: expect.any(Number) } } },
+      { tris_id: 'tris:nobody', status: 404, problem: { code: 'identity_not_found' } },
+    ]);
+  });
 });
 
 describe('the feed of changes', () => {
