@@ -12,7 +12,7 @@ import {
   Max,
   Min,
 } from 'class-validator';
-import { CommaSeparated, IsTimestamp, IsTrisId } from '../http/fields.js';
+import { CommaSeparated, IsOneOf, IsTimestamp, IsTrisId } from '../http/fields.js';
 import { PROBLEMS } from '../problems.js';
 import type { Category, Rank, Rating } from '../scoring/model.js';
 import type { CoordinateParameters } from './coordinates.js';
@@ -78,8 +78,8 @@ export class MetricsQuery extends CoordinatesQuery {
 export class ReportQuery extends CoordinatesQuery {
   /** Months that the report covers. */
   @IsOptional()
-  @IsIn(WINDOWS)
-  window: Window = '3';
+  @IsOneOf(WINDOWS)
+  window: Window = 3;
 
   @IsOptional()
   @IsIn(DEPTHS)
@@ -125,9 +125,10 @@ export class ReportBatchDto extends BatchDto {
   @IsTrisId({ each: true })
   tris_ids: string[];
 
+  /** Months that the report covers. */
   @IsOptional()
-  @IsIn(WINDOWS)
-  window: Window = '3';
+  @IsOneOf(WINDOWS)
+  window: Window = 3;
 
   @IsOptional()
   @IsIn(DEPTHS)
@@ -340,7 +341,8 @@ export class ReportDto extends CoordinatesDto {
   report_hash: string;
   tris_id: string;
   period: PeriodDto;
-  @ApiProperty({ enum: WINDOWS })
+  /** Months. */
+  @ApiProperty({ type: 'integer', enum: WINDOWS })
   window: Window;
   @ApiProperty({ enum: DEPTHS })
   depth: Depth;

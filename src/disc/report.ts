@@ -18,7 +18,7 @@ const DEPTHS = {
   analysis: { top: 20, pointsPerMonth: 4 },
 } as const;
 export type Depth = keyof typeof DEPTHS;
-export const WINDOWS = ['1', '3', '6', '12'] as const;
+export const WINDOWS = [1, 3, 6, 12] as const;
 export type Window = (typeof WINDOWS)[number];
 
 /** The same moment some months before, in UTC; the last day of a shorter month. */
@@ -49,9 +49,8 @@ export class ReportBuilder {
     private readonly window: Window,
     private readonly depth: Depth,
   ) {
-    const months = Number(window);
-    this.from = monthsBefore(sight.as_of, months);
-    const steps = Math.max(1, DEPTHS[depth].pointsPerMonth * months);
+    this.from = monthsBefore(sight.as_of, window);
+    const steps = Math.max(1, DEPTHS[depth].pointsPerMonth * window);
     this.points = Array.from({ length: steps + 1 }, (_, i) => ({
       at: this.from + Math.round(((sight.as_of - this.from) * i) / steps),
       running: new RunningStanding(sight.lens),

@@ -1,6 +1,6 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
-import { ValidateBy, type ValidationOptions } from 'class-validator';
+import { IsIn, ValidateBy, type ValidationOptions } from 'class-validator';
 import { ACTION_TYPE, EXTERNAL_ID, parseTimestamp, PLATFORM_ID, SHA256_HEX, TRIS_ID } from './formats.js';
 
 /** Field decorators shared by the DTOs of all features: the check, its message and its place in the OpenAPI schema. */
@@ -71,3 +71,18 @@ export const CommaSeparated = (): PropertyDecorator =>
   );
 export const isCommaSeparated = (prototype: object, property: string): boolean =>
   Reflect.getMetadata(COMMA_SEPARATED, prototype, property) === true;
+
+const CHOICE = Symbol('choice of numbers');
+
+/** One of a few whole numbers. A body may also name it as text, as a query does: the DTO has the number. */
+export const IsOneOf = (numbers: readonly number[]): PropertyDecorator =>
+  applyDecorators(
+    (target: object, property: string | symbol) => Reflect.defineMetadata(CHOICE, numbers, target, property),
+    IsIn(numbers),
+    ApiProperty({ type: 'integer', enum: [...numbers] }),
+  );
+/** Reads the text of such a choice; anything that is none stays as it is, to be refused. */
+export function choiceReader(prototype: object, property: string): ((value: unknown) => unknown) | undefined {
+  const numbers = Reflect.getMetadata(CHOICE, prototype, property) as readonly number[] | undefined;
+  return numbers && ((value) => numbers.find((number) => String(number) === value) ?? value);
+}

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { defaultMetadataStorage } from 'class-transformer/cjs/storage.js';
 import { getMetadataStorage, ValidationTypes, type ValidatorConstraintInterface } from 'class-validator';
 import { type FieldError, Problem, type ProblemCode, PROBLEMS } from '../problems.js';
-import { isCommaSeparated } from './fields.js';
+import { choiceReader, isCommaSeparated } from './fields.js';
 
 /**
  * Reads what a client sent into an instance of a DTO class (class-validator decorators), or refuses it with
@@ -30,6 +30,8 @@ interface Field {
   nested: { each: boolean; plan: () => Plan } | undefined;
   /** How a query parameter's text becomes a value. */
   fromText: ((text: string) => unknown) | undefined;
+  /** How a body's value becomes the DTO's, where text stands for a number. */
+  fromBody: ((value: unknown) => unknown) | undefined;
 }
 
 interface Plan {
@@ -50,7 +52,9 @@ export function planOf(type: Class): Plan {
     const name = rule.propertyName;
     let field = fields.get(name);
     if (!field) {
-      field = { name, optional: false, checks: [], nested: undefined, fromText: textReader(type, name) };
+      const fromBody = choiceReader(type.prototype, name);
+      const fromText = fromBody ?? textReader(type, name);
+      field = { name, optional: false, checks: [], nested: undefined, fromText, fromBody };
       fields.set(name, field);
     }
     if (rule.type === ValidationTypes.CONDITIONAL_VALIDATION) {
@@ -154,7 +158,7 @@ function check(
         continue;
       }
       if (field.fromText) value = field.fromText(value as string);
-    }
+    } else if (field.fromBody) value = field.fromBody(value);
     const failed = field.checks.find((rule) => !holds(rule, field, value, source));
     if (failed) {
       const at = failed.each && Array.isArray(value) ? firstWrong(failed, field, value, source) : -1;

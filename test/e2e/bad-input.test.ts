@@ -91,7 +91,10 @@ const trisIds = (most: number): Field => ({
   code: most > 0 ? undefined : 'never',
 });
 const policy: Field = { bad: [...NOT_TEXT, ...NO_IDENTIFIER, `"${long(129)}"`, '"VP-X"'], optional: true };
-const window: Field = { bad: [...NOT_TEXT, '"2"', '"0"', '"3 "', '"constructor"'], optional: true };
+const window: Field = {
+  bad: [...NOT_TEXT, '2', '3.5', '-3', '"2"', '"0"', '"3 "', '"03"', '"constructor"'],
+  optional: true,
+};
 const depth: Field = { bad: [...NOT_TEXT, '"Snapshot"', '"deep"', '"toString"'], optional: true };
 
 const BODIES: [path: string, valid: Record<string, unknown>, fields: Record<string, Field>][] = [

@@ -423,7 +423,7 @@ describe('a report', () => {
     });
     expect(json).toMatchObject({
       tris_id: rich,
-      window: '3',
+      window: 3,
       depth: 'insight',
       period: { from: '2025-04-15T00:00:00.000Z', to: AS_OF },
       wallets_count: 0,
@@ -449,11 +449,11 @@ describe('a report', () => {
   });
 
   test.each([
-    ['1', '2025-06-15T00:00:00.000Z', {}],
-    ['3', '2025-04-15T00:00:00.000Z', { financial_loan_repayment: 1 }],
-    ['6', '2025-01-15T00:00:00.000Z', { financial_loan_repayment: 1 }],
-    ['12', '2024-07-15T00:00:00.000Z', { financial_loan_repayment: 2 }],
-  ])('over %s months looks at no more', async (window, from, actions) => {
+    [1, '2025-06-15T00:00:00.000Z', {}],
+    [3, '2025-04-15T00:00:00.000Z', { financial_loan_repayment: 1 }],
+    [6, '2025-01-15T00:00:00.000Z', { financial_loan_repayment: 1 }],
+    [12, '2024-07-15T00:00:00.000Z', { financial_loan_repayment: 2 }],
+  ])('over %i months looks at no more', async (window, from, actions) => {
     const json = await report(`&window=${window}`);
     expect(json).toMatchObject({ window, period: { from, to: AS_OF }, actions_by_metric: actions });
   });
@@ -514,9 +514,11 @@ describe('batches', () => {
     expect(payload).toEqual(
       (await server.get(`/v1/disc/metrics/${rich}?as_of=${as_of}&metrics=finance,security`)).json.payload,
     );
-    const { report_id } = await batch('report', { window: '6', depth: 'analysis' });
     const single = await server.get(`/v1/disc/report/${rich}?as_of=${as_of}&window=6&depth=analysis`);
-    expect(report_id).toBe(single.json.report_id);
+    for (const window of [6, '6']) {
+      const { report_id } = await batch('report', { window, depth: 'analysis' });
+      expect(report_id).toBe(single.json.report_id);
+    }
   });
 
   test.each([
