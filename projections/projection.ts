@@ -56,6 +56,11 @@ export class RowOverlay implements Rows {
     return true;
   }
 
+  /** Was it read or written in this batch? Then `get` answers what it is after the batch. */
+  knows(row: RowKey): boolean {
+    return this.known.has(address(row));
+  }
+
   load(row: RowKey, value: Json | undefined): void {
     this.known.get(address(row))!.value = value;
   }

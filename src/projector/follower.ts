@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { Projection, RowOverlay } from '../../projections/projection.js';
 import { NewerSchema } from '../event-store/codec.js';
 import type { EventStore, RecordedEvent } from '../event-store/event-store.js';
 import { type DomainEvent, decodeEvent } from '../events.js';
@@ -9,11 +10,12 @@ import { PROJECTIONS } from './all-projections.js';
 import { fold } from './fold.js';
 import { reflectPlatformLens } from './manifest.js';
 
-const LEASE_MS = 5_000;
+/** Renewed at a third of it; so long the read models stand still after the process that kept them up was killed. */
+const LEASE_MS = 2_000;
 /** Events per batch while following: enough to share a commit, few enough to keep the event loop's pauses short. */
 const LIVE_SLICE = 1_000;
 /** Events per batch while catching up in a process of its own: rows that change often are written once per batch. */
-const BULK_SLICE = 10_000;
+const BULK_SLICE = 20_000;
 
 /** Why following ended. */
 export type Ended = 'at_head' | 'aborted' | 'lease_taken' | 'gone';
@@ -23,6 +25,14 @@ export interface FollowOptions {
   /** End at the head instead of waiting there for further events, and apply in large batches. */
   toHead?: boolean;
   onApplied?: (checkpoint: Checkpoint, events: number) => void;
+}
+
+/** A batch whose rows are being written. */
+interface Applying {
+  overlay: RowOverlay;
+  next: Checkpoint;
+  events: number;
+  outcome: ReturnType<ReadModels['apply']>;
 }
 
 /**
@@ -68,17 +78,30 @@ export class Follower {
     const { id } = generation;
     // All that the generation holds, whatever this process serves of it: its views share the checkpoint.
     const projections = PROJECTIONS.filter(({ name }) => name in generation.views);
-    let { checkpoint } = generation;
+    const under = { checkpoint: generation.checkpoint, applying: undefined as Applying | undefined };
     let building = generation.status === 'building';
     const readyAtHead = async () => {
-      if (!building || checkpoint.position < (await this.store.head())) return;
+      if (!building || under.checkpoint.position < (await this.store.head())) return;
       await this.readModels.setStatus(id, 'ready');
       building = false;
     };
+    /** Waits for the batch under way. False: it was refused, another projector has taken over. */
+    const settled = async (): Promise<boolean> => {
+      if (!under.applying) return true;
+      const { outcome, next, events } = under.applying;
+      under.applying = undefined;
+      if ((await outcome) === 'refused') return false;
+      under.checkpoint = next;
+      options.onApplied?.(next, events);
+      await readyAtHead();
+      return true;
+    };
+    const taken = async (): Promise<Ended> => ((await this.generation(id)) ? 'lease_taken' : 'gone');
+
     await readyAtHead();
-    const { position } = checkpoint;
+    const { position } = under.checkpoint;
     const slices = options.toHead
-      ? readingAhead(this.store.readAll(position, { sliceSize: BULK_SLICE, signal }))
+      ? this.store.readAll(position, { sliceSize: BULK_SLICE, signal })
       : this.store.subscribe(position, { sliceSize: LIVE_SLICE, signal });
     for await (const slice of slices) {
       const { events, stop } = decodeSlice(slice);
@@ -86,64 +109,52 @@ export class Follower {
         if (events.some(({ stream }) => stream === PLATFORM_LENS_STREAM)) {
           await reflectPlatformLens(this.store, this.readModels);
         }
-        const next = await this.applyBatch(id, projections, checkpoint, events);
-        if (!next) return (await this.generation(id)) ? 'lease_taken' : 'gone';
-        checkpoint = next;
-        options.onApplied?.(checkpoint, events.length);
+        // Folded while the batch before is still being written: what that one knows is read from it.
+        const overlay = await this.fold(id, projections, events, under.applying?.overlay);
+        if (!(await settled())) return taken();
+        under.applying = this.startToApply(id, under.checkpoint, events, overlay);
+      }
+      if (stop || signal.aborted || !options.toHead) {
+        if (!(await settled())) return taken();
       }
       if (stop) throw stop;
       if (signal.aborted) return 'aborted';
-      await readyAtHead();
     }
+    if (!(await settled())) return taken();
     return signal.aborted ? 'aborted' : 'at_head';
   }
 
-  /** Answers the new checkpoint, or undefined if the batch was refused: another projector has taken over. */
-  private async applyBatch(
+  private fold(
     id: string,
-    projections: typeof PROJECTIONS,
-    base: Checkpoint,
+    projections: readonly Projection[],
     events: readonly DomainEvent[],
-  ): Promise<Checkpoint | undefined> {
-    const overlay = await fold(projections, events, async (rows) => {
+    before: RowOverlay | undefined,
+  ): Promise<RowOverlay> {
+    return fold(projections, events, async (rows) => {
+      const stored = before ? rows.filter((row) => !before.knows(row)) : rows;
       const read = await this.readModels.read(
         id,
-        rows.map((row) => ({ get: row })),
+        stored.map((row) => ({ get: row })),
       );
-      return (read?.results ?? rows.map(() => undefined)) as (Json | undefined)[];
+      const values = (read?.results ?? []) as (Json | undefined)[];
+      if (!before) return values;
+      let i = 0;
+      return rows.map((row) => (before.knows(row) ? before.get(row) : values[i++]));
     });
+  }
+
+  private startToApply(id: string, base: Checkpoint, events: readonly DomainEvent[], overlay: RowOverlay): Applying {
     const last = events.at(-1)!;
     const next = { log: this.store.logId, position: last.position, event_id: last.id };
-    const outcome = await this.readModels.apply(id, {
-      id: randomUUID(),
-      base,
-      holder: this.holder,
-      next,
-      ...overlay.changes(),
-    });
-    return outcome === 'applied' ? next : undefined;
+    const batch = { id: randomUUID(), base, holder: this.holder, next, ...overlay.changes() };
+    const outcome = this.readModels.apply(id, batch);
+    outcome.catch(() => undefined); // thrown where it is awaited
+    return { overlay, next, events: events.length, outcome };
   }
 
   private async generation(id: string): Promise<Generation | undefined> {
     const generation = (await this.readModels.generations()).find((candidate) => candidate.id === id);
     return generation?.status === 'dropped' ? undefined : generation;
-  }
-}
-
-/** Reads the next slice while the present one is being applied. */
-async function* readingAhead<T>(slices: AsyncIterable<T>): AsyncIterable<T> {
-  const iterator = slices[Symbol.asyncIterator]();
-  let next = iterator.next();
-  try {
-    for (;;) {
-      const { done, value } = await next;
-      if (done) return;
-      next = iterator.next();
-      next.catch(() => undefined); // it is thrown where it is awaited, if it comes to that
-      yield value;
-    }
-  } finally {
-    await iterator.return?.();
   }
 }
 

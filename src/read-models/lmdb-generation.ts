@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises';
 import type { Database, DatabaseOptions } from 'lmdb';
 import type { Clock } from '../clock.js';
 import type { Json } from '../json.js';
@@ -87,11 +86,7 @@ export class LmdbGeneration {
 
   /** The rows are written by the library's own thread, on condition that neither lease nor checkpoint changed. */
   async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
-    const puts: { key: string; text: string }[] = [];
-    for (const { row, value } of batch.puts) {
-      puts.push({ key: rowKey(row), text: textOf(value) });
-      if (puts.length % MAX_SLICE === 0) await setImmediate();
-    }
+    const puts = batch.puts.map(({ row, value }) => ({ key: rowKey(row), text: textOf(value) }));
     const deletes = batch.deletes.map(rowKey);
 
     await this.#env.ready();

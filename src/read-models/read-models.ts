@@ -96,7 +96,10 @@ export interface ReadModels {
   /** Gives the lease up, if it is this holder's. */
   releaseLease(id: string, holder: string): Promise<void>;
 
-  /** `refused`: base or holder did not match (or the generation is gone): nothing was written. */
+  /**
+   * `refused`: base or holder did not match (or the generation is gone): nothing was written. The batch's values are
+   * read before the call returns its promise, so the caller may go on and change them.
+   */
   apply(id: string, batch: Batch): Promise<'applied' | 'refused'>;
 
   /** Undefined: the generation does not exist or is dropped; read the manifest again. */

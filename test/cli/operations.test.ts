@@ -77,8 +77,8 @@ describe('an operator', () => {
       await new Promise((resolve) => child.once('close', resolve));
       const left = (await many.json<Status>('status')).generations;
       expect(left.filter(({ serves }) => serves.length > 0).map(({ id }) => id)).toEqual(before);
-      // The lease of the killed process runs out within 5 s.
-      await new Promise((resolve) => setTimeout(resolve, 5_100));
+      // The lease of the killed process runs out within 2 s.
+      await new Promise((resolve) => setTimeout(resolve, 2_100));
       const built = await many.json<{ generation: string }>('rebuild', 'all', '--swap');
       if (left.length > 1 && left[1]!.status === 'building') expect(built.generation).toBe(left[1]!.id);
       expect((await many.run('verify')).code).toBe(0);
