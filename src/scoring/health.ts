@@ -1,36 +1,47 @@
 import { type Evidence, dayOf, eachDay } from './evidence.js';
-import { expMinus, power, round } from './exact.js';
+import { expMinus, powersOf, round } from './exact.js';
 import type { Lens } from './lens.js';
 import { isFlags, metricCategory } from './metrics.js';
 import { type Category, MODEL } from './model.js';
 
 /** Recency-weighted measures, computed at read time from whole-day ages as of a time. Days are summed ascending. */
 
-/** Whole TCT per day, so that the order of metrics cannot change the sum. */
-type Days = Map<number, number>;
+/** What is left of one TCT of a category after so many days. */
+const LEFT_AFTER = Object.fromEntries(
+  MODEL.categories.map((category) => [category, powersOf(MODEL.daily_factor[category])]),
+) as Record<Category, (days: number) => number>;
 
-function decayedSum(days: Days, dailyFactor: number, today: number): number {
+/** Decayed TCT of some metrics together: whole TCT per day first, so that the order of metrics cannot change the sum. */
+function decayedTct(
+  evidence: Evidence,
+  metrics: readonly string[],
+  lens: Lens,
+  leftAfter: (days: number) => number,
+  today: number,
+): number {
   let sum = 0;
-  for (const day of [...days.keys()].sort((a, b) => a - b)) {
-    sum += days.get(day)! * power(dailyFactor, Math.max(0, today - day));
+  const add = (day: number, tct: number) => {
+    if (tct > 0) sum += tct * leftAfter(Math.max(0, today - day));
+  };
+  const [only] = metrics;
+  if (metrics.length === 1) {
+    eachDay(only!, evidence[only!]!, lens, add);
+  } else if (metrics.length > 1) {
+    const days = new Map<number, number>();
+    for (const metric of metrics) {
+      eachDay(metric, evidence[metric]!, lens, (day, tct) => days.set(day, (days.get(day) ?? 0) + tct));
+    }
+    for (const day of [...days.keys()].sort((a, b) => a - b)) add(day, days.get(day)!);
   }
   return sum;
 }
 
-function addDays(days: Days, metric: string, evidence: Evidence, lens: Lens): void {
-  eachDay(metric, evidence[metric]!, lens, (day, tct) => {
-    if (tct > 0) days.set(day, (days.get(day) ?? 0) + tct);
-  });
+function gained(earned: number): number {
+  return 1 - expMinus(earned / MODEL.health_earned_scale_tct);
 }
 
-function healthOf(earned: Days, flagged: Days, category: Category, today: number): number {
-  const factor = MODEL.daily_factor[category];
-  const gained = 1 - expMinus(decayedSum(earned, factor, today) / MODEL.health_earned_scale_tct);
-  return gained * flagPenalty(flagged, category, today);
-}
-
-function flagPenalty(flagged: Days, category: Category, today: number): number {
-  return expMinus(decayedSum(flagged, MODEL.daily_factor[category], today) / MODEL.health_flagged_scale_tct);
+function flagPenalty(flagged: number): number {
+  return expMinus(flagged / MODEL.health_flagged_scale_tct);
 }
 
 /**
@@ -38,15 +49,19 @@ function flagPenalty(flagged: Days, category: Category, today: number): number {
  * @param asOf ms since the epoch; evidence must hold nothing that occurred later
  */
 export function categoryHealth(evidence: Evidence, lens: Lens, asOf: number): Record<Category, number> {
-  const sums = new Map(MODEL.categories.map((category) => [category, { earned: new Map(), flagged: new Map() }]));
-  for (const metric of Object.keys(evidence)) {
-    const sum = sums.get(metricCategory(metric))!;
-    addDays(isFlags(metric) ? sum.flagged : sum.earned, metric, evidence, lens);
-  }
   const today = dayOf(asOf);
+  const metrics: Partial<Record<Category, { earned: string[]; flagged: string[] }>> = {};
+  for (const metric of Object.keys(evidence)) {
+    const ofCategory = (metrics[metricCategory(metric)] ??= { earned: [], flagged: [] });
+    ofCategory[isFlags(metric) ? 'flagged' : 'earned'].push(metric);
+  }
   const health = {} as Record<Category, number>;
-  for (const [category, { earned, flagged }] of sums) {
-    health[category] = earned.size === 0 ? 0 : round(healthOf(earned, flagged, category, today), 4);
+  for (const category of MODEL.categories) {
+    const leftAfter = LEFT_AFTER[category];
+    const { earned = [], flagged = [] } = metrics[category] ?? {};
+    const gain = gained(decayedTct(evidence, earned, lens, leftAfter, today));
+    health[category] =
+      gain === 0 ? 0 : round(gain * flagPenalty(decayedTct(evidence, flagged, lens, leftAfter, today)), 4);
   }
   return health;
 }
@@ -56,26 +71,24 @@ export function categoryHealth(evidence: Evidence, lens: Lens, asOf: number): Re
  * metric; 0 without evidence.
  */
 export function metricHealth(evidence: Evidence, metric: string, lens: Lens, asOf: number): number {
-  const days: Days = new Map();
-  if (evidence[metric]) addDays(days, metric, evidence, lens);
-  if (days.size === 0) return 0;
-  const category = metricCategory(metric);
-  const today = dayOf(asOf);
-  return round(isFlags(metric) ? flagPenalty(days, category, today) : healthOf(days, new Map(), category, today), 4);
+  if (!evidence[metric]) return 0;
+  const tct = decayedTct(evidence, [metric], lens, LEFT_AFTER[metricCategory(metric)], dayOf(asOf));
+  if (tct === 0) return 0;
+  return round(isFlags(metric) ? flagPenalty(tct) : gained(tct), 4);
 }
+
+const WEIGHT_LEFT_AFTER = powersOf(MODEL.reliability_daily_factor);
+/** TCT of an action of weight 1. */
+const TCT_PER_WEIGHT = 1_000;
 
 /**
  * How likely the next action is a good one, 0..1, four decimals: the expectation of a Beta distribution over decayed
  * positive and negative weights (Jøsang & Ismail, "The Beta Reputation System", 2002).
  */
 export function reliability(evidence: Evidence, lens: Lens, asOf: number): number {
-  const positive: Days = new Map();
-  const negative: Days = new Map();
-  for (const metric of Object.keys(evidence)) {
-    addDays(isFlags(metric) ? negative : positive, metric, evidence, lens);
-  }
-  const today = dayOf(asOf);
-  const p = decayedSum(positive, MODEL.reliability_daily_factor, today) / 1000;
-  const n = decayedSum(negative, MODEL.reliability_daily_factor, today) / 1000;
+  const metrics = Object.keys(evidence);
+  const [flagged, earned] = [metrics.filter(isFlags), metrics.filter((metric) => !isFlags(metric))];
+  const weight = (of: string[]) => decayedTct(evidence, of, lens, WEIGHT_LEFT_AFTER, dayOf(asOf)) / TCT_PER_WEIGHT;
+  const [p, n] = [weight(earned), weight(flagged)];
   return round((p + MODEL.reliability_prior) / (p + n + MODEL.reliability_prior_total), 4);
 }
