@@ -1,5 +1,7 @@
 import 'reflect-metadata';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import type { FastifyInstance } from 'fastify';
 import { AppModule, projectionsFor } from './app.module.js';
 import { type Config, ConfigError, loadConfig } from './config.js';
 import { ApiKeys } from './http/api-keys.js';
@@ -9,6 +11,7 @@ import { Log } from './ops/log.js';
 import { StoreMetrics } from './ops/store-metrics.js';
 import { PROJECTIONS } from './projector/all-projections.js';
 import { Projector } from './projector/projector.js';
+import { listenFailure, prepareDataFolder, sentenceOf } from './start-error.js';
 import { closeStores, openStores } from './stores.js';
 
 const SHUTDOWN_MS = 10_000;
@@ -16,7 +19,9 @@ const SHUTDOWN_MS = 10_000;
 async function serve(config: Config): Promise<void> {
   const log = new Log(config.logLevel);
   const metrics = new StoreMetrics();
+  prepareDataFolder(config.data);
   const stores = await openStores(config.data, Date.now, (commit) => metrics.observe(commit));
+  metrics.watch(stores.eventStore);
   const wanted = projectionsFor(config.modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
   const projector = new Projector(projections, stores.eventStore, stores.readModels, log);
@@ -26,7 +31,10 @@ async function serve(config: Config): Promise<void> {
   // Not before the features have registered how their jobs are done.
   await stores.jobs.start();
   metrics.register(app, stores, projector);
-  await app.listen(config.port, config.host);
+  // Not by Nest's own listen, which logs a failure before it throws.
+  const server = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
+  const { host, port } = config;
+  await server.listen({ host, port }).catch((error: unknown) => Promise.reject(listenFailure(error, config)));
 
   let stopping = false;
   const stop = async (signal: string) => {
@@ -46,7 +54,13 @@ async function serve(config: Config): Promise<void> {
   process.once('SIGTERM', stop);
   process.once('SIGINT', stop);
 
-  process.stdout.write(`${welcome(config, await app.getUrl(), app.get(ApiKeys))}\n`);
+  process.stdout.write(`${welcome(config, urlOf(config, server), app.get(ApiKeys))}\n`);
+}
+
+function urlOf({ host, port }: Config, server: FastifyInstance): string {
+  const bound = (server.addresses()[0] as AddressInfo | undefined)?.port ?? port;
+  const local = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  return `http://${local.includes(':') ? `[${local}]` : local}:${bound}`;
 }
 
 /** What a newcomer needs first: the key, the documentation, and three commands to paste. */
@@ -81,7 +95,8 @@ function shellWord(text: string): string {
 try {
   await serve(loadConfig());
 } catch (error) {
-  const expected = error instanceof ConfigError;
-  process.stderr.write(`credence: ${expected ? error.message : (error as Error).stack}\n`);
-  process.exit(expected ? 2 : 1);
+  const isConfig = error instanceof ConfigError;
+  const sentence = isConfig ? error.message : sentenceOf(error);
+  process.stderr.write(`credence: ${sentence ?? (error as Error).stack}\n`);
+  process.exit(isConfig ? 2 : 1);
 }

@@ -11,6 +11,7 @@ import { LmdbKeyValue } from './key-value/lmdb-key-value.js';
 import { LmdbEnvironment } from './lmdb.js';
 import { LmdbReadModels } from './read-models/lmdb-read-models.js';
 import type { ReadModels } from './read-models/read-models.js';
+import { checkDatabases } from './start-error.js';
 
 /** The four ports, open. */
 export interface Stores {
@@ -23,12 +24,14 @@ export interface Stores {
 /**
  * Opens the adapters of the embedded profile. The log, each generation of read models, and short-lived state live in
  * environments of their own, so that a rebuild never slows an append down (design §2.8).
+ * @throws StartError when they are not there as they should be
  */
 export async function openStores(
   data: string,
   clock: Clock,
   onCommit?: LmdbEventStoreOptions['onCommit'],
 ): Promise<Stores> {
+  checkDatabases(data);
   const state = join(data, 'state');
   return {
     eventStore: await LmdbEventStore.open(join(data, 'log'), { onCommit }),

@@ -1,4 +1,5 @@
 import { open, readFile, rename } from 'node:fs/promises';
+import { StartError } from '../start-error.js';
 import type { Position } from './event-store.js';
 
 const WRITE_EVERY_MS = 1_000;
@@ -66,7 +67,7 @@ function markerPath(folder: string): string {
 
 /**
  * @param logId undefined if the folder holds no log yet
- * @throws Error with one sentence for the operator, if the folder does not hold what the marker says
+ * @throws StartError if the folder does not hold what the marker says
  */
 export async function checkMarker(folder: string, logId: string | undefined, head: Position): Promise<void> {
   const path = markerPath(folder);
@@ -77,14 +78,22 @@ export async function checkMarker(folder: string, logId: string | undefined, hea
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
     throw error;
   }
-  const marker = JSON.parse(text) as Marker;
+  const marker = parseMarker(text, path);
   const advice = `restore a complete copy, or delete ${path} to go on with what is there`;
   if (marker.log_id !== logId) {
     const found = logId ? `the log ${logId}` : 'no log';
-    throw new Error(`${folder} should hold the log ${marker.log_id} but holds ${found}: ${advice}`);
+    throw new StartError(`${folder} should hold the log ${marker.log_id} but holds ${found}: ${advice}.`);
   }
   if (head < marker.position) {
     const lost = `ends at position ${head} but has reached ${marker.position} before`;
-    throw new Error(`the log in ${folder} ${lost}: ${advice}`);
+    throw new StartError(`The log in ${folder} ${lost}: ${advice}.`);
+  }
+}
+
+function parseMarker(text: string, path: string): Marker {
+  try {
+    return JSON.parse(text) as Marker;
+  } catch {
+    throw new StartError(`${path} is damaged: delete it if the log beside it is the right one.`);
   }
 }

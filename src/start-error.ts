@@ -1,0 +1,107 @@
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  statSync,
+} from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import type { Config } from './config.js';
+
+/** Why the service or a command cannot start, in one sentence for the operator, who can do something about it. */
+export class StartError extends Error {
+  override readonly name = 'StartError';
+}
+
+/** Makes the data folder if there is none. @throws StartError if it is no folder or may not be written */
+export function prepareDataFolder(data: string): void {
+  try {
+    makeFolder(resolve(data));
+    accessSync(data, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const isFile = code === 'EEXIST' || code === 'ENOTDIR';
+    const reason = isFile ? 'is not a folder' : `cannot be made or written (${code})`;
+    throw new StartError(`CREDENCE_DATA names ${data}, which ${reason}.`);
+  }
+}
+
+/** Not with mkdir's `recursive`, which never ends where a file system such as /proc answers ENOENT to every attempt. */
+function makeFolder(path: string): void {
+  if (!existsSync(dirname(path))) makeFolder(dirname(path));
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error;
+  }
+}
+
+const MAGIC_AT = 24;
+const MAGIC = 0xbeefc0de;
+
+/**
+ * Looks at the first bytes of each database file: the library ends the process on a file that it cannot read.
+ * @throws StartError naming the file and what to do
+ */
+export function checkDatabases(data: string): void {
+  checkDatabase(join(data, 'log'), 'restore the log from a backup');
+  checkDatabase(join(data, 'state'), 'restore it from a backup');
+  const views = join(data, 'views');
+  for (const name of foldersIn(views)) {
+    checkDatabase(join(views, name), `delete ${views} to have the read models built again from the log`);
+  }
+}
+
+function checkDatabase(folder: string, advice: string): void {
+  const path = join(folder, 'data.mdb');
+  const header = Buffer.alloc(MAGIC_AT + 4);
+  let length: number;
+  try {
+    const file = openSync(path, 'r+');
+    length = readSync(file, header, 0, header.length, 0);
+    closeSync(file);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return;
+    throw new StartError(`${path} cannot be read and written (${code}).`);
+  }
+  if (length === 0 || (length === header.length && header.readUInt32LE(MAGIC_AT) === MAGIC)) return;
+  throw new StartError(`${path} is not a database that this build can read: ${advice}.`);
+}
+
+function foldersIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return [];
+    throw new StartError(`${folder} cannot be read (${code}).`);
+  }
+}
+
+/** The failures of listening, as sentences; any other error stays what it is. */
+export function listenFailure(error: unknown, { host, port }: Config): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'EADDRINUSE') {
+    return new StartError(`Port ${port} of ${host} is in use: stop what listens there, or set CREDENCE_PORT.`);
+  }
+  if (code === 'EACCES') return new StartError(`Listening on port ${port} is not permitted: set CREDENCE_PORT.`);
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
+    return new StartError(`CREDENCE_HOST names ${host}, which is not an address of this machine.`);
+  }
+  return error;
+}
+
+/** The one sentence for an error of the file system or the database library while starting; undefined for others. */
+export function sentenceOf(error: unknown): string | undefined {
+  if (error instanceof StartError) return error.message;
+  const { code, syscall, path, message } = error as NodeJS.ErrnoException & { code?: string | number };
+  if (syscall !== undefined && path !== undefined) return `${path} cannot be used (${code}).`;
+  // The library gives LMDB's own numbers and errno as `code`.
+  if (typeof code === 'number') return `The databases in CREDENCE_DATA cannot be opened: ${message}.`;
+  return undefined;
+}
