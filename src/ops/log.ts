@@ -65,6 +65,26 @@ function fieldsOf(msg: unknown, rest: unknown[]): Fields {
 }
 
 function readable(_key: string, value: unknown): unknown {
-  if (value instanceof Error) return { name: value.name, message: value.message, stack: value.stack };
+  if (value instanceof Error) return { ...described(value), stack: value.stack, ...causes(value) };
   return typeof value === 'bigint' ? String(value) : value;
+}
+
+function described(error: Error): Fields {
+  const { name, message, code } = error as NodeJS.ErrnoException;
+  return { name, message, ...(code !== undefined && { code }) };
+}
+
+const MAX_CAUSES = 5;
+
+/** What led to an error, outermost first: a full disk is seldom the error that arrives, but the cause of it. */
+function causes(error: Error): Fields {
+  const chain: unknown[] = [];
+  for (
+    let { cause } = error;
+    cause !== undefined && chain.length < MAX_CAUSES;
+    cause = (cause as Error | null)?.cause
+  ) {
+    chain.push(cause instanceof Error ? described(cause) : cause);
+  }
+  return chain.length > 0 ? { causes: chain } : {};
 }

@@ -1,6 +1,7 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import { Gauge, Histogram, Registry } from 'prom-client';
 import { DEAD_LETTERS } from '../../projections/dead-letters.js';
+import { type EventStore, StoreUnavailable } from '../event-store/event-store.js';
 import { generationProgress } from '../projector/generations.js';
 import type { Projector } from '../projector/projector.js';
 import type { RangeRow } from '../read-models/read-models.js';
@@ -24,9 +25,27 @@ export class StoreMetrics {
     registers: [],
   });
 
+  /** Why the last append had no outcome; null once one has succeeded since. */
+  private appendFailure: string | null = null;
+
   observe({ events, milliseconds }: { events: number; milliseconds: number }): void {
     this.commitSeconds.observe(milliseconds / 1000);
     this.commitEvents.observe(events);
+  }
+
+  /** Takes note of whether the store's appends succeed; the readiness of `event_store` tells. */
+  watch(store: EventStore): void {
+    const append = store.append.bind(store);
+    store.append = async (...args) => {
+      try {
+        const appended = await append(...args);
+        this.appendFailure = null;
+        return appended;
+      } catch (error) {
+        if (error instanceof StoreUnavailable) this.appendFailure = error.message;
+        throw error;
+      }
+    };
   }
 
   register(app: INestApplicationContext, stores: Stores, projector: Projector): void {
@@ -63,13 +82,17 @@ export class StoreMetrics {
     });
 
     const health = app.get(Health);
-    health.add('event_store', async () => ({ ok: true, detail: `at position ${await eventStore.head()}` }));
+    health.add('event_store', async () => {
+      const detail = `at position ${await eventStore.head()}`;
+      if (this.appendFailure === null) return { ok: true, detail };
+      return { ok: false, detail: `${detail}; the last append failed: ${this.appendFailure}` };
+    });
     health.add('projections', async () => {
-      if (projector.halted !== null) return { ok: true, detail: `halted, serving goes on: ${projector.halted}` };
       const serving = (await progress()).filter(({ serves }) => serves.length > 0);
       const building = serving.filter(({ status }) => status === 'building');
-      const detail = serving.map(({ id, status, lag }) => `${id} ${status}, ${lag.events} events behind`).join('; ');
-      return { ok: building.length === 0, detail };
+      const details = serving.map(({ id, status, lag }) => `${id} ${status}, ${lag.events} events behind`);
+      if (projector.halted !== null) details.unshift(`halted: ${projector.halted}`);
+      return { ok: building.length === 0, detail: details.join('; ') };
     });
   }
 }

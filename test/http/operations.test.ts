@@ -246,3 +246,23 @@ test('a log record is one line of JSON at or above the level, with errors readab
   });
   expect(JSON.parse(lines[1]!)).toMatchObject({ level: 'warn', msg: 'careful', context: 'SomeContext' });
 });
+
+test('a log record tells what an error was caused by', () => {
+  const lines: string[] = [];
+  const log = new Log('warn', (line) => void lines.push(line));
+  const full = Object.assign(new Error('No space left on device'), { code: 'ENOSPC' });
+  const write = new Error('a write failed', { cause: full });
+  log.error('refused', { error: new TypeError('no outcome', { cause: write }) });
+  full.cause = write;
+  log.error('a chain that has no end', { error: write });
+  expect(JSON.parse(lines[0]!).error).toEqual({
+    name: 'TypeError',
+    message: 'no outcome',
+    stack: expect.any(String),
+    causes: [
+      { name: 'Error', message: 'a write failed' },
+      { name: 'Error', message: 'No space left on device', code: 'ENOSPC' },
+    ],
+  });
+  expect(JSON.parse(lines[1]!).error.causes).toHaveLength(5);
+});
