@@ -25,10 +25,11 @@ export class ListCredonationsHandler implements IQueryHandler<ListCredonations> 
   /** @throws Problem identity_not_found */
   async execute({ trisId, limit, cursor }: ListCredonations) {
     const after = cursor === undefined ? undefined : decodeCursor(cursor, isCursor).after;
-    const { results, position, generation } = await this.views.read([
-      { get: identityRow(trisId) },
-      { range: { ...credonationsOf(trisId), after, limit: limit + 1 } },
-    ]);
+    const queries = [{ get: identityRow(trisId) }, { range: { ...credonationsOf(trisId), after, limit: limit + 1 } }];
+    const { results, position, generation } = await this.views.lookUp(
+      () => this.views.read(queries),
+      (read) => read.results[0] !== undefined,
+    );
     const [identity, rows] = results as [unknown, RangeRow[]];
     if (!identity) {
       throw new Problem('identity_not_found', `Nothing is known of ${trisId}.`);

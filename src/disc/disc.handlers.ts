@@ -90,11 +90,11 @@ export class GetRankHandler implements IQueryHandler<GetRank> {
 
   /** @throws Problem organization_not_vetted */
   async execute({ trisId, wish }: GetRank): Promise<Seen<DiscRankDto>> {
-    const { manifest, results, position, generation } = await this.views.read([
-      { get: organizationRow(trisId) },
-      { get: identityRow(trisId) },
-      ...this.policies.queries(wish),
-    ]);
+    const queries = [{ get: organizationRow(trisId) }, { get: identityRow(trisId) }, ...this.policies.queries(wish)];
+    const { manifest, results, position, generation } = await this.views.lookUp(
+      () => this.views.read(queries),
+      (read) => (read.results[0] as unknown as OrganizationRow | undefined)?.vetted === true,
+    );
     const [organization, state] = results as unknown as [OrganizationRow?, IdentityState?];
     if (!organization?.vetted) {
       throw new Problem('organization_not_vetted', `${trisId} is not a vetted organization; only those have a rank.`);

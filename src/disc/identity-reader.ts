@@ -60,6 +60,17 @@ export class IdentityReader {
    */
   async seeAll(trisIds: readonly string[], coordinates: Coordinates): Promise<(Sight | Problem)[]> {
     const limit = await this.limitOf(coordinates);
+    return this.views.lookUp(
+      () => this.look(trisIds, coordinates, limit),
+      (sights) => !sights.some((sight) => sight instanceof Problem),
+    );
+  }
+
+  private async look(
+    trisIds: readonly string[],
+    coordinates: Coordinates,
+    limit: Position | undefined,
+  ): Promise<(Sight | Problem)[]> {
     const rows = trisIds.map((trisId) => ({ get: identityRow(trisId) }));
     const read = await this.views.read([...rows, ...this.policies.queries(coordinates)]);
     const { manifest, generation, results } = read;

@@ -26,6 +26,7 @@ export interface ViewRead {
 }
 
 const POLL_MS = 3;
+const CATCH_UP_MS = 500;
 const TRIES = 5;
 
 /** Reads rows of the serving generations: one manifest, and one snapshot of each generation, per call. */
@@ -100,6 +101,17 @@ export class Views implements PositionGate {
       if (performance.now() >= deadline) return false;
       await sleep(POLL_MS);
     }
+  }
+
+  /**
+   * What `look` answers; if that is not `found`, what it answers once the read models have reached the log's head as of
+   * now, or half a second later: what was acknowledged before a request is found by it.
+   */
+  async lookUp<T>(look: () => Promise<T>, found: (answer: T) => boolean): Promise<T> {
+    const answer = await look();
+    if (found(answer)) return answer;
+    await this.reach(await this.head(), CATCH_UP_MS);
+    return look();
   }
 
   /** The least applied position among all serving generations. */
