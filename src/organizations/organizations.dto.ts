@@ -5,7 +5,10 @@ export class RegisterOrganizationDto {
   @IsTrisId()
   tris_org: string;
 
-  /** Platforms it owns; each belongs to one organization for good. */
+  /**
+   * Platforms it owns; each belongs to one organization for good. A repeat may name more, and is answered with those it
+   * names; `GET /v1/organizations/{tris_id}` has all.
+   */
   @IsArray()
   @ArrayMaxSize(100)
   @ArrayUnique()

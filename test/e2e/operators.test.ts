@@ -119,9 +119,14 @@ describe('organizations', () => {
 
   test('nobody has registered are not found', async () => {
     expectProblem(await server.get('/v1/organizations/tris:nobody'), 404, 'organization_not_found');
+    const head = async () => (await server.get('/health/ready')).json.checks.find(isStore).detail;
+    const isStore = ({ name }: { name: string }) => name === 'event_store';
+    const before = await head();
     for (const verb of ['vet', 'revoke']) {
-      expectProblem(await server.post(`/v1/organizations/tris:nobody/${verb}`), 404, 'organization_not_found');
+      const answer = await server.post(`/v1/organizations/tris:nobody/${verb}`, undefined, { 'idempotency-key': verb });
+      expectProblem(answer, 404, 'organization_not_found');
     }
+    expect(await head()).toBe(before);
   });
 });
 
