@@ -69,13 +69,15 @@ export interface RouteOptions {
   status?: number;
   /** A command that decides on the read models: it may wait for `Credence-Min-Position`, as every query may. */
   waits?: boolean;
+  /** A command that needs no Idempotency-Key: doing it again changes nothing, and none is looked at. */
+  ignoresIdempotencyKey?: boolean;
   /** Refusals beyond those every route of its kind has. */
   problems?: readonly ProblemCode[];
 }
 
-/** A public query: no key needed, rate limited per address, may wait for `Credence-Min-Position`. */
+/** A public query: no key needed (but a wrong one is refused), rate limited per address, may wait for `Credence-Min-Position`. */
 export const PublicRead = (options: RouteOptions): MethodDecorator =>
-  route(options, { scope: null, write: false, plain: false }, ['rate_limited', ...WAITING]);
+  route(options, { scope: null, write: false, plain: false }, ['unauthorized', 'rate_limited', ...WAITING]);
 
 /** A query that needs a key with this scope (`any`: any valid key). */
 export const Keyed = (options: RouteOptions & { scope: Scope | 'any' }): MethodDecorator =>
@@ -134,7 +136,7 @@ function route(
     if (waits) {
       decorators.push(ApiHeader({ name: 'Credence-Min-Position', required: false, description: MIN_POSITION }));
     }
-    if (rules.write && rules.scope) decorators.push(ApiHeader(IDEMPOTENCY_HEADER));
+    if (rules.write && rules.scope && !options.ignoresIdempotencyKey) decorators.push(ApiHeader(IDEMPOTENCY_HEADER));
     applyDecorators(...decorators)(target, property, descriptor);
   };
 }

@@ -91,6 +91,17 @@ describe('a running server', () => {
     ]) {
       expect(routes).toContain(route);
     }
+    const documented = (method: string, path: string) => Object.keys(json.paths[path][method].responses);
+    expect(documented('get', '/v1/disc/score/{tris_id}')).toContain('401');
+    expect(documented('post', '/v1/policies/vp')).toEqual(expect.arrayContaining(['200', '201']));
+    for (const verb of ['promote', 'rollback']) {
+      expect(documented('post', `/v1/policies/vp/{policy_id}/${verb}`)).toEqual(expect.arrayContaining(['200', '202']));
+    }
+    expect(documented('get', '/v1/policies/vp/promotions/{job_id}')).toContain('404');
+    const headers = (path: string) => json.paths[path].delete.parameters.map(({ name }: { name: string }) => name);
+    expect(headers('/v1/replays/{replay_id}')).not.toContain('Idempotency-Key');
+    expect(headers('/v1/identities/{tris_id}/bad-status')).toContain('Idempotency-Key');
+
     const text = JSON.stringify(json);
     for (const [, name] of text.matchAll(/#\/components\/schemas\/(\w+)/g)) {
       expect(Object.keys(json.components.schemas)).toContain(name);

@@ -82,6 +82,7 @@ describe('a running service', () => {
     expect(create.parameters).toEqual([
       expect.objectContaining({ name: 'Idempotency-Key', in: 'header', required: false }),
     ]);
+    expect(Object.keys(json.paths['/v1/things'].get.responses)).toContain('401');
     expect(json.components.securitySchemes.api_key).toEqual({ type: 'apiKey', in: 'header', name: 'X-API-Key' });
   });
 

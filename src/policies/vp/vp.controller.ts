@@ -1,5 +1,6 @@
 import { Body, Controller, Delete, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../../http/answers.js';
 import { Context, type RequestContext, bodyHash } from '../../http/command-context.js';
 import { type Caller, Caller as CallerOf, Keyed, PublicRead, Write } from '../../http/routes.js';
@@ -30,6 +31,8 @@ import type { LensScope } from './vp.events.js';
 import { CreatePolicy, GetPolicy, ListPolicies, RetirePolicy } from './vp.handlers.js';
 import { toContent } from './vp.input.js';
 
+const SWITCHING = { status: 202, description: 'Recorded; `job_id` tells when it is applied', type: SwitchDto };
+
 @Controller('/v1')
 export class ValidationPoliciesController {
   constructor(
@@ -53,6 +56,7 @@ export class ValidationPoliciesController {
       'idempotency_key_reused',
     ],
   })
+  @ApiResponse({ status: 200, description: 'Created before, with this content', type: CreatedPolicyDto })
   async create(@Body() body: CreatePolicyDto, @Context() { caller, ...request }: RequestContext) {
     const content = toContent(body);
     const context = { ...request, body_hash: bodyHash(content) };
@@ -158,6 +162,7 @@ export class ValidationPoliciesController {
     scope: 'policies:write',
     summary: 'Cancel a replay; a finished one stays as it is',
     type: ReplayDto,
+    ignoresIdempotencyKey: true,
     problems: ['replay_not_found'],
   })
   async cancelReplay(@Param() { replay_id }: ReplayParams, @CallerOf() caller: Caller) {
@@ -180,6 +185,7 @@ export class ValidationPoliciesController {
       'idempotency_key_reused',
     ],
   })
+  @ApiResponse(SWITCHING)
   async promote(
     @Param() { policy_id }: PolicyParams,
     @Body() body: PromotePolicyDto,
@@ -201,6 +207,7 @@ export class ValidationPoliciesController {
     type: SwitchDto,
     problems: ['policy_not_found', 'policy_not_active', 'promotion_conflict', 'idempotency_key_reused'],
   })
+  @ApiResponse(SWITCHING)
   async rollBack(
     @Param() { policy_id }: PolicyParams,
     @Body() body: RollBackPolicyDto,
@@ -214,7 +221,12 @@ export class ValidationPoliciesController {
   }
 
   @Get('/policies/vp/promotions/:job_id')
-  @Keyed({ scope: 'any', summary: 'Whether a promotion that answered 202 is applied', type: PromotionDto })
+  @Keyed({
+    scope: 'any',
+    summary: 'Whether a promotion that answered 202 is applied',
+    type: PromotionDto,
+    problems: ['not_found'],
+  })
   async promotion(@Param() { job_id }: PromotionParams) {
     return this.queries.execute(new GetPromotion(job_id));
   }
