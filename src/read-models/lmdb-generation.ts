@@ -26,6 +26,9 @@ interface Lease {
   holder: string;
   expires_at: number;
 }
+interface StoredLease extends Lease {
+  ttl_ms: number;
+}
 interface Applied {
   checkpoint: Checkpoint;
   /** Id of the batch that led to it; null at the start. */
@@ -62,8 +65,11 @@ export class LmdbGeneration {
   }
 
   lease(now: number): Lease | undefined {
-    const lease = this.#state.get('lease') as Lease | undefined;
-    return lease && lease.expires_at > now ? lease : undefined;
+    const lease = this.#state.get('lease') as StoredLease | undefined;
+    if (!lease || lease.expires_at <= now) return undefined;
+    // Further ahead than it was ever given for: the clock was set back since, and nobody is known to hold it.
+    if (lease.expires_at > now + lease.ttl_ms) return undefined;
+    return { holder: lease.holder, expires_at: lease.expires_at };
   }
 
   /** Every new holder gets a new version of the lease: what an earlier one still has under way is refused. */
@@ -72,15 +78,16 @@ export class LmdbGeneration {
       const lease = this.lease(now);
       if (!this.checkpoint() || (lease && lease.holder !== holder)) return false;
       const version = this.#state.getEntry('lease')?.version ?? 0;
-      this.#state.putSync('lease', { holder, expires_at: now + ttlMs }, lease ? version : version + 1);
+      this.#state.putSync('lease', { holder, expires_at: now + ttlMs, ttl_ms: ttlMs }, lease ? version : version + 1);
       return true;
     });
   }
 
   async releaseLease(holder: string): Promise<void> {
     await this.#env.write(() => {
-      const entry = this.#state.getEntry('lease') as { value: Lease; version: number } | undefined;
-      if (entry?.value.holder === holder) this.#state.putSync('lease', { holder, expires_at: 0 }, entry.version);
+      const entry = this.#state.getEntry('lease') as { value: StoredLease; version: number } | undefined;
+      if (entry?.value.holder === holder)
+        this.#state.putSync('lease', { ...entry.value, expires_at: 0 }, entry.version);
     });
   }
 
@@ -91,7 +98,7 @@ export class LmdbGeneration {
 
     await this.#env.ready();
     const applied = this.#state.getEntry('applied') as { value: Applied; version: number } | undefined;
-    const lease = this.#state.getEntry('lease') as { value: Lease; version: number } | undefined;
+    const lease = this.#state.getEntry('lease') as { value: StoredLease; version: number } | undefined;
     if (!applied) return 'refused';
     if (applied.value.batch === batch.id) return 'applied';
     const { checkpoint } = applied.value;
