@@ -80,40 +80,8 @@ export class LmdbEnvironment {
   async write<T>(action: () => T): Promise<T> {
     await this.ready();
     // A child transaction, because the library commits what a throwing `transaction` callback has put so far.
-    return this.#committed(() => this.#root!.childTransaction(action));
-  }
-
-  /**
-   * Queues the writes of `action` (asynchronous puts and removes; it must not throw) for the library's write thread, to
-   * be made in one transaction if every key of a database with versions still has the version given. Encoding is all
-   * that this thread does, so large batches are best written like this. Resolves as `write` does; to false, and nothing
-   * is written, if a condition did not hold.
-   * @throws StoreUnavailable as `write` does
-   */
-  async writeIf(
-    conditions: Database<unknown, string>,
-    versions: readonly (readonly [key: string, version: number])[],
-    action: () => void,
-  ): Promise<boolean> {
-    await this.ready();
-    const outcomes: Promise<boolean>[] = [];
-    const nest = (depth: number): void => {
-      const condition = versions[depth];
-      if (!condition) return action();
-      outcomes.push(conditions.ifVersion(...condition, () => nest(depth + 1)));
-    };
-    return this.#committed(async () => {
-      nest(0);
-      const held = (await Promise.all(outcomes)).every(Boolean);
-      // A condition is settled once it was looked at. What is queued behind it is committed with it or later.
-      await this.#root!.transaction(() => undefined);
-      return held;
-    });
-  }
-
-  async #committed<T>(commit: () => Promise<T>): Promise<T> {
     try {
-      return await commit();
+      return await this.#root!.childTransaction(action);
     } catch (error) {
       // The reason arrives in a second promise; nobody waits for it there, and unhandled it would end the process.
       const reason = await (error as { commitError?: Promise<unknown> }).commitError?.then(

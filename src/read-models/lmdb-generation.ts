@@ -1,7 +1,7 @@
 import type { Database, DatabaseOptions } from 'lmdb';
 import type { Clock } from '../clock.js';
 import type { Json } from '../json.js';
-import { LmdbEnvironment } from '../lmdb.js';
+import { LmdbEnvironment, textValue } from '../lmdb.js';
 import type { Batch, Checkpoint, Query, RangeRow, RowKey } from './read-models.js';
 
 /** Rows read or encoded between two turns of the event loop. */
@@ -18,8 +18,7 @@ const rowKeyEncoder = {
 
 const DATABASES = {
   rows: { encoding: 'string', keyEncoder: rowKeyEncoder } as DatabaseOptions,
-  // Versioned: a batch is applied on condition that what it was made from still stands.
-  state: { encoding: 'json', useVersions: true },
+  state: { encoding: 'json' },
 } as const;
 
 interface Lease {
@@ -47,7 +46,7 @@ export class LmdbGeneration {
   async create(log: string): Promise<void> {
     await this.#env.write(() => {
       if (this.checkpoint()) return;
-      this.#state.putSync('applied', { checkpoint: { log, position: 0, event_id: null }, batch: null }, 1);
+      this.#state.putSync('applied', { checkpoint: { log, position: 0, event_id: null }, batch: null });
     });
   }
 
@@ -72,55 +71,42 @@ export class LmdbGeneration {
     return { holder: lease.holder, expires_at: lease.expires_at };
   }
 
-  /** Every new holder gets a new version of the lease: what an earlier one still has under way is refused. */
   async acquireLease(holder: string, now: number, ttlMs: number): Promise<boolean> {
     return this.#env.write(() => {
       const lease = this.lease(now);
       if (!this.checkpoint() || (lease && lease.holder !== holder)) return false;
-      const version = this.#state.getEntry('lease')?.version ?? 0;
-      this.#state.putSync('lease', { holder, expires_at: now + ttlMs, ttl_ms: ttlMs }, lease ? version : version + 1);
+      this.#state.putSync('lease', { holder, expires_at: now + ttlMs, ttl_ms: ttlMs });
       return true;
     });
   }
 
   async releaseLease(holder: string): Promise<void> {
     await this.#env.write(() => {
-      const entry = this.#state.getEntry('lease') as { value: StoredLease; version: number } | undefined;
-      if (entry?.value.holder === holder)
-        this.#state.putSync('lease', { ...entry.value, expires_at: 0 }, entry.version);
+      const lease = this.#state.get('lease') as StoredLease | undefined;
+      if (lease?.holder === holder) this.#state.removeSync('lease');
     });
   }
 
-  /** The rows are written by the library's own thread, on condition that neither lease nor checkpoint changed. */
   async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
+    // Keys and values are made before the transaction, so that nothing in it can fail half way or take long.
     const puts = batch.puts.map(({ row, value }) => ({ key: rowKey(row), text: textOf(value) }));
     const deletes = batch.deletes.map(rowKey);
 
-    await this.#env.ready();
-    const applied = this.#state.getEntry('applied') as { value: Applied; version: number } | undefined;
-    const lease = this.#state.getEntry('lease') as { value: StoredLease; version: number } | undefined;
-    if (!applied) return 'refused';
-    if (applied.value.batch === batch.id) return 'applied';
-    const { checkpoint } = applied.value;
-    const { base } = batch;
-    const fits =
-      checkpoint.log === base.log && checkpoint.position === base.position && checkpoint.event_id === base.event_id;
-    if (!fits || this.lease(clock())?.holder !== batch.holder) return 'refused';
-
-    const done = await this.#env.writeIf(
-      this.#state,
-      [
-        ['lease', lease!.version],
-        ['applied', applied.version],
-      ],
-      () => {
-        const rows = this.#rows;
-        for (const key of deletes) rows.remove(key);
-        for (const { key, text } of puts) rows.put(key, text);
-        this.#state.put('applied', { checkpoint: batch.next, batch: batch.id }, applied.version + 1);
-      },
-    );
-    return done ? 'applied' : 'refused';
+    return this.#env.write(() => {
+      const applied = this.#state.get('applied') as Applied | undefined;
+      if (!applied) return 'refused';
+      if (applied.batch === batch.id) return 'applied';
+      const { checkpoint } = applied;
+      const { base } = batch;
+      const fits =
+        checkpoint.log === base.log && checkpoint.position === base.position && checkpoint.event_id === base.event_id;
+      if (!fits || this.lease(clock())?.holder !== batch.holder) return 'refused';
+      const rows = this.#rows;
+      for (const key of deletes) rows.removeSync(key);
+      for (const { key, text } of puts) rows.putSync(key, textValue(text));
+      this.#state.putSync('applied', { checkpoint: batch.next, batch: batch.id });
+      return 'applied';
+    });
   }
 
   /** Synchronous, so that checkpoint and results are of one snapshot; undefined if the generation was dropped. */
