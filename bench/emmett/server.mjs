@@ -14,7 +14,7 @@ const folder = mkdtempSync(join(tmpdir(), 'credence-emmett-'));
 const store = getSQLiteEventStore({ fileName: join(folder, 'log.db') });
 
 let turn = Promise.resolve();
-const append = (...append) => (turn = turn.then(() => store.appendToStream(...append)));
+const append = (...append) => (turn = turn.catch(() => undefined).then(() => store.appendToStream(...append)));
 
 const fastify = Fastify();
 fastify.post('/api/decision-relay', async (request, reply) => {
