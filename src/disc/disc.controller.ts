@@ -2,7 +2,7 @@ import { Body, Controller, Get, Inject, Param, Post, Query } from '@nestjs/commo
 import { QueryBus } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../clock.js';
 import { Read } from '../http/answers.js';
-import { TrisIdParams } from '../http/common.dto.js';
+import { PageQuery, TrisIdParams } from '../http/common.dto.js';
 import { problemMembers } from '../http/problem-response.js';
 import { POSITION_GATE, type PositionGate } from '../http/positions.js';
 import { Caller, PublicRead } from '../http/routes.js';
@@ -10,7 +10,6 @@ import { Problem } from '../problems.js';
 import { type CoordinateParameters, type Coordinates, toCoordinates } from './coordinates.js';
 import {
   ChangesDto,
-  ChangesQuery,
   CoordinatesQuery,
   DiscRankDto,
   DiscScoreDto,
@@ -167,7 +166,7 @@ export class DiscController {
 
   @Get('/v1/disc/changes')
   @PublicRead({ summary: 'Identities in the order of their last change, as a feed to follow', type: ChangesDto })
-  async changes(@Query() { limit, cursor }: ChangesQuery, @Caller() caller: Caller | null) {
+  async changes(@Query() { limit, cursor }: PageQuery, @Caller() caller: Caller | null) {
     return this.queries.execute(new GetChanges(limit, cursor, wishOf(caller)));
   }
 

@@ -14,13 +14,12 @@ import {
 } from 'class-validator';
 import { CommaSeparated, IsOneOf, IsTimestamp, IsTrisId } from '../http/fields.js';
 import { PROBLEMS } from '../problems.js';
-import type { Category, Rank, Rating } from '../scoring/model.js';
+import { type Category, MODEL, type Rank, type Rating } from '../scoring/model.js';
 import type { CoordinateParameters } from './coordinates.js';
-import { type Depth, WINDOWS, type Window } from './report.js';
+import { DEPTH_NAMES, type Depth, WINDOWS, type Window } from './report.js';
 
-const RATINGS = ['BAD', 'Poor', 'Fair', 'Good', 'Very Good', 'Excellent'];
-const RANKS = ['Unranked', 'Bronze', 'Silver', 'Gold', 'Platinum', 'Diamond'];
-const DEPTHS = ['snapshot', 'insight', 'analysis'];
+const RATINGS = ['BAD', ...MODEL.ratings.map(([name]) => name)];
+const RANKS = MODEL.ranks.map(([name]) => name);
 const METRIC_NAME = /^[a-z][a-z0-9_]{0,127}$/;
 const METRIC_MESSAGE = '$property must hold metric names: small letters, digits and underscores';
 
@@ -82,7 +81,7 @@ export class ReportQuery extends CoordinatesQuery {
   window: Window = 3;
 
   @IsOptional()
-  @IsIn(DEPTHS)
+  @IsIn(DEPTH_NAMES)
   depth: Depth = 'insight';
 }
 
@@ -131,22 +130,8 @@ export class ReportBatchDto extends BatchDto {
   window: Window = 3;
 
   @IsOptional()
-  @IsIn(DEPTHS)
+  @IsIn(DEPTH_NAMES)
   depth: Depth = 'insight';
-}
-
-export class ChangesQuery {
-  @IsOptional()
-  @IsInt()
-  @Min(1)
-  @Max(1000)
-  limit: number = 100;
-
-  /** `next_cursor` of the answer before; absent: from the start. */
-  @IsOptional()
-  @IsString()
-  @Length(1, 1024)
-  cursor?: string;
 }
 
 /** Health per category, 0..1, four decimals. */
@@ -344,7 +329,7 @@ export class ReportDto extends CoordinatesDto {
   /** Months. */
   @ApiProperty({ type: 'integer', enum: WINDOWS })
   window: Window;
-  @ApiProperty({ enum: DEPTHS })
+  @ApiProperty({ enum: DEPTH_NAMES })
   depth: Depth;
   score: number;
   /** Since the start of the period. */

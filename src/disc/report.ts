@@ -18,6 +18,7 @@ const DEPTHS = {
   analysis: { top: 20, pointsPerMonth: 4 },
 } as const;
 export type Depth = keyof typeof DEPTHS;
+export const DEPTH_NAMES = Object.keys(DEPTHS) as Depth[];
 export const WINDOWS = [1, 3, 6, 12] as const;
 export type Window = (typeof WINDOWS)[number];
 
