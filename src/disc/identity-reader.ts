@@ -31,7 +31,6 @@ export interface Sight extends Viewpoint {
 }
 
 const PAGE = 1_000;
-const WAIT_MS = 2_000;
 
 /** Reads identities: the accumulated row for the present, a fold of the timeline for any past. */
 @Injectable()
@@ -143,11 +142,7 @@ export class IdentityReader {
     if (position === undefined || position > (await this.views.head())) {
       throw new Problem('position_unknown', 'as_of_position must be a position that this log has reached.');
     }
-    if (!(await this.views.reach(position, WAIT_MS))) {
-      throw new Problem('projection_behind', 'The read models have not reached as_of_position yet.', {
-        headers: { 'retry-after': '1' },
-      });
-    }
+    await this.views.demand(position, 'The read models have not reached as_of_position yet.');
     return position;
   }
 }

@@ -155,11 +155,7 @@ export class GetOrganizationHandler implements IQueryHandler<GetOrganization> {
     const history = await this.store.readStream(organizationStream(trisOrg));
     const { registered_at, vetted } = organizationOf(history);
     if (registered_at === null) throw unknownOrganization(trisOrg);
-    if (!(await this.views.reach(history[0]!.position, 2_000))) {
-      throw new Problem('projection_behind', 'The list of platforms is behind; try again shortly.', {
-        headers: { 'retry-after': '1' },
-      });
-    }
+    await this.views.demand(history[0]!.position, 'The list of platforms is behind; try again shortly.');
     const platform_ids = await readAll(this.views, platformsOf(trisOrg), (row) => row.sort);
     return { tris_org: trisOrg, vetted, registered_at: new Date(registered_at).toISOString(), platform_ids };
   }

@@ -27,6 +27,7 @@ export interface ViewRead {
 
 const POLL_MS = 3;
 const CATCH_UP_MS = 500;
+const DEMAND_MS = 2_000;
 const TRIES = 5;
 
 /** Reads rows of the serving generations: one manifest, and one snapshot of each generation, per call. */
@@ -101,6 +102,12 @@ export class Views implements PositionGate {
       if (performance.now() >= deadline) return false;
       await sleep(POLL_MS);
     }
+  }
+
+  /** As `reach`, for what cannot be answered before. @throws Problem projection_behind with this detail */
+  async demand(position: Position, detail: string): Promise<void> {
+    if (await this.reach(position, DEMAND_MS)) return;
+    throw new Problem('projection_behind', detail, { headers: { 'retry-after': '1' } });
   }
 
   /**
