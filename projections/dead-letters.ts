@@ -1,25 +1,51 @@
-import { type Projection, sortByPosition } from './projection.js';
+import { type Projection, type Rows, sortByPosition } from './projection.js';
 
-/** An event that could not be decoded: its identity is marked incomplete until an operator deals with it. */
+/** An event that could not be decoded. Times in ms. */
 export interface DeadLetterRow {
   event_id: string;
   event_type: string;
   stream: string;
+  position: number;
   tris_id: string | null;
   reason: string;
+  /** By whom and why the service goes on without it; null: its identity is incomplete. */
+  acknowledged: { at: number; by: string; reason_code: string } | null;
 }
 
+/** Dead letters that are open and that are acknowledged, in log order, and `dead_letters.events`: each by its event's id. */
 export const deadLetters: Projection = {
   name: 'dead_letters',
-  version: 1,
-  views: ['dead_letters'],
-  reads: () => [],
+  version: 2,
+  views: ['dead_letters', 'dead_letters.events'],
+
+  reads: (event) => (event.type === 'DeadLetterAcknowledged' ? [deadLetterRow(event.data.event_id)] : []),
+
   apply(event, rows) {
-    if (event.type !== 'Undecodable') return;
-    const { tris_id, event_type, reason } = event.data;
-    const letter: DeadLetterRow = { event_id: event.id, event_type, stream: event.stream, tris_id, reason };
-    rows.insert({ ...DEAD_LETTERS, sort: sortByPosition(event.position) }, letter);
+    if (event.type === 'Undecodable') {
+      const { tris_id, event_type, reason } = event.data;
+      const { id: event_id, stream, position } = event;
+      put({ event_id, event_type, stream, position, tris_id, reason, acknowledged: null }, rows);
+    }
+    if (event.type === 'DeadLetterAcknowledged') {
+      const { event_id, acknowledged_by: by, reason_code } = event.data;
+      // None if this build decodes the event.
+      const letter = rows.get<DeadLetterRow>(deadLetterRow(event_id));
+      if (!letter) return;
+      rows.delete({ ...OPEN_DEAD_LETTERS, sort: sortByPosition(letter.position) });
+      put({ ...letter, acknowledged: { at: event.recorded_at, by, reason_code } }, rows);
+    }
   },
 };
 
-export const DEAD_LETTERS = { view: 'dead_letters', key: 'all' };
+function put(letter: DeadLetterRow, rows: Rows): void {
+  const list = letter.acknowledged ? ACKNOWLEDGED_DEAD_LETTERS : OPEN_DEAD_LETTERS;
+  rows.put({ ...list, sort: sortByPosition(letter.position) }, letter);
+  rows.put(deadLetterRow(letter.event_id), letter);
+}
+
+export const OPEN_DEAD_LETTERS = { view: 'dead_letters', key: 'open' };
+export const ACKNOWLEDGED_DEAD_LETTERS = { view: 'dead_letters', key: 'acknowledged' };
+
+export function deadLetterRow(eventId: string) {
+  return { view: 'dead_letters.events', key: eventId };
+}

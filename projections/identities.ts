@@ -15,8 +15,8 @@ export interface IdentityState {
   changed: number;
   /** Latest occurrence among its events, ms: an `as_of` before this needs the timeline. */
   latest: number;
-  /** An event about it could not be decoded: what it says is missing here. */
-  incomplete: boolean;
+  /** Ids of events about it that could not be decoded and that nobody has acknowledged: what they say is missing here. */
+  dead_letters: string[];
 }
 
 export interface Verification {
@@ -35,8 +35,13 @@ export function newIdentity(): IdentityState {
     verifications: [],
     changed: 0,
     latest: 0,
-    incomplete: false,
+    dead_letters: [],
   };
+}
+
+/** Is something missing in what is known of it? Then no access is granted by it. */
+export function isIncomplete({ dead_letters }: Pick<IdentityState, 'dead_letters'>): boolean {
+  return dead_letters.length > 0;
 }
 
 /** Applies one event to an identity, in place. The same fold serves the live row and any past state. */
@@ -70,7 +75,10 @@ export function evolve(state: IdentityState, event: IdentityEvent): void {
       state.verifications = state.verifications.filter((held) => !isGrant(held, event.data.status, event.data.issuer));
       break;
     case 'Undecodable':
-      state.incomplete = true;
+      state.dead_letters = [...state.dead_letters, event.id];
+      break;
+    case 'DeadLetterAcknowledged':
+      state.dead_letters = state.dead_letters.filter((id) => id !== event.data.event_id);
       break;
   }
 }
@@ -86,7 +94,7 @@ export function isGrant(held: Verification, status: string, issuer: string | nul
  */
 export const identities: Projection = {
   name: 'identities',
-  version: 1,
+  version: 2,
   views: ['identities', 'identities.changes'],
   share: {
     ofEvent: (event) => subjectOf(event)?.tris_id,

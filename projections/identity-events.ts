@@ -11,6 +11,7 @@ export type IdentityEvent = EventOf<
   | 'OrganizationVetted'
   | 'OrganizationVettingRevoked'
   | 'Undecodable'
+  | 'DeadLetterAcknowledged'
 >;
 
 /** The identity an event is about, if it is about one. Credonations have a view of their own. */
@@ -27,6 +28,7 @@ export function subjectOf(event: DomainEvent): { tris_id: string; event: Identit
     case 'OrganizationVettingRevoked':
       return { tris_id: event.data.tris_org, event };
     case 'Undecodable':
+    case 'DeadLetterAcknowledged':
       return event.data.tris_id === null ? undefined : { tris_id: event.data.tris_id, event };
     default:
       return undefined;

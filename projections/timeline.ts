@@ -11,7 +11,7 @@ import { type Projection, sortByPosition } from './projection.js';
  */
 export const timeline: Projection = {
   name: 'timeline',
-  version: 1,
+  version: 2,
   views: ['timeline'],
   share: { ofEvent: (event) => subjectOf(event)?.tris_id, ofRow: ({ key }) => key },
   reads: () => [],

@@ -3,6 +3,7 @@ import { CqrsModule } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from './clock.js';
 import type { Config, ModuleName } from './config.js';
 import { CredonationsModule } from './credonations/credonations.module.js';
+import { DeadLettersModule } from './dead-letters/dead-letters.module.js';
 import { DiscModule } from './disc/disc.module.js';
 import { EVENT_STORE } from './event-store/event-store.js';
 import { Writer } from './event-store/writer.js';
@@ -65,6 +66,7 @@ export class AppModule {
       imports: [
         CqrsModule.forRoot(),
         PortsModule.register(stores, clock),
+        DeadLettersModule,
         ...modules.map((name) => FEATURES[name].module),
       ],
     };

@@ -13,6 +13,7 @@ const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] =
     names: ['rebuild', 'swap', 'rollback', 'drop'],
     load: async () => (await import('./cli/generations.js')).generationsCommands,
   },
+  { names: ['dead-letters'], load: async () => (await import('./cli/dead-letters.js')).deadLettersCommands },
   { names: ['backup'], load: async () => (await import('./cli/backup.js')).backupCommand },
   { names: ['keys'], load: async () => (await import('./cli/keys.js')).keysCommands },
   { names: ['signing-keys'], load: async () => (await import('./cli/signing-keys.js')).signingKeysCommands },

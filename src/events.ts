@@ -1,3 +1,4 @@
+import { deadLetterAcknowledged } from './dead-letters/dead-letters.events.js';
 import { eligibilityRevoked } from './eligibility/eligibility.events.js';
 import { type Decoded, type Undecodable, decoderFor } from './event-store/codec.js';
 import { idempotencyKeyClaimed } from './event-store/idempotency.events.js';
@@ -37,6 +38,7 @@ const DEFINITIONS = [
   accessChecked,
   eligibilityRevoked,
   idempotencyKeyClaimed,
+  deadLetterAcknowledged,
 ] as const;
 
 export type DomainEvent = Decoded<(typeof DEFINITIONS)[number]> | Undecodable;

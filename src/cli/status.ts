@@ -1,7 +1,7 @@
-import { DEAD_LETTERS, type DeadLetterRow } from '../../projections/dead-letters.js';
+import { ACKNOWLEDGED_DEAD_LETTERS, type DeadLetterRow, OPEN_DEAD_LETTERS } from '../../projections/dead-letters.js';
 import { formatPosition } from '../http/positions.js';
 import { generationProgress } from '../projector/generations.js';
-import type { RangeRow } from '../read-models/read-models.js';
+import type { RangeRow, ReadModels } from '../read-models/read-models.js';
 import type { Stores } from '../stores.js';
 import { type Cli, EXIT } from './cli.js';
 import { count, duration } from './progress.js';
@@ -55,19 +55,27 @@ async function readStatus(stores: Stores) {
   };
 }
 
-async function deadLetters({ readModels }: Stores): Promise<{ count: number; oldest: DeadLetterRow[] }> {
-  const found = { count: 0, oldest: [] as DeadLetterRow[] };
+async function deadLetters({ readModels }: Stores) {
   const id = (await readModels.manifest())?.views['dead_letters'];
-  for (let after: string | undefined; id !== undefined;) {
-    const read = await readModels.read(id, [{ range: { ...DEAD_LETTERS, after, limit: PAGE } }]);
+  const found = { open: 0, acknowledged: 0, oldest_open: [] as DeadLetterRow[] };
+  if (id === undefined) return found;
+  for await (const rows of pages(readModels, id, OPEN_DEAD_LETTERS)) {
+    found.open += rows.length;
+    const missing = LISTED - found.oldest_open.length;
+    found.oldest_open.push(...rows.slice(0, missing).map(({ value }) => value as unknown as DeadLetterRow));
+  }
+  for await (const rows of pages(readModels, id, ACKNOWLEDGED_DEAD_LETTERS)) found.acknowledged += rows.length;
+  return found;
+}
+
+async function* pages(readModels: ReadModels, id: string, list: { view: string; key: string }) {
+  for (let after: string | undefined; ;) {
+    const read = await readModels.read(id, [{ range: { ...list, after, limit: PAGE } }]);
     const rows = (read?.results[0] ?? []) as RangeRow[];
-    found.count += rows.length;
-    const missing = LISTED - found.oldest.length;
-    found.oldest.push(...rows.slice(0, missing).map(({ value }) => value as unknown as DeadLetterRow));
-    if (rows.length < PAGE) break;
+    yield rows;
+    if (rows.length < PAGE) return;
     after = rows.at(-1)!.sort;
   }
-  return found;
 }
 
 function render({ log_id, events, head, generations, dead_letters, failed_jobs }: Status): string {
@@ -83,8 +91,8 @@ function render({ log_id, events, head, generations, dead_letters, failed_jobs }
     lease: lease?.holder ?? '-',
   }));
   parts.push(rows.length > 0 ? table(rows) : 'no generation of read models yet: start the service or import once');
-  parts.push(`dead letters: ${count(dead_letters.count)}`);
-  for (const { event_type, event_id, tris_id, reason } of dead_letters.oldest) {
+  parts.push(`dead letters: ${count(dead_letters.open)} open, ${count(dead_letters.acknowledged)} acknowledged`);
+  for (const { event_type, event_id, tris_id, reason } of dead_letters.oldest_open) {
     parts.push(`  ${event_type} ${event_id} of ${tris_id ?? 'no known identity'}: ${reason}`);
   }
   parts.push(`failed jobs: ${count(failed_jobs.count)}`);

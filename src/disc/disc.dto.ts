@@ -215,7 +215,7 @@ export class ScoreDto extends CoordinatesDto {
   bad_status: BadStatusSinceDto | null;
   /** Generation of the read model that answered. */
   generation: string;
-  /** Present when an event about the identity could not be read. */
+  /** Present when an event about the identity could not be read and was not acknowledged. */
   incomplete?: boolean;
 }
 

@@ -1,3 +1,4 @@
+import { isIncomplete } from '../../projections/identities.js';
 import { formatPosition } from '../http/positions.js';
 import { categoryHealth, reliability } from '../scoring/health.js';
 import { MODEL, MODEL_HASH } from '../scoring/model.js';
@@ -30,7 +31,7 @@ export function score(sight: Sight, logId: string): ScoreDto {
     bad_status: bad_status && { ...bad_status, since: new Date(bad_status.since).toISOString() },
     ...coordinatesOf(sight, logId),
     generation: sight.generation,
-    ...(state.incomplete && { incomplete: true }),
+    ...(isIncomplete(state) && { incomplete: true }),
   };
 }
 

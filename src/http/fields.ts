@@ -1,7 +1,7 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { IsIn, ValidateBy, type ValidationOptions } from 'class-validator';
-import { ACTION_TYPE, EXTERNAL_ID, parseTimestamp, PLATFORM_ID, SHA256_HEX, TRIS_ID } from './formats.js';
+import { ACTION_TYPE, EXTERNAL_ID, parseTimestamp, PLATFORM_ID, REASON_CODE, SHA256_HEX, TRIS_ID } from './formats.js';
 
 /** Field decorators shared by the DTOs of all features: the check, its message and its place in the OpenAPI schema. */
 function text(name: string, pattern: RegExp, must: string, schema: object = {}) {
@@ -41,6 +41,13 @@ export const IsExternalId = text(
   EXTERNAL_ID,
   '1 to 200 printable ASCII characters without a space at either end',
   { example: 'order-2041' },
+);
+/** Why an operator did something: the log is for ever, so no free text. */
+export const IsReasonCode = text(
+  'reason_code',
+  REASON_CODE,
+  'a small letter followed by up to 63 small letters, digits or underscores',
+  { example: 'confirmed_fraud' },
 );
 export const IsSha256 = text('sha256', SHA256_HEX, 'a SHA-256 digest: 64 small hexadecimal digits');
 

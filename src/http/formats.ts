@@ -5,6 +5,7 @@
 export const TRIS_ID = /^(?=.{1,128}$)(?:tris[@:]|did:)[A-Za-z0-9._:@-]+$/;
 export const PLATFORM_ID = /^[A-Za-z0-9._:@-]{1,100}$/;
 export const ACTION_TYPE = /^[a-z][a-z0-9_]{0,63}$/;
+export const REASON_CODE = /^[a-z][a-z0-9_]{0,63}$/;
 /** 1 to 200 printable ASCII characters, without spaces at either end. */
 export const EXTERNAL_ID = /^(?! )[ -~]{1,200}(?<! )$/;
 export const IDEMPOTENCY_KEY = /^[!-~](?:[ -~]{0,253}[!-~])?$/;

@@ -1,7 +1,7 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsIn, IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
+import { IsIn, IsInt, IsOptional, Max, Min } from 'class-validator';
 import { TrisIdParams } from '../http/common.dto.js';
-import { IsSha256, IsTimestamp } from '../http/fields.js';
+import { IsReasonCode, IsSha256, IsTimestamp } from '../http/fields.js';
 import { GRANTABLE_STATUSES } from './identity.events.js';
 
 export class SetBadStatusDto {
@@ -12,9 +12,7 @@ export class SetBadStatusDto {
   level: number;
 
   /** Why, as a code: small letters, digits and underscores. No free text: the log is for ever. */
-  @Matches(/^[a-z][a-z0-9_]{0,63}$/, {
-    message: 'reason_code must be a small letter followed by up to 63 small letters, digits or underscores',
-  })
+  @IsReasonCode()
   reason_code: string;
 }
 

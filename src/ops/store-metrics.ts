@@ -1,6 +1,6 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import { Gauge, Histogram, Registry } from 'prom-client';
-import { DEAD_LETTERS } from '../../projections/dead-letters.js';
+import { OPEN_DEAD_LETTERS } from '../../projections/dead-letters.js';
 import { type EventStore, StoreUnavailable } from '../event-store/event-store.js';
 import { generationProgress } from '../projector/generations.js';
 import type { Projector } from '../projector/projector.js';
@@ -71,11 +71,11 @@ export class StoreMetrics {
     }
     const letters = new Gauge({
       name: 'credence_dead_letters',
-      help: `Events that could not be decoded (at most ${COUNTED_DEAD_LETTERS} are counted)`,
+      help: `Events that could not be decoded and are not acknowledged (at most ${COUNTED_DEAD_LETTERS} are counted)`,
       registers: [registry],
       async collect() {
         const manifest = await readModels.manifest();
-        const range = { ...DEAD_LETTERS, limit: COUNTED_DEAD_LETTERS };
+        const range = { ...OPEN_DEAD_LETTERS, limit: COUNTED_DEAD_LETTERS };
         const read = await readModels.read(manifest?.views['dead_letters'] ?? '', [{ range }]);
         letters.set((read?.results[0] as RangeRow[] | undefined)?.length ?? 0);
       },

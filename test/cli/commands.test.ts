@@ -11,7 +11,7 @@ interface Status {
   log_id: string;
   head: string;
   generations: { status: string; lag_events: number; lease: object | null; serves: string[] }[];
-  dead_letters: { count: number };
+  dead_letters: { open: number };
   failed_jobs: { count: number };
 }
 
@@ -22,7 +22,7 @@ test(
     expect(alone.head).toBe(`${alone.log_id}.371`);
     expect(alone.generations).toMatchObject([{ status: 'ready', lag_events: 0, lease: null }]);
     expect(alone.generations[0]!.serves).toContain('timeline');
-    expect(alone).toMatchObject({ dead_letters: { count: 0 }, failed_jobs: { count: 0 } });
+    expect(alone).toMatchObject({ dead_letters: { open: 0, acknowledged: 0 }, failed_jobs: { count: 0 } });
 
     const server = await store.serve();
     expect(await server.relay(action(1, { external_id: 'live' }))).toBe(202);
@@ -35,7 +35,7 @@ test(
     await server.stop();
     expect(stdout).toMatch(/^log \S+: 374 events, head \S+\.374\ngeneration +status +serves/);
     expect(stdout).toMatch(/\ng1 +ready +all its views/);
-    expect(stdout).toMatch(/dead letters: 0\nfailed jobs: 0\n$/);
+    expect(stdout).toMatch(/dead letters: 0 open, 0 acknowledged\nfailed jobs: 0\n$/);
     expect(code).toBe(0);
   },
   SLOW,

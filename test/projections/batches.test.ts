@@ -3,6 +3,7 @@ import { PROJECTIONS } from '../../src/projector/all-projections.js';
 import {
   type Given,
   about,
+  acknowledged,
   badStatus,
   badStatusCleared,
   endorsed,
@@ -38,6 +39,8 @@ const event: fc.Arbitrary<Given> = fc.oneof(
   who.map(badStatusCleared),
   fc.tuple(who, fc.constantFrom('key:ops', 'tris:kyc')).map((args) => granted(...args)),
   fc.tuple(who, fc.constantFrom('key:ops', null)).map((args) => revoked(...args)),
+  // Of some event of the log, which may be readable, another's, or yet to come.
+  fc.tuple(fc.integer({ min: 1, max: 40 }), who).map(([n, id]) => acknowledged(`e${n}`, id)),
   // Events nobody can read any more: wrong data, and no valid time.
   who.map((id) => relayed(id, 'social_vouch', 'Enormous')),
   who.map((id) => relayed(id, 'social_vouch', 'High', { occurred_at: 'once upon a time' })),

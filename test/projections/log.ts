@@ -113,6 +113,16 @@ export const granted = (trisId: string, issuer: string, expiresAt: string | null
   type: 'VerificationGranted',
   data: { tris_id: trisId, status: 'zk-KYH', issuer, scheme: 'operator', expires_at: expiresAt, evidence_hash: 'aa' },
 });
+export const acknowledged = (eventId: string, trisId: string | null): Given => ({
+  type: 'DeadLetterAcknowledged',
+  data: {
+    event_id: eventId,
+    event_type: 'ActionRelayed',
+    tris_id: trisId,
+    reason_code: 'lost_for_good',
+    acknowledged_by: 'key:ops',
+  },
+});
 export const revoked = (trisId: string, issuer: string | null): Given => ({
   type: 'VerificationRevoked',
   data: { tris_id: trisId, status: 'zk-KYH', issuer },

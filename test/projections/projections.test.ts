@@ -1,5 +1,5 @@
 import { credonationsOf } from '../../projections/credonations.js';
-import { DEAD_LETTERS } from '../../projections/dead-letters.js';
+import { ACKNOWLEDGED_DEAD_LETTERS, OPEN_DEAD_LETTERS, deadLetterRow } from '../../projections/dead-letters.js';
 import { CHANGES, identityRow } from '../../projections/identities.js';
 import { ORGANIZATIONS, platformsOf } from '../../projections/organizations.js';
 import { sortByPosition } from '../../projections/projection.js';
@@ -7,6 +7,7 @@ import { timelineOf, unpack } from '../../projections/timeline.js';
 import {
   RECORDED,
   about,
+  acknowledged,
   badStatus,
   badStatusCleared,
   endorsed,
@@ -26,7 +27,7 @@ const unknown = {
   verifications: [],
   changed: 0,
   latest: 0,
-  incomplete: false,
+  dead_letters: [],
 };
 
 describe('identities', () => {
@@ -203,19 +204,50 @@ describe('an event that cannot be decoded', () => {
 
   test('quarantines its identity and is listed, and what follows is applied', async () => {
     const rows = await rowsAfter([broken, relayed(ALICE, 'financial_swap', 'High')]);
-    expect(rows.get(identityRow(ALICE))).toMatchObject({ incomplete: true, actions: 1, changed: 2 });
-    expect(rows.range(DEAD_LETTERS)).toEqual([
-      {
-        sort: sortByPosition(1),
-        value: {
-          event_id: 'e1',
-          event_type: 'ActionRelayed',
-          stream: 'stream-1',
-          tris_id: ALICE,
-          reason: 'its data is not that of ActionRelayed schema 1',
-        },
-      },
-    ]);
+    expect(rows.get(identityRow(ALICE))).toMatchObject({ dead_letters: ['e1'], actions: 1, changed: 2 });
+    expect(rows.range(OPEN_DEAD_LETTERS)).toEqual([{ sort: sortByPosition(1), value: letter }]);
+    expect(rows.get(deadLetterRow('e1'))).toEqual(letter);
+  });
+
+  const letter = {
+    event_id: 'e1',
+    event_type: 'ActionRelayed',
+    stream: 'stream-1',
+    position: 1,
+    tris_id: ALICE,
+    reason: 'its data is not that of ActionRelayed schema 1',
+    acknowledged: null,
+  };
+
+  test.each([[[Infinity]], [[1]], [[2, 1]]])(
+    'is got past by an acknowledgement, and each by its own, in batches of %p',
+    async (sizes) => {
+      const log = [broken, broken, acknowledged('e1', ALICE)];
+      const rows = await rowsAfter(log, { sizes });
+      expect(rows.get(identityRow(ALICE))).toMatchObject({ dead_letters: ['e2'], changed: 3 });
+      expect(rows.range(OPEN_DEAD_LETTERS).map(({ value }) => value)).toMatchObject([{ event_id: 'e2' }]);
+      const done = { ...letter, acknowledged: { at: recorded, by: 'key:ops', reason_code: 'lost_for_good' } };
+      expect(rows.range(ACKNOWLEDGED_DEAD_LETTERS)).toEqual([{ sort: sortByPosition(1), value: done }]);
+      expect(rows.get(deadLetterRow('e1'))).toEqual(done);
+
+      const all = await rowsAfter([...log, acknowledged('e2', ALICE)], { sizes });
+      expect(all.get(identityRow(ALICE))).toMatchObject({ dead_letters: [], changed: 4 });
+      expect(all.range(OPEN_DEAD_LETTERS)).toEqual([]);
+    },
+  );
+
+  test('counts after all in a build that decodes it: then its acknowledgement changes nothing', async () => {
+    const log = [relayed(ALICE, 'financial_swap', 'High'), broken, acknowledged('e1', ALICE)];
+    const rows = await rowsAfter(log);
+    expect(rows.get(identityRow(ALICE))).toMatchObject({ actions: 1, dead_letters: ['e2'] });
+    expect(rows.range(ACKNOWLEDGED_DEAD_LETTERS)).toEqual([]);
+    expect(rows.get(deadLetterRow('e1'))).toBeUndefined();
+  });
+
+  test('without an identity is acknowledged all the same', async () => {
+    const rows = await rowsAfter([{ type: 'PlatformRegistered', data: { platform_id: 7 } }, acknowledged('e1', null)]);
+    expect(rows.range(OPEN_DEAD_LETTERS)).toEqual([]);
+    expect(rows.range(ACKNOWLEDGED_DEAD_LETTERS)).toHaveLength(1);
   });
 
   test.each([
@@ -223,12 +255,12 @@ describe('an event that cannot be decoded', () => {
     ['the name of its stream', { type: 'BadStatusSet', data: {}, stream: 'identity-tris:eve' }, 'tris:eve'],
   ])('is about %s', async (_name, given, trisId) => {
     const rows = await rowsAfter([{ ...given, occurred_at: 'yesterday' }]);
-    expect(rows.get(identityRow(trisId))).toMatchObject({ incomplete: true });
+    expect(rows.get(identityRow(trisId))).toMatchObject({ dead_letters: ['e1'] });
   });
 
   test('without a time of its own leaves the identity’s latest time a number', async () => {
     const rows = await rowsAfter([relayed(ALICE, 'financial_swap', 'High'), { ...broken, occurred_at: 'yesterday' }]);
-    expect(rows.get(identityRow(ALICE))).toMatchObject({ incomplete: true, latest: recorded });
+    expect(rows.get(identityRow(ALICE))).toMatchObject({ dead_letters: ['e2'], latest: recorded });
     for (const { sort, value } of rows.range(timelineOf(ALICE))) {
       expect(() => new Date(unpack(ALICE, sort, value).occurred_at).toISOString()).not.toThrow();
     }
@@ -236,6 +268,6 @@ describe('an event that cannot be decoded', () => {
 
   test('that names nobody is listed all the same', async () => {
     const rows = await rowsAfter([{ type: 'PlatformRegistered', data: { platform_id: 7 } }]);
-    expect(rows.range(DEAD_LETTERS).map(({ value }) => value)).toMatchObject([{ tris_id: null }]);
+    expect(rows.range(OPEN_DEAD_LETTERS).map(({ value }) => value)).toMatchObject([{ tris_id: null }]);
   });
 });

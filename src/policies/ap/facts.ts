@@ -1,4 +1,4 @@
-import type { IdentityState } from '../../../projections/identities.js';
+import { type IdentityState, isIncomplete } from '../../../projections/identities.js';
 import { type Evidence, totalTct } from '../../scoring/evidence.js';
 import { categoryHealth, reliability } from '../../scoring/health.js';
 import type { Lens } from '../../scoring/lens.js';
@@ -9,7 +9,7 @@ import type { Rule, Status } from './rules.js';
 
 /** What rules judge, as measured. null is unknown: without evidence there is no value, not even a low one. */
 export interface Measured {
-  /** An event about the identity could not be read: everything is unknown. */
+  /** An event about the identity could not be read, and was not acknowledged: everything is unknown. */
   incomplete: boolean;
   /** Earned minus forfeited TCT, a whole number. */
   net_tct: number;
@@ -100,7 +100,7 @@ export function factsOf(state: IdentityState, lens: Lens, asOf: number, needs = 
   const { verifications } = state;
   const held = verifications.filter(({ expires_at }) => expires_at === null || Date.parse(expires_at) > asOf);
   return factsFrom({
-    incomplete: state.incomplete,
+    incomplete: isIncomplete(state),
     net_tct: netTct(ledgerOf(evidence, lens)),
     actions: state.actions,
     bad_level: state.bad_status?.level ?? null,

@@ -1,0 +1,109 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type DeadLetterState,
+  AcknowledgeDeadLetterDto,
+  type DeadLetterDto,
+  DeadLetterParams,
+} from '../dead-letters/dead-letters.dto.js';
+import {
+  AcknowledgeDeadLetter,
+  AcknowledgeDeadLetterHandler,
+  ListDeadLetters,
+  ListDeadLettersHandler,
+} from '../dead-letters/dead-letters.handlers.js';
+import { Writer } from '../event-store/writer.js';
+import { bodyHash } from '../http/command-context.js';
+import { readBody, readParams } from '../http/validation.js';
+import { Views } from '../projector/views.js';
+import type { Stores } from '../stores.js';
+import { type Cli, EXIT, UsageError } from './cli.js';
+import { applyAll } from './read-models.js';
+import { table } from './table.js';
+
+const PAGE = 1_000;
+
+/** dead-letters list, acknowledge: events that could not be decoded. */
+export function deadLettersCommands(cli: Cli): void {
+  const letters = cli.program.command('dead-letters').description('list and acknowledge events that cannot be decoded');
+
+  letters
+    .command('list')
+    .description('list those that are open')
+    .option('--acknowledged', 'list those that are acknowledged instead, with who did and why')
+    .option('--json', 'print them as JSON')
+    .action(
+      cli.withStores(
+        'existing',
+        async ({ stores, print }, { acknowledged, json }: { acknowledged?: boolean; json?: boolean }) => {
+          const all = await readAll(stores, acknowledged ? 'acknowledged' : 'open');
+          if (json) print(JSON.stringify(all));
+          else print(all.length > 0 ? table(all.map(rowOf)) : 'no dead letters');
+          return EXIT.ok;
+        },
+      ),
+    );
+
+  letters
+    .command('acknowledge')
+    .description('go on without what these events say, for good: their identities are no longer incomplete')
+    .argument('[event-ids...]', 'ids of the events')
+    .option('--all', 'acknowledge every one that is open')
+    .requiredOption('--reason <code>', 'why, as a code: small letters, digits and underscores')
+    .action(
+      cli.withStores(
+        'existing',
+        async ({ stores, config, print }, ids: string[], { all, reason }: { all?: boolean; reason: string }) => {
+          if ((ids.length === 0) === (all === undefined)) throw new UsageError('Name event ids, or --all.');
+          const { reason_code } = readBody(AcknowledgeDeadLetterDto, { reason_code: reason });
+          const named = all
+            ? await readAll(stores, 'open')
+            : ids.map((id) => readParams(DeadLetterParams, { event_id: id }));
+          const wanted = named.map(({ event_id }) => event_id);
+          const { eventStore, readModels } = stores;
+          const handler = new AcknowledgeDeadLetterHandler(
+            new Writer(eventStore, Date.now),
+            new Views(eventStore, readModels),
+            eventStore,
+          );
+          for (const event_id of wanted) {
+            const context = {
+              actor: 'cli',
+              correlation_id: randomUUID(),
+              idempotency: null,
+              body_hash: bodyHash({ event_id, reason_code }),
+            };
+            const { body } = await handler.execute(new AcknowledgeDeadLetter(event_id, reason_code, context));
+            const { at, by, reason_code: why } = body.acknowledged!;
+            print(`${event_id} of ${body.tris_id ?? 'no known identity'}: acknowledged by ${by} at ${at}, ${why}`);
+          }
+          // So that the next look-up shows it, whether a server is running or not.
+          await applyAll(stores, config);
+          if (wanted.length === 0) print('no dead letters');
+          return EXIT.ok;
+        },
+      ),
+    );
+}
+
+async function readAll({ eventStore, readModels }: Stores, state: DeadLetterState): Promise<DeadLetterDto[]> {
+  const handler = new ListDeadLettersHandler(new Views(eventStore, readModels));
+  const all: DeadLetterDto[] = [];
+  for (let cursor: string | undefined; ;) {
+    const page = await handler.execute(new ListDeadLetters(state, PAGE, cursor));
+    all.push(...page.dead_letters);
+    if (page.next_cursor === null) return all;
+    cursor = page.next_cursor;
+  }
+}
+
+function rowOf({ event_id, event_type, position, tris_id, reason, acknowledged }: DeadLetterDto) {
+  return {
+    position: position.slice(position.lastIndexOf('.') + 1),
+    event: event_id,
+    type: event_type,
+    identity: tris_id ?? '-',
+    ...(acknowledged
+      ? { acknowledged: acknowledged.at, by: acknowledged.by, why: acknowledged.reason_code }
+      : { reason }),
+  };
+}

@@ -1,0 +1,149 @@
+import { randomUUID } from 'node:crypto';
+import { audit } from '../../src/policies/ap/audit.js';
+import { verify } from '../../src/projector/verify.js';
+import type { JsonObject } from '../../src/json.js';
+import { type Service, relay, startService } from '../policies/service.fixture.js';
+
+let service: Service;
+beforeAll(async () => void (service = await startService()));
+afterAll(() => service.close());
+
+/** Writes an event as another build would have: this one cannot decode it. Answers its id. */
+async function plant(data: JsonObject, schema = 1): Promise<string> {
+  const id = randomUUID();
+  const now = new Date().toISOString();
+  await service.stores.eventStore.append(`action-${id}`, 'no-stream', [
+    {
+      id,
+      type: 'ActionRelayed',
+      data,
+      metadata: {
+        schema,
+        occurred_at: now,
+        recorded_at: now,
+        correlation_id: id,
+        actor: 'key:test',
+        body_hash: '0'.repeat(64),
+        index: 0,
+        size: 1,
+      },
+    },
+  ]);
+  return id;
+}
+
+/** The head of the log, for reads that must have seen it. */
+const seen = async () => {
+  const { eventStore } = service.stores;
+  return { 'credence-min-position': `${eventStore.logId}.${await eventStore.head()}` };
+};
+const score = async (trisId: string, query = '') =>
+  (await service.get(`/v1/disc/score/${trisId}${query}`, await seen())).json;
+const check = async (trisId: string) =>
+  (await service.post('/v1/policies/ap/check', { policy_id: 'AP_KNOWN_V1', subject_tris: trisId }, await seen())).json;
+const list = async (state: string) =>
+  (await service.get(`/v1/dead-letters?state=${state}`, { 'x-api-key': service.key, ...(await seen()) })).json
+    .dead_letters;
+const acknowledge = (id: string, reason_code = 'lost_for_good', headers = {}) =>
+  service.post(`/v1/dead-letters/${id}/acknowledge`, { reason_code }, headers);
+
+const ALICE = 'tris:alice';
+
+test('an undecodable event denies access until it is acknowledged, live and rebuilt alike', async () => {
+  await relay(service, [{ tris_id: ALICE, category: 'financial', action_type: 'swap', criticality: 'High' }]);
+  await service.post('/v1/policies/ap', { policy_id: 'AP_KNOWN_V1', rules: { disc_min: 5 } });
+  expect((await check(ALICE)).granted).toBe(true);
+  const before = await score(ALICE);
+  expect(before.incomplete).toBeUndefined();
+
+  const [one, two] = [await plant({ tris_id: ALICE, metric: 7 }), await plant({ tris_id: ALICE, metric: 8 })];
+  expect(await score(ALICE)).toMatchObject({ incomplete: true, score: before.score });
+  expect(await check(ALICE)).toMatchObject({ granted: false, reasons: [{ actual: 'incomplete', outcome: 'unknown' }] });
+  expect(await list('open')).toMatchObject([
+    { event_id: one, tris_id: ALICE, event_type: 'ActionRelayed', acknowledged: null },
+    { event_id: two, reason: 'its data is not that of ActionRelayed schema 1' },
+  ]);
+
+  const first = await acknowledge(one);
+  expect([first.status, first.json]).toEqual([
+    200,
+    expect.objectContaining({
+      event_id: one,
+      acknowledged: { at: expect.any(String), by: 'key:dev', reason_code: 'lost_for_good' },
+    }),
+  ]);
+  expect((await score(ALICE)).incomplete).toBe(true); // the other one is open
+  await acknowledge(two, 'duplicate_of_another');
+  const after = await score(ALICE);
+  expect(after).toMatchObject({ score: before.score, total_tct: before.total_tct });
+  expect(after.incomplete).toBeUndefined();
+  expect((await check(ALICE)).granted).toBe(true);
+  // As of a position before, it is what it was then.
+  const between = first.headers['credence-position'] as string;
+  expect((await score(ALICE, `?as_of_position=${between}`)).incomplete).toBe(true);
+
+  expect(await list('open')).toEqual([]);
+  expect((await list('acknowledged')).map((letter: { event_id: string }) => letter.event_id)).toEqual([one, two]);
+  const { text } = await service.get('/metrics');
+  expect(text).not.toMatch(/^credence_dead_letters [1-9]/m);
+  const { json } = await service.get(`/v1/disc/score/${ALICE}/history`);
+  expect(json.entries.map(({ event_type }: { event_type: string }) => event_type)).toEqual([
+    'ActionRelayed',
+    'Undecodable',
+    'Undecodable',
+    'DeadLetterAcknowledged',
+    'DeadLetterAcknowledged',
+  ]);
+
+  const { eventStore, readModels } = service.stores;
+  expect((await verify(eventStore, readModels)).difference).toBeNull();
+  const decisions = [];
+  for await (const decision of audit(eventStore, ALICE)) decisions.push(decision);
+  expect(decisions.map(({ granted, differences }) => [granted, differences])).toEqual([
+    [true, []],
+    [false, []],
+    [true, []],
+  ]);
+});
+
+test('the first acknowledgement stands: a later one, and a retry, get its answer', async () => {
+  const id = await plant({ tris_id: 'tris:bob', metric: 7 });
+  const first = await acknowledge(id, 'lost_for_good', { 'idempotency-key': 'ack' });
+  const retry = await acknowledge(id, 'lost_for_good', { 'idempotency-key': 'ack' });
+  expect([retry.status, retry.text]).toEqual([200, first.text]);
+  expect(retry.headers['credence-position']).toBe(first.headers['credence-position']);
+  const other = await acknowledge(id, 'something_else');
+  expect([other.status, other.text]).toEqual([200, first.text]);
+  expect((await acknowledge(id, 'something_else', { 'idempotency-key': 'ack' })).json.code).toBe(
+    'idempotency_key_reused',
+  );
+  expect(await service.stores.eventStore.readStream(`dead-letter-${id}`)).toHaveLength(1);
+});
+
+test('what is no dead letter is not acknowledged, and leaves nothing in the log', async () => {
+  const { eventStore } = service.stores;
+  await relay(service, [{ tris_id: ALICE, category: 'financial', action_type: 'swap', criticality: 'High' }]);
+  const head = await eventStore.head();
+  const readable = (await eventStore.readAt(1))!.id;
+  for (const id of [readable, randomUUID()]) {
+    const { status, json } = await acknowledge(id, 'lost_for_good', { 'idempotency-key': id });
+    expect([status, json.code]).toEqual([404, 'not_found']);
+  }
+  expect((await acknowledge('no-uuid')).status).toBe(400);
+  expect((await acknowledge(randomUUID(), 'Free text, with names')).json.errors[0].pointer).toBe('/reason_code');
+  expect(await eventStore.head()).toBe(head);
+});
+
+test('an event of a newer schema halts the projector there: what was applied is served, with lag', async () => {
+  const carol = { tris_id: 'tris:carol', category: 'financial', action_type: 'swap', criticality: 'High' };
+  const position = await relay(service, [carol]);
+  const before = (await service.get('/v1/disc/score/tris:carol', { 'credence-min-position': position })).json;
+  const newer = await plant({ tris_id: 'tris:carol' }, 2);
+  const beyond = await relay(service, [carol]);
+  expect((await service.get('/v1/disc/score/tris:carol')).json.total_tct).toBe(before.total_tct);
+  const wait = await service.get('/v1/disc/score/tris:carol', { 'credence-min-position': beyond });
+  expect([wait.status, wait.json.code]).toEqual([503, 'projection_behind']);
+  // It is no dead letter: there is nothing to acknowledge, only a newer build to run.
+  const refused = await acknowledge(newer);
+  expect([refused.status, refused.json.code]).toEqual([404, 'not_found']);
+});
