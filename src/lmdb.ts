@@ -27,6 +27,7 @@ export class LmdbEnvironment {
   readonly folder: string;
   readonly #options: EnvironmentOptions;
   readonly #readerCheck: NodeJS.Timeout;
+  #oldestReader: { snapshot: number; since: number } | undefined;
   #users = 0;
   #root: RootDatabase | undefined;
   #databases: Record<string, Database> = {};
@@ -92,6 +93,30 @@ export class LmdbEnvironment {
       await this.#reopen().catch(() => undefined);
       throw new StoreUnavailable(`a write to ${this.folder} failed`, { cause: reason ?? error });
     }
+  }
+
+  /**
+   * How long each open environment's oldest reader, of any process, has been seen on one snapshot that commits have
+   * superseded since, in seconds; 0: no reader is behind. Pages that were freed since stay taken. A snapshot's age counts
+   * from the first look that met it.
+   */
+  static readerAges(): { folder: string; seconds: number }[] {
+    return [...LmdbEnvironment.#opened.values()].map((environment) => {
+      return { folder: environment.folder, seconds: environment.#readerAge() };
+    });
+  }
+
+  #readerAge(): number {
+    // The list is a table of text: process, thread, and the snapshot's transaction or "-".
+    const snapshots = [...(this.#root?.readerList() ?? '').matchAll(/^\s*\d+\s+\S+\s+(\d+)$/gm)].map(([, id]) =>
+      Number(id),
+    );
+    const oldest = Math.min(...snapshots);
+    const { lastTxnId } = (this.#root?.getStats() ?? {}) as { lastTxnId?: number };
+    if (lastTxnId === undefined || oldest >= lastTxnId) this.#oldestReader = undefined;
+    else if (this.#oldestReader?.snapshot !== oldest)
+      this.#oldestReader = { snapshot: oldest, since: performance.now() };
+    return this.#oldestReader ? (performance.now() - this.#oldestReader.since) / 1000 : 0;
   }
 
   /** Makes the next read see the newest commit, also one that another process made a moment ago. */

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import type { Clock } from './clock.js';
 import type { EventStore } from './event-store/event-store.js';
 import { LmdbEventStore, type LmdbEventStoreOptions } from './event-store/lmdb-event-store.js';
@@ -19,6 +19,8 @@ export interface Stores {
   readModels: ReadModels;
   keyValue: KeyValue;
   jobs: Jobs;
+  /** By environment: for how many seconds its oldest reader has held back the pages freed since. Embedded stores only. */
+  readerAges?: () => Record<string, number>;
 }
 
 /**
@@ -38,6 +40,10 @@ export async function openStores(
     readModels: await LmdbReadModels.open(join(data, 'views'), { clock }),
     keyValue: await LmdbKeyValue.open(state, { clock }),
     jobs: await LmdbJobs.open(state, { clock }),
+    readerAges: () =>
+      Object.fromEntries(
+        LmdbEnvironment.readerAges().map(({ folder, seconds }) => [relative(resolve(data), folder), seconds]),
+      ),
   };
 }
 

@@ -1,14 +1,17 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import { Gauge, Histogram, Registry } from 'prom-client';
 import { OPEN_DEAD_LETTERS } from '../../projections/dead-letters.js';
+import type { Clock } from '../clock.js';
 import { type EventStore, StoreUnavailable } from '../event-store/event-store.js';
-import { generationProgress } from '../projector/generations.js';
+import { type GenerationProgress, generationProgress } from '../projector/generations.js';
 import type { Projector } from '../projector/projector.js';
 import type { RangeRow } from '../read-models/read-models.js';
 import type { Stores } from '../stores.js';
 import { Health } from './health.js';
 
 const COUNTED_DEAD_LETTERS = 1_000;
+/** After a failed append the service asks for no more of them for so long; the next one then tells whether it works again. */
+const RECOVERY_MS = 10_000;
 
 /** Metrics and readiness of the log and the read models. */
 export class StoreMetrics {
@@ -25,8 +28,10 @@ export class StoreMetrics {
     registers: [],
   });
 
-  /** Why the last append had no outcome; null once one has succeeded since. */
-  private appendFailure: string | null = null;
+  /** Why the last append had no outcome, and when; null once one has succeeded since. */
+  private appendFailure: { message: string; at: number } | null = null;
+
+  constructor(private readonly clock: Clock = Date.now) {}
 
   observe({ events, milliseconds }: { events: number; milliseconds: number }): void {
     this.commitSeconds.observe(milliseconds / 1000);
@@ -42,7 +47,7 @@ export class StoreMetrics {
         this.appendFailure = null;
         return appended;
       } catch (error) {
-        if (error instanceof StoreUnavailable) this.appendFailure = error.message;
+        if (error instanceof StoreUnavailable) this.appendFailure = { message: error.message, at: this.clock() };
         throw error;
       }
     };
@@ -54,21 +59,41 @@ export class StoreMetrics {
     registry.registerMetric(this.commitEvents);
     const { eventStore, readModels } = stores;
     const progress = () => generationProgress(eventStore, readModels, Date.now);
-    for (const [measure, help] of [
-      ['events', 'Events a generation has not applied yet'],
-      ['seconds', 'Age of the oldest event a generation has not applied yet'],
-    ] as const) {
+    const perGeneration = (name: string, help: string, measure: (generation: GenerationProgress) => number) => {
       const gauge = new Gauge({
-        name: `credence_projection_lag_${measure}`,
+        name,
         help,
         labelNames: ['generation'],
         registers: [registry],
         async collect() {
           gauge.reset();
-          for (const { id, lag } of await progress()) gauge.set({ generation: id }, lag[measure]);
+          for (const generation of await progress()) gauge.set({ generation: generation.id }, measure(generation));
         },
       });
-    }
+    };
+    perGeneration('credence_projection_lag_events', 'Events a generation has not applied yet', ({ lag }) => lag.events);
+    perGeneration(
+      'credence_projection_lag_seconds',
+      'Age of the oldest event a generation has not applied yet',
+      ({ lag }) => lag.seconds,
+    );
+    perGeneration(
+      'credence_projection_applied_events',
+      'Events a generation has applied, by whichever process; its rate is that of a rebuild',
+      ({ applied }) => applied,
+    );
+    const readers = new Gauge({
+      name: 'credence_reader_age_seconds',
+      help: 'Time for which the oldest reader of an environment has been seen on a superseded snapshot',
+      labelNames: ['environment'],
+      registers: [registry],
+      collect() {
+        readers.reset();
+        for (const [environment, seconds] of Object.entries(stores.readerAges?.() ?? {})) {
+          readers.set({ environment }, seconds);
+        }
+      },
+    });
     const letters = new Gauge({
       name: 'credence_dead_letters',
       help: `Events that could not be decoded and are not acknowledged (at most ${COUNTED_DEAD_LETTERS} are counted)`,
@@ -85,7 +110,8 @@ export class StoreMetrics {
     health.add('event_store', async () => {
       const detail = `at position ${await eventStore.head()}`;
       if (this.appendFailure === null) return { ok: true, detail };
-      return { ok: false, detail: `${detail}; the last append failed: ${this.appendFailure}` };
+      const { message, at } = this.appendFailure;
+      return { ok: this.clock() - at >= RECOVERY_MS, detail: `${detail}; the last append failed: ${message}` };
     });
     health.add('projections', async () => {
       const serving = (await progress()).filter(({ serves }) => serves.length > 0);

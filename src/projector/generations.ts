@@ -17,6 +17,8 @@ export interface GenerationProgress extends Generation {
   /** Views the manifest serves from it. */
   serves: string[];
   lag: { events: number; seconds: number };
+  /** Events applied. */
+  applied: number;
 }
 
 /** Every generation that was not dropped, with what it serves and its lag behind the log. */
@@ -27,12 +29,13 @@ export async function generationProgress(
 ): Promise<GenerationProgress[]> {
   const manifest = await readModels.manifest();
   const generations = (await readModels.generations()).filter(({ status }) => status !== 'dropped');
+  const total = await store.countAfter(0);
   return Promise.all(
-    generations.map(async (generation) => ({
-      ...generation,
-      serves: Object.keys(generation.views).filter((view) => manifest?.views[view] === generation.id),
-      lag: await lagOf(store, generation.checkpoint.position, clock),
-    })),
+    generations.map(async (generation) => {
+      const serves = Object.keys(generation.views).filter((view) => manifest?.views[view] === generation.id);
+      const lag = await lagOf(store, generation.checkpoint.position, clock);
+      return { ...generation, serves, lag, applied: Math.max(0, total - lag.events) };
+    }),
   );
 }
 

@@ -10,7 +10,9 @@ function serviceWith(generation: { status: string; position: number }, halted: s
   const eventStore = {
     head: async () => 7,
     countAfter: async (after: number) => 7 - after,
-    async *readAll() {},
+    async *readAll(after: number) {
+      if (after < 7) yield [{ metadata: { recorded_at: new Date().toISOString() } }];
+    },
     append: async () => {
       if (failure) throw failure;
       return { position: 8, revision: 0 };
@@ -18,20 +20,27 @@ function serviceWith(generation: { status: string; position: number }, halted: s
   };
   const readModels = {
     manifest: async () => ({ views: { identities: 'g1' } }),
+    read: async () => undefined,
     generations: async () => [{ id: 'g1', views: { identities: 1 }, status, checkpoint: { position }, lease: null }],
   };
   const health = new Health();
   const registry = new Registry();
   const app = { get: (token: unknown) => (token === Health ? health : registry) };
-  const metrics = new StoreMetrics();
+  let now = 0;
+  const metrics = new StoreMetrics(() => now);
   metrics.watch(eventStore as never);
-  metrics.register(app as never, { eventStore, readModels } as never, { halted } as never);
+  metrics.register(
+    app as never,
+    { eventStore, readModels, readerAges: () => ({ log: 2.5 }) } as never,
+    { halted } as never,
+  );
   const append = (outcome: Error | null) => {
     failure = outcome;
     return eventStore.append();
   };
   const check = async (name: string) => (await health.ready()).checks.find((found) => found.name === name);
-  return { append, check };
+  const wait = (ms: number) => void (now += ms);
+  return { append, check, wait, scrape: () => registry.metrics() };
 }
 
 test('an append without an outcome makes the event store not ready, until one succeeds', async () => {
@@ -46,6 +55,26 @@ test('an append without an outcome makes the event store not ready, until one su
   expect(await check('event_store')).toMatchObject({ status: 'failed' });
   await append(null);
   expect(await check('event_store')).toMatchObject({ status: 'ok' });
+});
+
+test('after ten seconds without another failure it is ready again: the next append tells', async () => {
+  const { append, check, wait } = serviceWith({ status: 'ready', position: 7 });
+  await append(new StoreUnavailable('no space left')).catch(() => undefined);
+  wait(9_999);
+  expect(await check('event_store')).toMatchObject({ status: 'failed' });
+  wait(1);
+  expect(await check('event_store')).toMatchObject({
+    status: 'ok',
+    detail: 'at position 7; the last append failed: no space left',
+  });
+  await append(new StoreUnavailable('no space left')).catch(() => undefined);
+  expect(await check('event_store')).toMatchObject({ status: 'failed' });
+});
+
+test('tells how much of the log each generation has applied, and how old the readers are', async () => {
+  const text = await serviceWith({ status: 'building', position: 5 }).scrape();
+  expect(text).toContain('credence_projection_applied_events{generation="g1"} 5');
+  expect(text).toContain('credence_reader_age_seconds{environment="log"} 2.5');
 });
 
 test('a halted projector leaves the service ready, unless what serves is not built yet', async () => {

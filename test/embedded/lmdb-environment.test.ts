@@ -1,0 +1,32 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LmdbEnvironment } from '../../src/lmdb.js';
+import { temporaryFolder } from './temporary-folder.js';
+
+test('a reader’s age counts while it stays on a snapshot that was superseded, and is 0 otherwise', async () => {
+  const folder = await temporaryFolder();
+  const environment = LmdbEnvironment.open(folder.path, { databases: { rows: { encoding: 'json' } } });
+  const age = () => LmdbEnvironment.readerAges().find((of) => of.folder === environment.folder)!.seconds;
+  const put = (key: string) => environment.write(() => void environment.database('rows').putSync(key, 1));
+  try {
+    await put('a');
+    await put('b');
+    expect(age()).toBe(0);
+    // Left open, as a reader does that was interrupted.
+    const iterator = environment.database('rows').getRange({})[Symbol.iterator]();
+    iterator.next();
+    expect(age()).toBe(0); // nothing is newer than what it sees
+    await put('c');
+    age();
+    await sleep(60);
+    expect(age()).toBeGreaterThan(0.04);
+    await put('d');
+    expect(age()).toBeGreaterThan(0.04); // the same reader, still
+    iterator.return?.();
+    environment.refresh();
+    await sleep(20);
+    expect(age()).toBe(0);
+  } finally {
+    await environment.close();
+    await folder.remove();
+  }
+});
