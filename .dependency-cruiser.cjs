@@ -39,13 +39,15 @@ module.exports = {
       comment: 'A feature never imports an adapter.',
       severity: 'error',
       from: { path: FEATURES },
-      to: { path: '^src/(.*lmdb|stores\\.ts)' },
+      to: { path: '^src/(.*(lmdb|redis)|stores\\.ts)' },
     },
     {
       name: 'only-stores-know-adapters',
       severity: 'error',
-      from: { pathNot: '^(src/stores\\.ts$|src/.*lmdb|src/(event-store|read-models|key-value|jobs)/|test/|bench/)' },
-      to: { path: 'lmdb' },
+      from: {
+        pathNot: '^(src/stores\\.ts$|src/.*(lmdb|redis)|src/(event-store|read-models|key-value|jobs)/|test/|bench/)',
+      },
+      to: { path: 'lmdb|redis' },
     },
     {
       name: 'ports-import-types-only',

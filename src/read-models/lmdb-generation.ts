@@ -3,11 +3,10 @@ import type { Clock } from '../clock.js';
 import type { Json } from '../json.js';
 import { LmdbEnvironment, textValue } from '../lmdb.js';
 import type { Batch, Checkpoint, Query, RangeRow, RowKey } from './read-models.js';
+import { rowAddress, rowContent } from './row-key.js';
 
 /** Rows read or encoded between two turns of the event loop. */
 const MAX_SLICE = 5_000;
-/** The library's limit, also on reading. */
-const MAX_KEY_BYTES = 1_978;
 
 /** Row keys are texts: view, NUL, key and, for a row of a range, NUL, sort. */
 const rowKeyEncoder = {
@@ -89,8 +88,8 @@ export class LmdbGeneration {
 
   async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
     // Keys and values are made before the transaction, so that nothing in it can fail half way or take long.
-    const puts = batch.puts.map(({ row, value }) => ({ key: rowKey(row), text: textOf(value) }));
-    const deletes = batch.deletes.map(rowKey);
+    const puts = batch.puts.map(({ row, value }) => ({ key: rowAddress(row), text: rowContent(value) }));
+    const deletes = batch.deletes.map(rowAddress);
 
     return this.#env.write(() => {
       const applied = this.#state.get('applied') as Applied | undefined;
@@ -115,7 +114,7 @@ export class LmdbGeneration {
     if (!checkpoint) return undefined;
     const rows = this.#rows;
     const results = queries.map((query) =>
-      'get' in query ? valueOf(rows.get(rowKey(query.get))) : this.#range(query.range),
+      'get' in query ? valueOf(rows.get(rowAddress(query.get))) : this.#range(query.range),
     );
     return { checkpoint, results };
   }
@@ -156,7 +155,7 @@ export class LmdbGeneration {
 
   #range({ view, key, after, reverse = false, limit }: Extract<Query, { range: unknown }>['range']): RangeRow[] {
     if (limit <= 0) return [];
-    const first = `${rowKey({ view, key })}\0`;
+    const first = `${rowAddress({ view, key })}\0`;
     const beyond = `${view}\0${key}\x01`;
     const start = after === undefined ? (reverse ? beyond : first) : first + after;
     const options = reverse
@@ -178,25 +177,6 @@ export class LmdbGeneration {
   }
 }
 
-/** @throws TypeError if it is no JSON value */
-function textOf(value: Json): string {
-  const text = JSON.stringify(value) as string | undefined;
-  if (text === undefined) throw new TypeError('a row needs a JSON value');
-  return text;
-}
-
 function valueOf(text: string | undefined): Json | undefined {
   return text === undefined ? undefined : (JSON.parse(text) as Json);
-}
-
-/** @throws TypeError for a NUL in a part, RangeError for a key over 1,978 bytes */
-function rowKey({ view, key, sort }: RowKey): string {
-  const text = sort === undefined ? `${view}\0${key}` : `${view}\0${key}\0${sort}`;
-  if (text.length > MAX_KEY_BYTES / 3 && Buffer.byteLength(text) > MAX_KEY_BYTES) {
-    throw new RangeError(`a row key of ${view} is longer than ${MAX_KEY_BYTES} bytes`);
-  }
-  if (view.includes('\0') || key.includes('\0') || sort?.includes('\0')) {
-    throw new TypeError('a row key cannot contain NUL');
-  }
-  return text;
 }

@@ -80,6 +80,12 @@ export interface ReadResult {
 }
 
 export interface ReadModels {
+  /**
+   * Where large batches would hold up readers: as many rows as one batch should change. A batch is one atomic step
+   * whatever its size, so whoever makes batches ends them in time, at the end of an append.
+   */
+  readonly rowsPerBatch?: number;
+
   manifest(): Promise<Manifest | null>;
   /** Stores `next` if the stored revision is `next.revision - 1` (0: no manifest yet). False: somebody was faster. */
   swapManifest(next: Manifest): Promise<boolean>;
