@@ -39,7 +39,7 @@ module.exports = {
       comment: 'A feature never imports an adapter.',
       severity: 'error',
       from: { path: FEATURES },
-      to: { path: '^src/(.*(lmdb|redis)|stores\\.ts)' },
+      to: { path: '^src/(.*(lmdb|redis)|event-store/eventstoredb/|stores\\.ts)' },
     },
     {
       name: 'only-stores-know-adapters',
@@ -48,6 +48,19 @@ module.exports = {
         pathNot: '^(src/stores\\.ts$|src/.*(lmdb|redis)|src/(event-store|read-models|key-value|jobs)/|test/|bench/)',
       },
       to: { path: 'lmdb|redis' },
+    },
+    {
+      name: 'only-its-folder-knows-eventstoredb',
+      comment: 'What the client does not handle is handled in one folder; only src/stores.ts opens it.',
+      severity: 'error',
+      from: { path: '^(src|projections)/', pathNot: '^src/event-store/eventstoredb/' },
+      to: { path: '@eventstore/db-client' },
+    },
+    {
+      name: 'only-stores-open-eventstoredb',
+      severity: 'error',
+      from: { path: '^(src|projections)/', pathNot: '^src/(event-store/eventstoredb/|stores\\.ts$)' },
+      to: { path: '^src/event-store/eventstoredb/' },
     },
     {
       name: 'ports-import-types-only',

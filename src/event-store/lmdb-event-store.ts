@@ -12,7 +12,7 @@ import {
   type Position,
   type RecordedEvent,
 } from './event-store.js';
-import { checkMarker, LogMarker } from './log-marker.js';
+import { checkMarker, LogMarker, markerPath } from './log-marker.js';
 import { INDEX_DATABASES, StreamIndex, StreamPositions } from './stream-index.js';
 
 /** Reads between two turns of the event loop: the snapshot they hold pins pages, and others wait. */
@@ -66,7 +66,7 @@ export class LmdbEventStore implements EventStore {
   static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
     const env = LmdbEnvironment.open(folder, { databases: DATABASES });
     try {
-      await checkMarker(folder, env.database<string>('meta').get('log_id'), lastPosition(env));
+      await checkMarker(markerPath(folder), folder, env.database<string>('meta').get('log_id'), lastPosition(env));
       const logId = await env.write(() => {
         const meta = env.database<string>('meta');
         const known = meta.get('log_id');
@@ -87,7 +87,7 @@ export class LmdbEventStore implements EventStore {
     this.#env = env;
     this.#onCommit = options.onCommit;
     this.#index = new StreamIndex(env);
-    this.#marker = new LogMarker(folder, () => ({ log_id: logId, position: lastPosition(env) }));
+    this.#marker = new LogMarker(markerPath(folder), () => ({ log_id: logId, position: lastPosition(env) }));
   }
 
   append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {

@@ -10,22 +10,19 @@ interface Marker {
 }
 
 /**
- * A small file beside the log's folder that says which log stood there and how far it reached at least, so that a log
+ * A small file that says which log stood in a place and how far it reached at least, so that a log
  * which was replaced by an older copy, emptied or lost is noticed at start and not when a position no longer exists.
  * Written at most once a second and at close: it may lag behind, but never says more than was durable.
  */
 export class LogMarker {
-  readonly path: string;
   #written: Position = -1;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
 
   constructor(
-    folder: string,
+    private readonly path: string,
     private readonly current: () => Marker,
-  ) {
-    this.path = markerPath(folder);
-  }
+  ) {}
 
   /** To be called after each commit. */
   touch(): void {
@@ -61,16 +58,22 @@ export class LogMarker {
   }
 }
 
-function markerPath(folder: string): string {
+/** Where the marker of a log in a folder is: beside it. */
+export function markerPath(folder: string): string {
   return `${folder.replace(/\/+$/, '')}.marker.json`;
 }
 
 /**
- * @param logId undefined if the folder holds no log yet
- * @throws StartError if the folder does not hold what the marker says
+ * @param place where the log is, for the message
+ * @param logId undefined if there is no log yet
+ * @throws StartError if there is not what the marker says
  */
-export async function checkMarker(folder: string, logId: string | undefined, head: Position): Promise<void> {
-  const path = markerPath(folder);
+export async function checkMarker(
+  path: string,
+  place: string,
+  logId: string | undefined,
+  head: Position,
+): Promise<void> {
   let text: string;
   try {
     text = await readFile(path, 'utf8');
@@ -82,11 +85,11 @@ export async function checkMarker(folder: string, logId: string | undefined, hea
   const advice = `restore a complete copy, or delete ${path} to go on with what is there`;
   if (marker.log_id !== logId) {
     const found = logId ? `the log ${logId}` : 'no log';
-    throw new StartError(`${folder} should hold the log ${marker.log_id} but holds ${found}: ${advice}.`);
+    throw new StartError(`${place} should hold the log ${marker.log_id} but holds ${found}: ${advice}.`);
   }
   if (head < marker.position) {
     const lost = `ends at position ${head} but has reached ${marker.position} before`;
-    throw new StartError(`The log in ${folder} ${lost}: ${advice}.`);
+    throw new StartError(`The log in ${place} ${lost}: ${advice}.`);
   }
 }
 

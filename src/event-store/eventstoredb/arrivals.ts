@@ -1,0 +1,117 @@
+import { NoAnswer, type Link } from './connection.js';
+
+/** What the client's reads are, as far as they are needed here. */
+export interface ServerStream<T> {
+  on(event: 'data', listener: (value: T) => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'end', listener: () => void): unknown;
+  pause(): unknown;
+  resume(): unknown;
+  cancel(): Promise<void>;
+}
+
+/**
+ * Whether something came is looked at so often within the time allowed. Looks are counted, not time: after this process
+ * stood still, the server is not blamed for it.
+ */
+const LOOKS = 4;
+
+/** Calls `silent` whenever no sign of life was noted for so many milliseconds. */
+export function watch(ms: number, silent: () => void): { alive: () => void; end: () => void } {
+  let looks = 0;
+  const timer = setInterval(() => {
+    if (++looks < LOOKS) return;
+    looks = 0;
+    silent();
+  }, ms / LOOKS);
+  return { alive: () => void (looks = 0), end: () => clearInterval(timer) };
+}
+
+interface Reading<T, R> {
+  /** Given each value; what it gives back is yielded. */
+  take: (value: T) => R | undefined;
+  /** Gives what is left at the end. */
+  rest: () => R;
+  answerMs: number;
+  /** Ends the reading early, without an error and without the rest. */
+  signal?: AbortSignal;
+}
+
+/**
+ * Reads a stream of the server to its end. While one result is worked on the next is collected, and no more: the stream
+ * is paused then, which the server's flow control passes on.
+ * @throws NoAnswer when the server is silent although it should send; otherwise what the client or `take` reports
+ */
+export async function* arrivals<T, R>(
+  link: Link,
+  open: () => ServerStream<T>,
+  { take, rest, answerMs, signal }: Reading<T, R>,
+): AsyncGenerator<R> {
+  const ready: R[] = [];
+  let [paused, ended, stopped] = [false, false, false];
+  let failure: unknown;
+  let wake = (): void => undefined;
+  const fail = (error: unknown) => {
+    failure ??= error;
+    wake();
+  };
+  const stop = () => {
+    stopped = true;
+    wake();
+  };
+  const gone = () => fail(new NoAnswer('the connection was made again'));
+  if (link.gone.aborted) gone();
+  if (signal?.aborted) return;
+
+  const stream = open();
+  const watchdog = watch(answerMs, () => {
+    if (!paused && !ended) fail(new NoAnswer(`nothing came for ${answerMs} ms`));
+  });
+  link.gone.addEventListener('abort', gone);
+  signal?.addEventListener('abort', stop);
+  stream.on('data', (value) => {
+    watchdog.alive();
+    if (failure !== undefined) return;
+    try {
+      const taken = take(value);
+      if (taken === undefined) return;
+      ready.push(taken);
+    } catch (error) {
+      fail(error);
+      return;
+    }
+    paused = true;
+    stream.pause();
+    wake();
+  });
+  stream.on('error', fail);
+  stream.on('end', () => {
+    ended = true;
+    wake();
+  });
+  try {
+    while (!stopped) {
+      const next = ready.shift();
+      if (next !== undefined) {
+        if (paused) {
+          paused = false;
+          watchdog.alive();
+          stream.resume();
+        }
+        yield next;
+      } else if (failure !== undefined) {
+        throw failure;
+      } else if (ended) {
+        yield rest();
+        return;
+      } else {
+        await new Promise<void>((resolve) => (wake = resolve));
+      }
+    }
+  } finally {
+    watchdog.end();
+    link.gone.removeEventListener('abort', gone);
+    signal?.removeEventListener('abort', stop);
+    if (!ended) void stream.cancel().catch(() => undefined);
+  }
+}

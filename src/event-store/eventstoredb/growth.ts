@@ -1,0 +1,94 @@
+import { END, EVENT_TYPE } from '@eventstore/db-client';
+import type { Connection } from './connection.js';
+import { breaksConnection } from './connection.js';
+
+/** How soon the log is looked at again without a word from the server: as a rule, and while no subscription is up. */
+const LOOK_MS = 250;
+const LOOK_BLIND_MS = 50;
+
+/**
+ * Tells readers at the head that the log has grown. It subscribes to the whole log with a filter that nothing passes, so
+ * that the server sends positions and no events; they are a reason to read and never a position to go on from (they run
+ * ahead of what was read). Whether one is late, doubled or lost, or the server drops the subscription ("Consumer too
+ * slow") does not matter: readers look again after a moment anyway, and read on from what they have.
+ */
+export class Growth {
+  /** Changes whenever there may be something new. */
+  version = 0;
+  #subscribed = false;
+  #readers = 0;
+  #end = new AbortController();
+  readonly #waiting = new Set<() => void>();
+
+  constructor(private readonly connection: Connection) {}
+
+  /** While at least one reader follows, the subscription is kept up. */
+  enter(): void {
+    if (this.#readers++ > 0) return;
+    this.#end = new AbortController();
+    void this.#keepSubscribed(this.#end.signal);
+  }
+
+  leave(): void {
+    if (--this.#readers === 0) this.#end.abort();
+  }
+
+  /** Resolves when there may be something that was not there when the version was looked at; or on abort. */
+  async beyond(version: number, signal: AbortSignal): Promise<void> {
+    if (this.version !== version || signal.aborted) return;
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        this.#waiting.delete(done);
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      const timer = setTimeout(done, this.#subscribed ? LOOK_MS : LOOK_BLIND_MS);
+      this.#waiting.add(done);
+      signal.addEventListener('abort', done);
+    });
+  }
+
+  #grown(): void {
+    this.version++;
+    for (const done of this.#waiting) done();
+  }
+
+  async #keepSubscribed(end: AbortSignal): Promise<void> {
+    for (let attempt = 0; !end.aborted && !this.connection.closed; attempt++) {
+      const { link } = this.connection;
+      const subscription = link.client.subscribeToAll({
+        fromPosition: END,
+        filter: {
+          filterOn: EVENT_TYPE,
+          regex: '^$',
+          maxSearchWindow: 1,
+          checkpointInterval: 1,
+          checkpointReached: async () => this.#grown(),
+        },
+      });
+      let stop = (): void => undefined;
+      const failure = await new Promise<unknown>((resolve) => {
+        stop = () => resolve(undefined);
+        // What was appended before it began is seen by looking now.
+        subscription.on('confirmation', () => {
+          attempt = 0;
+          this.#subscribed = true;
+          this.#grown();
+        });
+        subscription.on('error', resolve);
+        subscription.on('end', stop);
+        subscription.on('data', () => undefined);
+        link.gone.addEventListener('abort', stop);
+        end.addEventListener('abort', stop);
+        if (link.gone.aborted || end.aborted) stop();
+      });
+      this.#subscribed = false;
+      link.gone.removeEventListener('abort', stop);
+      end.removeEventListener('abort', stop);
+      void subscription.unsubscribe().catch(() => undefined);
+      if (failure !== undefined && breaksConnection(failure)) this.connection.renew(link);
+      await this.connection.pause(attempt, end);
+    }
+  }
+}

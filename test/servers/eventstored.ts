@@ -1,0 +1,126 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A server of EventStoreDB for tests: `eventstored` from the PATH, insecure, on the loopback, without telemetry. */
+export interface EventStored {
+  url: string;
+  port: number;
+  pid: number;
+  /** `kill -9`. */
+  kill(): Promise<void>;
+  /** Starts again what was killed, on the same port and folder. */
+  start(): Promise<void>;
+  /** Ends it and removes what it wrote. */
+  stop(): Promise<void>;
+}
+
+const START_MS = 60_000;
+
+/** Why no server can be started here; undefined if one can. */
+export const noEventStored: string | undefined =
+  spawnSync('eventstored', ['--version']).error === undefined ? undefined : 'there is no eventstored on the PATH';
+
+/** As `describe`; counts the tests as skipped, and says why, where no server can be had. */
+export function describeWithEventStored(
+  name: string,
+  tests: () => void,
+  reason: string | undefined = noEventStored,
+): void {
+  if (reason === undefined) describe(name, tests);
+  else {
+    process.stderr.write(`skipped: ${name}: ${reason}\n`);
+    describe.skip(name, tests);
+  }
+}
+
+/** The server in EVENTSTORE_URL, which may hold anything and is left as it is, or else one of its own. */
+export async function someEventStore(): Promise<Pick<EventStored, 'url' | 'stop'>> {
+  const url = process.env['EVENTSTORE_URL'];
+  return url ? { url, stop: async () => undefined } : startEventStored();
+}
+export const noEventStore = process.env['EVENTSTORE_URL'] ? undefined : noEventStored;
+
+/** @param onDisk with the database in a temporary folder, so that it can be killed and started again */
+export async function startEventStored({
+  onDisk = false,
+  args = [] as string[],
+  query = 'tls=false',
+} = {}): Promise<EventStored> {
+  const folder = await mkdtemp(join(tmpdir(), 'credence-eventstored-'));
+  const [port, replicationPort] = await freePorts(2);
+  const secure = args.length > 0;
+  let child: ChildProcess;
+  let output = '';
+  const server: EventStored = {
+    url: `esdb://127.0.0.1:${port}?${query}`,
+    port: port!,
+    pid: 0,
+    async start() {
+      child = spawn(
+        'eventstored',
+        [
+          ...(secure ? args : ['--insecure']),
+          ...(onDisk ? ['--db', join(folder, 'db')] : ['--mem-db']),
+          '--node-ip=127.0.0.1',
+          '--replication-ip=127.0.0.1',
+          `--node-port=${port}`,
+          `--replication-port=${replicationPort}`,
+          `--log=${join(folder, 'log')}`,
+          '--index-cache-depth=10',
+        ],
+        {
+          stdio: ['ignore', 'pipe', 'pipe'],
+          env: { ...process.env, EVENTSTORE_TELEMETRY_OPTOUT: 'true', DOTNET_gcServer: '0' },
+        },
+      );
+      server.pid = child.pid!;
+      const keep = (chunk: Buffer) => (output = (output + chunk.toString()).slice(-4_000));
+      child.stdout!.on('data', keep);
+      child.stderr!.on('data', keep);
+      const until = Date.now() + START_MS;
+      while (!(await isLive(server.port, secure))) {
+        if (child.exitCode !== null || Date.now() > until) throw new Error(`eventstored did not start:\n${output}`);
+        await sleep(100);
+      }
+    },
+    async kill() {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      const exited = once(child, 'exit');
+      child.kill('SIGKILL');
+      await exited;
+    },
+    async stop() {
+      await server.kill();
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+  await server.start();
+  return server;
+}
+
+async function isLive(port: number, secure: boolean): Promise<boolean> {
+  try {
+    return (await fetch(`${secure ? 'https' : 'http'}://127.0.0.1:${port}/health/live`)).ok;
+  } catch (error) {
+    // Its certificate is not known here: that it has one must do.
+    return secure && isTlsError(error);
+  }
+}
+
+function isTlsError(error: unknown): boolean {
+  return ((error as { cause?: { code?: string } }).cause?.code ?? '').includes('CERT');
+}
+
+/** Ports that were free a moment ago. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
+  await Promise.all(servers.map((server) => once(server, 'listening')));
+  const ports = servers.map((server) => (server.address() as { port: number }).port);
+  await Promise.all(servers.map((server) => once(server.close(), 'close')));
+  return ports;
+}
