@@ -2,6 +2,7 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { IsIn, ValidateBy, type ValidationOptions } from 'class-validator';
 import { ACTION_TYPE, EXTERNAL_ID, parseTimestamp, PLATFORM_ID, REASON_CODE, SHA256_HEX, TRIS_ID } from './formats.js';
+import { canonicalMetric } from '../scoring/metrics.js';
 
 /** Field decorators shared by the DTOs of all features: the check, its message and its place in the OpenAPI schema. */
 function text(name: string, pattern: RegExp, must: string, schema: object = {}) {
@@ -49,6 +50,16 @@ export const IsReasonCode = text(
   'a small letter followed by up to 63 small letters, digits or underscores',
   { example: 'confirmed_fraud' },
 );
+/** Read it with `canonicalMetric`. */
+export const IsMetric = (): PropertyDecorator =>
+  ValidateBy({
+    name: 'metric',
+    validator: {
+      validate: (value) => typeof value === 'string' && canonicalMetric(value) !== undefined,
+      defaultMessage: () =>
+        '$property must be <category>_<name>: a category or alias, an underscore, then a small letter followed by up to 63 small letters, digits or underscores',
+    },
+  });
 export const IsSha256 = text('sha256', SHA256_HEX, 'a SHA-256 digest: 64 small hexadecimal digits');
 
 /** An RFC 3339 date-time with an offset; read it with `parseTimestamp`. */

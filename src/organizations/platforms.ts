@@ -47,6 +47,16 @@ export class Platforms {
   }
 }
 
+/** @throws Problem platform_not_owned unless the caller is an operator (null) or the platform's owner */
+export function refuseUnlessOwned(platformId: string, organization: string | null, owner: string | null): void {
+  if (organization === null || organization === owner) return;
+  const why = owner === null ? 'is not registered' : 'belongs to another organization';
+  throw new Problem(
+    'platform_not_owned',
+    `This key relays for the platforms of ${organization}; ${platformId} ${why}.`,
+  );
+}
+
 function taken(platformId: string, pointer: string): Problem {
   const message = `${platformId} is registered to another organization`;
   return new Problem('platform_already_registered', `${message}; a platform keeps its owner.`, {

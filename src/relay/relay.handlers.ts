@@ -4,9 +4,9 @@ import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { Position } from '../event-store/event-store.js';
 import { type CommandContext, Writer } from '../event-store/writer.js';
 import { KEY_VALUE, type KeyValue } from '../key-value/key-value.js';
-import { Platforms } from '../organizations/platforms.js';
+import { keepText } from '../key-value/texts.js';
+import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { Problem } from '../problems.js';
-import { sha256Hex } from '../hash.js';
 import { type Action, actionStream, decide } from './relay.js';
 
 interface Relayed {
@@ -26,9 +26,6 @@ export class RelayAction extends Command<Relayed> {
   }
 }
 
-/** Texts are kept apart from the log so that they can be deleted; effectively for good. */
-const TEXT_TTL_MS = 100 * 365 * 86_400_000;
-
 @CommandHandler(RelayAction)
 export class RelayActionHandler implements ICommandHandler<RelayAction> {
   constructor(
@@ -40,7 +37,7 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
   /** @throws Problem platform_not_owned, external_id_conflict, idempotency_key_reused */
   async execute({ action, context, organization }: RelayAction): Promise<Relayed> {
     const owner = await this.platforms.ownerOf(action.platform_id);
-    if (organization !== null && owner !== organization) throw notOwned(action.platform_id, organization, owner);
+    refuseUnlessOwned(action.platform_id, organization, owner);
     const stream = actionStream(action, context.idempotency, randomUUID);
     await this.writer.claim(stream, context);
     return this.record(action, stream, owner, context);
@@ -51,22 +48,12 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
    * @throws Problem external_id_conflict
    */
   async record(action: Action, stream: string, owner: string | null, context: CommandContext): Promise<Relayed> {
-    if (action.evidence_uri !== null) {
-      await this.keyValue.put(`text:${sha256Hex(action.evidence_uri)}`, action.evidence_uri, TEXT_TTL_MS);
-    }
+    if (action.evidence_uri !== null) await keepText(this.keyValue, action.evidence_uri);
     const { position, events } = await this.writer.create(stream, decide(action, owner), context);
     const relayed = events[0]!;
     if (relayed.metadata.body_hash !== context.body_hash) throw conflict(action);
     return { action_id: relayed.id, position };
   }
-}
-
-function notOwned(platformId: string, organization: string, owner: string | null): Problem {
-  const why = owner === null ? 'is not registered' : 'belongs to another organization';
-  return new Problem(
-    'platform_not_owned',
-    `This key relays for the platforms of ${organization}; ${platformId} ${why}.`,
-  );
 }
 
 function conflict(action: Action): Problem {

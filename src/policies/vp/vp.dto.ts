@@ -10,13 +10,11 @@ import {
   IsOptional,
   IsUUID,
   Matches,
-  ValidateBy,
   ValidateNested,
 } from 'class-validator';
 import { PageQuery } from '../../http/common.dto.js';
 import { IsCriticality } from '../../http/criticality.js';
-import { IsTrisId } from '../../http/fields.js';
-import { canonicalMetric } from '../../scoring/metrics.js';
+import { IsMetric, IsTrisId } from '../../http/fields.js';
 import type { Category, Criticality, Rating } from '../../scoring/model.js';
 import {
   type AccessChange,
@@ -36,16 +34,6 @@ const REPLAY_MESSAGE = '$property must be the id of a replay';
 const VERSION = /^v(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})$/;
 /** A hundred of the least weight, 0.01, add to 1.00. */
 const MAX_INPUTS = 100;
-
-const IsMetric = (): PropertyDecorator =>
-  ValidateBy({
-    name: 'metric',
-    validator: {
-      validate: (value) => typeof value === 'string' && canonicalMetric(value) !== undefined,
-      defaultMessage: () =>
-        '$property must be <category>_<name>: a category or alias, an underscore, then a small letter followed by up to 63 small letters, digits or underscores',
-    },
-  });
 
 /** What one metric weighs (spec 2.1). */
 export class PolicyInputDto {

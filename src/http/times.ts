@@ -1,0 +1,15 @@
+import { Problem } from '../problems.js';
+import { parseTimestamp } from './formats.js';
+
+/** How far ahead of ours a client's clock may be. */
+const CLOCK_SKEW_MS = 60_000;
+
+/** A validated field's time in ms. @throws Problem validation_failed if it is over a minute ahead of `now` */
+export function notInTheFuture(field: string, text: string, now: number): number {
+  const time = parseTimestamp(text)!;
+  if (time <= now + CLOCK_SKEW_MS) return time;
+  const message = `${field} must not be in the future; it is ${new Date(now).toISOString()} here`;
+  throw new Problem('validation_failed', message, {
+    errors: [{ pointer: `/${field}`, code: 'in_the_future', message }],
+  });
+}
