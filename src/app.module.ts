@@ -17,6 +17,7 @@ import { Views } from './projector/views.js';
 import { READ_MODELS } from './read-models/read-models.js';
 import { RelayModule } from './relay/relay.module.js';
 import type { Stores } from './stores.js';
+import { TroveModule } from './trove/trove.module.js';
 
 /** Each feature stands alone (spec 1.9): its module, and the projections it reads. */
 const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[] }> = {
@@ -32,6 +33,7 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
     module: PoliciesModule,
     projections: ['identities', 'timeline', 'policies', 'access_policies', 'lenses'],
   },
+  trove: { module: TroveModule, projections: ['trove'] },
 };
 
 /** Names of the projections that some enabled feature reads; dead letters are always kept. */

@@ -47,7 +47,7 @@ const AsList = () =>
     ),
   ]);
 
-export const MODULES = ['relay', 'disc', 'credonations', 'organizations', 'identity', 'policies'] as const;
+export const MODULES = ['relay', 'disc', 'credonations', 'organizations', 'identity', 'policies', 'trove'] as const;
 export type ModuleName = (typeof MODULES)[number];
 export const LOG_LEVELS = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];

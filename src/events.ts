@@ -17,6 +17,14 @@ import {
 import { accessChecked, accessPolicyCreated, accessPolicyRetired } from './policies/ap/ap.events.js';
 import { lensActivated, validationPolicyCreated, validationPolicyRetired } from './policies/vp/vp.events.js';
 import { actionRelayed, credonationRecorded } from './relay/relay.events.js';
+import {
+  issuerRegistered,
+  issuerRetired,
+  troveProofSubmitted,
+  troveRecordApproved,
+  troveRecordRejected,
+  troveRecordSubmitted,
+} from './trove/trove.events.js';
 
 /** Every event type of the log. */
 const DEFINITIONS = [
@@ -39,6 +47,12 @@ const DEFINITIONS = [
   eligibilityRevoked,
   idempotencyKeyClaimed,
   deadLetterAcknowledged,
+  troveRecordSubmitted,
+  troveProofSubmitted,
+  troveRecordApproved,
+  troveRecordRejected,
+  issuerRegistered,
+  issuerRetired,
 ] as const;
 
 export type DomainEvent = Decoded<(typeof DEFINITIONS)[number]> | Undecodable;

@@ -7,6 +7,7 @@ import { organizations } from '../../projections/organizations.js';
 import { policies } from '../../projections/policies.js';
 import type { Projection } from '../../projections/projection.js';
 import { timeline } from '../../projections/timeline.js';
+import { trove } from '../../projections/trove.js';
 
 /** Every projection there is; a feature's module names those it reads. */
 export const PROJECTIONS: readonly Projection[] = [
@@ -17,5 +18,6 @@ export const PROJECTIONS: readonly Projection[] = [
   policies,
   accessPolicies,
   lenses,
+  trove,
   deadLetters,
 ];

@@ -3,7 +3,7 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { compactVerify, createLocalJWKSet } from 'jose';
-import { ConfigError, configurationTable, loadConfig } from '../../src/config.js';
+import { ConfigError, MODULES, configurationTable, loadConfig } from '../../src/config.js';
 import { canonicalJson } from '../../src/hash.js';
 import { Health } from '../../src/ops/health.js';
 import { Log } from '../../src/ops/log.js';
@@ -191,7 +191,7 @@ describe('the configuration', () => {
       host: '127.0.0.1',
       port: 3000,
       profile: 'embedded',
-      modules: ['relay', 'disc', 'credonations', 'organizations', 'identity', 'policies'],
+      modules: [...MODULES],
       rateLimit: 600,
       trustProxy: false,
       logLevel: 'info',

@@ -12,6 +12,7 @@ import { type Answer, send } from '../http/client.js';
 
 /** The whole service in this process, on a free port and a folder of its own. */
 export interface Service {
+  app: Awaited<ReturnType<typeof createApp>>;
   stores: Stores;
   config: Config;
   port: number;
@@ -46,6 +47,7 @@ export async function startService(env: Record<string, string> = {}): Promise<Se
   const key = app.get(ApiKeys).createdDevelopmentKey ?? '';
   const credential = (headers: Record<string, string>) => ({ ...(key && { 'x-api-key': key }), ...headers });
   return {
+    app,
     stores,
     config,
     port,

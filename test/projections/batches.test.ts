@@ -12,6 +12,7 @@ import {
   relayed,
   revoked,
   rowsAfter,
+  trove,
 } from './log.js';
 
 /** Whatever sizes a log is folded in, the rows are the same to the byte. */
@@ -41,6 +42,11 @@ const event: fc.Arbitrary<Given> = fc.oneof(
   fc.tuple(who, fc.constantFrom('key:ops', null)).map((args) => revoked(...args)),
   // Of some event of the log, which may be readable, another's, or yet to come.
   fc.tuple(fc.integer({ min: 1, max: 40 }), who).map(([n, id]) => acknowledged(`e${n}`, id)),
+  fc
+    .constantFrom('TroveRecordSubmitted', 'TroveProofSubmitted', 'TroveRecordApproved', 'TroveRecordRejected')
+    .map(trove),
+  // The action that an approved record became.
+  fc.constant({ ...relayed('tris:alice', 'creative_code', 'High'), stream: trove('TroveRecordApproved').stream }),
   // Events nobody can read any more: wrong data, and no valid time.
   who.map((id) => relayed(id, 'social_vouch', 'Enormous')),
   who.map((id) => relayed(id, 'social_vouch', 'High', { occurred_at: 'once upon a time' })),

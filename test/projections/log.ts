@@ -127,3 +127,29 @@ export const revoked = (trisId: string, issuer: string | null): Given => ({
   type: 'VerificationRevoked',
   data: { tris_id: trisId, status: 'zk-KYH', issuer },
 });
+
+const TROVE = { tris_id: 'tris:alice', content_hash: 'c'.repeat(64) };
+/** Events of one submitted record; `stream` is that of all of them. */
+export const trove = (
+  type: 'TroveRecordSubmitted' | 'TroveProofSubmitted' | 'TroveRecordApproved' | 'TroveRecordRejected',
+) => {
+  const proof = { type: 'signature', issuer: 'lab', signature: 'x', attestation: null };
+  const decided = { method: 'review', decided_by: 'key:reviewer', reason_code: 'wrong' };
+  const submitted = {
+    record_type: 'milestone',
+    metric: 'creative_code',
+    criticality: 'High',
+    title_hash: 'd'.repeat(64),
+    uri_hash: null,
+    agent_id: null,
+    operator_tris: null,
+    proof: null,
+  };
+  const more = {
+    TroveRecordSubmitted: submitted,
+    TroveProofSubmitted: { proof },
+    TroveRecordApproved: decided,
+    TroveRecordRejected: decided,
+  };
+  return { type, stream: `trove-${TROVE.content_hash}`, data: { ...TROVE, ...more[type] } } as Given;
+};

@@ -4,7 +4,9 @@ import { CHANGES, identityRow } from '../../projections/identities.js';
 import { ORGANIZATIONS, platformsOf } from '../../projections/organizations.js';
 import { sortByPosition } from '../../projections/projection.js';
 import { timelineOf, unpack } from '../../projections/timeline.js';
+import { recordRow, troveList } from '../../projections/trove.js';
 import {
+  type Given,
   RECORDED,
   about,
   acknowledged,
@@ -16,6 +18,7 @@ import {
   relayed,
   revoked,
   rowsAfter,
+  trove,
 } from './log.js';
 
 const ALICE = 'tris:alice';
@@ -269,5 +272,39 @@ describe('an event that cannot be decoded', () => {
   test('that names nobody is listed all the same', async () => {
     const rows = await rowsAfter([{ type: 'PlatformRegistered', data: { platform_id: 7 } }]);
     expect(rows.range(OPEN_DEAD_LETTERS).map(({ value }) => value)).toMatchObject([{ tris_id: null }]);
+  });
+});
+
+describe('trove', () => {
+  const [submitted, proof, approved, rejected] = (
+    ['TroveRecordSubmitted', 'TroveProofSubmitted', 'TroveRecordApproved', 'TroveRecordRejected'] as const
+  ).map(trove) as [Given, Given, Given, Given];
+  const action = { ...relayed(ALICE, 'creative_code', 'High'), stream: submitted.stream };
+  const record = recordRow('c'.repeat(64));
+  const lists = (rows: Awaited<ReturnType<typeof rowsAfter>>) =>
+    (['Pending', 'Approved', 'Rejected', null] as const).filter(
+      (status) => rows.get({ ...troveList(ALICE, status), sort: sortByPosition(1) }) !== undefined,
+    );
+
+  test('has a record in the list of its status only, and of all', async () => {
+    expect(lists(await rowsAfter([submitted]))).toEqual(['Pending', null]);
+    expect(lists(await rowsAfter([submitted, rejected]))).toEqual(['Rejected', null]);
+    expect(lists(await rowsAfter([submitted, rejected, proof]))).toEqual(['Pending', null]);
+    expect(lists(await rowsAfter([submitted, rejected, proof, approved, action]))).toEqual(['Approved', null]);
+  });
+
+  test('names the action that an approved record became', async () => {
+    expect((await rowsAfter([submitted, approved, action])).get(record)).toMatchObject({
+      status: 'Approved',
+      decision: { decided_by: 'key:reviewer', reason_code: null, action_id: 'e3' },
+    });
+    expect((await rowsAfter([submitted, rejected])).get(record)).toMatchObject({
+      decision: { reason_code: 'wrong', action_id: null },
+    });
+  });
+
+  test('a new proof reopens a rejected record', async () => {
+    const rows = await rowsAfter([submitted, rejected, proof]);
+    expect(rows.get(record)).toMatchObject({ status: 'Pending', proofs: 1, proof: { issuer: 'lab' }, decision: null });
   });
 });

@@ -1,0 +1,92 @@
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import type { Position } from '../event-store/event-store.js';
+import { type CommandContext, Writer } from '../event-store/writer.js';
+import {
+  type Issuer,
+  type IssuerContent,
+  Issuers,
+  decideRegister,
+  decideRetire,
+  issuerOf,
+  issuerStream,
+} from './issuers.js';
+
+interface Result {
+  body: Issuer;
+  position: Position;
+  /** Written by this request, or by an earlier try of it. */
+  own: boolean;
+}
+
+/** Believes an issuer's proofs from now on. */
+export class RegisterIssuer extends Command<Result> {
+  constructor(
+    readonly content: IssuerContent,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RegisterIssuer)
+export class RegisterIssuerHandler implements ICommandHandler<RegisterIssuer> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly issuers: Issuers,
+  ) {}
+
+  /** @throws Problem issuer_conflict, idempotency_key_reused */
+  async execute({ content, context }: RegisterIssuer): Promise<Result> {
+    decideRegister(await this.issuers.find(content.issuer_id), content); // before anything is written
+    const stream = issuerStream(content.issuer_id);
+    await this.writer.claim(stream, context);
+    const { position, own } = await this.writer.update(stream, context, (history) =>
+      decideRegister(issuerOf(history), content),
+    );
+    return { body: await this.issuers.get(content.issuer_id), position, own };
+  }
+}
+
+/** Believes an issuer's proofs no more. */
+export class RetireIssuer extends Command<Result> {
+  constructor(
+    readonly issuerId: string,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RetireIssuer)
+export class RetireIssuerHandler implements ICommandHandler<RetireIssuer> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly issuers: Issuers,
+  ) {}
+
+  /** @throws Problem issuer_not_found, idempotency_key_reused */
+  async execute({ issuerId, context }: RetireIssuer): Promise<Result> {
+    await this.issuers.get(issuerId);
+    const stream = issuerStream(issuerId);
+    await this.writer.claim(stream, context);
+    const { position, own } = await this.writer.update(stream, context, (history) => decideRetire(issuerOf(history)!));
+    return { body: await this.issuers.get(issuerId), position, own };
+  }
+}
+
+/** One issuer, from its stream, so never behind. */
+export class GetIssuer extends Query<Issuer> {
+  constructor(readonly issuerId: string) {
+    super();
+  }
+}
+
+@QueryHandler(GetIssuer)
+export class GetIssuerHandler implements IQueryHandler<GetIssuer> {
+  constructor(private readonly issuers: Issuers) {}
+
+  /** @throws Problem issuer_not_found */
+  execute({ issuerId }: GetIssuer): Promise<Issuer> {
+    return this.issuers.get(issuerId);
+  }
+}

@@ -1,0 +1,221 @@
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type TroveEntry, type TroveRecord, type TroveStatus, recordRow, troveList } from '../../projections/trove.js';
+import { EVENT_STORE, type EventStore, type Position } from '../event-store/event-store.js';
+import { type CommandContext, Writer } from '../event-store/writer.js';
+import { decodeCursor, encodeCursor } from '../http/cursor.js';
+import type { Caller } from '../http/routes.js';
+import { refusal } from '../http/validation.js';
+import { KEY_VALUE, type KeyValue } from '../key-value/key-value.js';
+import { keepText, keptText } from '../key-value/texts.js';
+import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
+import { Problem } from '../problems.js';
+import { Views } from '../projector/views.js';
+import type { RangeRow } from '../read-models/read-models.js';
+import { Issuers } from './issuers.js';
+import {
+  type Submission,
+  TROVE_PLATFORM,
+  decideRecord,
+  decideSubmit,
+  statementOf,
+  troveRecordOf,
+  troveStream,
+} from './trove.js';
+import type { RecordDto, RecordsDto, SubmittedRecordDto } from './trove.dto.js';
+import { Verification } from './verification.js';
+
+interface Submitted {
+  body: SubmittedRecordDto;
+  position: Position;
+}
+
+/** Records that somebody claims something, and has its proof verified. */
+export class SubmitRecord extends Command<Submitted> {
+  constructor(
+    readonly submission: Submission,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(SubmitRecord)
+export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly issuers: Issuers,
+    private readonly verification: Verification,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+  ) {}
+
+  /** @throws Problem validation_failed for an unknown issuer, record_conflict, idempotency_key_reused */
+  async execute({ submission, context }: SubmitRecord): Promise<Submitted> {
+    const { content_hash, title, uri, proof } = submission;
+    if (proof) await this.refuseUnlessFit(proof);
+    const stream = troveStream(content_hash);
+    decideSubmit(troveRecordOf(await this.store.readStream(stream)), submission); // before anything is written
+    await this.writer.claim(stream, context);
+    await keepText(this.keyValue, title);
+    if (uri !== null) await keepText(this.keyValue, uri);
+    const { position } = await this.writer.update(stream, context, (history) =>
+      decideSubmit(troveRecordOf(history), submission),
+    );
+    const record = troveRecordOf(await this.store.readStream(stream))!;
+    await this.verification.enqueue(record);
+    return { body: { record_id: content_hash, status: record.status }, position };
+  }
+
+  private async refuseUnlessFit({ type, issuer: id, signature }: NonNullable<Submission['proof']>): Promise<void> {
+    const issuer = await this.issuers.find(id);
+    const wrong = (pointer: string, code: string, message: string) => refusal([{ pointer, code, message }]);
+    if (!issuer) throw wrong('/proof/issuer', 'unknown_issuer', `there is no issuer ${id}`);
+    if (issuer.retired) throw wrong('/proof/issuer', 'issuer_retired', `the issuer ${id} is retired`);
+    const ethereum = issuer.address !== null;
+    if (type === 'eas' && !ethereum) {
+      throw wrong(
+        '/proof/type',
+        'proof_kind_mismatch',
+        `${id} has no Ethereum address, which attestations are signed with`,
+      );
+    }
+    if (signature.startsWith('0x') !== ethereum) {
+      const must = ethereum
+        ? '65 bytes as hex after 0x: it signs as an Ethereum address'
+        : '64 bytes as base64url: it signs with Ed25519';
+      throw wrong('/proof/signature', 'proof_kind_mismatch', `a signature of ${id} is ${must}`);
+    }
+  }
+}
+
+/** A reviewer's decision on a pending record. */
+export class ReviewRecord extends Command<Submitted> {
+  constructor(
+    readonly recordId: string,
+    readonly decision: { approve: true; platform_id: string | null } | { approve: false; reason_code: string },
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(ReviewRecord)
+export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly platforms: Platforms,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  /** @throws Problem record_not_found, forbidden, platform_not_owned, record_decided, idempotency_key_reused */
+  async execute({ recordId, decision, caller, context }: ReviewRecord): Promise<Submitted> {
+    const stream = troveStream(recordId);
+    const record = troveRecordOf(await this.store.readStream(stream));
+    if (!record) throw unknownRecord(recordId);
+    if (
+      caller.organization === record.tris_id ||
+      (caller.organization !== null && caller.organization === record.operator_tris)
+    ) {
+      throw new Problem('forbidden', `${caller.organization} cannot review a record about itself or its agent.`);
+    }
+    const platform_id = (decision.approve ? decision.platform_id : null) ?? TROVE_PLATFORM;
+    const owner = await this.platforms.ownerOf(platform_id);
+    if (platform_id !== TROVE_PLATFORM) refuseUnlessOwned(platform_id, caller.organization, owner);
+    await this.writer.claim(stream, context);
+    const { position } = await this.writer.update(stream, context, (history) => {
+      const outcome = decision.approve
+        ? { approved: true as const, platform_id }
+        : { approved: false as const, reason_code: decision.reason_code };
+      return decideRecord(troveRecordOf(history)!, { outcome, method: 'review', decided_by: context.actor }, owner);
+    });
+    return { body: { record_id: recordId, status: decision.approve ? 'Approved' : 'Rejected' }, position };
+  }
+}
+
+/** One record, from its stream, so never behind. */
+export class GetRecord extends Query<RecordDto> {
+  constructor(readonly recordId: string) {
+    super();
+  }
+}
+
+@QueryHandler(GetRecord)
+export class GetRecordHandler implements IQueryHandler<GetRecord> {
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+  ) {}
+
+  /** @throws Problem record_not_found */
+  async execute({ recordId }: GetRecord): Promise<RecordDto> {
+    const record = troveRecordOf(await this.store.readStream(troveStream(recordId)));
+    if (!record) throw unknownRecord(recordId);
+    return recordDto(record, this.keyValue);
+  }
+}
+
+/** Records in order of submission. */
+export class ListRecords extends Query<RecordsDto> {
+  constructor(
+    readonly trisId: string | null,
+    readonly status: TroveStatus | null,
+    readonly limit: number,
+    readonly cursor: string | undefined,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListRecords)
+export class ListRecordsHandler implements IQueryHandler<ListRecords> {
+  constructor(
+    private readonly views: Views,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+  ) {}
+
+  async execute({ trisId, status, limit, cursor }: ListRecords): Promise<RecordsDto> {
+    const after = cursor === undefined ? undefined : decodeCursor(cursor, isCursor).after;
+    const listed = await this.views.read([{ range: { ...troveList(trisId, status), after, limit: limit + 1 } }]);
+    const rows = listed.results[0] as RangeRow[];
+    const page = rows.slice(0, limit);
+    const gets = page.map(({ value }) => ({ get: recordRow((value as unknown as TroveEntry).content_hash) }));
+    const records = gets.length === 0 ? [] : ((await this.views.read(gets)).results as unknown as TroveRecord[]);
+    return {
+      records: await Promise.all(records.map((record) => recordDto(record, this.keyValue))),
+      next_cursor: rows.length > limit ? encodeCursor({ after: page.at(-1)!.sort }) : null,
+    };
+  }
+}
+
+function isCursor(state: unknown): state is { after: string } {
+  const after = (state as { after?: unknown } | null)?.after;
+  return typeof after === 'string' && /^\d{16}$/.test(after);
+}
+
+async function recordDto(record: TroveRecord, texts: KeyValue): Promise<RecordDto> {
+  const { content_hash, uri_hash, proof, decision } = record;
+  return {
+    record_id: content_hash,
+    status: record.status,
+    tris_id: record.tris_id,
+    record_type: record.record_type,
+    metric: record.metric,
+    criticality: record.criticality,
+    title: await keptText(texts, record.title_hash),
+    content_hash,
+    uri: uri_hash === null ? null : await keptText(texts, uri_hash),
+    occurred_at: new Date(record.occurred_at).toISOString(),
+    submitted_at: new Date(record.submitted_at).toISOString(),
+    agent_id: record.agent_id,
+    operator_tris: record.operator_tris,
+    proof: proof && { type: proof.type, issuer: proof.issuer },
+    decision: decision && { ...decision, decided_at: new Date(decision.decided_at).toISOString() },
+    statement: statementOf(record),
+  };
+}
+
+function unknownRecord(recordId: string): Problem {
+  return new Problem('record_not_found', `There is no record ${recordId}.`);
+}

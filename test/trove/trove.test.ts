@@ -1,0 +1,445 @@
+import { generateKeyPairSync, sign } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { encodeAbiParameters, encodePacked, keccak256, parseAbiParameters, zeroAddress, zeroHash } from 'viem';
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
+import { sha256Hex } from '../../src/hash.js';
+import { formatPosition } from '../../src/http/positions.js';
+import { EAS_SCHEMA } from '../../src/trove/proofs.js';
+import { Verification } from '../../src/trove/verification.js';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+import { type Service, startService } from '../policies/service.fixture.js';
+
+let service: Service;
+beforeAll(async () => void (service = await startService()));
+afterAll(() => service.close());
+
+let serial = 0;
+function record(more: object = {}) {
+  serial++;
+  return {
+    tris_id: `tris:maker${serial}`,
+    record_type: 'milestone',
+    metric: 'creative_code_contribution',
+    criticality: 'high',
+    title: `Release ${serial}`,
+    content_hash: sha256Hex(`content ${serial} of ${process.pid}`),
+    uri: `https://example.com/releases/${serial}`,
+    occurred_at: '2026-01-31T12:00:00Z',
+    ...more,
+  };
+}
+type Body = ReturnType<typeof record> & Record<string, unknown>;
+
+const submit = (body: object, headers?: Record<string, string>) => service.post('/v1/trove/submit', body, headers);
+const key = () => ({ 'x-api-key': service.key });
+const get = async (id: string) => (await service.get(`/v1/trove/${id}`, key())).json;
+async function submitted(body: Body): Promise<string> {
+  const answer = await submit(body);
+  if (answer.status !== 202) throw new Error(answer.text);
+  return answer.json.record_id;
+}
+async function decided(id: string) {
+  for (let tries = 0; tries < 500; tries++) {
+    const found = await get(id);
+    if (found.status !== 'Pending') return found;
+    await sleep(10);
+  }
+  throw new Error(`${id} stays pending`);
+}
+const scoreOf = async (trisId: string) => (await service.get(`/v1/disc/score/${trisId}`)).json;
+const statementFor = async (body: Body) => (await get(await submitted(body))).statement as string;
+
+describe('a record without a proof', () => {
+  test('is pending, and of no effect on the score, until a reviewer approves it', async () => {
+    const body = record();
+    const answer = await submit(body);
+    expect([answer.status, answer.json]).toEqual([202, { record_id: body.content_hash, status: 'Pending' }]);
+    expect(await get(body.content_hash)).toMatchObject({
+      status: 'Pending',
+      title: body.title,
+      uri: body.uri,
+      metric: 'creative_code_contribution',
+      criticality: 'High',
+      occurred_at: '2026-01-31T12:00:00.000Z',
+      decision: null,
+      proof: null,
+    });
+    expect((await service.get(`/v1/disc/score/${body.tris_id}`)).status).toBe(404);
+
+    const review = await service.post(`/v1/trove/${body.content_hash}/review`, { decision: 'approve' });
+    expect([review.status, review.json]).toEqual([200, { record_id: body.content_hash, status: 'Approved' }]);
+    const position = { 'credence-min-position': review.headers['credence-position'] as string };
+    const score = await service.get(`/v1/disc/score/${body.tris_id}`, position);
+    expect(score.json).toMatchObject({ total_tct: 100, earned_tct: 100 });
+    const { validations } = (await service.get(`/api/tris-validations/${body.tris_id}`, position)).json;
+    expect(validations).toEqual([
+      { from: 'tris:platform:trove', amount: 100, timestamp: '2026-01-31T12:00:00.000Z', category: 'creative' },
+    ]);
+    const { decision } = await get(body.content_hash);
+    expect(decision).toMatchObject({ method: 'review', decided_by: 'key:dev', reason_code: null });
+    const history = (await service.get(`/v1/disc/score/${body.tris_id}/history`)).json;
+    expect(history.entries[0]).toMatchObject({ event_id: decision.action_id, platform_id: 'trove', tct_delta: 100 });
+  });
+
+  test('has no effect when it is rejected, which takes a reason', async () => {
+    const body = record();
+    const id = await submitted(body);
+    const bare = await service.post(`/v1/trove/${id}/review`, { decision: 'reject' });
+    expect([bare.status, bare.json.errors[0].pointer]).toEqual([400, '/reason_code']);
+    const review = await service.post(`/v1/trove/${id}/review`, {
+      decision: 'reject',
+      reason_code: 'not_reproducible',
+    });
+    expect(review.json.status).toBe('Rejected');
+    expect(await get(id)).toMatchObject({
+      status: 'Rejected',
+      decision: { reason_code: 'not_reproducible', action_id: null },
+    });
+    expect((await service.get(`/v1/disc/score/${body.tris_id}`)).status).toBe(404);
+  });
+
+  test('is decided once: the same decision again changes nothing, another is refused', async () => {
+    const id = await submitted(record());
+    const approve = () => service.post(`/v1/trove/${id}/review`, { decision: 'approve' });
+    const answers = await Promise.all([approve(), approve(), approve()]);
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+    const other = await service.post(`/v1/trove/${id}/review`, { decision: 'reject', reason_code: 'late' });
+    expect([other.status, other.json.code]).toEqual([409, 'record_decided']);
+    expect(await service.stores.eventStore.readStream(`trove-${id}`)).toHaveLength(4); // submission, approval, action, credonation
+  });
+});
+
+describe('the same content', () => {
+  test('is the same record', async () => {
+    const body = record();
+    const position = (await submit(body)).headers['credence-position'];
+    const again = await submit({ ...body, metric: 'creative_code_contribution', criticality: 'HIGH' });
+    expect([again.status, again.json.record_id, again.headers['credence-position']]).toEqual([
+      202,
+      body.content_hash,
+      position,
+    ]);
+  });
+
+  test.each(['tris_id', 'title', 'uri', 'metric', 'criticality', 'occurred_at'])(
+    'with another %s is refused',
+    async (field) => {
+      const body = record();
+      await submitted(body);
+      const others: Record<string, string> = {
+        tris_id: 'tris:thief',
+        title: 'Mine',
+        uri: 'https://example.com/mine',
+        metric: 'creative_bugs_found',
+        criticality: 'low',
+        occurred_at: '2026-01-31T12:00:01Z',
+      };
+      const head = await service.stores.eventStore.head();
+      const answer = await submit({ ...body, [field]: others[field] }, { 'idempotency-key': `other-${field}` });
+      expect([answer.status, answer.json.code, answer.json.errors[0].pointer]).toEqual([
+        409,
+        'record_conflict',
+        '/content_hash',
+      ]);
+      expect(await service.stores.eventStore.head()).toBe(head);
+    },
+  );
+
+  test('is one record under concurrent submissions', async () => {
+    const body = record();
+    const answers = await Promise.all(Array.from({ length: 20 }, () => submit(body)));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
+    expect(await service.stores.eventStore.readStream(`trove-${body.content_hash}`)).toHaveLength(1);
+  });
+});
+
+describe('a record of an AI agent’s behavior', () => {
+  test('names the agent and its operator', async () => {
+    const missing = await submit(record({ record_type: 'ai_behavior' }));
+    expect([missing.status, missing.json.errors.map(({ pointer }: { pointer: string }) => pointer)]).toEqual([
+      400,
+      ['/agent_id', '/operator_tris'],
+    ]);
+    const body = record({ record_type: 'ai_behavior', agent_id: 'agent-7', operator_tris: 'tris:operator' });
+    expect(await get(await submitted(body))).toMatchObject({ agent_id: 'agent-7', operator_tris: 'tris:operator' });
+  });
+
+  test('is not what other records are', async () => {
+    const answer = await submit(record({ agent_id: 'agent-7' }));
+    expect([answer.status, answer.json.errors[0].pointer]).toEqual([400, '/agent_id']);
+  });
+});
+
+describe('a proof by a registered issuer', () => {
+  const pair = generateKeyPairSync('ed25519');
+  const account = privateKeyToAccount(generatePrivateKey());
+  const ed25519 = (pair.publicKey.export({ format: 'jwk' }) as { x: string }).x;
+  const signed = (statement: string) => sign(null, Buffer.from(statement), pair.privateKey).toString('base64url');
+  const proof = (signature: string, issuer = 'lab') => ({ type: 'signature', issuer, signature });
+
+  beforeAll(async () => {
+    await service.post('/v1/organizations', { tris_org: 'tris:university', platform_ids: ['university.example'] });
+    const lab = await service.post('/v1/trove/issuers', {
+      issuer_id: 'lab',
+      platform_id: 'university.example',
+      ed25519,
+    });
+    expect([lab.status, lab.json]).toEqual([
+      201,
+      { issuer_id: 'lab', platform_id: 'university.example', ed25519, address: null, retired: false },
+    ]);
+    const wallet = { issuer_id: 'wallet', platform_id: 'university.example', address: account.address.toLowerCase() };
+    expect((await service.post('/v1/trove/issuers', wallet)).json.address).toBe(account.address);
+  });
+
+  test('approves the record; the issuer’s organization endorses the identity', async () => {
+    const body = record();
+    const statement = await statementFor(body);
+    expect(JSON.parse(statement)).toEqual({
+      tris_id: body.tris_id,
+      record_type: 'milestone',
+      metric: 'creative_code_contribution',
+      criticality: 'High',
+      content_hash: body.content_hash,
+      occurred_at: '2026-01-31T12:00:00.000Z',
+    });
+    expect((await submit({ ...body, proof: proof(signed(statement)) })).json.status).toBe('Pending');
+    expect(await decided(body.content_hash)).toMatchObject({
+      status: 'Approved',
+      proof: { type: 'signature', issuer: 'lab' },
+      decision: { method: 'signature', decided_by: 'lab' },
+    });
+    const [validation] = (await service.get(`/api/tris-validations/${body.tris_id}`)).json.validations;
+    expect(validation).toMatchObject({ from: 'tris:university', amount: 100 });
+    expect(await scoreOf(body.tris_id)).toMatchObject({ total_tct: 100 });
+  });
+
+  test('by an Ethereum address is a signature of the same statement (EIP-191)', async () => {
+    const body = record();
+    const signature = await account.signMessage({ message: await statementFor(body) });
+    await submit({ ...body, proof: proof(signature, 'wallet') });
+    expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved', decision: { decided_by: 'wallet' } });
+  });
+
+  test('is verified although the process ended before its job was in the queue', async () => {
+    const body = record();
+    const statement = await statementFor(body);
+    const enqueue = service.stores.jobs.enqueue;
+    service.stores.jobs.enqueue = () => Promise.reject(new Error('the process ended'));
+    const answer = await submit({ ...body, proof: proof(signed(statement)) });
+    service.stores.jobs.enqueue = enqueue;
+    expect(answer.status).toBe(500);
+    const position = formatPosition(service.stores.eventStore.logId, await service.stores.eventStore.head());
+    await service.get('/v1/trove', { ...key(), 'credence-min-position': position });
+    await service.app.get(Verification).sweep();
+    expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved' });
+  });
+
+  test('of another record rejects it; a right one afterwards approves it', async () => {
+    const body = record();
+    const statement = await statementFor(body);
+    await submit({ ...body, proof: proof(signed(statement.replace('High', 'Critical'))) });
+    expect(await decided(body.content_hash)).toMatchObject({
+      status: 'Rejected',
+      decision: { reason_code: 'signature_invalid' },
+    });
+    const position = (await submit({ ...body, proof: proof(signed(statement.replace('High', 'Critical'))) })).json;
+    expect(position.status).toBe('Rejected');
+    await submit({ ...body, proof: proof(signed(statement)) });
+    expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved' });
+  });
+
+  test('is refused at once where it cannot hold: unknown or retired issuer, wrong kind', async () => {
+    const ethereum = `0x${'1'.repeat(130)}`;
+    const plain = 'A'.repeat(86);
+    await service.post('/v1/trove/issuers', { issuer_id: 'former', platform_id: 'university.example', ed25519 });
+    expect((await service.post('/v1/trove/issuers/former/retire')).json.retired).toBe(true);
+    for (const [wrong, pointer] of [
+      [proof(plain, 'nobody'), '/proof/issuer'],
+      [proof(plain, 'former'), '/proof/issuer'],
+      [proof(ethereum), '/proof/signature'],
+      [proof(plain, 'wallet'), '/proof/signature'],
+      [{ ...proof(plain), type: 'eas' }, '/proof/attestation'],
+      [{ ...proof(plain), type: 'vouch' }, '/proof/type'],
+    ] as const) {
+      const answer = await submit(record({ proof: wrong }));
+      expect([answer.status, answer.json.errors[0].pointer]).toEqual([400, pointer]);
+    }
+  });
+
+  test('can be an off-chain attestation in the form of EAS', async () => {
+    const body = record({ record_type: 'ai_behavior', agent_id: 'agent-7', operator_tris: 'tris:operator' });
+    const schema = (revocable: boolean) =>
+      keccak256(encodePacked(['string', 'address', 'bool'], [EAS_SCHEMA, zeroAddress, revocable]));
+    const seconds = Math.floor(Date.now() / 1000);
+    const attest = async (given: Body, more: object = {}) => {
+      const message = {
+        version: 2,
+        schema: schema(true),
+        recipient: zeroAddress,
+        time: seconds,
+        expirationTime: 0,
+        revocable: true,
+        refUID: zeroHash,
+        data: encodeAbiParameters(parseAbiParameters(EAS_SCHEMA), [
+          given.tris_id,
+          'ai_behavior',
+          given.metric,
+          'High',
+          `0x${given.content_hash}`,
+          BigInt(Date.parse(given.occurred_at)),
+          'agent-7',
+          'tris:operator',
+        ]),
+        salt: zeroHash,
+        ...more,
+      };
+      const domain = { name: 'EAS Attestation', version: '1.2.0', chainId: 10, verifyingContract: zeroAddress };
+      const signature = await account.signTypedData({
+        domain,
+        types: {
+          Attest: [
+            { name: 'version', type: 'uint16' },
+            { name: 'schema', type: 'bytes32' },
+            { name: 'recipient', type: 'address' },
+            { name: 'time', type: 'uint64' },
+            { name: 'expirationTime', type: 'uint64' },
+            { name: 'revocable', type: 'bool' },
+            { name: 'refUID', type: 'bytes32' },
+            { name: 'data', type: 'bytes' },
+            { name: 'salt', type: 'bytes32' },
+          ],
+        },
+        primaryType: 'Attest',
+        message: message as never,
+      });
+      return { type: 'eas', issuer: 'wallet', signature, attestation: { domain, message } };
+    };
+    const reasons: [string, object][] = [
+      ['attests_another_record', await attest({ ...(body as Body), tris_id: 'tris:another' })],
+      ['attestation_schema_unknown', await attest(body as Body, { schema: schema(false) })],
+      ['attestation_expired', await attest(body as Body, { expirationTime: seconds - 1 })],
+      ['attestation_in_the_future', await attest(body as Body, { time: seconds + 3600 })],
+      ['attestation_unreadable', await attest(body as Body, { data: zeroHash })],
+    ];
+    for (const [reason_code, wrong] of reasons) {
+      const { status, text } = await submit({ ...body, proof: wrong });
+      if (status !== 202) throw new Error(text);
+      expect(await decided(body.content_hash)).toMatchObject({ status: 'Rejected', decision: { reason_code } });
+    }
+    const right = await attest(body as Body);
+    const forged = {
+      ...right,
+      attestation: { ...right.attestation, domain: { ...right.attestation.domain, chainId: 1 } },
+    };
+    await submit({ ...body, proof: forged });
+    expect(await decided(body.content_hash)).toMatchObject({ decision: { reason_code: 'signature_invalid' } });
+    await submit({ ...body, proof: right });
+    expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved', decision: { method: 'attestation' } });
+  });
+
+  test('has one key, for good', async () => {
+    const both = { issuer_id: 'both', platform_id: 'p', ed25519, address: account.address };
+    expect((await service.post('/v1/trove/issuers', both)).status).toBe(400);
+    expect((await service.post('/v1/trove/issuers', { issuer_id: 'none', platform_id: 'p' })).status).toBe(400);
+    const [first, ...rest] = account.address.slice(2);
+    const flipped = first === first!.toLowerCase() ? first!.toUpperCase() : first!.toLowerCase();
+    if (flipped !== first) {
+      const wrong = { issuer_id: 'checksum', platform_id: 'p', address: `0x${flipped}${rest.join('')}` };
+      expect((await service.post('/v1/trove/issuers', wrong)).json.errors[0].pointer).toBe('/address');
+    }
+    const lab = { issuer_id: 'lab', platform_id: 'university.example', ed25519 };
+    expect((await service.post('/v1/trove/issuers', lab)).status).toBe(200);
+    const other = await service.post('/v1/trove/issuers', { ...lab, platform_id: 'elsewhere' });
+    expect([other.status, other.json.code]).toEqual([409, 'issuer_conflict']);
+  });
+});
+
+describe('a key bound to an organization', () => {
+  let bound: Service;
+  let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+  beforeAll(async () => {
+    folder = await temporaryFolder();
+    const file = join(folder.path, 'keys.json');
+    const entry = (id: string, scopes: string[], organization?: string) => ({
+      id,
+      sha256: sha256Hex(id),
+      scopes,
+      organization,
+    });
+    const keys = [
+      entry('ops', ['ops', 'trove:write']),
+      entry('dean', ['trove:review'], 'tris:university'),
+      entry('writer', ['trove:write']),
+    ];
+    writeFileSync(file, JSON.stringify(keys));
+    bound = await startService({ CREDENCE_API_KEYS: file });
+    const organization = { tris_org: 'tris:university', platform_ids: ['university.example'] };
+    expect((await bound.post('/v1/organizations', organization, { 'x-api-key': 'ops' })).status).toBe(201);
+  });
+  afterAll(async () => {
+    await bound.close();
+    await folder.remove();
+  });
+  const review = (id: string, body: object, reviewer = 'dean') =>
+    bound.post(`/v1/trove/${id}/review`, body, { 'x-api-key': reviewer });
+  const pending = async (more: object = {}) => {
+    const body = record(more);
+    await bound.post('/v1/trove/submit', body, { 'x-api-key': 'writer' });
+    return body;
+  };
+
+  test('approves for its own platforms only, and endorses by that', async () => {
+    const { content_hash, tris_id } = await pending();
+    const refused = await review(content_hash, { decision: 'approve', platform_id: 'elsewhere' });
+    expect([refused.status, refused.json.code]).toEqual([403, 'platform_not_owned']);
+    const approved = await review(content_hash, { decision: 'approve', platform_id: 'university.example' });
+    expect(approved.status).toBe(200);
+    const min = { 'credence-min-position': approved.headers['credence-position'] as string };
+    const { validations } = (await bound.get(`/api/tris-validations/${tris_id}`, min)).json;
+    expect(validations).toMatchObject([{ from: 'tris:university' }]);
+  });
+
+  test('does not review what is about itself or its agent, nor without the scope', async () => {
+    const own = await pending({ tris_id: 'tris:university' });
+    const agent = await pending({ record_type: 'ai_behavior', agent_id: 'bot', operator_tris: 'tris:university' });
+    const other = await pending();
+    for (const [{ content_hash }, reviewer] of [
+      [own, 'dean'],
+      [agent, 'dean'],
+      [other, 'writer'],
+    ] as const) {
+      const { status, json } = await review(content_hash, { decision: 'approve' }, reviewer);
+      expect([status, json.code]).toEqual([403, 'forbidden']);
+    }
+  });
+});
+
+test('records are listed by identity and status, in order of submission, page by page', async () => {
+  const tris_id = 'tris:prolific';
+  const ids: string[] = [];
+  for (let i = 0; i < 5; i++) ids.push(await submitted(record({ tris_id })));
+  const review = await service.post(`/v1/trove/${ids[1]}/review`, { decision: 'approve' });
+  const headers = { ...key(), 'credence-min-position': review.headers['credence-position'] as string };
+  const list = async (query: string) => {
+    const { json } = await service.get(`/v1/trove?${query}`, headers);
+    return json as { records: { record_id: string }[]; next_cursor: string | null };
+  };
+  const idsOf = ({ records }: { records: { record_id: string }[] }) => records.map(({ record_id }) => record_id);
+  expect(idsOf(await list(`tris_id=${tris_id}`))).toEqual(ids);
+  expect(idsOf(await list(`tris_id=${tris_id}&status=Approved`))).toEqual([ids[1]]);
+  const first = await list(`tris_id=${tris_id}&status=Pending&limit=3`);
+  expect(idsOf(first)).toEqual([ids[0], ids[2], ids[3]]);
+  const second = await list(`tris_id=${tris_id}&status=Pending&limit=3&cursor=${first.next_cursor}`);
+  expect([idsOf(second), second.next_cursor]).toEqual([[ids[4]], null]);
+  expect(idsOf(await list('status=Pending&limit=1000'))).toEqual(expect.arrayContaining([ids[0], ids[4]]));
+  expect((await service.get('/v1/trove?cursor=e30', headers)).status).toBe(400);
+});
+
+test('an unknown record is 404', async () => {
+  const id = sha256Hex('nothing');
+  expect((await service.get(`/v1/trove/${id}`, key())).json.code).toBe('record_not_found');
+  expect((await service.post(`/v1/trove/${id}/review`, { decision: 'approve' })).json.code).toBe('record_not_found');
+});
