@@ -1,4 +1,4 @@
-import { CRITICALITIES } from './model.js';
+import { CRITICALITIES, TCT_BY_CRITICALITY } from './model.js';
 import { type Lens, tctOf } from './lens.js';
 
 /**
@@ -43,26 +43,40 @@ export function countActions({ days }: MetricEvidence): number {
   return actions;
 }
 
-/** Visits the TCT of each day of a metric under a lens, days ascending. */
-export function eachDay(
-  metric: string,
-  { days }: MetricEvidence,
-  lens: Lens,
-  visit: (day: number, tct: number) => void,
-): void {
-  for (let i = 0; i < days.length; i += STRIDE) {
-    let tct = 0;
-    for (let c = 0; c < CRITICALITIES.length; c++) {
-      const count = days[i + 1 + c]!;
-      if (count > 0) tct += count * tctOf(lens, metric, c);
+/** The days of one metric under a lens, ascending. To be walked: `day` and `tct` are those of the present one. */
+export class Days {
+  day = 0;
+  tct = 0;
+  /** There is none left. */
+  done = false;
+  private at = -STRIDE;
+  private readonly days: readonly number[];
+  /** What each action weighs, whatever its criticality; undefined: that is what decides. */
+  private readonly each: number | undefined;
+
+  constructor(metric: string, { days }: MetricEvidence, lens: Lens) {
+    this.days = days;
+    this.each = lens.tct_by_metric === null ? undefined : tctOf(lens, metric, 0);
+    this.next();
+  }
+
+  next(): void {
+    const { days, each } = this;
+    const at = (this.at += STRIDE);
+    if (at >= days.length) {
+      this.done = true;
+      return;
     }
-    visit(days[i]!, tct);
+    this.day = days[at]!;
+    let tct = 0;
+    for (let c = 0; c < TCT_BY_CRITICALITY.length; c++) tct += days[at + 1 + c]! * (each ?? TCT_BY_CRITICALITY[c]!);
+    this.tct = tct;
   }
 }
 
 /** All TCT of a metric under a lens, undecayed. */
 export function totalTct(metric: string, entry: MetricEvidence, lens: Lens): number {
   let total = 0;
-  eachDay(metric, entry, lens, (_day, tct) => (total += tct));
+  for (const days = new Days(metric, entry, lens); !days.done; days.next()) total += days.tct;
   return total;
 }

@@ -25,6 +25,7 @@ const TERMS = 20;
 /** e^(−x) for x ≥ 0, relative error below 1e-14. */
 export function expMinus(x: number): number {
   if (x > LARGEST_EXPONENT) return 0;
+  if (x === 0) return 1;
   const whole = Math.floor(x);
   const fraction = x - whole;
   let series = 1;

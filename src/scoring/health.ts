@@ -1,6 +1,6 @@
-import { type Evidence, dayOf, eachDay } from './evidence.js';
+import { Days, type Evidence, dayOf } from './evidence.js';
 import { expMinus, powersOf, round } from './exact.js';
-import type { Lens } from './lens.js';
+import { type Lens, counts } from './lens.js';
 import { isFlags, metricCategory } from './metrics.js';
 import { type Category, MODEL } from './model.js';
 
@@ -12,28 +12,21 @@ const LEFT_AFTER = Object.fromEntries(
 ) as Record<Category, (days: number) => number>;
 
 /** Decayed TCT of some metrics together: whole TCT per day first, so that the order of metrics cannot change the sum. */
-function decayedTct(
-  evidence: Evidence,
-  metrics: readonly string[],
-  lens: Lens,
-  leftAfter: (days: number) => number,
-  today: number,
-): number {
+function decayedTct(metrics: readonly Days[], leftAfter: (days: number) => number, today: number): number {
   let sum = 0;
-  const add = (day: number, tct: number) => {
-    if (tct > 0) sum += tct * leftAfter(Math.max(0, today - day));
-  };
-  const [only] = metrics;
-  if (metrics.length === 1) {
-    eachDay(only!, evidence[only!]!, lens, add);
-  } else if (metrics.length > 1) {
-    const days = new Map<number, number>();
-    for (const metric of metrics) {
-      eachDay(metric, evidence[metric]!, lens, (day, tct) => days.set(day, (days.get(day) ?? 0) + tct));
+  for (;;) {
+    let day = Infinity;
+    for (let i = 0; i < metrics.length; i++) if (!metrics[i]!.done) day = Math.min(day, metrics[i]!.day);
+    if (day === Infinity) return sum;
+    let tct = 0;
+    for (let i = 0; i < metrics.length; i++) {
+      const days = metrics[i]!;
+      if (days.done || days.day !== day) continue;
+      tct += days.tct;
+      days.next();
     }
-    for (const day of [...days.keys()].sort((a, b) => a - b)) add(day, days.get(day)!);
+    if (tct > 0) sum += tct * leftAfter(Math.max(0, today - day));
   }
-  return sum;
 }
 
 function gained(earned: number): number {
@@ -45,24 +38,27 @@ function flagPenalty(flagged: number): number {
 }
 
 /**
- * Health of each category, 0..1, four decimals; 0 without evidence.
+ * Health of one category, 0..1, four decimals; null without evidence that counts under the lens. Flags are evidence too:
+ * with nothing but flags it is 0.
  * @param asOf ms since the epoch; evidence must hold nothing that occurred later
  */
+export function healthOf(evidence: Evidence, category: Category, lens: Lens, asOf: number): number | null {
+  const earned: Days[] = [];
+  const flagged: Days[] = [];
+  for (const metric in evidence) {
+    if (metricCategory(metric) !== category || !counts(lens, metric)) continue;
+    (isFlags(metric) ? flagged : earned).push(new Days(metric, evidence[metric]!, lens));
+  }
+  if (earned.length === 0) return flagged.length === 0 ? null : 0;
+  const [leftAfter, today] = [LEFT_AFTER[category], dayOf(asOf)];
+  const gain = gained(decayedTct(earned, leftAfter, today));
+  return gain === 0 ? 0 : round(gain * flagPenalty(decayedTct(flagged, leftAfter, today)), 4);
+}
+
+/** Health of each category; 0 without evidence. */
 export function categoryHealth(evidence: Evidence, lens: Lens, asOf: number): Record<Category, number> {
-  const today = dayOf(asOf);
-  const metrics: Partial<Record<Category, { earned: string[]; flagged: string[] }>> = {};
-  for (const metric of Object.keys(evidence)) {
-    const ofCategory = (metrics[metricCategory(metric)] ??= { earned: [], flagged: [] });
-    ofCategory[isFlags(metric) ? 'flagged' : 'earned'].push(metric);
-  }
   const health = {} as Record<Category, number>;
-  for (const category of MODEL.categories) {
-    const leftAfter = LEFT_AFTER[category];
-    const { earned = [], flagged = [] } = metrics[category] ?? {};
-    const gain = gained(decayedTct(evidence, earned, lens, leftAfter, today));
-    health[category] =
-      gain === 0 ? 0 : round(gain * flagPenalty(decayedTct(evidence, flagged, lens, leftAfter, today)), 4);
-  }
+  for (const category of MODEL.categories) health[category] = healthOf(evidence, category, lens, asOf) ?? 0;
   return health;
 }
 
@@ -72,9 +68,31 @@ export function categoryHealth(evidence: Evidence, lens: Lens, asOf: number): Re
  */
 export function metricHealth(evidence: Evidence, metric: string, lens: Lens, asOf: number): number {
   if (!evidence[metric]) return 0;
-  const tct = decayedTct(evidence, [metric], lens, LEFT_AFTER[metricCategory(metric)], dayOf(asOf));
+  const days = new Days(metric, evidence[metric], lens);
+  const tct = decayedTct([days], LEFT_AFTER[metricCategory(metric)], dayOf(asOf));
   if (tct === 0) return 0;
   return round(isFlags(metric) ? flagPenalty(tct) : gained(tct), 4);
+}
+
+/** The least TCT, a whole number, that gives a category this health when all of it is earned today and none is flagged. */
+export function tctToHealth(health: number): number {
+  return leastTct((tct) => round(gained(tct), 4) >= health);
+}
+
+/** The least TCT, a whole number, that gives this reliability when all of it is earned today and none is flagged. */
+export function tctToReliability(reliability: number): number {
+  return leastTct((tct) => expected(tct / TCT_PER_WEIGHT, 0) >= reliability);
+}
+
+/** @param isEnough true from some TCT on; 2^20 is beyond what any health or reliability takes */
+function leastTct(isEnough: (tct: number) => boolean): number {
+  let [low, high] = [-1, 2 ** 20];
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (isEnough(middle)) high = middle;
+    else low = middle;
+  }
+  return high;
 }
 
 const WEIGHT_LEFT_AFTER = powersOf(MODEL.reliability_daily_factor);
@@ -86,9 +104,16 @@ const TCT_PER_WEIGHT = 1_000;
  * positive and negative weights (Jøsang & Ismail, "The Beta Reputation System", 2002).
  */
 export function reliability(evidence: Evidence, lens: Lens, asOf: number): number {
-  const metrics = Object.keys(evidence);
-  const [flagged, earned] = [metrics.filter(isFlags), metrics.filter((metric) => !isFlags(metric))];
-  const weight = (of: string[]) => decayedTct(evidence, of, lens, WEIGHT_LEFT_AFTER, dayOf(asOf)) / TCT_PER_WEIGHT;
-  const [p, n] = [weight(earned), weight(flagged)];
+  const earned: Days[] = [];
+  const flagged: Days[] = [];
+  for (const metric in evidence) {
+    (isFlags(metric) ? flagged : earned).push(new Days(metric, evidence[metric]!, lens));
+  }
+  const weight = (of: Days[]) => decayedTct(of, WEIGHT_LEFT_AFTER, dayOf(asOf)) / TCT_PER_WEIGHT;
+  return expected(weight(earned), weight(flagged));
+}
+
+/** @param p decayed positive weight @param n decayed negative weight */
+function expected(p: number, n: number): number {
   return round((p + MODEL.reliability_prior) / (p + n + MODEL.reliability_prior_total), 4);
 }

@@ -26,6 +26,11 @@ export function tctOf(lens: Lens, metric: string, criticality: number): number {
   return lens.tct_by_metric ? (lens.tct_by_metric.get(metric) ?? 0) : TCT_BY_CRITICALITY[criticality]!;
 }
 
+/** Does an action of this metric weigh anything under a lens? */
+export function counts(lens: Lens, metric: string): boolean {
+  return lens.tct_by_metric === null || lens.tct_by_metric.has(metric);
+}
+
 /** How one action moves net TCT under a lens: its TCT, or minus ten times it for a `_flags` metric. */
 export function netOf(lens: Lens, metric: string, criticality: number): number {
   const tct = tctOf(lens, metric, criticality);

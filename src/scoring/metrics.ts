@@ -49,8 +49,18 @@ export function canonicalMetric(name: string): string | undefined {
 
 /** The category of a canonical metric. */
 export function metricCategory(metric: string): Category {
-  return metric.slice(0, metric.indexOf('_')) as Category;
+  const known = categories.get(metric);
+  if (known !== undefined) return known;
+  const category = metric.slice(0, metric.indexOf('_')) as Category;
+  // The catalogue is open: what is remembered of it is not.
+  if (categories.size >= REMEMBERED) categories.clear();
+  categories.set(metric, category);
+  return category;
 }
+
+/** Asked for every metric of every identity: to remember is cheaper than to cut the name. */
+const categories = new Map<string, Category>();
+const REMEMBERED = 10_000;
 
 /** Negative evidence? */
 export function isFlags(metric: string): boolean {

@@ -24,8 +24,10 @@ export interface Standing {
 /** Sums an identity's evidence under a lens. */
 export function ledgerOf(evidence: Evidence, lens: Lens): Ledger {
   const ledger = { earned: 0, flagged: 0 };
-  for (const [metric, entry] of Object.entries(evidence)) {
-    ledger[isFlags(metric) ? 'flagged' : 'earned'] += totalTct(metric, entry, lens);
+  for (const metric in evidence) {
+    const tct = totalTct(metric, evidence[metric]!, lens);
+    if (isFlags(metric)) ledger.flagged += tct;
+    else ledger.earned += tct;
   }
   return ledger;
 }
