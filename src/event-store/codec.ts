@@ -18,7 +18,7 @@ export interface EventDefinition<T extends string = string, D = unknown> {
 
 export const text: Check<string> = (value): value is string => typeof value === 'string';
 export const time: Check<string> = (value): value is string => typeof value === 'string' && !isNaN(Date.parse(value));
-export function oneOf<const T extends string>(values: readonly T[]): Check<T> {
+export function oneOf<const T extends string | number>(values: readonly T[]): Check<T> {
   return (value): value is T => values.includes(value as T);
 }
 export function wholeNumber(min: number, max: number): Check<number> {

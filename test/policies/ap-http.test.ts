@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { JsonObject } from '../../src/json.js';
 import { audit } from '../../src/policies/ap/audit.js';
 import { type Service, policyBody, relay, startService } from './service.fixture.js';
 
@@ -281,6 +282,28 @@ describe('the audit of decisions', () => {
     const decisions = await audited(subject);
     expect(decisions.map(({ granted }) => granted)).toEqual([false, false, true, false, true]);
     expect(decisions.flatMap(({ differences }) => differences)).toEqual([]);
+  });
+
+  test('finds the advice of a decision again as it was found when it was recorded', async () => {
+    const subject = 'tris:advised';
+    const rules = { any: [{ disc_min: 90 }, { metrics: { security: 0.2 } }] };
+    const id = await createPolicy(rules);
+    const { how_to_pass } = await check(id, subject, await act(subject));
+    expect(how_to_pass).toMatchObject([{ fact: 'health.security' }]);
+    const { jti } = (await audited(subject))[0]!;
+    const [recorded] = await service.stores.eventStore.readStream(`access-${jti}`);
+    const { type, data, metadata } = recorded!;
+    const { advice: _none, ...before } = data;
+    const older = async (advice: JsonObject[]) => {
+      const stream = `access-${randomUUID()}`;
+      await service.stores.eventStore.append(stream, 'no-stream', [
+        { id: randomUUID(), type, data: { ...before, how_to_pass: advice }, metadata: { ...metadata, schema: 1 } },
+      ]);
+    };
+    await older([{ fact: 'net_tct', required: 33_376, actual: 140, pointers: ['/any/0/disc_min'] }]);
+    await older(how_to_pass);
+    const differences = (await audited(subject)).map((decision) => decision.differences);
+    expect(differences).toEqual([[], [], [expect.stringMatching(/^how_to_pass: recorded .*health.security/)]]);
   });
 
   test('finds a record that the log does not bear out', async () => {

@@ -4,6 +4,7 @@ import { type Facts, type Measured, NOTHING, factsFrom } from '../../src/policie
 import { type Change, howToPass } from '../../src/policies/ap/how-to-pass.js';
 import { MAX_NODES, type Rule, STATUSES, parseRules } from '../../src/policies/ap/rules.js';
 import { type Category, MODEL } from '../../src/scoring/model.js';
+import { smallestNet } from '../../src/scoring/score.js';
 
 function factsWith(changes: Partial<Omit<Measured, 'health'>> & { health?: Partial<Measured['health']> } = {}): Facts {
   return factsFrom({ ...NOTHING, ...changes, health: { ...NOTHING.health, ...changes.health } });
@@ -291,15 +292,36 @@ function changed(before: Facts, changes: readonly Change[]): Facts {
   return factsFrom(after);
 }
 
-/** The size of the smallest set of changes that grants, by trying all; undefined if none does. */
-function bruteForce(rule: Rule, before: Facts): number | undefined {
+/** What it takes to earn a value today with nothing flagged, by the formulas of docs/scoring.md. */
+const tctTo = (isEnough: (tct: number) => boolean) => {
+  let tct = 0;
+  while (!isEnough(tct)) tct++;
+  return tct;
+};
+const four = (value: number) => Math.round(value * 10_000) / 10_000;
+const healthCost = new Map([0, ...PART, 0.7].map((h) => [h, tctTo((tct) => four(1 - Math.exp(-tct / 600)) >= h)]));
+const reliabilityCost = new Map(
+  [0, ...PART, 0.7].map((r) => [r, tctTo((tct) => four((tct / 1_000 + 0.05) / (tct / 1_000 + 0.055)) >= r)]),
+);
+
+function costOf({ fact, required, actual }: Change): number {
+  const [from, to] = [Number(actual ?? 0), Number(required)];
+  if (fact === 'net_tct') return Math.max(10, to - from);
+  if (fact.startsWith('verification')) return 1_000;
+  const costs = fact === 'reliability' ? reliabilityCost : healthCost;
+  return Math.max(10, costs.get(to)! - costs.get(from)!);
+}
+const costOfAll = (changes: readonly Change[]) => changes.reduce((sum, change) => sum + costOf(change), 0);
+
+/** Size and cost of the smallest, cheapest set of changes that grants, by trying all; undefined if none does. */
+function bruteForce(rule: Rule, before: Facts): { size: number; cost: number } | undefined {
   const grants = compile(rule);
   const raise = (fact: string, actual: number | null, values: readonly number[]) =>
     [undefined, ...values.filter((value) => actual === null || value > actual)].map((required) =>
       required === undefined ? [] : [{ fact, required, actual, pointers: [] } as Change],
     );
-  // Every net TCT at which some condition of the generator changes, and one in between.
-  const nets = [-99_999, -9_999, -2_999, -999, 0, 1, 300, 2_000, 2_260, 9_000, 13_437, 20_000, 23_027, 50_000];
+  // Every net TCT at which some condition of the generator changes.
+  const nets = [...[3, 5, 7, 20, 40, 62, 80].map(smallestNet), 0, 1, 300, 2_000, 9_000, 20_000];
   const parts = [0, 0.2, 0.5, 0.7, 0.9];
   let options: Change[][] = [[]];
   for (const axis of [
@@ -317,10 +339,13 @@ function bruteForce(rule: Rule, before: Facts): number | undefined {
     // Sets of up to three changes are enough to compare with: larger answers are checked for sufficiency only.
     options = options.filter((chosen) => chosen.length <= 3);
   }
-  let best: number | undefined;
+  let best: { size: number; cost: number } | undefined;
   for (const option of options) {
-    if (best !== undefined && option.length >= best) continue;
-    if (grants(changed(before, option)) === TRUE) best = option.length;
+    const size = option.length;
+    if (best && size > best.size) continue;
+    const cost = costOfAll(option.filter(({ fact }) => fact !== 'bad_status'));
+    if (best && size === best.size && cost >= best.cost) continue;
+    if (grants(changed(before, option)) === TRUE) best = { size, cost };
   }
   return best;
 }
@@ -388,8 +413,42 @@ describe('how to pass', () => {
     expect(howToPass(parsed(rules), before)).toEqual(expected);
   });
 
-  it('is sufficient, and no smaller set of changes is', () => {
+  it.each<[unknown, Facts, unknown[]]>([
+    [
+      // 20 health in security takes 134 TCT, a score of 90 more than 30,000.
+      { any: [{ disc_min: 90 }, { metrics: { security: 0.2 } }] },
+      factsWith(),
+      [{ fact: 'health.security', required: 0.2, actual: null, pointers: ['/any/1/metrics/security'] }],
+    ],
+    [
+      { any: [{ disc_min: 90 }, { verification: ['zk-KYH'] }] },
+      factsWith(),
+      [{ fact: 'verification.zk-KYH', required: true, actual: false, pointers: ['/any/1/verification/0'] }],
+    ],
+    [
+      { any: [{ tct_min: 900 }, { verification: ['zk-KYH'] }] },
+      factsWith(),
+      [{ fact: 'net_tct', required: 900, actual: 0, pointers: ['/any/0/tct_min'] }],
+    ],
+    [
+      // As dear as each other: what comes first.
+      { any: [{ verification: ['zk-KYC (ID only)'] }, { tct_min: 1_000 }, { verification: ['zk-KYH'] }] },
+      factsWith(),
+      [{ fact: 'net_tct', required: 1_000, actual: 0, pointers: ['/any/1/tct_min'] }],
+    ],
+  ])('is the cheapest of the smallest: %j', (rules, before, expected) => {
+    expect(howToPass(parsed(rules), before)).toEqual(expected);
+  });
+
+  it('is found as before for decisions that were recorded before the cheapest was looked for', () => {
+    const rule = parsed({ any: [{ disc_min: 90 }, { metrics: { security: 0.2 } }] });
+    expect(howToPass(rule, factsWith(), 1)).toMatchObject([{ fact: 'net_tct' }]);
+    expect(howToPass(rule, factsWith(), 2)).toMatchObject([{ fact: 'health.security' }]);
+  });
+
+  it('is sufficient, and no smaller set of changes is, nor a cheaper one of that size', () => {
     let denied = 0;
+    let compared = 0;
     fc.assert(
       fc.property(someRules, facts, (rules, before) => {
         const rule = parsed(rules);
@@ -402,11 +461,15 @@ describe('how to pass', () => {
         const smallest = bruteForce(rule, before);
         if (changes.length > 3) return expect(smallest).toBeUndefined();
         denied++;
-        expect(changes.length === 0 ? undefined : changes.length).toBe(smallest);
+        expect(changes.length === 0 ? undefined : changes.length).toBe(smallest?.size);
+        if (changes.length === 0 || before.bad_level !== null) return;
+        compared++;
+        expect(costOfAll(changes)).toBe(smallest!.cost);
       }),
       { numRuns: 400 },
     );
     expect(denied).toBeGreaterThan(50);
+    expect(compared).toBeGreaterThan(50);
   });
 
   it('stays below the bound it names', () => {

@@ -1,4 +1,4 @@
-import { type Check, defineEvent, nullable, text, time, wholeNumber } from '../../event-store/codec.js';
+import { type Check, defineEvent, nullable, oneOf, text, time, wholeNumber } from '../../event-store/codec.js';
 import type { JsonObject } from '../../json.js';
 
 const object: Check<JsonObject> = (value): value is JsonObject =>
@@ -28,28 +28,34 @@ export const accessPolicyRetired = defineEvent('AccessPolicyRetired', { policy_i
  * A subject was checked. Stream `access-<jti>`, revision 0. With the four coordinates (as_of, position, lens, model) the
  * decision can be derived again; with iss, kid, iat and exp the identical token can be signed again.
  */
-export const accessChecked = defineEvent('AccessChecked', {
-  policy_id: text,
-  policy_hash: text,
-  subject_tris: text,
-  granted: flag,
-  audience: nullable(text),
-  wallet: nullable(text),
-  /** Id of the decision, of its stream, and of its token where it granted. */
-  jti: text,
-  /** null, as the next three: not granted, so there is no token. Times in seconds since the epoch. */
-  iss: nullable(text),
-  kid: nullable(text),
-  iat: nullable(seconds),
-  exp: nullable(seconds),
-  as_of: time,
-  position: wholeNumber(0, Number.MAX_SAFE_INTEGER),
-  lens_policy_id: nullable(text),
-  /** null: the subject was unknown, so it was seen through no lens. */
-  lens_hash: nullable(text),
-  model_id: text,
-  model_hash: text,
-  score: nullable(number),
-  reasons: objects,
-  how_to_pass: objects,
-});
+export const accessChecked = defineEvent(
+  'AccessChecked',
+  {
+    policy_id: text,
+    policy_hash: text,
+    subject_tris: text,
+    granted: flag,
+    audience: nullable(text),
+    wallet: nullable(text),
+    /** Id of the decision, of its stream, and of its token where it granted. */
+    jti: text,
+    /** null, as the next three: not granted, so there is no token. Times in seconds since the epoch. */
+    iss: nullable(text),
+    kid: nullable(text),
+    iat: nullable(seconds),
+    exp: nullable(seconds),
+    as_of: time,
+    position: wholeNumber(0, Number.MAX_SAFE_INTEGER),
+    lens_policy_id: nullable(text),
+    /** null: the subject was unknown, so it was seen through no lens. */
+    lens_hash: nullable(text),
+    model_id: text,
+    model_hash: text,
+    score: nullable(number),
+    reasons: objects,
+    how_to_pass: objects,
+    /** How `how_to_pass` was found (`Advice`): an audit finds it again in the same way. */
+    advice: oneOf([1, 2]),
+  },
+  { schema: 2, upcasters: { 1: (data) => ({ ...data, advice: 1 }) } },
+);

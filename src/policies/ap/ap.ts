@@ -8,7 +8,7 @@ import { type Lens } from '../../scoring/lens.js';
 import { MODEL, MODEL_HASH } from '../../scoring/model.js';
 import { TRUE, type Evaluator, type Reason, reasonsFor } from './evaluate.js';
 import { type Facts, NOTHING, factsFrom } from './facts.js';
-import { type Change, howToPass } from './how-to-pass.js';
+import { ADVICE, type Advice, type Change, howToPass } from './how-to-pass.js';
 import { accessChecked, accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
 import type { Rule } from './rules.js';
 
@@ -92,23 +92,30 @@ export interface Judgement {
   score: number | null;
   reasons: Reason[];
   how_to_pass: Change[];
+  advice: Advice;
 }
 
 /** Judges a subject by rules; `evaluate` is the compiled form of `rule`. */
-export function judge(rule: Rule, evaluate: Evaluator, facts: Facts | null): Judgement {
+export function judge(rule: Rule, evaluate: Evaluator, facts: Facts | null, advice: Advice = ADVICE): Judgement {
   if (!facts) {
     const reason: Reason = { pointer: '', rule: 'identity', required: 'known', actual: null, outcome: 'unknown' };
-    return { granted: false, score: null, reasons: [reason], how_to_pass: becomeKnown(rule, evaluate) };
+    return { granted: false, score: null, reasons: [reason], how_to_pass: becomeKnown(rule, evaluate, advice), advice };
   }
   const granted = evaluate(facts) === TRUE;
-  if (granted) return { granted, score: facts.score, reasons: [], how_to_pass: [] };
-  return { granted, score: facts.score, reasons: reasonsFor(rule, facts), how_to_pass: howToPass(rule, facts) };
+  if (granted) return { granted, score: facts.score, reasons: [], how_to_pass: [], advice };
+  return {
+    granted,
+    score: facts.score,
+    reasons: reasonsFor(rule, facts),
+    how_to_pass: howToPass(rule, facts, advice),
+    advice,
+  };
 }
 
 /** Any change makes the subject known; where a known one would pass with nothing, one action is enough. */
-function becomeKnown(rule: Rule, evaluate: Evaluator): Change[] {
+function becomeKnown(rule: Rule, evaluate: Evaluator, advice: Advice): Change[] {
   const facts = factsFrom(NOTHING);
-  if (evaluate(facts) !== TRUE) return howToPass(rule, facts);
+  if (evaluate(facts) !== TRUE) return howToPass(rule, facts, advice);
   return [{ fact: 'actions', required: 1, actual: 0, pointers: [''] }];
 }
 
@@ -124,7 +131,7 @@ export function decideCheck(
   { subject_tris, audience, wallet }: CheckRequest,
   policy: AccessPolicy,
   { as_of, position, seen }: Observation,
-  { granted, score, reasons, how_to_pass }: Judgement,
+  { granted, score, reasons, how_to_pass, advice }: Judgement,
   issued: { jti: string; iss: string; kid: string },
 ): Fact {
   const { jti, iss, kid } = issued;
@@ -150,5 +157,6 @@ export function decideCheck(
     score,
     reasons: reasons.map((reason) => ({ ...reason })),
     how_to_pass: how_to_pass.map((change) => ({ ...change })),
+    advice,
   });
 }

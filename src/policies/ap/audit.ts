@@ -76,7 +76,7 @@ async function derive(
     const state = subjectAt.state(data);
     const lens = data.lens_policy_id === null ? MODEL_LENS : await lenses.lens(data.lens_policy_id);
     compare('lens', data.lens_hash, state && lens.content_hash);
-    const judgement = judge(rule, evaluate, state && factsOf(state, lens, Date.parse(as_of), needs));
+    const judgement = judge(rule, evaluate, state && factsOf(state, lens, Date.parse(as_of), needs), data.advice);
     compare('granted', granted, judgement.granted);
     compare('score', score, judgement.score);
     compare('reasons', data.reasons, judgement.reasons);

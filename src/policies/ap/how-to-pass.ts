@@ -1,4 +1,5 @@
-import { type Category, MODEL } from '../../scoring/model.js';
+import { tctToHealth, tctToReliability } from '../../scoring/health.js';
+import { type Category, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
 import { smallestNet } from '../../scoring/score.js';
 import type { Facts } from './facts.js';
 import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
@@ -18,21 +19,39 @@ export interface Change {
 }
 
 /**
+ * How the advice is found; recorded with each decision, so that an audit finds it again as it was given.
+ * 1: some smallest set. 2: of the smallest sets the cheapest.
+ */
+export type Advice = 1 | 2;
+export const ADVICE: Advice = 2;
+
+/** What a verification counts for beside TCT to earn: as much as ten actions of High criticality. */
+const VERIFICATION_TCT = 1_000;
+/** To have evidence at all takes one action: the TCT of the least. */
+const LEAST_TCT = TCT_BY_CRITICALITY[0]!;
+
+/**
  * A smallest set of upward changes of facts after which the rules grant: none with fewer changes does. Empty if the rules
  * grant already, or if no such set exists: a value cannot be asked to fall, and an unreadable event stays unreadable. To
  * have a value at all where there was none is upward too: it can be what a `not` is waiting for.
  *
+ * Of several such sets the cheapest, in TCT that would have to be earned today with nothing flagged for each change by
+ * itself; of equally cheap ones, that which raises the facts that come first (net TCT, health by category, reliability,
+ * verifications) and less. A BAD status is asked to be cleared only where that takes fewer changes.
+ *
  * Every condition is a threshold on one fact (score, rating, TCT and BAD Status validation all on net TCT), so what has to
  * be found is which facts to raise, and past which of the few thresholds that matter. Sets are tried by size, and a
  * partial choice is given up as soon as raising everything left could not complete it. At 64 nodes this visits thousands
- * of partial choices at most; `MAX_VISITS` is a guard far beyond that.
+ * of partial choices at most; `MAX_VISITS` is a guard far beyond that. Where it were reached in the search for the cheapest,
+ * the best set found so far would stand.
  */
-export function howToPass(rule: Rule, facts: Facts): Change[] {
+export function howToPass(rule: Rule, facts: Facts, advice: Advice = ADVICE): Change[] {
   if (facts.incomplete) return [];
-  const kept = smallestChange(rule, facts, Infinity);
-  if (facts.bad_level === null || (kept && kept.length <= 1)) return kept ?? [];
+  const { bad_level } = facts;
+  const kept = smallestChange(rule, facts, bad_level, Infinity, advice);
+  if (bad_level === null || (kept && kept.length <= 1)) return kept ?? [];
   // A cleared BAD status is one change more, and lets the score follow net TCT again.
-  const cleared = smallestChange(rule, { ...facts, bad_level: null }, (kept?.length ?? Infinity) - 2);
+  const cleared = smallestChange(rule, facts, null, (kept?.length ?? Infinity) - 2, advice);
   if (!cleared) return kept ?? [];
   const clearing: Change = { fact: 'bad_status', required: null, actual: facts.bad_level, pointers: [] };
   return [clearing, ...cleared];
@@ -51,6 +70,8 @@ interface Axis {
   /** −Infinity: there is no value. */
   actual: number;
   isStatus: boolean;
+  /** TCT it takes to have this value, from nothing. */
+  cost: (value: number) => number;
   /** While choosing: the chosen value, and whether the choice is still open. */
   value: number;
   open: boolean;
@@ -69,9 +90,18 @@ interface Literal {
   under: boolean;
 }
 
-function smallestChange(rule: Rule, facts: Facts, most: number): Change[] | undefined {
+type BadLevel = number | null;
+
+/** @param badLevel may be taken for cleared */
+function smallestChange(
+  rule: Rule,
+  facts: Facts,
+  badLevel: BadLevel,
+  most: number,
+  advice: Advice,
+): Change[] | undefined {
   const axes = axesOf(facts);
-  const gate = toGate(rule, false, facts, axes);
+  const gate = toGate(rule, false, { actions: facts.actions, badLevel }, axes);
   if (typeof gate === 'boolean') return gate ? [] : undefined;
   const used = [...axes.values()].filter((axis) => candidatesOf(axis).length > 0);
   const choices = used.map(choicesOf);
@@ -79,6 +109,7 @@ function smallestChange(rule: Rule, facts: Facts, most: number): Change[] | unde
   for (let size = 0; size <= Math.min(used.length, most); size++) {
     if (!choose(gate, used, choices, 0, size, budget)) continue;
     for (const axis of used) lowerAsFarAsPossible(axis, gate);
+    if (advice > 1) takeCheapest(gate, used, size);
     return used.filter(({ value, actual }) => value !== actual).map((axis) => changeOf(axis, gate));
   }
   return undefined;
@@ -110,6 +141,45 @@ function choose(
   axis.value = axis.actual;
   axis.open = false;
   return choose(gate, axes, choices, index + 1, left, budget);
+}
+
+/** Leaves in the axes the cheapest values of `size` of them for which the gate holds. They hold some for which it does. */
+function takeCheapest(gate: Gate, axes: readonly Axis[], size: number): void {
+  const candidates = axes.map((axis) => candidatesOf(axis).map((value) => ({ value, cost: costOf(axis, value) })));
+  /** The least that any change from this axis on costs. */
+  const least = candidates.map((_, i) => Math.min(...candidates.slice(i).map(([first]) => first!.cost)));
+  const best = { cost: Infinity, values: axes.map(({ value }) => value) };
+  let visits = MAX_VISITS;
+
+  const visit = (index: number, left: number, cost: number): void => {
+    if (--visits < 0) return;
+    for (let i = index; i < axes.length; i++) {
+      axes[i]!.value = axes[i]!.actual;
+      axes[i]!.open = left > 0;
+    }
+    if (missing(gate) > left) return;
+    if (left === 0) {
+      if (cost < best.cost) Object.assign(best, { cost, values: axes.map(({ value }) => value) });
+      return;
+    }
+    if (axes.length - index < left || cost + left * least[index]! >= best.cost) return;
+    const axis = axes[index]!;
+    for (const candidate of candidates[index]!) {
+      if (cost + candidate.cost + (left - 1) * (least[index + 1] ?? 0) >= best.cost) break;
+      axis.value = candidate.value;
+      axis.open = false;
+      visit(index + 1, left - 1, cost + candidate.cost);
+    }
+    axis.value = axis.actual;
+    axis.open = false;
+    visit(index + 1, left, cost);
+  };
+  visit(0, size, 0);
+  axes.forEach((axis, i) => (axis.value = best.values[i]!));
+}
+
+function costOf({ actual, cost }: Axis, value: number): number {
+  return Math.max(LEAST_TCT, cost(value) - (actual === -Infinity ? 0 : cost(actual)));
 }
 
 /** 0: the gate holds; 1: some open axis has to be raised for it to hold; Infinity: it cannot hold any more. */
@@ -178,15 +248,17 @@ function changeOf(axis: Axis, gate: Gate): Change {
 
 function axesOf(facts: Facts): Map<string, Axis> {
   const axes = new Map<string, Axis>();
-  const add = (fact: string, actual: number | null, isStatus = false) => {
+  const add = (fact: string, actual: number | null, cost: Axis['cost'], isStatus = false) => {
     const value = actual ?? -Infinity;
-    axes.set(fact, { fact, actual: value, isStatus, value, open: false, lower: [], upper: [] });
+    axes.set(fact, { fact, actual: value, isStatus, cost, value, open: false, lower: [], upper: [] });
   };
-  add('net_tct', facts.net_tct);
-  for (const category of MODEL.categories) add(healthFact(category), facts.health[category]);
-  add('reliability', facts.reliability);
+  add('net_tct', facts.net_tct, (net) => net);
+  for (const category of MODEL.categories) add(healthFact(category), facts.health[category], tctToHealth);
+  add('reliability', facts.reliability, tctToReliability);
   for (const [status, holds] of Object.entries(facts.holds)) {
-    if (status !== 'BAD Status validation') add(verificationFact(status), holds ? 1 : 0, true);
+    if (status !== 'BAD Status validation') {
+      add(verificationFact(status), holds ? 1 : 0, (held) => held * VERIFICATION_TCT, true);
+    }
   }
   return axes;
 }
@@ -194,11 +266,17 @@ function axesOf(facts: Facts): Map<string, Axis> {
 const healthFact = (category: Category): string => `health.${category}`;
 const verificationFact = (status: string): string => `verification.${status}`;
 
+/** What no raise of a value changes. */
+interface Subject {
+  actions: number;
+  badLevel: BadLevel;
+}
+
 /** @param negated inside an odd number of `not` */
-function toGate(rule: Rule, negated: boolean, facts: Facts, axes: Map<string, Axis>): Gate {
+function toGate(rule: Rule, negated: boolean, subject: Subject, axes: Map<string, Axis>): Gate {
   switch (rule.rule) {
     case 'not':
-      return toGate(rule.of[0], !negated, facts, axes);
+      return toGate(rule.of[0], !negated, subject, axes);
     case 'all':
     case 'any':
     case 'at_least': {
@@ -207,11 +285,11 @@ function toGate(rule: Rule, negated: boolean, facts: Facts, axes: Map<string, Ax
       // Not n of m: of the m negations, so many that fewer than n are left.
       return gateOf(
         negated ? length - least + 1 : least,
-        rule.of.map((part) => toGate(part, negated, facts, axes)),
+        rule.of.map((part) => toGate(part, negated, subject, axes)),
       );
     }
     default:
-      return literalOf(rule, negated, facts, axes);
+      return literalOf(rule, negated, subject, axes);
   }
 }
 
@@ -222,8 +300,8 @@ function gateOf(least: number, parts: Gate[]): Gate {
   return left > of.length ? false : { least: left, of };
 }
 
-function literalOf(condition: Condition, negated: boolean, facts: Facts, axes: Map<string, Axis>): Gate {
-  const found = thresholdOf(condition, facts);
+function literalOf(condition: Condition, negated: boolean, subject: Subject, axes: Map<string, Axis>): Gate {
+  const found = thresholdOf(condition, subject);
   if (typeof found === 'boolean') return found !== negated;
   const axis = axes.get(found.fact)!;
   const { threshold } = found;
@@ -234,14 +312,16 @@ function literalOf(condition: Condition, negated: boolean, facts: Facts, axes: M
 }
 
 /** A condition as a threshold on a fact, or decided where no fact can be raised to change it. */
-function thresholdOf(condition: Condition, facts: Facts): boolean | { fact: string; threshold: number } {
-  const { bad_level } = facts;
+function thresholdOf(
+  condition: Condition,
+  { actions, badLevel }: Subject,
+): boolean | { fact: string; threshold: number } {
   switch (condition.rule) {
     case 'disc_min':
-      return bad_level === null ? netTct(smallestNet(condition.least)) : bad_level >= condition.least;
+      return badLevel === null ? netTct(smallestNet(condition.least)) : badLevel >= condition.least;
     case 'rating_min': {
       const least = LOWEST_SCORE.get(condition.rating)!;
-      return bad_level === null ? netTct(smallestNet(least)) : bad_level >= least;
+      return badLevel === null ? netTct(smallestNet(least)) : badLevel >= least;
     }
     case 'tct_min':
       return condition.least === 0 ? true : netTct(Math.ceil(condition.least));
@@ -254,7 +334,7 @@ function thresholdOf(condition: Condition, facts: Facts): boolean | { fact: stri
         return { fact: verificationFact(condition.status), threshold: 1 };
       }
       // Net TCT rises by actions only, so any rise of it is also the action that has to be there.
-      return bad_level === null ? netTct(facts.actions > 0 ? 0 : 1) : false;
+      return badLevel === null ? netTct(actions > 0 ? 0 : 1) : false;
   }
 }
 
