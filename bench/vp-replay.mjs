@@ -48,7 +48,7 @@ const population = Array.from({ length: DISTINCT }, () => {
     const metric = METRICS[(first + m) % METRICS.length];
     for (let days = 1 + random(4); days > 0; days--) addAction(evidence, metric, random(5), random(700) * 86_400_000);
   }
-  return { evidence, actions: 0, bad_status: null, verifications: [], changed: 1, latest: 0, incomplete: false };
+  return { evidence, actions: 0, bad_status: null, verifications: [], changed: 1, latest: 0, dead_letters: [] };
 });
 const ids = population.map((_state, i) => `tris:${String(i).padStart(8, '0')}`);
 
@@ -107,6 +107,7 @@ async function tenOf(rulesOf) {
   const all = Array.from({ length: 10 }, (_, i) => ({
     policy_id: `AP_${i}_V1`,
     vp: null,
+    owner: null,
     retired: false,
     rules: rulesOf(i),
   }));
@@ -117,7 +118,10 @@ async function tenOf(rulesOf) {
       return { rule, evaluate: compile(rule) };
     },
   };
-  return new AccessProbes({}, accessPolicies, {}).probes(all.map(({ policy_id }) => policy_id));
+  return new AccessProbes({}, accessPolicies, {}).probes(
+    { scope: 'platform', tris_org: null },
+    all.map(({ policy_id }) => policy_id),
+  );
 }
 
 await measure('no access policy (warming up)');

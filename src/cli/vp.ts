@@ -139,13 +139,20 @@ export function vpCommands(cli: Cli): void {
           const bar = context.progress('Comparing', 'identities');
           const [before, after] = [await lens(a), await lens(b)];
           const change = await replays
-            .between(before, after, manifest, await replays.probes(undefined), new AbortController().signal, {
-              onIdentity: rows && ((trisId, comparison) => rows.add(trisId, comparison)),
-              onPage: (done, total) => {
-                bar.update(done, total);
-                return rows?.flush();
+            .between(
+              before,
+              after,
+              manifest,
+              await replays.probes(lensOwner('platform', ''), undefined),
+              new AbortController().signal,
+              {
+                onIdentity: rows && ((trisId, comparison) => rows.add(trisId, comparison)),
+                onPage: (done, total) => {
+                  bar.update(done, total);
+                  return rows?.flush();
+                },
               },
-            })
+            )
             .finally(bar.stop);
           await rows?.end();
           if (file !== '-') context.print(options.json ? JSON.stringify(change) : render(change));

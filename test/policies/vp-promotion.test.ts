@@ -7,7 +7,7 @@ import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { type Service, policyBody, relay, startService } from './service.fixture.js';
 
 const KEYS = [
-  { id: 'all', sha256: sha256Hex('all'), scopes: ['ops', 'policies:write', 'relay:write'] },
+  { id: 'all', sha256: sha256Hex('all'), scopes: ['ops', 'policies:write', 'relay:write', 'access:check'] },
   { id: 'lender', sha256: sha256Hex('lender'), scopes: ['policies:write'], organization: 'tris:lender' },
   { id: 'other', sha256: sha256Hex('other'), scopes: ['policies:write'], organization: 'tris:other' },
   { id: 'ops', sha256: sha256Hex('ops'), scopes: ['ops'] },
@@ -139,6 +139,60 @@ describe('evaluate', () => {
   });
 });
 
+describe('the access that a preview shows', () => {
+  // tris:p40 has 40 repaid loans and a vouch: 1,210 TCT under the model's lens, 5,610 under VP_A, 540 under VP_B.
+  const subjects = ['tris:p40'];
+  const access_policies = ['AP_OPERATORS_V1', 'AP_LENDER_V1', 'AP_OTHER_V1', 'AP_THROUGH_A_V1'];
+  const seen = async (policy_id: string, scope: string) => {
+    const { json } = await post('/evaluate', { policy_id, scope, subjects, access_policies });
+    const { access } = json.results[0] as { access: { before: boolean; after: boolean }[] };
+    return access.map(({ before, after }) => `${before ? 'yes' : 'no'} ${after ? 'yes' : 'no'}`);
+  };
+  const checked = () =>
+    Promise.all(
+      access_policies.map(async (policy_id) => {
+        const { json } = await service.post('/v1/policies/ap/check', { policy_id, subject_tris: subjects[0] }, ALL);
+        return json.granted ? 'yes' : 'no';
+      }),
+    );
+  const flips = async (policy_id: string, scope: string) => {
+    const started = await post(`/${policy_id}/replay`, { scope, access_policies });
+    const { result } = await finished(started.json.replay_id);
+    return result.access.map(({ gained }: { gained: number }) => gained > 0);
+  };
+
+  beforeAll(async () => {
+    const create = (policy_id: string, key: string, more = {}) =>
+      service.post('/v1/policies/ap', { policy_id, rules: { tct_min: 5_000 }, ...more }, as(key));
+    await create('AP_OPERATORS_V1', 'all');
+    await create('AP_LENDER_V1', 'lender');
+    await create('AP_OTHER_V1', 'other');
+    await create('AP_THROUGH_A_V1', 'lender', { vp: 'VP_A_V1' });
+  });
+
+  test('is what checks would say: through the policy’s own VP, else its owner’s lens, else the platform’s', async () => {
+    expect(await seen('VP_A_V1', 'platform')).toEqual(['no yes', 'no yes', 'no yes', 'yes yes']);
+    expect(await seen('VP_A_V1', 'organization')).toEqual(['no no', 'no yes', 'no no', 'yes yes']);
+
+    // An organization with a lens of its own does not follow the platform's.
+    expect((await promote('VP_B_V1', { scope: 'organization' }, as('lender'))).status).toBe(200);
+    expect(await seen('VP_A_V1', 'platform')).toEqual(['no yes', 'no no', 'no yes', 'yes yes']);
+    expect(await seen('VP_A_V1', 'organization')).toEqual(['no no', 'no yes', 'no no', 'yes yes']);
+    expect(await flips('VP_A_V1', 'platform')).toEqual([true, false, true, false]);
+    expect(await flips('VP_A_V1', 'organization')).toEqual([false, true, false, false]);
+
+    await promote('VP_A_V1');
+    expect(await checked()).toEqual(['yes', 'no', 'yes', 'yes']);
+    // What an organization would fall back to is the platform's lens; the others' see through it all along.
+    expect(await seen('VP_A_V1', 'organization')).toEqual(['yes yes', 'no yes', 'yes yes', 'yes yes']);
+    await rollBack('VP_A_V1');
+    await promote('VP_A_V1', { scope: 'organization' }, as('lender'));
+    expect(await checked()).toEqual(['no', 'yes', 'no', 'yes']);
+    await rollBack('VP_A_V1', {}, as('lender'));
+    await rollBack('VP_B_V1', {}, as('lender'));
+  });
+});
+
 describe('a replay over everyone', () => {
   test('says what would change, and a promotion records it', async () => {
     const started = await post('/VP_A_V1/replay');
@@ -168,7 +222,42 @@ describe('a replay over everyone', () => {
     expect((await rollBack('VP_A_V1')).json).toMatchObject({ active: { policy_id: null } });
   });
 
-  test('is the same one again with the same Idempotency-Key, and is cancelled', async () => {
+  test('is cancelled while it runs, comes to nothing, and keeps no other one from running', async () => {
+    const { readModels } = service.stores;
+    const { scan } = readModels;
+    let release = () => undefined as void;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const reading = new Promise<void>((resolve) => {
+      readModels.scan = async (...page) => {
+        resolve();
+        await held;
+        return scan.apply(readModels, page);
+      };
+    });
+    try {
+      const { replay_id } = (await post('/VP_A_V1/replay')).json;
+      await reading;
+      expect((await service.get(`/v1/replays/${replay_id}`, ALL)).json).toMatchObject({
+        status: 'running',
+        progress: { done: 0 },
+        finished_at: null,
+      });
+      const cancelled = await service.delete(`/v1/replays/${replay_id}`, ALL);
+      expect(cancelled).toMatchObject({ status: 200, json: { status: 'cancelled', result: null } });
+      expect(cancelled.json.finished_at).not.toBeNull();
+      release();
+      const next = (await post('/VP_A_V1/replay')).json.replay_id;
+      expect(await finished(next)).toMatchObject({ status: 'completed', result: { count: people.length } });
+      expect((await service.get(`/v1/replays/${replay_id}`, ALL)).json).toEqual(cancelled.json);
+      const promoted = await promote('VP_A_V1', { scope: 'platform', replay_id });
+      expect([promoted.status, promoted.json.code]).toEqual([409, 'replay_not_usable']);
+    } finally {
+      release();
+      readModels.scan = scan;
+    }
+  });
+
+  test('is the same one again with the same Idempotency-Key, and a finished one stays as it is', async () => {
     const headers = { ...ALL, 'idempotency-key': 'once' };
     const first = await post('/VP_A_V1/replay', {}, headers);
     const again = await post('/VP_A_V1/replay', {}, headers);

@@ -228,6 +228,7 @@ describe('a comparison of two lenses', () => {
       fc.property(lenses, lenses, fc.array(states, { maxLength: 60 }), (before, after, population) => {
         const probe = {
           policy_id: 'AP_X_V1',
+          lens: null,
           grants: (state: IdentityState, lens: typeof before) =>
             standingOf(ledgerOf(state.evidence, lens), null).score >= 8,
         };

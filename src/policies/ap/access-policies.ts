@@ -3,7 +3,6 @@ import { EVENT_STORE, type EventStore } from '../../event-store/event-store.js';
 import { Problem } from '../../problems.js';
 import { AP_ID, type AccessPolicy, accessPolicyOf, accessPolicyStream } from './ap.js';
 import { type Evaluator, compile } from './evaluate.js';
-import { type Needs, needsOf } from './facts.js';
 import { type Rule, parseRules } from './rules.js';
 
 /** What is kept compiled at most; a policy of 64 nodes takes about 20 kB. */
@@ -13,7 +12,6 @@ const CACHED = 1_000;
 export interface CompiledRules {
   rule: Rule;
   evaluate: Evaluator;
-  needs: Needs;
 }
 
 /** Access policies by id, each from its own stream, so never behind; and their rules, compiled once. */
@@ -37,13 +35,13 @@ export class AccessPolicies {
     if (known) return known;
     const parsed = parseRules(rules);
     if ('errors' in parsed) throw new Error(`the rules of ${policy_id} are not readable: ${parsed.errors[0]?.message}`);
-    const compiled = { rule: parsed.rule, evaluate: compile(parsed.rule), needs: needsOf(parsed.rule) };
+    const compiled = { rule: parsed.rule, evaluate: compile(parsed.rule) };
     if (this.compiled.size >= CACHED) this.compiled.delete(this.compiled.keys().next().value!);
     this.compiled.set(content_hash, compiled);
     return compiled;
   }
 }
 
-export function unknownAccessPolicy(policyId: string): Problem {
+function unknownAccessPolicy(policyId: string): Problem {
   return new Problem('policy_not_found', `There is no access policy ${policyId}.`);
 }

@@ -6,9 +6,11 @@ import type { RangeRow } from '../../read-models/read-models.js';
 import type { Lens } from '../../scoring/lens.js';
 import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from '../vp/access-preview.js';
 import { ValidationPolicies } from '../vp/validation-policies.js';
+import type { LensOwner } from '../vp/promotion.js';
+import type { AccessPolicy } from './ap.js';
 import { AccessPolicies } from './access-policies.js';
 import { TRUE } from './evaluate.js';
-import { type Facts, type Needs, factsOf, needsOf } from './facts.js';
+import { type Facts, factsOf } from './facts.js';
 
 const PAGE = 1_000;
 
@@ -21,22 +23,36 @@ export class AccessProbes implements AccessPreview {
     private readonly lenses: ValidationPolicies,
   ) {}
 
-  async probes(policyIds?: readonly string[]): Promise<AccessProbe[]> {
+  async probes(switched: LensOwner, policyIds?: readonly string[]): Promise<AccessProbe[]> {
     const asked = await Promise.all((policyIds ?? (await this.all())).map((policyId) => this.policies.get(policyId)));
     const policies = asked.filter(({ retired }) => !retired || policyIds !== undefined);
     const rules = policies.map((policy) => this.policies.rulesOf(policy));
-    const needs = rules.map(({ rule }) => needsOf(rule));
-    const facts = new SharedFacts({
-      health: needs.some(({ health }) => health),
-      reliability: needs.some(({ reliability }) => reliability),
-    });
+    const facts = new SharedFacts();
     return Promise.all(
-      policies.map(async ({ policy_id, vp }, i): Promise<AccessProbe> => {
+      policies.map(async (policy, i): Promise<AccessProbe> => {
         const { evaluate } = rules[i]!;
-        const own = vp === null ? undefined : await this.lenses.lens(vp);
-        return { policy_id, grants: (state, lens, asOf) => evaluate(facts.of(state, own ?? lens, asOf)) === TRUE };
+        const own = await this.fixedLens(policy, switched);
+        return {
+          policy_id: policy.policy_id,
+          lens: own,
+          grants: (state, lens, asOf) => evaluate(facts.of(state, own ?? lens, asOf)) === TRUE,
+        };
       }),
     );
+  }
+
+  /** The lens a policy's checks see through whatever is switched; null if it is the one that is switched. */
+  private async fixedLens({ vp, owner }: AccessPolicy, switched: LensOwner): Promise<Lens | null> {
+    if (vp !== null) return this.lenses.lens(vp);
+    if (switched.scope === 'organization' && owner === switched.tris_org) return null;
+    if (switched.scope === 'platform' && owner === null) return null;
+    const wish = { organization: owner };
+    const queries = this.lenses.queries(wish);
+    if (queries.length === 0) return this.lenses.resolve(wish, await this.views.manifest(), []);
+    const { manifest, results } = await this.views.read(queries);
+    // Without a lens of its own an organization sees through the platform's.
+    if (switched.scope === 'platform' && results[0] === undefined) return null;
+    return this.lenses.resolve(wish, manifest, results);
   }
 
   private async all(): Promise<string[]> {
@@ -57,8 +73,6 @@ class SharedFacts {
   private asOf = 0;
   private readonly byLens = new Map<Lens, Facts>();
 
-  constructor(private readonly needs: Needs) {}
-
   of(state: IdentityState, lens: Lens, asOf: number): Facts {
     if (state !== this.state || asOf !== this.asOf) {
       this.state = state;
@@ -66,7 +80,7 @@ class SharedFacts {
       this.byLens.clear();
     }
     let facts = this.byLens.get(lens);
-    if (!facts) this.byLens.set(lens, (facts = factsOf(state, lens, asOf, this.needs)));
+    if (!facts) this.byLens.set(lens, (facts = factsOf(state, lens, asOf)));
     return facts;
   }
 }

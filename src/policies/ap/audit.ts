@@ -72,11 +72,11 @@ async function derive(
   try {
     const policy = await policies.get(policy_id);
     compare('policy', data.policy_hash, policy.content_hash);
-    const { rule, evaluate, needs } = policies.rulesOf(policy);
+    const { rule, evaluate } = policies.rulesOf(policy);
     const state = subjectAt.state(data);
     const lens = data.lens_policy_id === null ? MODEL_LENS : await lenses.lens(data.lens_policy_id);
     compare('lens', data.lens_hash, state && lens.content_hash);
-    const judgement = judge(rule, evaluate, state && factsOf(state, lens, Date.parse(as_of), needs), data.advice);
+    const judgement = judge(rule, evaluate, state && factsOf(state, lens, Date.parse(as_of)), data.advice);
     compare('granted', granted, judgement.granted);
     compare('score', score, judgement.score);
     compare('reasons', data.reasons, judgement.reasons);

@@ -1,11 +1,10 @@
 import { type IdentityState, isIncomplete } from '../../../projections/identities.js';
-import { type Evidence, totalTct } from '../../scoring/evidence.js';
-import { categoryHealth, reliability } from '../../scoring/health.js';
-import type { Lens } from '../../scoring/lens.js';
-import { metricCategory } from '../../scoring/metrics.js';
+import type { Evidence } from '../../scoring/evidence.js';
+import { healthOf, reliability } from '../../scoring/health.js';
+import { type Lens, counts } from '../../scoring/lens.js';
 import { type Category, MODEL, type Rating } from '../../scoring/model.js';
 import { ledgerOf, netTct, ratingOf, scoreOf } from '../../scoring/score.js';
-import type { Rule, Status } from './rules.js';
+import type { Status } from './rules.js';
 
 /** What rules judge, as measured. null is unknown: without evidence there is no value, not even a low one. */
 export interface Measured {
@@ -45,77 +44,121 @@ export interface Facts extends Measured {
 }
 
 export function factsFrom(measured: Measured): Facts {
-  const { incomplete, net_tct, actions, bad_level, reliability, health, verified } = measured;
+  const { net_tct, actions, bad_level, verified } = measured;
   const score = bad_level ?? scoreOf(net_tct);
-  // Written out: a spread costs a preview over a whole population more than everything else here.
   return {
-    incomplete,
-    net_tct,
-    actions,
-    bad_level,
-    reliability,
-    health,
-    verified,
+    ...measured,
     score,
     score_rating: ratingOf(score),
     total_tct: Math.max(0, net_tct),
-    holds: {
-      'zk-KYH': verified.has('zk-KYH'),
-      'zk-KYC (ID only)': verified.has('zk-KYC (ID only)'),
-      'zk-KYC (ID + AML)': verified.has('zk-KYC (ID + AML)'),
-      'BAD Status validation': actions > 0 && bad_level === null && score > MODEL.bad_level,
-    },
+    holds: holdsOf(verified, actions, bad_level, score),
   };
 }
 
-/** Facts that take a pass over the days of all evidence: measured only where some rule asks. */
-export interface Needs {
-  health: boolean;
-  reliability: boolean;
-}
-
-const NO_CATEGORY: ReadonlySet<Category> = new Set();
-const EVERYTHING: Needs = { health: true, reliability: true };
-
-/** What the conditions of a rule ask for. */
-export function needsOf(rule: Rule): Needs {
-  if (!('of' in rule)) return { health: rule.rule === 'metrics', reliability: rule.rule === 'reliability_min' };
-  const parts = rule.of.map(needsOf);
-  return { health: parts.some(({ health }) => health), reliability: parts.some(({ reliability }) => reliability) };
+function holdsOf(verified: ReadonlySet<string>, actions: number, badLevel: number | null, score: number) {
+  return {
+    'zk-KYH': verified.has('zk-KYH'),
+    'zk-KYC (ID only)': verified.has('zk-KYC (ID only)'),
+    'zk-KYC (ID + AML)': verified.has('zk-KYC (ID + AML)'),
+    'BAD Status validation': actions > 0 && badLevel === null && score > MODEL.bad_level,
+  };
 }
 
 /**
- * The facts of an identity through a lens as of a time, ms. Verifications that have expired by then do not count. What is
- * not needed is left unknown.
+ * The facts of an identity through a lens as of a time, ms. Verifications that have expired by then do not count. Each is
+ * measured when a rule first asks for it, since most rules ask for few.
  */
-export function factsOf(state: IdentityState, lens: Lens, asOf: number, needs = EVERYTHING): Facts {
-  const { evidence } = state;
-  const counted = needs.health || needs.reliability ? categoriesWithEvidence(evidence, lens) : NO_CATEGORY;
-  let { health } = NOTHING;
-  if (needs.health) {
-    health = { ...health };
-    const measured = categoryHealth(evidence, lens, asOf);
-    for (const category of counted) health[category] = measured[category];
-  }
-  const { verifications } = state;
-  const held = verifications.filter(({ expires_at }) => expires_at === null || Date.parse(expires_at) > asOf);
-  return factsFrom({
-    incomplete: isIncomplete(state),
-    net_tct: netTct(ledgerOf(evidence, lens)),
-    actions: state.actions,
-    bad_level: state.bad_status?.level ?? null,
-    reliability: needs.reliability && counted.size > 0 ? reliability(evidence, lens, asOf) : null,
-    health,
-    verified: held.length === 0 ? NOTHING.verified : new Set(held.map(({ status }) => status)),
-  });
+export function factsOf(state: IdentityState, lens: Lens, asOf: number): Facts {
+  return new Subject(state, lens, asOf);
 }
 
-/** Flags are evidence too: a category with nothing but flags has a health, and it is 0. */
-function categoriesWithEvidence(evidence: Evidence, lens: Lens): Set<Category> {
-  const categories = new Set<Category>();
-  for (const [metric, entry] of Object.entries(evidence)) {
-    const category = metricCategory(metric);
-    if (!categories.has(category) && totalTct(metric, entry, lens) > 0) categories.add(category);
+class Subject implements Facts {
+  readonly incomplete: boolean;
+  readonly actions: number;
+  readonly bad_level: number | null;
+  readonly health: Facts['health'];
+  private measured: { net?: number; score?: number; reliability?: number | null; holds?: Facts['holds'] } = {};
+
+  constructor(
+    private readonly state: IdentityState,
+    private readonly lens: Lens,
+    private readonly asOf: number,
+  ) {
+    this.incomplete = isIncomplete(state);
+    this.actions = state.actions;
+    this.bad_level = state.bad_status?.level ?? null;
+    this.health = new HealthByCategory(state.evidence, lens, asOf);
   }
-  return categories;
+
+  get net_tct(): number {
+    return (this.measured.net ??= netTct(ledgerOf(this.state.evidence, this.lens)));
+  }
+  get score(): number {
+    return (this.measured.score ??= this.bad_level ?? scoreOf(this.net_tct));
+  }
+  get score_rating(): Rating {
+    return ratingOf(this.score);
+  }
+  get total_tct(): number {
+    return Math.max(0, this.net_tct);
+  }
+  get reliability(): number | null {
+    const { evidence } = this.state;
+    this.measured.reliability ??= hasEvidence(evidence, this.lens) ? reliability(evidence, this.lens, this.asOf) : null;
+    return this.measured.reliability;
+  }
+  get verified(): ReadonlySet<string> {
+    const held = this.state.verifications.filter(
+      ({ expires_at }) => expires_at === null || Date.parse(expires_at) > this.asOf,
+    );
+    return held.length === 0 ? NOTHING.verified : new Set(held.map(({ status }) => status));
+  }
+  get holds(): Facts['holds'] {
+    return (this.measured.holds ??= holdsOf(this.verified, this.actions, this.bad_level, this.score));
+  }
+}
+
+/** Health of each category, measured when it is first asked for. */
+class HealthByCategory implements Record<Category, number | null> {
+  private readonly measured: Partial<Record<Category, number | null>> = {};
+
+  constructor(
+    private readonly evidence: Evidence,
+    private readonly lens: Lens,
+    private readonly asOf: number,
+  ) {}
+
+  get financial() {
+    return this.of('financial');
+  }
+  get creative() {
+    return this.of('creative');
+  }
+  get educational() {
+    return this.of('educational');
+  }
+  get behavioral() {
+    return this.of('behavioral');
+  }
+  get social() {
+    return this.of('social');
+  }
+  get security() {
+    return this.of('security');
+  }
+  get compliance() {
+    return this.of('compliance');
+  }
+
+  private of(category: Category): number | null {
+    const known = this.measured[category];
+    if (known !== undefined) return known;
+    return (this.measured[category] = healthOf(this.evidence, category, this.lens, this.asOf));
+  }
+}
+
+/** Flags are evidence too. */
+function hasEvidence(evidence: Evidence, lens: Lens): boolean {
+  for (const metric in evidence) if (counts(lens, metric)) return true;
+  return false;
 }

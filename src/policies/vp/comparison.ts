@@ -240,6 +240,7 @@ export class Summarizer {
   }
 
   private addAccess(probe: AccessProbe, change: AccessChange, trisId: string, state: IdentityState): void {
+    if (probe.lens !== null) return; // It sees what it saw before.
     const { lensBefore, lensAfter } = this.comparison;
     const before = probe.grants(state, lensBefore, this.asOf);
     const after = probe.grants(state, lensAfter, this.asOf);

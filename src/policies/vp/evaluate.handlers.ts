@@ -15,6 +15,7 @@ import { MODEL } from '../../scoring/model.js';
 import { ledgerOf, standingOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
 import { Summarizer } from './comparison.js';
+import { lensOwner } from './promotion.js';
 import { type PopulationChange, Replays } from './replays.js';
 import { ValidationPolicies } from './validation-policies.js';
 import type { LensScope } from './vp.events.js';
@@ -82,7 +83,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     accessPolicies: readonly string[] | undefined,
   ): Promise<PopulationChange & { results: EvaluatedSubjectDto[] }> {
     const wish = { organization: scope === 'organization' ? tris_org : null };
-    const probes = await this.replays.probes(accessPolicies);
+    const probes = await this.replays.probes(lensOwner(scope, tris_org), accessPolicies);
     const rows = subjects.map((trisId) => ({ get: identityRow(trisId) }));
     const read = await this.views.read([...rows, ...this.policies.queries(wish)]);
     const before = await this.policies.resolve(wish, read.manifest, read.results.slice(subjects.length));

@@ -12,6 +12,7 @@ import { type Manifest, READ_MODELS, type ReadModels } from '../../read-models/r
 import type { Lens } from '../../scoring/lens.js';
 import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from './access-preview.js';
 import { type Comparison, Summarizer, type Summary } from './comparison.js';
+import { type LensOwner, lensOwner } from './promotion.js';
 import { eachIdentity, openPopulation } from './population.js';
 import { ValidationPolicies } from './validation-policies.js';
 import type { LensScope } from './vp.events.js';
@@ -56,7 +57,7 @@ export class Replays implements OnModuleInit {
     accessPolicies: readonly string[] | undefined,
     context: CommandContext,
   ): Promise<ReplayDto> {
-    await this.probes(accessPolicies);
+    await this.probes(lensOwner(scope, tris_org), accessPolicies);
     const unique = context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '');
     const job = await this.jobs.enqueue(JOB_KIND, `rpl_${unique}`, {
       policy_id,
@@ -90,8 +91,8 @@ export class Replays implements OnModuleInit {
   }
 
   /** The access policies to try. @throws Problem policy_not_found */
-  async probes(policyIds: readonly string[] | undefined) {
-    if (this.accessPreview) return this.accessPreview.probes(policyIds);
+  async probes(switched: LensOwner, policyIds: readonly string[] | undefined) {
+    if (this.accessPreview) return this.accessPreview.probes(switched, policyIds);
     if (!policyIds?.length) return [];
     throw new Problem('policy_not_found', `There is no access policy ${policyIds[0]}.`);
   }
@@ -113,7 +114,8 @@ export class Replays implements OnModuleInit {
     const { manifest, results } =
       queries.length > 0 ? await this.views.read(queries) : { manifest: await this.views.manifest(), results: [] };
     const before = await this.policies.resolve(wish, manifest, results);
-    return this.between(before, after, manifest, await this.probes(accessPolicies), signal, { onPage: onProgress });
+    const probes = await this.probes(lensOwner(whose.scope, whose.tris_org), accessPolicies);
+    return this.between(before, after, manifest, probes, signal, { onPage: onProgress });
   }
 
   /**
