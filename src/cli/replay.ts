@@ -1,11 +1,11 @@
 import { evolve, newIdentity } from '../../projections/identities.js';
 import { parseTimestamp, TRIS_ID } from '../http/formats.js';
-import { toCoordinates } from '../disc/coordinates.js';
+import { type CoordinateParameters, toCoordinates } from '../disc/coordinates.js';
 import type { HistoryEntryDto, ScoreDto } from '../disc/disc.dto.js';
 import { RunningStanding, historyEntry } from '../disc/history.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { score } from '../disc/score.js';
-import { ValidationPolicies } from '../policies/vp/validation-policies.js';
+import { MODEL_VP, ValidationPolicies } from '../policies/vp/validation-policies.js';
 import { Views } from '../projector/views.js';
 import type { Stores } from '../stores.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
@@ -13,6 +13,7 @@ import { count } from './progress.js';
 import { table } from './table.js';
 
 interface Options {
+  vp?: string;
   asOf?: string;
   knownAt?: string;
   limit?: string;
@@ -32,6 +33,10 @@ export function replayCommand(cli: Cli): void {
     .command('replay')
     .description("fold an identity's history and show each event with its effect, and the score it comes to")
     .argument('<tris>', 'TRIS id of the identity')
+    .option(
+      '--vp <policy>',
+      `see through this policy, or ${MODEL_VP} for the model's own lens; default: the platform's`,
+    )
     .option('--as-of <time>', 'only what occurred by then, such as 2016-01-31T00:00:00Z')
     .option('--known-at <time>', 'only what was recorded by then')
     .option('--limit <n>', 'show the last n events only; all are folded')
@@ -43,10 +48,11 @@ export function replayCommand(cli: Cli): void {
         if (options.limit !== undefined && !/^[1-9]\d{0,9}$/.test(options.limit)) {
           throw new UsageError(`--limit must be a whole number from 1, not "${options.limit}".`);
         }
-        const times = { as_of: time('--as-of', options.asOf), known_at: time('--known-at', options.knownAt) };
+        const { vp } = options;
+        const coordinates = { as_of: time('--as-of', options.asOf), known_at: time('--known-at', options.knownAt), vp };
         const bar = progress('Folding', 'events');
         const limit = options.limit === undefined ? Infinity : Number(options.limit);
-        const replayed = await replay(stores, tris, times, limit, bar.update).finally(bar.stop);
+        const replayed = await replay(stores, tris, coordinates, limit, bar.update).finally(bar.stop);
         print(options.json ? JSON.stringify(replayed) : render(replayed));
         return EXIT.ok;
       }),
@@ -55,19 +61,19 @@ export function replayCommand(cli: Cli): void {
 
 /**
  * Folds the timeline of an identity up to a viewpoint, with the functions that serve its score and its history.
- * @param times RFC 3339
+ * @param coordinates as a query names them
  * @param limit entries kept, the last ones
- * @throws Problem identity_not_found
+ * @throws Problem identity_not_found, policy_not_found
  */
 export async function replay(
   { eventStore, readModels }: Pick<Stores, 'eventStore' | 'readModels'>,
   trisId: string,
-  times: { as_of?: string; known_at?: string },
+  coordinates: CoordinateParameters,
   limit = Infinity,
   onProgress: (done: number, total: number) => void = () => undefined,
 ): Promise<Replay> {
   const reader = new IdentityReader(new Views(eventStore, readModels), Date.now, new ValidationPolicies(eventStore));
-  const sight = await reader.see(trisId, toCoordinates(times, Date.now(), '?'));
+  const sight = await reader.see(trisId, toCoordinates(coordinates, Date.now(), '?'));
   const running = new RunningStanding(sight.lens);
   const state = newIdentity();
   let entries: HistoryEntryDto[] = [];

@@ -78,6 +78,28 @@ test(
     expect(past).toMatchObject({ events: 1, entries: [{ tct_delta: -300 }] });
     expect(past.score).toMatchObject({ as_of: '2020-01-01T12:00:00.000Z', total_tct: 0 });
 
+    const policy = {
+      policy_id: 'VP_TRADE_V1',
+      tris_org: 'tris:org:t',
+      inputs: [{ metric: 'social_trade_rating', criticality: 'Critical', weight: 0.14 }],
+      metadata: { total_weight: 1, visibility: 'public', version: 'v1.0' },
+    };
+    expect((await store.run('vp', 'create', store.file('policy.json', [policy]))).code).toBe(0);
+    const through = await store.json<Replayed>('replay', 'tris:member-7', '--vp', 'VP_TRADE_V1');
+    expect(through.entries.map(({ tct_delta }) => tct_delta)).toEqual([0, 140, 140, 140]);
+    expect(through.score).toMatchObject({ total_tct: 420, lens: { policy_id: 'VP_TRADE_V1' } });
+    const early = await store.json<Replayed>(
+      'replay',
+      'tris:member-7',
+      '--vp',
+      'VP_TRADE_V1',
+      '--as-of',
+      '2020-01-03T12:00:00Z',
+    );
+    expect(early.score).toMatchObject({ total_tct: 140, as_of: '2020-01-03T12:00:00.000Z' });
+    const unknown = await store.run('replay', 'tris:member-7', '--vp', 'VP_NONE_V1');
+    expect([unknown.code, unknown.stderr]).toEqual([1, 'credence: There is no validation policy VP_NONE_V1.\n']);
+
     const { code, stdout } = await store.run('replay', 'tris:member-7', '--limit', '2');
     expect(stdout).toMatch(/^position +occurred +event +metric/);
     expect(stdout).toMatch(
