@@ -1,4 +1,6 @@
+import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CLOCK, type Clock } from '../clock.js';
 import type { Position } from '../event-store/event-store.js';
 import { type CommandContext, type Fact, Writer } from '../event-store/writer.js';
 import {
@@ -32,26 +34,30 @@ export class StateAboutIdentity extends Command<{ position: Position }> {
 
 @CommandHandler(StateAboutIdentity)
 export class StateAboutIdentityHandler implements ICommandHandler<StateAboutIdentity> {
-  constructor(private readonly writer: Writer) {}
+  constructor(
+    private readonly writer: Writer,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
 
+  /** @throws Problem validation_failed for a grant that has expired, idempotency_key_reused, write_conflict */
   async execute({ trisId, statement, context }: StateAboutIdentity): Promise<{ position: Position }> {
     const stream = identityStream(trisId);
     await this.writer.claim(stream, context);
     const { position } = await this.writer.update(stream, context, (history) =>
-      decide(operatorStateOf(history), trisId, statement),
+      decide(operatorStateOf(history), trisId, statement, this.clock()),
     );
     return { position };
   }
 }
 
-function decide(state: OperatorState, trisId: string, statement: Statement): Fact[] {
+function decide(state: OperatorState, trisId: string, statement: Statement, now: number): Fact[] {
   switch (statement.kind) {
     case 'set_bad_status':
       return decideSetBadStatus(state, trisId, statement.level, statement.reason_code);
     case 'clear_bad_status':
       return decideClearBadStatus(state, trisId);
     case 'grant':
-      return decideGrant(trisId, statement.grant);
+      return decideGrant(trisId, statement.grant, now);
     case 'revoke':
       return decideRevoke(state, trisId, statement.status, statement.issuer);
   }

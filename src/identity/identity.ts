@@ -3,6 +3,7 @@ import { subjectOf } from '../../projections/identity-events.js';
 import type { RecordedEvent } from '../event-store/event-store.js';
 import { type Fact, fact } from '../event-store/writer.js';
 import { decodeEvent } from '../events.js';
+import { Problem } from '../problems.js';
 import {
   type GRANTABLE_STATUSES,
   badStatusCleared,
@@ -49,8 +50,18 @@ export function decideClearBadStatus(state: OperatorState, trisId: string): Fact
   return state.bad_status === null ? [] : [fact(badStatusCleared, { tris_id: trisId })];
 }
 
-/** A grant replaces the one of the same status and issuer, so that its expiry can be moved. */
-export function decideGrant(trisId: string, grant: Grant): Fact[] {
+/**
+ * A grant replaces the one of the same status and issuer, so that its expiry can be moved.
+ * @param now ms: the grant must not have expired by then
+ * @throws Problem validation_failed
+ */
+export function decideGrant(trisId: string, grant: Grant, now: number): Fact[] {
+  if (grant.expires_at !== null && Date.parse(grant.expires_at) <= now) {
+    const message = `expires_at must be in the future; it is ${new Date(now).toISOString()} here`;
+    throw new Problem('validation_failed', message, {
+      errors: [{ pointer: '/expires_at', code: 'in_the_past', message }],
+    });
+  }
   return [fact(verificationGranted, { tris_id: trisId, scheme: 'operator', ...grant })];
 }
 

@@ -8,6 +8,7 @@ import {
 import { type Given, badStatus, badStatusCleared, granted, logOf, revoked } from '../projections/log.js';
 
 const ALICE = 'tris:alice';
+const NOW = Date.parse('2026-01-01T00:00:00Z');
 const after = (...given: Given[]) => operatorStateOf(logOf(given));
 const types = (facts: { type: string }[]) => facts.map(({ type }) => type);
 
@@ -38,9 +39,16 @@ describe('a BAD status', () => {
 describe('a verification', () => {
   const grant = { status: 'zk-KYH', issuer: 'key:ops', expires_at: null, evidence_hash: 'aa' } as const;
   test('is granted by an operator', () => {
-    expect(decideGrant(ALICE, grant)).toMatchObject([
+    expect(decideGrant(ALICE, grant, NOW)).toMatchObject([
       { type: 'VerificationGranted', data: { tris_id: ALICE, scheme: 'operator', ...grant } },
     ]);
+  });
+  test('is not granted once it has expired', () => {
+    const until = (ms: number) => ({ ...grant, expires_at: new Date(ms).toISOString() });
+    expect(types(decideGrant(ALICE, until(NOW + 1), NOW))).toEqual(['VerificationGranted']);
+    for (const ms of [NOW, NOW - 1]) {
+      expect(() => decideGrant(ALICE, until(ms), NOW)).toThrow('expires_at must be in the future');
+    }
   });
   test.each([
     ['its issuer', 'key:ops', ['VerificationRevoked']],

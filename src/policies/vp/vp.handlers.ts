@@ -11,7 +11,7 @@ import { Problem } from '../../problems.js';
 import { Views } from '../../projector/views.js';
 import type { RangeRow } from '../../read-models/read-models.js';
 import { activeLens, lensOwner, lensStackOf, lensStream } from './promotion.js';
-import { unknownPolicy } from './validation-policies.js';
+import { ValidationPolicies, unknownPolicy } from './validation-policies.js';
 import { LENS_SCOPES } from './vp.events.js';
 import type { CreatedPolicyDto, PoliciesDto, PolicyDto, PolicyStatus, RetiredPolicyDto } from './vp.dto.js';
 import { refuseUnlessOwner } from './vp.input.js';
@@ -83,19 +83,19 @@ export class RetirePolicy extends Command<{ body: RetiredPolicyDto; position: Po
 
 @CommandHandler(RetirePolicy)
 export class RetirePolicyHandler implements ICommandHandler<RetirePolicy> {
-  constructor(private readonly writer: Writer) {}
+  constructor(
+    private readonly writer: Writer,
+    private readonly policies: ValidationPolicies,
+  ) {}
 
   /** @throws Problem policy_not_found, forbidden */
   async execute({ policyId, caller, context }: RetirePolicy) {
-    if (!VP_ID.test(policyId)) throw unknownPolicy(policyId);
+    // Before the claim: a request that is refused leaves nothing in the log. A policy's owner never changes.
+    const { tris_org } = await this.policies.get(policyId);
+    refuseUnlessOwner(caller, tris_org);
     const stream = policyStream(policyId);
     await this.writer.claim(stream, context);
-    const { position } = await this.writer.update(stream, context, (history) => {
-      const policy = policyOf(history);
-      if (!policy) throw unknownPolicy(policyId);
-      refuseUnlessOwner(caller, policy.tris_org);
-      return decideRetire(policy);
-    });
+    const { position } = await this.writer.update(stream, context, (history) => decideRetire(policyOf(history)!));
     return { body: { policy_id: policyId, status: 'retired' as const }, position };
   }
 }

@@ -1,0 +1,73 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Service, policyBody, startService } from '../policies/service.fixture.js';
+
+/** A retry with its Idempotency-Key, where the time or the state has moved on since. */
+
+let service: Service;
+beforeAll(async () => void (service = await startService()));
+afterAll(() => service.close());
+
+const keyed = (key: string) => ({ 'idempotency-key': key });
+const head = () => service.stores.eventStore.head();
+
+describe('a verification', () => {
+  const grant = (expires_at: string, key: string) =>
+    service.post(
+      '/v1/identities/tris:alice/verifications',
+      { status: 'zk-KYH', expires_at, evidence_hash: 'a'.repeat(64) },
+      keyed(key),
+    );
+  const inMs = (ms: number) => new Date(Date.now() + ms).toISOString();
+
+  test('granted, and expired when the request is repeated: the first answer again', async () => {
+    const expires_at = inMs(1_500);
+    const first = await grant(expires_at, 'grant');
+    expect(first.status).toBe(201);
+    await sleep(Date.parse(expires_at) - Date.now() + 20);
+    const written = await head();
+    const retry = await grant(expires_at, 'grant');
+    expect([retry.status, retry.text]).toEqual([201, first.text]);
+    expect(retry.headers['credence-position']).toBe(first.headers['credence-position']);
+    expect(await head()).toBe(written);
+  });
+
+  test('refused as expired: the same again is refused again, and a corrected one needs a new key', async () => {
+    const expired = inMs(-1_000);
+    for (let n = 0; n < 2; n++) {
+      const { status, json } = await grant(expired, 'late');
+      expect([status, json.errors]).toEqual([
+        400,
+        [expect.objectContaining({ pointer: '/expires_at', code: 'in_the_past' })],
+      ]);
+    }
+    const corrected = inMs(60_000);
+    const reused = await grant(corrected, 'late');
+    expect([reused.status, reused.json.code]).toEqual([422, 'idempotency_key_reused']);
+    expect((await grant(corrected, 'corrected')).status).toBe(201);
+  });
+});
+
+test('what was refused for the state of things is decided anew when it is repeated', async () => {
+  await service.post('/v1/policies/vp', policyBody('VP_A_V1', { social_vouch: 'High' }));
+  const rollBack = () => service.post('/v1/policies/vp/VP_A_V1/rollback', {}, keyed('back'));
+  const refused = await rollBack();
+  expect([refused.status, refused.json.code]).toEqual([409, 'policy_not_active']);
+  expect((await service.post('/v1/policies/vp/VP_A_V1/promote', { scope: 'platform' })).status).toBe(200);
+  const done = await rollBack();
+  expect([done.status, done.json.active.policy_id]).toEqual([200, null]);
+  const again = await rollBack();
+  expect([again.status, again.json]).toEqual([200, done.json]);
+});
+
+test('retiring what there is not leaves nothing in the log', async () => {
+  const before = await head();
+  for (const path of [
+    '/v1/policies/vp/VP_NONE_V1/retire',
+    '/v1/policies/ap/AP_NONE_V1/retire',
+    '/v1/policies/vp/none/retire',
+  ]) {
+    const { status, json } = await service.post(path, undefined, keyed('retire'));
+    expect([status, json.code]).toEqual([404, 'policy_not_found']);
+  }
+  expect(await head()).toBe(before);
+});
