@@ -1,0 +1,102 @@
+import { BullmqJobs } from '../../src/jobs/bullmq-jobs.js';
+import { eventually } from '../contracts/harness.js';
+import { describeJobs } from '../contracts/jobs.contract.js';
+import { Child } from '../embedded/processes/child.js';
+import { describeRedis, startRedis } from '../servers/redis.js';
+
+describeRedis('BullMQ', () => {
+  let redis: Awaited<ReturnType<typeof startRedis>>;
+  beforeAll(async () => void (redis = await startRedis()));
+  afterAll(() => redis?.stop());
+
+  const place = () => {
+    const { url, prefix, clear } = redis.place();
+    return { url, prefix: `{${prefix}}`, clear };
+  };
+
+  describeJobs('BullMQ', async () => {
+    const { url, prefix, clear } = place();
+    return { open: () => BullmqJobs.open(url, { prefix }), destroy: clear };
+  });
+
+  describe('beyond the contract', () => {
+    let at: ReturnType<typeof place>;
+    let jobs: BullmqJobs;
+    beforeEach(async () => {
+      at = place();
+      jobs = await BullmqJobs.open(at.url, { prefix: at.prefix });
+    });
+    afterEach(async () => {
+      await jobs.close();
+      await at.clear();
+    });
+    const reaches = (id: string, status: string) =>
+      eventually(async () => (await jobs.get('work', id))?.status === status, `${id} ${status}`);
+
+    test.each(['17', 'a:b', '{x}', ' ', 'ä', 'x'.repeat(500)])('%j can be an id', async (id) => {
+      jobs.handle('work', async (job) => job.id);
+      await jobs.start();
+      await jobs.enqueue('work', id, {});
+      await reaches(id, 'completed');
+      expect(await jobs.get('work', id)).toMatchObject({ id, result: id });
+      expect((await jobs.list()).map((job) => job.id)).toEqual([id]);
+    });
+
+    test('a job that was lost with its worker is run elsewhere as a further attempt', async () => {
+      await jobs.enqueue('work', 'one', {});
+      const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [at.url, at.prefix]);
+      expect(await child.printed(1)).toEqual([{ id: 'one', attempt: 1 }]);
+      const attempts: number[] = [];
+      jobs.handle('work', async ({ attempt }) => attempts.push(attempt));
+      await jobs.start();
+      // Longer than a lock that nobody renews.
+      await new Promise((resolve) => setTimeout(resolve, 8_000));
+      expect([attempts, (await jobs.get('work', 'one'))?.attempts]).toEqual([[], 1]);
+
+      await child.kill();
+      for (let tries = 0; tries < 3; tries++) await reaches('one', 'completed').catch(() => undefined);
+      expect(await jobs.get('work', 'one')).toMatchObject({ status: 'completed', attempts: 2 });
+      expect(attempts).toEqual([2]);
+    }, 60_000);
+
+    test('a job whose worker was lost in its last attempt is a dead letter that says so, and can be put back', async () => {
+      await jobs.enqueue('work', 'one', {});
+      const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [at.url, at.prefix]);
+      await child.printed(1);
+      await child.kill();
+      let runs = 0;
+      jobs.handle('work', async () => ++runs, { attempts: 1 });
+      await jobs.start();
+      for (let tries = 0; tries < 3; tries++) await reaches('one', 'failed').catch(() => undefined);
+      expect(await jobs.get('work', 'one')).toMatchObject({
+        status: 'failed',
+        attempts: 1,
+        error: expect.stringMatching(/process ended/),
+      });
+      expect(runs).toBe(0);
+      expect(await jobs.retry('work', 'one')).toMatchObject({ attempts: 0, error: null });
+      await reaches('one', 'completed');
+      expect(await jobs.get('work', 'one')).toMatchObject({ attempts: 1, result: 1 });
+    }, 60_000);
+
+    test('a computation longer than the lock is run once if it yields', async () => {
+      const other = await BullmqJobs.open(at.url, { prefix: at.prefix });
+      let runs = 0;
+      for (const worker of [jobs, other]) {
+        worker.handle('work', async () => {
+          runs++;
+          for (const until = Date.now() + 9_000; Date.now() < until;) {
+            for (const turn = Date.now() + 500; Date.now() < turn;) Math.sqrt(turn);
+            await new Promise(setImmediate);
+          }
+          return runs;
+        });
+        await worker.start();
+      }
+      await jobs.enqueue('work', 'one', {});
+      for (let tries = 0; tries < 4; tries++) await reaches('one', 'completed').catch(() => undefined);
+      expect(await jobs.get('work', 'one')).toMatchObject({ status: 'completed', attempts: 1, result: 1 });
+      await other.close();
+    }, 60_000);
+  });
+});

@@ -1,0 +1,10 @@
+import { BullmqJobs } from '../../../src/jobs/bullmq-jobs.js';
+
+/** Runs jobs of kind `work`: says so and never ends. */
+const [url, prefix] = process.argv.slice(2) as [string, string];
+const jobs = await BullmqJobs.open(url, { prefix });
+jobs.handle('work', ({ id, attempt }) => {
+  process.stdout.write(`${JSON.stringify({ id, attempt })}\n`);
+  return new Promise(() => {});
+});
+await jobs.start();
