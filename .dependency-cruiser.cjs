@@ -39,15 +39,16 @@ module.exports = {
       comment: 'A feature never imports an adapter.',
       severity: 'error',
       from: { path: FEATURES },
-      to: { path: '^src/(.*(lmdb|redis)|event-store/eventstoredb/|stores\\.ts)' },
+      to: { path: '^src/(.*(lmdb|redis|bullmq|eventstoredb)|stores\\.ts)' },
     },
     {
       name: 'only-stores-know-adapters',
       severity: 'error',
       from: {
-        pathNot: '^(src/stores\\.ts$|src/.*(lmdb|redis)|src/(event-store|read-models|key-value|jobs)/|test/|bench/)',
+        pathNot:
+          '^(src/stores\\.ts$|src/.*(lmdb|redis|bullmq|eventstoredb)|src/(event-store|read-models|key-value|jobs)/|test/|bench/)',
       },
-      to: { path: 'lmdb|redis' },
+      to: { path: 'lmdb|redis|bullmq|eventstoredb' },
     },
     {
       name: 'only-its-folder-knows-eventstoredb',

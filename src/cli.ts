@@ -15,6 +15,7 @@ const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] =
   },
   { names: ['dead-letters'], load: async () => (await import('./cli/dead-letters.js')).deadLettersCommands },
   { names: ['backup'], load: async () => (await import('./cli/backup.js')).backupCommand },
+  { names: ['migrate'], load: async () => (await import('./cli/migrate.js')).migrateCommand },
   { names: ['keys'], load: async () => (await import('./cli/keys.js')).keysCommands },
   { names: ['signing-keys'], load: async () => (await import('./cli/signing-keys.js')).signingKeysCommands },
   { names: ['access'], load: async () => (await import('./cli/access.js')).accessCommands },

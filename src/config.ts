@@ -8,6 +8,7 @@ import {
   IsString,
   IsUrl,
   Length,
+  Matches,
   Max,
   Min,
   ArrayNotEmpty,
@@ -28,6 +29,8 @@ interface Declared {
   default?: string;
   /** What an unset variable means, where there is no plain default. */
   unset?: string;
+  /** May hold a password: its value is never repeated. */
+  secret?: true;
 }
 
 const variables: { property: string; declared: Declared }[] = [];
@@ -49,6 +52,10 @@ const AsList = () =>
 
 export const MODULES = ['relay', 'disc', 'credonations', 'organizations', 'identity', 'policies', 'trove'] as const;
 export type ModuleName = (typeof MODULES)[number];
+export const PROFILES = ['embedded', 'cluster'] as const;
+export type Profile = (typeof PROFILES)[number];
+const ROLES = ['api', 'worker'] as const;
+type Role = (typeof ROLES)[number];
 export const LOG_LEVELS = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
@@ -56,7 +63,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export class Config {
   @Variable({
     name: 'CREDENCE_HOST',
-    description: 'Address to listen on',
+    description: 'Address to listen on; a process that is only a worker serves health and metrics there',
     default: '127.0.0.1',
     must: 'be a host name or an address',
   })
@@ -78,7 +85,7 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_DATA',
-    description: 'Folder of the log, the read models and the generated keys',
+    description: 'Folder of the log, the read models and the generated keys; of no use to the cluster profile',
     default: './data',
     must: 'be the path of a folder',
   })
@@ -88,12 +95,46 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_PROFILE',
-    description: '`embedded`: one process, everything in `CREDENCE_DATA`',
+    description: '`embedded`: everything in `CREDENCE_DATA`; `cluster`: EventStoreDB, Redis and BullMQ',
     default: 'embedded',
-    must: 'be "embedded", the only profile of this version',
+    must: `be one of ${PROFILES.join(', ')}`,
   })
-  @IsIn(['embedded'])
-  readonly profile: 'embedded';
+  @IsIn(PROFILES)
+  readonly profile: Profile;
+
+  @Variable({
+    name: 'CREDENCE_ROLES',
+    description:
+      'What this process does, separated by commas: `api` answers requests, `worker` runs projections and jobs',
+    default: ROLES.join(','),
+    must: `be a comma separated list of ${ROLES.join(', ')}`,
+  })
+  @AsList()
+  @ArrayNotEmpty()
+  @IsIn(ROLES, { each: true })
+  readonly roles: readonly Role[];
+
+  @Variable({
+    name: 'EVENTSTORE_URL',
+    description: 'Connection string of EventStoreDB, for the cluster profile',
+    unset: 'none',
+    must: 'be a connection string such as esdb://host:2113?tls=true',
+    secret: true,
+  })
+  @IsOptional()
+  @Matches(/^[a-z+]+:\/\/\S+$/)
+  readonly eventStoreUrl?: string;
+
+  @Variable({
+    name: 'REDIS_URL',
+    description: 'Address of Redis, for the cluster profile; several hosts mean a Redis Cluster',
+    unset: 'none',
+    must: 'have the form redis://[user:password@]host:port[,host:port][/database], or rediss:// for TLS',
+    secret: true,
+  })
+  @IsOptional()
+  @Matches(/^rediss?:\/\/\S+$/)
+  readonly redisUrl?: string;
 
   @Variable({
     name: 'CREDENCE_MODULES',
@@ -141,7 +182,7 @@ export class Config {
   @Variable({
     name: 'CREDENCE_API_KEYS',
     description: 'JSON file `[{id, sha256, scopes[], organization?}]`, reread when it changes',
-    unset: 'a development key with every scope in `<data>/dev-api-key`',
+    unset: 'a development key with every scope in `<data>/dev-api-key`; the cluster profile needs the file',
     must: 'be the path of a file',
   })
   @IsOptional()
@@ -152,7 +193,7 @@ export class Config {
   @Variable({
     name: 'CREDENCE_SIGNING_KEYS',
     description: 'JWK set with the private signing keys (Ed25519), created if absent',
-    unset: '`<data>/signing-keys.json`',
+    unset: '`<data>/signing-keys.json`; the cluster profile needs the file, one for all processes',
     must: 'be the path of a file',
   })
   @IsOptional()
@@ -168,6 +209,10 @@ export class Config {
   })
   @IsIn(LOG_LEVELS)
   readonly logLevel: LogLevel;
+
+  has(role: Role): boolean {
+    return this.roles.includes(role);
+  }
 
   /** Absolute path of a file in the data folder. */
   inData(file: string): string {
@@ -193,7 +238,16 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
   const [wrong] = validateSync(config);
   if (wrong) {
     const { declared } = variables.find(({ property }) => property === wrong.property)!;
-    throw new ConfigError(`${declared.name} must ${declared.must}, not "${values[wrong.property]}".`);
+    const found = declared.secret ? '' : `, not "${values[wrong.property]}"`;
+    throw new ConfigError(`${declared.name} must ${declared.must}${found}.`);
+  }
+  if (config.profile === 'cluster') {
+    for (const [name, value] of [
+      ['EVENTSTORE_URL', config.eventStoreUrl],
+      ['REDIS_URL', config.redisUrl],
+    ]) {
+      if (value === undefined) throw new ConfigError(`The cluster profile needs ${name}.`);
+    }
   }
   return config;
 }

@@ -12,24 +12,26 @@ import { StoreMetrics } from './ops/store-metrics.js';
 import { PROJECTIONS } from './projector/all-projections.js';
 import { Projector } from './projector/projector.js';
 import { listenFailure, prepareDataFolder, sentenceOf } from './start-error.js';
-import { closeStores, openStores } from './stores.js';
+import { closeStores, openProfile } from './stores.js';
 
 const SHUTDOWN_MS = 10_000;
 
 async function serve(config: Config): Promise<void> {
   const log = new Log(config.logLevel);
   const metrics = new StoreMetrics();
-  prepareDataFolder(config.data);
-  const stores = await openStores(config.data, Date.now, (commit) => metrics.observe(commit));
+  if (config.profile === 'embedded') prepareDataFolder(config.data);
+  const stores = await openProfile(config, Date.now, { log, onCommit: (commit) => metrics.observe(commit) });
   metrics.watch(stores.eventStore);
   const wanted = projectionsFor(config.modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
-  const projector = new Projector(projections, stores.eventStore, stores.readModels, log);
-  await projector.start();
+  const projector = config.has('worker')
+    ? new Projector(projections, stores.eventStore, stores.readModels, log)
+    : undefined;
+  await projector?.start();
 
   const app = await createApp(AppModule.register(config, stores, Date.now), config, log);
   // Not before the features have registered how their jobs are done.
-  await stores.jobs.start();
+  if (config.has('worker')) await stores.jobs.start();
   metrics.register(app, stores, projector);
   // Not by Nest's own listen, which logs a failure before it throws.
   const server = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
@@ -47,7 +49,7 @@ async function serve(config: Config): Promise<void> {
     }, SHUTDOWN_MS).unref();
     app.get(Health).add('shutdown', () => ({ ok: false, detail: 'the service is stopping' }));
     await app.close();
-    await projector.stop();
+    await projector?.stop();
     await closeStores(stores);
     log.info('stopped');
   };
@@ -65,7 +67,9 @@ function urlOf({ host, port }: Config, server: FastifyInstance): string {
 
 /** What a newcomer needs first: the key, the documentation, and three commands to paste. */
 function welcome(config: Config, url: string, keys: ApiKeys): string {
-  const lines = [`Credence serves ${url} from ${config.data}`, `Documentation: ${url}/docs`];
+  if (!config.has('api')) return `Credence works; health and metrics: ${url}`;
+  const from = config.profile === 'embedded' ? config.data : 'EventStoreDB and Redis';
+  const lines = [`Credence serves ${url} from ${from}`, `Documentation: ${url}/docs`];
   if (config.apiKeys !== undefined) return lines.join('\n');
   const keyFile = join(config.data, 'dev-api-key');
   const { createdDevelopmentKey: created } = keys;

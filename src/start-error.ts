@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { Config } from './config.js';
+import { StoreUnavailable } from './event-store/event-store.js';
 
 /** Why the service or a command cannot start, in one sentence for the operator, who can do something about it. */
 export class StartError extends Error {
@@ -99,6 +100,7 @@ export function listenFailure(error: unknown, { host, port }: Config): unknown {
 /** The one sentence for an error of the file system or the database library while starting; undefined for others. */
 export function sentenceOf(error: unknown): string | undefined {
   if (error instanceof StartError) return error.message;
+  if (error instanceof StoreUnavailable) return `A store is away: ${error.message}.`;
   const { code, syscall, path, message } = error as NodeJS.ErrnoException & { code?: string | number };
   if (syscall !== undefined && path !== undefined) return `${path} cannot be used (${code}).`;
   // The library gives LMDB's own numbers and errno as `code`.

@@ -2,15 +2,21 @@ import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import type { Clock } from './clock.js';
+import type { Config, Profile } from './config.js';
 import type { EventStore } from './event-store/event-store.js';
+import { EventStoreDbEventStore } from './event-store/eventstoredb/eventstoredb-event-store.js';
 import { LmdbEventStore, type LmdbEventStoreOptions } from './event-store/lmdb-event-store.js';
+import { BullmqJobs } from './jobs/bullmq-jobs.js';
 import type { Jobs } from './jobs/jobs.js';
 import { LmdbJobs } from './jobs/lmdb-jobs.js';
 import type { KeyValue } from './key-value/key-value.js';
 import { LmdbKeyValue } from './key-value/lmdb-key-value.js';
+import { RedisKeyValue } from './key-value/redis-key-value.js';
 import { LmdbEnvironment } from './lmdb.js';
+import type { Log } from './ops/log.js';
 import { LmdbReadModels } from './read-models/lmdb-read-models.js';
 import type { ReadModels } from './read-models/read-models.js';
+import { RedisReadModels } from './read-models/redis/redis-read-models.js';
 import { checkDatabases } from './start-error.js';
 
 /** The four ports, open. */
@@ -21,6 +27,24 @@ export interface Stores {
   jobs: Jobs;
   /** By environment: for how many seconds its oldest reader has held back the pages freed since. Embedded stores only. */
   readerAges?: () => Record<string, number>;
+}
+
+/** Who is told of commits of the log, and of what happens to connections. */
+interface Watching {
+  log?: Log;
+  onCommit?: LmdbEventStoreOptions['onCommit'];
+}
+type Where = Pick<Config, 'profile' | 'data' | 'eventStoreUrl' | 'redisUrl'>;
+
+/** Opens the adapters of the profile. @throws StartError when they are not there as they should be */
+export function openProfile(
+  where: Where,
+  clock: Clock,
+  options: Watching = {},
+): Promise<Stores> {
+  return where.profile === 'embedded'
+    ? openStores(where.data, clock, options.onCommit)
+    : openCluster(where, clock, options);
 }
 
 /**
@@ -45,6 +69,40 @@ export async function openStores(
         LmdbEnvironment.readerAges().map(({ folder, seconds }) => [relative(resolve(data), folder), seconds]),
       ),
   };
+}
+
+/** Opens the adapters of the cluster profile: what one of several processes holds open, and nothing that one owns. */
+async function openCluster(
+  { eventStoreUrl, redisUrl }: Where,
+  clock: Clock,
+  { log, onCommit }: Watching,
+): Promise<Stores> {
+  const onWarning = (message: string) => log?.warn(message);
+  const url = redisUrl!;
+  const opened: { close(): Promise<void> }[] = [];
+  const open = async <T extends { close(): Promise<void> }>(store: Promise<T>): Promise<T> => {
+    opened.push(await store);
+    return store;
+  };
+  try {
+    return {
+      eventStore: await open(EventStoreDbEventStore.open({ url: eventStoreUrl!, onCommit, onWarning })),
+      readModels: await open(RedisReadModels.open({ url, clock, log })),
+      keyValue: await open(RedisKeyValue.open({ url, clock, log })),
+      jobs: await open(BullmqJobs.open(url, { log })),
+    };
+  } catch (error) {
+    // Their connections would keep the process alive.
+    await Promise.all(opened.map((store) => store.close()));
+    throw error;
+  }
+}
+
+/** Opens the log of a profile alone. @throws StartError */
+export async function openLog(profile: Profile, where: Where): Promise<EventStore> {
+  if (profile === 'cluster') return EventStoreDbEventStore.open({ url: where.eventStoreUrl! });
+  checkDatabases(where.data);
+  return LmdbEventStore.open(join(where.data, 'log'), {});
 }
 
 /** Whether the folder holds a log already: a command that only reads must not make one. */

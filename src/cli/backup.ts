@@ -11,6 +11,11 @@ export function backupCommand(cli: Cli): void {
     .argument('<folder>', 'a folder that does not exist yet')
     .action(
       cli.withConfig(async ({ config, print }, folder: string) => {
+        if (config.profile === 'cluster') {
+          throw new CommandFailed(
+            'In the cluster profile EventStoreDB is backed up with its own tools (docs/operations.md); credence export copies the events.',
+          );
+        }
         if (!storesExist(config.data)) throw new CommandFailed(`There is no store in ${config.data}.`);
         const started = performance.now();
         await backup(config.data, resolve(folder));

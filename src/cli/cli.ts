@@ -1,7 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import { type Config, ConfigError, loadConfig } from '../config.js';
 import { Problem } from '../problems.js';
-import { type Stores, closeStores, openStores, storesExist } from '../stores.js';
+import { type Stores, closeStores, openProfile, storesExist } from '../stores.js';
 import { type Progress, startProgress } from './progress.js';
 
 /** What a command ends with: 0 well, 1 a finding or a failure, 2 a wrong call. */
@@ -56,11 +56,11 @@ export class Cli {
   /** An action on the open stores; `existing`: refuses a folder without a log rather than make one. */
   withStores<A extends unknown[]>(folder: 'existing' | 'create', work: Work<StoresContext, A>) {
     return this.withConfig<A>(async (context, ...args) => {
-      const { data } = context.config;
-      if (folder === 'existing' && !storesExist(data)) {
+      const { data, profile } = context.config;
+      if (profile === 'embedded' && folder === 'existing' && !storesExist(data)) {
         throw new CommandFailed(`There is no store in ${data}; --data or CREDENCE_DATA says where it is.`);
       }
-      const stores = await openStores(data, Date.now);
+      const stores = await openProfile(context.config, Date.now);
       try {
         return await work({ ...context, stores }, ...args);
       } finally {

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { TransferError, importEvents } from '../event-store/transfer.js';
+import { TransferError, appendsIn, importEvents } from '../event-store/transfer.js';
 import { CommandFailed, EXIT, type ExitCode, type StoresContext } from './cli.js';
 import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';
@@ -25,7 +25,7 @@ export async function importExport(context: StoresContext, file: string, json: b
   const bar = context.progress('Importing', 'events');
   let result: Awaited<ReturnType<typeof importEvents>>;
   try {
-    result = await importEvents(file, stores.eventStore, (events) => bar.update(events, events));
+    result = await importEvents(appendsIn(file), stores.eventStore, (events) => bar.update(events, events));
   } catch (error) {
     if (error instanceof TransferError) throw new CommandFailed(error.message);
     throw error;

@@ -1,5 +1,12 @@
-import { ANNOUNCED_MS, listSigningKeys, pruneSigningKeys, rotateSigningKeys } from '../proofs/signing-keys.js';
-import { type Cli, EXIT, UsageError } from './cli.js';
+import {
+  ANNOUNCED_MS,
+  createSigningKeys,
+  listSigningKeys,
+  pruneSigningKeys,
+  rotateSigningKeys,
+  signingKeysFile,
+} from '../proofs/signing-keys.js';
+import { type Cli, CommandFailed, EXIT, UsageError } from './cli.js';
 import { table } from './table.js';
 
 const MINUTE_MS = 60_000;
@@ -12,7 +19,19 @@ interface RotateOptions {
 export function signingKeysCommands(cli: Cli): void {
   const keys = cli.program
     .command('signing-keys')
-    .description('rotate the keys that tokens and proofs are signed with');
+    .description('make and rotate the keys that tokens and proofs are signed with');
+
+  keys
+    .command('create')
+    .description('make the file with one key that signs at once, for processes that share it')
+    .action(
+      cli.withConfig(async ({ config, print }) => {
+        const file = signingKeysFile(config);
+        if (!createSigningKeys(config)) throw new CommandFailed(`${file} exists.`);
+        print(`${file} is made; it is secret.`);
+        return EXIT.ok;
+      }),
+    );
 
   keys
     .command('list')

@@ -1,6 +1,8 @@
+import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
-import type { EventStore, NewEvent, RecordedEvent } from './event-store.js';
+import { canonicalJson } from '../hash.js';
+import type { Appended, EventStore, NewEvent, Position, RecordedEvent } from './event-store.js';
 
 /** One line of an export: an event with everything that makes it that event. */
 type ExportedEvent = RecordedEvent;
@@ -23,34 +25,72 @@ export async function* exportEvents(
 }
 
 /**
- * Appends exported events with their ids, times and order to a log that is empty or holds the beginning of the same
- * export (an import that was interrupted), which is compared and skipped.
- * @throws TransferError for a line that is no event, or a log that holds something else
+ * Appends events with their ids, times and order to a log that is empty or holds the beginning of the same ones (an
+ * import that was interrupted), which is compared and skipped.
+ * @param appends the events, grouped as they were appended, in the order of their log
+ * @throws TransferError for what is no event, a log that holds something else, or one whose order cannot be kept
  */
 export async function importEvents(
-  file: string,
+  appends: AsyncIterable<readonly RecordedEvent[]>,
   store: EventStore,
   onProgress: (events: number) => void = () => undefined,
 ): Promise<{ events: number; appended: number }> {
   const present = exportEvents(store)[Symbol.asyncIterator]();
   let events = 0;
   let appended = 0;
-  let inFlight: Promise<unknown>[] = [];
-  for await (const append of appendsOf(file)) {
+  let inFlight: Promise<Appended>[] = [];
+  let last: Position = 0;
+  const settle = async () => {
+    for (const { position } of await Promise.all(inFlight)) {
+      // Sent together and stored in turn; where that is not kept, nothing can repair it.
+      if (position <= last)
+        throw new TransferError('The log took events in another order: begin anew with an empty one.');
+      last = position;
+    }
+    inFlight = [];
+    onProgress(events);
+  };
+  for await (const append of appends) {
     events += append.length;
     if (appended === 0 && (await isPresent(append, present, events))) continue;
     const [first] = append as [ExportedEvent];
     const expected = first.revision === 0 ? 'no-stream' : first.revision - 1;
     inFlight.push(store.append(first.stream, expected, append.map(newEventOf)));
     appended += append.length;
-    if (inFlight.length >= IN_FLIGHT) {
-      await Promise.all(inFlight);
-      inFlight = [];
-      onProgress(events);
-    }
+    if (inFlight.length >= IN_FLIGHT) await settle();
   }
-  await Promise.all(inFlight);
+  await settle();
   return { events, appended };
+}
+
+/** A log's events, grouped as they were appended. */
+export async function* appendsOf(store: EventStore): AsyncIterable<RecordedEvent[]> {
+  let append: RecordedEvent[] = [];
+  for await (const event of exportEvents(store)) {
+    append.push(event);
+    if (event.metadata.index < event.metadata.size - 1) continue;
+    yield append;
+    append = [];
+  }
+}
+
+/**
+ * SHA-256, hex, over every event in order, each with its stream, revision, id, type, data and metadata, in canonical
+ * JSON. Positions are left out: they are each log's own.
+ */
+export async function hashLog(
+  store: EventStore,
+  onProgress: (events: number) => void = () => undefined,
+): Promise<{ events: number; hash: string }> {
+  const hash = createHash('sha256');
+  let events = 0;
+  for await (const slice of store.readAll(0, { sliceSize: 5_000 })) {
+    for (const { stream, revision, id, type, data, metadata } of slice) {
+      hash.update(`${canonicalJson({ stream, revision, id, type, data, metadata })}\n`);
+    }
+    onProgress((events += slice.length));
+  }
+  return { events, hash: hash.digest('hex') };
 }
 
 /** Is the next append of the log this one? False at the log's end. @throws TransferError if it is another one */
@@ -73,8 +113,8 @@ function newEventOf({ id, type, data, metadata }: RecordedEvent): NewEvent {
   return { id, type, data, metadata };
 }
 
-/** The lines of an export, grouped as they were appended. */
-async function* appendsOf(file: string): AsyncIterable<RecordedEvent[]> {
+/** The lines of an export, grouped as they were appended. @throws TransferError */
+export async function* appendsIn(file: string): AsyncIterable<RecordedEvent[]> {
   let append: RecordedEvent[] = [];
   let line = 0;
   for await (const text of createInterface({ input: createReadStream(file), crlfDelay: Infinity })) {

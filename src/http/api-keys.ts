@@ -47,6 +47,9 @@ export class ApiKeys {
     private readonly clock: Clock = Date.now,
   ) {
     if (config.apiKeys === undefined) {
+      if (config.profile === 'cluster') {
+        throw new ConfigError('The cluster profile needs CREDENCE_API_KEYS; `credence keys create` makes the file.');
+      }
       const { key, created } = developmentKey(config.inData('dev-api-key'));
       this.developmentDigest = digest(key);
       this.createdDevelopmentKey = created ? key : undefined;

@@ -106,6 +106,7 @@ class EdgeAdapter extends FastifyAdapter {
 /**
  * The application with everything around its routes, ready to `listen`. `close()` stops accepting, lets requests in
  * flight finish and closes idle connections.
+ * A process without the role `api` answers for its health and metrics only.
  * @param module the features; a PositionGate among its providers is found by its token
  * @throws ConfigError when a file of keys is not usable
  */
@@ -145,12 +146,13 @@ export async function createApp(
     metrics,
     log,
     gate: () => adapter.gate,
+    serves: (url) => config.has('api') || /^\/(?:health\/|metrics$)/.test(url),
     direct: (policy) => {
       const controller = usesPipeline ? undefined : find(app, policy.controller as Type<object>);
       return controller && directHandler(policy, controller, policy.status, answering);
     },
   });
-  serveDocs(app, config, VERSION);
+  if (config.has('api')) serveDocs(app, config, VERSION);
   await app.init();
   return app;
 }

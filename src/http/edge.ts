@@ -24,6 +24,8 @@ export interface EdgeParts {
   log: Log;
   /** The handler of a route without Nest's pipeline, where it can do without. */
   direct(policy: RoutePolicy): ((request: FastifyRequest, reply: FastifyReply) => void) | undefined;
+  /** Whether this process answers at an address; elsewhere there is nothing. */
+  serves(url: string): boolean;
   /** Asked when needed: the projector opens after the routes are registered. */
   gate(): PositionGate | undefined;
 }
@@ -83,6 +85,14 @@ export function installEdge(fastify: FastifyInstance, parts: EdgeParts): void {
     throw nothingHere();
   });
   fastify.addHook('onRoute', (route) => {
+    if (!parts.serves(route.url)) {
+      route.onRequest = [
+        () => {
+          throw nothingHere();
+        },
+      ];
+      return;
+    }
     const address = addresses.get(route.url) ?? { pattern: patternOf(route.url), methods: new Set() };
     for (const method of [route.method].flat()) address.methods.add(method);
     addresses.set(route.url, address);

@@ -53,7 +53,8 @@ export class StoreMetrics {
     };
   }
 
-  register(app: INestApplicationContext, stores: Stores, projector: Projector): void {
+  /** @param projector this process's, if it has one */
+  register(app: INestApplicationContext, stores: Stores, projector: Projector | undefined): void {
     const registry = app.get(Registry);
     registry.registerMetric(this.commitSeconds);
     registry.registerMetric(this.commitEvents);
@@ -117,8 +118,9 @@ export class StoreMetrics {
       const serving = (await progress()).filter(({ serves }) => serves.length > 0);
       const building = serving.filter(({ status }) => status === 'building');
       const details = serving.map(({ id, status, lag }) => `${id} ${status}, ${lag.events} events behind`);
-      if (projector.halted !== null) details.unshift(`halted: ${projector.halted}`);
-      return { ok: building.length === 0, detail: details.join('; ') };
+      if (projector && projector.halted !== null) details.unshift(`halted: ${projector.halted}`);
+      if (serving.length === 0) details.push('no generation serves yet: a worker makes the first');
+      return { ok: building.length === 0 && serving.length > 0, detail: details.join('; ') };
     });
   }
 }

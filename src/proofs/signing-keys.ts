@@ -48,14 +48,18 @@ export class SigningKeys {
   /** Protected headers already encoded, by kid and `typ`. */
   private readonly headers = new Map<string, string>();
 
-  /** Reads the file, or makes it with one new key (0600) if it does not exist. @throws ConfigError */
+  /**
+   * Reads the file, or makes it with one new key (0600) if it does not exist; in the cluster profile it must exist.
+   * @throws ConfigError
+   */
   constructor(
     config: Config,
     private readonly log?: Log,
     private readonly clock: Clock = Date.now,
   ) {
     this.file = signingKeysFile(config);
-    if (!existsSync(this.file)) createFile(this.file, toText([newKey()]));
+    if (config.profile === 'cluster') refuseUnlessShared(config);
+    createSigningKeys(config);
     this.version = fileVersion(this.file);
     this.nextCheck = clock() + RELOAD_CHECK_MS;
     this.load();
@@ -137,6 +141,20 @@ export interface ListedKey {
   signs_from: number | null;
   /** When its last token is dead; null: not retired. */
   prunable_from: number | null;
+}
+
+/** What one process signs every other must publish: none of several may make keys of its own. */
+function refuseUnlessShared({ signingKeys }: Config): void {
+  const advice = '`credence signing-keys create` makes the file, one for all processes';
+  if (signingKeys === undefined) throw new ConfigError(`The cluster profile needs CREDENCE_SIGNING_KEYS; ${advice}.`);
+  if (existsSync(signingKeys)) return;
+  throw new ConfigError(`CREDENCE_SIGNING_KEYS names ${signingKeys}, which does not exist; ${advice}.`);
+}
+
+/** Makes the file with one new key that signs at once. @returns whether it did: false if there is one */
+export function createSigningKeys(config: Config): boolean {
+  const file = signingKeysFile(config);
+  return !existsSync(file) && createFile(file, toText([newKey()]));
 }
 
 /** @throws ConfigError */

@@ -207,11 +207,11 @@ describe('the configuration', () => {
     ['CREDENCE_PORT', '3e3', /must be an integer/],
     ['CREDENCE_PORT', ' 80', /must be an integer/],
     ['CREDENCE_RATE_LIMIT', '-1', /must be an integer from 0/],
-    [
-      'CREDENCE_PROFILE',
-      'cluster',
-      'CREDENCE_PROFILE must be "embedded", the only profile of this version, not "cluster".',
-    ],
+    ['CREDENCE_PROFILE', 'clustered', 'CREDENCE_PROFILE must be one of embedded, cluster, not "clustered".'],
+    ['CREDENCE_PROFILE', 'cluster', 'The cluster profile needs EVENTSTORE_URL.'],
+    ['CREDENCE_ROLES', 'api,web', 'CREDENCE_ROLES must be a comma separated list of api, worker, not "api,web".'],
+    ['REDIS_URL', 'http://user:secret@host', /^REDIS_URL must have the form [^"]*\.$/],
+    ['EVENTSTORE_URL', 'secret@host', /^EVENTSTORE_URL must be a connection string such as [^"]*\.$/],
     ['CREDENCE_MODULES', 'disc,polices', /comma separated list of relay, disc, .* not "disc,polices"/],
     ['CREDENCE_LOG_LEVEL', 'verbose', /one of error, warn, info, debug/],
     ['CREDENCE_PUBLIC_URL', 'ftp://x', /http or https URL/],
@@ -224,7 +224,7 @@ describe('the configuration', () => {
 
   test('is described in a table of all variables', () => {
     const table = configurationTable();
-    expect(table.split('\n')).toHaveLength(2 + 11);
+    expect(table.split('\n')).toHaveLength(2 + 14);
     expect(table).toContain('| `CREDENCE_PORT` | `3000` | Port to listen on; 0 takes any free one and prints it |');
   });
 });

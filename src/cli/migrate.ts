@@ -1,0 +1,90 @@
+import { PROFILES, type Profile } from '../config.js';
+import type { EventStore } from '../event-store/event-store.js';
+import { TransferError, appendsOf, hashLog, importEvents } from '../event-store/transfer.js';
+import { prepareDataFolder } from '../start-error.js';
+import { openLog, storesExist } from '../stores.js';
+import { type Cli, CommandFailed, type Context, EXIT, UsageError } from './cli.js';
+import { count, duration } from './progress.js';
+
+interface Options {
+  from: string;
+  to: string;
+  json?: boolean;
+}
+
+export function migrateCommand(cli: Cli): void {
+  const profiles = PROFILES.join(' or ');
+  cli.program
+    .command('migrate')
+    .description(
+      'copy the log from one profile to the other, and prove both equal; safe to repeat after an interruption',
+    )
+    .requiredOption('--from <profile>', profiles)
+    .requiredOption('--to <profile>', profiles)
+    .option('--json', 'print the result as JSON')
+    .action(
+      cli.withConfig(async (context, options: Options) => {
+        const { config, print } = context;
+        const [from, to] = [profileOf(options.from), profileOf(options.to)];
+        if (from === to) throw new UsageError('--from and --to must differ.');
+        if (config.eventStoreUrl === undefined) throw new UsageError('EVENTSTORE_URL must say where EventStoreDB is.');
+        if (from === 'embedded' && !storesExist(config.data)) {
+          throw new CommandFailed(`There is no store in ${config.data}; --data or CREDENCE_DATA says where it is.`);
+        }
+        if (to === 'embedded') prepareDataFolder(config.data);
+
+        const source = await openLog(from, config);
+        try {
+          const target = await openLog(to, config);
+          try {
+            const result = await migrate(context, source, target);
+            print(options.json ? JSON.stringify(result) : render(result, from, to));
+            return result.equal ? EXIT.ok : EXIT.finding;
+          } finally {
+            await target.close();
+          }
+        } finally {
+          await source.close();
+        }
+      }),
+    );
+}
+
+async function migrate({ progress }: Context, source: EventStore, target: EventStore) {
+  const started = performance.now();
+  const total = await source.countAfter(0);
+  const copying = progress('Copying', 'events');
+  const { appended } = await importEvents(appendsOf(source), target, (events) => copying.update(events, total))
+    .catch((error: unknown) => {
+      throw error instanceof TransferError ? new CommandFailed(error.message) : error;
+    })
+    .finally(copying.stop);
+  const comparing = progress('Comparing', 'events');
+  const hashes = [];
+  for (const [i, log] of [source, target].entries()) {
+    hashes.push(await hashLog(log, (events) => comparing.update(i * total + events, 2 * total)));
+  }
+  comparing.stop();
+  const [from, to] = hashes as [Awaited<ReturnType<typeof hashLog>>, Awaited<ReturnType<typeof hashLog>>];
+  const equal = from.hash === to.hash && from.events === to.events;
+  return { equal, copied: appended, from, to, seconds: (performance.now() - started) / 1000 };
+}
+
+function render(
+  { equal, copied, from, to, seconds }: Awaited<ReturnType<typeof migrate>>,
+  source: Profile,
+  target: Profile,
+): string {
+  return [
+    `${count(copied)} events copied in ${duration(seconds)}`,
+    `${source}: ${count(from.events)} events, ${from.hash}`,
+    `${target}: ${count(to.events)} events, ${to.hash}`,
+    equal ? 'equal' : 'DIFFERENT',
+  ].join('\n');
+}
+
+function profileOf(text: string): Profile {
+  const profile = PROFILES.find((name) => name === text);
+  if (!profile) throw new UsageError(`A profile is ${PROFILES.join(' or ')}, not "${text}".`);
+  return profile;
+}
