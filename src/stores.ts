@@ -37,11 +37,7 @@ interface Watching {
 type Where = Pick<Config, 'profile' | 'data' | 'eventStoreUrl' | 'redisUrl'>;
 
 /** Opens the adapters of the profile. @throws StartError when they are not there as they should be */
-export function openProfile(
-  where: Where,
-  clock: Clock,
-  options: Watching = {},
-): Promise<Stores> {
+export function openProfile(where: Where, clock: Clock, options: Watching = {}): Promise<Stores> {
   return where.profile === 'embedded'
     ? openStores(where.data, clock, options.onCommit)
     : openCluster(where, clock, options);
