@@ -43,10 +43,23 @@ export function sortByPosition(position: number): string {
   return String(position).padStart(16, '0');
 }
 
-/** Everything a batch changed, and the rows it started from. */
+/** What a fold wrote and removed, each row once. */
+export interface RowChanges {
+  puts: { row: RowKey; value: Json }[];
+  deletes: RowKey[];
+}
+
+interface KnownRow {
+  row: RowKey;
+  value: Json | undefined;
+  changed: boolean;
+}
+
+/** What a fold has changed, and the rows it started from. */
 export class RowOverlay implements Rows {
-  private readonly known = new Map<string, { row: RowKey; value: Json | undefined; changed: boolean }>();
-  private readonly inserted: { row: RowKey; value: Json }[] = [];
+  private readonly known = new Map<string, KnownRow>();
+  private changed: KnownRow[] = [];
+  private inserted: { row: RowKey; value: Json }[] = [];
 
   /** Names a row that the fold will read. True the first time: then it must be loaded. */
   expect(row: RowKey): boolean {
@@ -56,7 +69,7 @@ export class RowOverlay implements Rows {
     return true;
   }
 
-  /** Was it read or written in this batch? Then `get` answers what it is after the batch. */
+  /** Was it read or written? Then `get` answers what it is by now. */
   knows(row: RowKey): boolean {
     return this.known.has(address(row));
   }
@@ -73,12 +86,12 @@ export class RowOverlay implements Rows {
 
   put(row: RowKey, value: unknown): void {
     const key = address(row);
-    const entry = this.known.get(key);
-    if (!entry) this.known.set(key, { row, value: value as Json, changed: true });
-    else {
-      entry.value = value as Json;
-      entry.changed = true;
-    }
+    let entry = this.known.get(key);
+    if (!entry) this.known.set(key, (entry = { row, value: undefined, changed: false }));
+    entry.value = value as Json;
+    if (entry.changed) return;
+    entry.changed = true;
+    this.changed.push(entry);
   }
 
   insert(row: RowKey, value: unknown): void {
@@ -89,16 +102,22 @@ export class RowOverlay implements Rows {
     this.put(row, undefined);
   }
 
-  /** What the fold wrote and removed, each row once. */
-  changes(): { puts: { row: RowKey; value: Json }[]; deletes: RowKey[] } {
-    const puts = this.inserted;
-    const deletes: RowKey[] = [];
-    for (const { row, value, changed } of this.known.values()) {
-      if (!changed) continue;
-      if (value === undefined) deletes.push(row);
-      else puts.push({ row, value });
+  /** How many rows `takeChanges` would give. */
+  get changedRows(): number {
+    return this.inserted.length + this.changed.length;
+  }
+
+  /** What was written and removed since the last call. The fold may go on; what is known stays known. */
+  takeChanges(): RowChanges {
+    const changes: RowChanges = { puts: this.inserted, deletes: [] };
+    for (const entry of this.changed) {
+      entry.changed = false;
+      if (entry.value === undefined) changes.deletes.push(entry.row);
+      else changes.puts.push({ row: entry.row, value: entry.value });
     }
-    return { puts, deletes };
+    this.inserted = [];
+    this.changed = [];
+    return changes;
   }
 }
 

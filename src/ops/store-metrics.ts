@@ -5,7 +5,7 @@ import type { Clock } from '../clock.js';
 import { type EventStore, StoreUnavailable } from '../event-store/event-store.js';
 import { type GenerationProgress, generationProgress } from '../projector/generations.js';
 import type { Projector } from '../projector/projector.js';
-import type { RangeRow } from '../read-models/read-models.js';
+import type { RangeRow, ReadModels } from '../read-models/read-models.js';
 import type { Stores } from '../stores.js';
 import { Health } from './health.js';
 
@@ -68,7 +68,8 @@ export class StoreMetrics {
         registers: [registry],
         async collect() {
           gauge.reset();
-          for (const generation of await progress()) gauge.set({ generation: generation.id }, measure(generation));
+          const generations = await progress().catch(noneWhileAway);
+          for (const generation of generations) gauge.set({ generation: generation.id }, measure(generation));
         },
       });
     };
@@ -100,10 +101,8 @@ export class StoreMetrics {
       help: `Events that could not be decoded and are not acknowledged (at most ${COUNTED_DEAD_LETTERS} are counted)`,
       registers: [registry],
       async collect() {
-        const manifest = await readModels.manifest();
-        const range = { ...OPEN_DEAD_LETTERS, limit: COUNTED_DEAD_LETTERS };
-        const read = await readModels.read(manifest?.views['dead_letters'] ?? '', [{ range }]);
-        letters.set((read?.results[0] as RangeRow[] | undefined)?.length ?? 0);
+        const open = await openDeadLetters(readModels).catch(noneWhileAway);
+        letters.set(open.length);
       },
     });
 
@@ -123,4 +122,17 @@ export class StoreMetrics {
       return { ok: building.length === 0 && serving.length > 0, detail: details.join('; ') };
     });
   }
+}
+
+async function openDeadLetters(readModels: ReadModels): Promise<RangeRow[]> {
+  const manifest = await readModels.manifest();
+  const range = { ...OPEN_DEAD_LETTERS, limit: COUNTED_DEAD_LETTERS };
+  const read = await readModels.read(manifest?.views['dead_letters'] ?? '', [{ range }]);
+  return (read?.results[0] as RangeRow[] | undefined) ?? [];
+}
+
+/** The other metrics are told while the read models' server is away; its readiness says that it is. */
+function noneWhileAway(error: unknown): never[] {
+  if (error instanceof StoreUnavailable) return [];
+  throw error;
 }

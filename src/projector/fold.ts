@@ -1,10 +1,12 @@
-import { type Projection, RowOverlay } from '../../projections/projection.js';
+import { type Projection, type RowChanges, RowOverlay } from '../../projections/projection.js';
 import type { DomainEvent } from '../events.js';
 import type { Json } from '../json.js';
 import type { RowKey } from '../read-models/read-models.js';
 
-/** Folds events into rows, on top of the stored rows that `load` answers. Live, rebuild and verify all fold here. */
-export async function fold(
+/** Live, rebuild and verify all fold through here. */
+
+/** The rows that folding these events will read, as `load` answers them. */
+export async function loadRows(
   projections: readonly Projection[],
   events: readonly DomainEvent[],
   load: (rows: RowKey[]) => Promise<(Json | undefined)[]>,
@@ -18,6 +20,34 @@ export async function fold(
   }
   const values = wanted.length > 0 ? await load(wanted) : [];
   wanted.forEach((row, i) => overlay.load(row, values[i]));
-  for (const event of events) for (const projection of projections) projection.apply(event, overlay);
   return overlay;
+}
+
+/** Some whole appends, folded. */
+export interface FoldedBatch {
+  events: number;
+  last: DomainEvent;
+  changes: RowChanges;
+}
+
+/**
+ * Folds events on top of the rows they read, in batches that end with the append that brings them to `rows` changed rows.
+ * A batch's changes are its own once the next is asked for.
+ */
+export function* foldInBatches(
+  projections: readonly Projection[],
+  events: readonly DomainEvent[],
+  /** Whether the event at this place is the last of its append. */
+  endsAppend: (place: number) => boolean,
+  overlay: RowOverlay,
+  rows = Infinity,
+): Generator<FoldedBatch> {
+  let from = 0;
+  for (const [place, event] of events.entries()) {
+    for (const projection of projections) projection.apply(event, overlay);
+    const isLast = place === events.length - 1;
+    if (!isLast && !(overlay.changedRows >= rows && endsAppend(place))) continue;
+    yield { events: place + 1 - from, last: event, changes: overlay.takeChanges() };
+    from = place + 1;
+  }
 }

@@ -5,17 +5,21 @@ import type { EventStore, RecordedEvent } from '../event-store/event-store.js';
 import { type DomainEvent, decodeEvent } from '../events.js';
 import type { Json } from '../json.js';
 import { PLATFORM_LENS_STREAM } from '../policies/vp/promotion.js';
-import type { Checkpoint, Generation, ReadModels } from '../read-models/read-models.js';
+import type { Checkpoint, Generation, ReadModels, RowKey } from '../read-models/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
-import { fold } from './fold.js';
+import { type FoldedBatch, foldInBatches, loadRows } from './fold.js';
 import { reflectPlatformLens } from './manifest.js';
 
 /** Renewed at a third of it; so long the read models stand still after the process that kept them up was killed. */
 const LEASE_MS = 2_000;
-/** Events per batch while following: enough to share a commit, few enough to keep the event loop's pauses short. */
+/** Events folded at once while following: enough to share a commit, few enough to keep the event loop's pauses short. */
 const LIVE_SLICE = 1_000;
-/** Events per batch while catching up in a process of its own: rows that change often are written once per batch. */
+/** Events folded at once while catching up in a process of its own: a row that they read often is read once. */
 const BULK_SLICE = 20_000;
+/** Batches on their way at once, where they are small. Each is applied on top of the one before it, or refused. */
+const BATCHES_IN_FLIGHT = 8;
+/** A build is ready once it has applied what was the log's head at most so long ago: the head itself may never rest. */
+const READY_MS = 1_000;
 
 /** Why following ended. */
 export type Ended = 'at_head' | 'aborted' | 'lease_taken' | 'gone';
@@ -29,7 +33,6 @@ export interface FollowOptions {
 
 /** A batch whose rows are being written. */
 interface Applying {
-  overlay: RowOverlay;
   next: Checkpoint;
   events: number;
   outcome: ReturnType<ReadModels['apply']>;
@@ -76,80 +79,111 @@ export class Follower {
 
   private async apply(generation: Generation, options: FollowOptions, signal: AbortSignal): Promise<Ended> {
     const { id } = generation;
+    const { rowsPerBatch } = this.readModels;
+    const inFlight = rowsPerBatch === undefined ? 1 : BATCHES_IN_FLIGHT;
     // All that the generation holds, whatever this process serves of it: its views share the checkpoint.
     const projections = PROJECTIONS.filter(({ name }) => name in generation.views);
-    const under = { checkpoint: generation.checkpoint, applying: undefined as Applying | undefined };
-    let building = generation.status === 'building';
-    const readyAtHead = async () => {
-      if (!building || under.checkpoint.position < (await this.store.head())) return;
-      await this.readModels.setStatus(id, 'ready');
-      building = false;
-    };
-    /** Waits for the batch under way. False: it was refused, another projector has taken over. */
-    const settled = async (): Promise<boolean> => {
-      if (!under.applying) return true;
-      const { outcome, next, events } = under.applying;
-      under.applying = undefined;
-      if ((await outcome) === 'refused') return false;
-      under.checkpoint = next;
-      options.onApplied?.(next, events);
-      await readyAtHead();
+    let { checkpoint } = generation;
+    const applying: Applying[] = [];
+    /** Waits until so many batches are left under way. False: one was refused, another projector has taken over. */
+    const settled = async (left: number): Promise<boolean> => {
+      while (applying.length > left) {
+        const { outcome, next, events } = applying.shift()!;
+        if ((await outcome) === 'refused') return false;
+        checkpoint = next;
+        options.onApplied?.(next, events);
+      }
       return true;
     };
     const taken = async (): Promise<Ended> => ((await this.generation(id)) ? 'lease_taken' : 'gone');
+    const isReady = await this.readiness(generation);
 
-    await readyAtHead();
-    const { position } = under.checkpoint;
-    const slices = options.toHead
-      ? this.store.readAll(position, { sliceSize: BULK_SLICE, signal })
-      : this.store.subscribe(position, { sliceSize: LIVE_SLICE, signal });
-    for await (const slice of slices) {
-      const { events, stop } = decodeSlice(slice);
-      if (events.length > 0) {
-        if (events.some(({ stream }) => stream === PLATFORM_LENS_STREAM)) {
-          await reflectPlatformLens(this.store, this.readModels);
+    await isReady(checkpoint);
+    do {
+      const { position } = checkpoint;
+      const slices = options.toHead
+        ? this.store.readAll(position, { sliceSize: BULK_SLICE, signal })
+        : this.store.subscribe(position, { sliceSize: LIVE_SLICE, signal });
+      /** Of the slice whose batches may still be under way: what it knows is read from it. */
+      let before: RowOverlay | undefined;
+      let base = checkpoint;
+      for await (const slice of slices) {
+        const { events, endsAppend, stop } = decodeSlice(slice);
+        if (events.length > 0) {
+          if (events.some(({ stream }) => stream === PLATFORM_LENS_STREAM)) {
+            await reflectPlatformLens(this.store, this.readModels);
+          }
+          const overlay = await this.load(id, projections, events, before);
+          let batches = 0;
+          for (const batch of foldInBatches(projections, events, endsAppend, overlay, rowsPerBatch)) {
+            if (!(await settled(inFlight - 1))) return taken();
+            const started = this.startToApply(id, base, batch);
+            applying.push(started);
+            base = started.next;
+            batches++;
+          }
+          // None of a slice before this one is left: the next slice reads what those have written.
+          if (!(await settled(batches))) return taken();
+          before = overlay;
         }
-        // Folded while the batch before is still being written: what that one knows is read from it.
-        const overlay = await this.fold(id, projections, events, under.applying?.overlay);
-        if (!(await settled())) return taken();
-        under.applying = this.startToApply(id, under.checkpoint, events, overlay);
+        if (stop || signal.aborted || !options.toHead) {
+          if (!(await settled(0))) return taken();
+          before = undefined;
+          await isReady(checkpoint);
+        }
+        if (stop) throw stop;
+        if (signal.aborted) return 'aborted';
       }
-      if (stop || signal.aborted || !options.toHead) {
-        if (!(await settled())) return taken();
-      }
-      if (stop) throw stop;
-      if (signal.aborted) return 'aborted';
-    }
-    if (!(await settled())) return taken();
+      if (!(await settled(0))) return taken();
+    } while (!signal.aborted && options.toHead && !(await isReady(checkpoint)));
     return signal.aborted ? 'aborted' : 'at_head';
   }
 
-  private fold(
+  /** A function that makes a generation `ready` once it has caught up, and answers whether it is. */
+  private async readiness({ id, status }: Generation): Promise<(checkpoint: Checkpoint) => Promise<boolean>> {
+    let ready = status !== 'building';
+    const look = async () => ({ head: await this.store.head(), at: performance.now() });
+    let goal = await look();
+    return async ({ position }) => {
+      if (ready || position < goal.head) return ready;
+      if (performance.now() - goal.at > READY_MS) goal = await look();
+      if (position < goal.head) return false;
+      await this.readModels.setStatus(id, 'ready');
+      return (ready = true);
+    };
+  }
+
+  private load(
     id: string,
     projections: readonly Projection[],
     events: readonly DomainEvent[],
     before: RowOverlay | undefined,
   ): Promise<RowOverlay> {
-    return fold(projections, events, async (rows) => {
+    return loadRows(projections, events, async (rows) => {
       const stored = before ? rows.filter((row) => !before.knows(row)) : rows;
-      const read = await this.readModels.read(
-        id,
-        stored.map((row) => ({ get: row })),
-      );
-      const values = (read?.results ?? []) as (Json | undefined)[];
+      // In parts: nobody else writes, so it need not be one snapshot.
+      const size = this.readModels.rowsPerBatch ?? stored.length;
+      const parts: Promise<(Json | undefined)[]>[] = [];
+      for (let i = 0; i < stored.length; i += size) parts.push(this.read(id, stored.slice(i, i + size)));
+      const values = (await Promise.all(parts)).flat();
       if (!before) return values;
       let i = 0;
       return rows.map((row) => (before.knows(row) ? before.get(row) : values[i++]));
     });
   }
 
-  private startToApply(id: string, base: Checkpoint, events: readonly DomainEvent[], overlay: RowOverlay): Applying {
-    const last = events.at(-1)!;
+  private async read(id: string, rows: readonly RowKey[]): Promise<(Json | undefined)[]> {
+    const queries = rows.map((row) => ({ get: row }));
+    const read = await this.readModels.read(id, queries);
+    // Gone: what is folded from nothing will be refused.
+    return read ? (read.results as (Json | undefined)[]) : rows.map(() => undefined);
+  }
+
+  private startToApply(id: string, base: Checkpoint, { events, last, changes }: FoldedBatch): Applying {
     const next = { log: this.store.logId, position: last.position, event_id: last.id };
-    const batch = { id: randomUUID(), base, holder: this.holder, next, ...overlay.changes() };
-    const outcome = this.readModels.apply(id, batch);
+    const outcome = this.readModels.apply(id, { id: randomUUID(), base, holder: this.holder, next, ...changes });
     outcome.catch(() => undefined); // thrown where it is awaited
-    return { overlay, next, events: events.length, outcome };
+    return { next, events, outcome };
   }
 
   private async generation(id: string): Promise<Generation | undefined> {
@@ -159,15 +193,20 @@ export class Follower {
 }
 
 /** Decodes up to the first event of a newer schema, and then only whole appends before it. */
-function decodeSlice(slice: readonly RecordedEvent[]): { events: DomainEvent[]; stop?: NewerSchema } {
+function decodeSlice(slice: readonly RecordedEvent[]): {
+  events: DomainEvent[];
+  endsAppend: (place: number) => boolean;
+  stop?: NewerSchema;
+} {
+  const endsAppend = (place: number) => slice[place]!.metadata.index === slice[place]!.metadata.size - 1;
   const events: DomainEvent[] = [];
   for (const event of slice) {
     try {
       events.push(decodeEvent(event));
     } catch (error) {
       if (!(error instanceof NewerSchema)) throw error;
-      return { events: events.slice(0, events.length - event.metadata.index), stop: error };
+      return { events: events.slice(0, events.length - event.metadata.index), endsAppend, stop: error };
     }
   }
-  return { events };
+  return { events, endsAppend };
 }

@@ -3,7 +3,7 @@ import type { Projection } from '../../projections/projection.js';
 import { NewerSchema } from '../event-store/codec.js';
 import type { EventStore } from '../event-store/event-store.js';
 import type { Log } from '../ops/log.js';
-import type { ReadModels } from '../read-models/read-models.js';
+import type { Generation, Manifest, ReadModels } from '../read-models/read-models.js';
 import { Follower } from './follower.js';
 import { ensureManifest, isSound } from './manifest.js';
 
@@ -56,9 +56,16 @@ export class Projector {
   }
 
   private async look(): Promise<void> {
-    const manifest = await this.readModels.manifest();
+    let [manifest, generations] = await this.serving();
+    const there = new Set(generations.filter(({ status }) => status !== 'dropped').map(({ id }) => id));
+    if (this.projections.some(({ name }) => !there.has(manifest?.views[name] ?? ''))) {
+      // Where the read models live in a server of their own, that may have been emptied or replaced.
+      this.log.warn('read models are gone: they are built again from the log');
+      await ensureManifest(this.projections, this.store, this.readModels);
+      [manifest, generations] = await this.serving();
+    }
     const serving = new Set(Object.values(manifest?.views ?? {}));
-    for (const generation of await this.readModels.generations()) {
+    for (const generation of generations) {
       const { id, status } = generation;
       if (this.loops.has(id) || !(status === 'ready' || serving.has(id))) continue;
       if (!(await isSound(generation, this.store))) continue;
@@ -67,6 +74,10 @@ export class Projector {
         this.run(id).finally(() => this.loops.delete(id)),
       );
     }
+  }
+
+  private async serving(): Promise<[Manifest | null, Generation[]]> {
+    return [await this.readModels.manifest(), await this.readModels.generations()];
   }
 
   private async run(id: string): Promise<void> {

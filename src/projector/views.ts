@@ -50,14 +50,18 @@ export class Views implements PositionGate {
       const answer = await this.readFrom(manifest, queries);
       if (answer) return answer; // else a generation was dropped since: look where the manifest points now
     }
-    throw rebuilding('no generation serves this view yet');
+    throw await this.notServed();
   }
 
   /** Which generations serve, and through which lens. @throws Problem projection_rebuilding before the first */
   async manifest(): Promise<Manifest> {
     const manifest = await this.readModels.manifest();
-    if (!manifest) throw rebuilding('no generation serves this view yet');
+    if (!manifest) throw await this.notServed();
     return manifest;
+  }
+
+  private async notServed(): Promise<Problem> {
+    return rebuilding('no generation serves this view yet', { progress: { done: 0, total: await this.store.head() } });
   }
 
   private async readFrom(manifest: Manifest, queries: readonly Query[]): Promise<ViewRead | undefined> {

@@ -81,8 +81,8 @@ export interface ReadResult {
 
 export interface ReadModels {
   /**
-   * Where large batches would hold up readers: as many rows as one batch should change. A batch is one atomic step
-   * whatever its size, so whoever makes batches ends them in time, at the end of an append.
+   * Where large batches would hold up readers: a batch should end with the append that brings it to so many changed
+   * rows. It is one atomic step whatever its size.
    */
   readonly rowsPerBatch?: number;
 

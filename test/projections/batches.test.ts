@@ -65,6 +65,19 @@ test('one batch, single events and any batches between leave the same bytes', as
   );
 });
 
+test('so do batches that end when they have changed enough rows', async () => {
+  await fc.assert(
+    fc.asyncProperty(logs, sizes, fc.integer({ min: 1, max: 30 }), async (log, slices, rowsPerBatch) => {
+      const atOnce = await rowsAfter(log);
+      const inBatches = await rowsAfter(log, { sizes: slices, rowsPerBatch });
+      expect(inBatches.bytes).toBe(atOnce.bytes);
+      // No event changes more than five rows.
+      expect(inBatches.largestBatch).toBeLessThan(rowsPerBatch + 5);
+    }),
+    { numRuns: 300 },
+  );
+});
+
 test('a projection folded alone leaves the rows it leaves beside the others', async () => {
   await fc.assert(
     fc.asyncProperty(logs, async (log) => {

@@ -3,7 +3,7 @@ import type { RecordedEvent } from '../../src/event-store/event-store.js';
 import { type DomainEvent, decodeEvent } from '../../src/events.js';
 import type { Json, JsonObject } from '../../src/json.js';
 import { PROJECTIONS } from '../../src/projector/all-projections.js';
-import { fold } from '../../src/projector/fold.js';
+import { foldInBatches, loadRows } from '../../src/projector/fold.js';
 import type { RowKey } from '../../src/read-models/read-models.js';
 
 /** An event as the log gives it, with everything a test does not care about filled in. */
@@ -44,12 +44,22 @@ export function logOf(events: readonly Given[]): RecordedEvent[] {
 export class StoredRows {
   readonly texts = new Map<string, string>();
 
-  /** Applies one batch on top of what is stored, as the projector does. */
-  async apply(events: readonly DomainEvent[], projections: readonly Projection[] = PROJECTIONS): Promise<void> {
-    const overlay = await fold(projections, events, async (rows) => rows.map((row) => this.get(row)));
-    const { puts, deletes } = overlay.changes();
-    for (const { row, value } of puts) this.texts.set(address(row), JSON.stringify(value));
-    for (const row of deletes) this.texts.delete(address(row));
+  /** Most rows that one batch changed. */
+  largestBatch = 0;
+
+  /** Applies one slice on top of what is stored, in batches of so many rows, as the projector does. */
+  async apply(
+    events: readonly DomainEvent[],
+    projections: readonly Projection[] = PROJECTIONS,
+    rowsPerBatch = Infinity,
+  ): Promise<void> {
+    const overlay = await loadRows(projections, events, async (rows) => rows.map((row) => this.get(row)));
+    for (const { changes } of foldInBatches(projections, events, () => true, overlay, rowsPerBatch)) {
+      const { puts, deletes } = changes;
+      for (const { row, value } of puts) this.texts.set(address(row), JSON.stringify(value));
+      for (const row of deletes) this.texts.delete(address(row));
+      this.largestBatch = Math.max(this.largestBatch, puts.length + deletes.length);
+    }
   }
 
   get(row: RowKey): Json | undefined {
@@ -77,13 +87,17 @@ const address = ({ view, key, sort }: RowKey) => (sort === undefined ? `${view}|
 /** Folds a log in batches of the given sizes (repeated as needed); by default in one. */
 export async function rowsAfter(
   events: readonly Given[],
-  { sizes = [Infinity], projections = PROJECTIONS }: { sizes?: number[]; projections?: readonly Projection[] } = {},
+  {
+    sizes = [Infinity],
+    projections = PROJECTIONS,
+    rowsPerBatch = Infinity,
+  }: { sizes?: number[]; projections?: readonly Projection[]; rowsPerBatch?: number } = {},
 ): Promise<StoredRows> {
   const decoded = logOf(events).map(decodeEvent);
   const rows = new StoredRows();
   for (let from = 0, i = 0; from < decoded.length; i++) {
     const size = sizes[i % sizes.length]!;
-    await rows.apply(decoded.slice(from, from + size), projections);
+    await rows.apply(decoded.slice(from, from + size), projections, rowsPerBatch);
     from += size;
   }
   return rows;
