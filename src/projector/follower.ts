@@ -21,8 +21,8 @@ const BATCHES_IN_FLIGHT = 8;
 /** A build is ready once it has applied what was the log's head at most so long ago: the head itself may never rest. */
 const READY_MS = 1_000;
 
-/** Why following ended. */
-export type Ended = 'at_head' | 'aborted' | 'lease_taken' | 'gone';
+/** Why following ended. A lease is `taken` by another from the start, or `lost` under way, perhaps to nobody. */
+export type Ended = 'at_head' | 'aborted' | 'lease_taken' | 'lease_lost' | 'gone';
 
 export interface FollowOptions {
   signal: AbortSignal;
@@ -70,7 +70,7 @@ export class Follower {
       const generation = await this.generation(id);
       if (!generation) return 'gone';
       const ended = await this.apply(generation, options, AbortSignal.any([options.signal, lost.signal]));
-      return lost.signal.aborted && ended === 'aborted' ? 'lease_taken' : ended;
+      return lost.signal.aborted && ended === 'aborted' ? 'lease_lost' : ended;
     } finally {
       clearInterval(renewal);
       await this.readModels.releaseLease(id, this.holder);
@@ -85,7 +85,7 @@ export class Follower {
     const projections = PROJECTIONS.filter(({ name }) => name in generation.views);
     let { checkpoint } = generation;
     const applying: Applying[] = [];
-    /** Waits until so many batches are left under way. False: one was refused, another projector has taken over. */
+    /** Waits until so many batches are left under way. False: one was refused, so the lease is lost. */
     const settled = async (left: number): Promise<boolean> => {
       while (applying.length > left) {
         const { outcome, next, events } = applying.shift()!;
@@ -95,7 +95,7 @@ export class Follower {
       }
       return true;
     };
-    const taken = async (): Promise<Ended> => ((await this.generation(id)) ? 'lease_taken' : 'gone');
+    const refused = async (): Promise<Ended> => ((await this.generation(id)) ? 'lease_lost' : 'gone');
     const isReady = await this.readiness(generation);
 
     await isReady(checkpoint);
@@ -116,25 +116,25 @@ export class Follower {
           const overlay = await this.load(id, projections, events, before);
           let batches = 0;
           for (const batch of foldInBatches(projections, events, endsAppend, overlay, rowsPerBatch)) {
-            if (!(await settled(inFlight - 1))) return taken();
+            if (!(await settled(inFlight - 1))) return refused();
             const started = this.startToApply(id, base, batch);
             applying.push(started);
             base = started.next;
             batches++;
           }
           // None of a slice before this one is left: the next slice reads what those have written.
-          if (!(await settled(batches))) return taken();
+          if (!(await settled(batches))) return refused();
           before = overlay;
         }
         if (stop || signal.aborted || !options.toHead) {
-          if (!(await settled(0))) return taken();
+          if (!(await settled(0))) return refused();
           before = undefined;
           await isReady(checkpoint);
         }
         if (stop) throw stop;
         if (signal.aborted) return 'aborted';
       }
-      if (!(await settled(0))) return taken();
+      if (!(await settled(0))) return refused();
     } while (!signal.aborted && options.toHead && !(await isReady(checkpoint)));
     return signal.aborted ? 'aborted' : 'at_head';
   }

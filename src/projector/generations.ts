@@ -85,15 +85,19 @@ export async function rebuild(
   let events = 0;
   const follower = new Follower(store, readModels);
   let head = await store.head();
-  const ended = await follower.follow(id, {
-    signal,
-    toHead: true,
-    onApplied: ({ position }, applied) => {
-      events += applied;
-      head = Math.max(head, position);
-      onProgress({ generation: id, position, head, events });
-    },
-  });
+  const follow = () =>
+    follower.follow(id, {
+      signal,
+      toHead: true,
+      onApplied: ({ position }, applied) => {
+        events += applied;
+        head = Math.max(head, position);
+        onProgress({ generation: id, position, head, events });
+      },
+    });
+  let ended = await follow();
+  // Lost to nobody by a process that had to wait for the processor too long: it may go on.
+  while (ended === 'lease_lost') ended = await follow();
   if (ended === 'lease_taken') throw new GenerationError(`${id} is being built by another process.`);
   if (ended === 'gone') throw new GenerationError(`${id} was dropped while it was being built.`);
   if (ended === 'aborted') throw new GenerationError(`The build of ${id} was interrupted; run it again to go on.`);

@@ -115,7 +115,7 @@ export class RedisServer {
   }
 
   resume(): void {
-    this.process!.kill('SIGCONT');
+    this.process?.kill('SIGCONT');
   }
 
   async stop(): Promise<void> {

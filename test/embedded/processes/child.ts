@@ -44,6 +44,10 @@ export class Child {
     return this.lines;
   }
 
+  signal(signal: NodeJS.Signals): void {
+    this.#process.kill(signal);
+  }
+
   async kill(): Promise<void> {
     this.#process.kill('SIGKILL');
     await this.exited;

@@ -1,0 +1,191 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { verify } from '../../src/projector/verify.js';
+import { RedisConnection } from '../../src/redis.js';
+import { Child } from '../embedded/processes/child.js';
+import type { Answer } from '../http/client.js';
+import { RedisServer, describeOwnRedis } from '../servers/redis.js';
+import { type RedisService, startRedisService } from './service.js';
+
+const SCORE = '/v1/disc/score/tris:alice';
+/** What an operator is promised: a lease moves, and everything recovers, within this. */
+const PROMISE_MS = 10_000;
+
+describeOwnRedis('faults of Redis and of projectors', () => {
+  let redis: RedisServer;
+  let service: RedisService;
+  const children: Child[] = [];
+
+  beforeEach(async () => {
+    redis = await RedisServer.start();
+    service = await startRedisService(redis.url);
+  });
+  afterEach(async () => {
+    await Promise.all(children.splice(0).map((child) => child.kill()));
+    redis.resume();
+    await service.close();
+    await redis.stop();
+  });
+
+  async function relay(count: number): Promise<string> {
+    const trisId = (n: number) => (n % 3 === 0 ? 'tris:alice' : `tris:member-${n}`);
+    const positions = await Promise.all(Array.from({ length: count }, (_, n) => service.relay(trisId(n))));
+    return positions.reduce((last, position) => (number(position) > number(last) ? position : last));
+  }
+
+  async function scoreAt(position: string): Promise<unknown> {
+    let answer: Answer;
+    await within(PROMISE_MS, async () => {
+      answer = await service.get(SCORE, { 'credence-min-position': position });
+      return answer.status === 200;
+    });
+    return scoreOf(answer!);
+  }
+
+  const differences = async () => (await verify(service.stores.eventStore, service.stores.readModels)).difference;
+
+  function startProjector(...args: string[]): Child {
+    const script = new URL('./processes/projector.ts', import.meta.url);
+    const child = new Child(script, [service.log, redis.url, ...args]);
+    children.push(child);
+    return child;
+  }
+
+  async function holder(): Promise<string | undefined> {
+    return (await service.stores.readModels.generations())[0]?.lease?.holder;
+  }
+
+  test('killed and restarted empty: 503 with progress rather than wrong numbers, then the same answers again', async () => {
+    const score = await scoreAt(await relay(300));
+    let ended = false;
+    const seen = new Set<string>();
+    const reader = (async () => {
+      while (!ended) {
+        const answer = await service.get(SCORE);
+        const { status, headers, json } = answer;
+        if (status === 200) expect(scoreOf(answer)).toEqual(score);
+        else expect(headers['retry-after']).toBeDefined();
+        if (json.code === 'projection_rebuilding') expect(json.progress.total).toBeGreaterThan(0);
+        seen.add(status === 200 ? 'right' : json.code);
+        await sleep(5);
+      }
+    })();
+
+    await within(PROMISE_MS, () => seen.has('right'));
+    await redis.kill();
+    await within(PROMISE_MS, () => seen.has('store_unavailable'));
+    // What is recorded does not need Redis.
+    const position = await service.relay('tris:bob');
+    await redis.run();
+    await within(PROMISE_MS, async () => (await service.get(SCORE)).status === 200);
+    ended = true;
+    await reader;
+    expect([...seen].sort()).toEqual(['projection_rebuilding', 'right', 'store_unavailable']);
+    expect(await scoreAt(position)).toEqual(score);
+    expect(await differences()).toBeNull();
+  }, 60_000);
+
+  test('flushed while it runs: the same', async () => {
+    const score = await scoreAt(await relay(200));
+    const other = await RedisConnection.open(redis.url);
+    await other.send((client) => client.flushall());
+    await other.close();
+    const answers: Answer[] = [];
+    await within(PROMISE_MS, async () => {
+      answers.push(await service.get(SCORE));
+      return answers.at(-1)!.status === 200;
+    });
+    for (const answer of answers) {
+      if (answer.status === 200) expect(scoreOf(answer)).toEqual(score);
+      else
+        expect(answer.json).toMatchObject({ code: 'projection_rebuilding', progress: { total: expect.any(Number) } });
+    }
+    expect(await differences()).toBeNull();
+  }, 60_000);
+
+  test('stalled: reads are refused within seconds and right away after that, and answered again when it goes on', async () => {
+    const score = await scoreAt(await relay(10));
+    redis.pause();
+    const started = performance.now();
+    const first = await Promise.all(Array.from({ length: 64 }, () => service.get(SCORE)));
+    expect(performance.now() - started).toBeLessThan(PROMISE_MS);
+    for (const { status, json } of first) expect([status, json.code]).toEqual([503, 'store_unavailable']);
+    await within(PROMISE_MS, async () => {
+      const asked = performance.now();
+      await service.get(SCORE);
+      return performance.now() - asked < 500;
+    });
+    redis.resume();
+    await within(PROMISE_MS, async () => (await service.get(SCORE)).status === 200);
+    expect(scoreOf(await service.get(SCORE))).toEqual(score);
+  }, 60_000);
+
+  test('a projector paused beyond its lease finds that another has taken over, and writes nothing', async () => {
+    const resume = await service.stopProjector();
+    const child = startProjector('slow');
+    await within(PROMISE_MS, () => steps(child).includes('started'));
+    await scoreAt(await relay(30));
+    // Paused with a batch folded and not sent.
+    const before = child.lines.length;
+    const paused = relay(200);
+    await within(PROMISE_MS, () => steps(child).slice(before).includes('apply'));
+    child.signal('SIGSTOP');
+    const stale = await holder();
+    const position = await paused;
+
+    await resume();
+    const score = await scoreAt(position);
+    expect(await holder()).not.toBe(stale);
+
+    const known = child.lines.length;
+    child.signal('SIGCONT');
+    await within(PROMISE_MS, () => steps(child).slice(known).includes('applied'));
+    const outcomes = child.lines.slice(known).filter((line) => (line as string[])[0] === 'applied');
+    expect(outcomes[0]).toEqual(['applied', 'refused']);
+    expect(await scoreAt(await service.relay('tris:bob'))).toEqual(score);
+    expect(await differences()).toBeNull();
+  }, 60_000);
+
+  test.each(['read', 'apply', 'sent', 'checkpoint'])(
+    'a projector killed at "%s": another takes over within 10 s, and nothing is missing or twice',
+    async (step) => {
+      const resume = await service.stopProjector();
+      const child = startProjector(step, '2');
+      await within(PROMISE_MS, () => steps(child).includes('started'));
+      let ended = false;
+      child.exited.then(() => (ended = true));
+      let position = '';
+      while (!ended) position = await relay(20);
+      const died = performance.now();
+      await resume();
+      await scoreAt(position);
+      expect(performance.now() - died).toBeLessThan(PROMISE_MS);
+      expect(await differences()).toBeNull();
+    },
+    60_000,
+  );
+
+  test('metrics and liveness are told while Redis is away, and readiness says that it is', async () => {
+    await redis.kill();
+    await within(PROMISE_MS, async () => (await service.get(SCORE)).status === 503);
+    expect((await service.get('/health/live')).status).toBe(200);
+    expect((await service.get('/metrics')).text).toContain('credence_');
+    const ready = await service.get('/health/ready');
+    expect(ready.status).toBe(503);
+    expect(ready.text).toMatch(/"projections","status":"failed","detail":"Redis at 127\.0\.0\.1:\d+ is away/);
+    await redis.run();
+    await within(PROMISE_MS, async () => (await service.get('/health/ready')).status === 200);
+  }, 60_000);
+});
+
+/** Without the position, which grows with what is recorded of others. */
+const scoreOf = ({ json }: Answer): unknown => ({ ...json, position: undefined });
+const number = (position: string) => Number(position.split('.')[1]);
+const steps = (child: Child) => child.lines.map((line) => (line as string[])[0]);
+
+async function within(ms: number, condition: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + ms;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`not within ${ms} ms: ${String(condition)}`);
+    await sleep(10);
+  }
+}

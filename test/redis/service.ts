@@ -1,0 +1,83 @@
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { AppModule } from '../../src/app.module.js';
+import { loadConfig } from '../../src/config.js';
+import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
+import { ApiKeys } from '../../src/http/api-keys.js';
+import { createApp } from '../../src/http/app.js';
+import { LmdbJobs } from '../../src/jobs/lmdb-jobs.js';
+import { RedisKeyValue } from '../../src/key-value/redis-key-value.js';
+import { Log } from '../../src/ops/log.js';
+import { StoreMetrics } from '../../src/ops/store-metrics.js';
+import { PROJECTIONS } from '../../src/projector/all-projections.js';
+import { Projector } from '../../src/projector/projector.js';
+import { RedisReadModels } from '../../src/read-models/redis/redis-read-models.js';
+import { type Stores, closeStores } from '../../src/stores.js';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+import { type Answer, send } from '../http/client.js';
+
+/** The service with its log in a folder, which other processes may share, and its read models in a Redis. */
+export interface RedisService {
+  stores: Stores;
+  /** Folder of the log. */
+  log: string;
+  get(path: string, headers?: Record<string, string>): Promise<Answer>;
+  /** Relays an action for an identity; answers the position to wait for. */
+  relay(trisId: string): Promise<string>;
+  /** Stops applying the log in this process, and begins again with the function answered. */
+  stopProjector(): Promise<() => Promise<void>>;
+  close(): Promise<void>;
+}
+
+export async function startRedisService(url: string, env: Record<string, string> = {}): Promise<RedisService> {
+  const folder = await temporaryFolder();
+  const config = loadConfig({ CREDENCE_DATA: folder.path, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env });
+  const log = new Log('error', () => undefined);
+  const stores: Stores = {
+    eventStore: await LmdbEventStore.open(join(folder.path, 'log')),
+    readModels: await RedisReadModels.open({ url }),
+    keyValue: await RedisKeyValue.open({ url, clock: Date.now }),
+    jobs: await LmdbJobs.open(join(folder.path, 'state'), { clock: Date.now }),
+  };
+  const project = async () => {
+    const projector = new Projector(PROJECTIONS, stores.eventStore, stores.readModels, log);
+    await projector.start();
+    return projector;
+  };
+  let projector = await project();
+  const app = await createApp(AppModule.register(config, stores, Date.now), config, log);
+  new StoreMetrics().register(app, stores, projector);
+  await app.listen(0, '127.0.0.1');
+  const { port } = app.getHttpServer().address() as AddressInfo;
+  const key = app.get(ApiKeys).createdDevelopmentKey!;
+  return {
+    stores,
+    log: join(folder.path, 'log'),
+    get: (path, headers = {}) => send(port, 'GET', path, { headers }),
+    relay: async (tris_id) => {
+      const action = {
+        tris_id,
+        action_type: 'swap',
+        category: 'financial',
+        criticality: 'high',
+        platform_id: 'lender',
+      };
+      const answer = await send(port, 'POST', '/api/decision-relay', {
+        headers: { 'x-api-key': key, 'content-type': 'application/json' },
+        body: JSON.stringify(action),
+      });
+      if (answer.status !== 202) throw new Error(answer.text);
+      return answer.headers['credence-position'] as string;
+    },
+    stopProjector: async () => {
+      await projector.stop();
+      return async () => void (projector = await project());
+    },
+    close: async () => {
+      await app.close();
+      await projector.stop().catch(() => undefined);
+      await closeStores(stores);
+      await folder.remove();
+    },
+  };
+}
