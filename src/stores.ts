@@ -83,7 +83,7 @@ async function openCluster(
   try {
     return {
       eventStore: await open(EventStoreDbEventStore.open({ url: eventStoreUrl!, onCommit, onWarning })),
-      readModels: await open(RedisReadModels.open({ url, clock, log })),
+      readModels: await open(RedisReadModels.open({ url, log })),
       keyValue: await open(RedisKeyValue.open({ url, clock, log })),
       jobs: await open(BullmqJobs.open(url, { log })),
     };
