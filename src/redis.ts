@@ -127,6 +127,7 @@ export interface RedisConnectionOptions {
 /** One connection to Redis (a cluster: one to each node). */
 export class RedisConnection {
   private awaySince: number | undefined;
+  private closed = false;
 
   /** @throws StartError when it does not answer, refuses the credentials, is too old, or may evict what it holds */
   static async open(url: string, options: RedisConnectionOptions = {}): Promise<RedisConnection> {
@@ -157,7 +158,7 @@ export class RedisConnection {
     let lastError = 'the connection was closed';
     client.on('error', (error: Error) => (lastError = reasonOf(error)));
     client.on('close', () => {
-      if (this.awaySince === undefined) log?.warn(`Redis at ${where} is away: ${lastError}`);
+      if (this.awaySince === undefined && !this.closed) log?.warn(`Redis at ${where} is away: ${lastError}`);
       this.awaySince ??= performance.now();
     });
     client.on('ready', () => {
@@ -184,17 +185,16 @@ export class RedisConnection {
     return this.attempt(() => command(this.client));
   }
 
+  /** Lets what was sent be answered, where there is somebody to answer. */
   async close(): Promise<void> {
-    if (this.client.status === 'end') return;
-    const ended = new Promise<void>((resolve) => this.client.once('end', () => resolve()));
-    // Lets what was sent be answered, where there is somebody to answer.
+    if (this.closed) return;
+    this.closed = true;
     if (this.client.status === 'ready') await this.client.quit().catch(() => undefined);
-    if ((this.client.status as string) === 'end') return;
     this.client.disconnect();
-    await ended;
   }
 
   private async attempt<T>(action: () => Promise<T>): Promise<T> {
+    if (this.closed) throw new StoreUnavailable(`the connection to Redis at ${this.where} was closed`);
     if (this.awaySince !== undefined && performance.now() - this.awaySince > PATIENCE_MS) {
       throw new StoreUnavailable(`Redis at ${this.where} is away`);
     }

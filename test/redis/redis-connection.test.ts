@@ -1,0 +1,318 @@
+import { once } from 'node:events';
+import { type Server, type Socket, connect, createServer } from 'node:net';
+import { StoreUnavailable } from '../../src/event-store/event-store.js';
+import { RedisKeyValue } from '../../src/key-value/redis-key-value.js';
+import { Log } from '../../src/ops/log.js';
+import { RedisReadModels } from '../../src/read-models/redis/redis-read-models.js';
+import { RedisConnection, parseRedisUrl } from '../../src/redis.js';
+import { StartError } from '../../src/start-error.js';
+import { describeKeyValue } from '../contracts/key-value.contract.js';
+import { describeReadModels } from '../contracts/read-models.contract.js';
+import { RedisServer, describeOwnRedis, freePort } from '../servers/redis.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Less than the time after which a command that waits is given up. */
+const AT_ONCE_MS = 1_900;
+
+describe('REDIS_URL', () => {
+  test.each([
+    ['redis://cache', [{ host: 'cache', port: 6379 }], false, { db: 0 }],
+    ['redis://127.0.0.1:7000/3', [{ host: '127.0.0.1', port: 7000 }], false, { db: 3 }],
+    ['redis://[::1]:7000', [{ host: '::1', port: 7000 }], false, { db: 0 }],
+    ['redis://:p%40ss@cache', [{ host: 'cache', port: 6379 }], false, { db: 0, password: 'p@ss' }],
+    [
+      'rediss://me:pw@cache',
+      [{ host: 'cache', port: 6379 }],
+      false,
+      { db: 0, username: 'me', password: 'pw', tls: {} },
+    ],
+    ['redis://cache?cluster=true', [{ host: 'cache', port: 6379 }], true, { db: 0 }],
+    [
+      'redis://a:7000,b:7001',
+      [
+        { host: 'a', port: 7000 },
+        { host: 'b', port: 7001 },
+      ],
+      true,
+      { db: 0 },
+    ],
+  ])('%s is understood', (url, nodes, cluster, options) => {
+    expect(parseRedisUrl(url)).toEqual({ nodes, cluster, options });
+  });
+
+  test.each([
+    'http://cache:6379',
+    'cache:6379',
+    'redis://',
+    'redis://cache:99999',
+    'redis://user:secret@cache:port',
+    'redis://:%zzsecret@cache',
+    'redis://:secret@a,b/2',
+    'redis://:secret@a,b?cluster=false',
+    'redis://:secret@cache?ssl=true',
+  ])('%s is refused in one sentence that does not repeat it', (url) => {
+    const refused = () => parseRedisUrl(url);
+    expect(refused).toThrow(StartError);
+    expect(refused).toThrow(/^REDIS_URL [^\n]*\.$/);
+    expect(refused).not.toThrow(/secret/);
+  });
+});
+
+describeOwnRedis('a Redis that cannot be used stops the boot with one sentence', () => {
+  const servers: RedisServer[] = [];
+  afterEach(async () => {
+    await Promise.all(servers.splice(0).map((server) => server.stop()));
+  });
+
+  async function sentence(options: Record<string, string>, credentials = ''): Promise<string> {
+    const server = await RedisServer.start(options);
+    servers.push(server);
+    const opened = RedisConnection.open(server.url.replace('://', `://${credentials}`));
+    const error = await opened.then(
+      async (connection) => {
+        await connection.close();
+        throw new Error('it was used');
+      },
+      (refusal: unknown) => refusal,
+    );
+    expect(error).toBeInstanceOf(StartError);
+    return (error as Error).message;
+  }
+
+  test.each(['allkeys-lru', 'volatile-lru', 'allkeys-random', 'volatile-ttl'])('it evicts by %s', async (policy) => {
+    expect(await sentence({ 'maxmemory-policy': policy })).toMatch(
+      new RegExp(`^Redis at 127\\.0\\.0\\.1:\\d+ has the maxmemory-policy ${policy}, which may drop .* noeviction\\.$`),
+    );
+  });
+
+  test('it wants a password', async () => {
+    expect(await sentence({ requirepass: 'right' })).toMatch(
+      /^Redis at 127\.0\.0\.1:\d+ \(REDIS_URL\) cannot be used: .*NOAUTH.*\.$/,
+    );
+  });
+
+  test('it wants another password, and the one that was given is not repeated', async () => {
+    const message = await sentence({ requirepass: 'right' }, 'me:secret@');
+    expect(message).toMatch(/^Redis at 127\.0\.0\.1:\d+ \(REDIS_URL\) cannot be used: WRONGPASS .*\.$/);
+    expect(message).not.toContain('secret');
+  });
+
+  test('nobody listens', async () => {
+    const opened = RedisConnection.open(`redis://:secret@127.0.0.1:${await freePort()}`);
+    await expect(opened).rejects.toThrow(StartError);
+    await expect(opened).rejects.toThrow(/cannot be used: .*ECONNREFUSED/);
+  });
+
+  test('somebody listens who does not answer', async () => {
+    const mute = createServer(() => undefined).listen(0, '127.0.0.1');
+    await once(mute, 'listening');
+    const { port } = mute.address() as { port: number };
+    await expect(RedisConnection.open(`redis://127.0.0.1:${port}`)).rejects.toThrow(StartError);
+    mute.close();
+  });
+});
+
+describeOwnRedis('a connection', () => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await RedisServer.start({ requirepass: 'secret' });
+  });
+  afterAll(() => server.stop());
+  const url = () => server.url.replace('://', '://:secret@');
+
+  test('goes on when the scripts are forgotten', async () => {
+    const store = await RedisKeyValue.open({ url: url(), clock: Date.now });
+    const other = await RedisConnection.open(url());
+    await store.put('a', 1, 60_000);
+    await other.send((client) => client.script('FLUSH'));
+    await store.put('a', 2, 60_000);
+    expect(await store.take('a')).toBe(2);
+    await Promise.all([store.close(), other.close()]);
+  });
+
+  test('sends again what lost its answer, and what was done already is done once and told as done', async () => {
+    const proxy = await LossyProxy.start(server.port);
+    const through = url().replace(String(server.port), String(proxy.port));
+    const store = await RedisKeyValue.open({ url: through, clock: Date.now });
+    const models = await RedisReadModels.open({ url: through });
+    const start = { log: 'log', position: 0, event_id: null };
+    await models.createGeneration('g1', { people: 1 }, 'log');
+    await models.acquireLease('g1', 'me', 60_000);
+
+    const next = { log: 'log', position: 1, event_id: 'e1' };
+    const puts = [{ row: { view: 'people', key: 'a' }, value: 1 }];
+    proxy.loseNextAnswer();
+    expect(await models.apply('g1', { id: 'b1', base: start, holder: 'me', next, puts, deletes: [] })).toBe('applied');
+    proxy.loseNextAnswer();
+    expect(await store.putIfAbsent('nonce', 1, 60_000)).toBe(true);
+    proxy.loseNextAnswer();
+    expect(await store.replace('nonce', 1, 2, 60_000)).toBe(true);
+    expect(proxy.lost).toBe(3);
+    expect(await store.replace('nonce', 1, 3, 60_000)).toBe(false);
+    expect((await models.read('g1', [{ get: puts[0]!.row }]))!.results).toEqual([1]);
+    await Promise.all([store.close(), models.close()]);
+    proxy.stop();
+  });
+
+  test('that is lost makes commands fail as unavailable, soon at once, and works again by itself; no secret is logged', async () => {
+    const own = await RedisServer.start({ requirepass: 'secret' });
+    const lines: string[] = [];
+    const log = new Log('debug', (line) => void lines.push(line));
+    const store = await RedisKeyValue.open({ url: own.url.replace('://', '://:secret@'), clock: Date.now, log });
+    try {
+      await store.put('a', 1, 60_000);
+      await own.kill();
+      await expect(store.get('a')).rejects.toThrow(StoreUnavailable);
+      await sleep(1_100);
+      const asked = performance.now();
+      await Promise.all(
+        Array.from({ length: 100 }, () => expect(store.get('a')).rejects.toThrow(/^Redis at \S+ is away$/)),
+      );
+      expect(performance.now() - asked).toBeLessThan(AT_ONCE_MS);
+      await own.run();
+      await answers(() => store.get('a'));
+      expect(lines.join('')).toMatch(/is away: [^"]+".*is back"/s);
+      expect(lines.join('')).not.toContain('secret');
+    } finally {
+      await own.kill();
+      await store.close();
+      await own.stop();
+    }
+  }, 60_000);
+
+  test('without a clock the server says when a lease ends, whatever the machines think', async () => {
+    const models = await RedisReadModels.open({ url: url(), prefix: 'leases' });
+    await models.createGeneration('g1', { people: 1 }, 'log');
+    expect(await models.acquireLease('g1', 'me', 300)).toBe(true);
+    expect(await models.acquireLease('g1', 'you', 300)).toBe(false);
+    await sleep(320);
+    expect(await models.acquireLease('g1', 'you', 60_000)).toBe(true);
+    expect(await models.acquireLease('g1', 'me', 300)).toBe(false);
+    const [generation] = await models.generations();
+    expect(Math.abs(generation!.lease!.expires_at - Date.now() - 60_000)).toBeLessThan(10_000);
+    await models.close();
+  });
+
+  test('a drop that was interrupted is finished by the next who opens', async () => {
+    const models = await RedisReadModels.open({ url: url(), prefix: 'drops' });
+    const raw = await RedisConnection.open(url());
+    await models.createGeneration('g1', { people: 1 }, 'log');
+    await models.acquireLease('g1', 'me', 60_000);
+    const batch = { id: 'b', base: { log: 'log', position: 0, event_id: null }, holder: 'me', deletes: [] };
+    const puts = [{ row: { view: 'people', key: 'a', sort: 's' }, value: 1 }];
+    await models.apply('g1', { ...batch, next: { log: 'log', position: 1, event_id: 'e' }, puts });
+    const keys = () => raw.send((client) => client.keys('{drops:g1*'));
+    expect(await keys()).not.toEqual([]);
+    await models.setStatus('g1', 'dropped');
+    await (await RedisReadModels.open({ url: url(), prefix: 'drops' })).close();
+    expect(await keys()).toEqual([]);
+    await models.createGeneration('g1', { people: 1 }, 'log');
+    expect(await models.read('g1', [])).toBeUndefined();
+    await Promise.all([models.close(), raw.close()]);
+  });
+});
+
+describeOwnRedis('a Redis Cluster', () => {
+  let server: RedisServer;
+  let url: string;
+  beforeAll(async () => {
+    // One node with all slots refuses a call across slots as many nodes would.
+    server = await RedisServer.start({ 'cluster-enabled': 'yes', 'cluster-announce-ip': '127.0.0.1' });
+    const node = await RedisConnection.open(server.url);
+    await node.send((client) => client.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383));
+    while (!/cluster_state:ok/.test(String(await node.send((client) => client.call('CLUSTER', 'INFO')))))
+      await sleep(20);
+    await node.close();
+    url = `${server.url}?cluster=true`;
+  });
+  afterAll(() => server?.stop());
+
+  test('that is lost is unavailable within seconds, then at once, and works again by itself', async () => {
+    const store = await RedisKeyValue.open({ url, prefix: 'lost', clock: Date.now });
+    await store.put('a', 1, 60_000);
+    await server.kill();
+    const asked = performance.now();
+    await expect(store.get('a')).rejects.toThrow(StoreUnavailable);
+    expect(performance.now() - asked).toBeLessThan(5_000);
+    await sleep(1_100);
+    const again = performance.now();
+    await Promise.all(Array.from({ length: 100 }, () => expect(store.get('a')).rejects.toThrow(StoreUnavailable)));
+    expect(performance.now() - again).toBeLessThan(AT_ONCE_MS);
+    await server.run();
+    await answers(() => store.put('a', 2, 60_000));
+    expect(await store.get('a')).toBe(2);
+    await store.close();
+  }, 60_000);
+
+  let places = 0;
+  const place = () => ({ url, prefix: `place-${++places}` });
+  const destroy = async () => undefined;
+  describeReadModels('Redis Cluster', async (clock) => {
+    const at = place();
+    return { open: () => RedisReadModels.open({ ...at, clock }), destroy };
+  });
+  describeKeyValue('Redis Cluster', async (clock) => {
+    const at = place();
+    return { open: () => RedisKeyValue.open({ ...at, clock }), destroy, wait: (ms) => sleep(ms) };
+  });
+});
+
+/** Waits, at most some seconds, until it no longer fails. */
+async function answers(action: () => Promise<unknown>): Promise<void> {
+  const deadline = performance.now() + 8_000;
+  for (;;) {
+    try {
+      await action();
+      return;
+    } catch (error) {
+      if (performance.now() > deadline) throw error;
+    }
+    await sleep(50);
+  }
+}
+
+/** Passes everything on, but for an answer that it is told to lose: then it cuts the connection in its stead. */
+class LossyProxy {
+  lost = 0;
+  private losing = false;
+
+  static async start(to: number): Promise<LossyProxy> {
+    const server = createServer();
+    const proxy = new LossyProxy(server);
+    server.on('connection', (client) => proxy.pass(client, connect(to, '127.0.0.1')));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return proxy;
+  }
+
+  private constructor(private readonly server: Server) {}
+
+  get port(): number {
+    return (this.server.address() as { port: number }).port;
+  }
+
+  loseNextAnswer(): void {
+    this.losing = true;
+  }
+
+  stop(): void {
+    this.server.close();
+  }
+
+  private pass(client: Socket, redis: Socket): void {
+    client.pipe(redis);
+    redis.on('data', (data) => {
+      if (!this.losing) return void client.write(data);
+      this.losing = false;
+      this.lost++;
+      client.destroy();
+    });
+    for (const [from, to] of [
+      [client, redis],
+      [redis, client],
+    ] as const) {
+      from.on('error', () => undefined);
+      from.on('close', () => to.destroy());
+    }
+  }
+}
