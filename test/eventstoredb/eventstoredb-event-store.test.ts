@@ -1,12 +1,33 @@
+import { spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ANY, EventStoreDBClient, jsonEvent } from '@eventstore/db-client';
+import { AppendRefused, type NewEvent, type RecordedEvent } from '../../src/event-store/event-store.js';
 import { EventStoreDbEventStore } from '../../src/event-store/eventstoredb/eventstoredb-event-store.js';
+import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
+import { appendsIn, exportEvents, importEvents } from '../../src/event-store/transfer.js';
+import { StartError } from '../../src/start-error.js';
 import { describeEventStore } from '../contracts/event-store.contract.js';
-import { describeWithEventStored, noEventStore, someEventStore } from '../servers/eventstored.js';
+import { newStream, sampleEvents } from '../contracts/sample-events.js';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+import { makeCertificates } from '../servers/certificates.js';
+import {
+  describeWithEventStored,
+  type EventStored,
+  noEventStore,
+  someEventStore,
+  startEventStored,
+} from '../servers/eventstored.js';
+
+const MINUTE = 60_000;
 
 describeWithEventStored(
   'the cluster’s log',
   () => {
     let server: Awaited<ReturnType<typeof someEventStore>>;
-    beforeAll(async () => void (server = await someEventStore()), 90_000);
+    beforeAll(async () => void (server = await someEventStore()), MINUTE);
     afterAll(() => server?.stop());
 
     describeEventStore('EventStoreDB', async () => ({
@@ -16,3 +37,281 @@ describeWithEventStored(
   },
   noEventStore,
 );
+
+describeWithEventStored('the log in EventStoreDB', () => {
+  let server: EventStored;
+  let client: EventStoreDBClient;
+  let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+  const stores: EventStoreDbEventStore[] = [];
+  const others: EventStored[] = [];
+  beforeAll(async () => {
+    server = await startEventStored();
+    client = EventStoreDBClient.connectionString(server.url);
+  }, MINUTE);
+  afterAll(async () => {
+    await client?.dispose();
+    await server?.stop();
+  });
+  beforeEach(async () => void (folder = await temporaryFolder()));
+  afterEach(async () => {
+    await Promise.all(stores.splice(0).map((store) => store.close()));
+    await Promise.all(others.splice(0).map((other) => other.stop()));
+    await folder.remove();
+  });
+
+  async function anotherServer(args: string[] = []): Promise<EventStored> {
+    const other = await startEventStored({ args });
+    others.push(other);
+    return other;
+  }
+
+  async function open(options: Partial<Parameters<typeof EventStoreDbEventStore.open>[0]> = {}) {
+    const store = await EventStoreDbEventStore.open({ url: server.url, ...options });
+    stores.push(store);
+    return store;
+  }
+  async function everythingAfter(store: EventStoreDbEventStore, position: number): Promise<RecordedEvent[]> {
+    const all: RecordedEvent[] = [];
+    for await (const slice of store.readAll(position)) all.push(...slice);
+    return all;
+  }
+  async function appendOne(store: EventStoreDbEventStore, size = 1) {
+    const stream = newStream();
+    return { stream, ...(await store.append(stream, 'no-stream', sampleEvents(stream, size))) };
+  }
+
+  test('is empty at first, and processes that start on it together agree on its id', async () => {
+    const all = await Promise.all([open(), open(), open()]);
+    expect(await all[0].head()).toBe(0);
+    expect(await everythingAfter(all[0], 0)).toEqual([]);
+    expect(await all[0].countAfter(0)).toBe(0);
+    expect(new Set(all.map(({ logId }) => logId)).size).toBe(1);
+  });
+
+  test('events of the server are in no reader’s way', async () => {
+    const store = await open();
+    const start = await store.head();
+    const first = await appendOne(store);
+    await client.setStreamMetadata(first.stream, { maxAge: 1_000_000 });
+    const second = await appendOne(store, 2);
+    const abort = new AbortController();
+    const following = store.subscribe(second.position, { signal: abort.signal })[Symbol.asyncIterator]();
+    const next = following.next();
+    for (let n = 0; n < 100; n++) {
+      await client.appendToStream('$statistics', jsonEvent({ type: '$stats', data: {} }), { expectedRevision: ANY });
+    }
+    await client.appendToStream('links', jsonEvent({ type: '$>', data: {} }));
+    expect(await store.head()).toBe(second.position);
+    expect(await (await open()).head()).toBe(second.position);
+    expect(await store.countAfter(start)).toBe(3);
+    expect(await store.countAfter(second.position)).toBe(0);
+    expect((await everythingAfter(store, start)).map(({ stream }) => stream)).toEqual([
+      first.stream,
+      second.stream,
+      second.stream,
+    ]);
+    expect(await Promise.race([next, sleep(600)])).toBeUndefined();
+    const third = await appendOne(store);
+    expect((await next).value).toMatchObject([{ stream: third.stream }]);
+    expect(await store.head()).toBe(third.position);
+    abort.abort();
+    await following.next();
+  });
+
+  test('a stream or type of the server’s, and an id that is no UUID, are refused before they are sent', async () => {
+    const store = await open();
+    const append = (stream: string, change: Partial<NewEvent>) =>
+      store.append(stream, 'any', [{ ...sampleEvents(stream)[0]!, ...change }]);
+    await expect(append('$all', {})).rejects.toThrow(AppendRefused);
+    await expect(append('credence-log', {})).rejects.toThrow(AppendRefused);
+    await expect(append(newStream(), { type: '$metadata' })).rejects.toThrow(AppendRefused);
+    await expect(append(newStream(), { id: 'x' })).rejects.toThrow(AppendRefused);
+    await expect(append(newStream(), { id: randomUUID().toUpperCase() })).rejects.toThrow(AppendRefused);
+    await appendOne(store);
+  });
+
+  test('a position that is none of this log finds no event, and everything after it', async () => {
+    const store = await open();
+    const { position } = await appendOne(store);
+    const { stream } = await appendOne(store, 2);
+    for (const odd of [position + 1, position + 7]) {
+      expect(await store.readAt(odd)).toBeUndefined();
+      expect((await everythingAfter(store, odd)).map((event) => event.stream)).toEqual([stream, stream]);
+      expect(await store.countAfter(odd)).toBe(2);
+    }
+    expect(await everythingAfter(store, Number.MAX_SAFE_INTEGER)).toEqual([]);
+    for (const none of [-1, 0.5, NaN, Infinity, Number.MAX_SAFE_INTEGER]) {
+      expect(await store.readAt(none)).toBeUndefined();
+    }
+  });
+
+  test('counts over many marks, in any order of asking', async () => {
+    const store = await open();
+    const start = await store.head();
+    for (let n = 0; n < 5; n++) {
+      await Promise.all(Array.from({ length: 250 }, () => appendOne(store, 2)));
+    }
+    const positions = (await everythingAfter(store, start)).map(({ position }) => position);
+    expect(positions).toHaveLength(2_500);
+    for (const index of [2_499, 2_000, 1_999, 999, 1_000, 2, 1_001, 0, 2_498]) {
+      expect(await store.countAfter(positions[index]!)).toBe(2_499 - index);
+    }
+    expect(await store.countAfter(start)).toBe(2_500);
+    await appendOne(store);
+    expect(await Promise.all([start, positions[0]!, positions[2_499]!].map((p) => store.countAfter(p)))).toEqual([
+      2_501, 2_500, 1,
+    ]);
+  });
+
+  test('tells of each append how long it took', async () => {
+    const commits: { events: number; milliseconds: number }[] = [];
+    const store = await open({ onCommit: (commit) => commits.push(commit) });
+    await appendOne(store, 3);
+    expect(commits).toEqual([{ events: 3, milliseconds: expect.any(Number) }]);
+  });
+
+  test('takes over an export of the embedded log with ids, times and order, also after an interruption', async () => {
+    const embedded = await LmdbEventStore.open(join(folder.path, 'log'));
+    for (let n = 0; n < 150; n++) {
+      const stream = `transfer-${n % 40}-${folder.path}`;
+      const last = (await embedded.readStream(stream, { direction: 'backward', limit: 1 }))[0];
+      const events = sampleEvents(stream, 1 + (n % 3), { n });
+      await embedded.append(stream, last ? last.revision : 'no-stream', events);
+    }
+    const lines: string[] = [];
+    for await (const event of exportEvents(embedded)) lines.push(`${JSON.stringify(event)}\n`);
+    await embedded.close();
+    const [part, whole] = [join(folder.path, 'part'), join(folder.path, 'whole')];
+    await writeFile(part, lines.slice(0, 150).join(''));
+    await writeFile(whole, lines.join(''));
+
+    // A database of its own: an import wants an empty log, or the beginning of the same one.
+    const empty = await anotherServer();
+    const store = await open({ url: empty.url });
+    expect(await importEvents(appendsIn(part), store)).toEqual({ events: 150, appended: 150 });
+    expect(await importEvents(appendsIn(whole), store)).toEqual({ events: 300, appended: 150 });
+    expect(await importEvents(appendsIn(whole), store)).toEqual({ events: 300, appended: 0 });
+    const withoutPosition = (event: RecordedEvent) => ({ ...event, position: undefined });
+    expect((await everythingAfter(store, 0)).map(withoutPosition)).toEqual(
+      lines.map((line) => withoutPosition(JSON.parse(line) as RecordedEvent)),
+    );
+  });
+
+  test('an event that Credence did not write stops readers with a sentence', async () => {
+    const other = await anotherServer();
+    const store = await open({ url: other.url });
+    const raw = EventStoreDBClient.connectionString(other.url);
+    await raw.appendToStream('orders-1', jsonEvent({ type: 'OrderPlaced', data: {} }));
+    await raw.dispose();
+    await expect(everythingAfter(store, 0)).rejects.toThrow(/OrderPlaced.*orders-1.*needs a database of its own/);
+  });
+
+  describe('the marker', () => {
+    test('a database that is another one, or has become shorter, is refused with one sentence', async () => {
+      const marker = join(folder.path, 'eventstore.marker.json');
+      const store = await open({ marker });
+      const { position } = await appendOne(store);
+      await store.close();
+      expect(JSON.parse(await readFile(marker, 'utf8'))).toEqual({ log_id: store.logId, position });
+      await (await open({ marker })).close();
+
+      await writeFile(marker, JSON.stringify({ log_id: store.logId, position: position + 1 }));
+      const lost = `The log in EventStoreDB at 127.0.0.1:${server.port} ends at position ${position} but has reached`;
+      await expect(open({ marker })).rejects.toThrow(lost);
+      await writeFile(marker, JSON.stringify({ log_id: 'another', position: 0 }));
+      await expect(open({ marker })).rejects.toThrow(`should hold the log another but holds the log ${store.logId}`);
+    });
+
+    test('an empty database in place of a full one is refused, and stays empty', async () => {
+      const marker = join(folder.path, 'eventstore.marker.json');
+      await writeFile(marker, JSON.stringify({ log_id: 'lost', position: 5 }));
+      const empty = await anotherServer();
+      for (let n = 0; n < 2; n++) {
+        await expect(open({ url: empty.url, marker })).rejects.toThrow('should hold the log lost but holds no log');
+      }
+    });
+  });
+
+  describe('the connection string', () => {
+    const withTls = spawnSync('openssl', ['version']).error === undefined ? test : test.skip;
+    withTls(
+      'TLS and credentials are those of the client',
+      async () => {
+        const { authority, authorities, node, key } = makeCertificates(folder.path);
+        const secure = await anotherServer([
+          `--certificate-file=${node}`,
+          `--certificate-private-key-file=${key}`,
+          `--trusted-root-certificates-path=${authorities}`,
+        ]);
+        const url = (credentials: string, query = `tlsCAFile=${authority}`) =>
+          `esdb://${credentials}127.0.0.1:${secure.port}?${query}`;
+        const patience = { answerMs: 500, patienceMs: 1_500 };
+        // The server makes its first user a moment after it answers.
+        let store: EventStoreDbEventStore | undefined;
+        for (let tries = 0; !store; tries++) {
+          store = await open({ url: url('admin:changeit@') }).catch(async (error) => {
+            if (tries > 50) throw error;
+            await sleep(200);
+            return undefined;
+          });
+        }
+        const { stream } = await appendOne(store, 2);
+        expect(await store.readStream(stream)).toHaveLength(2);
+        for (const credentials of ['admin:s3cret@', '']) {
+          const refused = await open({ url: url(credentials), ...patience }).catch((error: Error) => error);
+          expect(refused).toBeInstanceOf(StartError);
+          expect((refused as Error).message).toMatch(/refuses the credentials/);
+          expect((refused as Error).message).not.toContain('s3cret');
+        }
+        await expect(open({ url: url('admin:changeit@', 'tls=true'), ...patience })).rejects.toThrow(/certificate/);
+        await expect(open({ url: url('admin:changeit@', 'tls=false'), ...patience })).rejects.toThrow(StartError);
+      },
+      MINUTE,
+    );
+
+    test('nodes of a cluster are found by gossip, whichever of them is away', async () => {
+      const store = await open({ url: `esdb://127.0.0.1:1,127.0.0.1:${server.port}?tls=false&gossipTimeout=1` });
+      const { stream } = await appendOne(store);
+      expect(await store.readStream(stream)).toHaveLength(1);
+      const discover = await open({
+        url: `esdb+discover://127.0.0.1:${server.port}?tls=false&nodePreference=follower`,
+      });
+      expect(await discover.readStream(stream)).toHaveLength(1);
+      await expect(
+        open({ url: 'esdb://127.0.0.1:1,127.0.0.1:2?tls=false&maxDiscoverAttempts=1', patienceMs: 1_000 }),
+      ).rejects.toThrow(/EventStoreDB at 127.0.0.1:1,127.0.0.1:2 gives no definite answer/);
+    });
+
+    test('what it says is never shown, and warnings are passed on without it', async () => {
+      const shown: unknown[] = [];
+      const { warn } = console;
+      console.warn = (...args: unknown[]) => shown.push(...args);
+      try {
+        const warnings: string[] = [];
+        const url = server.url.replace('//', '//admin:s3cret@');
+        const store = await open({ url: `${url}&colour=blue&tlsVerifyCert=false`, onWarning: (w) => warnings.push(w) });
+        await appendOne(store);
+        expect(warnings.join()).toMatch(/Unknown option key "colour".*tlsVerifyCert/);
+        const failures = await Promise.all(
+          [
+            'http://admin:s3cret@x',
+            'esdb://admin:s3cret@',
+            'esdb://admin:s3cret@x:y',
+            'esdb://admin:s3cret@x?tls=maybe',
+          ].map((bad) => open({ url: bad }).catch((error: Error) => error)),
+        );
+        for (const failure of failures) expect(failure).toBeInstanceOf(StartError);
+        const away = await open({ url: 'esdb://admin:s3cret@127.0.0.1:1?tls=false', patienceMs: 300 }).catch(
+          (e: Error) => e,
+        );
+        expect(away).toBeInstanceOf(StartError);
+        const everything = [...shown, ...warnings, ...failures, away].map((said) =>
+          said instanceof Error ? said.stack : said,
+        );
+        expect(everything.join('\n')).not.toContain('s3cret');
+      } finally {
+        console.warn = warn;
+      }
+    });
+  });
+});

@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connect } from 'node:tls';
 
 /** A server of EventStoreDB for tests: `eventstored` from the PATH, insecure, on the loopback, without telemetry. */
 export interface EventStored {
@@ -84,7 +85,10 @@ export async function startEventStored({
       child.stderr!.on('data', keep);
       const until = Date.now() + START_MS;
       while (!(await isLive(server.port, secure))) {
-        if (child.exitCode !== null || Date.now() > until) throw new Error(`eventstored did not start:\n${output}`);
+        if (child.exitCode !== null || Date.now() > until) {
+          await server.stop();
+          throw new Error(`eventstored did not start:\n${output}`);
+        }
         await sleep(100);
       }
     },
@@ -104,16 +108,21 @@ export async function startEventStored({
 }
 
 async function isLive(port: number, secure: boolean): Promise<boolean> {
-  try {
-    return (await fetch(`${secure ? 'https' : 'http'}://127.0.0.1:${port}/health/live`)).ok;
-  } catch (error) {
-    // Its certificate is not known here: that it has one must do.
-    return secure && isTlsError(error);
-  }
+  if (secure) return speaksTls(port);
+  return fetch(`http://127.0.0.1:${port}/health/live`).then(
+    ({ ok }) => ok,
+    () => false,
+  );
 }
 
-function isTlsError(error: unknown): boolean {
-  return ((error as { cause?: { code?: string } }).cause?.code ?? '').includes('CERT');
+async function speaksTls(port: number): Promise<boolean> {
+  const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false });
+  return once(socket, 'secureConnect')
+    .then(
+      () => true,
+      () => false,
+    )
+    .finally(() => socket.destroy());
 }
 
 /** Ports that were free a moment ago. */

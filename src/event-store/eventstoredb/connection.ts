@@ -1,3 +1,4 @@
+import { connect } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ErrorType, EventStoreDBClient, isCommandError } from '@eventstore/db-client';
 import { StartError } from '../../start-error.js';
@@ -14,6 +15,10 @@ export interface Patience {
 /** Between two attempts. */
 const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 500;
+/** A connection that is being made is given up after so long, whatever it looks like. */
+const LONGEST_CONNECT_MS = 60_000;
+/** As in grpc-js, which is not imported for one number. */
+const CONNECTING = 1;
 
 /** One client, until it is replaced. */
 export interface Link {
@@ -22,6 +27,9 @@ export interface Link {
   readonly gone: AbortSignal;
 }
 interface OwnLink extends Link {
+  /** The connection was asked for, and the server has not said a word on it yet. */
+  isConnecting(): boolean;
+  target(): string;
   end(): void;
 }
 
@@ -38,6 +46,7 @@ export class Connection {
   /** Host and port of every node named, without credentials or options: for messages. */
   readonly place: string;
   #current: OwnLink;
+  #probed: OwnLink | undefined;
   #closed = false;
 
   /** @throws StartError for a connection string that the client cannot read */
@@ -58,9 +67,31 @@ export class Connection {
     return this.#closed;
   }
 
-  /** Replaces the client, if this one is still in use. */
+  /**
+   * Replaces the client, if this one is still in use. One that is still connecting is replaced only when the server
+   * answers on another connection: the library under the client never gives such an attempt up, and its sockets would
+   * add up for as long as the network takes connections and is otherwise dead.
+   */
   renew(link: Link): void {
     if (link !== this.#current || this.#closed) return;
+    if (this.#current.isConnecting()) void this.#renewOnceItAnswers(this.#current);
+    else this.#replace();
+  }
+
+  async #renewOnceItAnswers(link: OwnLink): Promise<void> {
+    if (this.#probed === link) return;
+    this.#probed = link;
+    const until = performance.now() + LONGEST_CONNECT_MS;
+    while (link === this.#current && link.isConnecting() && !this.#closed) {
+      const answered = await answers(link.target(), this.url, this.patience.answerMs);
+      if (link !== this.#current || !link.isConnecting() || this.#closed) break;
+      if (answered || performance.now() > until) this.#replace();
+      else await this.pause(Infinity);
+    }
+    if (this.#probed === link) this.#probed = undefined;
+  }
+
+  #replace(): void {
     const old = this.#current;
     this.#current = linkTo(this.url, () => undefined);
     old.end();
@@ -142,23 +173,44 @@ function linkTo(url: string, warn: (message: string) => void): OwnLink {
   // It is called and never awaited, and rejects when the discovery of a cluster fails meanwhile: the process would end.
   const handleError = client['handleError'];
   client['handleError'] = (...args) => handleError(...args).catch(() => undefined);
-  let channel: ReturnType<typeof getChannel> | undefined;
+  let opening: ReturnType<typeof getChannel> | undefined;
+  let channel: Awaited<ReturnType<typeof getChannel>> | undefined;
   const getChannel = client['getChannel'];
-  client['getChannel'] = () => (channel = getChannel());
+  client['getChannel'] = async () => (channel = await (opening = getChannel()));
   const end = new AbortController();
   return {
     client,
     gone: end.signal,
+    isConnecting: () => channel?.getConnectivityState(false) === CONNECTING,
+    target: () => channel!.getTarget(),
     end() {
       end.abort();
       // Its own `dispose` cancels the calls and leaves the connection open.
       void client.dispose().catch(() => undefined);
-      channel?.then(
+      opening?.then(
         (open) => open.close(),
         () => undefined,
       );
     },
   };
+}
+
+/** Does the server at `dns:host:port` speak HTTP/2 with whoever connects now? */
+function answers(target: string, url: string, ms: number): Promise<boolean> {
+  const scheme = /[?&]tls=false/i.test(url) ? 'http' : 'https';
+  const authority = target.replace(/^\w+:\/*(?=.*:)/, '');
+  return new Promise((resolve) => {
+    // Nothing is sent: whom one talks to is checked by the client's own connection.
+    const session = connect(`${scheme}://${authority}`, { rejectUnauthorized: false });
+    const done = (answered: boolean) => {
+      clearTimeout(timer);
+      session.destroy();
+      resolve(answered);
+    };
+    const timer = setTimeout(() => done(false), ms);
+    session.on('remoteSettings', () => done(true));
+    session.on('error', () => done(false));
+  });
 }
 
 function clientOf(url: string, warn: (message: string) => void): EventStoreDBClient {

@@ -1,0 +1,329 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { END, EVENT_TYPE, EventStoreDBClient } from '@eventstore/db-client';
+import {
+  type Appended,
+  type RecordedEvent,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../../src/event-store/event-store.js';
+import { EventStoreDbEventStore } from '../../src/event-store/eventstoredb/eventstoredb-event-store.js';
+import { eventually } from '../contracts/harness.js';
+import { newStream, sampleEvents } from '../contracts/sample-events.js';
+import { Child } from '../embedded/processes/child.js';
+import { describeWithEventStored, type EventStored, startEventStored } from '../servers/eventstored.js';
+import { Proxy } from '../servers/proxy.js';
+
+const MINUTE = 60_000;
+
+/** Always with a server of their own. */
+describeWithEventStored('when EventStoreDB or the way to it fails', () => {
+  let server: EventStored;
+  let proxy: Proxy;
+  let throughProxy: string;
+  const stores: EventStoreDbEventStore[] = [];
+  const children: Child[] = [];
+
+  beforeAll(async () => {
+    server = await startEventStored({ onDisk: true });
+  }, MINUTE);
+  afterAll(() => server?.stop());
+  beforeEach(async () => {
+    proxy = await Proxy.to(server.port);
+    throughProxy = `esdb://127.0.0.1:${proxy.port}?tls=false`;
+  });
+  afterEach(async () => {
+    proxy.mode = 'open';
+    await Promise.all(children.splice(0).map((child) => child.kill()));
+    await Promise.all(stores.splice(0).map((store) => store.close()));
+    await proxy.close();
+  });
+
+  async function open(url: string, patience: { answerMs?: number; patienceMs?: number } = {}) {
+    const store = await EventStoreDbEventStore.open({ url, ...patience });
+    stores.push(store);
+    return store;
+  }
+
+  function appender(by: 'adapter' | 'client', bytes: number): Child {
+    const child = new Child(new URL('./processes/appender.ts', import.meta.url), [throughProxy, by, `${bytes}`]);
+    children.push(child);
+    return child;
+  }
+
+  /** Follows the log in the background; `seen` grows. */
+  function follow(store: EventStoreDbEventStore, after: number) {
+    const abort = new AbortController();
+    const seen: RecordedEvent[] = [];
+    const ended = (async () => {
+      for await (const slice of store.subscribe(after, { sliceSize: 50, signal: abort.signal })) {
+        expect(slice[0]!.metadata.index).toBe(0);
+        expect(slice.at(-1)!.metadata.index).toBe(slice.at(-1)!.metadata.size - 1);
+        seen.push(...slice);
+      }
+    })();
+    return { seen, stop: () => (abort.abort(), ended) };
+  }
+
+  async function everythingAfter(store: EventStoreDbEventStore, position: number): Promise<RecordedEvent[]> {
+    const all: RecordedEvent[] = [];
+    for await (const slice of store.readAll(position)) all.push(...slice);
+    return all;
+  }
+
+  /** 64 writers for as long as asked, each append with a stream of its own; what became of each. */
+  function writers(store: EventStoreDbEventStore, count = 64) {
+    const outcomes = new Map<string, Appended | Error>();
+    let going = true;
+    const write = async () => {
+      while (going) {
+        const stream = newStream('fault');
+        const outcome = await store.append(stream, 'no-stream', sampleEvents(stream, 2)).catch((e: Error) => e);
+        outcomes.set(stream, outcome);
+      }
+    };
+    const ended = Promise.all(Array.from({ length: count }, write));
+    const acknowledged = () => [...outcomes.values()].filter((outcome) => !(outcome instanceof Error)).length;
+    return { outcomes, acknowledged, stop: () => ((going = false), ended) };
+  }
+
+  /** Everything acknowledged is in the log where its writer was told, everything in the log is there once and whole. */
+  function expectExactlyOnce(log: RecordedEvent[], outcomes: Map<string, Appended | Error>) {
+    const byStream = new Map<string, RecordedEvent[]>();
+    for (const event of log) byStream.set(event.stream, [...(byStream.get(event.stream) ?? []), event]);
+    expect(new Set(log.map(({ id }) => id)).size).toBe(log.length);
+    for (const [stream, outcome] of outcomes) {
+      const events = byStream.get(stream) ?? [];
+      if (outcome instanceof Error) {
+        expect(outcome).toBeInstanceOf(StoreUnavailable);
+        expect([0, 2]).toContain(events.length);
+      } else {
+        expect(events.map(({ revision }) => revision)).toEqual([0, 1]);
+        expect(events[1]!.position).toBe(outcome.position);
+      }
+    }
+  }
+
+  test(
+    'kill -9 and a restart under 64 concurrent appends: nothing acknowledged is lost, nothing is there twice',
+    async () => {
+      const store = await open(server.url);
+      const start = await store.head();
+      const { logId } = store;
+      const follower = follow(store, start);
+      const { outcomes, acknowledged, stop } = writers(store);
+      for (let round = 0; round < 2; round++) {
+        const before = acknowledged();
+        await eventually(() => acknowledged() > before + 300, 'appending');
+        await server.kill();
+        await sleep(300);
+        await server.start();
+        const restarted = acknowledged();
+        await eventually(() => acknowledged() > restarted + 100, 'appending after the restart');
+      }
+      await stop();
+      const log = await everythingAfter(store, start);
+      expectExactlyOnce(log, outcomes);
+      await eventually(() => follower.seen.length === log.length, 'following');
+      await follower.stop();
+      expect(follower.seen).toEqual(log);
+      // A process that starts now reads the same; a retry gets the first answer.
+      const other = await open(server.url);
+      expect(other.logId).toBe(logId);
+      expect(await everythingAfter(other, start)).toEqual(log);
+      for (const [stream, outcome] of [...outcomes].filter(([, o]) => !(o instanceof Error)).slice(0, 20)) {
+        expect(await other.append(stream, 'no-stream', sampleEvents(stream, 2))).toEqual(outcome);
+      }
+    },
+    2 * MINUTE,
+  );
+
+  test(
+    'appends that depend on each other keep their order over a broken connection',
+    async () => {
+      const store = await open(throughProxy);
+      const start = await store.head();
+      const stream = newStream('chain');
+      const appends: Promise<Appended>[] = [];
+      for (let n = 0; n < 300; n++) {
+        appends.push(store.append(stream, n === 0 ? 'no-stream' : n - 1, sampleEvents(stream, 1, { n })));
+        if (n % 100 === 60) proxy.cut();
+        if (n % 10 === 0) await sleep(1);
+      }
+      expect((await Promise.all(appends)).map(({ revision }) => revision)).toEqual(appends.map((_, n) => n));
+      const log = await everythingAfter(store, start);
+      expect(log.map(({ data }) => data['n'])).toEqual(appends.map((_, n) => n));
+    },
+    MINUTE,
+  );
+
+  test(
+    'lost acknowledgements never yield a second event',
+    async () => {
+      const store = await open(throughProxy, { answerMs: 400 });
+      const start = await store.head();
+      const direct = await open(server.url);
+      proxy.mode = 'deaf';
+      const streams = Array.from({ length: 64 }, () => newStream('deaf'));
+      const appends = streams.map((stream) => store.append(stream, 'no-stream', sampleEvents(stream, 2)));
+      // Stored, and the writers do not know.
+      await eventually(async () => (await direct.countAfter(start)) === 128, 'the appends arrived');
+      await sleep(1_000);
+      expect(await Promise.race([...appends, sleep(0)])).toBeUndefined();
+      proxy.mode = 'open';
+      const answers = await Promise.all(appends);
+      const log = await everythingAfter(direct, start);
+      expect(log).toHaveLength(128);
+      for (const [n, stream] of streams.entries()) {
+        expect((await direct.readStream(stream)).at(-1)!.position).toBe(answers[n]!.position);
+      }
+      // And another command that wants the stream is told so.
+      const other = sampleEvents(streams[0]!, 1, { other: true });
+      await expect(store.append(streams[0]!, 'no-stream', other)).rejects.toBeInstanceOf(WrongExpectedRevision);
+    },
+    MINUTE,
+  );
+
+  test.each(['stalled', 'lossy'] as const)(
+    'a network that is %s: StoreUnavailable in time, bounded waiting, and all well within 5 s after',
+    async (mode) => {
+      const patience = { answerMs: 1_000, patienceMs: 2_500 };
+      const store = await open(throughProxy, patience);
+      const stream = newStream();
+      const { position: start } = await store.append(stream, 'no-stream', sampleEvents(stream));
+      const follower = follow(store, start);
+      proxy.mode = mode;
+      const began = Date.now();
+      const calls = {
+        append: store.append('never', 'no-stream', sampleEvents('never')),
+        readStream: store.readStream(stream),
+        readAt: store.readAt(start),
+        head: store.head(),
+        countAfter: store.countAfter(start),
+        readAll: everythingAfter(store, start),
+      };
+      for (const call of Object.values(calls)) await expect(call).rejects.toBeInstanceOf(StoreUnavailable);
+      expect(Date.now() - began).toBeLessThan(patience.patienceMs + 3 * patience.answerMs);
+      await expect(calls.append).rejects.toThrow(`127.0.0.1:${proxy.port} gives no definite answer`);
+
+      const { outcomes, acknowledged, stop } = writers(store);
+      await sleep(3_500);
+      expect(acknowledged()).toBe(0);
+      // More than can wait is refused at once.
+      const flood = await Promise.race([
+        Promise.allSettled(
+          Array.from({ length: 5_000 }, (_, n) => store.append(`flood-${n}`, 'no-stream', sampleEvents(`flood-${n}`))),
+        ),
+        sleep(10_000),
+      ]);
+      expect(flood).toHaveLength(5_000);
+
+      const mended = Date.now();
+      proxy.mode = 'open';
+      await eventually(() => acknowledged() > 64, 'appending again');
+      await eventually(() => follower.seen.length > 100, 'following again');
+      expect(await store.readAt(start)).toMatchObject({ stream });
+      expect(Date.now() - mended).toBeLessThan(5_000);
+      await stop();
+      const log = await everythingAfter(store, start);
+      expectExactlyOnce(
+        log.filter((event) => event.stream.startsWith('fault')),
+        outcomes,
+      );
+      await eventually(() => follower.seen.length === log.length, 'following to the end');
+      await follower.stop();
+      expect(follower.seen).toEqual(log);
+    },
+    MINUTE,
+  );
+
+  test(
+    'a connection that breaks under load ends the process of the client’s own appendToStream, and not of this',
+    async () => {
+      const [adapter, client] = [appender('adapter', 20_000), appender('client', 20_000)];
+      type Line = { appended: number; refused: Record<string, number>; rss: number; sockets: number };
+      const last = (child: Child) => child.lines.at(-1) as Line;
+      for (const child of [adapter, client]) {
+        while ((await child.printed(1)) && last(child).appended < 100) await child.printed(child.lines.length + 1);
+      }
+      const before = last(adapter).rss;
+      proxy.mode = 'stalled';
+      await adapter.printed(adapter.lines.length + 30);
+      proxy.cut();
+      // Should this fail, the client has been mended: then the adapter can append with it.
+      expect(await client.exited).toBe(1);
+      await adapter.printed(adapter.lines.length + 120);
+      expect(last(adapter).refused).toEqual({ StoreUnavailable: expect.any(Number) });
+      expect(last(adapter).rss - before).toBeLessThan(150 * 1024 * 1024);
+      const { appended } = last(adapter);
+      expect(last(adapter).sockets).toBeLessThan(6);
+      proxy.mode = 'open';
+      await adapter.printed(adapter.lines.length + 50);
+      expect(last(adapter).appended).toBeGreaterThan(appended);
+    },
+    MINUTE,
+  );
+
+  test(
+    'a subscription that the server drops ("Consumer too slow") leaves no gap and no duplicate',
+    async () => {
+      const store = await open(throughProxy, { answerMs: 10_000, patienceMs: 20_000 });
+      const direct = await open(server.url);
+      const start = await direct.head();
+      const follower = follow(store, start);
+      const stream = newStream();
+      await direct.append(stream, 'no-stream', sampleEvents(stream));
+      await eventually(() => follower.seen.length === 1, 'following');
+      // One as the adapter has: does the server really drop it?
+      const raw = EventStoreDBClient.connectionString(throughProxy);
+      const filter = {
+        filterOn: EVENT_TYPE as typeof EVENT_TYPE,
+        regex: '^$',
+        maxSearchWindow: 1,
+        checkpointInterval: 1,
+      };
+      const subscription = raw.subscribeToAll({ fromPosition: END, filter });
+      const dropped = new Promise<Error>((resolve) => subscription.on('error', resolve));
+      await new Promise<void>((resolve) => subscription.on('confirmation', () => resolve()));
+
+      proxy.mode = 'stalled';
+      for (let round = 0; round < 8; round++) {
+        await Promise.all(
+          Array.from({ length: 500 }, () => {
+            const name = newStream('slow');
+            return direct.append(name, 'no-stream', sampleEvents(name, 3));
+          }),
+        );
+      }
+      proxy.mode = 'open';
+      expect((await dropped).message).toMatch(/too slow/);
+      await raw.dispose();
+      await direct.append(stream, 0, sampleEvents(stream, 1, { after: true }));
+      await eventually(() => follower.seen.length === 12_002, 'following to the end');
+      await follower.stop();
+      expect(follower.seen).toEqual(await everythingAfter(direct, start));
+    },
+    MINUTE,
+  );
+
+  test('a reader that stands still for a while holds nobody up', async () => {
+    const store = await open(server.url, { answerMs: 500, patienceMs: 1_000 });
+    const start = await store.head();
+    await Promise.all(
+      Array.from({ length: 200 }, () => {
+        const stream = newStream();
+        return store.append(stream, 'no-stream', sampleEvents(stream, 1, { text: 'x'.repeat(20_000) }));
+      }),
+    );
+    const events: RecordedEvent[] = [];
+    for await (const slice of store.readAll(start, { sliceSize: 20 })) {
+      if (events.length === 0) {
+        for (let n = 0; n < 20; n++) {
+          await sleep(100);
+          expect(await store.head()).toBeGreaterThan(start);
+        }
+      }
+      events.push(...slice);
+    }
+    expect(events).toHaveLength(200);
+  });
+});

@@ -1,0 +1,79 @@
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+
+/**
+ * - `open`: passes everything on
+ * - `stalled`: takes connections and keeps what comes; passes it on once it is open again
+ * - `lossy`: as stalled, but throws away what comes
+ * - `deaf`: passes on what the client sends, and throws away what the server answers
+ */
+export type ProxyMode = 'open' | 'stalled' | 'lossy' | 'deaf';
+
+/** A TCP proxy in front of a server on the loopback, whose network can be made bad. */
+export class Proxy {
+  port = 0;
+  #mode: ProxyMode = 'open';
+  readonly #pairs = new Set<{ client: Socket; server: Socket }>();
+  readonly #listener;
+
+  private constructor(target: number) {
+    this.#listener = createServer((client) => {
+      const pair = { client, server: connect(target, '127.0.0.1') };
+      this.#pairs.add(pair);
+      this.#apply(pair);
+      for (const [from, to] of [
+        [pair.client, pair.server],
+        [pair.server, pair.client],
+      ] as const) {
+        from.on('data', (data) => {
+          const lost = this.#mode === 'lossy' || (this.#mode === 'deaf' && from === pair.server);
+          if (!lost && !to.write(data)) from.pause();
+        });
+        to.on('drain', () => this.#mode !== 'stalled' && from.resume());
+        from.on('error', () => undefined);
+        from.on('close', () => {
+          to.destroy();
+          this.#pairs.delete(pair);
+        });
+      }
+    });
+  }
+
+  static async to(port: number): Promise<Proxy> {
+    const proxy = new Proxy(port);
+    proxy.#listener.listen(0, '127.0.0.1');
+    await once(proxy.#listener, 'listening');
+    proxy.port = (proxy.#listener.address() as { port: number }).port;
+    return proxy;
+  }
+
+  get connections(): number {
+    return this.#pairs.size;
+  }
+
+  set mode(mode: ProxyMode) {
+    this.#mode = mode;
+    for (const pair of this.#pairs) this.#apply(pair);
+  }
+
+  /** Breaks every connection. */
+  cut(): void {
+    for (const { client, server } of this.#pairs) {
+      client.resetAndDestroy();
+      server.destroy();
+    }
+  }
+
+  async close(): Promise<void> {
+    const closed = once(this.#listener.close(), 'close');
+    this.cut();
+    await closed;
+  }
+
+  #apply({ client, server }: { client: Socket; server: Socket }): void {
+    for (const socket of [client, server]) {
+      if (this.#mode === 'stalled') socket.pause();
+      else socket.resume();
+    }
+  }
+}
