@@ -11,6 +11,8 @@ export interface IdentityState {
   /** An operator's explicit status; overrides the computed score. `since` in ms. */
   bad_status: { level: number; reason_code: string; since: number } | null;
   verifications: Verification[];
+  /** Addresses of its wallets; absent before the first was linked. */
+  wallets?: string[];
   /** Position of the last event about it. */
   changed: number;
   /** Latest occurrence among its events, ms: an `as_of` before this needs the timeline. */
@@ -74,6 +76,13 @@ export function evolve(state: IdentityState, event: IdentityEvent): void {
     case 'VerificationRevoked':
       state.verifications = state.verifications.filter((held) => !isGrant(held, event.data.status, event.data.issuer));
       break;
+    case 'WalletLinked':
+    case 'WalletUnlinked': {
+      const { wallet } = event.data;
+      const others = (state.wallets ?? []).filter((linked) => linked !== wallet);
+      state.wallets = event.type === 'WalletLinked' ? [...others, wallet] : others;
+      break;
+    }
     case 'Undecodable':
       state.dead_letters = [...state.dead_letters, event.id];
       break;

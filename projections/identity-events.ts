@@ -7,6 +7,8 @@ export type IdentityEvent = EventOf<
   | 'BadStatusCleared'
   | 'VerificationGranted'
   | 'VerificationRevoked'
+  | 'WalletLinked'
+  | 'WalletUnlinked'
   | 'OrganizationRegistered'
   | 'OrganizationVetted'
   | 'OrganizationVettingRevoked'
@@ -22,6 +24,8 @@ export function subjectOf(event: DomainEvent): { tris_id: string; event: Identit
     case 'BadStatusCleared':
     case 'VerificationGranted':
     case 'VerificationRevoked':
+    case 'WalletLinked':
+    case 'WalletUnlinked':
       return { tris_id: event.data.tris_id, event };
     case 'OrganizationRegistered':
     case 'OrganizationVetted':

@@ -16,8 +16,10 @@ import { PoliciesModule } from './policies/policies.module.js';
 import { Views } from './projector/views.js';
 import { READ_MODELS } from './read-models/read-models.js';
 import { RelayModule } from './relay/relay.module.js';
+import { SessionsModule } from './sessions/sessions.module.js';
 import type { Stores } from './stores.js';
 import { TroveModule } from './trove/trove.module.js';
+import { WalletsModule } from './wallets/wallets.module.js';
 
 /** Each feature stands alone (spec 1.9): its module, and the projections it reads. */
 const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[] }> = {
@@ -34,6 +36,8 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
     projections: ['identities', 'timeline', 'policies', 'access_policies', 'lenses'],
   },
   trove: { module: TroveModule, projections: ['trove'] },
+  sessions: { module: SessionsModule, projections: [] },
+  wallets: { module: WalletsModule, projections: ['wallets'] },
 };
 
 /** Names of the projections that some enabled feature reads; dead letters are always kept. */

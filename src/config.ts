@@ -31,6 +31,8 @@ interface Declared {
   unset?: string;
   /** May hold a password: its value is never repeated. */
   secret?: true;
+  /** Of a family of variables: what one of them is called. Its first group is the key of the property's record. */
+  family?: RegExp;
 }
 
 const variables: { property: string; declared: Declared }[] = [];
@@ -50,7 +52,17 @@ const AsList = () =>
     ),
   ]);
 
-export const MODULES = ['relay', 'disc', 'credonations', 'organizations', 'identity', 'policies', 'trove'] as const;
+export const MODULES = [
+  'relay',
+  'disc',
+  'credonations',
+  'organizations',
+  'identity',
+  'policies',
+  'trove',
+  'sessions',
+  'wallets',
+] as const;
 export type ModuleName = (typeof MODULES)[number];
 export const PROFILES = ['embedded', 'cluster'] as const;
 export type Profile = (typeof PROFILES)[number];
@@ -210,6 +222,20 @@ export class Config {
   @IsIn(LOG_LEVELS)
   readonly logLevel: LogLevel;
 
+  @Variable({
+    name: 'CREDENCE_RPC_<chainId>',
+    description: 'JSON-RPC endpoint of an EVM chain, as `CREDENCE_RPC_137`: for contract wallets on it',
+    unset: 'contract wallets of that chain cannot sign in',
+    must: 'be an http or https URL',
+    family: /^CREDENCE_RPC_([1-9]\d{0,14})$/,
+    secret: true,
+  })
+  @IsUrl(
+    { protocols: ['http', 'https'], require_protocol: true, require_tld: false, allow_protocol_relative_urls: false },
+    { each: true },
+  )
+  readonly rpc: ReadonlyMap<string, string>;
+
   has(role: Role): boolean {
     return this.roles.includes(role);
   }
@@ -226,20 +252,25 @@ export class Config {
  */
 export function loadConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
   const known = variables.map(({ declared }) => declared.name);
-  const unknown = Object.keys(env).find((name) => name.startsWith('CREDENCE_') && !known.includes(name));
+  const isKnown = (name: string) =>
+    known.includes(name) || variables.some(({ declared }) => declared.family?.test(name));
+  const unknown = Object.keys(env).find((name) => name.startsWith('CREDENCE_') && !isKnown(name));
   if (unknown) throw new ConfigError(`${unknown} is not a variable of Credence; there are ${known.join(', ')}.`);
 
   const values: Record<string, string> = {};
+  const families: Record<string, Map<string, string>> = {};
   for (const { property, declared } of variables) {
+    if (declared.family) families[property] = familyOf(declared.family, env);
     const value = env[declared.name] || declared.default;
     if (value !== undefined) values[property] = value;
   }
-  const config = plainToInstance(Config, values);
+  const config = Object.assign(plainToInstance(Config, values), families);
   const [wrong] = validateSync(config);
   if (wrong) {
     const { declared } = variables.find(({ property }) => property === wrong.property)!;
+    const name = declared.family ? namesOf(declared.family, env).join(', ') : declared.name;
     const found = declared.secret ? '' : `, not "${values[wrong.property]}"`;
-    throw new ConfigError(`${declared.name} must ${declared.must}${found}.`);
+    throw new ConfigError(`${name} must ${declared.must}${found}.`);
   }
   if (config.profile === 'cluster') {
     for (const [name, value] of [
@@ -250,6 +281,14 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
     }
   }
   return config;
+}
+
+function familyOf(family: RegExp, env: Readonly<Record<string, string | undefined>>): Map<string, string> {
+  return new Map(namesOf(family, env).map((name) => [family.exec(name)![1]!, env[name]!]));
+}
+
+function namesOf(family: RegExp, env: Readonly<Record<string, string | undefined>>): string[] {
+  return Object.keys(env).filter((name) => family.test(name) && env[name]);
 }
 
 /** The table of all variables for the README, in Markdown. */

@@ -25,6 +25,8 @@ import {
   troveRecordRejected,
   troveRecordSubmitted,
 } from './trove/trove.events.js';
+import { refreshFamilyRevoked } from './sessions/sessions.events.js';
+import { walletLinked, walletUnlinked } from './wallets/wallets.events.js';
 
 /** Every event type of the log. */
 const DEFINITIONS = [
@@ -45,6 +47,9 @@ const DEFINITIONS = [
   accessPolicyRetired,
   accessChecked,
   eligibilityRevoked,
+  walletLinked,
+  walletUnlinked,
+  refreshFamilyRevoked,
   idempotencyKeyClaimed,
   deadLetterAcknowledged,
   troveRecordSubmitted,

@@ -196,7 +196,12 @@ export function vpCommands(cli: Cli): void {
 }
 
 /** Whoever may run this on the store's folder may act for every organization. */
-const OPERATOR: Caller = { keyId: 'cli', scopes: new Set(['ops', 'policies:write']), organization: null };
+const OPERATOR: Caller = {
+  keyId: 'cli',
+  scopes: new Set(['ops', 'policies:write']),
+  organization: null,
+  session: null,
+};
 
 function scoped(command: ReturnType<Cli['program']['command']>) {
   return command

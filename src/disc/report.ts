@@ -98,7 +98,7 @@ export class ReportBuilder {
       top_platforms: this.platforms.top(top),
       actions_by_metric: Object.fromEntries([...this.actionsByMetric].sort(([a], [b]) => (a < b ? -1 : 1))),
       verification: verificationsOf(sight),
-      wallets_count: 0,
+      wallets_count: sight.state.wallets?.length ?? 0,
       ...coordinatesOf(sight, logId),
     };
     const report_hash = sha256Hex(canonicalJson(content));

@@ -1,9 +1,7 @@
-import type { AddressInfo } from 'node:net';
 import { Inject, Injectable } from '@nestjs/common';
-import { HttpAdapterHost } from '@nestjs/core';
 import { CLOCK, type Clock } from '../clock.js';
-import { Config } from '../config.js';
 import { formatPosition, POSITION_GATE, type PositionGate } from '../http/positions.js';
+import { PublicAddress } from '../http/public-address.js';
 import { SigningKeys } from '../proofs/signing-keys.js';
 import type { EventOf } from '../events.js';
 import { type EligibilityVerification, verify } from './verifier.js';
@@ -13,18 +11,13 @@ import { type EligibilityVerification, verify } from './verifier.js';
 export class EligibilityTokens {
   constructor(
     private readonly keys: SigningKeys,
-    private readonly config: Config,
-    private readonly host: HttpAdapterHost,
+    private readonly address: PublicAddress,
     @Inject(POSITION_GATE) private readonly gate: PositionGate,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  /** CREDENCE_PUBLIC_URL, or the address that is listened on. */
   get issuer(): string {
-    const { publicUrl, host, port } = this.config;
-    if (publicUrl !== undefined) return publicUrl;
-    const bound = this.host.httpAdapter.getHttpServer().address() as AddressInfo | null;
-    return `http://${host.includes(':') ? `[${host}]` : host}:${bound?.port ?? port}`;
+    return this.address.url;
   }
 
   /** Thumbprint of the key that signs now. */

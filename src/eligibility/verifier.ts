@@ -69,21 +69,35 @@ const MAX_TOKEN_LENGTH = 8_192;
 
 /** Never throws for any token, whatever its type. */
 export function verify(token: unknown, options: VerifyOptions): EligibilityVerification {
+  const read = readSigned(token, TYPE, options.jwks);
+  if ('wrong' in read) {
+    return refused(read.wrong === 'signature' ? 'eligibility_signature' : 'eligibility_malformed', read.detail);
+  }
+  if (!isClaims(read.payload))
+    return refused('eligibility_malformed', 'The token lacks a claim, or has one of a wrong type.');
+  return judge(read.payload, options);
+}
+
+/** What a signed token says, or what is wrong with its form or its signature. */
+export type Signed =
+  { payload: Record<string, unknown> } | { wrong: 'malformed' | 'type' | 'algorithm' | 'signature'; detail: string };
+
+/** Reads a compact JWT (RFC 7519) of one `typ`, signed with EdDSA by a key of the set. Its claims are not judged. */
+export function readSigned(token: unknown, type: string, jwks: VerifyOptions['jwks']): Signed {
   const parts = typeof token === 'string' && token.length <= MAX_TOKEN_LENGTH ? token.split('.') : [];
   const [header, payload] = parts.slice(0, 2).map(jsonOf);
-  const signature = parts.length === 3 ? bytesOf(parts[2]!) : undefined;
-  if (!header || !payload || !signature) return refused('eligibility_malformed', 'This is not a compact signed JWT.');
-  if (header['typ'] !== TYPE || header['alg'] !== 'EdDSA' || 'crit' in header || 'b64' in header) {
-    return refused('eligibility_malformed', `An eligibility token has the type ${TYPE} and is signed with EdDSA.`);
-  }
-  const key = keyFor(header['kid'], options.jwks);
-  if (!key) return refused('eligibility_signature', 'No key of the set has the token’s kid; fetch the set again.');
+  const malformed: Signed = { wrong: 'malformed', detail: 'This is not a compact signed JWT.' };
+  if (!header || !payload || parts.length !== 3) return malformed;
+  if (header['typ'] !== type) return { wrong: 'type', detail: `The token is not of the type ${type}.` };
+  if (header['alg'] !== 'EdDSA') return { wrong: 'algorithm', detail: 'The token is not signed with EdDSA.' };
+  const signature = bytesOf(parts[2]!);
+  if (!signature || 'crit' in header || 'b64' in header) return malformed;
+  const key = keyFor(header['kid'], jwks);
+  if (!key) return { wrong: 'signature', detail: 'No key of the set has the token’s kid; fetch the set again.' };
   if (!verifySignature(null, Buffer.from(`${parts[0]}.${parts[1]}`), key, signature)) {
-    return refused('eligibility_signature', 'The signature is not that of the key the token names.');
+    return { wrong: 'signature', detail: 'The signature is not that of the key the token names.' };
   }
-  if (!isClaims(payload))
-    return refused('eligibility_malformed', 'The token lacks a claim, or has one of a wrong type.');
-  return judge(payload, options);
+  return { payload };
 }
 
 function judge(claims: EligibilityClaims, { audience, policy, issuer, now = Date.now() }: VerifyOptions) {
@@ -147,10 +161,7 @@ function keyFor(kid: unknown, jwks: VerifyOptions['jwks']): KeyObject | undefine
 
 const TEXTS = ['iss', 'sub', 'jti', 'policy_id', 'policy_hash', 'as_of', 'position'] as const;
 
-function isClaims(
-  payload: Record<string, unknown> | undefined,
-): payload is EligibilityClaims & Record<string, unknown> {
-  if (!payload) return false;
+function isClaims(payload: Record<string, unknown>): payload is EligibilityClaims & Record<string, unknown> {
   const { aud, iat, exp, lens, model } = payload;
   return (
     TEXTS.every((name) => typeof payload[name] === 'string') &&

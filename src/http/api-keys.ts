@@ -88,10 +88,15 @@ export class ApiKeys {
     const records = this.config.apiKeys !== undefined || existsSync(keysFile(this.config)) ? listKeys(this.config) : [];
     const callers = new Map<string, Caller>();
     if (this.developmentDigest) {
-      callers.set(this.developmentDigest, { keyId: DEVELOPMENT_ID, scopes: new Set(SCOPES), organization: null });
+      callers.set(this.developmentDigest, {
+        keyId: DEVELOPMENT_ID,
+        scopes: new Set(SCOPES),
+        organization: null,
+        session: null,
+      });
     }
     for (const { id, sha256, scopes, organization } of records) {
-      callers.set(sha256, { keyId: id, scopes: new Set(scopes), organization: organization ?? null });
+      callers.set(sha256, { keyId: id, scopes: new Set(scopes), organization: organization ?? null, session: null });
     }
     this.callers = callers;
   }

@@ -3,7 +3,7 @@ import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import { ApplicationConfig, ModuleRef, NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
+import { collectDefaultMetrics, Counter, type Metric, Registry } from 'prom-client';
 import { Config } from '../config.js';
 import { Health } from '../ops/health.js';
 import { Log } from '../ops/log.js';
@@ -12,6 +12,7 @@ import { RequestMetrics } from '../ops/request-metrics.js';
 import { ProofsController } from '../proofs/proofs.controller.js';
 import { SigningKeys } from '../proofs/signing-keys.js';
 import { Read, sendRead, sendWritten, Written } from './answers.js';
+import { AccessTokens } from './access-tokens.js';
 import { ApiKeys } from './api-keys.js';
 import { directHandler } from './direct.js';
 import { installEdge, requestId, startAnswer } from './edge.js';
@@ -19,30 +20,33 @@ import { BODY_LIMIT } from './json-body.js';
 import { serveDocs } from './openapi.js';
 import { POSITION_GATE, type PositionGate } from './positions.js';
 import { answerClientError, sendProblem } from './problem-response.js';
+import { PublicAddress } from './public-address.js';
 import { RateLimit } from './rate-limit.js';
 
 const VERSION = '0.1.0';
 /** A whole request must arrive within this; it also bounds how long the rest of a refused body is read. */
 const REQUEST_TIMEOUT_MS = 30_000;
 
-/** What every module may inject: Config, Log, Health, SigningKeys, ApiKeys and prom-client's Registry. */
+/** What every module may inject: Config, Log, Health, SigningKeys, ApiKeys, AccessTokens, PublicAddress, prom-client's Registry. */
 @Module({})
 class EdgeModule {
   static register(config: Config, log: Log): DynamicModule {
+    const signingKeys = new SigningKeys(config, log);
     const provided = [
       { provide: Config, useValue: config },
       { provide: Log, useValue: log },
       { provide: Health, useValue: new Health() },
-      { provide: SigningKeys, useValue: new SigningKeys(config, log) },
+      { provide: SigningKeys, useValue: signingKeys },
       { provide: ApiKeys, useValue: new ApiKeys(config, log) },
+      { provide: AccessTokens, useValue: new AccessTokens(signingKeys) },
       { provide: Registry, useValue: new Registry() },
     ];
     return {
       module: EdgeModule,
       global: true,
       controllers: [OpsController, ProofsController],
-      providers: provided,
-      exports: provided.map(({ provide }) => provide),
+      providers: [...provided, PublicAddress],
+      exports: [...provided.map(({ provide }) => provide), PublicAddress],
     };
   }
 }
@@ -129,6 +133,7 @@ export async function createApp(
   const registry = app.get(Registry);
   const metrics = new RequestMetrics();
   registry.registerMetric(metrics as unknown as Metric);
+  registry.registerMetric(countedProblems(metrics));
   collectDefaultMetrics({ register: registry });
   adapter.gate = find<PositionGate>(app, POSITION_GATE);
 
@@ -142,6 +147,7 @@ export async function createApp(
   };
   installEdge(server, {
     keys: app.get(ApiKeys),
+    tokens: app.get(AccessTokens),
     rateLimit: config.rateLimit > 0 ? new RateLimit(config.rateLimit) : undefined,
     metrics,
     log,
@@ -155,6 +161,19 @@ export async function createApp(
   if (config.has('api')) serveDocs(app, config, VERSION);
   await app.init();
   return app;
+}
+
+function countedProblems(metrics: RequestMetrics): Metric {
+  return new Counter({
+    name: 'credence_problems_total',
+    help: 'Answers that were problems, by code',
+    labelNames: ['code'],
+    registers: [],
+    collect() {
+      this.reset();
+      for (const [code, count] of metrics.problems) this.inc({ code }, count);
+    },
+  });
 }
 
 /** A provider of any module, or undefined. Not by app.get, which logs an error before it throws. */

@@ -19,7 +19,7 @@ export const Context = createParamDecorator((_data: unknown, execution): Request
   const caller = request.caller!;
   return {
     caller,
-    actor: `key:${caller.keyId}`,
+    actor: caller.session ? `session:${caller.session.trisId ?? caller.session.wallet}` : `key:${caller.keyId}`,
     correlation_id: request.id,
     idempotency: idempotencyHash(request, caller.keyId),
   };

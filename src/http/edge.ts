@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunc
 import type { Log } from '../ops/log.js';
 import type { RequestMetrics } from '../ops/request-metrics.js';
 import { Problem } from '../problems.js';
+import type { AccessTokens } from './access-tokens.js';
 import type { ApiKeys } from './api-keys.js';
 import { REQUEST_ID } from './formats.js';
 import { CORS_HEADERS, DOCS_HEADERS, NO_SNIFF, PREFLIGHT_HEADERS } from './headers.js';
@@ -18,6 +19,7 @@ const STOPPING_HEADERS = { 'retry-after': '5' };
 
 export interface EdgeParts {
   keys: ApiKeys;
+  tokens: AccessTokens;
   /** undefined: no limit. */
   rateLimit: RateLimit | undefined;
   metrics: RequestMetrics;
@@ -45,6 +47,7 @@ export function installEdge(fastify: FastifyInstance, parts: EdgeParts): void {
   const addresses: Addresses = new Map();
   registerJsonBody(fastify);
   fastify.decorateRequest('caller', null);
+  fastify.decorateRequest('problem', null);
   fastify.decorateRequest('pattern', 'none');
   fastify.decorateRequest('startedAt', 0);
   const debugging = parts.log.enabled('debug');
@@ -66,6 +69,7 @@ export function installEdge(fastify: FastifyInstance, parts: EdgeParts): void {
   fastify.addHook('onSend', (request, reply, payload, done) => {
     const milliseconds = performance.now() - request.startedAt;
     parts.metrics.observe(request.method, request.pattern, reply.statusCode, milliseconds);
+    if (request.problem !== null) parts.metrics.refused(request.problem);
     if (debugging) {
       parts.log.debug('request', {
         request_id: request.id,
@@ -128,35 +132,47 @@ export function startAnswer(request: FastifyRequest, reply: FastifyReply): void 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
 
 /** Who calls, whether they may, and how often. */
-function admission(pattern: string, { scope, plain }: RoutePolicy, { keys, rateLimit }: EdgeParts): Hook {
+function admission(pattern: string, policy: RoutePolicy, { keys, tokens, rateLimit }: EdgeParts): Hook {
+  const { scope, session, plain } = policy;
   return (request, reply, done) => {
     request.pattern = pattern;
-    const caller = callerOf(request, keys);
+    const caller = callerOf(request, keys, tokens);
     request.caller = caller;
+    // Whoever makes up a wallet can have a session, so it counts as anybody where requests are counted.
+    if (rateLimit && !plain && (caller ? caller.session !== null : scope === null)) rateLimit.take(request.ip, reply);
     if (scope !== null) {
-      if (!caller) throw unauthorized('This needs an API key in the X-API-Key header.');
-      if (scope !== 'any' && !caller.scopes.has(scope)) {
+      if (!caller) throw unauthorized(session);
+      if (caller.session) {
+        if (!session) throw new Problem('forbidden', 'A session cannot do this; it needs an API key.');
+      } else if (scope !== 'any' && !caller.scopes.has(scope)) {
         throw new Problem('forbidden', `The key "${caller.keyId}" lacks the scope "${scope}".`);
       }
-    } else if (rateLimit && !caller && !plain) {
-      rateLimit.take(request.ip, reply);
     }
     done();
   };
 }
 
 /** A wrong credential is an error everywhere, also where none is needed: its sender believes it counts. */
-function callerOf(request: FastifyRequest, keys: ApiKeys): Caller | null {
-  const key = request.raw.headers['x-api-key'];
-  if (key === undefined) return null;
+function callerOf(request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens): Caller | null {
+  const { 'x-api-key': key, authorization } = request.raw.headers;
+  // Other schemes than Bearer are between the client and a proxy before us.
+  const token = authorization === undefined ? undefined : /^bearer +(.+)$/i.exec(authorization)?.[1];
+  if (key === undefined) return token === undefined ? null : tokens.caller(token);
+  if (token !== undefined) throw unauthorized(true, 'Send an API key or a session’s token, not both.');
   const caller = typeof key === 'string' ? keys.find(key) : undefined;
-  if (!caller) throw unauthorized('The key in the X-API-Key header is not known.');
+  if (!caller) throw unauthorized(false, 'The key in the X-API-Key header is not known.');
   return caller;
 }
 
-const unauthorized = (detail: string): Problem =>
+const NEEDS_KEY = 'This needs an API key in the X-API-Key header';
+const unauthorized = (
+  session: boolean,
+  detail = session ? `${NEEDS_KEY}, or a session’s token in Authorization: Bearer.` : `${NEEDS_KEY}.`,
+): Problem =>
   new Problem('unauthorized', detail, {
-    headers: { 'www-authenticate': 'ApiKey realm="credence", header="X-API-Key"' },
+    headers: {
+      'www-authenticate': `ApiKey realm="credence", header="X-API-Key"${session ? ', Bearer realm="credence"' : ''}`,
+    },
   });
 
 /** Replaces the raw body, query and path parameters by the validated instances the handler takes. */

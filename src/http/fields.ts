@@ -1,6 +1,7 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { IsIn, ValidateBy, type ValidationOptions } from 'class-validator';
+import { getAddress } from 'ethers';
 import { ACTION_TYPE, EXTERNAL_ID, parseTimestamp, PLATFORM_ID, REASON_CODE, SHA256_HEX, TRIS_ID } from './formats.js';
 import { canonicalMetric } from '../scoring/metrics.js';
 
@@ -104,3 +105,31 @@ export function choiceReader(prototype: object, property: string): ((value: unkn
   const numbers = Reflect.getMetadata(CHOICE, prototype, property) as readonly number[] | undefined;
   return numbers && ((value) => numbers.find((number) => String(number) === value) ?? value);
 }
+
+const ADDRESS = /^0x[0-9A-Fa-f]{40}$/;
+const isSpelled = (address: string): boolean => {
+  const small = address.toLowerCase();
+  return address === small || address === getAddress(small);
+};
+/** An EVM address in small letters, or with its EIP-55 checksum. */
+export const IsWalletAddress = (): PropertyDecorator =>
+  applyDecorators(
+    ValidateBy(
+      {
+        name: 'address_checksum',
+        validator: {
+          validate: (value) => !ADDRESS.test(String(value)) || isSpelled(String(value)),
+          defaultMessage: () => '$property must be in small letters throughout, or have its EIP-55 checksum',
+        },
+      },
+      { context: { code: 'address_checksum' } },
+    ),
+    ValidateBy({
+      name: 'wallet_address',
+      validator: {
+        validate: (value) => typeof value === 'string' && ADDRESS.test(value),
+        defaultMessage: () => '$property must be an address: 0x and 40 hexadecimal digits',
+      },
+    }),
+    ApiProperty({ type: String, pattern: ADDRESS.source, example: '0x9d85ca56217d2bb651b00f15e694eb7e713637d4' }),
+  );

@@ -17,6 +17,7 @@ export function sendProblem(reply: FastifyReply, error: unknown, log: Log): void
     return;
   }
   const problem = problemOf(error);
+  reply.request.problem = problem.code;
   if (problem.status >= 500) {
     log.error(problem.code === 'internal_error' ? 'Internal error' : problem.message, {
       request_id: reply.request.id,

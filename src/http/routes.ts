@@ -6,6 +6,7 @@ import { ApiHeader, ApiOperation, ApiResponse, ApiSecurity } from '@nestjs/swagg
 import type { FastifyRequest } from 'fastify';
 import { type ProblemCode, PROBLEMS } from '../problems.js';
 import { IDEMPOTENCY_KEY } from './formats.js';
+import type { Session } from './access-tokens.js';
 import type { Class } from './validation.js';
 
 /** What a key may do; one key can hold several. */
@@ -20,17 +21,21 @@ export const SCOPES = [
 ] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** Who calls, by the credential of the request. */
+/** Who calls, by the credential of the request: an API key, or a session (`session` is set, and there are no scopes). */
 export interface Caller {
+  /** Of a session: `session:<wallet>`. */
   keyId: string;
   scopes: ReadonlySet<Scope>;
   /** The TRIS id of the organization the key is bound to. */
   organization: string | null;
+  session: Session | null;
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | null;
+    /** Code of the problem it is answered with, if it is. */
+    problem: ProblemCode | null;
     /** The pattern of its route, `none` where there is none. */
     pattern: string;
     /** Milliseconds of `performance.now()`. */
@@ -42,6 +47,8 @@ declare module 'fastify' {
 export interface RoutePolicy {
   /** null: no credential is needed, and the client's address is rate limited. */
   scope: Scope | 'any' | null;
+  /** A session will do in place of a key. */
+  session: boolean;
   /** Neither limited nor measured against `Credence-Min-Position`: health, metrics, documents. */
   plain: boolean;
   write: boolean;
@@ -73,11 +80,25 @@ export interface RouteOptions {
   ignoresIdempotencyKey?: boolean;
   /** Refusals beyond those every route of its kind has. */
   problems?: readonly ProblemCode[];
+  /**
+   * Also for the session of a wallet. Anyone can have one, so the handler must ask what it stands for
+   * (`SessionStanding`): a session has no scopes and no organization.
+   */
+  session?: true;
 }
 
 /** A public query: no key needed (but a wrong one is refused), rate limited per address, may wait for `Credence-Min-Position`. */
 export const PublicRead = (options: RouteOptions): MethodDecorator =>
   route(options, { scope: null, write: false, plain: false }, ['unauthorized', 'rate_limited', ...WAITING]);
+
+/** A command that needs no credential, as signing in: rate limited per address, and nothing makes a retry recognisable. */
+export const PublicWrite = (options: Omit<RouteOptions, 'waits' | 'session'>): MethodDecorator =>
+  route({ ...options, waits: false }, { scope: null, write: true, plain: false }, [
+    'unauthorized',
+    'rate_limited',
+    'store_unavailable',
+    ...BODY_PROBLEMS,
+  ]);
 
 /** A query that needs a key with this scope (`any`: any valid key). */
 export const Keyed = (options: RouteOptions & { scope: Scope | 'any' }): MethodDecorator =>
@@ -97,6 +118,17 @@ export const Plain = (options: RouteOptions): MethodDecorator =>
   route(options, { scope: null, write: false, plain: true }, []);
 
 const BODY_PROBLEMS: ProblemCode[] = ['malformed_json', 'payload_too_large', 'unsupported_media_type'];
+/** An access token that is none is refused everywhere; listed where one is asked for. */
+const SESSION_PROBLEMS: ProblemCode[] = [
+  'token_malformed',
+  'token_type',
+  'token_algorithm',
+  'token_signature',
+  'token_audience',
+  'token_expired',
+  'session_revoked',
+  'rate_limited',
+];
 const WAITING: ProblemCode[] = ['position_unknown', 'projection_behind', 'projection_rebuilding'];
 
 function route(
@@ -110,6 +142,7 @@ function route(
     // Parameter decorators have run by now: the classes of @Body(), @Query() and @Param() are on record.
     const policy: RoutePolicy = {
       ...rules,
+      session: options.session ?? false,
       waits,
       ...inputsOf(target, property),
       status,
@@ -120,6 +153,7 @@ function route(
     const refusals: ProblemCode[] = [
       ...problems,
       ...ofBody,
+      ...(options.session ? SESSION_PROBLEMS : []),
       ...(options.waits ? WAITING : []),
       ...(options.problems ?? []),
       'validation_failed',
@@ -133,6 +167,7 @@ function route(
       ...problemResponses(refusals),
     ];
     if (rules.scope) decorators.push(ApiSecurity('api_key', rules.scope === 'any' ? [] : [rules.scope]));
+    if (options.session) decorators.push(ApiSecurity('session'));
     if (waits) {
       decorators.push(ApiHeader({ name: 'Credence-Min-Position', required: false, description: MIN_POSITION }));
     }

@@ -1,3 +1,5 @@
+import type { ProblemCode } from '../problems.js';
+
 /** Upper bounds in seconds. */
 const BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const NAME = 'http_request_duration_seconds';
@@ -16,6 +18,8 @@ interface Series {
  */
 export class RequestMetrics {
   readonly name = NAME;
+  /** Answers that were problems, by code. */
+  readonly problems = new Map<ProblemCode, number>();
   private readonly routes = new Map<string, Map<string, Map<number, Series>>>();
 
   observe(method: string, route: string, status: number, milliseconds: number): void {
@@ -25,6 +29,11 @@ export class RequestMetrics {
     while (bucket < BOUNDS.length && seconds > BOUNDS[bucket]!) bucket++;
     series.buckets[bucket]!++;
     series.sum += seconds;
+  }
+
+  /** Counts an answer that is a problem. */
+  refused(code: ProblemCode): void {
+    this.problems.set(code, (this.problems.get(code) ?? 0) + 1);
   }
 
   private begin(method: string, route: string, status: number): Series {

@@ -8,6 +8,7 @@ import { policies } from '../../projections/policies.js';
 import type { Projection } from '../../projections/projection.js';
 import { timeline } from '../../projections/timeline.js';
 import { trove } from '../../projections/trove.js';
+import { wallets } from '../../projections/wallets.js';
 
 /** Every projection there is; a feature's module names those it reads. */
 export const PROJECTIONS: readonly Projection[] = [
@@ -19,5 +20,6 @@ export const PROJECTIONS: readonly Projection[] = [
   accessPolicies,
   lenses,
   trove,
+  wallets,
   deadLetters,
 ];

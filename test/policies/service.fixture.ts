@@ -27,11 +27,12 @@ export interface Service {
   close(): Promise<void>;
 }
 
-export async function startService(env: Record<string, string> = {}): Promise<Service> {
+/** @param clock of the handlers and the short-lived state; access tokens and API keys go by the real one */
+export async function startService(env: Record<string, string> = {}, clock = Date.now): Promise<Service> {
   const folder = await temporaryFolder();
   const config = loadConfig({ CREDENCE_DATA: folder.path, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env });
   const log = new Log('error');
-  const stores = await openStores(config.data, Date.now);
+  const stores = await openStores(config.data, clock);
   const wanted = projectionsFor(config.modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
   const project = async () => {
@@ -40,7 +41,7 @@ export async function startService(env: Record<string, string> = {}): Promise<Se
     return projector;
   };
   let projector = await project();
-  const app = await createApp(AppModule.register(config, stores, Date.now), config, log);
+  const app = await createApp(AppModule.register(config, stores, clock), config, log);
   await stores.jobs.start();
   await app.listen(0, '127.0.0.1');
   const { port } = app.getHttpServer().address() as AddressInfo;

@@ -1,0 +1,11 @@
+import { Module } from '@nestjs/common';
+import { SessionsController } from './sessions.controller.js';
+import { RefreshSessionHandler, RevokeSessionHandler, SignInHandler, StartSignInHandler } from './sessions.handlers.js';
+import { SiweModule } from './siwe.module.js';
+
+@Module({
+  imports: [SiweModule],
+  controllers: [SessionsController],
+  providers: [StartSignInHandler, SignInHandler, RefreshSessionHandler, RevokeSessionHandler],
+})
+export class SessionsModule {}

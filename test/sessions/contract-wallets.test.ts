@@ -1,0 +1,173 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type Hex, encodeFunctionData, hashMessage } from 'viem';
+import { serializeErc6492Signature } from 'viem/utils';
+import { type Service, startService } from '../policies/service.fixture.js';
+import { Anvil, FUNDED } from '../servers/anvil.js';
+import { type Compiled, compile } from '../servers/solidity.js';
+import { account, bearer, call, codeOf, newAccount, start, verify } from './wallet.js';
+
+/** Contract wallets on a real node: two chains, the same contracts on both. */
+
+const CHAIN = 31337;
+const OTHER = 31338;
+let anvil: Anvil;
+let other: Anvil;
+let service: Service;
+let contracts: Record<string, Compiled>;
+let wallet: Hex;
+let factory: Hex;
+const owner = account(0x0331);
+
+beforeAll(async () => {
+  contracts = compile('test/servers/wallets.sol');
+  [anvil, other] = await Promise.all([Anvil.start(CHAIN), Anvil.start(OTHER)]);
+  wallet = await anvil.deploy(contracts['OwnedWallet']!, [owner.address]);
+  factory = await anvil.deploy(contracts['WalletFactory']!);
+  service = await startService({
+    CREDENCE_RPC_31337: anvil.url,
+    CREDENCE_RPC_31338: other.url,
+    // Says it is another chain than it is configured for.
+    CREDENCE_RPC_5: anvil.url,
+    // Nobody is there.
+    CREDENCE_RPC_6: 'http://127.0.0.1:9',
+  });
+});
+afterAll(() => service.close());
+
+const signedBy = async (signer: typeof owner, address: string, wish: Record<string, unknown> = {}) => {
+  const { message } = await start(service, address, { chain_id: CHAIN, ...wish });
+  return { message, signature: await signer.signMessage({ message }) };
+};
+const signInAs = async (address: string, wish: Record<string, unknown> = {}, signer = owner) => {
+  const { message, signature } = await signedBy(signer, address, wish);
+  return verify(service, message, signature);
+};
+
+test('a contract wallet signs in by its owner’s signature (ERC-1271)', async () => {
+  const answer = await signInAs(wallet);
+  expect([answer.status, answer.json.wallet.toLowerCase()]).toEqual([200, wallet.toLowerCase()]);
+});
+
+test('not by somebody else’s, and the message is used up', async () => {
+  const { message, signature } = await signedBy(newAccount(), wallet);
+  const answer = await verify(service, message, signature);
+  expect(codeOf(answer)).toEqual([401, 'siwe_signature']);
+  expect(answer.json.detail).toMatch(/does not accept/);
+  expect(codeOf(await verify(service, message, await owner.signMessage({ message })))).toEqual([401, 'nonce_used']);
+});
+
+test('nor by a former owner’s', async () => {
+  const [former, next] = [FUNDED, newAccount()];
+  const handed = await anvil.deploy(contracts['OwnedWallet']!, [former.address]);
+  expect((await signInAs(handed, {}, former as typeof owner)).status).toBe(200);
+  const { abi } = contracts['OwnedWallet']!;
+  const hash = await anvil.writer.writeContract({ address: handed, abi, functionName: 'hand', args: [next.address] });
+  await anvil.reader.waitForTransactionReceipt({ hash });
+  expect(codeOf(await signInAs(handed, {}, former as typeof owner))).toEqual([401, 'siwe_signature']);
+  expect((await signInAs(handed, {}, next)).status).toBe(200);
+});
+
+test('an address without a contract is no contract wallet', async () => {
+  expect(codeOf(await signInAs(newAccount().address))).toEqual([401, 'siwe_no_contract']);
+});
+
+test('a contract that is no wallet, or that never ends, accepts nothing', async () => {
+  expect(codeOf(await signInAs(factory))).toEqual([401, 'siwe_signature']);
+  const burner = await anvil.deploy(contracts['GasBurner']!);
+  expect(codeOf(await signInAs(burner))).toEqual([401, 'siwe_signature']);
+});
+
+test('a wallet that is not deployed yet signs in with what deploys it (ERC-6492)', async () => {
+  const salt = `0x${'07'.repeat(32)}` as const;
+  const { abi } = contracts['WalletFactory']!;
+  const args = [owner.address, salt] as const;
+  const address = (await anvil.reader.readContract({ address: factory, abi, functionName: 'addressOf', args })) as Hex;
+  const data = encodeFunctionData({ abi, functionName: 'deploy', args });
+  const wrapped = (signature: Hex) => serializeErc6492Signature({ address: factory, data, signature });
+
+  const { message, signature } = await signedBy(owner, address);
+  expect((await verify(service, message, wrapped(signature))).status).toBe(200);
+  expect(await anvil.reader.getCode({ address })).toBeUndefined();
+
+  const forged = await signedBy(newAccount(), address);
+  expect(codeOf(await verify(service, forged.message, wrapped(forged.signature)))).toEqual([401, 'siwe_signature']);
+  // Somebody else's counterfactual wallet does not vouch for this address.
+  const elsewhere = await signedBy(owner, newAccount().address);
+  expect(codeOf(await verify(service, elsewhere.message, wrapped(elsewhere.signature)))).toEqual([
+    401,
+    'siwe_signature',
+  ]);
+});
+
+test('a contract’s word counts on its own chain only', async () => {
+  const claimed = await signInAs(wallet, { purpose: 'claim' });
+  expect(claimed.json.tris_id).toBe(`tris:${wallet.toLowerCase()}`);
+  expect((await signInAs(wallet)).json.tris_id).toBe(claimed.json.tris_id);
+  // Somebody else deploys a wallet to the same address of another chain.
+  const thief = newAccount();
+  const code = (await anvil.reader.getCode({ address: wallet }))!;
+  await other.controls.setCode({ address: wallet, bytecode: code });
+  await other.controls.setStorageAt({
+    address: wallet,
+    index: 0,
+    value: `0x${thief.address.slice(2).toLowerCase().padStart(64, '0')}`,
+  });
+  const there = await signInAs(wallet, { chain_id: OTHER }, thief);
+  expect([there.status, there.json.tris_id]).toEqual([200, null]);
+  const again = await signInAs(wallet, { chain_id: OTHER, purpose: 'claim' }, thief);
+  expect(codeOf(again)).toEqual([409, 'wallet_already_linked']);
+  const unlinked = await call(service, '/v1/wallets/unlink', { wallet }, bearer(there.json));
+  expect(codeOf(unlinked)).toEqual([404, 'wallet_not_linked']);
+});
+
+test('a wallet with a key of its own needs no chain, and none that works', async () => {
+  const alice = newAccount();
+  expect((await signInAs(alice.address, { chain_id: 999 }, alice)).status).toBe(200);
+  expect((await signInAs(alice.address, { chain_id: 6 }, alice)).status).toBe(200);
+});
+
+test.each([
+  ['that nobody serves', 6],
+  ['whose endpoint is of another chain', 5],
+])('a chain %s is unavailable, and the message can be sent again', async (_what, chain_id) => {
+  const { message, signature } = await signedBy(owner, wallet, { chain_id });
+  for (let i = 0; i < 2; i++) {
+    const answer = await verify(service, message, signature);
+    expect(codeOf(answer)).toEqual([503, 'chain_unavailable']);
+    expect(answer.headers['retry-after']).toBe('5');
+    expect(answer.text).not.toMatch(/127\.0\.0\.1:9|http:/);
+  }
+});
+
+test('a chain that does not answer in time is unavailable', async () => {
+  const silent = createServer(() => undefined);
+  await new Promise<void>((listening) => silent.listen(0, '127.0.0.1', listening));
+  const { port } = silent.address() as AddressInfo;
+  const waiting = await startService({ CREDENCE_RPC_7: `http://127.0.0.1:${port}` });
+  try {
+    const { message } = await start(waiting, wallet, { chain_id: 7 });
+    const answer = await verify(waiting, message, await owner.signMessage({ message }));
+    expect(codeOf(answer)).toEqual([503, 'chain_unavailable']);
+  } finally {
+    silent.closeAllConnections();
+    silent.close();
+    await waiting.close();
+  }
+}, 30_000);
+
+test('a contract’s signature on a chain that is not configured is refused as that', async () => {
+  const { message, signature } = await signedBy(owner, wallet, { chain_id: 8 });
+  const wrapped = serializeErc6492Signature({ address: factory, data: '0x', signature });
+  const answer = await verify(service, message, wrapped);
+  expect(codeOf(answer)).toEqual([400, 'chain_not_configured']);
+  expect(answer.json.detail).toMatch(/chain 8 is not configured/);
+});
+
+test('the wallet under test judges as Ethereum does', async () => {
+  const hash = hashMessage('x');
+  const { abi } = contracts['OwnedWallet']!;
+  const args = [hash, await owner.signMessage({ message: 'x' })] as const;
+  const magic = await anvil.reader.readContract({ address: wallet, abi, functionName: 'isValidSignature', args });
+  expect(magic).toBe('0x1626ba7e');
+});
