@@ -161,7 +161,7 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_PUBLIC_URL',
-    description: 'Address under which clients reach the service; the issuer of its proofs',
+    description: 'Address under which clients reach the service; the issuer of its proofs, and what wallets sign in to',
     unset: '`http://<host>:<port>`',
     must: 'be an http or https URL without a query',
   })
@@ -253,7 +253,7 @@ export class Config {
 export function loadConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
   const known = variables.map(({ declared }) => declared.name);
   const isKnown = (name: string) =>
-    known.includes(name) || variables.some(({ declared }) => declared.family?.test(name));
+    variables.some(({ declared: { name: own, family } }) => (family ? family.test(name) : own === name));
   const unknown = Object.keys(env).find((name) => name.startsWith('CREDENCE_') && !isKnown(name));
   if (unknown) throw new ConfigError(`${unknown} is not a variable of Credence; there are ${known.join(', ')}.`);
 

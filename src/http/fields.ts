@@ -1,7 +1,7 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { IsIn, ValidateBy, type ValidationOptions } from 'class-validator';
-import { getAddress } from 'ethers';
+import { getAddress } from 'ethers/address';
 import { ACTION_TYPE, EXTERNAL_ID, parseTimestamp, PLATFORM_ID, REASON_CODE, SHA256_HEX, TRIS_ID } from './formats.js';
 import { canonicalMetric } from '../scoring/metrics.js';
 

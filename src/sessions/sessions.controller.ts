@@ -1,6 +1,6 @@
 import { Body, Controller, Post, Req } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
-import { getAddress } from 'ethers';
+import { getAddress } from 'ethers/address';
 import type { FastifyRequest } from 'fastify';
 import { Written } from '../http/answers.js';
 import { bodyHash } from '../http/command-context.js';

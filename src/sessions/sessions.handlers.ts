@@ -1,5 +1,5 @@
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
-import { getAddress } from 'ethers';
+import { getAddress } from 'ethers/address';
 import type { Position } from '../event-store/event-store.js';
 import type { CommandContext } from '../event-store/writer.js';
 import { ACCESS_TOKEN_S, AccessTokens } from '../http/access-tokens.js';

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { getBytes, hashMessage, keccak256 } from 'ethers';
+import { keccak256 } from 'ethers/crypto';
+import { hashMessage } from 'ethers/hash';
 import { recover } from 'tiny-secp256k1';
 import { Chains, notConfigured } from '../chains/chains.js';
 import { Problem, type ProblemCode } from '../problems.js';
@@ -77,7 +78,7 @@ function signerOf(hash: string, signature: Buffer): string | undefined {
   if (recovery !== 0 && recovery !== 1) return undefined;
   let key: Uint8Array | null;
   try {
-    key = recover(getBytes(hash), signature.subarray(0, 64), recovery, false);
+    key = recover(Buffer.from(hash.slice(2), 'hex'), signature.subarray(0, 64), recovery, false);
   } catch {
     return undefined; // r or s is not of the curve
   }

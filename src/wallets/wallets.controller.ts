@@ -1,6 +1,6 @@
 import { Body, Controller, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
-import { getAddress } from 'ethers';
+import { getAddress } from 'ethers/address';
 import { Written } from '../http/answers.js';
 import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
 import { PageQuery, TrisIdParams } from '../http/common.dto.js';

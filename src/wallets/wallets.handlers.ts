@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import { getAddress } from 'ethers';
+import { getAddress } from 'ethers/address';
 import { type WalletRow, walletsOf } from '../../projections/wallets.js';
 import { EVENT_STORE, type EventStore, type Position } from '../event-store/event-store.js';
 import { type CommandContext, isRetryOf } from '../event-store/writer.js';

@@ -18,7 +18,7 @@ test('every scope', () => {
 });
 
 interface Operation {
-  security?: { api_key: string[] }[];
+  security?: { api_key?: string[]; session?: string[] }[];
 }
 
 test('every route of the OpenAPI document, with its scope', async () => {
@@ -28,7 +28,9 @@ test('every route of the OpenAPI document, with its scope', async () => {
   const served = paths.flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, { security }]) => {
       const address = `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`;
-      return `${address} ${security ? (security[0]!.api_key[0] ?? 'any') : 'public'}`;
+      if (!security) return `${address} public`;
+      const scope = security.find(({ api_key }) => api_key)!.api_key![0] ?? 'any';
+      return `${address} ${scope}${security.some(({ session }) => session) ? ', session' : ''}`;
     }),
   );
   const listed = rows('Endpoints').map(([address, scope]) => `${codes(address!)[0]} ${scope!.replaceAll('`', '')}`);

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Answer, Server, expectProblem, unique } from './server.js';
+import { ACTION, type Answer, Server, expectProblem, unique } from './server.js';
 
 /** What operators see: boot, modules, health, metrics, documents, and what survives a restart. */
 
@@ -121,14 +121,22 @@ describe('CREDENCE_MODULES', () => {
     ['disc', ['GET', '/api/disc-score/tris:a', 404], '/v1/organizations'],
     ['credonations', ['GET', '/api/tris-validations/tris:a', 404], '/api/disc-score/tris:a'],
     ['organizations', ['GET', '/v1/organizations', 200], '/api/disc-score/tris:a'],
+    ['sessions', ['POST', '/v1/tris/auth/siwe/start', 200], '/api/disc-score/tris:a'],
+    ['wallets', ['GET', '/v1/wallets/tris:a', 200], '/api/disc-score/tris:a'],
     ['identity', ['DELETE', '/v1/identities/tris:a/bad-status', 200], '/api/disc-score/tris:a'],
   ];
+
+  const BODIES: Record<string, object> = {
+    '/api/decision-relay': ACTION,
+    '/v1/tris/auth/siwe/start': { address: `0x${'ab'.repeat(20)}`, chain_id: 1 },
+  };
 
   test.each(probes)('%s stands alone', async (module, [method, path, status], other) => {
     const server = await Server.start({ env: { CREDENCE_MODULES: module } });
     for (const address of everywhere)
       expect([address, (await server.send('GET', address)).status]).toEqual([address, 200]);
-    const answer = method === 'POST' ? await server.relay() : await server.request(method, path);
+    const body = BODIES[path];
+    const answer = await server.request(method, path, { body });
     expect(answer.status).toBe(status);
     if (status === 404) expect(answer.json.code).toBe('identity_not_found');
     expectProblem(await server.get(other), 404, 'not_found');

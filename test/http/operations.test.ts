@@ -216,15 +216,32 @@ describe('the configuration', () => {
     ['CREDENCE_LOG_LEVEL', 'verbose', /one of error, warn, info, debug/],
     ['CREDENCE_PUBLIC_URL', 'ftp://x', /http or https URL/],
     ['CREDENCE_TRUST_PROXY', 'true', /"on" or "off"/],
+    ['CREDENCE_RPC_1', 'ws://x', 'CREDENCE_RPC_1 must be an http or https URL.'],
+    ['CREDENCE_RPC_137', 'https://', 'CREDENCE_RPC_137 must be an http or https URL.'],
+    ['CREDENCE_RPC_0', 'http://x', /CREDENCE_RPC_0 is not a variable of Credence/],
+    ['CREDENCE_RPC_', 'http://x', /CREDENCE_RPC_ is not a variable of Credence/],
+    ['CREDENCE_RPC_<chainId>', 'http://x', /is not a variable of Credence/],
     ['CREDENCE_PROT', '80', /CREDENCE_PROT is not a variable of Credence; there are CREDENCE_HOST, /],
   ])('%s=%s stops the boot with one sentence', (name, value, message) => {
     expect(() => loadConfig({ [name]: value })).toThrow(ConfigError);
     expect(() => loadConfig({ [name]: value })).toThrow(message);
   });
 
+  test('has an endpoint for each chain that is configured', () => {
+    const { rpc } = loadConfig({
+      CREDENCE_RPC_1: 'https://rpc.example/key?x=1',
+      CREDENCE_RPC_137: 'http://127.0.0.1:8545',
+    });
+    expect([...rpc]).toEqual([
+      ['1', 'https://rpc.example/key?x=1'],
+      ['137', 'http://127.0.0.1:8545'],
+    ]);
+    expect([...loadConfig({ CREDENCE_RPC_1: '' }).rpc]).toEqual([]);
+  });
+
   test('is described in a table of all variables', () => {
     const table = configurationTable();
-    expect(table.split('\n')).toHaveLength(2 + 14);
+    expect(table.split('\n')).toHaveLength(2 + 15);
     expect(table).toContain('| `CREDENCE_PORT` | `3000` | Port to listen on; 0 takes any free one and prints it |');
   });
 });

@@ -8,16 +8,19 @@ import {
   badStatusCleared,
   endorsed,
   granted,
+  linked,
   platformOf,
   relayed,
   revoked,
   rowsAfter,
+  unlinked,
   trove,
 } from './log.js';
 
 /** Whatever sizes a log is folded in, the rows are the same to the byte. */
 
 const who = fc.constantFrom('tris:alice', 'tris:bob', 'tris:bank');
+const wallet = fc.constantFrom('0xaa', '0xbb');
 const platform = fc.constantFrom('lender', 'exchange');
 const times = fc.record({
   occurred_at: fc
@@ -40,6 +43,8 @@ const event: fc.Arbitrary<Given> = fc.oneof(
   who.map(badStatusCleared),
   fc.tuple(who, fc.constantFrom('key:ops', 'tris:kyc')).map((args) => granted(...args)),
   fc.tuple(who, fc.constantFrom('key:ops', null)).map((args) => revoked(...args)),
+  fc.tuple(who, wallet, fc.constantFrom('signed', 'asserted')).map((args) => linked(...args)),
+  fc.tuple(who, wallet).map((args) => unlinked(...args)),
   // Of some event of the log, which may be readable, another's, or yet to come.
   fc.tuple(fc.integer({ min: 1, max: 40 }), who).map(([n, id]) => acknowledged(`e${n}`, id)),
   fc

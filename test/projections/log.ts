@@ -127,6 +127,14 @@ export const granted = (trisId: string, issuer: string, expiresAt: string | null
   type: 'VerificationGranted',
   data: { tris_id: trisId, status: 'zk-KYH', issuer, scheme: 'operator', expires_at: expiresAt, evidence_hash: 'aa' },
 });
+export const linked = (trisId: string, wallet: string, proof = 'signed'): Given => ({
+  type: 'WalletLinked',
+  data: { tris_id: trisId, wallet, proof, chain_id: null },
+});
+export const unlinked = (trisId: string, wallet: string, reason = 'unlinked'): Given => ({
+  type: 'WalletUnlinked',
+  data: { tris_id: trisId, wallet, reason },
+});
 export const acknowledged = (eventId: string, trisId: string | null): Given => ({
   type: 'DeadLetterAcknowledged',
   data: {
