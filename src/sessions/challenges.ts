@@ -32,7 +32,7 @@ export class Challenges {
   async give(wish: Wish): Promise<{ nonce: string; challenge: Challenge }> {
     const now = this.clock();
     const nonce = randomBytes(16).toString('hex');
-    const message = compose(wish, this.address.url, nonce, now);
+    const message = await compose(wish, this.address.url, nonce, now);
     const challenge = { ...wish, message, expires_at: now + LIFETIME_MS, used: false };
     await this.keyValue.put(keyOf(nonce), { ...challenge }, KEPT_MS);
     return { nonce, challenge };
@@ -48,7 +48,7 @@ export class Challenges {
     const nonce = nonceOf(message);
     const given = nonce === undefined ? undefined : await this.keyValue.get(keyOf(nonce));
     const challenge = given as Challenge | undefined;
-    if (challenge?.message !== message) throw faultOf(message, challenge, this.address.url, now);
+    if (challenge?.message !== message) throw await faultOf(message, challenge, this.address.url, now);
     if (challenge.expires_at <= now) throw expired();
     if (challenge.used) throw nonceUsed();
     if (!purposes.includes(challenge.purpose)) {

@@ -1,4 +1,4 @@
-import { SiweMessage } from 'siwe';
+import type { SiweMessage } from 'siwe';
 import { Problem, type ProblemCode } from '../problems.js';
 
 /** Sign-in messages (EIP-4361): what wallets are asked to sign, and what is wrong with one that is not that. */
@@ -32,13 +32,13 @@ export interface Challenge extends Wish {
   used: boolean;
 }
 
+/** Not loaded before it is needed: it takes as long as half the rest of a start. */
+const library = () => import('siwe');
+
 /** The message of a wish. @param url where the service is: its authority is the domain */
-export function compose(
-  { address, chain_id, purpose, tris_id }: Wish,
-  url: string,
-  nonce: string,
-  now: number,
-): string {
+export async function compose(wish: Wish, url: string, nonce: string, now: number): Promise<string> {
+  const { address, chain_id, purpose, tris_id } = wish;
+  const { SiweMessage } = await library();
   return new SiweMessage({
     domain: new URL(url).host,
     address,
@@ -71,7 +71,12 @@ export function nonceOf(message: string): string | undefined {
  * below. Reads at most 20 lines and no signature.
  * @param challenge what its nonce was given out for, if it was
  */
-export function faultOf(message: string, challenge: Challenge | undefined, url: string, now: number): Problem {
+export async function faultOf(
+  message: string,
+  challenge: Challenge | undefined,
+  url: string,
+  now: number,
+): Promise<Problem> {
   const lines = message.split('\n', MAX_LINES + 1);
   const resources = lines.includes('Resources:');
   if (lines.length > MAX_LINES) {
@@ -79,7 +84,7 @@ export function faultOf(message: string, challenge: Challenge | undefined, url: 
   }
   let parsed: SiweMessage;
   try {
-    parsed = new SiweMessage(message);
+    parsed = new (await library()).SiweMessage(message);
   } catch (error) {
     // The parser's own words, unless it prints its state.
     const [reason = ''] = String((error as Error).message).split('\n', 1);
