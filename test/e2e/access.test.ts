@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Answer, Server, expectProblem } from './server.js';
+import { type Answer, Server, environmentOf, expectProblem } from './server.js';
 
 const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'credence-access-'));
@@ -55,7 +55,11 @@ async function check(policy_id: string, subject_tris: string, after?: Answer, he
 }
 const verify = async (body: object) => (await server.request('POST', '/v1/eligibility/verify', { body })).json;
 const credence = async (...args: string[]) =>
-  (await run(process.execPath, [resolve('dist/src/cli.js'), ...args, '--data', data])).stdout;
+  (
+    await run(process.execPath, [resolve('dist/src/cli.js'), ...args], {
+      env: { ...process.env, NODE_OPTIONS: '', ...(await environmentOf(data)) },
+    })
+  ).stdout;
 
 /** Raises net TCT, and health, by actions that occurred now. */
 async function earn(tris_id: string, tct: number, category: string): Promise<Answer> {

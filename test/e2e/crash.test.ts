@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { ACTION, type Answer, Server } from './server.js';
+import { ACTION, type Answer, Server, environmentOf } from './server.js';
 
 /** Whatever ends the process, and whenever: an acknowledged action is there, once, and a retry of any other succeeds. */
 
@@ -101,7 +101,7 @@ async function reached(server: Server, write: Answer): Promise<void> {
 
 async function expectVerified(): Promise<void> {
   if (!existsSync(CLI)) throw new Error(`${CLI} does not exist: run "npm run build" before these tests`);
-  const env = { ...process.env, NODE_OPTIONS: '', CREDENCE_DATA: data };
+  const env = { ...process.env, NODE_OPTIONS: '', ...(await environmentOf(data)) };
   await promisify(execFile)(process.execPath, [CLI, 'verify'], { env }).catch((error) => {
     throw new Error(`verify exits ${error.code}: ${error.stdout}${error.stderr}`);
   });
@@ -125,7 +125,7 @@ test('kill -9 in the middle of writes loses nothing acknowledged and doubles not
     await expectVerified();
     await server.stop();
   }
-}, 120_000);
+}, 240_000);
 
 test('SIGTERM in the middle of writes ends with 0 in time, and every acknowledged action is there', async () => {
   const ledger = new Ledger();
@@ -141,4 +141,4 @@ test('SIGTERM in the middle of writes ends with 0 in time, and every acknowledge
   await ledger.expectHistories(again, await ledger.retryAll(again));
   await again.stop();
   expect(again.errors.join('')).not.toContain('"level":"error"');
-}, 60_000);
+}, 240_000);

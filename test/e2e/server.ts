@@ -5,9 +5,41 @@ import { Agent, request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { Cluster } from '../servers/cluster.js';
 import { OpenApi } from './openapi.js';
 
-/** The built server as a child process, as an operator runs it. */
+/**
+ * The built server as a child process, as an operator runs it. On the cluster profile (`onCluster`) it is an API process
+ * and a worker, and each data folder stands for an EventStoreDB and a Redis of its own.
+ */
+
+let isCluster = false;
+const clusters = new Map<string, Promise<Cluster>>();
+
+/** Every server of this file runs on the cluster profile. */
+export function onCluster(): void {
+  isCluster = true;
+}
+
+function clusterOf(data: string): Promise<Cluster> {
+  let cluster = clusters.get(data);
+  if (!cluster) clusters.set(data, (cluster = Cluster.start()));
+  return cluster;
+}
+
+/** What commands on the store of a data folder are told. */
+export async function environmentOf(data: string): Promise<Record<string, string>> {
+  return { CREDENCE_DATA: data, ...(isCluster ? (await clusterOf(data)).env : {}) };
+}
+
+/** Loses all read models of a store that nothing runs on. */
+export async function loseReadModels(data: string): Promise<void> {
+  if (!isCluster) return rm(join(data, 'views'), { recursive: true });
+  const redis = new Redis((await clusterOf(data)).redis.url);
+  await redis.flushall();
+  await redis.quit();
+}
 
 const MAIN = resolve('dist/src/main.js');
 
@@ -15,6 +47,7 @@ const MAIN = resolve('dist/src/main.js');
 const running = new Set<Server>();
 afterAll(async () => {
   for (const server of running) await server.end();
+  for (const cluster of clusters.values()) await (await cluster).stop();
 });
 
 export interface Answer {
@@ -44,6 +77,8 @@ export class Server {
   private constructor(
     readonly data: string,
     readonly child: ChildProcess,
+    /** On the cluster profile: does what the API process does not. */
+    private readonly worker: Server | undefined,
   ) {
     this.exit = new Promise((settle) => child.once('exit', (code) => settle(code)));
     child.stderr!.setEncoding('utf8').on('data', (text: string) => void this.errors.push(text));
@@ -53,14 +88,20 @@ export class Server {
   static async start(options: { data?: string; env?: Record<string, string> } = {}): Promise<Server> {
     if (!existsSync(MAIN)) throw new Error(`${MAIN} does not exist: run "npm run build" before these tests`);
     const data = options.data ?? (await mkdtemp(join(tmpdir(), 'credence-e2e-')));
-    const env = { CREDENCE_PORT: '0', CREDENCE_DATA: data, CREDENCE_RATE_LIMIT: '0', ...options.env };
-    const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^CREDENCE_|^NODE_OPT/.test(name)));
-    const child = spawn(process.execPath, [MAIN], { env: { ...own, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
-    const server = new Server(data, child);
+    const env = {
+      CREDENCE_PORT: '0',
+      CREDENCE_RATE_LIMIT: '0',
+      ...(await environmentOf(data)),
+      ...options.env,
+    };
+    const worker = isCluster ? new Server(data, spawnMain({ ...env, CREDENCE_ROLES: 'worker' }), undefined) : undefined;
+    const server = new Server(data, spawnMain(isCluster ? { ...env, CREDENCE_ROLES: 'api' } : env), worker);
     running.add(server);
     void server.exit.then(() => running.delete(server));
     await server.booted();
-    if (!('CREDENCE_API_KEYS' in env)) server.key = await readFile(join(data, 'dev-api-key'), 'utf8');
+    if (options.env?.['CREDENCE_API_KEYS'] === undefined) {
+      server.key = isCluster ? (await clusterOf(data)).key : await readFile(join(data, 'dev-api-key'), 'utf8');
+    }
     await server.ready();
     return server;
   }
@@ -160,15 +201,15 @@ export class Server {
   /** SIGTERM; resolves with the exit code. */
   async stop(): Promise<number | null> {
     this.child.kill('SIGTERM');
-    const code = await this.exit;
+    const [code, workerCode] = await Promise.all([this.exit, this.worker?.stop()]);
     this.agent.destroy();
-    return code;
+    return code || (workerCode ?? code);
   }
 
   /** SIGKILL: no chance to finish anything. */
   async kill(): Promise<void> {
     this.child.kill('SIGKILL');
-    await this.exit;
+    await Promise.all([this.exit, this.worker?.kill()]);
     this.agent.destroy();
   }
 
@@ -178,6 +219,12 @@ export class Server {
     await rm(this.data, { recursive: true, force: true });
   }
 }
+
+function spawnMain(env: Record<string, string>): ChildProcess {
+  const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !OURS.test(name)));
+  return spawn(process.execPath, [MAIN], { env: { ...own, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+}
+const OURS = /^CREDENCE_|^NODE_OPT|^EVENTSTORE_URL$|^REDIS_URL$/;
 
 export const ACTION = {
   tris_id: 'tris:somebody',

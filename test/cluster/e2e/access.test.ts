@@ -1,0 +1,3 @@
+import { describeOnCluster } from './on-cluster.js';
+
+await describeOnCluster('access', () => import('../../e2e/access.test.js'));

@@ -1,0 +1,3 @@
+import { describeOnCluster } from './on-cluster.js';
+
+await describeOnCluster('relay', () => import('../../e2e/relay.test.js'));

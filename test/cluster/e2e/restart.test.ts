@@ -1,0 +1,3 @@
+import { describeOnCluster } from './on-cluster.js';
+
+await describeOnCluster('restart', () => import('../../e2e/restart.test.js'));

@@ -1,0 +1,51 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadConfig } from '../../src/config.js';
+import { SCOPES } from '../../src/http/routes.js';
+import { createSigningKeys } from '../../src/proofs/signing-keys.js';
+import { type EventStored, noEventStored, startEventStored } from './eventstored.js';
+import { noRedis, RedisServer } from './redis.js';
+
+/** Why no cluster of its own can be started here; undefined if one can. */
+export const noCluster: string | undefined = noEventStored ?? noRedis;
+
+/** EventStoreDB, Redis and the keys of one store, and what processes that use them are told of it. */
+export class Cluster {
+  private constructor(
+    readonly eventStored: EventStored,
+    readonly redis: RedisServer,
+    private readonly folder: string,
+    /** An API key with every scope. */
+    readonly key: string,
+  ) {}
+
+  static async start(options: { onDisk?: boolean } = {}): Promise<Cluster> {
+    const [eventStored, redis, folder] = await Promise.all([
+      startEventStored(options),
+      RedisServer.start(options.onDisk ? { appendonly: 'yes' } : {}),
+      mkdtemp(join(tmpdir(), 'credence-keys-')),
+    ]);
+    const key = randomBytes(24).toString('base64url');
+    const sha256 = createHash('sha256').update(key).digest('hex');
+    const cluster = new Cluster(eventStored, redis, folder, key);
+    await writeFile(cluster.env.CREDENCE_API_KEYS, JSON.stringify([{ id: 'test', sha256, scopes: SCOPES }]));
+    createSigningKeys(loadConfig(cluster.env));
+    return cluster;
+  }
+
+  get env() {
+    return {
+      CREDENCE_PROFILE: 'cluster',
+      EVENTSTORE_URL: this.eventStored.url,
+      REDIS_URL: this.redis.url,
+      CREDENCE_API_KEYS: join(this.folder, 'api-keys.json'),
+      CREDENCE_SIGNING_KEYS: join(this.folder, 'signing-keys.json'),
+    };
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.eventStored.stop(), this.redis.stop(), rm(this.folder, { recursive: true, force: true })]);
+  }
+}
