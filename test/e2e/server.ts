@@ -106,12 +106,23 @@ export class Server {
     return server;
   }
 
+  /** Boots one process as the environment says, with whatever role, and resolves once it is ready. */
+  static async process(env: Record<string, string>, key = ''): Promise<Server> {
+    const server = new Server('', spawnMain({ CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env }), undefined);
+    server.key = key;
+    running.add(server);
+    void server.exit.then(() => running.delete(server));
+    await server.booted();
+    await server.ready();
+    return server;
+  }
+
   private async booted(): Promise<void> {
     const stdout = this.child.stdout!.setEncoding('utf8');
     await new Promise<void>((settle, fail) => {
       stdout.on('data', (text: string) => {
         this.output.push(text);
-        const address = /^Credence serves (http:\/\/\S+) /.exec(this.output.join(''));
+        const address = /^Credence (?:serves|works; health and metrics:) (http:\/\/\S+)\s/.exec(this.output.join(''));
         if (address) this.url = address[1]!;
         if (address) settle();
       });
@@ -216,7 +227,7 @@ export class Server {
   /** Stops it and removes its data. */
   async end(): Promise<void> {
     await this.stop();
-    await rm(this.data, { recursive: true, force: true });
+    if (this.data !== '') await rm(this.data, { recursive: true, force: true });
   }
 }
 

@@ -16,15 +16,16 @@ export class Cluster {
   private constructor(
     readonly eventStored: EventStored,
     readonly redis: RedisServer,
-    private readonly folder: string,
+    /** Where the keys are. */
+    readonly folder: string,
     /** An API key with every scope. */
     readonly key: string,
   ) {}
 
-  static async start(options: { onDisk?: boolean } = {}): Promise<Cluster> {
+  static async start(options: { onDisk?: boolean; redis?: Record<string, string> } = {}): Promise<Cluster> {
     const [eventStored, redis, folder] = await Promise.all([
       startEventStored(options),
-      RedisServer.start(options.onDisk ? { appendonly: 'yes' } : {}),
+      RedisServer.start({ ...(options.onDisk && { appendonly: 'yes' }), ...options.redis }),
       mkdtemp(join(tmpdir(), 'credence-keys-')),
     ]);
     const key = randomBytes(24).toString('base64url');
@@ -48,4 +49,11 @@ export class Cluster {
   async stop(): Promise<void> {
     await Promise.all([this.eventStored.stop(), this.redis.stop(), rm(this.folder, { recursive: true, force: true })]);
   }
+}
+
+/** As `describe`; counts the tests as skipped, and says why, where no cluster can be had. */
+export function describeOnOwnCluster(name: string, tests: () => void): void {
+  if (noCluster === undefined) return describe(name, tests);
+  process.stderr.write(`skipped: ${name}: ${noCluster}\n`);
+  describe.skip(name, tests);
 }

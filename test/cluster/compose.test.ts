@@ -1,0 +1,148 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { Ajv } from 'ajv';
+import { parse } from 'yaml';
+import { loadConfig } from '../../src/config.js';
+import { ACTION, Server, unique } from '../e2e/server.js';
+import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
+
+/**
+ * docker-compose.yml against the Compose Specification (compose-spec.json: compose-spec/compose-spec at 170098ba,
+ * Apache-2.0), and what it starts, started by hand with the same environment.
+ */
+
+interface Service {
+  image: string;
+  user?: string;
+  read_only?: boolean;
+  environment: Record<string, string>;
+  command?: string;
+  volumes: string[];
+  ports?: string[];
+  depends_on?: Record<string, { condition: string }>;
+  healthcheck: { test: string[] };
+}
+const COMPOSE = parse(readFileSync('docker-compose.yml', 'utf8'), { merge: true }) as {
+  services: Record<string, Service>;
+  volumes: Record<string, unknown>;
+};
+const OURS = ['api-1', 'api-2', 'worker'];
+const KEYS = '/run/credence';
+
+test('is a Compose file', () => {
+  const schema = JSON.parse(readFileSync(new URL('./compose-spec.json', import.meta.url), 'utf8')) as object;
+  // The meta-schema is named by its https address, which the library knows under http.
+  const validate = new Ajv({ strict: false, validateFormats: false }).compile({ ...schema, $schema: undefined });
+  validate(COMPOSE);
+  expect(validate.errors).toBeNull();
+  const broken = structuredClone(COMPOSE) as any;
+  broken.services.worker.depends_on.redis.condition = 'service_fine';
+  expect(validate(broken)).toBe(false);
+});
+
+test('pins every image, keeps what the stores write, and gives each service a health check', () => {
+  expect(Object.keys(COMPOSE.services).sort()).toEqual([...OURS, 'eventstore', 'redis'].sort());
+  for (const { image, healthcheck } of Object.values(COMPOSE.services)) {
+    expect(image).toMatch(/:\d+\.\d+/);
+    expect(healthcheck.test.length).toBeGreaterThan(1);
+  }
+  const { eventstore, redis } = COMPOSE.services as Record<string, Service>;
+  const kept = [...eventstore!.volumes, ...redis!.volumes].map((volume) => volume.split(':')[0]!);
+  expect(kept.sort()).toEqual(Object.keys(COMPOSE.volumes).sort());
+  expect([eventstore!.ports, redis!.ports]).toEqual([undefined, undefined]);
+});
+
+test('runs ours without root, on healthy stores, with a configuration that is right', () => {
+  for (const name of OURS) {
+    const { user, read_only, depends_on, volumes, environment } = COMPOSE.services[name]!;
+    expect([user!.startsWith('0'), read_only]).toEqual([false, true]);
+    expect(depends_on).toEqual({
+      eventstore: { condition: 'service_healthy' },
+      redis: { condition: 'service_healthy' },
+    });
+    expect(volumes).toEqual([`./secrets:${KEYS}:ro`]);
+    expect(loadConfig(environmentOf(name))).toMatchObject({
+      profile: 'cluster',
+      roles: [environment['CREDENCE_ROLES']],
+    });
+  }
+  const dockerfile = readFileSync('Dockerfile', 'utf8');
+  expect(dockerfile.match(/^FROM /gm)).toHaveLength(2);
+  expect(dockerfile).toMatch(/^USER node$/m);
+  expect(readFileSync('.dockerignore', 'utf8').split('\n')).toContain('*');
+});
+
+/** As Compose gives it to the container, with the defaults of what is not set. */
+function environmentOf(name: string): Record<string, string> {
+  const { environment } = COMPOSE.services[name]!;
+  return Object.fromEntries(
+    Object.entries(environment).map(([key, value]) => [key, value.replace(/\$\{\w+:-([^}]*)\}/g, '$1')]),
+  );
+}
+
+describeOnOwnCluster('what docker-compose.yml starts', () => {
+  let cluster: Cluster;
+  const started = new Map<string, Server>();
+  const [api1, api2, worker] = [() => started.get('api-1')!, () => started.get('api-2')!, () => started.get('worker')!];
+
+  beforeAll(async () => {
+    cluster = await Cluster.start({ onDisk: true, redis: redisOptions(COMPOSE.services['redis']!.command!) });
+    const { eventStored, redis, folder } = cluster;
+    const start = async (name: string) => {
+      const inContainer = JSON.stringify({
+        ...environmentOf(name),
+        CREDENCE_HOST: '127.0.0.1',
+        CREDENCE_PORT: '0',
+        CREDENCE_RATE_LIMIT: '600',
+      });
+      const here = inContainer
+        .replaceAll('eventstore:2113', `127.0.0.1:${eventStored.port}`)
+        .replaceAll('redis:6379', `127.0.0.1:${redis.port}`)
+        .replaceAll(KEYS, folder);
+      started.set(name, await Server.process(JSON.parse(here) as Record<string, string>, cluster.key));
+    };
+    await Promise.all(OURS.map(start));
+  }, 120_000);
+  afterAll(async () => {
+    await Promise.all([...started.values()].map((server) => server.stop()));
+    await cluster?.stop();
+  }, 60_000);
+
+  test('is healthy by its own health check', async () => {
+    for (const [name, server] of started) {
+      const [, command, ...args] = COMPOSE.services[name]!.healthcheck.test;
+      const options = { env: { PATH: process.env['PATH'], CREDENCE_PORT: new URL(server.url).port } };
+      const unescaped = args.map((arg) => arg.replaceAll('$$', '$'));
+      await promisify(execFile)(command!, unescaped, options);
+      const nobody = promisify(execFile)(command!, unescaped, { env: { ...options.env, CREDENCE_PORT: '1' } });
+      await expect(nobody).rejects.toMatchObject({ code: 1 });
+    }
+  });
+
+  test('one API reads what another has written, and answers its repetition alike', async () => {
+    const action = { ...ACTION, tris_id: unique(), external_id: 'once' };
+    const headers = { 'idempotency-key': 'once' };
+    const write = await api1().relay(action, headers);
+    expect((await api2().getAfter(write, `/api/disc-score/${action.tris_id}`)).json.total_tct).toBe(100);
+    const again = await api2().relay(action, headers);
+    expect([again.json, again.headers['credence-position']]).toEqual([write.json, write.headers['credence-position']]);
+    const keys = await Promise.all([api1(), api2()].map((api) => api.get('/.well-known/jwks.json')));
+    expect(keys[0]!.json).toEqual(keys[1]!.json);
+  });
+
+  test('a worker has health and metrics, and no API', async () => {
+    expect((await worker().send('GET', '/health/live')).status).toBe(200);
+    expect((await worker().send('GET', '/metrics', { key: false })).text).toContain('credence_projection_lag_events');
+    for (const path of ['/api/disc-score/tris:a', '/openapi.json', '/docs', '/.well-known/jwks.json']) {
+      expect([path, (await worker().send('GET', path)).status]).toEqual([path, 404]);
+    }
+    expect((await worker().send('POST', '/api/decision-relay', { body: ACTION })).status).toBe(404);
+  });
+});
+
+/** `redis-server --name value …` as options. */
+function redisOptions(command: string): Record<string, string> {
+  const words = command.replaceAll("''", '').split(' --').slice(1);
+  return Object.fromEntries(words.map((word) => [word.split(' ')[0]!, word.split(' ').slice(1).join(' ').trim()]));
+}

@@ -1,0 +1,162 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Ledger, expectVerified } from '../e2e/ledger.js';
+import { type Answer, Server, expectProblem } from '../e2e/server.js';
+import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
+import { Proxy } from '../servers/proxy.js';
+
+/** Two API processes and two workers on real servers, and what breaks under them. */
+
+const LONG = 240_000;
+
+describeOnOwnCluster('a cluster', () => {
+  let cluster: Cluster;
+  /** Between the first API and EventStoreDB. */
+  let network: Proxy;
+  let apis: [Server, Server];
+  let workers: [Server, Server];
+
+  const startApi = (n: number) => {
+    const eventStore = n === 0 ? { EVENTSTORE_URL: `esdb://127.0.0.1:${network.port}?tls=false` } : {};
+    return Server.process({ ...cluster.env, ...eventStore, CREDENCE_ROLES: 'api' }, cluster.key);
+  };
+  const startWorker = () => Server.process({ ...cluster.env, CREDENCE_ROLES: 'worker' }, cluster.key);
+
+  beforeAll(async () => {
+    cluster = await Cluster.start({ onDisk: true });
+    network = await Proxy.to(cluster.eventStored.port);
+    workers = await Promise.all([startWorker(), startWorker()]);
+    apis = await Promise.all([startApi(0), startApi(1)]);
+  }, LONG);
+  afterAll(async () => {
+    await Promise.all([...(apis ?? []), ...(workers ?? [])].map((server) => server.stop()));
+    await network?.close();
+    await cluster?.stop();
+  }, LONG);
+
+  /** Every action is there once, wherever one looks, and the read models are what a fresh fold makes. */
+  async function expectSound(ledger: Ledger): Promise<void> {
+    const last = await ledger.retryAll(apis[1]);
+    for (const api of apis) await ledger.expectHistories(api, last);
+    await expectVerified(cluster.env);
+  }
+
+  test(
+    'an API that is killed in the middle of appends loses nothing acknowledged and doubles nothing',
+    async () => {
+      const ledger = new Ledger('api');
+      const doomed = Array.from({ length: 16 }, () => ledger.write(apis[0]));
+      const other = Array.from({ length: 8 }, () => ledger.persist(apis[1], () => undefined));
+      while (ledger.acknowledged < 100) await sleep(5);
+      await apis[0].kill();
+      await Promise.all(doomed);
+      ledger.stop();
+      await Promise.all(other);
+      apis[0] = await startApi(0);
+      await expectSound(ledger);
+    },
+    LONG,
+  );
+
+  test(
+    'a worker that is killed in the middle of batches is followed by the other',
+    async () => {
+      const ledger = new Ledger('worker');
+      const writers = apis.flatMap((api) => Array.from({ length: 8 }, () => ledger.persist(api, () => undefined)));
+      for (const n of [0, 1] as const) {
+        const before = ledger.acknowledged;
+        while (ledger.acknowledged < before + 100) await sleep(5);
+        await workers[n].kill();
+        // The other applies what is written now, once it has the lease.
+        const write = await apis[0].relay({ tris_id: `tris:after-${n}` });
+        for (let tries = 0; ; tries++) {
+          const { status } = await apis[1].getAfter(write, `/api/disc-score/tris:after-${n}`);
+          if (status === 200) break;
+          expect([status, tries < 20]).toEqual([503, true]);
+        }
+        workers[n] = await startWorker();
+      }
+      ledger.stop();
+      await Promise.all(writers);
+      await expectSound(ledger);
+    },
+    LONG,
+  );
+
+  test(
+    'EventStoreDB killed and started again under 64 relays: 503s meanwhile, nothing lost, nothing twice',
+    async () => {
+      const ledger = new Ledger('store');
+      const refused: Answer[] = [];
+      const writers = apis.flatMap((api) =>
+        Array.from({ length: 32 }, () => ledger.persist(api, (answer) => void refused.push(answer))),
+      );
+      for (let kills = 0; kills < 2; kills++) {
+        const before = ledger.acknowledged;
+        while (ledger.acknowledged < before + 200) await sleep(5);
+        await cluster.eventStored.kill();
+        await sleep(1_000);
+        await cluster.eventStored.start();
+      }
+      const before = ledger.acknowledged;
+      while (ledger.acknowledged < before + 200) await sleep(5);
+      ledger.stop();
+      await Promise.all(writers);
+      for (const answer of refused) expectUnavailable(answer);
+      await expectSound(ledger);
+    },
+    LONG,
+  );
+
+  test(
+    'a network that is cut between one API and EventStoreDB: it answers 503, the other serves, and it recovers',
+    async () => {
+      const ledger = new Ledger('network');
+      await ledger.persistOnce(apis[0]);
+      network.mode = 'stalled';
+      const cut = await Promise.all(Array.from({ length: 64 }, () => ledger.try(apis[0])));
+      for (const answer of cut) expectUnavailable(answer);
+      expect((await apis[0].send('GET', '/health/ready')).status).toBe(503);
+      expect((await apis[0].send('GET', '/health/live')).status).toBe(200);
+      await ledger.persistOnce(apis[1]);
+      network.mode = 'open';
+      const opened = Date.now();
+      await ledger.persistOnce(apis[0]);
+      process.stderr.write(`recovered ${Date.now() - opened} ms after the network was back\n`);
+      await expectSound(ledger);
+    },
+    LONG,
+  );
+
+  test(
+    'a promotion that no worker applies in time is answered 202, and carried out when there is one again',
+    async () => {
+      const policy = {
+        policy_id: 'VP_LATE_V1',
+        tris_org: 'tris:lender',
+        inputs: [{ metric: 'financial_loan_repayment', criticality: 'High', weight: 0.1 }],
+        metadata: { total_weight: 1, visibility: 'public', version: 'v1.0' },
+      };
+      expect((await apis[0].post('/v1/policies/vp', policy)).status).toBe(201);
+      await Promise.all(workers.map((worker) => worker.stop()));
+      const promoted = await apis[0].post('/v1/policies/vp/VP_LATE_V1/promote', { scope: 'platform' });
+      expect(promoted.status).toBe(202);
+      const at = `/v1/policies/vp/promotions/${promoted.json.job_id}`;
+      expect((await apis[1].get(at)).json.status).toBe('switching');
+      const behind = await apis[1].getAfter(promoted, '/api/disc-score/tris:after-0');
+      expectProblem(behind, 503, 'projection_behind');
+
+      workers = await Promise.all([startWorker(), startWorker()]);
+      while ((await apis[1].get(at)).json.status !== 'applied') await sleep(50);
+      const seen = await apis[1].getAfter(promoted, '/v1/disc/score/tris:after-0');
+      expect(seen.json.lens.policy_id).toBe('VP_LATE_V1');
+      const back = await apis[1].post('/v1/policies/vp/VP_LATE_V1/rollback');
+      expect((await apis[0].getAfter(back, '/v1/disc/score/tris:after-0')).json.lens.policy_id).toBeNull();
+    },
+    LONG,
+  );
+});
+
+function expectUnavailable(answer: Answer): void {
+  expectProblem(answer, 503, 'store_unavailable');
+  expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
+}
