@@ -7,17 +7,18 @@ import { append, memoryAfterRebuild, rebuildAll } from './log.mjs';
 import { lookUp } from './look-up.mjs';
 import { ROOT, count, inTemporaryFolder, machine } from './measure.mjs';
 import { fillLog } from './population.mjs';
+import { refreshes, signInsPerCore } from './sign-in.mjs';
 
 /**
  * `npm run bench`: every figure with its peer, medians of interleaved rounds, as a table.
- *   --only append,rebuild,http,p99,look-up,boot,memory   some of them
+ *   --only append,rebuild,http,p99,look-up,boot,memory,sign-in   some of them
  *   --rounds 5
  *   --identities 1000000   how many the memory and look-up rows use (five actions each)
  *   --out <file>           write the table there too
  */
 const { values: options } = parseArgs({
   options: {
-    only: { type: 'string', default: 'append,rebuild,http,p99,look-up,boot,memory' },
+    only: { type: 'string', default: 'append,rebuild,http,p99,look-up,boot,memory,sign-in' },
     rounds: { type: 'string', default: '5' },
     identities: { type: 'string', default: '1000000' },
     out: { type: 'string' },
@@ -55,6 +56,16 @@ const benches = {
   p99: async () => {
     const { ours, peer } = await duringRebuild(rounds);
     add('GET p99 while a rebuild runs', `${ours} ms`, `without: ${peer} ms`, ratio(ours, peer), '< 3×');
+  },
+  'sign-in': async () => {
+    add(
+      'sign-in verified (wallet with a key), per core',
+      `${count(await signInsPerCore(rounds))}/s`,
+      '–',
+      '–',
+      '≥ 400/s',
+    );
+    rates('POST /v1/tris/token/refresh, 256 sessions', await refreshes(rounds), 'bare Fastify, no storage', '≥ 0.25×');
   },
   'look-up': async () => {
     const { ours, peer } = await lookUp(rounds, identities);
