@@ -17,6 +17,7 @@ const TOKEN = /^[A-Za-z0-9_-]{64}$/;
 
 /** A family of refresh tokens, of which one counts at a time. The tokens themselves are kept nowhere. */
 interface Family {
+  /** With its EIP-55 checksum, which costs as much to make again as all the rest of a refresh but the signature. */
   wallet: string;
   chain_id: number | null;
   /** ms since the epoch. */
@@ -32,6 +33,7 @@ interface Family {
 
 export interface Refreshed {
   family: string;
+  /** EIP-55. */
   wallet: string;
   chainId: number | null;
   token: string;
@@ -125,8 +127,9 @@ export class RefreshFamilies {
     reason: 'signed_out' | 'reused',
     context: Omit<CommandContext, 'actor' | 'body_hash'>,
   ): Promise<Position> {
-    const ended = fact(refreshFamilyRevoked, { family_id: id, wallet, reason });
-    const by = { ...context, actor: `session:${wallet}`, body_hash: id };
+    const address = wallet.toLowerCase();
+    const ended = fact(refreshFamilyRevoked, { family_id: id, wallet: address, reason });
+    const by = { ...context, actor: `session:${address}`, body_hash: id };
     return (await this.writer.create(familyStream(id), [ended], by)).position;
   }
 }

@@ -1,5 +1,4 @@
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
-import { getAddress } from 'ethers/address';
 import type { Position } from '../event-store/event-store.js';
 import type { CommandContext } from '../event-store/writer.js';
 import { ACCESS_TOKEN_S, AccessTokens } from '../http/access-tokens.js';
@@ -64,7 +63,7 @@ export class SignInHandler implements ICommandHandler<SignIn> {
   async execute({ message, signature, context }: SignIn): Promise<SignedIn> {
     const challenge = await this.challenges.find(message, ['sign_in', 'claim']);
     const chainId = await this.signatures.judge(challenge, signature);
-    const wallet = challenge.address.toLowerCase();
+    const wallet = challenge.address;
     let position: Position | null = null;
     if (challenge.purpose === 'claim') {
       const link = { tris_id: challenge.tris_id!, proof: 'signed', chain_id: chainId } as const;
@@ -125,11 +124,11 @@ export class RevokeSessionHandler implements ICommandHandler<RevokeSession> {
 function tokensOf(refreshed: Refreshed, trisId: string | null, tokens: AccessTokens, issuer: string): TokensDto {
   const { family, wallet, chainId, token } = refreshed;
   return {
-    access_token: tokens.sign({ family, wallet, chainId, trisId }, issuer),
+    access_token: tokens.sign({ family, wallet: wallet.toLowerCase(), chainId, trisId }, issuer),
     token_type: 'Bearer',
     expires_in: ACCESS_TOKEN_S,
     refresh_token: token,
     tris_id: trisId,
-    wallet: getAddress(wallet),
+    wallet,
   };
 }
