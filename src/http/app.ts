@@ -5,6 +5,7 @@ import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fa
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { collectDefaultMetrics, Counter, type Metric, Registry } from 'prom-client';
 import { Config } from '../config.js';
+import { KEY_VALUE, type KeyValue } from '../key-value/key-value.js';
 import { Health } from '../ops/health.js';
 import { Log } from '../ops/log.js';
 import { OpsController } from '../ops/ops.controller.js';
@@ -21,7 +22,7 @@ import { serveDocs } from './openapi.js';
 import { POSITION_GATE, type PositionGate } from './positions.js';
 import { answerClientError, sendProblem } from './problem-response.js';
 import { PublicAddress } from './public-address.js';
-import { RateLimit } from './rate-limit.js';
+import { RateLimit, type RequestLimit, SharedRateLimit } from './rate-limit.js';
 
 const VERSION = '0.1.0';
 /** A whole request must arrive within this; it also bounds how long the rest of a refused body is read. */
@@ -148,7 +149,7 @@ export async function createApp(
   installEdge(server, {
     keys: app.get(ApiKeys),
     tokens: app.get(AccessTokens),
-    rateLimit: config.rateLimit > 0 ? new RateLimit(config.rateLimit) : undefined,
+    rateLimit: requestLimit(config, find<KeyValue>(app, KEY_VALUE)),
     metrics,
     log,
     gate: () => adapter.gate,
@@ -174,6 +175,12 @@ function countedProblems(metrics: RequestMetrics): Metric {
       for (const [code, count] of metrics.problems) this.inc({ code }, count);
     },
   });
+}
+
+/** Of one process on its own, or of all that share the state of the cluster. */
+function requestLimit({ rateLimit, profile }: Config, keyValue: KeyValue | undefined): RequestLimit | undefined {
+  if (rateLimit === 0) return undefined;
+  return profile === 'cluster' && keyValue ? new SharedRateLimit(rateLimit, keyValue) : new RateLimit(rateLimit);
 }
 
 /** A provider of any module, or undefined. Not by app.get, which logs an error before it throws. */

@@ -10,7 +10,7 @@ import { REQUEST_ID } from './formats.js';
 import { CORS_HEADERS, DOCS_HEADERS, NO_SNIFF, PREFLIGHT_HEADERS } from './headers.js';
 import { registerJsonBody } from './json-body.js';
 import { parsePosition, type PositionGate } from './positions.js';
-import type { RateLimit } from './rate-limit.js';
+import type { RequestLimit } from './rate-limit.js';
 import { type Caller, policyOf, type RoutePolicy } from './routes.js';
 import { isObject, pointerTo, readBody, readParams, readQuery, refusal } from './validation.js';
 
@@ -21,7 +21,7 @@ export interface EdgeParts {
   keys: ApiKeys;
   tokens: AccessTokens;
   /** undefined: no limit. */
-  rateLimit: RateLimit | undefined;
+  rateLimit: RequestLimit | undefined;
   metrics: RequestMetrics;
   log: Log;
   /** The handler of a route without Nest's pipeline, where it can do without. */
@@ -133,23 +133,29 @@ type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDone
 
 /** Who calls, whether they may, and how often. */
 function admission(pattern: string, policy: RoutePolicy, { keys, tokens, rateLimit }: EdgeParts): Hook {
-  const { scope, session, plain } = policy;
+  const { scope, plain } = policy;
   return (request, reply, done) => {
     request.pattern = pattern;
     const caller = callerOf(request, keys, tokens);
     request.caller = caller;
     // Whoever makes up a wallet can have a session, so it counts as anybody where requests are counted.
-    if (rateLimit && !plain && (caller ? caller.session !== null : scope === null)) rateLimit.take(request.ip, reply);
-    if (scope !== null) {
-      if (!caller) throw unauthorized(session);
-      if (caller.session) {
-        if (!session) throw new Problem('forbidden', 'A session cannot do this; it needs an API key.');
-      } else if (scope !== 'any' && !caller.scopes.has(scope)) {
-        throw new Problem('forbidden', `The key "${caller.keyId}" lacks the scope "${scope}".`);
-      }
-    }
+    const counts = rateLimit && !plain && (caller ? caller.session !== null : scope === null);
+    const counting = counts ? rateLimit.take(request.ip, reply) : undefined;
+    if (counting) return void counting.then(() => permit(caller, policy)).then(() => done(), done);
+    permit(caller, policy);
     done();
   };
+}
+
+/** @throws Problem unauthorized, forbidden */
+function permit(caller: Caller | null, { scope, session }: RoutePolicy): void {
+  if (scope === null) return;
+  if (!caller) throw unauthorized(session);
+  if (caller.session) {
+    if (!session) throw new Problem('forbidden', 'A session cannot do this; it needs an API key.');
+  } else if (scope !== 'any' && !caller.scopes.has(scope)) {
+    throw new Problem('forbidden', `The key "${caller.keyId}" lacks the scope "${scope}".`);
+  }
 }
 
 /** A wrong credential is an error everywhere, also where none is needed: its sender believes it counts. */

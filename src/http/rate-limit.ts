@@ -1,17 +1,25 @@
 import { isIPv6 } from 'node:net';
 import type { FastifyReply } from 'fastify';
 import type { Clock } from '../clock.js';
+import { StoreUnavailable } from '../event-store/event-store.js';
+import type { KeyValue } from '../key-value/key-value.js';
 import { Problem } from '../problems.js';
 
 const WINDOW_MS = 60_000;
 const MAX_ADDRESSES = 100_000;
 
+/** How often a client may ask. */
+export interface RequestLimit {
+  /** Counts one request and sets the RateLimit headers. @throws Problem rate_limited */
+  take(address: string, reply: FastifyReply): void | Promise<void>;
+}
+
 /**
- * Requests a minute per client address, counted in fixed windows of one minute that all addresses share, so that a
+ * Requests a minute per client address, in this process, counted in fixed windows of one minute that all addresses share, so that a
  * window's end frees everything. An IPv6 client is its /64 network, since it can pick any address in it. Beyond 100,000
  * addresses in a minute all further ones share one count: memory stays bounded (about 10 MB) under a flood.
  */
-export class RateLimit {
+export class RateLimit implements RequestLimit {
   private counts = new Map<string, number>();
   private ends = 0;
 
@@ -20,7 +28,6 @@ export class RateLimit {
     private readonly clock: Clock = Date.now,
   ) {}
 
-  /** Counts one request and sets the RateLimit headers. @throws Problem rate_limited */
   take(address: string, reply: FastifyReply): void {
     const now = this.clock();
     // The second test: a clock that was set back must not lock everybody out until it catches up.
@@ -28,7 +35,7 @@ export class RateLimit {
       this.counts = new Map();
       this.ends = now + WINDOW_MS;
     }
-    let client = address.includes(':') ? networkOf(address) : address;
+    let client = clientAt(address);
     let count = this.counts.get(client);
     if (count === undefined && this.counts.size >= MAX_ADDRESSES) {
       client = 'others';
@@ -36,15 +43,71 @@ export class RateLimit {
     }
     count = (count ?? 0) + 1;
     this.counts.set(client, count);
-    const seconds = Math.ceil((this.ends - now) / 1000);
-    reply.header('ratelimit-limit', this.limit);
-    reply.header('ratelimit-remaining', Math.max(0, this.limit - count));
-    reply.header('ratelimit-reset', seconds);
-    if (count > this.limit) {
-      const detail = `At most ${this.limit} requests a minute come from one address; the next is served in ${seconds} s.`;
-      throw new Problem('rate_limited', detail, { headers: { 'retry-after': String(seconds) } });
-    }
+    answer(reply, this.limit, count, this.ends - now);
   }
+}
+
+/**
+ * The same limit for all processes together, counted where they share short-lived state; a client's minute begins with
+ * its first request. Here is kept who is over the limit, so that a flood does not reach the store, and how many there
+ * are, so that no more than 100,000 addresses a minute and process become keys there.
+ */
+export class SharedRateLimit implements RequestLimit {
+  private seen = new Set<string>();
+  private refusedUntil = new Map<string, number>();
+  private ends = 0;
+
+  constructor(
+    private readonly limit: number,
+    private readonly keyValue: Pick<KeyValue, 'increment'>,
+    private readonly clock: Clock = Date.now,
+  ) {}
+
+  async take(address: string, reply: FastifyReply): Promise<void> {
+    const now = this.clock();
+    if (now >= this.ends || now < this.ends - WINDOW_MS) {
+      this.seen = new Set();
+      this.refusedUntil = new Map(
+        [...this.refusedUntil].filter(([, until]) => until > now && until <= now + WINDOW_MS),
+      );
+      this.ends = now + WINDOW_MS;
+    }
+    let client = clientAt(address);
+    if (!this.seen.has(client) && this.seen.size >= MAX_ADDRESSES) client = 'others';
+    this.seen.add(client);
+    const until = this.refusedUntil.get(client);
+    if (until !== undefined && until > now && until <= now + WINDOW_MS) {
+      answer(reply, this.limit, this.limit + 1, until - now);
+    }
+    let counted: Awaited<ReturnType<KeyValue['increment']>>;
+    try {
+      counted = await this.keyValue.increment(`rate:${client}`, WINDOW_MS);
+    } catch (error) {
+      // The limit keeps the service up: it is no reason to refuse what does not need the store.
+      if (error instanceof StoreUnavailable) return;
+      throw error;
+    }
+    const { count, resets_at } = counted;
+    if (count > this.limit) this.refusedUntil.set(client, resets_at);
+    answer(reply, this.limit, count, resets_at - this.clock());
+  }
+}
+
+/** Sets the RateLimit headers. @throws Problem rate_limited */
+function answer(reply: FastifyReply, limit: number, count: number, leftMs: number): void {
+  const seconds = Math.max(1, Math.ceil(leftMs / 1000));
+  reply.header('ratelimit-limit', limit);
+  reply.header('ratelimit-remaining', Math.max(0, limit - count));
+  reply.header('ratelimit-reset', seconds);
+  if (count > limit) {
+    const detail = `At most ${limit} requests a minute come from one address; the next is served in ${seconds} s.`;
+    throw new Problem('rate_limited', detail, { headers: { 'retry-after': String(seconds) } });
+  }
+}
+
+/** Who is counted as one. */
+function clientAt(address: string): string {
+  return address.includes(':') ? networkOf(address) : address;
 }
 
 /** The /64 of an IPv6 address; an IPv4 address in IPv6 form stands for itself. */

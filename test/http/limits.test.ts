@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify';
-import { networkOf, RateLimit } from '../../src/http/rate-limit.js';
+import { StoreUnavailable } from '../../src/event-store/event-store.js';
+import { networkOf, RateLimit, SharedRateLimit } from '../../src/http/rate-limit.js';
 import { serve, type Served } from './app.fixture.js';
 import { send } from './client.js';
 
@@ -81,3 +82,55 @@ test.each([
   ['::1', '0:0:0:0'],
   ['::ffff:10.1.2.3', '10.1.2.3'],
 ])('%s counts as %s', (address, network) => expect(networkOf(address)).toBe(network));
+
+describe('a limit that several processes share', () => {
+  let now = 1_000_000;
+  /** A store that counts as every KeyValue does (see its contract), and can be away. */
+  const counts = new Map<string, number>();
+  let away = false;
+  let asked = 0;
+  const keyValue = {
+    increment: async (key: string, ttlMs: number) => {
+      asked++;
+      if (away) throw new StoreUnavailable('away');
+      counts.set(key, (counts.get(key) ?? 0) + 1);
+      return { count: counts.get(key)!, resets_at: 1_000_000 + ttlMs };
+    },
+  };
+  const process = () => new SharedRateLimit(3, keyValue, () => now);
+  beforeEach(() => {
+    counts.clear();
+    asked = 0;
+    away = false;
+    now = 1_000_000;
+  });
+
+  test('counts the requests to all of them together', async () => {
+    const [one, other] = [process(), process()];
+    const answers = [reply(), reply(), reply()];
+    await one.take('1.1.1.1', answers[0]!);
+    await other.take('1.1.1.1', answers[1]!);
+    await one.take('1.1.1.1', answers[2]!);
+    expect(answers.map(({ headers }) => headers['ratelimit-remaining'])).toEqual([2, 1, 0]);
+    await expect(other.take('1.1.1.1', reply())).rejects.toThrow(/At most 3 requests .* in 60 s/);
+    await one.take('2.2.2.2', reply());
+  });
+
+  test('does not ask again about whom it refuses, until the minute is over', async () => {
+    const limit = process();
+    for (let n = 0; n < 3; n++) await limit.take('1.1.1.1', reply());
+    for (let n = 0; n < 5; n++) await expect(limit.take('1.1.1.1', reply())).rejects.toThrow(/At most 3/);
+    expect(asked).toBe(4);
+    now += 60_000;
+    counts.clear();
+    await limit.take('1.1.1.1', reply());
+    expect(asked).toBe(5);
+  });
+
+  test('lets requests through while the store is away', async () => {
+    const limit = process();
+    away = true;
+    for (let n = 0; n < 10; n++) await limit.take('1.1.1.1', reply());
+    expect(asked).toBe(10);
+  });
+});
