@@ -79,7 +79,7 @@ export const PROBLEMS = {
   internal_error: [500, 'Internal error'],
   shutting_down: [503, 'The service is stopping'],
   chain_unavailable: [503, 'The chain cannot be asked now'],
-  store_unavailable: [503, 'The event store is unavailable'],
+  store_unavailable: [503, 'A store is unavailable'],
   projection_behind: [503, 'The read models have not reached the requested position yet'],
   projection_rebuilding: [503, 'The read models are being rebuilt'],
 } as const satisfies Record<string, readonly [number, string]>;

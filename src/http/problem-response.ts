@@ -74,7 +74,7 @@ const BY_STATUS: Record<number, ProblemCode> = {
 export function problemOf(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof StoreUnavailable) {
-    const detail = 'The event store gives no definite answer now. The same request may be repeated.';
+    const detail = 'A store of the service gives no definite answer now. The same request may be repeated.';
     return new Problem('store_unavailable', detail, { headers: { 'retry-after': '1' } });
   }
   const known = BY_FASTIFY_CODE[(error as { code?: string } | null)?.code ?? ''];
