@@ -14,6 +14,13 @@ export interface EnvironmentOptions {
   relaxed?: boolean;
 }
 
+/** A database has no such key (null), or the key's value begins with this number as a double. */
+export interface Condition {
+  database: string;
+  key: Key;
+  version: number | null;
+}
+
 /**
  * One LMDB environment (a folder), with the settings that make "durable" mean durable and a defined behaviour when a
  * commit fails. Every folder has one instance per process, shared and counted: two handles of the library on one folder
@@ -84,14 +91,26 @@ export class LmdbEnvironment {
     try {
       return await this.#root!.childTransaction(action);
     } catch (error) {
-      // The reason arrives in a second promise; nobody waits for it there, and unhandled it would end the process.
-      const reason = await (error as { commitError?: Promise<unknown> }).commitError?.then(
-        undefined,
-        (e: unknown) => e,
-      );
-      // After a failed commit the library may never settle the next one: start afresh.
-      await this.#reopen().catch(() => undefined);
-      throw new StoreUnavailable(`a write to ${this.folder} failed`, { cause: reason ?? error });
+      throw await this.#failed(error);
+    }
+  }
+
+  /**
+   * Runs `queue` at once, which puts and removes by the library's asynchronous methods: they are carried out in one
+   * transaction by the library's own thread, while this one goes on. All of it is written if the condition (null: none)
+   * holds when its turn comes, else nothing and the answer is false. Resolves as `write` does.
+   * @param queue must not throw: what it has queued before could not be taken back
+   * @throws StoreUnavailable as `write`
+   */
+  async writeIf(condition: Condition | null, queue: () => void): Promise<boolean> {
+    await this.ready();
+    try {
+      if (!condition) return await this.#root!.batch(queue);
+      const { database, key, version } = condition;
+      const conditional = this.database<unknown, Key>(database);
+      return await (version === null ? conditional.ifNoExists(key, queue) : conditional.ifVersion(key, version, queue));
+    } catch (error) {
+      throw await this.#failed(error);
     }
   }
 
@@ -157,6 +176,15 @@ export class LmdbEnvironment {
     this.#root = root;
   }
 
+  /** What a failed commit is to whoever asked for it. */
+  async #failed(error: unknown): Promise<StoreUnavailable> {
+    // The reason arrives in a second promise; nobody waits for it there, and unhandled it would end the process.
+    const reason = await (error as { commitError?: Promise<unknown> }).commitError?.then(undefined, (e: unknown) => e);
+    // After a failed commit the library may never settle the next one: start afresh.
+    await this.#reopen().catch(() => undefined);
+    return new StoreUnavailable(`a write to ${this.folder} failed`, { cause: reason ?? error });
+  }
+
   #add(databases: Record<string, DatabaseOptions>): void {
     for (const [name, options] of Object.entries(databases)) {
       this.#options.databases[name] = options;
@@ -175,12 +203,36 @@ export class LmdbEnvironment {
   }
 }
 
-const scratch = Buffer.allocUnsafeSlow(1_000_000);
+const CHUNK_BYTES = 1_000_000;
+/** Chunks kept for the next write. */
+const CHUNKS_KEPT = 8;
+
 /**
- * Text as a value to put at once, inside a write: the bytes are overwritten by the next call. A buffer of its own for
- * each value would be most of a large write's garbage.
+ * Texts as values to put. A buffer of its own for each value would be most of a large write's garbage, so they share
+ * large ones, which the next write uses again.
  */
-export function textValue(text: string): never {
-  const fits = text.length * 3 <= scratch.length;
-  return asBinary(fits ? scratch.subarray(0, scratch.write(text)) : Buffer.from(text)) as never;
+export class TextValues {
+  readonly #chunks: Buffer[] = [];
+  #current = 0;
+  #used = 0;
+
+  /** The bytes are overwritten after `reset`. */
+  of(text: string): never {
+    const most = text.length * 3;
+    if (most > CHUNK_BYTES) return asBinary(Buffer.from(text)) as never;
+    if (this.#used + most > CHUNK_BYTES) {
+      this.#current++;
+      this.#used = 0;
+    }
+    const chunk = (this.#chunks[this.#current] ??= Buffer.allocUnsafeSlow(CHUNK_BYTES));
+    const start = this.#used;
+    this.#used += chunk.write(text, start);
+    return asBinary(chunk.subarray(start, this.#used)) as never;
+  }
+
+  /** To be called once everything that was made of them is written. */
+  reset(): void {
+    this.#chunks.length = Math.min(this.#chunks.length, CHUNKS_KEPT);
+    this.#current = this.#used = 0;
+  }
 }

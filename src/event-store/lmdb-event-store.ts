@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { LmdbEnvironment, textValue } from '../lmdb.js';
+import { LmdbEnvironment, TextValues } from '../lmdb.js';
 import { decodeStored, encodeAppend, storedText } from './encoding.js';
 import {
   StoreUnavailable,
@@ -32,10 +32,14 @@ export interface LmdbEventStoreOptions {
   onCommit?: (commit: { events: number; milliseconds: number }) => void;
 }
 
-/** With it a put refuses a key that is not beyond the last one, so that no event can ever be overwritten. */
-const BEYOND_THE_LAST = { append: true };
-/** As the library is; its type declarations know neither the option nor the answer. */
-type WritableEvents = { putSync(position: Position, value: never, options: typeof BEYOND_THE_LAST): boolean };
+/** What a batch of appends comes to if nobody else appends before it. */
+interface Staged {
+  /** The event before the first of it. */
+  base: Position;
+  positions: StreamPositions;
+  events: readonly NewEvent[];
+  values: never[];
+}
 
 interface PendingAppend {
   stream: string;
@@ -58,6 +62,7 @@ export class LmdbEventStore implements EventStore {
   readonly #marker: LogMarker;
   readonly #onCommit: LmdbEventStoreOptions['onCommit'];
   readonly #wakeUps = new Set<() => void>();
+  readonly #values = new TextValues();
   #queue: PendingAppend[] = [];
   #draining: Promise<void> | undefined;
   #closed = false;
@@ -195,44 +200,63 @@ export class LmdbEventStore implements EventStore {
   }
 
   async #commitQueue(): Promise<void> {
-    let batch: PendingAppend[] = [];
+    // What arrives in the same turn shares the commit.
+    await setImmediate();
     const started = performance.now();
-    let staged: { positions: StreamPositions; head: Position };
+    const batch = this.#queue.splice(0, MAX_BATCH_APPENDS);
+    let staged: Staged;
     try {
-      staged = await this.#env.write(() => {
-        // Taken only now: what came while the transaction began is part of it.
-        batch = this.#queue.splice(0, MAX_BATCH_APPENDS);
-        return this.#put(batch);
-      });
+      staged = await this.#commit(batch);
     } catch (error) {
-      // Without a batch not even the transaction could begin: nobody who waits can be served.
-      if (batch.length === 0) batch = this.#queue.splice(0);
       for (const { reject } of batch) reject(new StoreUnavailable('the append was not stored', { cause: error }));
       return;
     }
-    this.#index.add(staged.positions, staged.head);
+    const stored = staged.events.length;
+    this.#index.add(staged.positions, staged.base + stored);
     for (const { outcome, resolve, reject } of batch) {
       if (outcome instanceof WrongExpectedRevision) reject(outcome);
       else resolve(outcome!);
     }
+    if (stored === 0) return;
     for (const wakeUp of this.#wakeUps) wakeUp();
     this.#marker.touch();
-    const commit = { events: staged.positions.size, milliseconds: performance.now() - started };
+    const milliseconds = performance.now() - started;
     // On its own, so that an observer that throws cannot stop the appends.
-    if (commit.events > 0) queueMicrotask(() => this.#onCommit?.(commit));
+    queueMicrotask(() => this.#onCommit?.({ events: stored, milliseconds }));
     // A failure here costs nothing: the entries stay in memory and the next append says what is wrong.
     if (this.#index.due) await this.#index.store().catch(() => undefined);
   }
 
-  /** Inside the write transaction: settles each append's outcome and puts its events. */
-  #put(batch: PendingAppend[]): { positions: StreamPositions; head: Position } {
-    if (this.#index.catchUp()) this.#env.refresh();
-    const events = this.#env.database<string, number>('events') as unknown as WritableEvents;
-    const staged = new StreamPositions();
-    let position = this.#index.known;
+  /**
+   * Decides the appends on what is in the log, and stores them on the condition that no event follows it: positions are
+   * dense, so whatever another process appends in between takes the first position of these: then nothing is stored, and
+   * they are decided again. So no event is ever overwritten.
+   */
+  async #commit(batch: PendingAppend[]): Promise<Staged> {
+    for (;;) {
+      await this.#env.ready();
+      this.#env.refresh();
+      this.#index.catchUp();
+      this.#values.reset();
+      const staged = this.#stage(batch);
+      if (staged.events.length === 0) return staged;
+      const events = this.#env.database<never, number>('events');
+      const first = staged.base + 1;
+      const stored = await this.#env.writeIf({ database: 'events', key: first, version: null }, () => {
+        staged.values.forEach((value, i) => void events.put(first + i, value));
+      });
+      if (stored) return staged;
+    }
+  }
+
+  /** Settles each append's outcome and encodes its events. */
+  #stage(batch: PendingAppend[]): Staged {
+    const base = this.#index.known;
+    const events: NewEvent[] = [];
+    const staged: Staged = { base, positions: new StreamPositions(), events, values: [] };
     for (const append of batch) {
       const { stream, expected, texts } = append;
-      const last = staged.last(stream) ?? this.#index.last(stream) ?? -1;
+      const last = staged.positions.last(stream) ?? this.#index.last(stream) ?? -1;
       const wanted = expected === 'any' ? last : expected === 'no-stream' ? -1 : expected;
       if (wanted !== last) {
         append.outcome =
@@ -240,28 +264,29 @@ export class LmdbEventStore implements EventStore {
           new WrongExpectedRevision(stream, expected, last === -1 ? 'no-stream' : last);
         continue;
       }
+      if (base + events.length + texts.length > MAX_POSITION) throw new Error('the log is full');
       let revision = last;
-      for (const text of texts) {
-        if (++position > MAX_POSITION) throw new Error('the log is full');
+      for (let i = 0; i < texts.length; i++) {
         revision++;
-        const value = textValue(storedText(stream, revision, text));
-        if (!events.putSync(position, value, BEYOND_THE_LAST)) throw new Error(`position ${position} is taken`);
-        staged.add(stream, revision, position);
+        events.push(append.events[i]!);
+        staged.values.push(this.#values.of(storedText(stream, revision, texts[i]!)));
+        staged.positions.add(stream, revision, base + events.length);
       }
-      append.outcome = { position, revision };
+      append.outcome = { position: base + events.length, revision };
     }
-    return { positions: staged, head: position };
+    return staged;
   }
 
   /** The first answer again, if exactly these events were appended at the expected revision before. */
-  #repeated({ stream, events }: PendingAppend, expected: number, staged: StreamPositions): Appended | undefined {
+  #repeated({ stream, events }: PendingAppend, expected: number, staged: Staged): Appended | undefined {
     let appended: Appended | undefined;
     for (const [index, { id }] of events.entries()) {
       const revision = expected + 1 + index;
-      const position = staged.position(stream, revision) ?? this.#index.position(stream, revision);
-      const event = position === undefined ? undefined : this.#get(position);
+      const position = staged.positions.position(stream, revision) ?? this.#index.position(stream, revision);
+      if (position === undefined) return undefined;
+      const event = staged.events[position - staged.base - 1] ?? this.#get(position);
       if (event?.id !== id || event.metadata.index !== index || event.metadata.size !== events.length) return undefined;
-      appended = { position: event.position, revision };
+      appended = { position, revision };
     }
     return appended;
   }

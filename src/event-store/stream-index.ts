@@ -86,16 +86,19 @@ export class StreamIndex {
   /** Writes the entries held in memory. @throws StoreUnavailable; nothing is lost by it */
   async store(): Promise<void> {
     const upTo = this.#known;
-    const entries: { key: Buffer; position: Position }[] = [];
-    this.#newest.each((stream, revision, position) => entries.push({ key: indexKey(stream, revision), position }));
-    entries.sort((a, b) => a.key.compare(b.key));
-    const value = Buffer.alloc(4);
-    await this.#env.write(() => {
+    const entries = this.#newest;
+    const positions = Buffer.allocUnsafe(4 * entries.size);
+    // Another process may write the same entries, which changes nothing.
+    await this.#env.writeIf(null, () => {
       const index = this.#env.database<Buffer, Buffer>('index');
-      for (const { key, position } of entries) {
+      let at = 0;
+      entries.eachByStream((stream, revision, position) => {
+        const value = positions.subarray(at, (at += 4));
         value.writeUInt32LE(position);
-        index.putSync(key, value);
-      }
+        void index.put(lookUpKey(stream, revision), value);
+      });
+    });
+    await this.#env.write(() => {
       if (upTo > this.#readStored()) this.#env.database<Position>('meta').putSync('indexed', upTo);
     });
     // Whatever others appended meanwhile is read again.
@@ -138,6 +141,14 @@ export class StreamPositions {
   last(stream: string): number | undefined {
     const entry = this.#streams.get(stream);
     return entry && entry.first + entry.positions.length - 1;
+  }
+
+  /** Streams in the order of their names, which are those of the keys of the stored index. */
+  eachByStream(visit: (stream: string, revision: number, position: Position) => void): void {
+    for (const stream of [...this.#streams.keys()].sort()) {
+      const { first, positions } = this.#streams.get(stream)!;
+      for (let offset = 0; offset < positions.length; offset++) visit(stream, first + offset, positions[offset]!);
+    }
   }
 
   each(visit: (stream: string, revision: number, position: Position) => void): void {

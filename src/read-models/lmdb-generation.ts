@@ -1,7 +1,7 @@
-import type { Database, DatabaseOptions } from 'lmdb';
+import { asBinary, type Database, type DatabaseOptions } from 'lmdb';
 import type { Clock } from '../clock.js';
 import type { Json } from '../json.js';
-import { LmdbEnvironment, textValue } from '../lmdb.js';
+import { LmdbEnvironment, TextValues } from '../lmdb.js';
 import type { Batch, Checkpoint, Query, RangeRow, RowKey } from './read-models.js';
 import { rowAddress, rowContent } from './row-key.js';
 
@@ -33,9 +33,15 @@ interface Applied {
   batch: string | null;
 }
 
+/** A number that changes with every batch and with every holder: what a batch was made for stands if it still does. */
+const FENCE = 'fence';
+
 /** The rows of one generation, with what decides who may change them and from where on. */
 export class LmdbGeneration {
   readonly #env: LmdbEnvironment;
+  readonly #values = new TextValues();
+  /** The write under way; its values are in `#values`. */
+  #applying: Promise<unknown> = Promise.resolve();
 
   constructor(folder: string) {
     this.#env = LmdbEnvironment.open(folder, { databases: DATABASES, relaxed: true });
@@ -54,6 +60,7 @@ export class LmdbGeneration {
     await this.#env.write(() => {
       this.#state.removeSync('applied');
       this.#state.removeSync('lease');
+      this.#moveFence();
     });
   }
 
@@ -74,6 +81,7 @@ export class LmdbGeneration {
     return this.#env.write(() => {
       const lease = this.lease(now);
       if (!this.checkpoint() || (lease && lease.holder !== holder)) return false;
+      if (lease?.holder !== holder) this.#moveFence();
       this.#state.putSync('lease', { holder, expires_at: now + ttlMs, ttl_ms: ttlMs });
       return true;
     });
@@ -82,17 +90,32 @@ export class LmdbGeneration {
   async releaseLease(holder: string): Promise<void> {
     await this.#env.write(() => {
       const lease = this.#state.get('lease') as StoredLease | undefined;
-      if (lease?.holder === holder) this.#state.removeSync('lease');
+      if (lease?.holder !== holder) return;
+      this.#state.removeSync('lease');
+      this.#moveFence();
     });
   }
 
   async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
-    // Keys and values are made before the transaction, so that nothing in it can fail half way or take long.
+    // Keys and values are made first, so that nothing can fail half way.
     const puts = batch.puts.map(({ row, value }) => ({ key: rowAddress(row), text: rowContent(value) }));
     const deletes = batch.deletes.map(rowAddress);
+    const turn = this.#applying.then(() => this.#apply(batch, puts, deletes, clock));
+    this.#applying = turn.catch(() => undefined);
+    return turn;
+  }
 
-    return this.#env.write(() => {
-      const applied = this.#state.get('applied') as Applied | undefined;
+  async #apply(
+    batch: Batch,
+    puts: readonly { key: string; text: string }[],
+    deletes: readonly string[],
+    clock: Clock,
+  ): Promise<'applied' | 'refused'> {
+    for (;;) {
+      await this.#env.ready();
+      this.#env.refresh();
+      const state = this.#state;
+      const applied = state.get('applied') as Applied | undefined;
       if (!applied) return 'refused';
       if (applied.batch === batch.id) return 'applied';
       const { checkpoint } = applied;
@@ -100,12 +123,18 @@ export class LmdbGeneration {
       const fits =
         checkpoint.log === base.log && checkpoint.position === base.position && checkpoint.event_id === base.event_id;
       if (!fits || this.lease(clock())?.holder !== batch.holder) return 'refused';
-      const rows = this.#rows;
-      for (const key of deletes) rows.removeSync(key);
-      for (const { key, text } of puts) rows.putSync(key, textValue(text));
-      this.#state.putSync('applied', { checkpoint: batch.next, batch: batch.id });
-      return 'applied';
-    });
+      this.#values.reset();
+      const fence = this.#fence();
+      const stored = await this.#env.writeIf({ database: 'state', key: FENCE, version: fence }, () => {
+        const rows = this.#rows;
+        for (const key of deletes) void rows.remove(key);
+        for (const { key, text } of puts) void rows.put(key, this.#values.of(text));
+        void state.put('applied', { checkpoint: batch.next, batch: batch.id } satisfies Applied);
+        void state.put(FENCE, fenceValue(fence));
+      });
+      // Else somebody has applied another batch or taken the lease: look again.
+      if (stored) return 'applied';
+    }
   }
 
   /** Synchronous, so that checkpoint and results are of one snapshot; undefined if the generation was dropped. */
@@ -168,6 +197,15 @@ export class LmdbGeneration {
     return found;
   }
 
+  /** Null: nobody has held the lease yet. */
+  #fence(): number | null {
+    return this.#state.getBinary(FENCE)?.readDoubleLE(0) ?? null;
+  }
+
+  #moveFence(): void {
+    this.#state.putSync(FENCE, fenceValue(this.#fence()));
+  }
+
   get #rows(): Database<string, string> {
     return this.#env.database('rows');
   }
@@ -175,6 +213,13 @@ export class LmdbGeneration {
   get #state(): Database<unknown, string> {
     return this.#env.database('state');
   }
+}
+
+/** The fence after this one. */
+function fenceValue(fence: number | null): never {
+  const value = Buffer.alloc(8);
+  value.writeDoubleLE((fence ?? 0) + 1);
+  return asBinary(value) as never;
 }
 
 function valueOf(text: string | undefined): Json | undefined {
