@@ -17,7 +17,7 @@ const rowKeyEncoder = {
 
 const DATABASES = {
   rows: { encoding: 'string', keyEncoder: rowKeyEncoder } as DatabaseOptions,
-  state: { encoding: 'json' },
+  state: { encoding: 'string' },
 } as const;
 
 interface Lease {
@@ -40,6 +40,7 @@ const FENCE = 'fence';
 export class LmdbGeneration {
   readonly #env: LmdbEnvironment;
   readonly #values = new TextValues();
+  #lastApplied: { text: string; applied: Applied } | undefined;
   /** The write under way; its values are in `#values`. */
   #applying: Promise<unknown> = Promise.resolve();
 
@@ -51,7 +52,8 @@ export class LmdbGeneration {
   async create(log: string): Promise<void> {
     await this.#env.write(() => {
       if (this.checkpoint()) return;
-      this.#state.putSync('applied', { checkpoint: { log, position: 0, event_id: null }, batch: null });
+      const start: Applied = { checkpoint: { log, position: 0, event_id: null }, batch: null };
+      this.#state.putSync('applied', JSON.stringify(start));
     });
   }
 
@@ -66,11 +68,11 @@ export class LmdbGeneration {
 
   /** Undefined if it was dropped. */
   checkpoint(): Checkpoint | undefined {
-    return (this.#state.get('applied') as Applied | undefined)?.checkpoint;
+    return this.#applied()?.checkpoint;
   }
 
   lease(now: number): Lease | undefined {
-    const lease = this.#state.get('lease') as StoredLease | undefined;
+    const lease = this.#lease();
     if (!lease || lease.expires_at <= now) return undefined;
     // Further ahead than it was ever given for: the clock was set back since, and nobody is known to hold it.
     if (lease.expires_at > now + lease.ttl_ms) return undefined;
@@ -82,14 +84,15 @@ export class LmdbGeneration {
       const lease = this.lease(now);
       if (!this.checkpoint() || (lease && lease.holder !== holder)) return false;
       if (lease?.holder !== holder) this.#moveFence();
-      this.#state.putSync('lease', { holder, expires_at: now + ttlMs, ttl_ms: ttlMs });
+      const next: StoredLease = { holder, expires_at: now + ttlMs, ttl_ms: ttlMs };
+      this.#state.putSync('lease', JSON.stringify(next));
       return true;
     });
   }
 
   async releaseLease(holder: string): Promise<void> {
     await this.#env.write(() => {
-      const lease = this.#state.get('lease') as StoredLease | undefined;
+      const lease = this.#lease();
       if (lease?.holder !== holder) return;
       this.#state.removeSync('lease');
       this.#moveFence();
@@ -114,8 +117,7 @@ export class LmdbGeneration {
     for (;;) {
       await this.#env.ready();
       this.#env.refresh();
-      const state = this.#state;
-      const applied = state.get('applied') as Applied | undefined;
+      const applied = this.#applied();
       if (!applied) return 'refused';
       if (applied.batch === batch.id) return 'applied';
       const { checkpoint } = applied;
@@ -129,8 +131,9 @@ export class LmdbGeneration {
         const rows = this.#rows;
         for (const key of deletes) void rows.remove(key);
         for (const { key, text } of puts) void rows.put(key, this.#values.of(text));
-        void state.put('applied', { checkpoint: batch.next, batch: batch.id } satisfies Applied);
-        void state.put(FENCE, fenceValue(fence));
+        const next: Applied = { checkpoint: batch.next, batch: batch.id };
+        void this.#state.put('applied', JSON.stringify(next));
+        void this.#state.put(FENCE, fenceValue(fence));
       });
       // Else somebody has applied another batch or taken the lease: look again.
       if (stored) return 'applied';
@@ -210,7 +213,21 @@ export class LmdbGeneration {
     return this.#env.database('rows');
   }
 
-  get #state(): Database<unknown, string> {
+  /** Every read asks for it, and most find the one before. */
+  #applied(): Applied | undefined {
+    const text = this.#state.get('applied');
+    if (text !== this.#lastApplied?.text) {
+      this.#lastApplied = text === undefined ? undefined : { text, applied: JSON.parse(text) as Applied };
+    }
+    return this.#lastApplied?.applied;
+  }
+
+  #lease(): StoredLease | undefined {
+    const text = this.#state.get('lease');
+    return text === undefined ? undefined : (JSON.parse(text) as StoredLease);
+  }
+
+  get #state(): Database<string, string> {
     return this.#env.database('state');
   }
 }

@@ -34,6 +34,8 @@ export class LmdbReadModels implements ReadModels {
   readonly #clock: Clock;
   readonly #control: LmdbEnvironment;
   readonly #generations = new Map<string, LmdbGeneration>();
+  /** What the control environment held when it was read in this turn of the event loop, decoded. */
+  readonly #seen = new Map<string, unknown>();
 
   static async open(folder: string, options: { clock: Clock }): Promise<LmdbReadModels> {
     return new LmdbReadModels(folder, options.clock);
@@ -46,11 +48,11 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async manifest(): Promise<Manifest | null> {
-    return (this.#records.get('manifest') as Manifest | undefined) ?? null;
+    return this.#see<Manifest>('manifest') ?? null;
   }
 
   async swapManifest(next: Manifest): Promise<boolean> {
-    return this.#control.write(() => {
+    return this.#change(() => {
       const stored = this.#records.get('manifest') as Manifest | undefined;
       if ((stored?.revision ?? 0) !== next.revision - 1) return false;
       this.#records.putSync('manifest', next);
@@ -62,7 +64,7 @@ export class LmdbReadModels implements ReadModels {
     if (this.#record(id)?.status === 'dropped') return;
     // The rows' environment first: whoever finds the record finds it complete.
     await this.#open(id).create(log);
-    await this.#control.write(() => {
+    await this.#change(() => {
       if (!this.#record(id)) this.#putRecord({ id, views, status: 'building', log });
     });
   }
@@ -80,7 +82,7 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async setStatus(id: string, status: GenerationStatus): Promise<void> {
-    await this.#control.write(() => {
+    await this.#change(() => {
       const record = this.#record(id);
       if (record && record.status !== 'dropped') this.#putRecord({ ...record, status });
     });
@@ -119,10 +121,14 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async read(id: string, queries: readonly Query[]): Promise<ReadResult | undefined> {
-    const status = this.#record(id)?.status;
-    if (!status) return undefined;
-    const found = this.#generation(id)?.read(queries);
-    return found && { status, ...found };
+    const record = this.#see<GenerationRecord>(recordKey(id));
+    const found = record && this.#generation(id, record)?.read(queries);
+    if (!found) {
+      // Dropped by now, perhaps: whoever looks again must see where the manifest points.
+      this.#seen.clear();
+      return undefined;
+    }
+    return { status: record.status, checkpoint: found.checkpoint, results: found.results };
   }
 
   async scan(
@@ -148,6 +154,20 @@ export class LmdbReadModels implements ReadModels {
     return this.#control.database('control');
   }
 
+  /** A record as of this turn of the event loop, for reading only: many requests in one turn look at the same. */
+  #see<T>(key: string): T | undefined {
+    const seen = this.#seen;
+    if (seen.has(key)) return seen.get(key) as T | undefined;
+    if (seen.size === 0) setImmediate(() => seen.clear());
+    const value = this.#records.get(key);
+    seen.set(key, value);
+    return value as T | undefined;
+  }
+
+  async #change<T>(action: () => T): Promise<T> {
+    return this.#control.write(action).finally(() => this.#seen.clear());
+  }
+
   #record(id: string): GenerationRecord | undefined {
     return this.#records.get(recordKey(id)) as GenerationRecord | undefined;
   }
@@ -157,8 +177,8 @@ export class LmdbReadModels implements ReadModels {
   }
 
   /** The generation, also one that another process has made; undefined if there is none or it was dropped. */
-  #generation(id: string): LmdbGeneration | undefined {
-    const status = this.#record(id)?.status;
+  #generation(id: string, record = this.#record(id)): LmdbGeneration | undefined {
+    const status = record?.status;
     const open = this.#generations.get(id);
     if (status === undefined || status === 'dropped') {
       if (open) {

@@ -30,3 +30,28 @@ test('a reader’s age counts while it stays on a snapshot that was superseded, 
     await folder.remove();
   }
 });
+
+test('a conditional write is made as a whole if its condition holds when its turn comes, else not at all', async () => {
+  const folder = await temporaryFolder();
+  const databases = { rows: { encoding: 'json' } } as const;
+  const environment = LmdbEnvironment.open(folder.path, { databases });
+  const rows = () => environment.database<unknown>('rows');
+  const putTwo = (key: string, other: string) => () => {
+    void rows().put(key, 1);
+    void rows().put(other, 1);
+  };
+  const absent = (key: string) => ({ database: 'rows', key, version: null });
+  try {
+    // Queued in one turn: the second is decided on what the first has written.
+    const outcomes = await Promise.all([
+      environment.writeIf(absent('a'), putTwo('a', 'b')),
+      environment.writeIf(absent('a'), putTwo('a', 'c')),
+      environment.writeIf(null, putTwo('d', 'e')),
+    ]);
+    expect(outcomes).toEqual([true, false, true]);
+    expect([...rows().getKeys()]).toEqual(['a', 'b', 'd', 'e']);
+  } finally {
+    await environment.close();
+    await folder.remove();
+  }
+});
