@@ -57,37 +57,35 @@ interface KnownRow {
 
 /** What a fold has changed, and the rows it started from. */
 export class RowOverlay implements Rows {
-  private readonly known = new Map<string, KnownRow>();
+  /** By view and place: the names of views and keys are there already, and need not be made into one for each look. */
+  private readonly known = new Map<string, Map<string, KnownRow>>();
   private changed: KnownRow[] = [];
   private inserted: { row: RowKey; value: Json }[] = [];
 
   /** Names a row that the fold will read. True the first time: then it must be loaded. */
   expect(row: RowKey): boolean {
-    const key = address(row);
-    if (this.known.has(key)) return false;
-    this.known.set(key, { row, value: undefined, changed: false });
+    if (this.entry(row)) return false;
+    this.add(row);
     return true;
   }
 
   /** Was it read or written? Then `get` answers what it is by now. */
   knows(row: RowKey): boolean {
-    return this.known.has(address(row));
+    return this.entry(row) !== undefined;
   }
 
   load(row: RowKey, value: Json | undefined): void {
-    this.known.get(address(row))!.value = value;
+    this.entry(row)!.value = value;
   }
 
   get<T>(row: RowKey): T | undefined {
-    const entry = this.known.get(address(row));
+    const entry = this.entry(row);
     if (!entry) throw new Error(`a fold read the row ${JSON.stringify(row)} without naming it in reads`);
     return entry.value as T | undefined;
   }
 
   put(row: RowKey, value: unknown): void {
-    const key = address(row);
-    let entry = this.known.get(key);
-    if (!entry) this.known.set(key, (entry = { row, value: undefined, changed: false }));
+    const entry = this.entry(row) ?? this.add(row);
     entry.value = value as Json;
     if (entry.changed) return;
     entry.changed = true;
@@ -119,8 +117,21 @@ export class RowOverlay implements Rows {
     this.changed = [];
     return changes;
   }
+
+  private entry(row: RowKey): KnownRow | undefined {
+    return this.known.get(row.view)?.get(placeOf(row));
+  }
+
+  private add(row: RowKey): KnownRow {
+    let places = this.known.get(row.view);
+    if (!places) this.known.set(row.view, (places = new Map()));
+    const entry: KnownRow = { row, value: undefined, changed: false };
+    places.set(placeOf(row), entry);
+    return entry;
+  }
 }
 
-function address({ view, key, sort }: RowKey): string {
-  return sort === undefined ? `${view}\0${key}` : `${view}\0${key}\0${sort}`;
+/** A row's place in its view. */
+function placeOf({ key, sort }: RowKey): string {
+  return sort === undefined ? key : `${key}\0${sort}`;
 }

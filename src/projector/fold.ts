@@ -5,13 +5,13 @@ import type { RowKey } from '../read-models/read-models.js';
 
 /** Live, rebuild and verify all fold through here. */
 
-/** The rows that folding these events will read, as `load` answers them. */
+/** Sees to it that an overlay knows the rows that folding these events will read: those it lacks as `load` answers them. */
 export async function loadRows(
   projections: readonly Projection[],
   events: readonly DomainEvent[],
   load: (rows: RowKey[]) => Promise<(Json | undefined)[]>,
+  overlay = new RowOverlay(),
 ): Promise<RowOverlay> {
-  const overlay = new RowOverlay();
   const wanted: RowKey[] = [];
   for (const event of events) {
     for (const projection of projections) {
@@ -21,6 +21,15 @@ export async function loadRows(
   const values = wanted.length > 0 ? await load(wanted) : [];
   wanted.forEach((row, i) => overlay.load(row, values[i]));
   return overlay;
+}
+
+/** Folds events on top of the rows they read. */
+export function foldInto(
+  overlay: RowOverlay,
+  projections: readonly Projection[],
+  events: readonly DomainEvent[],
+): void {
+  for (const event of events) for (const projection of projections) projection.apply(event, overlay);
 }
 
 /** Some whole appends, folded. */

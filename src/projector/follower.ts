@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Projection, RowOverlay } from '../../projections/projection.js';
+import { type Projection, RowOverlay } from '../../projections/projection.js';
 import { NewerSchema } from '../event-store/codec.js';
 import type { EventStore, RecordedEvent } from '../event-store/event-store.js';
 import { type DomainEvent, decodeEvent } from '../events.js';
@@ -7,15 +7,22 @@ import type { Json } from '../json.js';
 import { PLATFORM_LENS_STREAM } from '../policies/vp/promotion.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../read-models/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
-import { type FoldedBatch, foldInBatches, loadRows } from './fold.js';
+import { type FoldedBatch, foldInBatches, foldInto, loadRows } from './fold.js';
 import { reflectPlatformLens } from './manifest.js';
 
 /** Renewed at a third of it; so long the read models stand still after the process that kept them up was killed. */
 const LEASE_MS = 2_000;
 /** Events folded at once while following: enough to share a commit, few enough to keep the event loop's pauses short. */
 const LIVE_SLICE = 1_000;
-/** Events folded at once while catching up in a process of its own: a row that they read often is read once. */
-const BULK_SLICE = 20_000;
+/** Events folded at once while catching up in a process of its own. */
+const BULK_SLICE = 2_000;
+/**
+ * Rows changed in one batch then, where the store does not mind: one that changes often is read and written once. Only
+ * rows are held so long, not the events they came from.
+ */
+const BULK_ROWS = 30_000;
+/** Events folded at once then where rows are far away, and asked for together. */
+const FAR_BULK_SLICE = 20_000;
 /** Batches on their way at once, where they are small. Each is applied on top of the one before it, or refused. */
 const BATCHES_IN_FLIGHT = 8;
 /** A build is ready once it has applied what was the log's head at most so long ago: the head itself may never rest. */
@@ -81,6 +88,9 @@ export class Follower {
     const { id } = generation;
     const { rowsPerBatch } = this.readModels;
     const inFlight = rowsPerBatch === undefined ? 1 : BATCHES_IN_FLIGHT;
+    const bulkSlice = rowsPerBatch === undefined ? BULK_SLICE : FAR_BULK_SLICE;
+    /** Whether a batch may span slices. */
+    const spans = options.toHead === true && rowsPerBatch === undefined;
     // All that the generation holds, whatever this process serves of it: its views share the checkpoint.
     const projections = PROJECTIONS.filter(({ name }) => name in generation.views);
     let { checkpoint } = generation;
@@ -102,38 +112,63 @@ export class Follower {
     do {
       const { position } = checkpoint;
       const slices = options.toHead
-        ? this.store.readAll(position, { sliceSize: BULK_SLICE, signal })
+        ? this.store.readAll(position, { sliceSize: bulkSlice, signal })
         : this.store.subscribe(position, { sliceSize: LIVE_SLICE, signal });
-      /** Of the slice whose batches may still be under way: what it knows is read from it. */
+      /** What batches under way have written is read from here. */
       let before: RowOverlay | undefined;
+      let overlay = new RowOverlay();
       let base = checkpoint;
+      /** Events that the overlay holds over several slices, and the last of them. */
+      let held: Omit<FoldedBatch, 'changes'> | undefined;
+      const start = async (batch: FoldedBatch): Promise<boolean> => {
+        if (!(await settled(inFlight - 1))) return false;
+        const started = this.startToApply(id, base, batch);
+        applying.push(started);
+        base = started.next;
+        return true;
+      };
+      /** Makes a batch of what the overlay holds. */
+      const release = async (): Promise<boolean> => {
+        if (!held) return true;
+        const batch = { ...held, changes: overlay.takeChanges() };
+        held = undefined;
+        if (!(await start(batch))) return false;
+        before = overlay;
+        overlay = new RowOverlay();
+        return true;
+      };
       for await (const slice of slices) {
         const { events, endsAppend, stop } = decodeSlice(slice);
         if (events.length > 0) {
           if (events.some(({ stream }) => stream === PLATFORM_LENS_STREAM)) {
             await reflectPlatformLens(this.store, this.readModels);
           }
-          const overlay = await this.load(id, projections, events, before);
-          let batches = 0;
-          for (const batch of foldInBatches(projections, events, endsAppend, overlay, rowsPerBatch)) {
-            if (!(await settled(inFlight - 1))) return refused();
-            const started = this.startToApply(id, base, batch);
-            applying.push(started);
-            base = started.next;
-            batches++;
+          await this.load(id, projections, events, overlay, before);
+          if (spans) {
+            foldInto(overlay, projections, events);
+            held = { events: (held?.events ?? 0) + events.length, last: events.at(-1)! };
+            if (overlay.changedRows >= BULK_ROWS && !(await release())) return refused();
+          } else {
+            let batches = 0;
+            for (const batch of foldInBatches(projections, events, endsAppend, overlay, rowsPerBatch)) {
+              if (!(await start(batch))) return refused();
+              batches++;
+            }
+            // None of a slice before this one is left: the next slice reads what those have written.
+            if (!(await settled(batches))) return refused();
+            before = overlay;
+            overlay = new RowOverlay();
           }
-          // None of a slice before this one is left: the next slice reads what those have written.
-          if (!(await settled(batches))) return refused();
-          before = overlay;
         }
         if (stop || signal.aborted || !options.toHead) {
-          if (!(await settled(0))) return refused();
+          if (!(await release()) || !(await settled(0))) return refused();
           before = undefined;
           await isReady(checkpoint);
         }
         if (stop) throw stop;
         if (signal.aborted) return 'aborted';
       }
+      if (!(await release())) return refused();
       if (!(await settled(0))) return refused();
     } while (!signal.aborted && options.toHead && !(await isReady(checkpoint)));
     return signal.aborted ? 'aborted' : 'at_head';
@@ -157,9 +192,10 @@ export class Follower {
     id: string,
     projections: readonly Projection[],
     events: readonly DomainEvent[],
+    overlay: RowOverlay,
     before: RowOverlay | undefined,
   ): Promise<RowOverlay> {
-    return loadRows(projections, events, async (rows) => {
+    const load = async (rows: RowKey[]): Promise<(Json | undefined)[]> => {
       const stored = before ? rows.filter((row) => !before.knows(row)) : rows;
       // In parts: nobody else writes, so it need not be one snapshot.
       const size = this.readModels.rowsPerBatch ?? stored.length;
@@ -169,7 +205,8 @@ export class Follower {
       if (!before) return values;
       let i = 0;
       return rows.map((row) => (before.knows(row) ? before.get(row) : values[i++]));
-    });
+    };
+    return loadRows(projections, events, load, overlay);
   }
 
   private async read(id: string, rows: readonly RowKey[]): Promise<(Json | undefined)[]> {

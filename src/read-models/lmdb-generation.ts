@@ -101,17 +101,17 @@ export class LmdbGeneration {
 
   async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
     // Keys and values are made first, so that nothing can fail half way.
-    const puts = batch.puts.map(({ row, value }) => ({ key: rowAddress(row), text: rowContent(value) }));
+    const keys = batch.puts.map(({ row }) => rowAddress(row));
+    const texts = batch.puts.map(({ value }) => rowContent(value));
     const deletes = batch.deletes.map(rowAddress);
-    const turn = this.#applying.then(() => this.#apply(batch, puts, deletes, clock));
+    const turn = this.#applying.then(() => this.#apply(batch, { keys, texts, deletes }, clock));
     this.#applying = turn.catch(() => undefined);
     return turn;
   }
 
   async #apply(
     batch: Batch,
-    puts: readonly { key: string; text: string }[],
-    deletes: readonly string[],
+    { keys, texts, deletes }: { keys: string[]; texts: string[]; deletes: string[] },
     clock: Clock,
   ): Promise<'applied' | 'refused'> {
     for (;;) {
@@ -130,7 +130,7 @@ export class LmdbGeneration {
       const stored = await this.#env.writeIf({ database: 'state', key: FENCE, version: fence }, () => {
         const rows = this.#rows;
         for (const key of deletes) void rows.remove(key);
-        for (const { key, text } of puts) void rows.put(key, this.#values.of(text));
+        for (let i = 0; i < keys.length; i++) void rows.put(keys[i]!, this.#values.of(texts[i]!));
         const next: Applied = { checkpoint: batch.next, batch: batch.id };
         void this.#state.put('applied', JSON.stringify(next));
         void this.#state.put(FENCE, fenceValue(fence));

@@ -76,8 +76,8 @@ test('so do batches that end when they have changed enough rows', async () => {
       const atOnce = await rowsAfter(log);
       const inBatches = await rowsAfter(log, { sizes: slices, rowsPerBatch });
       expect(inBatches.bytes).toBe(atOnce.bytes);
-      // No event changes more than five rows.
-      expect(inBatches.largestBatch).toBeLessThan(rowsPerBatch + 5);
+      // No event changes more than seven rows: a decision on a record moves it from two lists to two others.
+      expect(inBatches.largestBatch).toBeLessThan(rowsPerBatch + 7);
     }),
     { numRuns: 300 },
   );
