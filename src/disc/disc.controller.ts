@@ -39,10 +39,13 @@ import {
   SeeIdentity,
   type Seen,
 } from './disc.handlers.js';
-import { discScore, etagOf, score } from './score.js';
+import { etagOf, score } from './score.js';
+import { ScoreAnswers } from './score-answers.js';
 
 @Controller()
 export class DiscController {
+  private readonly answers = new ScoreAnswers();
+
   constructor(
     private readonly queries: QueryBus,
     @Inject(CLOCK) private readonly clock: Clock,
@@ -53,7 +56,7 @@ export class DiscController {
   @PublicRead({ summary: 'DISC score of an individual', type: DiscScoreDto, problems: ['identity_not_found'] })
   async discScore(@Param() { tris_id }: TrisIdParams, @Caller() caller: Caller | null) {
     const sight = await this.queries.execute(new SeeIdentity(tris_id, wishOf(caller)));
-    return new Read(discScore(sight), etagOf(sight));
+    return new Read(this.answers.of(sight), etagOf(sight));
   }
 
   @Get('/api/disc-rank/:tris_id')

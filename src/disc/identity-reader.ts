@@ -58,7 +58,7 @@ export class IdentityReader {
    * @throws Problem policy_not_found, position_unknown, projection_behind, projection_rebuilding
    */
   async seeAll(trisIds: readonly string[], coordinates: Coordinates): Promise<(Sight | Problem)[]> {
-    const limit = await this.limitOf(coordinates);
+    const limit = coordinates.as_of_position === undefined ? undefined : await this.limitOf(coordinates.as_of_position);
     return this.views.lookUp(
       () => this.look(trisIds, coordinates, limit),
       (sights) => !sights.some((sight) => sight instanceof Problem),
@@ -136,9 +136,8 @@ export class IdentityReader {
     return asOf;
   }
 
-  private async limitOf({ as_of_position }: Coordinates): Promise<Position | undefined> {
-    if (as_of_position === undefined) return undefined;
-    const position = parsePosition(as_of_position, this.views.logId);
+  private async limitOf(wire: string): Promise<Position> {
+    const position = parsePosition(wire, this.views.logId);
     if (position === undefined || position > (await this.views.head())) {
       throw new Problem('position_unknown', 'as_of_position must be a position that this log has reached.');
     }

@@ -12,6 +12,11 @@ export class Written<T = unknown> {
   ) {}
 }
 
+/** A body that is JSON already. */
+export class JsonText {
+  constructor(readonly text: string) {}
+}
+
 /**
  * The answer to a query. `etagParts` are whatever the body is a function of besides the address (position, lens, model,
  * hour …): equal parts must mean an equal body. A request that already has it gets 304 without a body.
@@ -32,6 +37,9 @@ export function sendWritten(reply: FastifyReply, answer: Written, logId: string 
   reply.header('cache-control', 'no-store').send(answer.body);
 }
 
+/** As the framework gives it to the bodies it serialises. */
+const JSON_TYPE = 'application/json; charset=utf-8';
+
 export function sendRead(reply: FastifyReply, answer: Read): void {
   const etag = etagOf(answer.etagParts);
   reply.header('etag', etag).header('cache-control', answer.cacheControl);
@@ -40,7 +48,8 @@ export function sendRead(reply: FastifyReply, answer: Read): void {
     reply.code(304).send();
     return;
   }
-  reply.send(answer.body);
+  if (answer.body instanceof JsonText) reply.header('content-type', JSON_TYPE).send(answer.body.text);
+  else reply.send(answer.body);
 }
 
 /** RFC 9110 section 13.1.2: `*` or a list, compared weakly. */

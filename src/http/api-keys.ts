@@ -1,7 +1,8 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import type { Clock } from '../clock.js';
 import { type Config, ConfigError } from '../config.js';
+import { sha256Hex } from '../hash.js';
 import type { Log } from '../ops/log.js';
 import { SHA256_HEX, TRIS_ID } from './formats.js';
 import { type Caller, type Scope, SCOPES } from './routes.js';
@@ -29,7 +30,7 @@ const KEY_ID = /^[A-Za-z0-9._-]{1,64}$/;
 const RELOAD_CHECK_MS = 1_000;
 const DEVELOPMENT_ID = 'dev';
 
-const digest = (key: string): string => createHash('sha256').update(key).digest('hex');
+const digest = sha256Hex;
 const generateKey = (): string => `credence_${randomBytes(32).toString('base64url')}`;
 
 export class ApiKeys {

@@ -70,7 +70,7 @@ export class Views implements PositionGate {
     if (serving.every((id) => id === first)) {
       const read = await this.readModels.read(first, queries);
       if (!read) return undefined;
-      await this.refuseUnlessReady(read);
+      if (read.status === 'building') await this.refuse(read);
       return { manifest, generation: first, position: read.checkpoint.position, results: read.results };
     }
     const results: Result[] = [];
@@ -82,15 +82,14 @@ export class Views implements PositionGate {
         at.map((i) => queries[i]!),
       );
       if (!read) return undefined;
-      await this.refuseUnlessReady(read);
+      if (read.status === 'building') await this.refuse(read);
       at.forEach((i, n) => (results[i] = read.results[n]));
       position = Math.min(position, read.checkpoint.position);
     }
     return { manifest, generation: first, position, results };
   }
 
-  private async refuseUnlessReady({ status, checkpoint }: ReadResult): Promise<void> {
-    if (status !== 'building') return;
+  private async refuse({ checkpoint }: ReadResult): Promise<never> {
     const [done, total] = [checkpoint.position, await this.store.head()];
     throw rebuilding(`position ${done} of ${total}`, { progress: { done, total } });
   }

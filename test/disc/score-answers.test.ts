@@ -1,0 +1,48 @@
+import { evolve, newIdentity } from '../../projections/identities.js';
+import type { IdentityEvent } from '../../projections/identity-events.js';
+import type { Sight } from '../../src/disc/identity-reader.js';
+import { ScoreAnswers } from '../../src/disc/score-answers.js';
+import { discScore } from '../../src/disc/score.js';
+import { MODEL_LENS } from '../../src/scoring/lens.js';
+
+/** What is kept of answers never shows: each is what would be computed anew. */
+
+const DAY_MS = 86_400_000;
+const NOW = Date.UTC(2026, 0, 15);
+
+function sightOf(actions: number, changes: Partial<Sight> = {}): Sight {
+  const state = newIdentity();
+  for (let position = 1; position <= actions; position++) {
+    const at = NOW - position * DAY_MS;
+    const data = {
+      tris_id: 'tris:a',
+      metric: 'financial_swap',
+      criticality: 'High',
+      platform_id: 'p',
+      evidence_hash: null,
+    };
+    const header = { id: `e${position}`, stream: 's', position, occurred_at: at, recorded_at: at };
+    evolve(state, { ...header, type: 'ActionRelayed', data } as IdentityEvent);
+  }
+  return { tris_id: 'tris:a', as_of: NOW, position: 99, lens: MODEL_LENS, generation: 'g1', state, ...changes };
+}
+
+test('an answer is the one for this state, lens, time and generation, whatever was asked before', () => {
+  const answers = new ScoreAnswers();
+  const lens = { ...MODEL_LENS, content_hash: 'other', tct_by_metric: new Map([['financial_swap', 140]]) };
+  const sights = [
+    sightOf(1),
+    sightOf(1, { position: 100 }),
+    sightOf(2),
+    sightOf(2, { as_of: NOW + 400 * DAY_MS }),
+    sightOf(2, { lens }),
+    sightOf(2, { generation: 'g2' }),
+    sightOf(2, { tris_id: 'tris:b' }),
+    sightOf(1),
+  ];
+  const texts = sights.map((sight) => answers.of(sight).text);
+  expect(texts).toEqual(sights.map((sight) => JSON.stringify(discScore(sight))));
+  expect(new Set(texts).size).toBe(5);
+  // Computed once: the second differs from the first in nothing that an answer depends on.
+  expect(answers.of(sightOf(1))).toBe(answers.of(sightOf(1, { position: 100 })));
+});
