@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { identityRow } from '../dist/projections/identities.js';
 import { IdentityReader } from '../dist/src/disc/identity-reader.js';
 import { score } from '../dist/src/disc/score.js';
+import { ValidationPolicies } from '../dist/src/policies/vp/validation-policies.js';
 import { Views } from '../dist/src/projector/views.js';
 import { ensureManifest } from '../dist/src/projector/manifest.js';
 import { PROJECTIONS } from '../dist/src/projector/all-projections.js';
@@ -36,7 +37,7 @@ async function populated(data, identities) {
     verifications: [],
     changed: 1,
     latest: 1,
-    incomplete: false,
+    dead_letters: [],
   };
   for (let k = 0; k < 5; k++)
     addAction(state.evidence, 'financial_loan_repayment', k, Date.now() - k * 86_400_000 * 30);
@@ -54,7 +55,7 @@ async function populated(data, identities) {
 
 async function microseconds({ stores, identities }) {
   const views = new Views(stores.eventStore, stores.readModels);
-  const reader = new IdentityReader(views, Date.now);
+  const reader = new IdentityReader(views, Date.now, new ValidationPolicies(stores.eventStore));
   const started = performance.now();
   for (let n = 0; n < LOOKUPS; n++) {
     const trisId = `tris:identity-${Math.floor(Math.random() * identities)}`;

@@ -38,7 +38,13 @@ export async function inTemporaryFolder(work) {
 /** Starts a Node script that prints `... http://host:port ...` and answers its address. */
 export async function startServer(script, env = {}) {
   const child = spawn(process.execPath, [script], {
-    env: { PATH: process.env.PATH, CREDENCE_RATE_LIMIT: '0', CREDENCE_PORT: '0', CREDENCE_LOG_LEVEL: 'error', ...env },
+    env: {
+      PATH: process.env.PATH,
+      CREDENCE_RATE_LIMIT: '1000000000',
+      CREDENCE_PORT: '0',
+      CREDENCE_LOG_LEVEL: 'error',
+      ...env,
+    },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const url = await new Promise((found, failed) => {

@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
 import { parseArgs } from 'node:util';
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { boot, duringRebuild, overHttp } from './http.mjs';
 import { append, memoryAfterRebuild, rebuildAll } from './log.mjs';
 import { lookUp } from './look-up.mjs';
-import { ROOT, count, inTemporaryFolder, machine } from './measure.mjs';
+import { ROOT, count, inTemporaryFolder } from './measure.mjs';
 import { fillLog } from './population.mjs';
+import { report, tableOf } from './report.mjs';
 import { refreshes, signInsPerCore } from './sign-in.mjs';
 
 /**
@@ -14,7 +14,7 @@ import { refreshes, signInsPerCore } from './sign-in.mjs';
  *   --only append,rebuild,http,p99,look-up,boot,memory,sign-in   some of them
  *   --rounds 5
  *   --identities 1000000   how many the memory and look-up rows use (five actions each)
- *   --out <file>           write the table there too
+ *   --out docs/benchmarks.md   put the rows measured into that document, in the place of those it has of them
  */
 const { values: options } = parseArgs({
   options: {
@@ -108,16 +108,8 @@ for (const name of options.only.split(',')) {
   await benches[name]();
 }
 
-const table = [
-  '| what | ours | against | ratio | wanted |',
-  '|---|---|---|---|---|',
-  ...rows.map((row) => `| ${row.join(' | ')} |`),
-  '',
-  `${new Date().toISOString().slice(0, 10)}, ${machine()}; medians of ${rounds} interleaved rounds.`,
-  '',
-].join('\n');
-console.log(table);
-if (options.out) await writeFile(options.out, table);
+console.log(tableOf(rows));
+if (options.out) await report(options.out, rows, rounds);
 
 /** This script in a process of its own, so that the memory measured is only that. */
 function run(args) {
