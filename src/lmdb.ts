@@ -179,7 +179,10 @@ export class LmdbEnvironment {
   /** What a failed commit is to whoever asked for it. */
   async #failed(failure: unknown): Promise<StoreUnavailable> {
     // The reason arrives in a second promise; nobody waits for it there, and unhandled it would end the process.
-    const reason = await (failure as { commitError?: Promise<unknown> }).commitError?.then(undefined, (e: unknown) => e);
+    const reason = await (failure as { commitError?: Promise<unknown> }).commitError?.then(
+      undefined,
+      (e: unknown) => e,
+    );
     // After a failed commit the library may never settle the next one: start afresh.
     await this.#reopen().catch(() => undefined);
     return new StoreUnavailable(`a write to ${this.folder} failed`, { cause: reason ?? failure });
