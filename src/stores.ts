@@ -69,11 +69,12 @@ export async function openStores(
 
 /** Opens the adapters of the cluster profile: what one of several processes holds open, and nothing that one owns. */
 async function openCluster(
-  { eventStoreUrl, redisUrl }: Where,
+  { data, eventStoreUrl, redisUrl }: Where,
   clock: Clock,
   { log, onCommit }: Watching,
 ): Promise<Stores> {
   const onWarning = (message: string) => log?.warn(message);
+  const marker = join(data, 'eventstore.marker.json');
   const url = redisUrl!;
   const opened: { close(): Promise<void> }[] = [];
   const open = async <T extends { close(): Promise<void> }>(store: Promise<T>): Promise<T> => {
@@ -82,7 +83,7 @@ async function openCluster(
   };
   try {
     return {
-      eventStore: await open(EventStoreDbEventStore.open({ url: eventStoreUrl!, onCommit, onWarning })),
+      eventStore: await open(EventStoreDbEventStore.open({ url: eventStoreUrl!, marker, onCommit, onWarning })),
       readModels: await open(RedisReadModels.open({ url, log })),
       keyValue: await open(RedisKeyValue.open({ url, clock, log })),
       jobs: await open(BullmqJobs.open(url, { log })),

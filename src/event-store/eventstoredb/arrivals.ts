@@ -51,8 +51,11 @@ export async function* arrivals<T, R>(
   let [paused, ended, stopped] = [false, false, false];
   let failure: unknown;
   let wake = (): void => undefined;
+  let release = (): void => undefined;
   const fail = (error: unknown) => {
     failure ??= error;
+    // At once: who reads may never come back.
+    release();
     wake();
   };
   const stop = () => {
@@ -60,13 +63,19 @@ export async function* arrivals<T, R>(
     wake();
   };
   const gone = () => fail(new NoAnswer('the connection was made again'));
-  if (link.gone.aborted) gone();
   if (signal?.aborted) return;
+  if (link.gone.aborted) throw new NoAnswer('the connection was made again');
 
   const stream = open();
   const watchdog = watch(answerMs, () => {
     if (!paused && !ended) fail(new NoAnswer(`nothing came for ${answerMs} ms`));
   });
+  release = () => {
+    watchdog.end();
+    link.gone.removeEventListener('abort', gone);
+    signal?.removeEventListener('abort', stop);
+    if (!ended) void stream.cancel().catch(() => undefined);
+  };
   link.gone.addEventListener('abort', gone);
   signal?.addEventListener('abort', stop);
   stream.on('data', (value) => {
@@ -109,9 +118,6 @@ export async function* arrivals<T, R>(
       }
     }
   } finally {
-    watchdog.end();
-    link.gone.removeEventListener('abort', gone);
-    signal?.removeEventListener('abort', stop);
-    if (!ended) void stream.cancel().catch(() => undefined);
+    release();
   }
 }

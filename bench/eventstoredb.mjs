@@ -1,0 +1,177 @@
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EventStoreDBClient, jsonEvent, NO_STREAM } from '@eventstore/db-client';
+import { eventId } from '../dist/src/event-store/encoding.js';
+import { EventStoreDbEventStore } from '../dist/src/event-store/eventstoredb/eventstoredb-event-store.js';
+import { count, inTemporaryFolder, interleave, machine } from './measure.mjs';
+
+/**
+ * The log in EventStoreDB against its own client, both in this process, against the server in EVENTSTORE_URL or one
+ * that is started from the PATH (`--mem-db`: on a disk, both wait for the same syncs and nothing else shows).
+ *   node bench/eventstoredb.mjs [rounds]
+ */
+
+const IN_FLIGHT = 64;
+
+/** @param work is given the connection string */
+export async function withEventStoreDb(work) {
+  if (process.env.EVENTSTORE_URL) return work(process.env.EVENTSTORE_URL);
+  return inTemporaryFolder(async (folder) => {
+    const [port, replication] = [await freePort(), await freePort()];
+    const ports = [`--node-port=${port}`, `--replication-port=${replication}`];
+    const addresses = ['--node-ip=127.0.0.1', '--replication-ip=127.0.0.1'];
+    const server = spawn(
+      'eventstored',
+      ['--insecure', '--mem-db', ...ports, ...addresses, `--log=${join(folder, 'log')}`],
+      { stdio: 'ignore', env: { ...process.env, EVENTSTORE_TELEMETRY_OPTOUT: 'true' } },
+    );
+    const ended = new Promise((resolve) => server.once('exit', resolve));
+    try {
+      for (let tries = 0; !(await isLive(port)); tries++) {
+        if (tries > 300 || server.exitCode !== null) throw new Error('eventstored did not start');
+        await sleep(200);
+      }
+      return await work(`esdb://127.0.0.1:${port}?tls=false`);
+    } finally {
+      server.kill('SIGKILL');
+      await ended;
+    }
+  });
+}
+
+/** Appends of one action (two events) to a stream of its own, 64 in flight; appends per second. */
+export async function appends(url, rounds, actions = 5_000) {
+  const store = await EventStoreDbEventStore.open({ url });
+  const client = EventStoreDBClient.connectionString(url);
+  const timed = async (append) => {
+    let left = actions;
+    const started = performance.now();
+    const writer = async () => {
+      while (left-- > 0) await append(...action());
+    };
+    await Promise.all(Array.from({ length: IN_FLIGHT }, writer));
+    return (1000 * actions) / (performance.now() - started);
+  };
+  const contestants = {
+    ours: () => timed((stream, events) => store.append(stream, 'no-stream', events)),
+    peer: () =>
+      timed((stream, events) => client.appendToStream(stream, events.map(jsonEvent), { expectedRevision: NO_STREAM })),
+  };
+  await interleave(1, contestants);
+  const result = await interleave(rounds, contestants);
+  await store.close();
+  await client.dispose();
+  return result;
+}
+
+/** Reading the whole log and doing nothing with it; events per second. */
+export async function reads(url, rounds, events = 60_000) {
+  const store = await EventStoreDbEventStore.open({ url });
+  for (let left = events - (await store.countAfter(0)); left > 0; left -= 1_000) {
+    await Promise.all(Array.from({ length: 500 }, () => store.append(...withExpected(action()))));
+  }
+  const total = await store.countAfter(0);
+  const client = EventStoreDBClient.connectionString(url);
+  const timed = async (read) => {
+    const started = performance.now();
+    await read();
+    return (1000 * total) / (performance.now() - started);
+  };
+  const contestants = {
+    ours: () =>
+      timed(async () => {
+        for await (const slice of store.readAll(0, { sliceSize: 1_000 })) void slice.length;
+      }),
+    peer: () =>
+      timed(
+        () =>
+          new Promise((resolve, reject) => {
+            client
+              .readAll()
+              .on('data', () => undefined)
+              .on('end', resolve)
+              .on('error', reject);
+          }),
+      ),
+  };
+  await interleave(1, contestants);
+  const result = await interleave(rounds, contestants);
+  await store.close();
+  await client.dispose();
+  return result;
+}
+
+function withExpected([stream, events]) {
+  return [stream, 'no-stream', events];
+}
+
+/** A relayed action as the service appends it. */
+function action() {
+  const stream = `action-${randomUUID()}`;
+  const body_hash = randomUUID().replaceAll('-', '').repeat(2);
+  const now = new Date().toISOString();
+  const facts = [
+    {
+      type: 'ActionRelayed',
+      data: {
+        tris_id: 'tris:0x9fd0',
+        metric: 'financial_loan_repayment',
+        criticality: 'High',
+        platform_id: 'lender',
+        evidence_hash: null,
+      },
+    },
+    { type: 'CredonationRecorded', data: { tris_id: 'tris:0x9fd0', endorser: 'tris:platform:lender', tct: 100 } },
+  ];
+  const events = facts.map((fact, index) => ({
+    id: eventId(stream, body_hash, index),
+    ...fact,
+    metadata: {
+      schema: 1,
+      occurred_at: now,
+      recorded_at: now,
+      correlation_id: randomUUID(),
+      actor: 'key:bench',
+      body_hash,
+      index,
+      size: 2,
+    },
+  }));
+  return [stream, events];
+}
+
+async function isLive(port) {
+  return fetch(`http://127.0.0.1:${port}/health/live`).then(
+    ({ ok }) => ok,
+    () => false,
+  );
+}
+
+function freePort() {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+if (import.meta.main ?? process.argv[1] === import.meta.filename) {
+  const rounds = Number(process.argv[2] ?? 5);
+  await withEventStoreDb(async (url) => {
+    const row = (what, { ours, peer }, against, wanted) =>
+      `| ${what} | ${count(ours)}/s | ${against}: ${count(peer)}/s | ${(ours / peer).toFixed(2)}× | ${wanted} |`;
+    const table = [
+      '| what | ours | against | ratio | wanted |',
+      '|---|---|---|---|---|',
+      row(`append, two events each, ${IN_FLIGHT} in flight`, await appends(url, rounds), 'appendToStream', '≥ 0.75×'),
+      row('catch-up read, empty handler, events', await reads(url, rounds), 'readAll', '≥ 0.5×'),
+      '',
+      `${new Date().toISOString().slice(0, 10)}, ${machine()}; medians of ${rounds} interleaved rounds; server and client share the cores.`,
+    ];
+    console.log(table.join('\n'));
+  });
+}
