@@ -9,6 +9,7 @@ import { EVENT_STORE } from './event-store/event-store.js';
 import { Writer } from './event-store/writer.js';
 import { POSITION_GATE } from './http/positions.js';
 import { IdentityModule } from './identity/identity.module.js';
+import { IngestionModule } from './ingestion/ingestion.module.js';
 import { JOBS } from './jobs/jobs.js';
 import { KEY_VALUE } from './key-value/key-value.js';
 import { OrganizationsModule } from './organizations/organizations.module.js';
@@ -38,6 +39,7 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
   trove: { module: TroveModule, projections: ['trove'] },
   sessions: { module: SessionsModule, projections: [] },
   wallets: { module: WalletsModule, projections: ['wallets'] },
+  ingestion: { module: IngestionModule, projections: [] },
 };
 
 /** Names of the projections that some enabled feature reads; dead letters are always kept. */

@@ -62,6 +62,7 @@ export const MODULES = [
   'trove',
   'sessions',
   'wallets',
+  'ingestion',
 ] as const;
 export type ModuleName = (typeof MODULES)[number];
 export const PROFILES = ['embedded', 'cluster'] as const;
@@ -224,8 +225,8 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_RPC_<chainId>',
-    description: 'JSON-RPC endpoint of an EVM chain, as `CREDENCE_RPC_137`: for contract wallets on it',
-    unset: 'contract wallets of that chain cannot sign in',
+    description: 'JSON-RPC endpoint of an EVM chain, as `CREDENCE_RPC_137`: for contract wallets and histories on it',
+    unset: 'contract wallets of that chain cannot sign in, and no history on it is read',
     must: 'be an http or https URL',
     family: /^CREDENCE_RPC_([1-9]\d{0,14})$/,
     secret: true,
@@ -235,6 +236,18 @@ export class Config {
     { each: true },
   )
   readonly rpc: ReadonlyMap<string, string>;
+
+  @Variable({
+    name: 'CREDENCE_CHAIN_CONTRACTS',
+    description:
+      'JSON file `{"<chain id>": [{address, protocol, attesters?}]}`: contracts whose events count for linked wallets',
+    unset: 'the list in `src/ingestion/chain-events.ts`',
+    must: 'be the path of a file',
+  })
+  @IsOptional()
+  @IsString()
+  @Length(1, 4096)
+  readonly chainContracts?: string;
 
   has(role: Role): boolean {
     return this.roles.includes(role);

@@ -48,6 +48,7 @@ export const PROBLEMS = {
   identity_not_found: [404, 'Unknown identity'],
   policy_not_found: [404, 'Unknown policy'],
   replay_not_found: [404, 'Unknown replay'],
+  ingestion_not_found: [404, 'Unknown ingestion'],
   record_not_found: [404, 'Unknown record'],
   issuer_not_found: [404, 'Unknown issuer'],
   organization_not_found: [404, 'Unknown organization'],

@@ -41,21 +41,28 @@ export interface ImportReport {
   seconds: number;
 }
 
+/** Makes an action of a line's JSON. @throws Problem for a line that is none */
+export type ReadLine = (json: unknown, now: number) => Action;
+
+/** A body of `POST /api/decision-relay`. */
+export const relayBody: ReadLine = (json, now) => toAction(readBody(RelayActionDto, json), now);
+
 export interface ImportOptions {
   clock: Clock;
+  /** Default: `relayBody`. */
+  read?: ReadLine;
   /** First the whole file is checked, in bytes; then its lines are recorded. */
   onProgress?: (phase: 'checking' | 'recording', done: number, total: number) => void;
 }
 
 /**
- * Records the actions of an NDJSON file, each line a body of `POST /api/decision-relay`. The whole file is checked before
- * anything is written. Safe to repeat, also after a crash in the middle: a line that is recorded already is recognised
+ * Records the actions of an NDJSON file. The whole file is checked before anything is written. Safe to repeat, also after a crash in the middle: a line that is recorded already is recognised
  * by its external_id, or without one by its content and how many equal lines stand before it.
  */
 export async function importActions(
   stores: Pick<Stores, 'eventStore' | 'keyValue'>,
   file: string,
-  { clock, onProgress = () => undefined }: ImportOptions,
+  { clock, read = relayBody, onProgress = () => undefined }: ImportOptions,
 ): Promise<ImportReport> {
   const { size } = await stat(file);
   const repeated = new RepeatedLines(size / MIN_LINE_BYTES);
@@ -73,7 +80,7 @@ export async function importActions(
     for (const line of lines) {
       report.lines++;
       try {
-        const action = readAction(line, clock());
+        const action = readAction(line, clock(), read);
         if (action.external_id === null) repeated.note(bodyHash(action));
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
@@ -86,7 +93,7 @@ export async function importActions(
   if (report.wrong > 0) return report;
 
   const started = performance.now();
-  const recorder = new Recorder(stores, clock, repeated, report);
+  const recorder = new Recorder(stores, clock, read, repeated, report);
   try {
     let taken = 0;
     for await (const { lines } of readLines(file)) {
@@ -115,6 +122,7 @@ class Recorder {
   constructor(
     private readonly stores: Pick<Stores, 'eventStore' | 'keyValue'>,
     private readonly clock: Clock,
+    private readonly read: ReadLine,
     private readonly repeated: RepeatedLines,
     private readonly report: ImportReport,
   ) {
@@ -126,7 +134,7 @@ class Recorder {
   /** Resolves when another line may be given. @throws what an earlier line failed with */
   async take(line: Line): Promise<void> {
     if (this.failure) throw this.failure;
-    const action = readAction(line, this.clock());
+    const action = readAction(line, this.clock(), this.read);
     const hash = bodyHash(action);
     const identity = action.external_id === null ? this.repeated.identityOf(hash) : null;
     const stream = actionStream(action, identity, randomUUID);
@@ -168,9 +176,9 @@ class Recorder {
 }
 
 /** @throws Problem for a line that the relay would refuse */
-function readAction({ bytes }: Line, now: number): Action {
+function readAction({ bytes }: Line, now: number, read: ReadLine): Action {
   if (bytes === null) throw new Problem('payload_too_large', `the line is longer than ${BODY_LIMIT} bytes`);
-  return toAction(readBody(RelayActionDto, parseJson(bytes)), now);
+  return read(parseJson(bytes), now);
 }
 
 function describe({ number }: Line, problem: Problem): LineError[] {

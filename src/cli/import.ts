@@ -4,13 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { type Cli, EXIT, type ExitCode, type StoresContext, UsageError } from './cli.js';
-import { type ImportReport, importActions } from './import-actions.js';
+import { aaveAction } from '../ingestion/aave-file.js';
+import { type ImportReport, type ReadLine, importActions, relayBody } from './import-actions.js';
 import { importExport, isExport } from './import-events.js';
 import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';
 
 export function importCommand(cli: Cli): void {
-  cli.program
+  const command = cli.program
     .command('import')
     .description(
       'record the actions of an NDJSON file, each line a body of POST /api/decision-relay; or read an export into an empty store; safe to repeat',
@@ -18,24 +19,48 @@ export function importCommand(cli: Cli): void {
     .argument('<file>', 'the file; - reads standard input')
     .option('--json', 'print the counts as JSON')
     .action(
-      cli.withStores('create', async (context, file: string, options: { json?: boolean }) => {
-        const input = file === '-' ? await spool() : await existing(file);
-        try {
-          if (await isExport(input.path)) return await importExport(context, input.path, options.json === true);
-          return await run(context, input.path, options);
-        } finally {
-          await input.remove();
-        }
-      }),
+      cli.withStores('create', async (context, file: string, options: { json?: boolean }) =>
+        withInput(file, async (path) =>
+          (await isExport(path))
+            ? importExport(context, path, options.json === true)
+            : run(context, path, relayBody, options),
+        ),
+      ),
+    );
+  command
+    .command('aave')
+    .description(
+      'record a data set of Aave v2 lending, each line {userWallet, network, logId, timestamp, action, …}, for each wallet’s own TRIS, tris:<address>',
+    )
+    .argument('<file>', 'the file; - reads standard input')
+    .action(
+      cli.withStores('create', async (context, file: string) =>
+        withInput(file, (path) => run(context, path, aaveAction, command.opts())),
+      ),
     );
 }
 
-async function run(context: StoresContext, file: string, { json }: { json?: boolean }): Promise<ExitCode> {
+async function withInput(file: string, work: (path: string) => Promise<ExitCode>): Promise<ExitCode> {
+  const input = file === '-' ? await spool() : await existing(file);
+  try {
+    return await work(input.path);
+  } finally {
+    await input.remove();
+  }
+}
+
+async function run(
+  context: StoresContext,
+  file: string,
+  read: ReadLine,
+  { json }: { json?: boolean },
+): Promise<ExitCode> {
   const bars = { checking: context.progress('Checking', 'bytes'), recording: context.progress('Recording', 'lines') };
   let report: ImportReport;
   try {
     report = await importActions(context.stores, file, {
       clock: Date.now,
+      read,
       onProgress: (phase, done, total) => bars[phase].update(done, total),
     });
   } finally {

@@ -87,6 +87,11 @@ export class Anvil {
     return { chain: this.chain, transport: http(this.url), pollingInterval: 20 };
   }
 
+  /** Mines in portions: the node takes much longer for many blocks at once. */
+  async mine(blocks: number): Promise<void> {
+    for (let left = blocks; left > 0; left -= 50) await this.controls.mine({ blocks: Math.min(left, 50) });
+  }
+
   /** Deploys a contract and answers its address once it is mined. */
   async deploy({ abi, bytecode }: Compiled, args: readonly unknown[] = []): Promise<Hex> {
     const hash = await this.writer.deployContract({ abi, bytecode, args });

@@ -1,0 +1,15 @@
+import { Module } from '@nestjs/common';
+import { ChainsModule } from '../chains/chains.module.js';
+import { Platforms } from '../organizations/platforms.js';
+import { RelayActionHandler } from '../relay/relay.handlers.js';
+import { SiweModule } from '../sessions/siwe.module.js';
+import { IngestionController } from './ingestion.controller.js';
+import { GetIngestionHandler, IngestWalletHandler } from './ingestion.handlers.js';
+import { Ingestion } from './ingestion.js';
+
+@Module({
+  imports: [ChainsModule, SiweModule],
+  controllers: [IngestionController],
+  providers: [Ingestion, Platforms, RelayActionHandler, IngestWalletHandler, GetIngestionHandler],
+})
+export class IngestionModule {}

@@ -1,0 +1,277 @@
+import { type Hex, pad, toEventSelector } from 'viem';
+import { type ChainEvent, type Contract, PROTOCOLS } from './chain-events.js';
+
+/** Asks a node a JSON-RPC question. @throws RefusedRange where it says that the answer would be too much */
+export type Ask = (method: string, params: unknown[]) => Promise<unknown>;
+
+/** A node will not answer so much at once. */
+export class RefusedRange extends Error {
+  override readonly name = 'RefusedRange';
+}
+
+/** A log as nodes give it (the Ethereum JSON-RPC specification). */
+interface Log {
+  address: Hex;
+  topics: Hex[];
+  blockHash: Hex;
+  blockNumber: Hex;
+  logIndex: Hex;
+  blockTimestamp?: Hex;
+}
+
+/** Something the wallet did, or that happened to it. */
+export interface Occurrence {
+  block_hash: string;
+  log_index: number;
+  /** ms since the epoch. */
+  occurred_at: number;
+  metric: string;
+  criticality: ChainEvent['criticality'];
+}
+
+/** How far a wallet's history is read. */
+export interface Cursor {
+  /** First block that was read. */
+  since: number;
+  next_block: number;
+  /** Of the block before `next_block`, to notice if a chain's final blocks were replaced. Null at the start. */
+  last_hash: string | null;
+  /** Tokens `<contract>/<id>` the wallet held before `next_block`, among those whose owner counts. */
+  tokens: string[];
+}
+
+interface Mapping extends ChainEvent {
+  addresses: Set<string>;
+  attesters: Set<string>;
+  topic: Hex;
+  /** An indexed argument each, and the first topic. */
+  topics: number;
+}
+
+const FIRST_RANGE = 2_000;
+const MAX_RANGE = 100_000;
+/** Token ids in one question. */
+const TOKENS = 100;
+const ERC721_TRANSFER = 'Transfer(address indexed from, address indexed to, uint256 indexed tokenId)';
+
+/** Reads the logs about one wallet, in ranges as large as the node allows. */
+export class Scan {
+  private readonly wallet: Hex;
+  private readonly topic: Hex;
+  private readonly mappings: Mapping[] = [];
+  private range = FIRST_RANGE;
+  private ceiling = MAX_RANGE;
+
+  constructor(
+    private readonly ask: Ask,
+    wallet: string,
+    contracts: readonly Contract[],
+  ) {
+    this.wallet = wallet.toLowerCase() as Hex;
+    this.topic = pad(this.wallet);
+    for (const [protocol, events] of Object.entries(PROTOCOLS)) {
+      const listed = contracts.filter((contract) => contract.protocol === protocol);
+      if (listed.length === 0) continue;
+      const lower = (addresses: readonly string[]) => new Set(addresses.map((address) => address.toLowerCase()));
+      const addresses = lower(listed.map(({ address }) => address));
+      const attesters = lower(listed.flatMap((contract) => contract.attesters ?? []));
+      for (const event of events as readonly ChainEvent[]) {
+        this.mappings.push({
+          ...event,
+          addresses,
+          attesters,
+          topic: selector(event.event),
+          topics: topicsOf(event.event),
+        });
+      }
+    }
+  }
+
+  /** The last block that the chain will not take back. */
+  async finalBlock(): Promise<number> {
+    const block = (await this.ask('eth_getBlockByNumber', ['finalized', false])) as { number: Hex } | null;
+    return block === null ? -1 : Number(block.number);
+  }
+
+  /** The hash of a block, or null if there is none yet. */
+  async hashOf(block: number): Promise<string | null> {
+    const found = (await this.ask('eth_getBlockByNumber', [hex(block), false])) as { hash: Hex } | null;
+    return found?.hash ?? null;
+  }
+
+  /** Reads one range on from the cursor, `last` at most. */
+  async next(cursor: Cursor, last: number): Promise<{ occurrences: Occurrence[]; logs: number; cursor: Cursor }> {
+    for (;;) {
+      const from = cursor.next_block;
+      const to = Math.min(from + this.range - 1, last);
+      try {
+        const read = await this.read(cursor, from, to);
+        this.range = Math.min(this.range * 2, this.ceiling);
+        this.ceiling = Math.min(Math.ceil(this.ceiling * 1.1), MAX_RANGE); // it may be one crowded stretch only
+        return read;
+      } catch (error) {
+        if (!(error instanceof RefusedRange) || from === to) throw error;
+        this.ceiling = to - from;
+        this.range = Math.ceil((to - from) / 2);
+      }
+    }
+  }
+
+  private async read(cursor: Cursor, from: number, to: number) {
+    const logs = [...(await this.ofWallet(from, to)), ...(await this.ofContract(from, to))];
+    const tokens = new Set(cursor.tokens);
+    logs.push(...(await this.ofTokens(logs, tokens, from, to)));
+    const order = (log: Log) => [Number(log.blockNumber), Number(log.logIndex)] as const;
+    const inOrder = [...new Map(logs.map((log) => [`${log.blockHash}/${log.logIndex}`, log])).values()].sort((a, b) => {
+      const [[blockA, indexA], [blockB, indexB]] = [order(a), order(b)];
+      return blockA - blockB || indexA - indexB;
+    });
+    const found: { log: Log; mapping: Mapping }[] = [];
+    for (const log of inOrder) {
+      this.keepAccount(log, tokens);
+      const mapping = this.mappingOf(log, tokens);
+      if (mapping) found.push({ log, mapping });
+    }
+    const times = await this.timesOf(found.map(({ log }) => log));
+    const last_hash = await this.hashOf(to);
+    if (last_hash === null) throw new Error(`block ${to} is not there any more`);
+    const occurrences = found.map(({ log, mapping: { metric, criticality } }) => ({
+      block_hash: log.blockHash,
+      log_index: Number(log.logIndex),
+      occurred_at: times.get(log.blockHash)!,
+      metric,
+      criticality,
+    }));
+    return {
+      occurrences,
+      logs: inOrder.length,
+      cursor: { since: cursor.since, next_block: to + 1, last_hash, tokens: [...tokens] },
+    };
+  }
+
+  /** Logs with the wallet as an indexed argument: a question for each place it may stand in. */
+  private async ofWallet(from: number, to: number): Promise<Log[]> {
+    const found: Log[] = [];
+    for (const place of [1, 2, 3] as const) {
+      const asked = this.mappings.filter(({ wallet }) => wallet === place);
+      const topics = asked.map(({ topic }) => topic);
+      const addresses = asked.flatMap((mapping) => [...mapping.addresses]);
+      const owned = this.mappings.filter(({ wallet }) => wallet === 'token-owner');
+      if (owned.length > 0 && place < 3) {
+        topics.push(selector(ERC721_TRANSFER)); // tokens that come (2) and go (1)
+        addresses.push(...owned.flatMap((mapping) => [...mapping.addresses]));
+      }
+      if (topics.length === 0) continue;
+      const filter = [[...new Set(topics)], ...Array<null>(place - 1).fill(null), this.topic];
+      found.push(...(await this.logs([...new Set(addresses)], filter, from, to)));
+    }
+    return found;
+  }
+
+  /** Logs of the wallet itself, where it is a contract that is listed. */
+  private async ofContract(from: number, to: number): Promise<Log[]> {
+    const own = this.mappings.filter(({ wallet, addresses }) => wallet === 'contract' && addresses.has(this.wallet));
+    if (own.length === 0) return [];
+    return this.logs([this.wallet], [own.map(({ topic }) => topic)], from, to);
+  }
+
+  /** Logs about tokens the wallet held in the range at any time. */
+  private async ofTokens(logs: readonly Log[], held: ReadonlySet<string>, from: number, to: number): Promise<Log[]> {
+    const found: Log[] = [];
+    for (const mapping of this.mappings.filter(({ wallet }) => wallet === 'token-owner')) {
+      const came = logs.filter((log) => this.isTokenTransfer(log, mapping) && log.topics[2] === this.topic);
+      const tokens = new Set([...held, ...came.map(tokenOf)]);
+      for (const address of mapping.addresses) {
+        const ids = [...tokens].filter((token) => token.startsWith(`${address}/`)).map((token) => token.split('/')[1]!);
+        for (let i = 0; i < ids.length; i += TOKENS) {
+          const filter = [[mapping.topic], ids.slice(i, i + TOKENS)];
+          found.push(...(await this.logs([address], filter, from, to)));
+        }
+      }
+    }
+    return found;
+  }
+
+  /** Which tokens the wallet holds after a log. */
+  private keepAccount(log: Log, tokens: Set<string>): void {
+    if (!this.mappings.some((one) => one.wallet === 'token-owner' && this.isTokenTransfer(log, one))) return;
+    if (log.topics[1] === this.topic) tokens.delete(tokenOf(log));
+    if (log.topics[2] === this.topic) tokens.add(tokenOf(log));
+  }
+
+  private isTokenTransfer({ address, topics }: Log, { addresses }: Mapping): boolean {
+    return addresses.has(address) && topics.length === 4 && topics[0] === selector(ERC721_TRANSFER);
+  }
+
+  private mappingOf(log: Log, tokens: ReadonlySet<string>): Mapping | undefined {
+    return this.mappings.find(({ wallet, addresses, attesters, attester, topic, topics }) => {
+      if (log.topics[0] !== topic || log.topics.length !== topics || !addresses.has(log.address)) return false;
+      if (attester !== undefined && !attesters.has(`0x${log.topics[attester]!.slice(-40)}`)) return false;
+      if (wallet === 'contract') return log.address === this.wallet;
+      if (wallet === 'token-owner') return tokens.has(`${log.address}/${log.topics[1]}`);
+      return log.topics[wallet] === this.topic;
+    });
+  }
+
+  /** Times of the logs' blocks by hash, ms. */
+  private async timesOf(logs: readonly Log[]): Promise<Map<string, number>> {
+    const times = new Map<string, number>();
+    for (const { blockHash, blockTimestamp } of logs) {
+      if (times.has(blockHash)) continue;
+      const seconds =
+        blockTimestamp ??
+        ((await this.ask('eth_getBlockByHash', [blockHash, false])) as { timestamp: Hex } | null)?.timestamp;
+      if (seconds === undefined) throw new Error(`block ${blockHash} is not there any more`);
+      times.set(blockHash, Number(seconds) * 1_000);
+    }
+    return times;
+  }
+
+  /** @throws RefusedRange for more than one block */
+  private async logs(addresses: string[], topics: unknown[], from: number, to: number): Promise<Log[]> {
+    const filter = { address: addresses, topics, fromBlock: hex(from), toBlock: hex(to) };
+    let logs: Log[];
+    try {
+      logs = (await this.ask('eth_getLogs', [filter])) as Log[];
+    } catch (error) {
+      if (!(error instanceof RefusedRange) || from !== to) throw error;
+      // One block has more logs than the node gives at once: its receipts have them all.
+      const receipts = (await this.ask('eth_getBlockReceipts', [hex(from)])) as { logs: Log[] }[];
+      logs = receipts.flatMap((receipt) => receipt.logs);
+    }
+    return logs.map(inSmallLetters).filter((log) => fits(log, addresses, topics));
+  }
+}
+
+function inSmallLetters(log: Log): Log {
+  const { address, blockHash } = log;
+  return {
+    ...log,
+    address: address.toLowerCase() as Hex,
+    blockHash: blockHash.toLowerCase() as Hex,
+    topics: log.topics.map((topic) => topic.toLowerCase() as Hex),
+  };
+}
+
+/** A node may answer more than it was asked for; a block's receipts do. */
+function fits(log: Log, addresses: readonly string[], topics: readonly unknown[]): boolean {
+  if (!addresses.includes(log.address)) return false;
+  return topics.every((topic, i) => {
+    const actual = log.topics[i];
+    return topic === null || (Array.isArray(topic) ? topic.includes(actual) : topic === actual);
+  });
+}
+
+const tokenOf = ({ address, topics }: Log) => `${address}/${topics[3]}`;
+const hex = (block: number): Hex => `0x${block.toString(16)}`;
+const topicsOf = (event: string) => 1 + (event.match(/\bindexed\b/g) ?? []).length;
+
+const selectors = new Map<string, Hex>();
+function selector(event: string): Hex {
+  let known = selectors.get(event);
+  if (known === undefined) {
+    known = toEventSelector(`event ${event}`);
+    selectors.set(event, known);
+  }
+  return known;
+}

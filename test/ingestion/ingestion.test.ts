@@ -1,0 +1,276 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Hex, zeroAddress } from 'viem';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+import { send } from '../http/client.js';
+import { type Service, startService } from '../policies/service.fixture.js';
+import { Anvil } from '../servers/anvil.js';
+import { compile } from '../servers/solidity.js';
+import { type Account, type Tokens, bearer, call, claim, consent, newAccount, signIn } from '../sessions/wallet.js';
+import { type Endpoint, blocksOf, endpointBefore } from './rpc.js';
+
+const CHAIN = 31337;
+const { History, Coins, Positions } = compile('test/ingestion/history.sol') as Record<
+  string,
+  ReturnType<typeof compile>[string]
+>;
+/** Blocks between the tip and the last that is final. */
+const FINALITY = 64;
+
+let anvil: Anvil;
+let endpoint: Endpoint;
+let service: Service;
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+let at: Record<'pool' | 'governor' | 'eas' | 'coins' | 'positions' | 'unlisted' | 'safe', Hex>;
+const attester = newAccount();
+
+beforeAll(async () => {
+  anvil = await Anvil.start(CHAIN, ['--prune-history']);
+  endpoint = await endpointBefore(anvil.url);
+  at = {
+    pool: await anvil.deploy(History!),
+    governor: await anvil.deploy(History!),
+    eas: await anvil.deploy(History!),
+    safe: await anvil.deploy(History!),
+    coins: await anvil.deploy(Coins!),
+    positions: await anvil.deploy(Positions!),
+    unlisted: await anvil.deploy(History!),
+  };
+  folder = await temporaryFolder();
+  const file = join(folder.path, 'contracts.json');
+  const contracts = [
+    { address: at.pool, protocol: 'aave-v3' },
+    { address: at.governor, protocol: 'governor' },
+    { address: at.eas, protocol: 'eas', attesters: [attester.address] },
+    { address: at.safe, protocol: 'safe' },
+    { address: at.coins, protocol: 'erc20' },
+    { address: at.positions, protocol: 'uniswap-v3-positions' },
+  ];
+  writeFileSync(file, JSON.stringify({ [CHAIN]: contracts }));
+  service = await startService({ [`CREDENCE_RPC_${CHAIN}`]: endpoint.url, CREDENCE_CHAIN_CONTRACTS: file });
+});
+afterAll(async () => {
+  await service.close();
+  await endpoint.close();
+  await anvil.stop();
+  await folder.remove();
+});
+beforeEach(() => {
+  endpoint.refuse = () => undefined;
+  endpoint.asked.length = 0;
+});
+
+const write = (address: Hex, { abi }: { abi: unknown }, functionName: string, args: unknown[] = []) =>
+  anvil.writer.writeContract({ address, abi, functionName, args } as never);
+const mine = (blocks: number) => anvil.mine(blocks);
+const finalize = () => mine(FINALITY);
+
+const ingest = (wallet: string, headers: Record<string, string>, more: object = {}) =>
+  call(service, '/v1/wallets/ingest', { wallet, chain_id: CHAIN, ...more }, headers);
+async function finished(jobId: string) {
+  for (let tries = 0; tries < 2_000; tries++) {
+    const { json } = await service.get(`/v1/wallets/ingest/${jobId}`, { 'x-api-key': service.key });
+    if (!['queued', 'running'].includes(json.status)) return json;
+    await sleep(20);
+  }
+  throw new Error(`${jobId} does not end`);
+}
+async function ingested(wallet: string, tokens: Tokens, more: object = {}) {
+  const answer = await ingest(wallet, bearer(tokens), more);
+  if (answer.status !== 202) throw new Error(answer.text);
+  const job = await finished(answer.json.job_id);
+  if (job.status !== 'completed') throw new Error(JSON.stringify(job));
+  return job.result;
+}
+/** Metrics of the actions of a TRIS, in log order. */
+async function actionsOf(trisId: string): Promise<string[]> {
+  await service.get('/v1/disc/changes?limit=1', { 'x-api-key': service.key });
+  const position = `${service.stores.eventStore.logId}.${await service.stores.eventStore.head()}`;
+  const { json } = await service.get(`/v1/disc/score/${trisId}/history?limit=1000`, {
+    'credence-min-position': position,
+  });
+  return json.entries
+    .filter((entry: { event_type: string }) => entry.event_type === 'ActionRelayed')
+    .map((entry: { metric: string }) => entry.metric);
+}
+async function owner(): Promise<{ account: Account; wallet: Hex; tokens: Tokens & { tris_id: string } }> {
+  const account = newAccount();
+  return { account, wallet: account.address, tokens: await claim(service, account) };
+}
+
+test('a linked wallet’s history becomes actions that move its score, each once', async () => {
+  const { wallet, tokens } = await owner();
+  const other = newAccount().address;
+  await write(at.pool, History!, 'repay', [wallet, 2n]);
+  await write(at.pool, History!, 'repay', [other, 3n]);
+  await write(at.unlisted, History!, 'repay', [wallet, 5n]);
+  await write(at.governor, History!, 'vote', [wallet]);
+  await write(at.governor, History!, 'repay', [wallet, 1n]); // a governor knows no repayments
+  await write(at.coins, Coins!, 'transfer', [wallet, other]);
+  await write(at.coins, Coins!, 'transfer', [other, wallet]); // nothing the wallet did
+  await write(at.eas, History!, 'attest', [wallet, attester.address]);
+  await write(at.eas, History!, 'attest', [wallet, other]); // anyone can attest anything
+  await finalize();
+  expect(await ingested(wallet, tokens)).toMatchObject({ recorded: 5, already_present: 0, counted_elsewhere: 0 });
+  expect(await actionsOf(tokens.tris_id)).toEqual([
+    'financial_loan_repayment_consistency',
+    'financial_loan_repayment_consistency',
+    'behavioral_vote_participation',
+    'financial_txn_consistency',
+    'social_verified_identity_linked',
+  ]);
+  const before = (await service.get(`/v1/disc/score/${tokens.tris_id}`)).json;
+  expect(before).toMatchObject({ total_tct: 100 + 100 + 70 + 10 + 30 });
+  const { validations } = (await service.get(`/api/tris-validations/${tokens.tris_id}`)).json;
+  expect(validations[0]).toMatchObject({ from: `tris:platform:eip155:${CHAIN}`, amount: 100 });
+
+  expect(await ingested(wallet, tokens)).toMatchObject({ to_block: null, recorded: 0 });
+  expect(await ingested(wallet, tokens, { from_block: 0 })).toMatchObject({ recorded: 0, already_present: 5 });
+
+  await write(at.pool, History!, 'liquidate', [wallet]);
+  await finalize();
+  expect(await ingested(wallet, tokens)).toMatchObject({ recorded: 1 });
+  await actionsOf(tokens.tris_id);
+  const after = (await service.get(`/v1/disc/score/${tokens.tris_id}`)).json;
+  expect(after).toMatchObject({ total_tct: 0, forfeited_tct: 1400 });
+  expect(after.score).toBeLessThan(before.score);
+});
+
+test('a node that dies midway: the job is tried again and goes on where it was', async () => {
+  const { wallet, tokens } = await owner();
+  const first = Number(await anvil.reader.getBlockNumber());
+  for (let i = 0; i < 6; i++) {
+    await write(at.pool, History!, 'repay', [wallet, 1n]);
+    await mine(100);
+  }
+  let questions = 0;
+  endpoint.refuse = (method, params) => {
+    if (method !== 'eth_getLogs') return undefined;
+    if (blocksOf(params) > 100) return { code: -32005, message: 'limit exceeded' };
+    return ++questions > 12 && questions < 15 ? 'die' : undefined;
+  };
+  const result = await ingested(wallet, tokens, { from_block: first });
+  expect(result).toMatchObject({ recorded: expect.any(Number) });
+  expect(await actionsOf(tokens.tris_id)).toHaveLength(6);
+  const isSmall = ({ method, params }: (typeof endpoint.asked)[number]) =>
+    method === 'eth_getLogs' && blocksOf(params) <= 100;
+  const starts = endpoint.asked
+    .filter(isSmall)
+    .map(({ params }) => Number((params[0] as { fromBlock: string }).fromBlock));
+  expect(starts.filter((block) => block === first)).toHaveLength(3); // once: a question for each place of the wallet
+}, 120_000);
+
+test('a block that is not final does not count, and is not missed should another take its place', async () => {
+  const { wallet, tokens } = await owner();
+  const first = Number(await anvil.reader.getBlockNumber());
+  await mine(2);
+  const snapshot = await anvil.controls.snapshot();
+  await write(at.pool, History!, 'liquidate', [wallet]);
+  await mine(3);
+  expect(await ingested(wallet, tokens, { from_block: first })).toMatchObject({ recorded: 0 });
+  await anvil.controls.revert({ id: snapshot }); // the chain goes another way
+  await write(at.pool, History!, 'repay', [wallet, 1n]);
+  await finalize();
+  expect(await ingested(wallet, tokens)).toMatchObject({ recorded: 1 });
+  expect(await actionsOf(tokens.tris_id)).toEqual(['financial_loan_repayment_consistency']);
+});
+
+test('a chain that replaces final blocks is read again; what both have counts once', async () => {
+  const { wallet, tokens } = await owner();
+  const first = Number(await anvil.reader.getBlockNumber());
+  await write(at.pool, History!, 'repay', [wallet, 1n]);
+  const snapshot = await anvil.controls.snapshot();
+  await finalize();
+  await finalize();
+  expect(await ingested(wallet, tokens, { from_block: first })).toMatchObject({ recorded: 1 });
+  await anvil.controls.revert({ id: snapshot });
+  await write(at.pool, History!, 'repay', [wallet, 1n]);
+  await finalize();
+  await finalize();
+  await mine(2);
+  expect(await ingested(wallet, tokens)).toMatchObject({ from_block: first, recorded: 1, already_present: 1 });
+});
+
+test('a token’s owner is who held it when something was done with it', async () => {
+  const { wallet, tokens } = await owner();
+  const other = newAccount().address;
+  const first = Number(await anvil.reader.getBlockNumber());
+  await write(at.positions, Positions!, 'increase', [1n]); // before it was the wallet's
+  await write(at.positions, Positions!, 'transfer', [other, wallet, 1n]);
+  await write(at.positions, Positions!, 'increase', [1n]);
+  await write(at.positions, Positions!, 'mint', [wallet, 2n]);
+  await write(at.positions, Positions!, 'mint', [other, 3n]);
+  await finalize();
+  expect(await ingested(wallet, tokens, { from_block: first })).toMatchObject({ recorded: 2 });
+  await write(at.positions, Positions!, 'increase', [2n]); // known from the reading before
+  await write(at.positions, Positions!, 'transfer', [wallet, zeroAddress, 1n]);
+  await write(at.positions, Positions!, 'increase', [1n]); // no longer the wallet's
+  await finalize();
+  expect(await ingested(wallet, tokens)).toMatchObject({ recorded: 1 });
+  expect(new Set(await actionsOf(tokens.tris_id))).toEqual(new Set(['financial_liquidity_provision_duration']));
+});
+
+describe('is refused', () => {
+  const codeOf = async (answer: Promise<{ status: number; json: { code?: string } }>) => {
+    const { status, json } = await answer;
+    return [status, json.code];
+  };
+
+  test('for a wallet that is linked by somebody’s word only, or not at all', async () => {
+    const wallet = newAccount().address;
+    const operator = { 'x-api-key': service.key };
+    expect(await codeOf(ingest(wallet, operator))).toEqual([404, 'wallet_not_linked']);
+    await call(service, '/api/link-account', { wallet, tris_id: 'tris:somebody' }, operator);
+    expect(await codeOf(ingest(wallet, operator))).toEqual([404, 'wallet_not_linked']);
+  });
+
+  test('for a chain that is not configured', async () => {
+    const { wallet, tokens } = await owner();
+    expect(await codeOf(ingest(wallet, bearer(tokens), { chain_id: 5 }))).toEqual([400, 'chain_not_configured']);
+  });
+
+  test('in the session of another TRIS, which also sees nothing of the job', async () => {
+    const { wallet, tokens } = await owner();
+    const stranger = await owner();
+    expect(await codeOf(ingest(wallet, bearer(stranger.tokens)))).toEqual([403, 'forbidden']);
+    const { job_id } = (await ingest(wallet, bearer(tokens))).json;
+    const path = `/v1/wallets/ingest/${job_id}`;
+    const seen = (headers: Record<string, string>) => codeOf(send(service.port, 'GET', path, { headers }));
+    expect(await seen(bearer(stranger.tokens))).toEqual([404, 'ingestion_not_found']);
+    expect(await seen(bearer(tokens))).toEqual([200, undefined]);
+    expect(await seen({})).toEqual([401, 'unauthorized']);
+    await finished(job_id);
+  });
+
+  test('when the same Idempotency-Key comes with another body; the same body gets the same job', async () => {
+    const { wallet, tokens } = await owner();
+    const headers = { ...bearer(tokens), 'idempotency-key': 'once' };
+    const first = await ingest(wallet, headers);
+    expect((await ingest(wallet, headers)).json).toEqual(first.json);
+    expect(await codeOf(ingest(wallet, headers, { from_block: 1 }))).toEqual([422, 'idempotency_key_reused']);
+    await finished(first.json.job_id);
+  });
+});
+
+test('what happened while the wallet was another identity’s stays there', async () => {
+  const { account, wallet, tokens } = await owner();
+  const first = Number(await anvil.reader.getBlockNumber());
+  await write(at.pool, History!, 'repay', [wallet, 2n]);
+  await finalize();
+  expect(await ingested(wallet, tokens, { from_block: first })).toMatchObject({ recorded: 2 });
+  const next = await owner();
+  expect((await call(service, '/v1/wallets/unlink', { wallet }, bearer(tokens))).status).toBe(200);
+  const linked = await call(
+    service,
+    '/v1/wallets/link',
+    await consent(service, account, next.tokens.tris_id),
+    bearer(next.tokens),
+  );
+  expect(linked.status).toBe(200);
+  expect(await ingested(wallet, next.tokens, { from_block: first })).toMatchObject({
+    recorded: 0,
+    counted_elsewhere: 2,
+  });
+  expect((await signIn(service, account)).json.tris_id).toBe(next.tokens.tris_id);
+});

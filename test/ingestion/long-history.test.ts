@@ -1,0 +1,60 @@
+import { type Ask, RefusedRange, Scan } from '../../src/ingestion/scan.js';
+import { Anvil } from '../servers/anvil.js';
+import { compile } from '../servers/solidity.js';
+import { newAccount } from '../sessions/wallet.js';
+import { blocksOf } from './rpc.js';
+
+const { History } = compile('test/ingestion/history.sol') as Record<string, ReturnType<typeof compile>[string]>;
+
+test('1,000 logs over 5,000 blocks are found once each, by a node that refuses large ranges and answers', async () => {
+  const anvil = await Anvil.start(31337, ['--prune-history']);
+  const pool = await anvil.deploy(History!);
+  const [wallet, other] = [newAccount().address, newAccount().address];
+  const repay = (user: string, times: bigint) =>
+    anvil.writer.writeContract({
+      address: pool,
+      abi: History!.abi,
+      functionName: 'repay',
+      args: [user, times],
+    } as never);
+  for (let i = 0; i < 10; i++) {
+    await repay(wallet, 90n);
+    await repay(other, 20n);
+    await anvil.mine(498);
+  }
+  await repay(wallet, 100n);
+  const crowded = Number(await anvil.reader.getBlockNumber());
+  await anvil.mine(100);
+
+  const asked: { method: string; params: unknown[] }[] = [];
+  const ask: Ask = async (method, params) => {
+    asked.push({ method, params });
+    if (method === 'eth_getLogs') {
+      if (blocksOf(params) > 700) throw new RefusedRange('block range is too wide');
+      const logs = (await anvil.reader.request({ method, params } as never)) as unknown[];
+      if (logs.length > 95) throw new RefusedRange('query returned more than 95 results');
+      return logs;
+    }
+    return anvil.reader.request({ method, params } as never);
+  };
+  const scan = new Scan(ask, wallet, [{ address: pool, protocol: 'aave-v3' }]);
+  const last = await scan.finalBlock();
+  expect(last).toBeGreaterThanOrEqual(crowded);
+  const found = new Set<string>();
+  let logs = 0;
+  let cursor = { since: 0, next_block: 0, last_hash: null as string | null, tokens: [] as string[] };
+  while (cursor.next_block <= last) {
+    const read = await scan.next(cursor, last);
+    for (const { block_hash, log_index } of read.occurrences) found.add(`${block_hash}/${log_index}`);
+    logs += read.occurrences.length;
+    cursor = read.cursor;
+  }
+  expect([found.size, logs]).toEqual([1_000, 1_000]);
+  // The one block with more than is given at once.
+  expect(asked.filter(({ method }) => method === 'eth_getBlockReceipts').map(({ params }) => params)).toEqual([
+    [`0x${crowded.toString(16)}`],
+  ]);
+  // It learns what it may ask: not many more questions than the fewest there could be, two for each 700 blocks.
+  expect(asked.filter(({ method }) => method === 'eth_getLogs').length).toBeLessThan(100);
+  await anvil.stop();
+}, 300_000);
