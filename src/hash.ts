@@ -28,10 +28,12 @@ export function canonicalJson(value: unknown): string {
     case 'object': {
       if (value === null) return 'null';
       if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
-      const members = Object.keys(value)
-        .sort()
-        .map((key) => `${canonicalJson(key)}:${canonicalJson((value as Record<string, unknown>)[key])}`);
-      return `{${members.join(',')}}`;
+      let members = '';
+      for (const key of Object.keys(value).sort()) {
+        const separator = members === '' ? '' : ',';
+        members += `${separator}${canonicalJson(key)}:${canonicalJson((value as Record<string, unknown>)[key])}`;
+      }
+      return `{${members}}`;
     }
     default:
       throw new TypeError(`canonical JSON cannot hold a value of type ${typeof value}`);
@@ -40,5 +42,5 @@ export function canonicalJson(value: unknown): string {
 
 /** True if every surrogate in the string has its pair, that is, if it survives UTF-8. */
 export function isWellFormed(text: string): boolean {
-  return !/\p{Surrogate}/u.test(text);
+  return text.isWellFormed();
 }

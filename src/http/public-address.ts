@@ -6,6 +6,9 @@ import { Config } from '../config.js';
 /** Where clients reach the service: the issuer of its tokens, and what wallets sign in to. */
 @Injectable()
 export class PublicAddress {
+  /** Asked for with every check, and costs a system call. */
+  private bound: string | undefined;
+
   constructor(
     private readonly config: Config,
     private readonly host: HttpAdapterHost,
@@ -15,7 +18,10 @@ export class PublicAddress {
   get url(): string {
     const { publicUrl, host, port } = this.config;
     if (publicUrl !== undefined) return publicUrl;
-    const bound = this.host.httpAdapter.getHttpServer().address() as AddressInfo | null;
-    return `http://${host.includes(':') ? `[${host}]` : host}:${bound?.port ?? port}`;
+    if (this.bound !== undefined) return this.bound;
+    const address = this.host.httpAdapter.getHttpServer().address() as AddressInfo | null;
+    const url = `http://${host.includes(':') ? `[${host}]` : host}:${address?.port ?? port}`;
+    if (address) this.bound = url;
+    return url;
   }
 }

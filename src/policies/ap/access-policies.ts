@@ -5,7 +5,7 @@ import { AP_ID, type AccessPolicy, accessPolicyOf, accessPolicyStream } from './
 import { type Evaluator, compile } from './evaluate.js';
 import { type Rule, parseRules } from './rules.js';
 
-/** What is kept compiled at most; a policy of 64 nodes takes about 20 kB. */
+/** Policies, and rules compiled, kept at most; those of 64 nodes take about 20 kB. */
 const CACHED = 1_000;
 
 /** Rules ready to judge by. */
@@ -17,15 +17,22 @@ export interface CompiledRules {
 /** Access policies by id, each from its own stream, so never behind; and their rules, compiled once. */
 @Injectable()
 export class AccessPolicies {
+  private readonly active = new Map<string, AccessPolicy>();
   private readonly compiled = new Map<string, CompiledRules>();
 
   constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
 
   /** @throws Problem policy_not_found */
   async get(policyId: string): Promise<AccessPolicy> {
-    const history = AP_ID.test(policyId) ? await this.store.readStream(accessPolicyStream(policyId)) : [];
-    const policy = accessPolicyOf(history);
+    if (!AP_ID.test(policyId)) throw unknownAccessPolicy(policyId);
+    const stream = accessPolicyStream(policyId);
+    const known = this.active.get(policyId);
+    // What it says never changes; whether it was retired since does.
+    if (known && (await this.store.readStream(stream, { from: 1, limit: 1 })).length === 0) return known;
+    const policy = accessPolicyOf(await this.store.readStream(stream));
     if (!policy) throw unknownAccessPolicy(policyId);
+    if (policy.retired) this.active.delete(policyId);
+    else remember(this.active, policyId, policy);
     return policy;
   }
 
@@ -36,10 +43,14 @@ export class AccessPolicies {
     const parsed = parseRules(rules);
     if ('errors' in parsed) throw new Error(`the rules of ${policy_id} are not readable: ${parsed.errors[0]?.message}`);
     const compiled = { rule: parsed.rule, evaluate: compile(parsed.rule) };
-    if (this.compiled.size >= CACHED) this.compiled.delete(this.compiled.keys().next().value!);
-    this.compiled.set(content_hash, compiled);
+    remember(this.compiled, content_hash, compiled);
     return compiled;
   }
+}
+
+function remember<T>(cache: Map<string, T>, key: string, value: T): void {
+  if (cache.size >= CACHED) cache.delete(cache.keys().next().value!);
+  cache.set(key, value);
 }
 
 function unknownAccessPolicy(policyId: string): Problem {
