@@ -78,6 +78,104 @@ async function fetchReady(url) {
   }
 }
 
+/** Access checks that grant, 256 connections, recorded and signed: checks per second, ours and bare. */
+export function checks(rounds) {
+  return inTemporaryFolder(async (data) => {
+    await fillLog(data, 1_000, 5);
+    const ours = await startServer(SERVER, { CREDENCE_DATA: data });
+    const headers = { 'content-type': 'application/json', 'x-api-key': keyOf(data) };
+    const post = (path, body) =>
+      fetch(`${ours.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) }).then((answer) =>
+        answer.text(),
+      );
+    await fetchReady(`${ours.url}/api/disc-score/${TRIS}`);
+    await post('/v1/policies/ap', {
+      policy_id: 'AP_BENCH_V1',
+      rules: { disc_min: 1, metrics: { financial: 0 }, reliability_min: 0 },
+    });
+    const body = (n) => ({ policy_id: 'AP_BENCH_V1', subject_tris: `tris:identity-${7 * (n % 140)}` });
+    const answer = await post('/v1/policies/ap/check', body(1));
+    if (!JSON.parse(answer).granted) throw new Error(`the bench needs a check that grants: ${answer}`);
+    const bare = await startServer(join(import.meta.dirname, 'bare-fastify.mjs'), {
+      GET_BODY: answer,
+      POST_BODY: answer,
+    });
+    const checking = (url) => async () => {
+      const setupClient = (client) => {
+        let n = Math.floor(Math.random() * 1e6);
+        const next = () => client.setBody(JSON.stringify(body(n++)));
+        next();
+        client.on('response', next);
+      };
+      const request = { url, method: 'POST', headers, setupClient };
+      return (await load({ ...request, connections: 256, seconds: SECONDS })).rate;
+    };
+    try {
+      return await interleave(rounds, {
+        ours: checking(`${ours.url}/v1/policies/ap/check`),
+        peer: checking(`${bare.url}/api/decision-relay`),
+      });
+    } finally {
+      await Promise.all([ours.stop(), bare.stop()]);
+    }
+  });
+}
+
+/**
+ * The event loop of a server that replays its population, ten access policies included, while it answers look-ups: the
+ * longest delay in ms, and identities per second.
+ */
+export function duringReplay(identities) {
+  return inTemporaryFolder(async (data) => {
+    await fillLog(data, identities, 2);
+    const server = await startServer(SERVER, { CREDENCE_DATA: data });
+    const headers = { 'content-type': 'application/json', 'x-api-key': keyOf(data) };
+    const call = (method, path, body) =>
+      fetch(`${server.url}${path}`, { method, headers, body: body && JSON.stringify(body) }).then((it) => it.json());
+    /** Longest delay since the last time this was asked. */
+    const delay = async () => {
+      const text = await (await fetch(`${server.url}/metrics`)).text();
+      return 1_000 * Number(/^nodejs_eventloop_lag_max_seconds (\S+)/m.exec(text)[1]);
+    };
+    try {
+      await fetchReady(`${server.url}/health/ready`);
+      const inputs = [{ metric: 'financial_loan_repayment', criticality: 'Critical', weight: 0.14 }];
+      const metadata = { total_weight: 1, visibility: 'public', version: 'v1.0' };
+      await call('POST', '/v1/policies/vp', { policy_id: 'VP_BENCH_V1', tris_org: 'tris:bench', inputs, metadata });
+      for (let i = 0; i < 10; i++) {
+        const rules = { disc_min: 7 + i / 10, metrics: { financial: 0.05 * i, security: 0.02 * i } };
+        await call('POST', '/v1/policies/ap', { policy_id: `AP_${i}_V1`, rules });
+      }
+      const access_policies = Array.from({ length: 10 }, (_, i) => `AP_${i}_V1`);
+      await load({ url: `${server.url}/api/disc-score/${TRIS}`, connections: 4, seconds: 1 });
+      await delay();
+      const started = performance.now();
+      const { replay_id } = await call('POST', '/v1/policies/vp/VP_BENCH_V1/replay', { access_policies });
+      let seconds = 0;
+      const watching = (async () => {
+        for (;;) {
+          const { status, error } = await call('GET', `/v1/replays/${replay_id}`);
+          if (status === 'failed') throw new Error(error);
+          seconds = (performance.now() - started) / 1_000;
+          if (status === 'completed') return;
+          await new Promise((resolve) => setTimeout(resolve, 100));
+        }
+      })();
+      let p99 = 0;
+      let done = false;
+      void watching.finally(() => (done = true));
+      while (!done) {
+        const figures = await load({ url: `${server.url}/api/disc-score/${TRIS}`, connections: 4, seconds: 1 });
+        p99 = Math.max(p99, figures.p99);
+      }
+      await watching;
+      return { delay: await delay(), p99, rate: identities / seconds };
+    } finally {
+      await server.stop();
+    }
+  });
+}
+
 /** p99 of the look-up in ms, without and with a rebuild of all views beside it. */
 export function duringRebuild(rounds, identities = 30_000) {
   return inTemporaryFolder(async (data) => {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { join } from 'node:path';
-import { boot, duringRebuild, overHttp } from './http.mjs';
+import { boot, checks, duringRebuild, duringReplay, overHttp } from './http.mjs';
 import { append, memoryAfterRebuild, rebuildAll } from './log.mjs';
 import { lookUp } from './look-up.mjs';
 import { ROOT, count, inTemporaryFolder } from './measure.mjs';
@@ -11,14 +11,14 @@ import { refreshes, signInsPerCore } from './sign-in.mjs';
 
 /**
  * `npm run bench`: every figure with its peer, medians of interleaved rounds, as a table.
- *   --only append,rebuild,http,p99,look-up,boot,memory,sign-in   some of them
+ *   --only append,rebuild,http,check,replay,p99,look-up,boot,memory,sign-in   some of them
  *   --rounds 5
  *   --identities 1000000   how many the memory and look-up rows use (five actions each)
  *   --out docs/benchmarks.md   put the rows measured into that document, in the place of those it has of them
  */
 const { values: options } = parseArgs({
   options: {
-    only: { type: 'string', default: 'append,rebuild,http,p99,look-up,boot,memory,sign-in' },
+    only: { type: 'string', default: 'append,rebuild,http,check,replay,p99,look-up,boot,memory,sign-in' },
     rounds: { type: 'string', default: '5' },
     identities: { type: 'string', default: '1000000' },
     out: { type: 'string' },
@@ -52,6 +52,20 @@ const benches = {
     if (posts.emmett) {
       rates('POST /api/decision-relay, durable', { ours: posts.ours, peer: posts.emmett }, 'emmett + SQLite', '≥ 10×');
     } else add('POST /api/decision-relay, durable', '–', 'emmett + SQLite: not installed (bench/emmett)', '–', '≥ 10×');
+  },
+  check: async () =>
+    rates(
+      'POST /v1/policies/ap/check, 256 connections, recorded and signed',
+      await checks(rounds),
+      'bare Fastify, no storage',
+      '≥ 0.2×',
+    ),
+  replay: async () => {
+    const population = Math.min(identities, 300_000);
+    const { delay, p99, rate } = await duringReplay(population);
+    const what = `replay of ${count(population)} identities and 10 access policies in a server with 4 clients`;
+    add(what, `${count(rate)}/s`, '–', '–', '–');
+    add('longest delay of its event loop', `${count(delay)} ms`, `p99 of look-ups: ${p99} ms`, '–', '< 50 ms');
   },
   p99: async () => {
     const { ours, peer } = await duringRebuild(rounds);
