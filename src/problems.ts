@@ -109,3 +109,15 @@ export class Problem extends Error {
     [this.status, this.title] = PROBLEMS[code];
   }
 }
+
+export function unknownIdentity(trisId: string, when = ''): Problem {
+  return new Problem('identity_not_found', `Nothing is known of ${trisId}${when && ` ${when}`}.`);
+}
+
+/** @param detail what is being built, and how far it is */
+export function rebuilding(detail: string, members: Record<string, unknown> = {}): Problem {
+  return new Problem('projection_rebuilding', `The read models are being built: ${detail}. Try again shortly.`, {
+    headers: { 'retry-after': '1' },
+    members,
+  });
+}

@@ -2,7 +2,7 @@ import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type CredonationRow, credonationsOf } from '../../projections/credonations.js';
 import { identityRow } from '../../projections/identities.js';
 import { decodeCursor, encodeCursor } from '../http/cursor.js';
-import { Problem } from '../problems.js';
+import { unknownIdentity } from '../problems.js';
 import { Views } from '../projector/views.js';
 import type { RangeRow } from '../read-models/read-models.js';
 import type { ValidationsDto } from './credonations.dto.js';
@@ -31,9 +31,7 @@ export class ListCredonationsHandler implements IQueryHandler<ListCredonations> 
       (read) => read.results[0] !== undefined,
     );
     const [identity, rows] = results as [unknown, RangeRow[]];
-    if (!identity) {
-      throw new Problem('identity_not_found', `Nothing is known of ${trisId}.`);
-    }
+    if (!identity) throw unknownIdentity(trisId);
     const page = rows.slice(0, limit);
     const validations = page.map(({ value }) => {
       const { from, amount, occurred_at, category } = value as unknown as CredonationRow;

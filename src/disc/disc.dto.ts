@@ -27,8 +27,8 @@ const METRIC_MESSAGE = '$property must hold metric names: small letters, digits 
 const POLICY_ID = /^[A-Za-z0-9_]{1,128}$/;
 const POLICY_MESSAGE = 'vp must be the id of a validation policy, such as VP_LEND_V1';
 
-/** Which state of an identity a query asks about; without any: what is applied now. */
-export class CoordinatesQuery implements CoordinateParameters {
+/** Which state of the identities a request asks about; without any: what is applied now. */
+class SharedCoordinates implements CoordinateParameters {
   /** Only events that occurred by then count. Default: the end of the current UTC hour. */
   @IsOptional()
   @IsTimestamp()
@@ -39,16 +39,18 @@ export class CoordinatesQuery implements CoordinateParameters {
   @IsTimestamp()
   known_at?: string;
 
+  /** Id of the validation policy to see through. */
+  @IsOptional()
+  @Matches(POLICY_ID, { message: POLICY_MESSAGE })
+  vp?: string;
+}
+
+export class CoordinatesQuery extends SharedCoordinates implements CoordinateParameters {
   /** Only events up to and including this position count. */
   @IsOptional()
   @IsString()
   @Length(1, 128)
   as_of_position?: string;
-
-  /** Id of the validation policy to see through. */
-  @IsOptional()
-  @Matches(POLICY_ID, { message: POLICY_MESSAGE })
-  vp?: string;
 }
 
 export class HistoryQuery extends CoordinatesQuery {
@@ -85,23 +87,9 @@ export class ReportQuery extends CoordinatesQuery {
   depth: Depth = 'insight';
 }
 
-class BatchDto {
-  @IsOptional()
-  @IsTimestamp()
-  as_of?: string;
-
-  @IsOptional()
-  @IsTimestamp()
-  known_at?: string;
-
-  @IsOptional()
-  @Matches(POLICY_ID, { message: POLICY_MESSAGE })
-  vp?: string;
-}
-
 const TOO_LARGE = { context: { code: 'batch_too_large' } };
 
-export class ScoreBatchDto extends BatchDto {
+export class ScoreBatchDto extends SharedCoordinates {
   @IsArray()
   @ArrayMinSize(1)
   @ArrayMaxSize(100, TOO_LARGE)
@@ -117,7 +105,7 @@ export class MetricsBatchDto extends ScoreBatchDto {
   metrics?: string[];
 }
 
-export class ReportBatchDto extends BatchDto {
+export class ReportBatchDto extends SharedCoordinates {
   @IsArray()
   @ArrayMinSize(1)
   @ArrayMaxSize(25, TOO_LARGE)

@@ -10,6 +10,7 @@ import { timelineOf } from '../../projections/timeline.js';
 import { CLOCK, type Clock } from '../clock.js';
 import { decodeCursor, encodeCursor } from '../http/cursor.js';
 import { formatPosition } from '../http/positions.js';
+import type { JsonObject } from '../json.js';
 import { type LensWish, ValidationPolicies } from '../policies/vp/validation-policies.js';
 import { Problem } from '../problems.js';
 import { Views } from '../projector/views.js';
@@ -201,7 +202,7 @@ export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
       const payload = metrics(sight, names, weighed, pointer);
       if (payload instanceof Problem) return payload;
       const timestamp = new Date(this.clock()).toISOString();
-      const claims = { sub: sight.tris_id, payload, timestamp, ...coordinatesOf(sight, this.identities.logId) };
+      const claims = claimsOf(sight, this.identities.logId, timestamp, { payload });
       return { status: 'success', proof: this.keys.sign(claims, 'credence-metrics+jws'), payload, timestamp };
     });
     const unknown = all.find((answer) => answer instanceof Problem && answer.code === 'unknown_metric');
@@ -248,20 +249,16 @@ export class GetReportsHandler implements IQueryHandler<GetReports> {
     await each(this.identities.events(sight.tris_id, sight), (event) => builder.addEvent(event));
     for await (const row of credonationsUpTo(this.views, sight)) builder.addCredonation(row);
     const report = builder.build(this.identities.logId);
-    const { report_id, report_hash, lens, model, as_of, position } = report;
+    const { report_id, report_hash } = report;
     const timestamp = new Date(this.clock()).toISOString();
-    const claims = {
-      sub: sight.tris_id,
-      report_id,
-      report_hash,
-      timestamp,
-      lens: { ...lens },
-      model: { ...model },
-      as_of,
-      position,
-    };
+    const claims = claimsOf(sight, this.identities.logId, timestamp, { report_id, report_hash });
     return { ...report, proof: this.keys.sign(claims, 'credence-report+jws'), generated_at: timestamp };
   }
+}
+
+/** What a proof says: a statement about an identity, when it was made, and the four coordinates that reproduce it. */
+function claimsOf(sight: Sight, logId: string, timestamp: string, statement: JsonObject): JsonObject {
+  return { sub: sight.tris_id, ...statement, timestamp, ...coordinatesOf(sight, logId) };
 }
 
 /** An answer of each sight; what there is none of keeps its problem. */

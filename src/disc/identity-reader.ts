@@ -6,7 +6,7 @@ import { timelineOf, unpack } from '../../projections/timeline.js';
 import { CLOCK, type Clock } from '../clock.js';
 import type { Position } from '../event-store/event-store.js';
 import { parsePosition } from '../http/positions.js';
-import { Problem } from '../problems.js';
+import { Problem, unknownIdentity } from '../problems.js';
 import { ValidationPolicies } from '../policies/vp/validation-policies.js';
 import { Views } from '../projector/views.js';
 import type { RangeRow } from '../read-models/read-models.js';
@@ -144,8 +144,4 @@ export class IdentityReader {
     await this.views.demand(position, 'The read models have not reached as_of_position yet.');
     return position;
   }
-}
-
-export function unknownIdentity(trisId: string, when = ''): Problem {
-  return new Problem('identity_not_found', `Nothing is known of ${trisId}${when && ` ${when}`}.`);
 }

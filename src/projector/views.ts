@@ -3,7 +3,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore, type Position } from '../event-store/event-store.js';
 import type { PositionGate } from '../http/positions.js';
 import type { Json } from '../json.js';
-import { Problem } from '../problems.js';
+import { Problem, rebuilding } from '../problems.js';
 import {
   type Manifest,
   type Query,
@@ -140,11 +140,4 @@ function generationOf(manifest: Manifest, query: Query): string {
   const id = manifest.views[name];
   if (id === undefined) throw rebuilding(`no generation serves ${name} yet`);
   return id;
-}
-
-function rebuilding(detail: string, members: Record<string, unknown> = {}): Problem {
-  return new Problem('projection_rebuilding', `The read models are being built: ${detail}. Try again shortly.`, {
-    headers: { 'retry-after': '1' },
-    members,
-  });
 }

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { IdentityState } from '../../../projections/identities.js';
-import { Problem } from '../../problems.js';
+import { rebuilding } from '../../problems.js';
 import type { Manifest, ReadModels } from '../../read-models/read-models.js';
 
 /** Rows read at once: a few milliseconds' work, after which others have their turn. */
@@ -21,7 +21,7 @@ export interface Population {
 export async function openPopulation(readModels: ReadModels, manifest: Manifest): Promise<Population> {
   const generation = manifest.views['identities'];
   const read = generation === undefined ? undefined : await readModels.read(generation, []);
-  if (generation === undefined || read?.status !== 'ready') throw rebuilding();
+  if (generation === undefined || read?.status !== 'ready') throw rebuilding('the identities are built anew');
   const total = (await readModels.count?.(generation, 'identities')) ?? 0;
   return { generation, position: read.checkpoint.position, total };
 }
@@ -63,11 +63,5 @@ export async function eachIdentity(
     ({ cursor } = page);
   } while (cursor !== null);
   // A dropped generation pages as an empty one.
-  if (!(await readModels.read(generation, []))) throw rebuilding();
-}
-
-function rebuilding(): Problem {
-  return new Problem('projection_rebuilding', 'The identities are being built anew. Try again shortly.', {
-    headers: { 'retry-after': '1' },
-  });
+  if (!(await readModels.read(generation, []))) throw rebuilding('the identities are built anew');
 }
