@@ -12,8 +12,8 @@ import { parseRatings, toNdjson } from './otc.mjs';
 
 const CSV = process.argv[2] ?? fileURLToPath(new URL('bitcoin-otc-excerpt.csv', import.meta.url));
 const DIST = fileURLToPath(new URL('../dist/src/', import.meta.url));
-const CLIENTS = 16;
-const ANSWERS_EACH_SIDE = 500;
+const CLIENTS = 8;
+const ANSWERS_EACH_SIDE = 200;
 const WATCHED = 40;
 
 const folder = mkdtempSync(join(tmpdir(), 'credence-policies-'));

@@ -4,7 +4,7 @@ import { rebuilding } from '../../problems.js';
 import type { Manifest, ReadModels } from '../../read-models/read-models.js';
 
 /** Rows read at once: a few milliseconds' work, after which others have their turn. */
-const PAGE = 500;
+const PAGE = 250;
 /** Rows remembered to tell whether the store pages in the order of keys. */
 const ORDER_KNOWN = 10_000;
 
