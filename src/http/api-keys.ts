@@ -6,7 +6,7 @@ import { sha256Hex } from '../hash.js';
 import type { Log } from '../ops/log.js';
 import { SHA256_HEX, TRIS_ID } from './formats.js';
 import { type Caller, type Scope, SCOPES } from './routes.js';
-import { createFile, fileVersion, replaceFile } from './secret-file.js';
+import { createFile, exclusively, fileVersion, replaceFile } from './secret-file.js';
 import { isObject } from './validation.js';
 
 /**
@@ -149,29 +149,33 @@ const isScope = (scope: unknown): scope is Scope => (SCOPES as readonly unknown[
  * @throws ConfigError when the id is taken or anything is not as described at `listKeys`
  */
 export function createKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
-  const keys = existsSync(keysFile(config)) ? listKeys(config) : [];
-  if (!KEY_ID.test(record.id)) throw new ConfigError('The id must be 1 to 64 letters, digits or ._-.');
-  if (record.id === DEVELOPMENT_ID || keys.some(({ id }) => id === record.id)) {
-    throw new ConfigError(`There is a key with the id "${record.id}" already.`);
-  }
-  if (record.scopes.length === 0 || !record.scopes.every(isScope)) {
-    throw new ConfigError(`The scopes must be some of ${SCOPES.join(', ')}.`);
-  }
-  if (record.organization !== undefined && !TRIS_ID.test(record.organization)) {
-    throw new ConfigError(`"${record.organization}" is not a TRIS id.`);
-  }
-  const key = generateKey();
-  writeKeys(config, [...keys, { ...record, sha256: digest(key) }]);
-  return key;
+  return exclusively(keysFile(config), () => {
+    const keys = existsSync(keysFile(config)) ? listKeys(config) : [];
+    if (!KEY_ID.test(record.id)) throw new ConfigError('The id must be 1 to 64 letters, digits or ._-.');
+    if (record.id === DEVELOPMENT_ID || keys.some(({ id }) => id === record.id)) {
+      throw new ConfigError(`There is a key with the id "${record.id}" already.`);
+    }
+    if (record.scopes.length === 0 || !record.scopes.every(isScope)) {
+      throw new ConfigError(`The scopes must be some of ${SCOPES.join(', ')}.`);
+    }
+    if (record.organization !== undefined && !TRIS_ID.test(record.organization)) {
+      throw new ConfigError(`"${record.organization}" is not a TRIS id.`);
+    }
+    const key = generateKey();
+    writeKeys(config, [...keys, { ...record, sha256: digest(key) }]);
+    return key;
+  });
 }
 
 /** Removes a key; running servers notice within a second. @returns false when there is no key with this id */
 export function revokeKey(config: Config, id: string): boolean {
-  const keys = existsSync(keysFile(config)) ? listKeys(config) : [];
-  const kept = keys.filter((key) => key.id !== id);
-  if (kept.length === keys.length) return false;
-  writeKeys(config, kept);
-  return true;
+  return exclusively(keysFile(config), () => {
+    const keys = existsSync(keysFile(config)) ? listKeys(config) : [];
+    const kept = keys.filter((key) => key.id !== id);
+    if (kept.length === keys.length) return false;
+    writeKeys(config, kept);
+    return true;
+  });
 }
 
 const writeKeys = (config: Config, keys: ApiKeyRecord[]): void =>

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { linkSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /** Replaces a secret file in one step: a reader sees the old content or the new one, and only the owner sees either. */
@@ -19,6 +19,53 @@ export function createFile(file: string, content: string): boolean {
     throw error;
   } finally {
     rmSync(draft, { force: true });
+  }
+}
+
+const LOCK_POLL_MS = 20;
+const LOCK_WAIT_MS = 5_000;
+
+/**
+ * Runs a change of a file, its reading included, while no other process runs one. The lock is a file beside it that names
+ * the process; that of a process that is gone does not count.
+ * @throws Error when another process keeps it for longer than five seconds
+ */
+export function exclusively<T>(file: string, change: () => T): T {
+  const lock = `${file}.lock`;
+  for (let waited = 0; !createFile(lock, `${process.pid} ${randomBytes(6).toString('hex')}`); waited += LOCK_POLL_MS) {
+    if (waited >= LOCK_WAIT_MS) {
+      throw new Error(`${file} is being changed by another process; if none is, delete ${lock}.`);
+    }
+    removeIfAbandoned(lock);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOCK_POLL_MS);
+  }
+  try {
+    return change();
+  } finally {
+    rmSync(lock, { force: true });
+  }
+}
+
+function removeIfAbandoned(lock: string): void {
+  const grave = `${lock}.${randomBytes(6).toString('hex')}.tmp`;
+  try {
+    const owner = readFileSync(lock, 'utf8');
+    if (isAlive(Number.parseInt(owner, 10))) return;
+    renameSync(lock, grave);
+    // Another process may have been first, and a third have locked since: that one's lock is given back.
+    if (readFileSync(grave, 'utf8') !== owner) linkSync(grave, lock);
+    rmSync(grave, { force: true });
+  } catch (error) {
+    if (!['ENOENT', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }
 

@@ -4,7 +4,7 @@ import type { Clock } from '../clock.js';
 import { type Config, ConfigError } from '../config.js';
 import { canonicalJson } from '../hash.js';
 import { parseTimestamp } from '../http/formats.js';
-import { createFile, fileVersion, replaceFile } from '../http/secret-file.js';
+import { createFile, exclusively, fileVersion, replaceFile } from '../http/secret-file.js';
 import { isObject } from '../http/validation.js';
 import type { JsonObject } from '../json.js';
 import type { Log } from '../ops/log.js';
@@ -183,27 +183,31 @@ export function listSigningKeys(config: Config, now: number): ListedKey[] {
  */
 export function rotateSigningKeys(config: Config, now: number, delayMs: number): { kid: string; signs_from: number } {
   const file = signingKeysFile(config);
-  const next = listSigningKeys(config, now).find(({ status }) => status === 'next');
-  if (next) {
-    const when = new Date(next.signs_from!).toISOString();
-    throw new ConfigError(`The key ${next.kid} is announced already; it signs from ${when}.`);
-  }
-  const key = newKey();
-  const signs_from = now + delayMs;
-  const stored = readKeySet(file).map(({ raw }) => raw);
-  replaceFile(file, toText([...stored, { ...key, signs_from: new Date(signs_from).toISOString() }]));
-  return { kid: key['kid'] as string, signs_from };
+  return exclusively(file, () => {
+    const next = listSigningKeys(config, now).find(({ status }) => status === 'next');
+    if (next) {
+      const when = new Date(next.signs_from!).toISOString();
+      throw new ConfigError(`The key ${next.kid} is announced already; it signs from ${when}.`);
+    }
+    const key = newKey();
+    const signs_from = now + delayMs;
+    const stored = readKeySet(file).map(({ raw }) => raw);
+    replaceFile(file, toText([...stored, { ...key, signs_from: new Date(signs_from).toISOString() }]));
+    return { kid: key['kid'] as string, signs_from };
+  });
 }
 
 /** Removes the retired keys whose last token is dead, and returns their kids. Proofs they signed no longer verify here. */
 export function pruneSigningKeys(config: Config, now: number): string[] {
   const file = signingKeysFile(config);
-  const dead = listSigningKeys(config, now)
-    .filter(({ prunable_from }) => prunable_from !== null && prunable_from <= now)
-    .map(({ kid }) => kid);
-  const kept = readKeySet(file).filter(({ key }) => !dead.includes(key.jwk.kid));
-  if (dead.length > 0) replaceFile(file, toText(kept.map(({ raw }) => raw)));
-  return dead;
+  return exclusively(file, () => {
+    const dead = listSigningKeys(config, now)
+      .filter(({ prunable_from }) => prunable_from !== null && prunable_from <= now)
+      .map(({ kid }) => kid);
+    const kept = readKeySet(file).filter(({ key }) => !dead.includes(key.jwk.kid));
+    if (dead.length > 0) replaceFile(file, toText(kept.map(({ raw }) => raw)));
+    return dead;
+  });
 }
 
 /** The keys that sign at some time, in the order in which they do. Of several for one time, the first in the file does. */

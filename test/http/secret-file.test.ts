@@ -1,0 +1,36 @@
+import { spawn } from 'node:child_process';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { exclusively, replaceFile } from '../../src/http/secret-file.js';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+beforeEach(async () => void (folder = await temporaryFolder()));
+afterEach(() => folder.remove());
+
+test('a change waits for the one under way in another process, and then sees what it left', async () => {
+  const file = join(folder.path, 'keys.json');
+  const other = spawn('sleep', ['60']);
+  writeFileSync(`${file}.lock`, `${other.pid} other`);
+  replaceFile(file, 'first');
+  expect(() => exclusively(file, () => replaceFile(file, 'second'))).toThrow(/is being changed by another process/);
+  expect(readFileSync(file, 'utf8')).toBe('first');
+
+  // It is gone without having given its lock back.
+  const gone = new Promise((resolve) => other.once('exit', resolve));
+  other.kill('SIGKILL');
+  await gone;
+  exclusively(file, () => replaceFile(file, `${readFileSync(file, 'utf8')} and second`));
+  expect(readFileSync(file, 'utf8')).toBe('first and second');
+  expect(readdirSync(folder.path)).toEqual(['keys.json']);
+}, 30_000);
+
+test('a change that fails gives the lock back', () => {
+  const file = join(folder.path, 'keys.json');
+  const fail = () => {
+    throw new Error('no');
+  };
+  expect(() => exclusively(file, fail)).toThrow('no');
+  expect(existsSync(`${file}.lock`)).toBe(false);
+  expect(exclusively(file, () => 7)).toBe(7);
+});
