@@ -130,8 +130,10 @@ export function duringReplay(identities) {
     await fillLog(data, identities, 2);
     const server = await startServer(SERVER, { CREDENCE_DATA: data });
     const headers = { 'content-type': 'application/json', 'x-api-key': keyOf(data) };
-    const call = (method, path, body) =>
-      fetch(`${server.url}${path}`, { method, headers, body: body && JSON.stringify(body) }).then((it) => it.json());
+    const call = (method, path, body) => {
+      const request = { method, headers, ...(body && { body: JSON.stringify(body) }) };
+      return fetch(`${server.url}${path}`, request).then((answer) => answer.json());
+    };
     /** Longest delay since the last time this was asked. */
     const delay = async () => {
       const text = await (await fetch(`${server.url}/metrics`)).text();

@@ -40,7 +40,8 @@ let url = '';
 let key = '';
 async function call(method, path, body, headers = {}) {
   const all = { 'x-api-key': key, ...(body && { 'content-type': 'application/json' }), ...headers };
-  const answer = await fetch(url + path, { method, headers: all, body: body && JSON.stringify(body) });
+  const request = { method, headers: all, ...(body && { body: JSON.stringify(body) }) };
+  const answer = await fetch(url + path, request);
   const json = await answer.json();
   assert.ok(answer.ok, `${method} ${path}: ${JSON.stringify(json)}`);
   return { json, position: answer.headers.get('credence-position') };
