@@ -74,7 +74,7 @@ export function evolve(state: IdentityState, event: IdentityEvent): void {
       break;
     }
     case 'VerificationRevoked':
-      state.verifications = state.verifications.filter((held) => !isGrant(held, event.data.status, event.data.issuer));
+      state.verifications = state.verifications.filter((held) => !isGrant(held, event.data));
       break;
     case 'WalletLinked':
     case 'WalletUnlinked': {
@@ -92,9 +92,17 @@ export function evolve(state: IdentityState, event: IdentityEvent): void {
   }
 }
 
-/** Is it a grant of this status by this issuer (null: by anyone)? */
-export function isGrant(held: Verification, status: string, issuer: string | null): boolean {
-  return held.status === status && (issuer === null || held.issuer === issuer);
+/** Which grants are meant: those of a status; null: by any issuer, by any scheme. */
+export interface GrantFilter {
+  status: string;
+  issuer: string | null;
+  scheme: string | null;
+}
+
+export function isGrant(held: Verification, { status, issuer, scheme }: GrantFilter): boolean {
+  return (
+    held.status === status && (issuer === null || held.issuer === issuer) && (scheme === null || held.scheme === scheme)
+  );
 }
 
 /**
@@ -103,7 +111,7 @@ export function isGrant(held: Verification, status: string, issuer: string | nul
  */
 export const identities: Projection = {
   name: 'identities',
-  version: 2,
+  version: 3,
   views: ['identities', 'identities.changes'],
   share: {
     ofEvent: (event) => subjectOf(event)?.tris_id,

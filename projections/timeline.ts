@@ -11,7 +11,7 @@ import { type Projection, sortByPosition } from './projection.js';
  */
 export const timeline: Projection = {
   name: 'timeline',
-  version: 2,
+  version: 3,
   views: ['timeline'],
   share: { ofEvent: (event) => subjectOf(event)?.tris_id, ofRow: ({ key }) => key },
   reads: () => [],

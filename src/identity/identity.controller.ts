@@ -1,14 +1,16 @@
-import { Body, Controller, Delete, Param, Post } from '@nestjs/common';
+import { Body, Controller, Delete, Param, Post, Query } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 import { Written } from '../http/answers.js';
 import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
 import { TrisIdParams } from '../http/common.dto.js';
 import { parseTimestamp } from '../http/formats.js';
 import { Write } from '../http/routes.js';
+import { Problem } from '../problems.js';
 import {
   GrantVerificationDto,
   GrantedVerificationDto,
   IdentityBadStatusDto,
+  RevokeVerificationQuery,
   RevokedVerificationDto,
   SetBadStatusDto,
   VerificationParams,
@@ -74,16 +76,21 @@ export class IdentityController {
   @Delete('/:tris_id/verifications/:status')
   @Write({
     scope: 'identity:write',
-    summary: 'Revoke a verification status: an organization’s key its own grant, an operator’s key every issuer’s',
+    summary: 'Revoke a verification status: an organization’s key its own grants, an operator’s key every issuer’s',
     type: RevokedVerificationDto,
     problems: ['write_conflict'],
   })
-  async revoke(@Param() { tris_id, status }: VerificationParams, @Context() request: RequestContext) {
-    const position = await this.state(
-      tris_id,
-      { kind: 'revoke', status, issuer: request.caller.organization },
-      request,
-    );
+  async revoke(
+    @Param() { tris_id, status }: VerificationParams,
+    @Query() { issuer, scheme }: RevokeVerificationQuery,
+    @Context() request: RequestContext,
+  ) {
+    const { organization } = request.caller;
+    if (organization !== null && issuer !== undefined && issuer !== organization) {
+      throw new Problem('forbidden', `The key of ${organization} cannot revoke what ${issuer} granted.`);
+    }
+    const grants = { status, issuer: organization ?? issuer ?? null, scheme: scheme ?? null };
+    const position = await this.state(tris_id, { kind: 'revoke', grants }, request);
     return new Written({ tris_id, status, revoked: true }, position);
   }
 

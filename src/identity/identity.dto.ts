@@ -1,5 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsIn, IsInt, IsOptional, Max, Min } from 'class-validator';
+import { IsIn, IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
 import { TrisIdParams } from '../http/common.dto.js';
 import { IsReasonCode, IsSha256, IsTimestamp } from '../http/fields.js';
 import { GRANTABLE_STATUSES } from './identity.events.js';
@@ -44,6 +44,19 @@ export class GrantVerificationDto {
 export class VerificationParams extends TrisIdParams {
   @IsIn(GRANTABLE_STATUSES)
   status: (typeof GRANTABLE_STATUSES)[number];
+}
+
+/** Narrows what is revoked, where there are several of the status. */
+export class RevokeVerificationQuery {
+  /** Whose grants: the `issuer` that the score lists. */
+  @IsOptional()
+  @Matches(/^(?:key:)?[!-~]{1,128}$/, { message: '$property must be the issuer of a verification' })
+  issuer?: string;
+
+  /** By which scheme: `operator`, or the id of a proof scheme. */
+  @IsOptional()
+  @Matches(/^[a-z][a-z0-9-]{0,63}$/, { message: '$property must be the scheme of a verification' })
+  scheme?: string;
 }
 
 export class GrantedVerificationDto {

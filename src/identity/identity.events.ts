@@ -20,9 +20,15 @@ export const verificationGranted = defineEvent('VerificationGranted', {
   expires_at: nullable(time),
   evidence_hash: text,
 });
-export const verificationRevoked = defineEvent('VerificationRevoked', {
-  tris_id: text,
-  status: oneOf(GRANTABLE_STATUSES),
-  /** Whose grant; null: every issuer's. */
-  issuer: nullable(text),
-});
+export const verificationRevoked = defineEvent(
+  'VerificationRevoked',
+  {
+    tris_id: text,
+    status: oneOf(GRANTABLE_STATUSES),
+    /** Whose grant; null: every issuer's. */
+    issuer: nullable(text),
+    /** By which scheme; null: by any. */
+    scheme: nullable(text),
+  },
+  { schema: 2, upcasters: { 1: (data) => ({ ...data, scheme: null }) } },
+);

@@ -20,7 +20,7 @@ type Statement =
   | { kind: 'set_bad_status'; level: number; reason_code: string }
   | { kind: 'clear_bad_status' }
   | { kind: 'grant'; grant: Grant }
-  | { kind: 'revoke'; status: GrantableStatus; issuer: string | null };
+  | { kind: 'revoke'; grants: { status: GrantableStatus; issuer: string | null; scheme: string | null } };
 
 export class StateAboutIdentity extends Command<{ position: Position }> {
   constructor(
@@ -59,6 +59,6 @@ function decide(state: OperatorState, trisId: string, statement: Statement, now:
     case 'grant':
       return decideGrant(trisId, statement.grant, now);
     case 'revoke':
-      return decideRevoke(state, trisId, statement.status, statement.issuer);
+      return decideRevoke(state, trisId, statement.grants);
   }
 }

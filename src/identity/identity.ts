@@ -1,4 +1,4 @@
-import { type IdentityState, evolve, isGrant, newIdentity } from '../../projections/identities.js';
+import { type GrantFilter, type IdentityState, evolve, isGrant, newIdentity } from '../../projections/identities.js';
 import { subjectOf } from '../../projections/identity-events.js';
 import type { RecordedEvent } from '../event-store/event-store.js';
 import { type Fact, fact } from '../event-store/writer.js';
@@ -65,13 +65,11 @@ export function decideGrant(trisId: string, grant: Grant, now: number): Fact[] {
   return [fact(verificationGranted, { tris_id: trisId, scheme: 'operator', ...grant })];
 }
 
-/** @param issuer whose grant to revoke; null: every issuer's */
 export function decideRevoke(
   state: OperatorState,
   trisId: string,
-  status: GrantableStatus,
-  issuer: string | null,
+  grants: GrantFilter & { status: GrantableStatus },
 ): Fact[] {
-  const held = state.verifications.some((grant) => isGrant(grant, status, issuer));
-  return held ? [fact(verificationRevoked, { tris_id: trisId, status, issuer })] : [];
+  const held = state.verifications.some((grant) => isGrant(grant, grants));
+  return held ? [fact(verificationRevoked, { tris_id: trisId, ...grants })] : [];
 }

@@ -55,10 +55,14 @@ describe('a verification', () => {
     ['an operator for everybody', null, ['VerificationRevoked']],
     ['another issuer', 'tris:kyc', []],
   ])('is revoked by %s', (_name, issuer, expected) => {
-    expect(types(decideRevoke(after(granted(ALICE, 'key:ops')), ALICE, 'zk-KYH', issuer))).toEqual(expected);
+    const grants = { status: 'zk-KYH', issuer, scheme: null } as const;
+    expect(types(decideRevoke(after(granted(ALICE, 'key:ops')), ALICE, grants))).toEqual(expected);
   });
   test('that is not held, or no longer, is not revoked', () => {
-    expect(decideRevoke(after(granted(ALICE, 'key:ops')), ALICE, 'zk-KYC (ID only)', null)).toEqual([]);
-    expect(decideRevoke(after(granted(ALICE, 'key:ops'), revoked(ALICE, null)), ALICE, 'zk-KYH', null)).toEqual([]);
+    const anyKyh = { status: 'zk-KYH', issuer: null, scheme: null } as const;
+    const held = granted(ALICE, 'key:ops');
+    expect(decideRevoke(after(held), ALICE, { ...anyKyh, status: 'zk-KYC (ID only)' })).toEqual([]);
+    expect(decideRevoke(after(held), ALICE, { ...anyKyh, scheme: 'kyh-poseidon' })).toEqual([]);
+    expect(decideRevoke(after(held, revoked(ALICE, null)), ALICE, anyKyh)).toEqual([]);
   });
 });
