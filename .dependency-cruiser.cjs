@@ -1,7 +1,7 @@
 /** The rules of docs/architecture.md, checked by `npm run check:dependencies`. */
 const PORTS = '^src/(event-store/event-store|read-models/read-models|key-value/key-value|jobs/jobs)\\.ts$';
 const FEATURES =
-  '^src/(relay|disc|credonations|organizations|identity|policies|eligibility|trove|sessions|wallets|chains)/';
+  '^src/(relay|disc|credonations|organizations|identity|policies|eligibility|verifications|trove|sessions|wallets|chains)/';
 
 module.exports = {
   forbidden: [

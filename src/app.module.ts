@@ -21,6 +21,7 @@ import { SessionsModule } from './sessions/sessions.module.js';
 import type { Stores } from './stores.js';
 import { TroveModule } from './trove/trove.module.js';
 import { WalletsModule } from './wallets/wallets.module.js';
+import { VerificationsModule } from './verifications/verifications.module.js';
 
 /** Each feature stands alone (spec 1.9): its module, and the projections it reads. */
 const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[] }> = {
@@ -32,6 +33,7 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
   credonations: { module: CredonationsModule, projections: ['identities', 'credonations'] },
   organizations: { module: OrganizationsModule, projections: ['organizations'] },
   identity: { module: IdentityModule, projections: [] },
+  verifications: { module: VerificationsModule, projections: ['schemes'] },
   policies: {
     module: PoliciesModule,
     projections: ['identities', 'timeline', 'policies', 'access_policies', 'lenses'],

@@ -58,6 +58,7 @@ export const MODULES = [
   'credonations',
   'organizations',
   'identity',
+  'verifications',
   'policies',
   'trove',
   'sessions',

@@ -27,6 +27,13 @@ import {
 } from './trove/trove.events.js';
 import { refreshFamilyRevoked } from './sessions/sessions.events.js';
 import { walletLinked, walletUnlinked } from './wallets/wallets.events.js';
+import {
+  nullifierUsed,
+  schemeRegistered,
+  schemeRetired,
+  schemeRootAdded,
+  schemeRootRemoved,
+} from './verifications/verifications.events.js';
 
 /** Every event type of the log. */
 const DEFINITIONS = [
@@ -40,6 +47,11 @@ const DEFINITIONS = [
   badStatusCleared,
   verificationGranted,
   verificationRevoked,
+  schemeRegistered,
+  schemeRootAdded,
+  schemeRootRemoved,
+  schemeRetired,
+  nullifierUsed,
   validationPolicyCreated,
   validationPolicyRetired,
   lensActivated,

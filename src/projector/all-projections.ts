@@ -6,6 +6,7 @@ import { lenses } from '../../projections/lenses.js';
 import { organizations } from '../../projections/organizations.js';
 import { policies } from '../../projections/policies.js';
 import type { Projection } from '../../projections/projection.js';
+import { schemes } from '../../projections/schemes.js';
 import { timeline } from '../../projections/timeline.js';
 import { trove } from '../../projections/trove.js';
 import { wallets } from '../../projections/wallets.js';
@@ -21,5 +22,6 @@ export const PROJECTIONS: readonly Projection[] = [
   lenses,
   trove,
   wallets,
+  schemes,
   deadLetters,
 ];

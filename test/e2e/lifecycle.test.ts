@@ -88,6 +88,8 @@ describe('a running server', () => {
       'DELETE /v1/identities/{tris_id}/bad-status',
       'POST /v1/identities/{tris_id}/verifications',
       'DELETE /v1/identities/{tris_id}/verifications/{status}',
+      'POST /v1/tris/verifications',
+      'GET /v1/verification-schemes/{scheme}',
       'GET /health/live',
       'GET /health/ready',
       'GET /.well-known/jwks.json',
@@ -123,6 +125,7 @@ describe('CREDENCE_MODULES', () => {
     ['organizations', ['GET', '/v1/organizations', 200], '/api/disc-score/tris:a'],
     ['sessions', ['POST', '/v1/tris/auth/siwe/start', 200], '/api/disc-score/tris:a'],
     ['wallets', ['GET', '/v1/wallets/tris:a', 200], '/api/disc-score/tris:a'],
+    ['verifications', ['GET', '/v1/verification-schemes', 200], '/api/disc-score/tris:a'],
     ['identity', ['DELETE', '/v1/identities/tris:a/bad-status', 200], '/api/disc-score/tris:a'],
   ];
 

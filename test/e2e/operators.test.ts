@@ -256,6 +256,11 @@ describe('keys', () => {
     ['ops', 'DELETE', '/v1/identities/tris:a/bad-status', undefined],
     ['identity:write', 'POST', '/v1/identities/tris:a/verifications', grant],
     ['identity:write', 'DELETE', '/v1/identities/tris:a/verifications/zk-KYH', undefined],
+    ['identity:write', 'POST', '/v1/tris/verifications', {}],
+    ['ops', 'POST', '/v1/verification-schemes', {}],
+    ['ops', 'POST', '/v1/verification-schemes/a/roots', { root: '1' }],
+    ['ops', 'DELETE', '/v1/verification-schemes/a/roots/1', undefined],
+    ['ops', 'POST', '/v1/verification-schemes/a/retire', undefined],
   ];
   test.each(writes)('only one with the scope %s may %s %s', async (scope, method, path, body) => {
     const head = await server.head();

@@ -1,0 +1,25 @@
+import { Module } from '@nestjs/common';
+import {
+  ChangeSchemeHandler,
+  GetSchemeHandler,
+  ListSchemesHandler,
+  RegisterSchemeHandler,
+  Schemes,
+} from './schemes.handlers.js';
+import { VerificationsController } from './verifications.controller.js';
+import { SubmitProofHandler } from './verifications.handlers.js';
+import { ProofVerifier } from './verifier.js';
+
+@Module({
+  controllers: [VerificationsController],
+  providers: [
+    Schemes,
+    ProofVerifier,
+    RegisterSchemeHandler,
+    ChangeSchemeHandler,
+    GetSchemeHandler,
+    ListSchemesHandler,
+    SubmitProofHandler,
+  ],
+})
+export class VerificationsModule {}
