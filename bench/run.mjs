@@ -6,19 +6,20 @@ import { append, memoryAfterRebuild, rebuildAll } from './log.mjs';
 import { lookUp } from './look-up.mjs';
 import { ROOT, count, inTemporaryFolder } from './measure.mjs';
 import { fillLog } from './population.mjs';
+import { proofVerification } from './proofs.mjs';
 import { report, tableOf } from './report.mjs';
 import { refreshes, signInsPerCore } from './sign-in.mjs';
 
 /**
  * `npm run bench`: every figure with its peer, medians of interleaved rounds, as a table.
- *   --only append,rebuild,http,check,replay,p99,look-up,boot,memory,sign-in   some of them
+ *   --only append,rebuild,http,check,replay,p99,look-up,boot,memory,sign-in,proofs   some of them
  *   --rounds 5
  *   --identities 1000000   how many the memory and look-up rows use (five actions each)
  *   --out docs/benchmarks.md   put the rows measured into that document, in the place of those it has of them
  */
 const { values: options } = parseArgs({
   options: {
-    only: { type: 'string', default: 'append,rebuild,http,check,replay,p99,look-up,boot,memory,sign-in' },
+    only: { type: 'string', default: 'append,rebuild,http,check,replay,p99,look-up,boot,memory,sign-in,proofs' },
     rounds: { type: 'string', default: '5' },
     identities: { type: 'string', default: '1000000' },
     out: { type: 'string' },
@@ -80,6 +81,12 @@ const benches = {
       '≥ 400/s',
     );
     rates('POST /v1/tris/token/refresh, 256 sessions', await refreshes(rounds), 'bare Fastify, no storage', '≥ 0.25×');
+  },
+  proofs: async () => {
+    const { verifying, idle, rate } = await proofVerification(rounds);
+    const against = `idle: ${idle.toFixed(1)} ms`;
+    add('loop delay p99 at 10 proofs/s', `${verifying.toFixed(1)} ms`, against, ratio(verifying, idle), '< 20 ms');
+    add('proofs verified, 8 in flight', `${rate.toFixed(1)}/s`, '–', '–', '≥ 10/s');
   },
   'look-up': async () => {
     const { ours, peer } = await lookUp(rounds, identities);
