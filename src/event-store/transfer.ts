@@ -50,16 +50,21 @@ export async function importEvents(
     inFlight = [];
     onProgress(events);
   };
-  for await (const append of appends) {
-    events += append.length;
-    if (appended === 0 && (await isPresent(append, present, events))) continue;
-    const [first] = append as [ExportedEvent];
-    const expected = first.revision === 0 ? 'no-stream' : first.revision - 1;
-    inFlight.push(store.append(first.stream, expected, append.map(newEventOf)));
-    appended += append.length;
-    if (inFlight.length >= IN_FLIGHT) await settle();
+  try {
+    for await (const append of appends) {
+      events += append.length;
+      if (appended === 0 && (await isPresent(append, present, events))) continue;
+      const [first] = append as [ExportedEvent];
+      const expected = first.revision === 0 ? 'no-stream' : first.revision - 1;
+      inFlight.push(store.append(first.stream, expected, append.map(newEventOf)));
+      appended += append.length;
+      if (inFlight.length >= IN_FLIGHT) await settle();
+    }
+    await settle();
+  } finally {
+    // Its reader may hold a connection open.
+    await present.return?.();
   }
-  await settle();
   return { events, appended };
 }
 

@@ -20,6 +20,9 @@ export interface Ran {
 
 /** A data folder, and the commands on it. */
 export class Store {
+  /** Variables that its commands are told besides. */
+  readonly variables: Record<string, string> = {};
+
   private constructor(
     readonly folder: string,
     readonly remove: () => Promise<void>,
@@ -97,6 +100,7 @@ export class Store {
       CREDENCE_PORT: '0',
       CREDENCE_RATE_LIMIT: '0',
       CREDENCE_LOG_LEVEL: 'error',
+      ...this.variables,
     };
   }
 }

@@ -131,6 +131,15 @@ describeOnOwnCluster('what docker-compose.yml starts', () => {
     expect(keys[0]!.json).toEqual(keys[1]!.json);
   });
 
+  test('counts the requests of an address together', async () => {
+    const remaining: number[] = [];
+    for (let n = 0; n < 6; n++) {
+      const { headers } = await [api1(), api2()][n % 2]!.get('/api/disc-score/tris:nobody', { key: false });
+      remaining.push(Number(headers['ratelimit-remaining']));
+    }
+    expect(remaining.map((left) => remaining[0]! - left)).toEqual([0, 1, 2, 3, 4, 5]);
+  });
+
   test('a worker has health and metrics, and no API', async () => {
     expect((await worker().send('GET', '/health/live')).status).toBe(200);
     expect((await worker().send('GET', '/metrics', { key: false })).text).toContain('credence_projection_lag_events');

@@ -76,7 +76,7 @@ export async function startEventStored({
         ],
         {
           stdio: ['ignore', 'pipe', 'pipe'],
-          env: { ...process.env, EVENTSTORE_TELEMETRY_OPTOUT: 'true', DOTNET_gcServer: '0' },
+          env: { ...process.env, EVENTSTORE_URL: undefined, EVENTSTORE_TELEMETRY_OPTOUT: 'true', DOTNET_gcServer: '0' },
         },
       );
       server.pid = child.pid!;

@@ -1,0 +1,127 @@
+import { appendFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { EventStoreDbEventStore } from '../../src/event-store/eventstoredb/eventstoredb-event-store.js';
+import type { EventStore } from '../../src/event-store/event-store.js';
+import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
+import { appendsOf, hashLog, importEvents } from '../../src/event-store/transfer.js';
+import { Store } from '../cli/credence.js';
+import { ACTION } from '../e2e/server.js';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+import { type EventStored, describeWithEventStored, startEventStored } from '../servers/eventstored.js';
+
+/** A log moves between the profiles and stays the same log. */
+
+const LONG = 120_000;
+const ACTIONS = 1_000;
+
+describeWithEventStored('migrate', () => {
+  let server: EventStored;
+  let store: Store;
+  beforeEach(async () => {
+    [server, store] = await Promise.all([startEventStored(), Store.create()]);
+    const file = join(store.folder, 'actions.ndjson');
+    for (let n = 0; n < ACTIONS; n++) {
+      const action = {
+        ...ACTION,
+        tris_id: `tris:m-${n % 50}`,
+        external_id: `m-${n}`,
+        evidence_uri: 'https://a.example/1',
+      };
+      appendFileSync(file, `${JSON.stringify(action)}\n`);
+    }
+    expect((await store.run('import', file)).code).toBe(0);
+    store.variables['EVENTSTORE_URL'] = server.url;
+  }, LONG);
+  afterEach(async () => {
+    await Promise.all([server.stop(), store.remove()]);
+  }, LONG);
+
+  async function anotherStore(): Promise<Store> {
+    const other = await Store.create();
+    other.variables['EVENTSTORE_URL'] = server.url;
+    return other;
+  }
+
+  interface Result {
+    equal: boolean;
+    copied: number;
+    from: { events: number; hash: string };
+    to: { events: number; hash: string };
+  }
+  const there = ['migrate', '--from', 'embedded', '--to', 'cluster'] as const;
+
+  test(
+    'there and back every event is the same, and a repetition copies nothing',
+    async () => {
+      const first = await store.json<Result>(...there);
+      expect(first).toMatchObject({ equal: true, copied: 2 * ACTIONS, from: { events: 2 * ACTIONS } });
+      expect(first.to).toEqual(first.from);
+      expect(await store.json<Result>(...there)).toMatchObject({ equal: true, copied: 0, from: first.from });
+
+      const other = await anotherStore();
+      const back = await other.json<Result>('migrate', '--from', 'cluster', '--to', 'embedded');
+      expect(back).toMatchObject({ equal: true, copied: 2 * ACTIONS, from: first.from, to: first.from });
+      await other.remove();
+    },
+    LONG,
+  );
+
+  test(
+    'what was interrupted goes on; another log is refused, and a longer one is found',
+    async () => {
+      const source = await LmdbEventStore.open(join(store.data, 'log'), {});
+      const target = await EventStoreDbEventStore.open({ url: server.url });
+      const interrupted = importEvents(firstOf(appendsOf(source), 345), target);
+      expect((await interrupted).appended).toBe(2 * 345);
+      await Promise.all([source.close(), target.close()]);
+      const rest = await store.json<Result>(...there);
+      expect(rest).toMatchObject({ equal: true, copied: 2 * (ACTIONS - 345) });
+
+      const other = await anotherStore();
+      const file = join(other.folder, 'other.ndjson');
+      appendFileSync(file, JSON.stringify({ ...ACTION, external_id: 'other' }));
+      await other.run('import', file);
+      const refused = await other.run(...there);
+      expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('The log holds something else')]);
+      await other.remove();
+
+      const more = join(store.folder, 'more.ndjson');
+      appendFileSync(more, JSON.stringify({ ...ACTION, external_id: 'more' }));
+      await store.run('import', more);
+      const longer = await store.run('migrate', '--from', 'cluster', '--to', 'embedded');
+      expect([longer.code, longer.stdout]).toEqual([1, expect.stringMatching(/DIFFERENT\n$/)]);
+    },
+    LONG,
+  );
+
+  test('the hash sees every part of an event, and its place', async () => {
+    const place = await temporaryFolder();
+    const source = await LmdbEventStore.open(join(store.data, 'log'), {});
+    const hashes = new Set<string>();
+    for (const change of [
+      (event: any) => event,
+      (event: any) => ({ ...event, data: { ...event.data, criticality: 'Low' } }),
+      (event: any) => ({ ...event, metadata: { ...event.metadata, actor: 'key:other' } }),
+      (event: any) => ({ ...event, type: 'Other' }),
+    ]) {
+      const copy: EventStore = await LmdbEventStore.open(join(place.path, String(hashes.size)), {});
+      const changed = (async function* () {
+        for await (const append of firstOf(appendsOf(source), 10)) yield append.map(change);
+      })();
+      await importEvents(changed, copy);
+      hashes.add((await hashLog(copy)).hash);
+      await copy.close();
+    }
+    expect(hashes.size).toBe(4);
+    await source.close();
+    await place.remove();
+  });
+});
+
+async function* firstOf<T>(items: AsyncIterable<T>, count: number): AsyncIterable<T> {
+  let taken = 0;
+  for await (const item of items) {
+    if (taken++ === count) return;
+    yield item;
+  }
+}
