@@ -99,7 +99,8 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_DATA',
-    description: 'Folder of the log, the read models and the generated keys; of no use to the cluster profile',
+    description:
+      'Folder of the log, the read models and the generated keys; in the cluster profile only of the marker of its log',
     default: './data',
     must: 'be the path of a folder',
   })
