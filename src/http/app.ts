@@ -159,6 +159,8 @@ export async function createApp(
       return controller && directHandler(policy, controller, policy.status, answering);
     },
   });
+  // An expectation that is not known is ignored (RFC 9110, 10.1.1); Node itself would answer 417 without a word.
+  server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
   if (config.has('api')) serveDocs(app, config, VERSION);
   await app.init();
   return app;

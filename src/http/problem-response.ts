@@ -104,8 +104,14 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
     'The request is not well-formed HTTP/1.1.',
   ];
   const problem = new Problem(code, detail);
-  const body = problemBody(problem, crypto.randomUUID());
-  const headers = Object.entries({ ...NO_SNIFF, 'content-type': CONTENT_TYPE, connection: 'close' });
+  const id = crypto.randomUUID();
+  const body = problemBody(problem, id);
+  const headers = Object.entries({
+    ...NO_SNIFF,
+    'x-request-id': id,
+    'content-type': CONTENT_TYPE,
+    connection: 'close',
+  });
   socket.end(
     [
       `HTTP/1.1 ${problem.status} ${problem.title}`,

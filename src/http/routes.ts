@@ -113,9 +113,9 @@ export const Write = (options: RouteOptions & { scope: Scope | 'any' }): MethodD
     ...BODY_PROBLEMS,
   ]);
 
-/** Health, metrics, documents: nothing but the answer. */
+/** Health, metrics, documents: nothing but the answer. A wrong key is refused all the same. */
 export const Plain = (options: RouteOptions): MethodDecorator =>
-  route(options, { scope: null, write: false, plain: true }, []);
+  route(options, { scope: null, write: false, plain: true }, ['unauthorized']);
 
 const BODY_PROBLEMS: ProblemCode[] = ['malformed_json', 'payload_too_large', 'unsupported_media_type'];
 /** An access token that is none is refused everywhere; listed where one is asked for. */
@@ -154,6 +154,7 @@ function route(
       ...problems,
       ...ofBody,
       ...(options.session ? SESSION_PROBLEMS : []),
+      ...(policy.params ? (['uri_too_long'] as const) : []),
       ...(options.waits ? WAITING : []),
       ...(options.problems ?? []),
       'validation_failed',
