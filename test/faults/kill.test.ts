@@ -1,0 +1,156 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Ledger } from '../e2e/ledger.js';
+import { ACTION, Server } from '../e2e/server.js';
+import { Progress, SEED, credence, long, randomFrom, verified } from './faults.js';
+
+/**
+ * Rounds of a server that is written to and read from, an import, and a rebuild that swaps or an older generation that
+ * is dropped, all at once, until kill -9 hits some of them. Then: nothing acknowledged is lost, nothing is there twice, what was
+ * interrupted can be finished, and the read models are what the log says.
+ */
+
+const ROUNDS = long ? 200 : 2;
+const IMPORTED = 160;
+
+const random = randomFrom(SEED);
+const below = (n: number) => Math.floor(random() * n);
+
+let folder: string;
+beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), 'credence-kill-'))));
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+interface Generation {
+  id: string;
+  serves: string[];
+}
+const generations = async (data: string): Promise<Generation[]> =>
+  JSON.parse((await credence(data, 'status', '--json')).stdout).generations;
+
+/** A command that may be killed; resolves with its exit code, null if it was. */
+function command(
+  data: string,
+  ...args: string[]
+): { child: ChildProcess; ended: Promise<number | null>; output(): string } {
+  const env = { PATH: process.env['PATH'], CREDENCE_DATA: data, CREDENCE_LOG_LEVEL: 'error' };
+  const child = spawn(process.execPath, [resolve('dist/src/cli.js'), ...args], {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout!, child.stderr!])
+    stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const ended = new Promise<number | null>((settle) => child.once('close', (code) => settle(code)));
+  return { child, ended, output: () => output };
+}
+
+/** Writes to an identity of its own and reads it back: whatever happens beside it, a read that waits for a write sees it. */
+class Reader {
+  sent = 0;
+  acknowledged = 0;
+
+  constructor(readonly tris_id: string) {}
+
+  async run(server: Server, done: () => boolean): Promise<void> {
+    while (!done()) {
+      this.sent++;
+      const written = await server.relay({ tris_id: this.tris_id }).catch(() => undefined);
+      if (written?.status !== 202) return;
+      this.acknowledged++;
+      const path = `/api/disc-score/${this.tris_id}`;
+      const seen = await server.getAfter(written, path).catch(() => undefined);
+      if (!seen) return;
+      if (seen.status === 200) expect(seen.json.total_tct).toBe(100 * this.acknowledged);
+      else expect(seen.status).toBe(503);
+    }
+  }
+
+  async check(server: Server): Promise<number> {
+    const { status, json } = await server.get(`/api/disc-score/${this.tris_id}`);
+    if (status === 404 && this.acknowledged === 0) return 0;
+    // The last action may have been recorded without its answer arriving.
+    expect([100 * this.acknowledged, 100 * this.sent]).toContain(json.total_tct);
+    return json.total_tct;
+  }
+}
+
+test(
+  `${ROUNDS} rounds of kill -9`,
+  async () => {
+    const data = join(folder, 'data');
+    const totals = new Map<string, number>();
+    const count = { acknowledged: 0, imported: 0, importsFinished: 0, killedCommands: 0, rebuilds: 0 };
+    const progress = new Progress('kill -9', ROUNDS);
+    let server = await Server.start({ data });
+
+    for (let round = 0; round < ROUNDS; round++) {
+      const what = `round ${round}, seed ${SEED}`;
+      const ledger = new Ledger(`r${round}`);
+      const file = join(folder, 'import.ndjson');
+      const lines = Array.from({ length: IMPORTED }, (_, n) =>
+        JSON.stringify({ ...ACTION, tris_id: ledger.identities[n % 8], external_id: `r${round}-i-${n}` }),
+      );
+      await writeFile(file, lines.join('\n'));
+
+      let over = false;
+      const load = Array.from({ length: 12 }, () => ledger.write(server));
+      const reader = new Reader(`tris:r${round}-reader`);
+      const reading = reader.run(server, () => over);
+      const commands = [
+        command(data, 'import', file),
+        command(data, 'rebuild', ['all', 'timeline', 'identities'][below(3)]!, '--swap'),
+      ];
+      if (below(3) === 0) commands.push(command(data, 'rollback'));
+      await sleep(100 + below(long ? 3_500 : 2_000));
+      over = true;
+
+      const victims = below(4); // 0, 1: everything; 2: the server only; 3: a command, and the server later
+      if (victims !== 2) {
+        for (const { child } of victims === 3 ? [commands[below(2)]!] : commands) child.kill('SIGKILL');
+        count.killedCommands++;
+      }
+      if (victims === 3) await sleep(below(500));
+      await server.kill();
+      const codes = await Promise.all(commands.map(({ ended }) => ended));
+      await Promise.all([...load, reading]);
+
+      server = await Server.start({ data });
+      if (codes[0] !== 0) {
+        const again = await credence(data, 'import', file, '--json');
+        if (again.code !== 0) throw new Error(`${what}: ${again.stdout}${again.stderr}`);
+        const { recorded, already_present } = JSON.parse(again.stdout);
+        expect([what, recorded + already_present]).toEqual([what, IMPORTED]);
+        count.importsFinished++;
+      }
+      for (const tris_id of ledger.identities) ledger.elsewhere.set(tris_id, IMPORTED / 8);
+      count.acknowledged += ledger.acknowledged;
+      count.imported += IMPORTED;
+      await ledger.expectHistories(server, await ledger.retryAll(server));
+      // A later one looks at all of the log again.
+      if (!long || round % 5 === 4) await verified(data);
+      if (round % 10 === 9 || round === ROUNDS - 1) {
+        const built = await credence(data, 'rebuild', 'all', '--swap');
+        if (built.code !== 0) throw new Error(`${what}: ${built.stderr}`);
+        count.rebuilds++;
+        for (const { id, serves } of await generations(data)) {
+          if (serves.length === 0) expect((await credence(data, 'drop', id)).code).toBe(0);
+        }
+        await verified(data);
+      }
+      for (const tris_id of ledger.identities)
+        totals.set(tris_id, (await server.get(`/api/disc-score/${tris_id}`)).json.total_tct);
+      totals.set(reader.tris_id, await reader.check(server));
+      expect(server.errors.join('')).not.toContain('"level":"error"');
+      progress.step();
+    }
+    for (const [tris_id, total] of totals) {
+      expect((await server.get(`/api/disc-score/${tris_id}`)).json.total_tct ?? 0).toBe(total);
+    }
+    expect(await server.stop()).toBe(0);
+    progress.end(JSON.stringify(count));
+  },
+  long ? 7_200_000 : 180_000,
+);
