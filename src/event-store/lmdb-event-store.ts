@@ -331,8 +331,13 @@ export class LmdbEventStore implements EventStore {
         resolve();
       };
       const poll = setInterval(() => {
-        // While the environment is being reopened there is nothing to see.
-        if (this.#env.isOpen && this.#env.database<string, number>('events').doesExist(position + 1)) done();
+        // While the environment is being reopened there is nothing to see; after a failed commit and until then, reading
+        // throws, and nobody would catch it here.
+        try {
+          if (this.#env.isOpen && this.#env.database<string, number>('events').doesExist(position + 1)) done();
+        } catch {
+          return;
+        }
       }, POLL_MS);
       this.#wakeUps.add(done);
       signal.addEventListener('abort', done);
