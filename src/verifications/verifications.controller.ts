@@ -28,9 +28,11 @@ export class VerificationsController {
   @Post('/tris/verifications')
   @Write({
     scope: 'identity:write',
+    session: true,
     status: 201,
     summary: 'Verify an identity by a zero-knowledge proof',
-    description: 'The proof is bound to the identity, so it does not matter who sends it. The same again answers 200.',
+    description:
+      'For the session of the TRIS, or a key. The proof is bound to the identity; the same again answers 200.',
     type: VerificationGrantedDto,
     problems: [
       'scheme_not_found',
@@ -46,11 +48,10 @@ export class VerificationsController {
     ],
   })
   @ApiResponse({ status: 200, description: 'Held already, until then or longer', type: VerificationGrantedDto })
-  async submit(@Body() body: SubmitProofDto, @Context() request: RequestContext) {
-    const { scheme, proof, public_signals, tris_id } = body;
-    // Without the proof: of one statement anyone can make any number of proofs.
-    const context = { ...request, body_hash: bodyHash({ scheme, public_signals, tris_id }) };
-    const result = await this.commands.execute(new SubmitProof(tris_id, scheme, proof, public_signals, context));
+  async submit(@Body() body: SubmitProofDto, @Context() { caller, ...request }: RequestContext) {
+    const { scheme, proof, public_signals, tris_id = null } = body;
+    const submission = { trisId: tris_id, scheme, proof, signals: public_signals };
+    const result = await this.commands.execute(new SubmitProof(submission, caller, request));
     return new Written(result.body, result.position, result.own ? 201 : 200);
   }
 

@@ -76,9 +76,10 @@ export class SubmitProofDto {
   @IsSignal({ each: true })
   public_signals: string[];
 
-  /** Whom the proof is about. */
+  /** Whom the proof is about. A session may leave it out: it is its own TRIS. */
+  @IsOptional()
   @IsTrisId()
-  tris_id: string;
+  tris_id?: string;
 }
 
 export class VerificationGrantedDto {

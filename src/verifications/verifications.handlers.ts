@@ -4,9 +4,12 @@ import { Counter, Registry } from 'prom-client';
 import { CLOCK, type Clock } from '../clock.js';
 import { EVENT_STORE, type EventStore, type NewEvent, type Position } from '../event-store/event-store.js';
 import { type CommandContext, Writer, fact, hashedStream, isRetryOf } from '../event-store/writer.js';
+import { bodyHash } from '../http/command-context.js';
+import type { Caller } from '../http/routes.js';
 import { refusal } from '../http/validation.js';
 import { identityStream } from '../identity/identity.js';
 import { Problem } from '../problems.js';
+import { SessionStanding } from '../sessions/session-standing.js';
 import type { Proof } from './proof-format.js';
 import { Schemes, retired } from './schemes.handlers.js';
 import { type ProvenGrant, decideProven, grantOf, readSignals } from './verifications.js';
@@ -21,14 +24,20 @@ export interface Verification {
   expires_at: string;
 }
 
+interface Submission {
+  /** null: that of the session. */
+  trisId: string | null;
+  scheme: string;
+  proof: Proof;
+  signals: readonly string[];
+}
+
 /** Verifies a proof and grants the status its scheme is for. */
 export class SubmitProof extends Command<{ body: Verification; position: Position; own: boolean }> {
   constructor(
-    readonly trisId: string,
-    readonly scheme: string,
-    readonly proof: Proof,
-    readonly signals: readonly string[],
-    readonly context: CommandContext,
+    readonly submission: Submission,
+    readonly caller: Caller,
+    readonly request: Omit<CommandContext, 'body_hash'>,
   ) {
     super();
   }
@@ -42,6 +51,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     private readonly writer: Writer,
     private readonly schemes: Schemes,
     private readonly verifier: ProofVerifier,
+    private readonly standing: SessionStanding,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(CLOCK) private readonly clock: Clock,
     registry: Registry,
@@ -66,10 +76,14 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
   }
 
   /**
-   * @throws Problem scheme_not_found, scheme_retired, validation_failed, public_signal_mismatch, verifier_unavailable,
+   * @throws Problem forbidden, session_revoked, scheme_not_found, scheme_retired, validation_failed, public_signal_mismatch, verifier_unavailable,
    * proof_invalid, nullifier_used, proof_expired, verification_revoked
    */
-  private async submit({ trisId, scheme: id, proof, signals, context }: SubmitProof) {
+  private async submit({ submission, caller, request }: SubmitProof) {
+    const { scheme: id, proof, signals } = submission;
+    const trisId = await this.subjectOf(submission.trisId, caller);
+    // Without the proof: of one statement anyone can make any number of proofs.
+    const context = { ...request, body_hash: bodyHash({ scheme: id, public_signals: signals, tris_id: trisId }) };
     const stream = identityStream(trisId);
     const earlier = (await this.store.readStream(stream)).find((event) => isRetryOf(event, context));
     // What it needs may have expired or gone since; the first answer stands.
@@ -101,6 +115,19 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     const { events } = await this.writer.create(nullifierStream, [use], context);
     refuseIfOthers(events, scheme.scope, trisId);
     return this.grant(stream, grant, context);
+  }
+
+  /** A key speaks for any TRIS, since the proof names it; a session for its own, which need not be named. */
+  private async subjectOf(named: string | null, { session }: Caller): Promise<string> {
+    if (!session) {
+      if (named !== null) return named;
+      throw refusal([
+        { pointer: '/tris_id', code: 'required', message: 'tris_id is missing: a key has none of its own' },
+      ]);
+    }
+    const { trisId } = await this.standing.of(session);
+    if (trisId !== null && (named ?? trisId) === trisId) return trisId;
+    throw new Problem('forbidden', 'A session verifies the TRIS that it acts for.');
   }
 
   private async grant(stream: string, grant: ProvenGrant, context: CommandContext) {

@@ -6,11 +6,13 @@ import {
   RegisterSchemeHandler,
   Schemes,
 } from './schemes.handlers.js';
+import { SiweModule } from '../sessions/siwe.module.js';
 import { VerificationsController } from './verifications.controller.js';
 import { SubmitProofHandler } from './verifications.handlers.js';
 import { ProofVerifier } from './verifier.js';
 
 @Module({
+  imports: [SiweModule],
   controllers: [VerificationsController],
   providers: [
     Schemes,

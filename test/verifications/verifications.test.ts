@@ -1,4 +1,5 @@
 import { type Service, startService } from '../policies/service.fixture.js';
+import { account, bearer, call, claim, signIn } from '../sessions/wallet.js';
 import { type Proven, bound, keyOf, malleated, prove, schemeBody } from './proofs.fixture.js';
 
 /** Verification by proof over HTTP: real circuits, real proofs, the whole service. */
@@ -11,12 +12,16 @@ const registry = [
   { secret: '11', expires_at: FAR },
   { secret: '12', expires_at: FAR },
   { secret: '13', expires_at: '1600000000' },
+  { secret: '14', expires_at: FAR },
 ];
 const renewed = [{ secret: '11', expires_at: LATER }];
 const customers = [
   { secret: '21', expires_at: FAR, aml: '1' as const },
   { secret: '22', expires_at: FAR, aml: '0' as const },
 ];
+/** A wallet with a TRIS of its own, and its proof. */
+const dora = account(77);
+const DORA = `tris:${dora.address.toLowerCase()}`;
 const human = (holder: number, tris: string, members = registry, scope = HUMANS) =>
   ({ circuit: 'kyh', members, holder, ...bound(scope, tris) }) as const;
 const checked = (holder: number, tris: string, aml_required: '0' | '1') =>
@@ -28,6 +33,7 @@ const JOBS = {
   /** Alice’s credential, for an identity of another name. */
   aliceAsMallory: human(0, 'tris:mallory'),
   aliceElsewhere: human(0, 'tris:alice', registry, 'other.humans'),
+  dora: human(3, DORA),
   bob: human(1, 'tris:bob'),
   expired: human(2, 'tris:carol'),
   otherScope: human(0, 'tris:alice', registry, 'nowhere'),
@@ -186,6 +192,26 @@ describe('a nullifier', () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([...Array(11).fill(200), 201]);
     const stream = await service.stores.eventStore.readStream('identity-tris:bob');
     expect(stream.map(({ type }) => type)).toEqual(['VerificationGranted']);
+  });
+});
+
+describe('a session', () => {
+  test('verifies its own TRIS, named or not, and no other', async () => {
+    const tokens = await claim(service, dora);
+    expect(tokens.tris_id).toBe(DORA);
+    const send = (body: object) => call(service, '/v1/tris/verifications', body, bearer(tokens));
+    const { tris_id: _, ...unnamed } = bodyOf('humans', DORA, proven.dora);
+    expect(refused(await send(bodyOf('humans', 'tris:bob', proven.bob)))).toEqual([403, 'forbidden']);
+    const first = await send(unnamed);
+    expect([first.status, first.json.tris_id]).toEqual([201, DORA]);
+    expect((await send({ ...unnamed, tris_id: DORA })).status).toBe(200);
+    expect((await held(DORA)).map(({ scheme }: any) => scheme)).toEqual(['humans']);
+    const [granted] = await service.stores.eventStore.readStream(`identity-${DORA}`);
+    expect(granted!.metadata.actor).toBe(`session:${DORA}`);
+
+    const stranger = await signIn(service, account(78));
+    const answer = await call(service, '/v1/tris/verifications', unnamed, bearer(stranger.json));
+    expect(refused(answer)).toEqual([403, 'forbidden']);
   });
 });
 
