@@ -115,6 +115,8 @@ class GenerationVerifier {
   private readonly projections: readonly Projection[];
   /** Views whose rows the folds read: found out while folding, and few. */
   private readonly kept = new Set<string>();
+  /** Up to the checkpoint. */
+  private events = 0;
 
   constructor(
     private readonly generation: Generation,
@@ -129,13 +131,16 @@ class GenerationVerifier {
     if (other !== undefined) {
       throw new Error(`${id} holds version ${views[other]} of ${other}, which this build does not fold.`);
     }
-    const passes = Math.ceil(checkpoint.position / (options.eventsPerPass ?? EVENTS_PER_PASS)) || 1;
-    this.result = { id, views: Object.keys(views), position: checkpoint.position, rows: 0, passes };
+    this.result = { id, views: Object.keys(views), position: checkpoint.position, rows: 0, passes: 1 };
   }
 
   async run(): Promise<Difference | null> {
     const wrong = await this.checkpointDifference(this.generation.checkpoint);
     if (wrong) return wrong;
+    const { position } = this.result;
+    // Not the position itself: in EventStoreDB that is a place in its files.
+    this.events = (await this.store.countAfter(0)) - (await this.store.countAfter(position));
+    this.result.passes = Math.ceil(this.events / (this.options.eventsPerPass ?? EVENTS_PER_PASS)) || 1;
     for (let part = 0; part < this.result.passes; part++) {
       const difference = await this.pass(part);
       if (difference) return difference;
@@ -207,6 +212,11 @@ class GenerationVerifier {
     return { generation: id, view, key, sort, expected: expected ?? null, found: found ?? null, position };
   }
 
+  /** How much of the log has been folded up to a position. */
+  tellFolded(part: number, position: Position, goal: Position): void {
+    this.tell('folding', part, Math.round((this.events * position) / goal), this.events);
+  }
+
   tell(phase: VerifyProgress['phase'], part: number, done: number, total: number): void {
     const { id, passes } = this.result;
     this.options.onProgress?.({ generation: id, phase, pass: part + 1, passes, done, total: Math.max(done, total) });
@@ -236,7 +246,7 @@ class Pass {
   async run(): Promise<Difference | null> {
     const { checkpoint } = await this.verifier.read([]);
     const goal = checkpoint.position;
-    await this.fresh.advance(goal, (position) => this.verifier.tell('folding', this.part, position, goal));
+    await this.fresh.advance(goal, (position) => this.verifier.tellFolded(this.part, position, goal));
     this.comparing = true;
 
     for (const { projection, view } of this.verifier.views) {
@@ -290,7 +300,7 @@ class Pass {
       const fold = this.verifier.fold(part, (_row, address, next) => {
         if (address === wanted) content = next;
       });
-      await fold.advance(position, (at) => this.verifier.tell('folding', part, at, position));
+      await fold.advance(position, (at) => this.verifier.tellFolded(part, at, position));
     }
     const expected = content === undefined ? undefined : (JSON.parse(content) as Json);
     const isSame = expected !== undefined && found !== undefined && canonicalJson(expected) === canonicalJson(found);
@@ -306,7 +316,7 @@ class Pass {
       else if (missing.size < PAGE && this.digests.isUnseen(address)) missing.set(address, row);
     });
     const goal = this.fresh.position;
-    await fold.advance(goal, (at) => this.verifier.tell('folding', this.part, at, goal));
+    await fold.advance(goal, (at) => this.verifier.tellFolded(this.part, at, goal));
     return this.compareAll([...missing.values()]);
   }
 }
