@@ -139,6 +139,24 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
         expect(await store.readStream(stream)).toHaveLength(4);
       });
 
+      test('after 200,000 other events: the first answer again', async () => {
+        const stream = newStream();
+        const events = sampleEvents(stream, 2);
+        const first = await store.append(stream, 'no-stream', events);
+        const others = Array.from({ length: 400 }, () => newStream());
+        const writer = async () => {
+          for (let other = others.pop(); other; other = others.pop()) {
+            await store.append(other, 'no-stream', sampleEvents(other, 500));
+          }
+        };
+        await Promise.all(Array.from({ length: 8 }, writer));
+        expect(await store.append(stream, 'no-stream', events)).toEqual(first);
+        await reopen();
+        expect(await store.append(stream, 'no-stream', events)).toEqual(first);
+        await conflict(stream, 'no-stream', sampleEvents(stream, 2, { other: true }));
+        expect(await store.countAfter(start)).toBe(200_002);
+      }, 300_000);
+
       test('many at once: one event', async () => {
         const stream = newStream();
         const events = sampleEvents(stream);
