@@ -80,6 +80,20 @@ export class LmdbEnvironment {
   }
 
   /**
+   * Runs `action`, which reads. After a commit has failed at its meta page, and until the environment is reopened, the
+   * library refuses every read.
+   * @throws StoreUnavailable in that case, and while closed
+   */
+  read<T>(action: () => T): T {
+    try {
+      return action();
+    } catch (error) {
+      if (!(error instanceof Error && error.message.includes('MDB_PANIC'))) throw error;
+      throw new StoreUnavailable(`${this.folder} is not open`, { cause: error });
+    }
+  }
+
+  /**
    * Runs `action` (synchronous) in one write transaction; resolves once it is committed and synced, and readers see
    * nothing of it before. If `action` throws, nothing of it is written.
    * @throws StoreUnavailable if the transaction could not be committed; the environment was reopened, or will be

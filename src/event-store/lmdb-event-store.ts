@@ -111,16 +111,16 @@ export class LmdbEventStore implements EventStore {
   ): Promise<RecordedEvent[]> {
     const { direction = 'forward', limit = Infinity } = options;
     this.#refuseIfClosed();
-    this.#index.catchUp();
+    this.#env.read(() => this.#index.catchUp());
     const backward = direction === 'backward';
     let revision = Math.max(options.from ?? 0, 0);
     if (backward) {
-      const last = this.#index.last(stream) ?? -1;
+      const last = this.#env.read(() => this.#index.last(stream)) ?? -1;
       revision = Math.min(options.from ?? last, last);
     }
     const events: RecordedEvent[] = [];
     while (revision >= 0 && events.length < limit) {
-      const position = this.#index.position(stream, revision);
+      const position = this.#env.read(() => this.#index.position(stream, revision));
       if (position === undefined) break;
       events.push(this.#get(position)!);
       revision += backward ? -1 : 1;
@@ -317,7 +317,7 @@ export class LmdbEventStore implements EventStore {
 
   #get(position: Position): RecordedEvent | undefined {
     if (!Number.isInteger(position) || position < 1 || position > MAX_POSITION) return undefined;
-    const text = this.#env.database<string, number>('events').get(position);
+    const text = this.#env.read(() => this.#env.database<string, number>('events').get(position));
     return text === undefined ? undefined : decodeStored(text, position);
   }
 
@@ -351,7 +351,9 @@ export class LmdbEventStore implements EventStore {
 }
 
 function lastPosition(env: LmdbEnvironment): Position {
-  const events = env.database<string, number>('events');
-  for (const position of events.getKeys({ start: MAX_POSITION, end: 0, reverse: true, limit: 1 })) return position;
-  return 0;
+  return env.read(() => {
+    const events = env.database<string, number>('events');
+    for (const position of events.getKeys({ start: MAX_POSITION, end: 0, reverse: true, limit: 1 })) return position;
+    return 0;
+  });
 }

@@ -142,13 +142,15 @@ export class LmdbGeneration {
 
   /** Synchronous, so that checkpoint and results are of one snapshot; undefined if the generation was dropped. */
   read(queries: readonly Query[]): { checkpoint: Checkpoint; results: (Json | undefined | RangeRow[])[] } | undefined {
-    const checkpoint = this.checkpoint();
-    if (!checkpoint) return undefined;
-    const rows = this.#rows;
-    const results = queries.map((query) =>
-      'get' in query ? valueOf(rows.get(rowAddress(query.get))) : this.#range(query.range),
-    );
-    return { checkpoint, results };
+    return this.#env.read(() => {
+      const checkpoint = this.checkpoint();
+      if (!checkpoint) return undefined;
+      const rows = this.#rows;
+      const results = queries.map((query) =>
+        'get' in query ? valueOf(rows.get(rowAddress(query.get))) : this.#range(query.range),
+      );
+      return { checkpoint, results };
+    });
   }
 
   scan(
