@@ -1,0 +1,300 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, mkdirSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Ledger } from '../e2e/ledger.js';
+import { type Answer, Server, expectProblem, unique } from '../e2e/server.js';
+import { Progress, SEED, credence, long, randomFrom, verified } from './faults.js';
+import { EIO, ENOSPC, FaultyMachine, describeFaulty } from './faulty-machine.js';
+
+/** A disk that is slow, fails, is full, loses power or may not be written to. */
+
+let data: string;
+let machine: FaultyMachine | undefined;
+beforeEach(async () => void (data = await mkdtemp(join(tmpdir(), 'credence-disk-'))));
+afterEach(async () => {
+  for (const field of ['hold_syncs', 'hold_metas', 'fail_syncs', 'fail_metas', 'fail_writes'] as const)
+    machine?.set(field, 0);
+});
+afterEach(() => rm(data, { recursive: true, force: true }));
+
+const LOG = '/log/data.mdb';
+
+/** A server on that machine, past everything that its boot writes. */
+async function start(options: { part?: string; losesPower?: boolean } = {}): Promise<Server> {
+  machine = new FaultyMachine(options.part ?? LOG, options);
+  const server = await Server.start({ data, env: machine.env });
+  const first = await server.relay({ tris_id: 'tris:first' });
+  expect((await server.getAfter(first, '/api/disc-score/tris:first')).json.total_tct).toBe(100);
+  return server;
+}
+
+const total = async (server: Server, tris_id: string) => {
+  const { status, json } = await server.get(`/api/disc-score/${tris_id}`);
+  return status === 404 ? 0 : (json.total_tct as number);
+};
+
+/** Whether a promise is settled by now. */
+const isSettled = (promise: Promise<unknown>) => Promise.race([promise.then(() => true), sleep(150).then(() => false)]);
+
+describeFaulty('a disk on which a commit takes its time', () => {
+  test.each(['hold_syncs', 'hold_metas'] as const)(
+    'no answer and no reader is ahead of it: %s',
+    async (hold) => {
+      const server = await start();
+      const beside = await Server.start({ data });
+      const head = await server.head();
+      const done = machine!.get(hold === 'hold_syncs' ? 'syncs' : 'metas');
+      expect(done).toBeGreaterThan(0); // the calls that make a commit durable are indeed those that are held
+      machine!.set(hold, 1);
+      const tris_id = unique();
+      const writes = Array.from({ length: 5 }, () => server.relay({ tris_id }));
+      await machine!.holds();
+
+      expect(await isSettled(Promise.race(writes))).toBe(false);
+      for (const reader of [server, beside]) {
+        expect(await reader.head()).toBe(head);
+        expect(await total(reader, tris_id)).toBe(0);
+      }
+      const stopping = server.stop();
+      expect(await isSettled(stopping)).toBe(false);
+
+      machine!.set(hold, 0);
+      const answers = await Promise.all(writes);
+      expect(answers.map(({ status }) => status)).toEqual(Array(5).fill(202));
+      expect(await stopping).toBe(0);
+      const last = answers.reduce((a, b) => (positionOf(a) > positionOf(b) ? a : b));
+      await caughtUp(beside, last);
+      expect(await total(beside, tris_id)).toBe(500);
+      await beside.stop();
+      await verified(data);
+    },
+    60_000,
+  );
+});
+
+describeFaulty('a disk that fails', () => {
+  test.each([
+    ['to sync', 'fail_syncs', EIO],
+    ['to write the last page of a commit', 'fail_metas', EIO],
+    ['for want of space', 'fail_writes', ENOSPC],
+  ] as const)(
+    '%s: 503, nothing of it is visible, and it goes on when the disk works again',
+    async (_name, fault, errno) => {
+      const server = await start();
+      const head = await server.head();
+      machine!.set(fault, errno);
+      const tris_id = unique();
+      const refused = await Promise.all(
+        Array.from({ length: 12 }, (_, n) => server.relay({ tris_id, external_id: `${tris_id}-${n}` })),
+      );
+      for (const answer of refused) {
+        expectProblem(answer, 503, 'store_unavailable');
+        expect(answer.headers['retry-after']).toBe('1');
+      }
+      expect(await server.head()).toBe(head);
+      expect(await total(server, tris_id)).toBe(0);
+      expect(await total(server, 'tris:first')).toBe(100);
+      const ready = await server.send('GET', '/health/ready');
+      expect([ready.status, ready.json.checks.find(({ name }: any) => name === 'event_store').status]).toEqual([
+        503,
+        'failed',
+      ]);
+      expect(server.errors.join('')).toMatch(/"level":"error".*the append was not stored/);
+
+      machine!.set(fault, 0);
+      const action = { tris_id, external_id: `${tris_id}-0` };
+      const written = await server.relay(action);
+      expect(written.status).toBe(202);
+      await caughtUp(server, written);
+      expect(await total(server, tris_id)).toBe(100);
+      // Once it is over, it is over: no commit of before comes up again.
+      await server.kill();
+      const again = await Server.start({ data });
+      expect((await again.relay(action)).json).toEqual(written.json);
+      await caughtUp(again, written);
+      expect([await total(again, tris_id), await total(again, 'tris:first')]).toEqual([100, 100]);
+      expect(await again.head()).toBe(head + 2);
+      await again.stop();
+      await verified(data);
+    },
+    60_000,
+  );
+
+  test.each([
+    ['of the read models', '/views/', 202],
+    ['of the state', '/state/', 503],
+  ])(
+    'to sync that %s: what needs it says so, the rest goes on',
+    async (_name, part, withEvidence) => {
+      const server = await start({ part });
+      const tris_id = unique();
+      machine!.set('fail_syncs', EIO);
+      const plain = await server.relay({ tris_id });
+      expect(plain.status).toBe(202);
+      const evidence_uri = 'https://evidence.example/1';
+      const answer = await server.relay({ tris_id, evidence_uri, external_id: 'evident' });
+      expect(answer.status).toBe(withEvidence);
+      expect(await total(server, 'tris:first')).toBe(100);
+      if (part === '/views/') expect(await total(server, tris_id)).toBe(0);
+
+      machine!.set('fail_syncs', 0);
+      const last = await server.relay({ tris_id, evidence_uri, external_id: 'evident' });
+      expect(last.status).toBe(202);
+      await caughtUp(server, last);
+      expect(await total(server, tris_id)).toBe(200);
+      expect(await server.stop()).toBe(0);
+      await verified(data);
+    },
+    60_000,
+  );
+
+  test('while many write: what was acknowledged is there once, what was refused can be repeated', async () => {
+    const server = await start();
+    const random = randomFrom(SEED);
+    const ledger = new Ledger('failing');
+    const refused: number[] = [];
+    const writers = Array.from({ length: 12 }, () => ledger.persist(server, ({ status }) => void refused.push(status)));
+    for (let n = 0; n < (long ? 40 : 4); n++) {
+      const before = ledger.acknowledged;
+      while (ledger.acknowledged < before + 10) await sleep(5);
+      // Not a full disk: there the library itself may end the process (docs/operations.md), as kill -9 would.
+      const fault = random() < 0.5 ? 'fail_syncs' : 'fail_metas';
+      machine!.set(fault, EIO);
+      await sleep(random() * 100);
+      machine!.set(fault, 0);
+    }
+    ledger.stop();
+    await Promise.all(writers);
+    expect(new Set(refused)).toEqual(new Set([503]));
+    await ledger.expectHistories(server, await ledger.retryAll(server));
+    expect(await server.stop()).toBe(0);
+    await verified(data);
+  }, 120_000);
+});
+
+describeFaulty('a power cut', () => {
+  const CUTS = long ? 40 : 3;
+  test(
+    `${CUTS} times in the middle of writes: of what was not synced any part is lost, and nothing that was acknowledged`,
+    async () => {
+      const random = randomFrom(SEED);
+      const progress = new Progress('power cuts', CUTS);
+      let undone = 0;
+      for (let n = 0; n < CUTS; n++) {
+        const what = `cut ${n}, seed ${SEED}`;
+        machine = new FaultyMachine(LOG, { losesPower: true });
+        const server = await Server.start({ data, env: machine.env });
+        const ledger = new Ledger(`cut${n}`);
+        const writers = Array.from({ length: 12 }, () => ledger.write(server));
+        while (ledger.acknowledged < 20) await sleep(5);
+        await sleep(random() * 300);
+        await server.kill();
+        await Promise.all(writers);
+        const all = random() < 0.3;
+        undone += machine.cutPower(() => all || random() < 0.5);
+        machine.remove();
+        machine = undefined;
+
+        const again = await Server.start({ data }).catch((error: Error) => {
+          throw new Error(`${what}: ${error.message}`);
+        });
+        await ledger.expectHistories(again, await ledger.retryAll(again));
+        expect(await again.stop()).toBe(0);
+        await verified(data);
+        progress.step();
+      }
+      progress.end(`${undone} pages that were not synced were undone`);
+    },
+    long ? 1_800_000 : 120_000,
+  );
+});
+
+const isRoot = process.getuid?.() === 0;
+const mounts = isRoot && canMount();
+(mounts ? describe : describe.skip)('a disk that is full (a small file system of its own)', () => {
+  let place: string;
+  beforeEach(() => {
+    place = join(data, 'small');
+    mkdirSync(place);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=6m', 'tmpfs', place]);
+  });
+  afterEach(() => execFileSync('umount', ['-l', place]));
+
+  test('refuses with 503 and reads on; with space it goes on, and everything acknowledged is there', async () => {
+    const folder = join(place, 'data');
+    const ballast = join(place, 'ballast');
+    await writeFile(ballast, Buffer.alloc(2_000_000));
+    const server = await Server.start({ data: folder });
+    const ledger = new Ledger('full');
+    // Each ends at the first refusal.
+    await Promise.all(Array.from({ length: 12 }, () => ledger.write(server)));
+    const refused = await server.relay({ tris_id: 'tris:late' });
+    expectProblem(refused, 503, 'store_unavailable');
+    expect(await total(server, 'tris:late')).toBe(0);
+    expect(server.errors.join('')).toMatch(/the append was not stored.*(ENOSPC|No space left)/);
+
+    await rm(ballast);
+    await ledger.expectHistories(server, await ledger.retryAll(server));
+    await server.kill();
+    const again = await Server.start({ data: folder });
+    await ledger.expectHistories(again, await ledger.retryAll(again));
+    expect(await total(again, 'tris:late')).toBe(0);
+    expect(await again.stop()).toBe(0);
+    await verified(folder);
+  }, 120_000);
+});
+
+describe('a folder that may not be written', () => {
+  test('stops the boot with one sentence, and is left as it was', async () => {
+    const server = await Server.start({ data });
+    await server.relay({ tris_id: 'tris:first' });
+    await server.stop();
+    const sentence =
+      /ended with 1: credence: \S+.* (cannot be made or written|cannot be read and written|cannot be used) \(E(ACCES|ROFS)\)\.\n$/;
+    if (isRoot) {
+      if (!mounts) return;
+      // Permissions do not stop root; a file system does.
+      execFileSync('mount', ['--bind', data, data]);
+      execFileSync('mount', ['-o', 'remount,bind,ro', data]);
+      try {
+        await expect(Server.start({ data })).rejects.toThrow(sentence);
+        expect((await credence(data, 'status')).code).toBe(1);
+      } finally {
+        execFileSync('umount', ['-l', data]);
+      }
+    } else {
+      chmodSync(data, 0o500);
+      await expect(Server.start({ data })).rejects.toThrow(sentence);
+      chmodSync(data, 0o700);
+    }
+    const again = await Server.start({ data });
+    expect(await total(again, 'tris:first')).toBe(100);
+    await again.stop();
+  }, 60_000);
+});
+
+function canMount(): boolean {
+  try {
+    const probe = execFileSync('mktemp', ['-d']).toString().trim();
+    execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', probe], { stdio: 'ignore' });
+    execFileSync('umount', [probe]);
+    return true;
+  } catch {
+    process.stderr.write('a file system of its own cannot be mounted here: its tests are skipped\n');
+    return false;
+  }
+}
+
+const positionOf = ({ headers }: Answer) => Number(String(headers['credence-position']).split('.')[1]);
+
+/** A projector that met the fault tries again a second later. */
+async function caughtUp(server: Server, write: Answer): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    const { status } = await server.getAfter(write, '/v1/disc/changes?limit=1');
+    if (status === 200) return;
+    expect([tries < 5, status]).toEqual([true, 503]);
+  }
+}
