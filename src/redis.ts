@@ -111,6 +111,15 @@ export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis 
   return new Cluster(target.nodes, cluster);
 }
 
+/** The library does not count the time that a command waits for a node of a cluster. */
+async function inTime<T>(answer: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('Command timed out')), COMMAND_TIMEOUT_MS);
+  });
+  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
+}
+
 function reconnectDelay(attempts: number): number {
   return Math.min(50 * 2 ** Math.min(attempts, 5), MAX_RECONNECT_DELAY_MS);
 }
@@ -199,7 +208,7 @@ export class RedisConnection {
       throw new StoreUnavailable(`Redis at ${this.where} is away`);
     }
     try {
-      return await action();
+      return await (this.client instanceof Cluster ? inTime(action()) : action());
     } catch (error) {
       throw this.failure(error as Error);
     }
