@@ -4,19 +4,15 @@ import { join, relative, resolve } from 'node:path';
 import type { Clock } from './clock.js';
 import type { Config, Profile } from './config.js';
 import type { EventStore } from './event-store/event-store.js';
-import { EventStoreDbEventStore } from './event-store/eventstoredb/eventstoredb-event-store.js';
 import { LmdbEventStore, type LmdbEventStoreOptions } from './event-store/lmdb-event-store.js';
-import { BullmqJobs } from './jobs/bullmq-jobs.js';
 import type { Jobs } from './jobs/jobs.js';
 import { LmdbJobs } from './jobs/lmdb-jobs.js';
 import type { KeyValue } from './key-value/key-value.js';
 import { LmdbKeyValue } from './key-value/lmdb-key-value.js';
-import { RedisKeyValue } from './key-value/redis-key-value.js';
 import { LmdbEnvironment } from './lmdb.js';
 import type { Log } from './ops/log.js';
 import { LmdbReadModels } from './read-models/lmdb-read-models.js';
 import type { ReadModels } from './read-models/read-models.js';
-import { RedisReadModels } from './read-models/redis/redis-read-models.js';
 import { checkDatabases } from './start-error.js';
 
 /** The four ports, open. */
@@ -73,6 +69,7 @@ async function openCluster(
   clock: Clock,
   { log, onCommit }: Watching,
 ): Promise<Stores> {
+  const { EventStoreDbEventStore, RedisReadModels, RedisKeyValue, BullmqJobs } = await clusterAdapters();
   const onWarning = (message: string) => log?.warn(message);
   const marker = join(data, 'eventstore.marker.json');
   const url = redisUrl!;
@@ -95,9 +92,23 @@ async function openCluster(
   }
 }
 
+/** Their libraries take most of a second to load, which no process of the embedded profile should wait for. */
+async function clusterAdapters() {
+  const [eventStore, readModels, keyValue, jobs] = await Promise.all([
+    import('./event-store/eventstoredb/eventstoredb-event-store.js'),
+    import('./read-models/redis/redis-read-models.js'),
+    import('./key-value/redis-key-value.js'),
+    import('./jobs/bullmq-jobs.js'),
+  ]);
+  return { ...eventStore, ...readModels, ...keyValue, ...jobs };
+}
+
 /** Opens the log of a profile alone. @throws StartError */
 export async function openLog(profile: Profile, where: Where): Promise<EventStore> {
-  if (profile === 'cluster') return EventStoreDbEventStore.open({ url: where.eventStoreUrl! });
+  if (profile === 'cluster') {
+    const { EventStoreDbEventStore } = await clusterAdapters();
+    return EventStoreDbEventStore.open({ url: where.eventStoreUrl! });
+  }
   checkDatabases(where.data);
   return LmdbEventStore.open(join(where.data, 'log'), {});
 }

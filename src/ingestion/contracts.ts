@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { getAddress } from 'viem';
+import { getAddress } from 'ethers/address';
 import { ConfigError } from '../config.js';
 import { CONTRACTS, type Contract, PROTOCOLS, PROTOCOL_NAMES, type Protocol } from './chain-events.js';
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import { getAddress } from 'ethers';
+import { getAddress } from 'ethers/address';
 import type { CommandContext } from '../event-store/writer.js';
 import type { Caller } from '../http/routes.js';
 import type { Job } from '../jobs/jobs.js';
