@@ -9,7 +9,7 @@ import { Platforms } from '../organizations/platforms.js';
 import { type FieldError, Problem } from '../problems.js';
 import { type Action, actionStream } from '../relay/relay.js';
 import { RelayActionDto } from '../relay/relay.dto.js';
-import { RelayActionHandler } from '../relay/relay.handlers.js';
+import { ActionRecorder } from '../relay/relay.handlers.js';
 import { toAction } from '../relay/relay.input.js';
 import type { Stores } from '../stores.js';
 import { type Line, readLines } from './lines.js';
@@ -110,7 +110,7 @@ export async function importActions(
 
 /** Keeps many appends under way, and settles what became of each line. */
 class Recorder {
-  private readonly handler: RelayActionHandler;
+  private readonly recorder: ActionRecorder;
   private readonly platforms: Platforms;
   private readonly correlationId = randomUUID();
   /** By stream: lines about one stream are taken one after the other. */
@@ -128,7 +128,7 @@ class Recorder {
   ) {
     const writer = new Writer(stores.eventStore, clock);
     this.platforms = new Platforms(stores.eventStore, writer);
-    this.handler = new RelayActionHandler(writer, this.platforms, stores.keyValue);
+    this.recorder = new ActionRecorder(writer, stores.keyValue);
   }
 
   /** Resolves when another line may be given. @throws what an earlier line failed with */
@@ -164,7 +164,7 @@ class Recorder {
     }
     const context = { actor: 'cli', correlation_id: this.correlationId, idempotency: null, body_hash: hash };
     try {
-      await this.handler.record(action, stream, await this.platforms.ownerOf(action.platform_id), context);
+      await this.recorder.record(action, stream, await this.platforms.ownerOf(action.platform_id), context);
       this.report.recorded++;
     } catch (error) {
       if (!(error instanceof Problem && error.code === 'external_id_conflict')) throw error;

@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 import { ChainsModule } from '../chains/chains.module.js';
 import { Platforms } from '../organizations/platforms.js';
-import { RelayActionHandler } from '../relay/relay.handlers.js';
+import { ActionRecorder } from '../relay/relay.handlers.js';
 import { SiweModule } from '../sessions/siwe.module.js';
 import { IngestionController } from './ingestion.controller.js';
 import { GetIngestionHandler, IngestWalletHandler } from './ingestion.handlers.js';
@@ -10,6 +10,6 @@ import { Ingestion } from './ingestion.js';
 @Module({
   imports: [ChainsModule, SiweModule],
   controllers: [IngestionController],
-  providers: [Ingestion, Platforms, RelayActionHandler, IngestWalletHandler, GetIngestionHandler],
+  providers: [Ingestion, Platforms, ActionRecorder, IngestWalletHandler, GetIngestionHandler],
 })
 export class IngestionModule {}

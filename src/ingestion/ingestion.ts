@@ -11,7 +11,7 @@ import { Log } from '../ops/log.js';
 import { Platforms } from '../organizations/platforms.js';
 import { Problem } from '../problems.js';
 import { type Action, actionStream } from '../relay/relay.js';
-import { RelayActionHandler } from '../relay/relay.handlers.js';
+import { ActionRecorder } from '../relay/relay.handlers.js';
 import { metricCategory } from '../scoring/metrics.js';
 import type { Category } from '../scoring/model.js';
 import { WalletLinks } from '../wallets/wallet-links.js';
@@ -44,7 +44,7 @@ export class Ingestion implements OnModuleInit {
   constructor(
     private readonly chains: Chains,
     private readonly links: WalletLinks,
-    private readonly relay: RelayActionHandler,
+    private readonly actions: ActionRecorder,
     private readonly platforms: Platforms,
     private readonly log: Log,
     @Inject(Config) private readonly config: Config,
@@ -178,7 +178,7 @@ export class Ingestion implements OnModuleInit {
             return;
           }
           try {
-            await this.relay.record(action, stream, owner, context);
+            await this.actions.record(action, stream, owner, context);
             result.recorded++;
           } catch (error) {
             // Read before, while the wallet was another's: what happened once counts once.

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Inject } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { Position } from '../event-store/event-store.js';
 import { type CommandContext, Writer } from '../event-store/writer.js';
@@ -26,25 +26,17 @@ export class RelayAction extends Command<Relayed> {
   }
 }
 
-@CommandHandler(RelayAction)
-export class RelayActionHandler implements ICommandHandler<RelayAction> {
+/** Writes actions to their streams. An import and the reading of a chain come in here. */
+@Injectable()
+export class ActionRecorder {
   constructor(
     private readonly writer: Writer,
-    private readonly platforms: Platforms,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {}
 
-  /** @throws Problem platform_not_owned, external_id_conflict, idempotency_key_reused */
-  async execute({ action, context, organization }: RelayAction): Promise<Relayed> {
-    const owner = await this.platforms.ownerOf(action.platform_id);
-    refuseUnlessOwned(action.platform_id, organization, owner);
-    const stream = actionStream(action, context.idempotency, randomUUID);
-    await this.writer.claim(stream, context);
-    return this.record(action, stream, owner, context);
-  }
-
   /**
-   * Writes an action to its stream, or finds it there. An import comes in here.
+   * Writes an action to its stream, or finds it there.
+   * @param owner TRIS of the organization that owns the platform, or null
    * @throws Problem external_id_conflict
    */
   async record(action: Action, stream: string, owner: string | null, context: CommandContext): Promise<Relayed> {
@@ -53,6 +45,24 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     const relayed = events[0]!;
     if (relayed.metadata.body_hash !== context.body_hash) throw conflict(action);
     return { action_id: relayed.id, position };
+  }
+}
+
+@CommandHandler(RelayAction)
+export class RelayActionHandler implements ICommandHandler<RelayAction> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly platforms: Platforms,
+    private readonly recorder: ActionRecorder,
+  ) {}
+
+  /** @throws Problem platform_not_owned, external_id_conflict, idempotency_key_reused */
+  async execute({ action, context, organization }: RelayAction): Promise<Relayed> {
+    const owner = await this.platforms.ownerOf(action.platform_id);
+    refuseUnlessOwned(action.platform_id, organization, owner);
+    const stream = actionStream(action, context.idempotency, randomUUID);
+    await this.writer.claim(stream, context);
+    return this.recorder.record(action, stream, owner, context);
   }
 }
 

@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 import { Platforms } from '../organizations/platforms.js';
 import { RelayController } from './relay.controller.js';
-import { RelayActionHandler } from './relay.handlers.js';
+import { ActionRecorder, RelayActionHandler } from './relay.handlers.js';
 
-@Module({ controllers: [RelayController], providers: [RelayActionHandler, Platforms] })
+@Module({ controllers: [RelayController], providers: [RelayActionHandler, ActionRecorder, Platforms] })
 export class RelayModule {}
