@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Store, action } from './credence.js';
+import { action, SLOW, Store } from './credence.js';
 
 const ACTIONS = Array.from({ length: 400 }, (_, n) => action(n, { external_id: `n-${n}` }));
 
@@ -128,34 +128,38 @@ describe('an operator', () => {
     }
   });
 
-  test('backs up beside a server under load; the copy, served, holds everything acknowledged before', async () => {
-    const server = await store.serve();
-    const copy = join(store.folder, 'copy');
-    try {
-      let running = true;
-      const load = (async () => {
-        for (let n = 0; running; n++) await server.relay(action(n));
-      })();
-      const before = await status();
-      const { code } = await store.run('backup', copy);
-      running = false;
-      await load;
-      expect(code).toBe(0);
-      expect((await store.run('backup', copy)).code).toBe(1);
-
-      const restored = await Store.create();
+  test(
+    'backs up beside a server under load; the copy, served, holds everything acknowledged before',
+    async () => {
+      const server = await store.serve();
+      const copy = join(store.folder, 'copy');
       try {
-        const ran = await restored.run('--data', copy, 'import', restored.file('none.ndjson', []), '--json');
-        expect(ran.code).toBe(0);
-        const after = await restored.run('--data', copy, 'status', '--json');
-        expect((JSON.parse(after.stdout) as Status).events).toBeGreaterThanOrEqual(before.events);
-        expect((await restored.run('--data', copy, 'verify')).code).toBe(0);
-        expect(existsSync(join(copy, 'signing-keys.json'))).toBe(true);
+        let running = true;
+        const load = (async () => {
+          for (let n = 0; running; n++) await server.relay(action(n));
+        })();
+        const before = await status();
+        const { code } = await store.run('backup', copy);
+        running = false;
+        await load;
+        expect(code).toBe(0);
+        expect((await store.run('backup', copy)).code).toBe(1);
+
+        const restored = await Store.create();
+        try {
+          const ran = await restored.run('--data', copy, 'import', restored.file('none.ndjson', []), '--json');
+          expect(ran.code).toBe(0);
+          const after = await restored.run('--data', copy, 'status', '--json');
+          expect((JSON.parse(after.stdout) as Status).events).toBeGreaterThanOrEqual(before.events);
+          expect((await restored.run('--data', copy, 'verify')).code).toBe(0);
+          expect(existsSync(join(copy, 'signing-keys.json'))).toBe(true);
+        } finally {
+          await restored.remove();
+        }
       } finally {
-        await restored.remove();
+        await server.stop();
       }
-    } finally {
-      await server.stop();
-    }
-  });
+    },
+    SLOW,
+  );
 });
