@@ -61,8 +61,16 @@ beforeEach(() => {
   endpoint.asked.length = 0;
 });
 
-const write = (address: Hex, { abi }: { abi: unknown }, functionName: string, args: unknown[] = []) =>
-  anvil.writer.writeContract({ address, abi, functionName, args } as never);
+/** Resolves once it is mined. */
+async function write(
+  address: Hex,
+  { abi }: { abi: unknown },
+  functionName: string,
+  args: unknown[] = [],
+): Promise<void> {
+  const hash = await anvil.writer.writeContract({ address, abi, functionName, args } as never);
+  await anvil.reader.waitForTransactionReceipt({ hash });
+}
 const mine = (blocks: number) => anvil.mine(blocks);
 const finalize = () => mine(FINALITY);
 
