@@ -90,7 +90,7 @@ describeOwnRedis('faults of Redis and of projectors', () => {
     await other.send((client) => client.flushall());
     await other.close();
     const answers: Answer[] = [];
-    await within(PROMISE_MS, async () => {
+    await within(4 * PROMISE_MS, async () => {
       answers.push(await service.get(SCORE));
       return answers.at(-1)!.status === 200;
     });
