@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { getAddress } from 'ethers/address';
+import { isAddress } from 'ethers/address';
 import { ConfigError } from '../config.js';
 import { CONTRACTS, type Contract, PROTOCOLS, PROTOCOL_NAMES, type Protocol } from './chain-events.js';
 
@@ -34,10 +34,10 @@ export function loadContracts(file: string | undefined): ContractsByChain {
 function problemOf(contract: unknown): string | undefined {
   if (!isObject(contract)) return 'must be an object with address and protocol';
   const { address, protocol, attesters, ...others } = contract;
-  if (!isAddress(address)) return 'must have an address with a right EIP-55 checksum, or in small letters';
+  if (!isContractAddress(address)) return 'must have an address with a right EIP-55 checksum, or in small letters';
   if (!PROTOCOL_NAMES.includes(protocol as Protocol)) return `must have a protocol of ${PROTOCOL_NAMES.join(', ')}`;
   const attested = PROTOCOLS[protocol as Protocol].some((event) => 'attester' in event);
-  if (attested && !(Array.isArray(attesters) && attesters.length > 0 && attesters.every(isAddress))) {
+  if (attested && !(Array.isArray(attesters) && attesters.length > 0 && attesters.every(isContractAddress))) {
     return `must have attesters, a list of addresses: of protocol ${String(protocol)} only theirs count`;
   }
   if (!attested && attesters !== undefined) return `has attesters, which protocol ${String(protocol)} does not know`;
@@ -45,10 +45,9 @@ function problemOf(contract: unknown): string | undefined {
   return unknown === undefined ? undefined : `has ${JSON.stringify(unknown)}, which is not known`;
 }
 
-function isAddress(value: unknown): boolean {
-  if (typeof value !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(value)) return false;
-  return value === value.toLowerCase() || value === getAddress(value);
-}
+// The library takes addresses without 0x too.
+const isContractAddress = (value: unknown): boolean =>
+  typeof value === 'string' && value.startsWith('0x') && isAddress(value);
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
