@@ -85,33 +85,31 @@ export function decoderFor<D extends EventDefinition>(definitions: readonly D[])
   /** @throws NewerSchema */
   return (event: RecordedEvent): Decoded<D> | Undecodable => {
     const definition = byType.get(event.type);
-    const version = event.metadata.schema;
+    const { id, type, stream, position, metadata } = event;
+    const version = metadata.schema;
     if (!definition || version > definition.schema) throw new NewerSchema(event, definition?.schema);
-    const header = {
-      id: event.id,
-      stream: event.stream,
-      position: event.position,
-      occurred_at: occurredAt(event.metadata.occurred_at),
-      recorded_at: recordedAt(event.metadata.recorded_at),
-    };
+    const occurred_at = occurredAt(metadata.occurred_at);
+    const recorded_at = recordedAt(metadata.recorded_at);
     let data = event.data;
     let reason: string;
     try {
       for (let from = version; from < definition.schema; from++) data = definition.upcasters[from]!(data);
-      if (isNaN(header.occurred_at) || isNaN(header.recorded_at)) reason = 'its metadata holds no valid times';
-      else if (definition.check(data)) return { ...header, type: event.type, data } as Decoded<D>;
-      else reason = `its data is not that of ${event.type} schema ${version}`;
+      if (isNaN(occurred_at) || isNaN(recorded_at)) reason = 'its metadata holds no valid times';
+      else if (definition.check(data)) {
+        return { id, stream, position, occurred_at, recorded_at, type, data } as Decoded<D>;
+      } else reason = `its data is not that of ${type} schema ${version}`;
     } catch (error) {
       reason = `upcasting from schema ${version} failed: ${(error as Error).message}`;
     }
     // Rows hold numbers only: a time that cannot be read becomes the next best one that can.
-    const recorded_at = header.recorded_at || 0;
     return {
-      ...header,
-      occurred_at: header.occurred_at || recorded_at,
-      recorded_at,
+      id,
+      stream,
+      position,
+      occurred_at: occurred_at || recorded_at || 0,
+      recorded_at: recorded_at || 0,
       type: 'Undecodable',
-      data: { tris_id: subjectGuess(event), event_type: event.type, reason },
+      data: { tris_id: subjectGuess(event), event_type: type, reason },
     };
   };
 }
