@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { open } from 'lmdb';
-import { encodeAppend, eventId } from '../dist/src/event-store/encoding.js';
+import { encodeAppend, eventId, storedText } from '../dist/src/event-store/encoding.js';
 import { LmdbEventStore } from '../dist/src/event-store/lmdb-event-store.js';
 import { drop, rebuild } from '../dist/src/projector/generations.js';
 import { closeStores, openStores } from '../dist/src/stores.js';
@@ -12,7 +12,7 @@ import { fillLog } from './population.mjs';
 const IN_FLIGHT = 256;
 
 /** Durable appends of one event each, 256 in flight, through the port and as raw puts of the same bytes. */
-export async function append(rounds, events = 30_000) {
+export async function append(rounds, events = 60_000) {
   const appends = Array.from({ length: events }, (_, n) => {
     const stream = `action-${randomUUID()}`;
     const body_hash = randomUUID().replaceAll('-', '').repeat(2);
@@ -36,7 +36,7 @@ export async function append(rounds, events = 30_000) {
     };
     return { stream, event: { id: eventId(stream, body_hash, 0), type: 'ActionRelayed', data, metadata } };
   });
-  const texts = appends.map(({ stream, event }) => encodeAppend(stream, [event])[0]);
+  const texts = appends.map(({ stream, event }) => storedText(stream, 0, encodeAppend(stream, [event])[0]));
   const timed = async (put) => {
     const started = performance.now();
     let next = 0;

@@ -65,6 +65,7 @@ export class LmdbEventStore implements EventStore {
   readonly #values = new TextValues();
   #queue: PendingAppend[] = [];
   #draining: Promise<void> | undefined;
+  #storing: Promise<void> | undefined;
   #closed = false;
 
   /** @throws Error if the folder holds another log than, or less of it than, it did before (see LogMarker) */
@@ -188,43 +189,62 @@ export class LmdbEventStore implements EventStore {
     if (this.#closed) return;
     this.#closed = true;
     await this.#draining;
+    await this.#storing;
     for (const wakeUp of this.#wakeUps) wakeUp();
     await this.#marker.close();
     await this.#env.close();
   }
 
+  /**
+   * Commits what is queued, batch after batch: the next is begun before the callers of the last are answered, so that the
+   * library's thread writes while they go on.
+   */
   async #drain(): Promise<void> {
-    while (this.#queue.length > 0) await this.#commitQueue();
-    // In the same turn as the look at the queue: the next append starts again.
-    this.#draining = undefined;
+    // What arrives in the same turn comes together.
+    await setImmediate();
+    let commit: Promise<() => void> | undefined = this.#commitNext();
+    while (commit) {
+      const answer = await commit;
+      commit = this.#queue.length > 0 ? this.#commitNext() : undefined;
+      // In the same turn as the look at the queue: the next append starts again.
+      if (!commit) this.#draining = undefined;
+      answer();
+    }
   }
 
-  async #commitQueue(): Promise<void> {
-    // What arrives in the same turn shares the commit.
-    await setImmediate();
+  /** Resolves with what is then to be done: to answer those who wait for them. */
+  async #commitNext(): Promise<() => void> {
     const started = performance.now();
     const batch = this.#queue.splice(0, MAX_BATCH_APPENDS);
     let staged: Staged;
     try {
       staged = await this.#commit(batch);
     } catch (error) {
-      for (const { reject } of batch) reject(new StoreUnavailable('the append was not stored', { cause: error }));
-      return;
+      return () => {
+        for (const { reject } of batch) reject(new StoreUnavailable('the append was not stored', { cause: error }));
+      };
     }
     const stored = staged.events.length;
-    this.#index.add(staged.positions, staged.base + stored);
-    for (const { outcome, resolve, reject } of batch) {
-      if (outcome instanceof WrongExpectedRevision) reject(outcome);
-      else resolve(outcome!);
-    }
-    if (stored === 0) return;
-    for (const wakeUp of this.#wakeUps) wakeUp();
-    this.#marker.touch();
+    this.#index.add(staged.positions, staged.base, stored);
     const milliseconds = performance.now() - started;
-    // On its own, so that an observer that throws cannot stop the appends.
-    queueMicrotask(() => this.#onCommit?.({ events: stored, milliseconds }));
-    // A failure here costs nothing: the entries stay in memory and the next append says what is wrong.
-    if (this.#index.due) await this.#index.store().catch(() => undefined);
+    return () => {
+      for (const { outcome, resolve, reject } of batch) {
+        if (outcome instanceof WrongExpectedRevision) reject(outcome);
+        else resolve(outcome!);
+      }
+      if (stored === 0) return;
+      for (const wakeUp of this.#wakeUps) wakeUp();
+      this.#marker.touch();
+      // On its own, so that an observer that throws cannot stop the appends.
+      queueMicrotask(() => this.#onCommit?.({ events: stored, milliseconds }));
+      if (this.#index.due) this.#storeIndex();
+    };
+  }
+
+  /** Beside the appends, which may go on. */
+  #storeIndex(): void {
+    // A failure costs nothing: the entries stay in memory and the next append says what is wrong.
+    this.#storing = this.#index.store().catch(() => undefined);
   }
 
   /**

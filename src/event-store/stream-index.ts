@@ -20,6 +20,8 @@ const BULK = 20_000;
 export class StreamIndex {
   readonly #env: LmdbEnvironment;
   #newest = new StreamPositions();
+  /** Entries being written, which are looked up here meanwhile. */
+  #leaving: StreamPositions | undefined;
   /** Every event up to here is known to this process. */
   #known: Position;
   /** Every event up to here was in the stored index when last looked at. */
@@ -54,21 +56,27 @@ export class StreamIndex {
     }
   }
 
-  /** Takes over what this process has just committed. */
-  add(committed: StreamPositions, known: Position): void {
-    committed.each((stream, revision, position) => this.#newest.add(stream, revision, position));
-    if (known > this.#known) this.#known = known;
+  /** Takes over what this process has just committed after `base`: `count` events. */
+  add(committed: StreamPositions, base: Position, count: number): void {
+    // What is unknown before it is to be read from the log, and these with it.
+    if (this.#known < base) return;
+    this.#newest.take(committed);
+    this.#known = Math.max(this.#known, base + count);
   }
 
   position(stream: string, revision: number): Position | undefined {
     if (isTooLong(stream)) return undefined;
-    return this.#newest.position(stream, revision) ?? this.#storedPosition(stream, revision);
+    return (
+      this.#newest.position(stream, revision) ??
+      this.#leaving?.position(stream, revision) ??
+      this.#storedPosition(stream, revision)
+    );
   }
 
   /** Revision of the last event; undefined for a stream that does not exist. */
   last(stream: string): number | undefined {
     if (isTooLong(stream)) return undefined;
-    const newest = this.#newest.last(stream);
+    const newest = this.#newest.last(stream) ?? this.#leaving?.last(stream);
     if (newest !== undefined) return newest;
     if (this.#storedPosition(stream, 0) === undefined) return undefined;
     // Most streams have one event, and a second look-up is cheaper than a cursor.
@@ -79,31 +87,41 @@ export class StreamIndex {
     return 0;
   }
 
+  /** Are there enough entries in memory to write them, and is nobody at it? */
   get due(): boolean {
-    return this.#newest.size >= BULK;
+    return this.#newest.size >= BULK && !this.#leaving;
   }
 
-  /** Writes the entries held in memory. @throws StoreUnavailable; nothing is lost by it */
+  /** Writes the entries held in memory, while others are added. @throws StoreUnavailable; nothing is lost by it */
   async store(): Promise<void> {
     const upTo = this.#known;
     const entries = this.#newest;
-    const positions = Buffer.allocUnsafe(4 * entries.size);
-    // Another process may write the same entries, which changes nothing.
-    await this.#env.writeIf(null, () => {
-      const index = this.#env.database<Buffer, Buffer>('index');
-      let at = 0;
-      entries.eachByStream((stream, revision, position) => {
-        const value = positions.subarray(at, (at += 4));
-        value.writeUInt32LE(position);
-        void index.put(lookUpKey(stream, revision), value);
-      });
-    });
-    await this.#env.write(() => {
-      if (upTo > this.#readStored()) this.#env.database<Position>('meta').putSync('indexed', upTo);
-    });
-    // Whatever others appended meanwhile is read again.
+    this.#leaving = entries;
     this.#newest = new StreamPositions();
-    this.#known = this.#stored = upTo;
+    try {
+      const positions = Buffer.allocUnsafe(4 * entries.size);
+      // Another process may write the same entries, which changes nothing.
+      await this.#env.writeIf(null, () => {
+        const index = this.#env.database<Buffer, Buffer>('index');
+        let at = 0;
+        entries.eachByStream((stream, revision, position) => {
+          const value = positions.subarray(at, (at += 4));
+          value.writeUInt32LE(position);
+          void index.put(lookUpKey(stream, revision), value);
+        });
+      });
+      await this.#env.write(() => {
+        if (upTo > this.#readStored()) this.#env.database<Position>('meta').putSync('indexed', upTo);
+      });
+      this.#stored = Math.max(this.#stored, upTo);
+    } catch (error) {
+      // They are read again from the log.
+      this.#newest = new StreamPositions();
+      this.#known = this.#stored;
+      throw error;
+    } finally {
+      this.#leaving = undefined;
+    }
   }
 
   #readStored(): Position {
@@ -151,9 +169,15 @@ export class StreamPositions {
     }
   }
 
-  each(visit: (stream: string, revision: number, position: Position) => void): void {
-    for (const [stream, { first, positions }] of this.#streams) {
-      positions.forEach((position, offset) => visit(stream, first + offset, position));
+  /** Adds all of `others`, which is not to be used any more. */
+  take(others: StreamPositions): void {
+    for (const [stream, entry] of others.#streams) {
+      if (this.#streams.has(stream)) {
+        entry.positions.forEach((position, offset) => this.add(stream, entry.first + offset, position));
+      } else {
+        this.#streams.set(stream, entry);
+        this.size += entry.positions.length;
+      }
     }
   }
 }

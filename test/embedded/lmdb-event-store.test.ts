@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { RecordedEvent } from '../../src/event-store/event-store.js';
+import type { RecordedEvent, WrongExpectedRevision } from '../../src/event-store/event-store.js';
 import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
 import { describeEventStore } from '../contracts/event-store.contract.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
@@ -96,6 +96,29 @@ describe('the embedded log', () => {
     const reopened = await LmdbEventStore.open(path);
     await check(reopened);
     await reopened.close();
+  });
+
+  test('streams stay known while the index is written beside further appends', async () => {
+    const store = await filled(0);
+    const streams = Array.from({ length: 24_000 }, (_, n) => `stream-${n}`);
+    const append = async (stream: string, x: number) =>
+      store.append(stream, 'no-stream', sampleEvents(stream, 1, { x })).then(
+        () => 'appended',
+        (error: unknown) => (error as WrongExpectedRevision).actual,
+      );
+    const outcomes = new Set();
+    let next = 0;
+    const caller = async () => {
+      while (next < streams.length) {
+        const stream = streams[next++]!;
+        outcomes.add(await append(stream, 1)).add(await append(stream, 2));
+      }
+    };
+    await Promise.all(Array.from({ length: 64 }, caller));
+    expect([...outcomes]).toEqual(['appended', 0]);
+    expect(new Set(await Promise.all(streams.map((stream) => append(stream, 3))))).toEqual(new Set([0]));
+    expect(await store.head()).toBe(streams.length);
+    await store.close();
   });
 
   describe('the marker beside the log', () => {
