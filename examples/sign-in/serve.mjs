@@ -1,10 +1,9 @@
-// `npm run demo:page [service]`: serves the sign-in page, and the service under the same origin. So what a wallet signs is
+// `npm run demo:page [service] [port]`: serves the sign-in page, and the service under the same origin. So what a wallet signs is
 // for the origin it sees, and the page needs nothing of any other.
 import { readFileSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import { pathToFileURL } from 'node:url';
 
-const PORT = 8080;
 const HEADERS = {
   'cache-control': 'no-cache',
   // A page cannot say these of itself.
@@ -60,12 +59,19 @@ function refuse(outgoing, status, code, detail) {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const service = process.argv[2] ?? 'http://127.0.0.1:3000';
-  const page = `http://127.0.0.1:${PORT}`;
-  pageServer(() => service).listen(PORT, '127.0.0.1', () => {
-    process.stdout.write(`The page is at ${page}, before the service at ${service}.\n`);
-    process.stdout.write(
-      `The service must say so too, or no wallet can sign in: CREDENCE_PUBLIC_URL=${page} npm start\n`,
-    );
-  });
+  const [service = 'http://127.0.0.1:3000', port = '8080'] = process.argv.slice(2);
+  const page = `http://127.0.0.1:${port}`;
+  const fail = (sentence) => {
+    process.stderr.write(`${sentence}\n`);
+    process.exit(1);
+  };
+  for (const address of [service, page]) {
+    if (!URL.canParse(address) || new URL(address).protocol !== 'http:') fail(`"${address}" is no http address.`);
+  }
+  pageServer(() => service)
+    .on('error', (error) => fail(`The page cannot be served at ${page}: ${error.message}.`))
+    .listen({ host: '127.0.0.1', port }, () => {
+      process.stdout.write(`The page is at ${page}, before the service at ${service}.\n`);
+      process.stdout.write(`Wallets sign in if the service says so too: CREDENCE_PUBLIC_URL=${page} npm start\n`);
+    });
 }

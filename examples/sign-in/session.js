@@ -27,6 +27,7 @@ const WORDS = {
   refresh_unknown: SIGNED_OUT,
   refresh_revoked: SIGNED_OUT,
   session_revoked: SIGNED_OUT,
+  position_unknown: 'The service has other data than before. Reload the page.',
   rate_limited: 'Too many requests. Wait a minute, then try again.',
   projection_behind: 'The service is catching up. Try again in a moment.',
   projection_rebuilding: 'The service is rebuilding its scores. Try again in a few minutes.',
