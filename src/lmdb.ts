@@ -1,8 +1,16 @@
+import { statfs } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from './event-store/event-store.js';
 
 const READER_CHECK_MS = 60_000;
+/**
+ * What grows is not written where less than this is free: where many writers meet a disk without any space, the library
+ * corrupts its memory while it reports the failure, and ends the process.
+ */
+const RESERVED_BYTES = 32 * 2 ** 20;
+/** So long a look at the free space counts. */
+const SPACE_CHECK_MS = 100;
 
 export interface EnvironmentOptions {
   /** The databases inside, by name. They are opened (and created) with the environment. */
@@ -39,6 +47,7 @@ export class LmdbEnvironment {
   #root: RootDatabase | undefined;
   #databases: Record<string, Database> = {};
   #reopening: Promise<void> | undefined;
+  #space: { enough: Promise<boolean>; until: number } | undefined;
 
   /** @throws if the folder cannot be opened as an environment */
   static open(folder: string, options: EnvironmentOptions): LmdbEnvironment {
@@ -109,14 +118,21 @@ export class LmdbEnvironment {
     }
   }
 
+  /** As `write`, for what takes more space. @throws StoreUnavailable also where the disk is all but full */
+  async grow<T>(action: () => T): Promise<T> {
+    await this.#requireSpace();
+    return this.write(action);
+  }
+
   /**
    * Runs `queue` at once, which puts and removes by the library's asynchronous methods: they are carried out in one
    * transaction by the library's own thread, while this one goes on. All of it is written if the condition (null: none)
    * holds when its turn comes, else nothing and the answer is false. Resolves as `write` does.
    * @param queue must not throw: what it has queued before could not be taken back
-   * @throws StoreUnavailable as `write`
+   * @throws StoreUnavailable as `grow`
    */
   async writeIf(condition: Condition | null, queue: () => void): Promise<boolean> {
+    await this.#requireSpace();
     await this.ready();
     try {
       if (!condition) return await this.#root!.batch(queue);
@@ -188,6 +204,21 @@ export class LmdbEnvironment {
       this.#databases[name] = root.openDB({ ...options, name });
     }
     this.#root = root;
+  }
+
+  async #requireSpace(): Promise<void> {
+    if (!this.#space || this.#space.until < performance.now()) {
+      const free = statfs(this.folder).then(({ bavail, bsize }) => bavail * bsize);
+      this.#space = {
+        // Where nobody can tell, the write itself will.
+        enough: free.then((bytes) => bytes >= RESERVED_BYTES).catch(() => true),
+        until: performance.now() + SPACE_CHECK_MS,
+      };
+    }
+    if (await this.#space.enough) return;
+    throw new StoreUnavailable(
+      `less than ${RESERVED_BYTES / 2 ** 20} MB are free on the disk of ${this.folder}: nothing more is written there`,
+    );
   }
 
   /** What a failed commit is to whoever asked for it. */

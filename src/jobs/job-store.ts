@@ -44,7 +44,7 @@ export class JobStore {
   }
 
   async add(kind: string, id: string, input: JsonObject): Promise<StoredJob> {
-    return this.#env.write(() => {
+    return this.#env.grow(() => {
       const existing = this.get(kind, id);
       if (existing) return existing;
       let sequence = 1;

@@ -45,11 +45,11 @@ export class LmdbKeyValue implements KeyValue {
   }
 
   async put(key: string, value: Json, ttlMs: number): Promise<void> {
-    await this.#env.write(() => this.#put(stored(key), value, ttlMs));
+    await this.#env.grow(() => this.#put(stored(key), value, ttlMs));
   }
 
   async putIfAbsent(key: string, value: Json, ttlMs: number): Promise<boolean> {
-    return this.#env.write(() => {
+    return this.#env.grow(() => {
       if (this.#entry(stored(key))) return false;
       this.#put(stored(key), value, ttlMs);
       return true;
@@ -58,7 +58,7 @@ export class LmdbKeyValue implements KeyValue {
 
   async replace(key: string, expected: Json, next: Json, ttlMs: number): Promise<boolean> {
     const wanted = canonicalJson(expected);
-    return this.#env.write(() => {
+    return this.#env.grow(() => {
       const entry = this.#entry(stored(key));
       if (!entry || canonicalJson(entry.value) !== wanted) return false;
       this.#put(stored(key), next, ttlMs);
@@ -75,7 +75,7 @@ export class LmdbKeyValue implements KeyValue {
   }
 
   async increment(key: string, ttlMs: number): Promise<{ count: number; resets_at: number }> {
-    return this.#env.write(() => {
+    return this.#env.grow(() => {
       const entry = this.#entry(stored(key));
       const count = typeof entry?.value === 'number' ? entry.value + 1 : 1;
       const resets_at = entry?.expires_at ?? this.#clock() + ttlMs;
