@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { backupStores } from './stores.js';
 
 /** Files beside the stores that a restored service needs to be the same service. They hold secrets. */
-const FILES = ['signing-keys.json', 'api-keys.json', 'dev-api-key'];
+const FILES = ['signing-keys.json', 'voucher-keys.json', 'api-keys.json', 'dev-api-key'];
 
 /**
  * Copies a data folder while it is in use into a folder that does not exist yet: the log and the state by the store's

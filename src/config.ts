@@ -217,6 +217,17 @@ export class Config {
   readonly signingKeys?: string;
 
   @Variable({
+    name: 'CREDENCE_VOUCHER_KEYS',
+    description: 'JWK set with the private keys (secp256k1) of the issuers of vouchers, created if absent',
+    unset: '`<data>/voucher-keys.json`; the cluster profile gives no vouchers without the file, one for all processes',
+    must: 'be the path of a file',
+  })
+  @IsOptional()
+  @IsString()
+  @Length(1, 4096)
+  readonly voucherKeys?: string;
+
+  @Variable({
     name: 'CREDENCE_LOG_LEVEL',
     description: `Least severe level to log, of ${LOG_LEVELS.join(', ')}; request lines are at debug`,
     default: 'info',
@@ -227,8 +238,9 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_RPC_<chainId>',
-    description: 'JSON-RPC endpoint of an EVM chain, as `CREDENCE_RPC_137`: for contract wallets and histories on it',
-    unset: 'contract wallets of that chain cannot sign in, and no history on it is read',
+    description:
+      'JSON-RPC endpoint of an EVM chain, as `CREDENCE_RPC_137`: for contract wallets, histories and vouchers on it',
+    unset: 'contract wallets of that chain cannot sign in, no history on it is read, and no voucher for it given',
     must: 'be an http or https URL',
     family: /^CREDENCE_RPC_([1-9]\d{0,14})$/,
     secret: true,

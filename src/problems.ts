@@ -90,6 +90,7 @@ export const PROBLEMS = {
   chain_unavailable: [503, 'The chain cannot be asked now'],
   store_unavailable: [503, 'A store is unavailable'],
   verifier_unavailable: [503, 'Proofs cannot be verified at the moment'],
+  vouchers_unavailable: [503, 'Vouchers cannot be signed here'],
   projection_behind: [503, 'The read models have not reached the requested position yet'],
   projection_rebuilding: [503, 'The read models are being rebuilt'],
 } as const satisfies Record<string, readonly [number, string]>;

@@ -1,17 +1,21 @@
-import {
-  ANNOUNCED_MS,
-  createSigningKeys,
-  listSigningKeys,
-  pruneSigningKeys,
-  rotateSigningKeys,
-  signingKeysFile,
-} from '../proofs/signing-keys.js';
+import type { Config } from '../config.js';
+import { issuerKeyFile } from '../proofs/issuer-keys.js';
+import { ANNOUNCED_MS } from '../proofs/key-file.js';
+import { signingKeyFile } from '../proofs/signing-keys.js';
 import { type Cli, CommandFailed, EXIT, UsageError } from './cli.js';
 import { table } from './table.js';
 
 const MINUTE_MS = 60_000;
+const VOUCHERS = [
+  '--vouchers',
+  'the issuers of vouchers instead; contracts must know an address before it signs',
+] as const;
 
-interface RotateOptions {
+interface Options {
+  vouchers?: boolean;
+}
+
+interface RotateOptions extends Options {
   in?: string;
   atOnce?: boolean;
 }
@@ -24,11 +28,12 @@ export function signingKeysCommands(cli: Cli): void {
   keys
     .command('create')
     .description('make the file with one key that signs at once, for processes that share it')
+    .option(...VOUCHERS)
     .action(
-      cli.withConfig(async ({ config, print }) => {
-        const file = signingKeysFile(config);
-        if (!createSigningKeys(config)) throw new CommandFailed(`${file} exists.`);
-        print(`${file} is made; it is secret.`);
+      cli.withConfig(async ({ config, print }, options: Options) => {
+        const file = fileOf(config, options);
+        if (!file.create()) throw new CommandFailed(`${file.path} exists.`);
+        print(`${file.path} is made; it is secret.`);
         return EXIT.ok;
       }),
     );
@@ -36,15 +41,18 @@ export function signingKeysCommands(cli: Cli): void {
   keys
     .command('list')
     .description('list the keys, without their private parts')
+    .option(...VOUCHERS)
     .option('--json', 'print them as JSON')
     .action(
-      cli.withConfig(async ({ config, print }, { json }: { json?: boolean }) => {
-        const listed = listSigningKeys(config, Date.now()).map(({ kid, status, signs_from, prunable_from }) => ({
-          kid,
-          status,
-          signs_from: signs_from === null ? null : new Date(signs_from).toISOString(),
-          prunable_from: prunable_from === null ? null : new Date(prunable_from).toISOString(),
-        }));
+      cli.withConfig(async ({ config, print }, { json, ...options }: Options & { json?: boolean }) => {
+        const listed = fileOf(config, options)
+          .list(Date.now())
+          .map(({ kid, status, signs_from, prunable_from }) => ({
+            kid,
+            status,
+            signs_from: signs_from === null ? null : new Date(signs_from).toISOString(),
+            prunable_from: prunable_from === null ? null : new Date(prunable_from).toISOString(),
+          }));
         if (json) print(JSON.stringify(listed));
         else {
           const rows = listed.map(({ kid, status, signs_from, prunable_from }) => {
@@ -59,11 +67,12 @@ export function signingKeysCommands(cli: Cli): void {
   keys
     .command('rotate')
     .description('announce a new key that signs later; running servers publish it within a second')
+    .option(...VOUCHERS)
     .option('--in <minutes>', `minutes until it signs, at least ${ANNOUNCED_MS / MINUTE_MS}`)
     .option('--at-once', 'it signs now, although verifiers may not know it yet: for a key that must sign no more')
     .action(
-      cli.withConfig(async ({ config, print }, { in: minutes, atOnce }: RotateOptions) => {
-        const { kid, signs_from } = rotateSigningKeys(config, Date.now(), delay(minutes, atOnce));
+      cli.withConfig(async ({ config, print }, { in: minutes, atOnce, ...options }: RotateOptions) => {
+        const { kid, signs_from } = fileOf(config, options).rotate(Date.now(), delay(minutes, atOnce));
         print(`${kid} signs from ${new Date(signs_from).toISOString()}`);
         return EXIT.ok;
       }),
@@ -72,14 +81,17 @@ export function signingKeysCommands(cli: Cli): void {
   keys
     .command('prune')
     .description('remove retired keys whose last token is dead; reports and metrics they proved no longer verify')
+    .option(...VOUCHERS)
     .action(
-      cli.withConfig(async ({ config, print }) => {
-        const pruned = pruneSigningKeys(config, Date.now());
+      cli.withConfig(async ({ config, print }, options: Options) => {
+        const pruned = fileOf(config, options).prune(Date.now());
         print(pruned.length > 0 ? `removed ${pruned.join(', ')}` : 'no key to remove');
         return EXIT.ok;
       }),
     );
 }
+
+const fileOf = (config: Config, { vouchers }: Options) => (vouchers ? issuerKeyFile(config) : signingKeyFile(config));
 
 function delay(minutes: string | undefined, atOnce: boolean | undefined): number {
   if (atOnce) {

@@ -1,4 +1,4 @@
-import { Body, Controller, Post } from '@nestjs/common';
+import { Body, Controller, Get, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { Written } from '../http/answers.js';
 import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
@@ -9,9 +9,11 @@ import {
   RevokeEligibilityDto,
   RevokedEligibilityDto,
   VerifyEligibilityDto,
+  VoucherIssuersDto,
 } from './eligibility.dto.js';
 import { RevokeEligibility, VerifyEligibility } from './eligibility.handlers.js';
 import { EligibilityTokens } from './tokens.js';
+import { Vouchers } from './vouchers.js';
 
 @Controller('/v1/eligibility')
 export class EligibilityController {
@@ -19,6 +21,7 @@ export class EligibilityController {
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
     private readonly tokens: EligibilityTokens,
+    private readonly vouchers: Vouchers,
   ) {}
 
   @Post('/verify')
@@ -43,6 +46,15 @@ export class EligibilityController {
     const context = { ...request, body_hash: bodyHash({ jti, revoked: true }) };
     const { body: answer, position } = await this.commands.execute(new RevokeEligibility(jti, caller, context));
     return new Written(answer, position);
+  }
+
+  @Get('/issuers')
+  @PublicRead({
+    summary: 'The addresses that sign vouchers, for contracts to believe, and what they sign',
+    type: VoucherIssuersDto,
+  })
+  issuers(): VoucherIssuersDto {
+    return this.vouchers.issuers();
   }
 
   /** @throws Problem validation_failed */

@@ -1,4 +1,4 @@
-import { ApiProperty } from '@nestjs/swagger';
+import { ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
 import { IsOptional, IsString, Matches, MaxLength } from 'class-validator';
 import { JTI } from './eligibility.js';
 
@@ -86,4 +86,79 @@ export class RevokedEligibilityDto {
   jti: string;
   @ApiProperty({ enum: [true] })
   revoked: boolean;
+}
+
+class VoucherDomainDto {
+  @ApiProperty({ enum: ['Credence'] })
+  name: string;
+  @ApiProperty({ enum: ['1'] })
+  version: string;
+}
+
+class VoucherTargetDto extends VoucherDomainDto {
+  chainId: number;
+  /** EIP-55. */
+  verifyingContract: string;
+}
+
+class VoucherMessageDto {
+  /** The `jti` of the token without its hyphens: 16 bytes as hex. */
+  jti: string;
+  /** Who alone may redeem it, EIP-55. */
+  wallet: string;
+  /** keccak256 of the TRIS id. */
+  subject: string;
+  /** keccak256 of the policy's id. */
+  policy: string;
+  /** The policy's content hash, a SHA-256. */
+  policyHash: string;
+  /** keccak256 of the audience; 32 zero bytes: none was named. */
+  audience: string;
+  /** Seconds since the epoch, the token's `exp`. */
+  expiresAt: number;
+}
+
+/** An access decision as EIP-712 typed data of the type `Voucher`, for an `EligibilityVerifier` on a chain. */
+export class VoucherDto {
+  domain: VoucherTargetDto;
+  message: VoucherMessageDto;
+  /** r, s and v (27 or 28), 65 bytes as hex. */
+  signature: string;
+}
+
+export const ISSUER_STATUSES = ['next', 'signing', 'retired', 'published'] as const;
+
+class VoucherIssuerDto {
+  /** EIP-55. */
+  address: string;
+  /** `published`: it signs nothing here. */
+  @ApiProperty({ enum: ISSUER_STATUSES })
+  status: (typeof ISSUER_STATUSES)[number];
+  /** null: from the beginning, or never. */
+  @ApiProperty({ type: String, nullable: true })
+  signs_from: string | null;
+  /** When the last voucher it has signed is dead; null: it is not retired. */
+  @ApiProperty({ type: String, nullable: true })
+  ends_at: string | null;
+}
+
+class TypedFieldDto {
+  name: string;
+  type: string;
+}
+
+/** Whom a contract is to believe, and what they sign. */
+@ApiExtraModels(TypedFieldDto)
+export class VoucherIssuersDto {
+  @ApiProperty({ type: [VoucherIssuerDto] })
+  issuers: VoucherIssuerDto[];
+  domain: VoucherDomainDto;
+  @ApiProperty({ enum: ['Voucher'] })
+  primary_type: string;
+  /** The types of EIP-712, by name. */
+  @ApiProperty({
+    type: 'object',
+    additionalProperties: { type: 'array', items: { $ref: getSchemaPath(TypedFieldDto) } },
+  })
+  types: Record<string, TypedFieldDto[]>;
 }

@@ -111,6 +111,19 @@ const isSpelled = (address: string): boolean => {
   const small = address.toLowerCase();
   return address === small || address === getAddress(small);
 };
+/** An EVM address in small letters, or with its EIP-55 checksum; not that of nobody. */
+export const IsHeldAddress = (): PropertyDecorator =>
+  applyDecorators(
+    IsWalletAddress(),
+    ValidateBy({
+      name: 'zero_address',
+      validator: {
+        validate: (value) => value !== `0x${'0'.repeat(40)}`,
+        defaultMessage: () => '$property must not be the zero address',
+      },
+    }),
+  );
+
 /** An EVM address in small letters, or with its EIP-55 checksum. */
 export const IsWalletAddress = (): PropertyDecorator =>
   applyDecorators(

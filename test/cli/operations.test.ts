@@ -153,6 +153,7 @@ describe('an operator', () => {
           expect((JSON.parse(after.stdout) as Status).events).toBeGreaterThanOrEqual(before.events);
           expect((await restored.run('--data', copy, 'verify')).code).toBe(0);
           expect(existsSync(join(copy, 'signing-keys.json'))).toBe(true);
+          expect(existsSync(join(copy, 'voucher-keys.json'))).toBe(true);
         } finally {
           await restored.remove();
         }

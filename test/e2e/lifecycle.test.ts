@@ -26,7 +26,7 @@ describe('a running server', () => {
   });
 
   test('keeps its keys to itself', async () => {
-    for (const file of ['dev-api-key', 'signing-keys.json']) {
+    for (const file of ['dev-api-key', 'signing-keys.json', 'voucher-keys.json']) {
       expect((await stat(join(server.data, file))).mode & 0o777).toBe(0o600);
     }
   });

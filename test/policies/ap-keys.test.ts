@@ -2,14 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { verify } from '../../src/eligibility/verifier.js';
 import { loadConfig } from '../../src/config.js';
-import {
-  ANNOUNCED_MS,
-  LAST_TOKEN_MS,
-  SigningKeys,
-  listSigningKeys,
-  pruneSigningKeys,
-  rotateSigningKeys,
-} from '../../src/proofs/signing-keys.js';
+import { ANNOUNCED_MS, LAST_TOKEN_MS } from '../../src/proofs/key-file.js';
+import { SigningKeys, signingKeyFile } from '../../src/proofs/signing-keys.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 
 const START = Date.parse('2026-01-01T00:00:00Z');
@@ -43,10 +37,10 @@ async function withKeys(test: (keys: SigningKeys, at: (ms: number) => void, data
 describe('rotating the signing keys', () => {
   test('a new key is published at once, signs ten minutes later, and the old one verifies until its tokens are dead', () =>
     withKeys((keys, at, data) => {
-      const config = loadConfig({ CREDENCE_DATA: data });
+      const file = signingKeyFile(loadConfig({ CREDENCE_DATA: data }));
       const first = keys.kid;
       const old = keys.sign(CLAIMS, TYPE);
-      const { kid: second, signs_from } = rotateSigningKeys(config, START, ANNOUNCED_MS);
+      const { kid: second, signs_from } = file.rotate(START, ANNOUNCED_MS);
       expect(signs_from).toBe(START + ANNOUNCED_MS);
 
       at(START + 1_001);
@@ -55,7 +49,7 @@ describe('rotating the signing keys', () => {
       expect(keys.kid).toBe(first);
       at(signs_from - 1);
       expect(keys.kid).toBe(first);
-      expect(() => rotateSigningKeys(config, signs_from - 1, ANNOUNCED_MS)).toThrow('announced already');
+      expect(() => file.rotate(signs_from - 1, ANNOUNCED_MS)).toThrow('announced already');
 
       at(signs_from);
       expect(keys.kid).toBe(second);
@@ -69,12 +63,12 @@ describe('rotating the signing keys', () => {
       expect(keys.sign(CLAIMS, TYPE, first)).toBe(old);
 
       const dead = signs_from + LAST_TOKEN_MS;
-      expect(listSigningKeys(config, signs_from)).toEqual([
+      expect(file.list(signs_from)).toEqual([
         { kid: first, status: 'retired', signs_from: null, prunable_from: dead },
         { kid: second, status: 'signing', signs_from, prunable_from: null },
       ]);
-      expect(pruneSigningKeys(config, dead - 1)).toEqual([]);
-      expect(pruneSigningKeys(config, dead)).toEqual([first]);
+      expect(file.prune(dead - 1)).toEqual([]);
+      expect(file.prune(dead)).toEqual([first]);
       at(dead);
       expect(keys.jwks.keys.map(({ kid }) => kid)).toEqual([second]);
       expect(keys.signsWith(first)).toBe(false);
@@ -83,18 +77,17 @@ describe('rotating the signing keys', () => {
 
   test('without times the first private key signs, and a key without its private part is published only', () =>
     withKeys((keys, at, data) => {
-      const file = join(data, 'signing-keys.json');
-      const set = JSON.parse(readFileSync(file, 'utf8'));
-      const config = loadConfig({ CREDENCE_DATA: data });
-      rotateSigningKeys(config, START, 0);
-      const [mine, theirs] = JSON.parse(readFileSync(file, 'utf8')).keys;
+      const file = signingKeyFile(loadConfig({ CREDENCE_DATA: data }));
+      const set = JSON.parse(readFileSync(file.path, 'utf8'));
+      file.rotate(START, 0);
+      const [mine, theirs] = JSON.parse(readFileSync(file.path, 'utf8')).keys;
       delete theirs.d;
       delete theirs.signs_from;
-      writeFileSync(file, JSON.stringify({ keys: [theirs, mine] }));
+      writeFileSync(file.path, JSON.stringify({ keys: [theirs, mine] }));
       at(START + 5_000);
       expect(keys.kid).toBe(set.keys[0].kid);
       expect(keys.jwks.keys.map(({ kid }) => kid)).toEqual([theirs.kid, mine.kid]);
-      expect(listSigningKeys(config, START).map(({ status }) => status)).toEqual(['published', 'signing']);
+      expect(file.list(START).map(({ status }) => status)).toEqual(['published', 'signing']);
     }));
 
   test('a file that cannot be used leaves the keys read before in force', () =>

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '../../src/config.js';
 import { SCOPES } from '../../src/http/routes.js';
-import { createSigningKeys } from '../../src/proofs/signing-keys.js';
+import { signingKeyFile } from '../../src/proofs/signing-keys.js';
 import { type EventStored, noEventStored, startEventStored } from './eventstored.js';
 import { noRedis, RedisServer } from './redis.js';
 
@@ -32,7 +32,7 @@ export class Cluster {
     const sha256 = createHash('sha256').update(key).digest('hex');
     const cluster = new Cluster(eventStored, redis, folder, key);
     await writeFile(cluster.env.CREDENCE_API_KEYS, JSON.stringify([{ id: 'test', sha256, scopes: SCOPES }]));
-    createSigningKeys(loadConfig(cluster.env));
+    signingKeyFile(loadConfig(cluster.env)).create();
     return cluster;
   }
 

@@ -22,6 +22,7 @@ import {
   ListAccessPolicies,
   RetireAccessPolicy,
 } from './ap.handlers.js';
+import type { VoucherTarget } from './ap.js';
 import { parseRules } from './rules.js';
 
 @Controller('/v1/policies/ap')
@@ -55,15 +56,25 @@ export class AccessPoliciesController {
   @Write({
     scope: 'access:check',
     summary: 'Check a subject by an access policy',
-    description: 'Records the decision. Granted, it comes with a token; denied, with the reasons and how to pass.',
+    description:
+      'Records the decision. Granted, it comes with a token, and for a wallet with a voucher too; denied, with the reasons and how to pass.',
     type: AccessDto,
     waits: true,
-    problems: ['policy_not_found', 'policy_not_active', 'idempotency_key_reused'],
+    problems: [
+      'policy_not_found',
+      'policy_not_active',
+      'chain_not_configured',
+      'wallet_not_linked',
+      'vouchers_unavailable',
+      'idempotency_key_reused',
+    ],
   })
   async check(@Body() body: CheckAccessDto, @Context() { caller: _caller, ...request }: RequestContext) {
-    const { policy_id, subject_tris, audience = null, wallet = null } = body;
-    const check = { policy_id, subject_tris, audience, wallet };
-    const context = { ...request, body_hash: bodyHash(check) };
+    const { policy_id, subject_tris, audience = null } = body;
+    const target = targetOf(body);
+    const check = { policy_id, subject_tris, audience, target };
+    // Without a target as it was before there were any: a retry may come after an update.
+    const context = { ...request, body_hash: bodyHash({ policy_id, subject_tris, audience, wallet: null, ...target }) };
     const { body: answer, position } = await this.commands.execute(new CheckAccess(check, context));
     return new Written(answer, position);
   }
@@ -93,4 +104,14 @@ export class AccessPoliciesController {
     const { body, position } = await this.commands.execute(new RetireAccessPolicy(policy_id, caller, context));
     return new Written(body, position);
   }
+}
+
+/** Whom the voucher is for, and where. @throws Problem validation_failed */
+function targetOf({ wallet, chain_id, verifying_contract }: CheckAccessDto): VoucherTarget | null {
+  const target = { wallet: wallet?.toLowerCase(), chain_id, verifying_contract: verifying_contract?.toLowerCase() };
+  const missing = Object.entries(target).filter(([, value]) => value === undefined);
+  if (missing.length === 3) return null;
+  if (missing.length === 0) return target as VoucherTarget;
+  const message = 'a voucher needs wallet, chain_id and verifying_contract';
+  throw refusal(missing.map(([name]) => ({ pointer: `/${name}`, code: 'required', message })));
 }

@@ -1,7 +1,8 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsInt, IsObject, IsOptional, Matches, Max, Min } from 'class-validator';
 import { PageQuery } from '../../http/common.dto.js';
-import { IsTrisId } from '../../http/fields.js';
+import { VoucherDto } from '../../eligibility/eligibility.dto.js';
+import { IsHeldAddress, IsTrisId } from '../../http/fields.js';
 import type { JsonObject } from '../../json.js';
 import { VP_ID } from '../vp/vp.js';
 import { AP_ID } from './ap.js';
@@ -99,10 +100,25 @@ export class CheckAccessDto {
   @Matches(/^[!-~]{1,255}$/, { message: '$property must be 1 to 255 printable ASCII characters without spaces' })
   audience?: string;
 
-  /** Wallet the decision is for. */
+  /**
+   * Asks for a voucher: the wallet, of the subject, that alone may redeem it. With it come `chain_id` and
+   * `verifying_contract`.
+   */
   @IsOptional()
-  @Matches(/^0x[0-9a-fA-F]{40}$/, { message: '$property must be 0x and 40 hexadecimal digits' })
+  @IsHeldAddress()
   wallet?: string;
+
+  /** EIP-155: the chain of the contract that verifies the voucher. */
+  @IsOptional()
+  @IsInt()
+  @Min(1)
+  @Max(Number.MAX_SAFE_INTEGER)
+  chain_id?: number;
+
+  /** The contract that verifies the voucher, an `EligibilityVerifier`. */
+  @IsOptional()
+  @IsHeldAddress()
+  verifying_contract?: string;
 }
 
 const ANY_VALUE = { oneOf: [{ type: 'number' }, { type: 'string' }, { type: 'boolean' }], nullable: true };
@@ -159,9 +175,9 @@ export class AccessDto {
   eligibility_token: string | null;
   @ApiProperty({ type: String, nullable: true })
   expires_at: string | null;
-  /** The same decision for contracts to verify. */
-  @ApiProperty({ type: 'object', additionalProperties: true, nullable: true })
-  voucher: JsonObject | null;
+  /** The same decision for a contract to verify; null: not granted, or not asked for. */
+  @ApiProperty({ type: VoucherDto, nullable: true })
+  voucher: VoucherDto | null;
   policy_id: string;
   subject_tris: string;
   /** null: the subject is unknown. */

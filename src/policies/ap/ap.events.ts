@@ -26,7 +26,8 @@ export const accessPolicyRetired = defineEvent('AccessPolicyRetired', { policy_i
 
 /**
  * A subject was checked. Stream `access-<jti>`, revision 0. With the four coordinates (as_of, position, lens, model) the
- * decision can be derived again; with iss, kid, iat and exp the identical token can be signed again.
+ * decision can be derived again; with iss, kid, iat and exp the identical token can be signed again, and with the voucher's
+ * fields the identical voucher.
  */
 export const accessChecked = defineEvent(
   'AccessChecked',
@@ -36,7 +37,11 @@ export const accessChecked = defineEvent(
     subject_tris: text,
     granted: flag,
     audience: nullable(text),
+    /** For whom a voucher was asked, address in small letters; null, as the next two: for nobody. */
     wallet: nullable(text),
+    chain_id: nullable(wholeNumber(1, Number.MAX_SAFE_INTEGER)),
+    /** Address in small letters. */
+    verifying_contract: nullable(text),
     /** Id of the decision, of its stream, and of its token where it granted. */
     jti: text,
     /** null, as the next three: not granted, so there is no token. Times in seconds since the epoch. */
@@ -44,6 +49,8 @@ export const accessChecked = defineEvent(
     kid: nullable(text),
     iat: nullable(seconds),
     exp: nullable(seconds),
+    /** Address of the key that signs the voucher, EIP-55; null: there is none. */
+    voucher_issuer: nullable(text),
     as_of: time,
     position: wholeNumber(0, Number.MAX_SAFE_INTEGER),
     lens_policy_id: nullable(text),
@@ -57,5 +64,12 @@ export const accessChecked = defineEvent(
     /** How `how_to_pass` was found (`Advice`): an audit finds it again in the same way. */
     advice: oneOf([1, 2]),
   },
-  { schema: 2, upcasters: { 1: (data) => ({ ...data, advice: 1 }) } },
+  {
+    schema: 3,
+    upcasters: {
+      1: (data) => ({ ...data, advice: 1 }),
+      // A wallet was noted, and no voucher given.
+      2: (data) => ({ ...data, chain_id: null, verifying_contract: null, voucher_issuer: null }),
+    },
+  },
 );

@@ -3,17 +3,20 @@ import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { ACCESS_POLICIES, type AccessPolicyRow, accessPoliciesOf } from '../../../projections/access-policies.js';
 import { identityRow } from '../../../projections/identities.js';
+import { Chains } from '../../chains/chains.js';
 import { CLOCK, type Clock } from '../../clock.js';
 import { IdentityReader } from '../../disc/identity-reader.js';
 import { EligibilityTokens } from '../../eligibility/tokens.js';
+import { Vouchers } from '../../eligibility/vouchers.js';
 import { EVENT_STORE, type EventStore, type NewEvent, type Position } from '../../event-store/event-store.js';
 import { type CommandContext, Writer, isRetryOf } from '../../event-store/writer.js';
 import { hashOf } from '../../hash.js';
 import { unknownCursor } from '../../http/cursor.js';
 import type { Caller } from '../../http/routes.js';
-import { Problem } from '../../problems.js';
+import { Problem, type ProblemCode } from '../../problems.js';
 import { Views } from '../../projector/views.js';
 import type { RangeRow } from '../../read-models/read-models.js';
+import { WalletLinks } from '../../wallets/wallet-links.js';
 import { ValidationPolicies } from '../vp/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
 import type { AccessDto, AccessPoliciesDto, AccessPolicyDto, RetiredAccessPolicyDto } from './ap.dto.js';
@@ -24,6 +27,7 @@ import {
   type AccessPolicyContent,
   type CheckRequest,
   type Observation,
+  type VoucherTarget,
   accessPolicyOf,
   accessPolicyStream,
   accessStream,
@@ -181,11 +185,17 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     private readonly identities: IdentityReader,
     private readonly views: Views,
     private readonly tokens: EligibilityTokens,
+    private readonly vouchers: Vouchers,
+    private readonly chains: Chains,
+    private readonly links: WalletLinks,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  /** @throws Problem policy_not_found, policy_not_active, idempotency_key_reused, projection_rebuilding */
+  /**
+   * @throws Problem policy_not_found, policy_not_active, chain_not_configured, wallet_not_linked, vouchers_unavailable,
+   * idempotency_key_reused, projection_rebuilding
+   */
   async execute({ request, context }: CheckAccess): Promise<{ body: AccessDto; position: Position }> {
     // The decision's id follows from the Idempotency-Key, so that a retry finds it, and with it the token's.
     const jti = context.idempotency === null ? randomUUID() : uuidOf(hashOf('access', context.idempotency));
@@ -196,10 +206,11 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     }
     const policy = await this.policies.get(request.policy_id);
     if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired: it grants nothing.`);
+    const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
     const { rule, evaluate } = this.policies.rulesOf(policy);
     const observation = await this.observe(request.subject_tris, policy);
     const judgement = judge(rule, evaluate, observation.seen?.facts ?? null);
-    const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid };
+    const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
     const decision = decideCheck(request, policy, observation, judgement, issued);
     const { position, events } = await this.writer.create(stream, [decision], context);
     if (context.idempotency === null) return { body: this.answer(events[0]!.data as AccessDecision), position };
@@ -217,6 +228,28 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       );
     }
     return { body: this.answer(data as AccessDecision), position };
+  }
+
+  /** Who signs a voucher for a wallet of the subject. Only what the wallet has signed itself makes it the subject's. */
+  private async issuerFor({ wallet, chain_id }: VoucherTarget, subject: string): Promise<string> {
+    if (!this.chains.has(chain_id)) {
+      throw wrong('chain_not_configured', '/chain_id', `Vouchers for chain ${chain_id} are not given here.`);
+    }
+    const link = await this.links.of(wallet);
+    // On another chain than its contract's, somebody else may hold the same address.
+    const isOwn = link?.chain_id === null || link?.chain_id === chain_id;
+    if (link?.proof !== 'signed' || link.tris_id !== subject || !isOwn) {
+      const how = 'it must have signed to be linked (purpose claim or link), a contract wallet on the same chain';
+      throw wrong('wallet_not_linked', '/wallet', `The wallet is not known for one of ${subject}: ${how}.`);
+    }
+    const issuer = this.vouchers.issuer;
+    if (issuer === undefined) {
+      throw new Problem(
+        'vouchers_unavailable',
+        'This service has no keys to sign vouchers with (CREDENCE_VOUCHER_KEYS).',
+      );
+    }
+    return issuer;
   }
 
   /** The subject at this very moment: a verification that expires within the hour counts until it does. */
@@ -241,7 +274,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       granted,
       eligibility_token: this.tokens.sign(decision),
       expires_at: exp === null ? null : new Date(exp * 1000).toISOString(),
-      voucher: null,
+      voucher: this.vouchers.sign(decision),
       policy_id,
       subject_tris,
       score,
@@ -251,6 +284,9 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     };
   }
 }
+
+const wrong = (code: ProblemCode, pointer: string, message: string) =>
+  new Problem(code, message, { errors: [{ pointer, code, message }] });
 
 /** A UUIDv8 (RFC 9562 section 5.8) of the first bits of a SHA-256. */
 function uuidOf(sha256: string): string {

@@ -1,6 +1,8 @@
 import { Module } from '@nestjs/common';
+import { ChainsModule } from '../../chains/chains.module.js';
 import { IdentityReader } from '../../disc/identity-reader.js';
 import { EligibilityModule } from '../../eligibility/eligibility.module.js';
+import { WalletLinks } from '../../wallets/wallet-links.js';
 import { ValidationPolicies } from '../vp/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
 import { AccessPreviewModule } from './access-probes.js';
@@ -14,12 +16,13 @@ import {
 } from './ap.handlers.js';
 
 @Module({
-  imports: [EligibilityModule, AccessPreviewModule],
+  imports: [ChainsModule, EligibilityModule, AccessPreviewModule],
   controllers: [AccessPoliciesController],
   providers: [
     AccessPolicies,
     ValidationPolicies,
     IdentityReader,
+    WalletLinks,
     CreateAccessPolicyHandler,
     RetireAccessPolicyHandler,
     GetAccessPolicyHandler,

@@ -123,29 +123,37 @@ export interface CheckRequest {
   policy_id: string;
   subject_tris: string;
   audience: string | null;
-  wallet: string | null;
+  /** For whom a contract is to verify the decision; null: for nobody. */
+  target: VoucherTarget | null;
 }
 
-/** @param issued who signs the token, with which key, if there is going to be one */
+/** Addresses in small letters. */
+export interface VoucherTarget {
+  wallet: string;
+  chain_id: number;
+  verifying_contract: string;
+}
+
+/** @param issued who signs the token, and the voucher for a target, if there is going to be one */
 export function decideCheck(
-  { subject_tris, audience, wallet }: CheckRequest,
+  { subject_tris, audience, target }: CheckRequest,
   policy: AccessPolicy,
   { as_of, position, seen }: Observation,
   { granted, score, reasons, how_to_pass, advice }: Judgement,
-  issued: { jti: string; iss: string; kid: string },
+  issued: { jti: string; iss: string; kid: string; voucher_issuer: string | null },
 ): Fact {
-  const { jti, iss, kid } = issued;
+  const { jti, iss, kid, voucher_issuer } = issued;
   const iat = Math.floor(as_of / 1000);
   const token = granted
-    ? { iss, kid, iat, exp: iat + policy.ttl_seconds }
-    : { iss: null, kid: null, iat: null, exp: null };
+    ? { iss, kid, iat, exp: iat + policy.ttl_seconds, voucher_issuer }
+    : { iss: null, kid: null, iat: null, exp: null, voucher_issuer: null };
   return fact(accessChecked, {
     policy_id: policy.policy_id,
     policy_hash: policy.content_hash,
     subject_tris,
     granted,
     audience,
-    wallet,
+    ...(target ?? { wallet: null, chain_id: null, verifying_contract: null }),
     jti,
     ...token,
     as_of: new Date(as_of).toISOString(),
