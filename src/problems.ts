@@ -12,6 +12,7 @@ export const PROBLEMS = {
   position_unknown: [400, 'Unknown position'],
   address_checksum: [400, 'The checksum of the address is wrong'],
   chain_not_configured: [400, 'The chain is not configured'],
+  vouchers_not_configured: [400, 'Vouchers are not given here'],
   siwe_malformed: [400, 'Not a sign-in message'],
   siwe_too_long: [400, 'The sign-in message is too long'],
   siwe_signature_form: [400, 'The signature has no known form'],
@@ -90,7 +91,6 @@ export const PROBLEMS = {
   chain_unavailable: [503, 'The chain cannot be asked now'],
   store_unavailable: [503, 'A store is unavailable'],
   verifier_unavailable: [503, 'Proofs cannot be verified at the moment'],
-  vouchers_unavailable: [503, 'Vouchers cannot be signed here'],
   projection_behind: [503, 'The read models have not reached the requested position yet'],
   projection_rebuilding: [503, 'The read models are being rebuilt'],
 } as const satisfies Record<string, readonly [number, string]>;

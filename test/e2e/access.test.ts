@@ -197,6 +197,20 @@ test('a key is rotated under the running server, and what the old one signed sti
   ]);
 });
 
+test('the issuer of vouchers is rotated apart from that, and published before it signs', async () => {
+  const listed = async () => JSON.parse(await credence('signing-keys', 'list', '--vouchers', '--json'));
+  const { issuers } = (await server.get('/v1/eligibility/issuers')).json;
+  expect(await listed()).toMatchObject([{ kid: issuers[0].address, status: 'signing' }]);
+  const said = await credence('signing-keys', 'rotate', '--vouchers', '--in', '60');
+  await sleep(1_100);
+  const [first, next] = (await server.get('/v1/eligibility/issuers')).json.issuers;
+  expect(first).toEqual(issuers[0]);
+  expect(next).toMatchObject({ status: 'next', ends_at: null });
+  expect(said).toBe(`${next.address} signs from ${next.signs_from}\n`);
+  expect(await listed()).toMatchObject([{ status: 'signing' }, { kid: next.address, status: 'next' }]);
+  expect(await credence('signing-keys', 'prune', '--vouchers')).toBe('no key to remove\n');
+});
+
 test('scopes and owners', async () => {
   const rules = { disc_min: 5 };
   const own = await post('/v1/policies/ap', { policy_id: 'AP_BANK_V1', rules }, as('bank'));

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '../../src/config.js';
 import { SCOPES } from '../../src/http/routes.js';
+import { issuerKeyFile } from '../../src/proofs/issuer-keys.js';
 import { signingKeyFile } from '../../src/proofs/signing-keys.js';
 import { type EventStored, noEventStored, startEventStored } from './eventstored.js';
 import { noRedis, RedisServer } from './redis.js';
@@ -33,6 +34,7 @@ export class Cluster {
     const cluster = new Cluster(eventStored, redis, folder, key);
     await writeFile(cluster.env.CREDENCE_API_KEYS, JSON.stringify([{ id: 'test', sha256, scopes: SCOPES }]));
     signingKeyFile(loadConfig(cluster.env)).create();
+    issuerKeyFile(loadConfig(cluster.env)).create();
     return cluster;
   }
 
@@ -43,6 +45,7 @@ export class Cluster {
       REDIS_URL: this.redis.url,
       CREDENCE_API_KEYS: join(this.folder, 'api-keys.json'),
       CREDENCE_SIGNING_KEYS: join(this.folder, 'signing-keys.json'),
+      CREDENCE_VOUCHER_KEYS: join(this.folder, 'voucher-keys.json'),
     };
   }
 

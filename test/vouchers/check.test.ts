@@ -1,13 +1,16 @@
-import { randomUUID } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
+import { createHash, randomUUID } from 'node:crypto';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { getAddress, verifyTypedData } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
 import { id as hashOfText } from 'ethers/hash';
 import { loadConfig } from '../../src/config.js';
-import { issuerKeyFile } from '../../src/proofs/issuer-keys.js';
+import { SCOPES } from '../../src/http/routes.js';
+import { Log } from '../../src/ops/log.js';
+import { IssuerKeys, issuerKeyFile } from '../../src/proofs/issuer-keys.js';
 import { ANNOUNCED_MS } from '../../src/proofs/key-file.js';
 import { WalletLinks } from '../../src/wallets/wallet-links.js';
+import { blocks, read } from '../docs/markdown.js';
 import { type Service, relay, startService } from '../policies/service.fixture.js';
 import { type Account, bearer, claim, codeOf, consent, newAccount } from '../sessions/wallet.js';
 
@@ -63,6 +66,9 @@ test('a granted check gives the same decision as typed data, which any library v
     },
     signature: expect.stringMatching(/^0x[0-9a-f]{128}(1b|1c)$/),
   });
+  const documented = JSON.parse(blocks(read('docs/vouchers.md')).find(({ language }) => language === 'json')!.text);
+  const shapeOf = (one: { domain: object; message: object }) => [one, one.domain, one.message].map(Object.keys);
+  expect(shapeOf(documented)).toEqual(shapeOf(voucher));
   expect(new Date(voucher.message.expiresAt * 1000).toISOString()).toBe(expires_at);
 
   const published = await issuers();
@@ -241,12 +247,46 @@ test('a new issuer is published before it signs; what the old one signed is sign
   expect((await post(body, retry)).json).toEqual(first.json);
 });
 
+test('in the cluster profile processes share the file, and without one there are no vouchers', async () => {
+  const folder = service.config.data;
+  const sha256 = createHash('sha256').update('operator').digest('hex');
+  const keys = join(folder, 'cluster-api-keys.json');
+  writeFileSync(keys, JSON.stringify([{ id: 'operator', sha256, scopes: [...SCOPES] }]));
+  const cluster = {
+    CREDENCE_PROFILE: 'cluster',
+    CREDENCE_API_KEYS: keys,
+    CREDENCE_SIGNING_KEYS: join(folder, 'signing-keys.json'),
+    // Not asked: the stores of this test are those of a data folder.
+    EVENTSTORE_URL: 'esdb://127.0.0.1:1',
+    REDIS_URL: 'redis://127.0.0.1:1',
+    CREDENCE_RPC_31337: 'http://127.0.0.1:1',
+  };
+  const other = await startService(cluster);
+  try {
+    const key = { 'x-api-key': 'operator' };
+    expect((await other.get('/v1/eligibility/issuers')).json.issuers).toEqual([]);
+    const wallet = newAccount();
+    const { tris_id } = await claim(other, wallet);
+    await other.post('/v1/policies/ap', { policy_id: POLICY, rules: { tct_min: 0 } }, key);
+    const body = { policy_id: POLICY, subject_tris: tris_id };
+    expect(codeOf(await other.post('/v1/policies/ap/check', body, key))).toEqual([200, undefined]);
+    const asked = await other.post('/v1/policies/ap/check', { ...body, wallet: wallet.address, ...TARGET }, key);
+    expect(codeOf(asked)).toEqual([400, 'vouchers_not_configured']);
+  } finally {
+    await other.close();
+  }
+  const named = { ...cluster, CREDENCE_VOUCHER_KEYS: join(folder, 'none.json') };
+  const make = () => new IssuerKeys(loadConfig(named), new Log('error'), Date.now);
+  expect(make).toThrow(/CREDENCE_VOUCHER_KEYS names .*none\.json, which does not exist; .*create --vouchers/);
+  issuerKeyFile(loadConfig(named)).create();
+  expect(make().issuer).toMatch(/^0x[0-9a-fA-F]{40}$/);
+});
+
 describe('the file of the issuers', () => {
   const files = () => issuerKeyFile(loadConfig({ CREDENCE_DATA: join(service.config.data, randomUUID()) }));
-  const write = async (text: string) => {
+  const write = (text: string) => {
     const file = files();
     file.create();
-    const { writeFileSync } = await import('node:fs');
     writeFileSync(file.path, text);
     return file;
   };
@@ -254,22 +294,22 @@ describe('the file of the issuers', () => {
   test.each([
     ['{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA"}]}', /key 1 is not a key on secp256k1/],
     ['{"keys":[{"kty":"EC","crv":"secp256k1","x":"AA","y":"AA"}]}', /key 1 is not a key on secp256k1/],
-  ])('%s is refused with a sentence', async (text, message) => {
-    const file = await write(text);
+  ])('%s is refused with a sentence', (text, message) => {
+    const file = write(text);
     expect(() => file.read()).toThrow(message);
   });
 
-  test('a private part of another point, or a name of another key, is refused', async () => {
+  test('a private part of another point, or a name of another key, is refused', () => {
     const [one, other] = [files(), files()].map((file) => {
       file.create();
       return JSON.parse(readFileSync(file.path, 'utf8')).keys[0];
     });
-    const read = async (key: object) => (await write(JSON.stringify({ keys: [key] }))).read();
-    expect((await read(one)).length).toBe(1);
-    await expect(read({ ...one, d: other.d })).rejects.toThrow('private part that is not of its x and y');
-    await expect(read({ ...one, d: Buffer.alloc(32).toString('base64url') })).rejects.toThrow('private part');
-    await expect(read({ ...one, kid: other.kid })).rejects.toThrow('a kid that is not its own');
+    const readOne = (key: object) => write(JSON.stringify({ keys: [key] })).read();
+    expect(readOne(one)).toHaveLength(1);
+    expect(() => readOne({ ...one, d: other.d })).toThrow('private part that is not of its x and y');
+    expect(() => readOne({ ...one, d: Buffer.alloc(32).toString('base64url') })).toThrow('private part');
+    expect(() => readOne({ ...one, kid: other.kid })).toThrow('a kid that is not its own');
     const { d: _private, ...published } = one;
-    await expect(read(published)).rejects.toThrow('no private key');
+    expect(() => readOne(published)).toThrow('no private key');
   });
 });

@@ -65,7 +65,7 @@ export class AccessPoliciesController {
       'policy_not_active',
       'chain_not_configured',
       'wallet_not_linked',
-      'vouchers_unavailable',
+      'vouchers_not_configured',
       'idempotency_key_reused',
     ],
   })

@@ -17,6 +17,7 @@ import { Problem, type ProblemCode } from '../../problems.js';
 import { Views } from '../../projector/views.js';
 import type { RangeRow } from '../../read-models/read-models.js';
 import { WalletLinks } from '../../wallets/wallet-links.js';
+import { trisActedFor } from '../../wallets/wallets.js';
 import { ValidationPolicies } from '../vp/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
 import type { AccessDto, AccessPoliciesDto, AccessPolicyDto, RetiredAccessPolicyDto } from './ap.dto.js';
@@ -193,7 +194,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
   ) {}
 
   /**
-   * @throws Problem policy_not_found, policy_not_active, chain_not_configured, wallet_not_linked, vouchers_unavailable,
+   * @throws Problem policy_not_found, policy_not_active, chain_not_configured, wallet_not_linked, vouchers_not_configured,
    * idempotency_key_reused, projection_rebuilding
    */
   async execute({ request, context }: CheckAccess): Promise<{ body: AccessDto; position: Position }> {
@@ -236,16 +237,15 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       throw wrong('chain_not_configured', '/chain_id', `Vouchers for chain ${chain_id} are not given here.`);
     }
     const link = await this.links.of(wallet);
-    // On another chain than its contract's, somebody else may hold the same address.
-    const isOwn = link?.chain_id === null || link?.chain_id === chain_id;
-    if (link?.proof !== 'signed' || link.tris_id !== subject || !isOwn) {
+    // A key holds its address on every chain, a contract on its own.
+    if (![null, chain_id].some((chain) => trisActedFor(link, chain) === subject)) {
       const how = 'it must have signed to be linked (purpose claim or link), a contract wallet on the same chain';
       throw wrong('wallet_not_linked', '/wallet', `The wallet is not known for one of ${subject}: ${how}.`);
     }
     const issuer = this.vouchers.issuer;
     if (issuer === undefined) {
       throw new Problem(
-        'vouchers_unavailable',
+        'vouchers_not_configured',
         'This service has no keys to sign vouchers with (CREDENCE_VOUCHER_KEYS).',
       );
     }
