@@ -34,6 +34,8 @@ const TRIES = 5;
 @Injectable()
 export class Views implements PositionGate {
   readonly logId: string;
+  private lastManifest: Manifest | undefined;
+  private looking: Promise<Position> | undefined;
 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -45,10 +47,18 @@ export class Views implements PositionGate {
   /** @throws Problem projection_rebuilding while a view that is asked for is being built */
   async read(queries: readonly Query[]): Promise<ViewRead> {
     for (let attempt = 0; attempt < TRIES; attempt++) {
-      const manifest = await this.readModels.manifest();
+      // Rows and manifest at once, which are one way to a server and not two: it seldom points elsewhere than last time.
+      const last = this.lastManifest;
+      const guess = last && servingOf(last, queries);
+      const early = guess && this.readFrom(guess, queries);
+      const [manifest, guessed] = await Promise.all([this.readModels.manifest(), early]);
       if (!manifest) break;
-      const answer = await this.readFrom(manifest, queries);
-      if (answer) return answer; // else a generation was dropped since: look where the manifest points now
+      this.lastManifest = manifest;
+      const serving = guess && manifest === last ? guess : queries.map((query) => generationOf(manifest, query));
+      const read = sameAs(serving, guess) ? guessed : await this.readFrom(serving, queries);
+      if (!read) continue; // A generation was dropped since: look where the manifest points now.
+      if (read.status === 'building') throw await this.stillBuilding(read);
+      return { manifest, generation: serving[0]!, position: read.checkpoint.position, results: read.results };
     }
     throw await this.notServed();
   }
@@ -64,34 +74,27 @@ export class Views implements PositionGate {
     return rebuilding('no generation serves this view yet', { progress: { done: 0, total: await this.store.head() } });
   }
 
-  private async readFrom(manifest: Manifest, queries: readonly Query[]): Promise<ViewRead | undefined> {
-    const serving = queries.map((query) => generationOf(manifest, query));
-    const first = serving[0]!;
-    if (serving.every((id) => id === first)) {
-      const read = await this.readModels.read(first, queries);
-      if (!read) return undefined;
-      if (read.status === 'building') await this.refuse(read);
-      return { manifest, generation: first, position: read.checkpoint.position, results: read.results };
-    }
+  /** One snapshot of each of these generations, one for each query. Undefined if one of them is gone. */
+  private async readFrom(serving: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
+    const [first] = serving as [string];
+    if (serving.every((id) => id === first)) return this.readModels.read(first, queries);
     const results: Result[] = [];
-    let position = Infinity;
+    let least: ReadResult | undefined;
     for (const id of new Set(serving)) {
       const at = serving.flatMap((other, i) => (other === id ? [i] : []));
-      const read = await this.readModels.read(
-        id,
-        at.map((i) => queries[i]!),
-      );
+      const asked = at.map((i) => queries[i]!);
+      const read = await this.readModels.read(id, asked);
       if (!read) return undefined;
-      if (read.status === 'building') await this.refuse(read);
+      if (read.status === 'building') return read;
       at.forEach((i, n) => (results[i] = read.results[n]));
-      position = Math.min(position, read.checkpoint.position);
+      if (!least || read.checkpoint.position < least.checkpoint.position) least = read;
     }
-    return { manifest, generation: first, position, results };
+    return { ...least!, results };
   }
 
-  private async refuse({ checkpoint }: ReadResult): Promise<never> {
+  private async stillBuilding({ checkpoint }: ReadResult): Promise<Problem> {
     const [done, total] = [checkpoint.position, await this.store.head()];
-    throw rebuilding(`position ${done} of ${total}`, { progress: { done, total } });
+    return rebuilding(`position ${done} of ${total}`, { progress: { done, total } });
   }
 
   head(): Promise<Position> {
@@ -100,11 +103,20 @@ export class Views implements PositionGate {
 
   async reach(position: Position, timeoutMs: number): Promise<boolean> {
     const deadline = performance.now() + timeoutMs;
-    for (;;) {
-      if ((await this.applied()) >= position) return true;
+    let applied = await this.applied();
+    while (applied < position) {
       if (performance.now() >= deadline) return false;
-      await sleep(POLL_MS);
+      applied = await this.nextLook();
     }
+    return true;
+  }
+
+  /** The applied position a moment later; all who wait share the looks at it. */
+  private nextLook(): Promise<Position> {
+    this.looking ??= sleep(POLL_MS)
+      .then(() => this.applied())
+      .finally(() => (this.looking = undefined));
+    return this.looking;
   }
 
   /** As `reach`, for what cannot be answered before. @throws Problem projection_behind with this detail */
@@ -135,9 +147,24 @@ export class Views implements PositionGate {
 
 /** The generation that serves a query's view; `identities.changes` is part of `identities`. */
 function generationOf(manifest: Manifest, query: Query): string {
-  const { view } = 'get' in query ? query.get : query.range;
-  const name = view.split('.', 1)[0]!;
+  const name = viewOf(query);
   const id = manifest.views[name];
   if (id === undefined) throw rebuilding(`no generation serves ${name} yet`);
   return id;
+}
+
+/** The generations that serve these queries' views; undefined if one has none. */
+function servingOf(manifest: Manifest, queries: readonly Query[]): string[] | undefined {
+  const ids = queries.map((query) => manifest.views[viewOf(query)]);
+  return ids.includes(undefined) ? undefined : (ids as string[]);
+}
+
+function viewOf(query: Query): string {
+  const { view } = 'get' in query ? query.get : query.range;
+  const dot = view.indexOf('.');
+  return dot < 0 ? view : view.slice(0, dot);
+}
+
+function sameAs(ids: readonly string[], others: readonly string[] | undefined): boolean {
+  return others !== undefined && ids.every((id, n) => id === others[n]);
 }

@@ -353,6 +353,34 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         expect(await value(person('a', '0005'))).toBe('a0005');
       });
 
+      test('of many who ask at once, each gets what it asked for', async () => {
+        const puts = Array.from({ length: 40 }, (_, n) => [
+          { row: person(`p${n}`), value: n },
+          { row: person(`p${n}`, `${n}`), value: [n] },
+        ]).flat();
+        await models.apply(id, batch({ puts }));
+        await models.createGeneration('empty', VIEWS, LOG);
+        const asked = Array.from({ length: 40 }, async (_, n) => {
+          const { view, key } = person(`p${n}`);
+          const own = await models.read(id, [
+            { range: { view, key, limit: 5 } },
+            { get: person('nobody') },
+            { get: person(`p${n}`) },
+            { get: person('nobody', '1') },
+            { get: person(`p${n}`, `${n}`) },
+          ]);
+          const none = await models.read('empty', [{ get: person(`p${n}`) }]);
+          expect(own!.results).toEqual([[{ sort: `${n}`, value: [n] }], undefined, n, undefined, [n]]);
+          expect(own!.checkpoint).toEqual((await models.read(id, []))!.checkpoint);
+          expect(none).toMatchObject({ status: 'building', checkpoint: { position: 0 }, results: [undefined] });
+          expect(await models.read('never-made', [{ get: person(`p${n}`) }])).toBeUndefined();
+        });
+        await Promise.all(asked);
+        const all = Array.from({ length: 9_000 }, (_, n) => ({ get: person(`p${n}`) }));
+        const { results } = (await models.read(id, all))!;
+        expect([results.length, results[39], results[40], results[8_999]]).toEqual([9_000, 39, undefined, undefined]);
+      });
+
       test('a range agrees with a sorted list', async () => {
         const sort = fc.stringMatching(/^[ -~]{1,6}$/);
         const sorts = fc.sample(sort, 200);

@@ -65,6 +65,9 @@ export class RedisReadModels implements ReadModels {
   readonly #prefix: string;
   /** Incarnations by id, as last seen. */
   readonly #incarnations = new Map<string, string>();
+  /** By the key of its state: what this turn asks of a generation. */
+  readonly #asked = new Map<string, ReadBatch>();
+  #turn: Promise<void> | undefined;
   #manifest: Promise<Manifest | null> | undefined;
   #lastManifest: { text: string; manifest: Manifest } | undefined;
 
@@ -90,10 +93,10 @@ export class RedisReadModels implements ReadModels {
 
   /** All who ask within one turn of the event loop share one look: it is sent after the last of them has asked. */
   manifest(): Promise<Manifest | null> {
-    if (!this.#manifest) {
-      this.#manifest = this.#readManifest();
-      setImmediate(() => (this.#manifest = undefined));
-    }
+    this.#manifest ??= this.#endOfTurn().then(() => {
+      this.#manifest = undefined;
+      return this.#readManifest();
+    });
     return this.#manifest;
   }
 
@@ -173,16 +176,33 @@ export class RedisReadModels implements ReadModels {
     return outcome === 1 ? 'applied' : 'refused';
   }
 
-  async read(id: string, queries: readonly Query[]): Promise<ReadResult | undefined> {
-    const args = queries.flatMap(queryArguments);
-    const answer = await this.#onKeys(id, (keys) => this.#reads.run<ReadAnswer | null>(READ, keys, args));
-    if (!answer) return undefined;
-    const [status, checkpoint, ...found] = answer;
-    return {
-      status: status as GenerationStatus,
-      checkpoint: checkpointOf(checkpoint),
-      results: queries.map((query, n) => resultOf(query, found[n])),
-    };
+  /** What is asked within one turn of the event loop goes to the server as one script, and is of one moment. */
+  read(id: string, queries: readonly Query[]): Promise<ReadResult | undefined> {
+    return this.#onKeys(id, (keys) => this.#ask(keys, queries));
+  }
+
+  async #ask(keys: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
+    const [slot] = keys as [string];
+    let batch = this.#asked.get(slot);
+    if (!batch || batch.weight >= MAX_PAGE) {
+      const next = new ReadBatch(async (args) => {
+        await this.#endOfTurn();
+        if (this.#asked.get(slot) === next) this.#asked.delete(slot);
+        return this.#reads.run<ReadAnswer | null>(READ, keys, args());
+      });
+      this.#asked.set(slot, (batch = next));
+    }
+    return batch.ask(queries);
+  }
+
+  #endOfTurn(): Promise<void> {
+    this.#turn ??= new Promise((resolve) => {
+      setImmediate(() => {
+        this.#turn = undefined;
+        resolve();
+      });
+    });
+    return this.#turn;
   }
 
   /** First the rows without sort, then those with one. */
@@ -306,7 +326,52 @@ export class RedisReadModels implements ReadModels {
 const ROWS = 'r';
 const RANGES = 's';
 
-type ReadAnswer = [status: string, checkpoint: string, ...found: (string | string[] | null)[]];
+type ReadAnswer = [status: string, checkpoint: string, rows: (string | null)[], ...others: (string | string[])[]];
+
+interface Found {
+  at: Omit<ReadResult, 'results'>;
+  rows: (string | null)[];
+  others: (string | string[])[];
+}
+
+/** Queries of several callers that are one script. */
+class ReadBatch {
+  /** Rows that the server has to look at, more or less. */
+  weight = 0;
+  private readonly rows: string[] = [];
+  private readonly others: (string | number)[][] = [];
+  private readonly answer: Promise<Found | undefined>;
+
+  /** @param send asks for the arguments when nobody can add to them any more */
+  constructor(send: (args: () => (string | number)[]) => Promise<ReadAnswer | null>) {
+    this.answer = send(() => [this.rows.length, ...this.rows, ...this.others.flat()]).then((found) => {
+      if (!found) return undefined;
+      const [status, checkpoint, rows, ...others] = found;
+      return { at: { status: status as GenerationStatus, checkpoint: checkpointOf(checkpoint) }, rows, others };
+    });
+  }
+
+  async ask(queries: readonly Query[]): Promise<ReadResult | undefined> {
+    const places = queries.map((query) => this.add(query));
+    const answer = await this.answer;
+    if (!answer) return undefined;
+    const results = queries.map((query, n) => {
+      return resultOf(query, (isPlainRow(query) ? answer.rows : answer.others)[places[n]!]);
+    });
+    return { ...answer.at, results };
+  }
+
+  /** Where its answer will be: among the rows, or among the others. */
+  private add(query: Query): number {
+    this.weight += 'get' in query ? 1 : query.range.limit;
+    if (isPlainRow(query)) return this.rows.push(rowAddress(query.get)) - 1;
+    return this.others.push(queryArguments(query)) - 1;
+  }
+}
+
+function isPlainRow(query: Query): query is { get: RowKey } {
+  return 'get' in query && query.get.sort === undefined;
+}
 
 /** One text for one checkpoint, so that equal checkpoints are equal texts. */
 function checkpointText({ log, position, event_id }: Checkpoint): string {
@@ -334,7 +399,7 @@ function changesOf({ puts, deletes }: Batch): (string | number)[] {
 }
 
 function queryArguments(query: Query): (string | number)[] {
-  if ('get' in query) return [query.get.sort === undefined ? 'g' : 's', rowAddress(query.get)];
+  if ('get' in query) return ['s', rowAddress(query.get)];
   const { view, key, after, reverse = false, limit } = query.range;
   const first = `${rowAddress({ view, key })}\0`;
   const beyond = `(${view}\0${key}\x01`;
@@ -343,6 +408,7 @@ function queryArguments(query: Query): (string | number)[] {
   return ['f', after === undefined ? `[${first}` : `(${first}${after}\x01`, beyond, size];
 }
 
+/** @param found null or empty: there is no such row */
 function resultOf(query: Query, found: string | string[] | null | undefined): Json | undefined | RangeRow[] {
   if ('range' in query) {
     const { view, key } = query.range;
@@ -352,7 +418,7 @@ function resultOf(query: Query, found: string | string[] | null | undefined): Js
       return { sort: member.slice(start, end), value: JSON.parse(member.slice(end + 1)) as Json };
     });
   }
-  if (typeof found !== 'string') return undefined;
+  if (typeof found !== 'string' || found === '') return undefined;
   const content = query.get.sort === undefined ? found : found.slice(found.lastIndexOf('\0') + 1);
   return JSON.parse(content) as Json;
 }

@@ -129,24 +129,32 @@ return 1
 `);
 
 /**
- * Status, checkpoint, and what the queries find, in one snapshot. ARGV, for each query: its kind; for "g" (a row without
- * sort) its address; for "s" (a row with sort) its address; for "f" and "b" (a range forwards and backwards) where it
- * begins, where it ends, and the limit.
+ * Status, checkpoint, and what the queries find, in one snapshot. ARGV: how many rows without sort, and their addresses;
+ * then for each other query its kind: for "s" (a row with sort) its address; for "f" and "b" (a range forwards and
+ * backwards) where it begins, where it ends, and the limit. The answer: status, checkpoint, the contents of the rows
+ * without sort, then what each other query found.
  */
 export const READ = new Script(`
 local state = redis.call('HMGET', KEYS[1], 'status', 'checkpoint')
 if not state[1] or state[1] == 'dropped' then return false end
-local answer = { state[1], state[2] }
-local i, n = 1, 2
+local rows = {}
+local count = tonumber(ARGV[1])
+for from = 2, count + 1, 4000 do
+  local chunk = redis.call('HMGET', KEYS[2], unpack(ARGV, from, math.min(from + 3999, count + 1)))
+  if from == 2 then
+    rows = chunk
+  else
+    for i = 1, #chunk do rows[from - 2 + i] = chunk[i] end
+  end
+end
+local answer = { state[1], state[2], rows }
+local i, n = count + 2, 3
 while i <= #ARGV do
   local kind = ARGV[i]
   n = n + 1
-  if kind == 'g' then
-    answer[n] = redis.call('HGET', KEYS[2], ARGV[i + 1])
-    i = i + 2
-  elseif kind == 's' then
+  if kind == 's' then
     local found = redis.call('ZRANGE', KEYS[4], '[' .. ARGV[i + 1] .. '\\0', '(' .. ARGV[i + 1] .. '\\1', 'BYLEX', 'LIMIT', 0, 1)
-    answer[n] = found[1] or false
+    answer[n] = found[1] or ''
     i = i + 2
   else
     if kind == 'f' then

@@ -1,0 +1,78 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
+import { PROJECTIONS } from '../../src/projector/all-projections.js';
+import { drop, swap } from '../../src/projector/generations.js';
+import { ensureManifest } from '../../src/projector/manifest.js';
+import { Views } from '../../src/projector/views.js';
+import { LmdbReadModels } from '../../src/read-models/lmdb-read-models.js';
+import type { RowKey } from '../../src/read-models/read-models.js';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+
+describe('reading the views', () => {
+  let place: Awaited<ReturnType<typeof temporaryFolder>>;
+  let store: LmdbEventStore;
+  let models: LmdbReadModels;
+  let views: Views;
+  const row: RowKey = { view: 'identities', key: 'somebody' };
+  const VERSIONS = Object.fromEntries(PROJECTIONS.map(({ name, version }) => [name, version]));
+
+  beforeEach(async () => {
+    place = await temporaryFolder();
+    store = await LmdbEventStore.open(join(place.path, 'log'), {});
+    models = await LmdbReadModels.open(join(place.path, 'views'), { clock: Date.now });
+    views = new Views(store, models);
+    await ensureManifest(PROJECTIONS, store, models);
+  });
+  afterEach(async () => {
+    await Promise.all([store.close(), models.close()]);
+    await place.remove();
+  });
+
+  async function put(id: string, value: string): Promise<void> {
+    await models.acquireLease(id, 'test', 60_000);
+    const base = { log: store.logId, position: 0, event_id: null };
+    const batch = { id: randomUUID(), base, holder: 'test', next: base, puts: [{ row, value }], deletes: [] };
+    expect(await models.apply(id, batch)).toBe('applied');
+    await models.setStatus(id, 'ready');
+  }
+  async function seen() {
+    const { generation, results } = await views.read([{ get: row }]);
+    return [generation, results];
+  }
+
+  test('goes where the manifest points now, wherever it pointed before', async () => {
+    await put('g1', 'first');
+    expect(await seen()).toEqual(['g1', ['first']]);
+    await models.createGeneration('g2', VERSIONS, store.logId);
+    await put('g2', 'second');
+    expect(await seen()).toEqual(['g1', ['first']]);
+    await swap('g2', store, models);
+    expect(await seen()).toEqual(['g2', ['second']]);
+    await drop('g1', models);
+    expect(await seen()).toEqual(['g2', ['second']]);
+  });
+
+  test('refuses while the generation is being built, and only then', async () => {
+    await expect(seen()).rejects.toMatchObject({ code: 'projection_rebuilding' });
+    await put('g1', 'first');
+    expect(await seen()).toEqual(['g1', ['first']]);
+    await models.createGeneration('g2', VERSIONS, store.logId);
+    const manifest = (await models.manifest())!;
+    await models.swapManifest({ ...manifest, revision: manifest.revision + 1, views: { identities: 'g2' } });
+    await expect(seen()).rejects.toMatchObject({ code: 'projection_rebuilding' });
+    await put('g2', 'second');
+    expect(await seen()).toEqual(['g2', ['second']]);
+  });
+
+  test('all who wait for a position share the looks at it', async () => {
+    let looks = 0;
+    const read = models.read.bind(models);
+    models.read = (...args) => (looks++, read(...args));
+    expect(await Promise.all(Array.from({ length: 200 }, () => views.reach(1, 100)))).not.toContain(true);
+    // Each looks once for itself at first.
+    expect(looks).toBeGreaterThan(202);
+    expect(looks).toBeLessThan(200 + 50);
+    expect(await views.reach(0, 0)).toBe(true);
+  });
+});
