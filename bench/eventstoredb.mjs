@@ -6,12 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EventStoreDBClient, jsonEvent, NO_STREAM } from '@eventstore/db-client';
 import { eventId } from '../dist/src/event-store/encoding.js';
 import { EventStoreDbEventStore } from '../dist/src/event-store/eventstoredb/eventstoredb-event-store.js';
-import { count, inTemporaryFolder, interleave, machine } from './measure.mjs';
+import { inTemporaryFolder, interleave } from './measure.mjs';
 
 /**
  * The log in EventStoreDB against its own client, both in this process, against the server in EVENTSTORE_URL or one
  * that is started from the PATH (`--mem-db`: on a disk, both wait for the same syncs and nothing else shows).
- *   node bench/eventstoredb.mjs [rounds]
  */
 
 const IN_FLIGHT = 64;
@@ -67,47 +66,6 @@ export async function appends(url, rounds, actions = 5_000) {
   return result;
 }
 
-/** Reading the whole log and doing nothing with it; events per second. */
-export async function reads(url, rounds, events = 60_000) {
-  const store = await EventStoreDbEventStore.open({ url });
-  for (let left = events - (await store.countAfter(0)); left > 0; left -= 1_000) {
-    await Promise.all(Array.from({ length: 500 }, () => store.append(...withExpected(action()))));
-  }
-  const total = await store.countAfter(0);
-  const client = EventStoreDBClient.connectionString(url);
-  const timed = async (read) => {
-    const started = performance.now();
-    await read();
-    return (1000 * total) / (performance.now() - started);
-  };
-  const contestants = {
-    ours: () =>
-      timed(async () => {
-        for await (const slice of store.readAll(0, { sliceSize: 1_000 })) void slice.length;
-      }),
-    peer: () =>
-      timed(
-        () =>
-          new Promise((resolve, reject) => {
-            client
-              .readAll()
-              .on('data', () => undefined)
-              .on('end', resolve)
-              .on('error', reject);
-          }),
-      ),
-  };
-  await interleave(1, contestants);
-  const result = await interleave(rounds, contestants);
-  await store.close();
-  await client.dispose();
-  return result;
-}
-
-function withExpected([stream, events]) {
-  return [stream, 'no-stream', events];
-}
-
 /** A relayed action as the service appends it. */
 function action() {
   const stream = `action-${randomUUID()}`;
@@ -150,28 +108,11 @@ async function isLive(port) {
   );
 }
 
-function freePort() {
+export function freePort() {
   return new Promise((resolve) => {
     const server = createServer().listen(0, '127.0.0.1', () => {
       const { port } = server.address();
       server.close(() => resolve(port));
     });
-  });
-}
-
-if (import.meta.main ?? process.argv[1] === import.meta.filename) {
-  const rounds = Number(process.argv[2] ?? 5);
-  await withEventStoreDb(async (url) => {
-    const row = (what, { ours, peer }, against, wanted) =>
-      `| ${what} | ${count(ours)}/s | ${against}: ${count(peer)}/s | ${(ours / peer).toFixed(2)}× | ${wanted} |`;
-    const table = [
-      '| what | ours | against | ratio | wanted |',
-      '|---|---|---|---|---|',
-      row(`append, two events each, ${IN_FLIGHT} in flight`, await appends(url, rounds), 'appendToStream', '≥ 0.75×'),
-      row('catch-up read, empty handler, events', await reads(url, rounds), 'readAll', '≥ 0.5×'),
-      '',
-      `${new Date().toISOString().slice(0, 10)}, ${machine()}; medians of ${rounds} interleaved rounds; server and client share the cores.`,
-    ];
-    console.log(table.join('\n'));
   });
 }

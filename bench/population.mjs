@@ -24,6 +24,14 @@ export function action(i, k, now) {
 /** Fills a data folder's log: every identity once per turn, in an order that is not the keys'. */
 export async function fillLog(data, identities, actionsEach) {
   const stores = await openStores(data, Date.now);
+  await fill(stores, identities, actionsEach);
+  const events = await stores.eventStore.countAfter(0);
+  await closeStores(stores);
+  return events;
+}
+
+/** As `fillLog`, into open stores. */
+export async function fill(stores, identities, actionsEach) {
   const writer = new Writer(stores.eventStore, Date.now);
   const now = Date.now();
   let inFlight = [];
@@ -39,7 +47,4 @@ export async function fillLog(data, identities, actionsEach) {
     }
   }
   await Promise.all(inFlight);
-  const events = await stores.eventStore.countAfter(0);
-  await closeStores(stores);
-  return events;
 }

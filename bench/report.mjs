@@ -16,19 +16,22 @@ export function tableOf(rows) {
 }
 
 /**
- * Puts rows into the table of docs/benchmarks.md: a row that stands there with the same first cell is replaced, the others
- * and all text stay. The line on the machine is of the last run.
+ * Puts rows into the first table below a heading of docs/benchmarks.md: a row that stands there with the same first cell
+ * is replaced, the others and all text stay. The line on the machine, above the table, is of the last run.
  */
-export async function report(file, rows, rounds) {
+export async function report(file, rows, about, heading) {
   const lines = (await readFile(file, 'utf8')).split('\n');
-  const first = lines.findIndex((text) => text.startsWith('|') && whatOf(text) === 'what');
-  if (first < 0) throw new Error(`${file} has no table of figures.`);
+  const section = lines.indexOf(heading);
+  const first = lines.findIndex((text, n) => n > section && text.startsWith('|') && whatOf(text) === 'what');
+  if (section < 0 || first < 0) throw new Error(`${file} has no table of figures below "${heading}".`);
   let end = first + HEAD.length;
   while (lines[end]?.startsWith('|')) end++;
   const table = new Map(lines.slice(first + HEAD.length, end).map((text) => [whatOf(text), text]));
   for (const row of rows) table.set(row[0], line(row));
-  const text = [...lines.slice(0, first), ...HEAD, ...table.values(), ...lines.slice(end)].join('\n');
-  const about = `Last run: ${machine()}; medians of ${rounds} interleaved rounds.`;
+  const before = lines.slice(0, first);
+  const said = before.findLastIndex((text) => text.startsWith('Last run: '));
+  if (said > section) before[said] = `Last run: ${machine()}; ${about}`;
+  const text = [...before, ...HEAD, ...table.values(), ...lines.slice(end)].join('\n');
   const options = { ...(await resolveConfig(file)), filepath: file };
-  await writeFile(file, await format(text.replace(/^Last run: .*$/m, about), options));
+  await writeFile(file, await format(text, options));
 }

@@ -2,6 +2,8 @@ import { spawn } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { join } from 'node:path';
 import { boot, checks, duringRebuild, duringReplay, overHttp } from './http.mjs';
+import { lag, lookUps, reads, rebuilds, withCluster } from './cluster.mjs';
+import { appends } from './eventstoredb.mjs';
 import { append, memoryAfterRebuild, rebuildAll } from './log.mjs';
 import { lookUp } from './look-up.mjs';
 import { ROOT, count, inTemporaryFolder } from './measure.mjs';
@@ -12,14 +14,16 @@ import { refreshes, signInsPerCore } from './sign-in.mjs';
 
 /**
  * `npm run bench`: every figure with its peer, medians of interleaved rounds, as a table.
- *   --only append,rebuild,http,check,replay,p99,look-up,boot,memory,sign-in,proofs   some of them
+ *   --profile cluster      the figures of that profile, on servers of its own or those in EVENTSTORE_URL and REDIS_URL
+ *   --only append,rebuild   some of them; which there are, is said for any other name
  *   --rounds 5
  *   --identities 1000000   how many the memory and look-up rows use (five actions each)
  *   --out docs/benchmarks.md   put the rows measured into that document, in the place of those it has of them
  */
 const { values: options } = parseArgs({
   options: {
-    only: { type: 'string', default: 'append,rebuild,http,check,replay,p99,look-up,boot,memory,sign-in,proofs' },
+    profile: { type: 'string', default: 'embedded' },
+    only: { type: 'string' },
     rounds: { type: 'string', default: '5' },
     identities: { type: 'string', default: '1000000' },
     out: { type: 'string' },
@@ -42,7 +46,7 @@ const ratio = (ours, peer) => `${(ours / peer).toFixed(2)}×`;
 const rates = (what, { ours, peer }, against, wanted) =>
   add(what, `${count(ours)}/s`, `${against}: ${count(peer)}/s`, ratio(ours, peer), wanted);
 
-const benches = {
+const embedded = {
   append: async () =>
     rates('durable append, one event each, 256 in flight', await append(rounds), 'raw lmdb, same bytes', '≥ 0.5×'),
   rebuild: async () => rates('full rebuild of all views, events', await rebuildAll(rounds), 'scan + decode', '≥ 0.25×'),
@@ -123,14 +127,58 @@ const benches = {
     }),
 };
 
-for (const name of options.only.split(',')) {
+/** Each on servers of its own, with nothing in them. */
+const cluster = {
+  rebuild: () =>
+    withCluster(async (env) =>
+      rates('full rebuild of all views, events', await rebuilds(env, rounds), 'readAll, empty handler', '≥ 0.5×'),
+    ),
+  append: () =>
+    withCluster(async ({ EVENTSTORE_URL }) =>
+      rates(
+        'append, two events each, 64 in flight',
+        await appends(EVENTSTORE_URL, rounds),
+        'appendToStream',
+        '≥ 0.75×',
+      ),
+    ),
+  'look-up': () =>
+    withCluster(async (env) =>
+      rates('look-up from Redis, 64 in flight', await lookUps(env, rounds), 'embedded', '≥ 0.5×'),
+    ),
+  http: () =>
+    withCluster(async (env) => rates('GET /api/disc-score, 64 connections', await reads(env, rounds), 'embedded', '–')),
+  lag: () =>
+    withCluster(async (env, key) => {
+      const { p99, rate } = await lag(env, key, rounds);
+      add(
+        'projection lag p99 at 1,000 relays/s',
+        `${count(p99)} ms`,
+        `acknowledged: ${count(rate)}/s`,
+        '–',
+        '< 250 ms',
+      );
+    }),
+};
+const SHARED = {
+  embedded: '',
+  cluster:
+    ' The processors were shared by EventStoreDB (in memory), redis-server, the bench with its load generator, and the API process and the worker where there are some.',
+};
+
+const benches = { embedded, cluster }[options.profile];
+if (!benches) throw new Error(`There is no profile ${options.profile}; there are embedded and cluster.`);
+for (const name of options.only?.split(',') ?? Object.keys(benches)) {
   if (!benches[name]) throw new Error(`There is no benchmark ${name}; there are ${Object.keys(benches).join(', ')}.`);
   console.error(`${name} …`);
   await benches[name]();
 }
 
 console.log(tableOf(rows));
-if (options.out) await report(options.out, rows, rounds);
+const about = `medians of ${rounds} interleaved rounds.${SHARED[options.profile]}`;
+console.log(about);
+if (options.out)
+  await report(options.out, rows, about, options.profile === 'cluster' ? '## The cluster profile' : '# Benchmarks');
 
 /** This script in a process of its own, so that the memory measured is only that. */
 function run(args) {

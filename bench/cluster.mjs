@@ -1,0 +1,234 @@
+import { spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EventStoreDBClient } from '@eventstore/db-client';
+import { loadConfig } from '../dist/src/config.js';
+import { SCOPES } from '../dist/src/http/routes.js';
+import { createSigningKeys } from '../dist/src/proofs/signing-keys.js';
+import { drop, rebuild } from '../dist/src/projector/generations.js';
+import { ensureManifest } from '../dist/src/projector/manifest.js';
+import { PROJECTIONS } from '../dist/src/projector/all-projections.js';
+import { closeStores, openProfile } from '../dist/src/stores.js';
+import { freePort, withEventStoreDb } from './eventstoredb.mjs';
+import { lookUpsOf, populate } from './look-up.mjs';
+import { ROOT, inTemporaryFolder, interleave, load, startServer } from './measure.mjs';
+import { action, fill } from './population.mjs';
+
+/** The cluster profile, on an EventStoreDB and a Redis of its own unless EVENTSTORE_URL and REDIS_URL name some. */
+
+const SERVER = join(ROOT, 'dist/src/main.js');
+const IN_FLIGHT = 64;
+const SECONDS = 2;
+
+/** @param work is given the environment of the profile, and a key with every scope */
+export function withCluster(work) {
+  return inTemporaryFolder((folder) =>
+    withRedis(folder, (REDIS_URL) =>
+      withEventStoreDb((EVENTSTORE_URL) => {
+        const key = randomBytes(24).toString('base64url');
+        const sha256 = createHash('sha256').update(key).digest('hex');
+        const env = {
+          CREDENCE_PROFILE: 'cluster',
+          CREDENCE_DATA: join(folder, 'data'),
+          CREDENCE_API_KEYS: join(folder, 'api-keys.json'),
+          CREDENCE_SIGNING_KEYS: join(folder, 'signing-keys.json'),
+          EVENTSTORE_URL,
+          REDIS_URL,
+        };
+        mkdirSync(env.CREDENCE_DATA);
+        writeFileSync(env.CREDENCE_API_KEYS, JSON.stringify([{ id: 'bench', sha256, scopes: SCOPES }]));
+        createSigningKeys(loadConfig(env));
+        return work(env, key);
+      }),
+    ),
+  );
+}
+
+async function withRedis(folder, work) {
+  if (process.env.REDIS_URL) return work(process.env.REDIS_URL);
+  const port = await freePort();
+  const args = ['--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', folder];
+  const server = spawn('redis-server', args, { stdio: 'ignore' });
+  const ended = new Promise((resolve) => server.once('exit', resolve));
+  try {
+    return await work(`redis://127.0.0.1:${port}`);
+  } finally {
+    server.kill('SIGKILL');
+    await ended;
+  }
+}
+
+/** A full rebuild of all views into Redis, and `readAll` of the log's own client with an empty handler: events/s. */
+export async function rebuilds(env, rounds, identities = 4_000) {
+  const stores = await openProfile(loadConfig(env), Date.now);
+  await fill(stores, identities, 5);
+  const { eventStore, readModels } = stores;
+  await ensureManifest(PROJECTIONS, eventStore, readModels);
+  const events = await eventStore.countAfter(0);
+  const client = EventStoreDBClient.connectionString(env.EVENTSTORE_URL);
+  const rate = async (work) => {
+    const started = performance.now();
+    await work();
+    return (1000 * events) / (performance.now() - started);
+  };
+  const contestants = {
+    ours: async () => {
+      let built;
+      const figure = await rate(async () => {
+        built = await rebuild('all', eventStore, readModels, new AbortController().signal);
+      });
+      await drop(built.id, readModels);
+      return figure;
+    },
+    peer: () =>
+      rate(
+        () =>
+          new Promise((resolve, reject) => {
+            client
+              .readAll()
+              .on('data', () => undefined)
+              .on('end', resolve)
+              .on('error', reject);
+          }),
+      ),
+  };
+  await interleave(1, contestants);
+  const result = await interleave(rounds, contestants);
+  await client.dispose();
+  await closeStores(stores);
+  return result;
+}
+
+/** Scores of random identities with 64 in flight, without HTTP, from Redis and from the embedded read models: per second. */
+export function lookUps(env, rounds, identities = 10_000) {
+  return inTemporaryFolder(async (data) => {
+    const [far, near] = [
+      await openProfile(loadConfig(env), Date.now),
+      await openProfile(loadConfig({ CREDENCE_DATA: data }), Date.now),
+    ];
+    for (const stores of [far, near]) await populate(stores, identities);
+    const contestants = {
+      ours: () => lookUpsOf(far, identities, IN_FLIGHT),
+      peer: () => lookUpsOf(near, identities, IN_FLIGHT),
+    };
+    await interleave(1, contestants);
+    const result = await interleave(rounds, contestants);
+    await Promise.all([closeStores(far), closeStores(near)]);
+    return result;
+  });
+}
+
+/** GET of the scores of a thousand identities in turn over 64 connections, from an API process of each profile: per second. */
+export function reads(env, rounds) {
+  return inTemporaryFolder(async (data) => {
+    for (const variables of [env, { CREDENCE_DATA: data }]) {
+      const stores = await openProfile(loadConfig(variables), Date.now);
+      await populate(stores, 1_000);
+      await closeStores(stores);
+    }
+    const far = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'api' });
+    const near = await startServer(SERVER, { CREDENCE_DATA: data });
+    const getting = (url) => async () => {
+      const requests = Array.from({ length: 1_000 }, (_, n) => ({ path: `/api/disc-score/tris:identity-${n}` }));
+      return (await load({ url, connections: IN_FLIGHT, seconds: SECONDS, requests })).rate;
+    };
+    try {
+      return await interleave(rounds, { ours: getting(far.url), peer: getting(near.url) });
+    } finally {
+      await Promise.all([far.stop(), near.stop()]);
+    }
+  });
+}
+
+/**
+ * 1,000 relays a second, sent when they are due whatever became of those before, to an API process, with a worker in
+ * another: the p99 in ms of the time from the acknowledgement to the moment when the read models hold it, and how many were
+ * acknowledged a second.
+ */
+export async function lag(env, key, rounds, { perSecond = 1_000, seconds = 5 } = {}) {
+  const api = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'api' });
+  const worker = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'worker' });
+  const stores = await openProfile(loadConfig(env), Date.now);
+  const relay = relayer(api.url, key);
+  const applied = async () => {
+    const manifest = await stores.readModels.manifest();
+    const ids = [...new Set(Object.values(manifest.views))];
+    const read = await Promise.all(ids.map((id) => stores.readModels.read(id, [])));
+    return Math.min(...read.map(({ checkpoint }) => checkpoint.position));
+  };
+  const rates = [];
+  const round = async (length) => {
+    const lags = [];
+    let waiting = [];
+    const started = performance.now();
+    let [sent, acknowledged, open] = [0, 0, 0];
+    let last = started;
+    for (;;) {
+      const elapsed = performance.now() - started;
+      const due = Math.min(perSecond * length, Math.floor((elapsed * perSecond) / 1000));
+      while (sent < due) {
+        sent++;
+        open++;
+        void relay().then((position) => {
+          open--;
+          acknowledged++;
+          last = performance.now();
+          waiting.push({ position, at: last });
+        });
+      }
+      const reached = await applied();
+      const now = performance.now();
+      for (const { position, at } of waiting) if (position <= reached) lags.push(Math.max(0, now - at));
+      waiting = waiting.filter(({ position }) => position > reached);
+      if (sent === perSecond * length && open === 0 && waiting.length === 0) break;
+      await sleep(1);
+    }
+    rates.push((1000 * acknowledged) / (last - started));
+    return lags.sort((a, b) => a - b)[Math.floor(0.99 * lags.length)];
+  };
+  try {
+    await ready(api.url);
+    await round(2);
+    rates.length = 0;
+    const { p99 } = await interleave(rounds, { p99: () => round(seconds) });
+    return { p99, rate: Math.min(...rates) };
+  } finally {
+    await closeStores(stores);
+    await Promise.all([api.stop(), worker.stop()]);
+  }
+}
+
+/** Sends one action; answers its position. */
+function relayer(url, key) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 256 });
+  const { hostname, port } = new URL(url);
+  let n = 0;
+  return () =>
+    new Promise((resolve, reject) => {
+      const { external_id: _, evidence_uri: __, occurred_at: ___, ...fields } = action(n % 5_000, n, Date.now());
+      n++;
+      const body = JSON.stringify(fields);
+      const headers = {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(body),
+        'x-api-key': key,
+      };
+      const sent = request(
+        { hostname, port, agent, method: 'POST', path: '/api/decision-relay', headers },
+        (answer) => {
+          answer.resume().on('end', () => {
+            if (answer.statusCode !== 202) reject(new Error(`a relay was answered ${answer.statusCode}`));
+            else resolve(Number(String(answer.headers['credence-position']).split('.').at(-1)));
+          });
+        },
+      );
+      sent.on('error', reject).end(body);
+    });
+}
+
+async function ready(url) {
+  while (!(await fetch(`${url}/health/ready`)).ok) await sleep(50);
+}
