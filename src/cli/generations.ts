@@ -18,7 +18,6 @@ export function generationsCommands(cli: Cli): void {
         const { eventStore, readModels } = context.stores;
         const started = performance.now();
         const bar = context.progress(`Rebuilding ${view}`, 'events');
-        const total = await eventStore.countAfter(0);
         const stopping = new AbortController();
         const stop = () => stopping.abort();
         process.once('SIGINT', stop).once('SIGTERM', stop);
@@ -26,7 +25,7 @@ export function generationsCommands(cli: Cli): void {
         const generation = await inOneSentence(
           rebuild(view, eventStore, readModels, stopping.signal, (progress) => {
             last = progress;
-            bar.update(total - Math.max(0, progress.head - progress.position), total);
+            bar.update(progress.events, progress.total);
           }),
         ).finally(bar.stop);
         const seconds = (performance.now() - started) / 1000;

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { projectionsFor } from '../app.module.js';
 import type { Config } from '../config.js';
-import type { Position } from '../event-store/event-store.js';
 import { PROJECTIONS } from '../projector/all-projections.js';
 import { Follower } from '../projector/follower.js';
 import { ensureManifest } from '../projector/manifest.js';
@@ -18,7 +17,7 @@ const STANDBY_MS = 100;
 export async function applyAll(
   { eventStore, readModels }: Pick<Stores, 'eventStore' | 'readModels'>,
   { modules }: Pick<Config, 'modules'>,
-  onProgress: (done: number, total: number) => void = () => undefined,
+  onProgress?: (done: number, total: number) => void,
 ): Promise<void> {
   const head = await eventStore.head();
   const wanted = projectionsFor(modules);
@@ -26,11 +25,7 @@ export async function applyAll(
   const follower = new Follower(eventStore, readModels);
   const { signal } = new AbortController();
 
-  let missing: number | undefined;
-  const tell = (applied: Position) => {
-    missing ??= head - applied;
-    onProgress(missing - Math.max(0, head - applied), missing);
-  };
+  let missing = 0;
   for (;;) {
     // Looked at each time: a generation may be dropped and another serve instead.
     const { views } = await ensureManifest(projections, eventStore, readModels);
@@ -38,11 +33,18 @@ export async function applyAll(
     const generations = (await readModels.generations()).filter(({ id }) => serving.has(id));
     const behind = generations.find(({ checkpoint, status }) => checkpoint.position < head || status === 'building');
     if (!behind) return;
-    tell(behind.checkpoint.position);
+    // Counting may mean reading the log: only for whoever looks on.
+    let left = onProgress ? await eventStore.countAfter(behind.checkpoint.position) : 0;
+    missing = Math.max(missing, left);
+    const applied = (events: number) => {
+      left = Math.max(0, left - events);
+      onProgress?.(missing - left, missing);
+    };
+    applied(0);
     const ended = await follower.follow(behind.id, {
       signal,
       toHead: true,
-      onApplied: ({ position }) => tell(position),
+      onApplied: (_, events) => applied(events),
     });
     if (ended === 'lease_taken') await sleep(STANDBY_MS);
   }

@@ -54,11 +54,10 @@ async function lagOf(
 
 export interface RebuildProgress {
   generation: string;
-  /** Position applied, and the head when it was looked at. */
-  position: Position;
-  head: Position;
   /** Events applied by this run. */
   events: number;
+  /** Those there were to apply when it began. */
+  total: number;
 }
 
 /**
@@ -72,7 +71,7 @@ export async function rebuild(
   store: EventStore,
   readModels: ReadModels,
   signal: AbortSignal,
-  onProgress: (progress: RebuildProgress) => void = () => undefined,
+  onProgress?: (progress: RebuildProgress) => void,
 ): Promise<Generation> {
   const projections = PROJECTIONS.filter(({ name }) => view === 'all' || view === name);
   if (projections.length === 0) {
@@ -83,16 +82,16 @@ export async function rebuild(
   const views = Object.fromEntries(projections.map(({ name, version }) => [name, version]));
   const id = (await unfinishedBuild(views, store, readModels)) ?? (await create(views, store, readModels));
   let events = 0;
+  // Counting may mean reading the log: only for whoever looks on.
+  const total = onProgress ? await store.countAfter((await find(id, readModels)).checkpoint.position) : 0;
   const follower = new Follower(store, readModels);
-  let head = await store.head();
   const follow = () =>
     follower.follow(id, {
       signal,
       toHead: true,
-      onApplied: ({ position }, applied) => {
+      onApplied: (_, applied) => {
         events += applied;
-        head = Math.max(head, position);
-        onProgress({ generation: id, position, head, events });
+        onProgress?.({ generation: id, events, total: Math.max(total, events) });
       },
     });
   let ended = await follow();

@@ -26,6 +26,7 @@ export interface ViewRead {
 }
 
 const POLL_MS = 3;
+const COUNT_MS = 100;
 const CATCH_UP_MS = 500;
 const DEMAND_MS = 2_000;
 const TRIES = 5;
@@ -36,6 +37,7 @@ export class Views implements PositionGate {
   readonly logId: string;
   private lastManifest: Manifest | undefined;
   private looking: Promise<Position> | undefined;
+  private counting: Promise<{ progress?: { done: number; total: number } }> | undefined;
 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -71,7 +73,7 @@ export class Views implements PositionGate {
   }
 
   private async notServed(): Promise<Problem> {
-    return rebuilding('no generation serves this view yet', { progress: { done: 0, total: await this.store.head() } });
+    return rebuilding('no generation serves this view yet', await this.progress(0));
   }
 
   /** One snapshot of each of these generations, one for each query. Undefined if one of them is gone. */
@@ -93,8 +95,26 @@ export class Views implements PositionGate {
   }
 
   private async stillBuilding({ checkpoint }: ReadResult): Promise<Problem> {
-    const [done, total] = [checkpoint.position, await this.store.head()];
-    return rebuilding(`position ${done} of ${total}`, { progress: { done, total } });
+    const known = await this.progress(checkpoint.position);
+    return rebuilding(
+      known.progress ? `${known.progress.done} of ${known.progress.total} events` : 'not all events yet',
+      known,
+    );
+  }
+
+  /** Events applied at a position, of all there are; nothing while that takes longer to count than a refusal should. */
+  private async progress(position: Position): Promise<{ progress?: { done: number; total: number } }> {
+    // One at a time: where counting means reading, many who are refused must not read the log each.
+    this.counting ??= this.count(position)
+      .catch(() => ({}))
+      .finally(() => (this.counting = undefined));
+    return Promise.race([this.counting, sleep(COUNT_MS, {})]);
+  }
+
+  private async count(position: Position) {
+    const total = await this.store.countAfter(0);
+    const left = position === 0 ? total : await this.store.countAfter(position);
+    return { progress: { done: Math.max(0, total - left), total } };
   }
 
   head(): Promise<Position> {

@@ -8,6 +8,11 @@ import { AppendRefused, type NewEvent, type RecordedEvent } from '../../src/even
 import { EventStoreDbEventStore } from '../../src/event-store/eventstoredb/eventstoredb-event-store.js';
 import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
 import { appendsIn, exportEvents, importEvents } from '../../src/event-store/transfer.js';
+import type { Problem } from '../../src/problems.js';
+import { PROJECTIONS } from '../../src/projector/all-projections.js';
+import { ensureManifest } from '../../src/projector/manifest.js';
+import { Views } from '../../src/projector/views.js';
+import { LmdbReadModels } from '../../src/read-models/lmdb-read-models.js';
 import { StartError } from '../../src/start-error.js';
 import { describeEventStore } from '../contracts/event-store.contract.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
@@ -163,6 +168,26 @@ describeWithEventStored('the log in EventStoreDB', () => {
     ]);
   });
 
+  test('what is being built says how far it is in events, not in the server’s positions', async () => {
+    const store = await open();
+    const before = await store.countAfter(0);
+    const applied = await appendOne(store, 3);
+    await appendOne(store, 2);
+    const models = await LmdbReadModels.open(folder.path, { clock: Date.now });
+    const { views } = await ensureManifest(PROJECTIONS, store, models);
+    const id = views['identities']!;
+    const query = { get: { view: 'identities', key: 'somebody' } };
+    const progress = () =>
+      new Views(store, models).read([query]).catch((error: Problem) => error.extra.members?.['progress']);
+    expect(await progress()).toEqual({ done: 0, total: before + 5 });
+    await models.acquireLease(id, 'test', MINUTE);
+    const base = { log: store.logId, position: 0, event_id: null };
+    const next = { ...base, position: applied.position, event_id: randomUUID() };
+    await models.apply(id, { id: randomUUID(), base, holder: 'test', next, puts: [], deletes: [] });
+    expect(await progress()).toEqual({ done: before + 3, total: before + 5 });
+    await models.close();
+  });
+
   test('tells of each append how long it took', async () => {
     const commits: { events: number; milliseconds: number }[] = [];
     const store = await open({ onCommit: (commit) => commits.push(commit) });
@@ -170,40 +195,51 @@ describeWithEventStored('the log in EventStoreDB', () => {
     expect(commits).toEqual([{ events: 3, milliseconds: expect.any(Number) }]);
   });
 
-  test('takes over an export of the embedded log with ids, times and order, also after an interruption', async () => {
-    const embedded = await LmdbEventStore.open(join(folder.path, 'log'));
-    for (let n = 0; n < 150; n++) {
-      const stream = `transfer-${n % 40}-${folder.path}`;
-      const last = (await embedded.readStream(stream, { direction: 'backward', limit: 1 }))[0];
-      const events = sampleEvents(stream, 1 + (n % 3), { n });
-      await embedded.append(stream, last ? last.revision : 'no-stream', events);
-    }
-    const lines: string[] = [];
-    for await (const event of exportEvents(embedded)) lines.push(`${JSON.stringify(event)}\n`);
-    await embedded.close();
-    const [part, whole] = [join(folder.path, 'part'), join(folder.path, 'whole')];
-    await writeFile(part, lines.slice(0, 150).join(''));
-    await writeFile(whole, lines.join(''));
+  describe('on a database of its own, in this order,', () => {
+    let own: EventStored;
+    beforeAll(async () => void (own = await startEventStored()), MINUTE);
+    afterAll(() => own?.stop());
 
-    // A database of its own: an import wants an empty log, or the beginning of the same one.
-    const empty = await anotherServer();
-    const store = await open({ url: empty.url });
-    expect(await importEvents(appendsIn(part), store)).toEqual({ events: 150, appended: 150 });
-    expect(await importEvents(appendsIn(whole), store)).toEqual({ events: 300, appended: 150 });
-    expect(await importEvents(appendsIn(whole), store)).toEqual({ events: 300, appended: 0 });
-    const withoutPosition = (event: RecordedEvent) => ({ ...event, position: undefined });
-    expect((await everythingAfter(store, 0)).map(withoutPosition)).toEqual(
-      lines.map((line) => withoutPosition(JSON.parse(line) as RecordedEvent)),
-    );
-  });
+    test('an empty database in place of a full one is refused, and stays empty', async () => {
+      const marker = join(folder.path, 'eventstore.marker.json');
+      await writeFile(marker, JSON.stringify({ log_id: 'lost', position: 5 }));
+      for (let n = 0; n < 2; n++) {
+        await expect(open({ url: own.url, marker })).rejects.toThrow('should hold the log lost but holds no log');
+      }
+    });
 
-  test('an event that Credence did not write stops readers with a sentence', async () => {
-    const other = await anotherServer();
-    const store = await open({ url: other.url });
-    const raw = EventStoreDBClient.connectionString(other.url);
-    await raw.appendToStream('orders-1', jsonEvent({ type: 'OrderPlaced', data: {} }));
-    await raw.dispose();
-    await expect(everythingAfter(store, 0)).rejects.toThrow(/OrderPlaced.*orders-1.*needs a database of its own/);
+    test('takes over an export of the embedded log with ids, times and order, also after an interruption', async () => {
+      const embedded = await LmdbEventStore.open(join(folder.path, 'log'));
+      for (let n = 0; n < 150; n++) {
+        const stream = `transfer-${n % 40}-${folder.path}`;
+        const last = (await embedded.readStream(stream, { direction: 'backward', limit: 1 }))[0];
+        const events = sampleEvents(stream, 1 + (n % 3), { n });
+        await embedded.append(stream, last ? last.revision : 'no-stream', events);
+      }
+      const lines: string[] = [];
+      for await (const event of exportEvents(embedded)) lines.push(`${JSON.stringify(event)}\n`);
+      await embedded.close();
+      const [part, whole] = [join(folder.path, 'part'), join(folder.path, 'whole')];
+      await writeFile(part, lines.slice(0, 150).join(''));
+      await writeFile(whole, lines.join(''));
+
+      const store = await open({ url: own.url });
+      expect(await importEvents(appendsIn(part), store)).toEqual({ events: 150, appended: 150 });
+      expect(await importEvents(appendsIn(whole), store)).toEqual({ events: 300, appended: 150 });
+      expect(await importEvents(appendsIn(whole), store)).toEqual({ events: 300, appended: 0 });
+      const withoutPosition = (event: RecordedEvent) => ({ ...event, position: undefined });
+      expect((await everythingAfter(store, 0)).map(withoutPosition)).toEqual(
+        lines.map((line) => withoutPosition(JSON.parse(line) as RecordedEvent)),
+      );
+    });
+
+    test('an event that Credence did not write stops readers with a sentence', async () => {
+      const store = await open({ url: own.url });
+      const raw = EventStoreDBClient.connectionString(own.url);
+      await raw.appendToStream('orders-1', jsonEvent({ type: 'OrderPlaced', data: {} }));
+      await raw.dispose();
+      await expect(everythingAfter(store, 0)).rejects.toThrow(/OrderPlaced.*orders-1.*needs a database of its own/);
+    });
   });
 
   describe('the marker', () => {
@@ -220,15 +256,6 @@ describeWithEventStored('the log in EventStoreDB', () => {
       await expect(open({ marker })).rejects.toThrow(lost);
       await writeFile(marker, JSON.stringify({ log_id: 'another', position: 0 }));
       await expect(open({ marker })).rejects.toThrow(`should hold the log another but holds the log ${store.logId}`);
-    });
-
-    test('an empty database in place of a full one is refused, and stays empty', async () => {
-      const marker = join(folder.path, 'eventstore.marker.json');
-      await writeFile(marker, JSON.stringify({ log_id: 'lost', position: 5 }));
-      const empty = await anotherServer();
-      for (let n = 0; n < 2; n++) {
-        await expect(open({ url: empty.url, marker })).rejects.toThrow('should hold the log lost but holds no log');
-      }
     });
   });
 
