@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import { bn254 } from '@noble/curves/bn254';
 import solc from 'solc';
-import { createTestClient, defineChain, http, publicActions, walletActions } from 'viem';
+import { ContractFunctionRevertedError, createTestClient, defineChain, http, publicActions, walletActions } from 'viem';
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -155,7 +155,7 @@ async function main() {
       return account;
     }),
   );
-  const contracts = compile('examples/gated-action.sol');
+  const contracts = compile('examples/gated-action.sol', 'contracts/EligibilityVerifier.sol');
   const mined = async (hash) => node.waitForTransactionReceipt({ hash });
   const deploy = async (name, args = []) => {
     const { contractAddress } = await mined(await node.deployContract({ account: deployer, ...contracts[name], args }));
@@ -207,13 +207,13 @@ async function main() {
 
   step('Gate an action');
   const AP = 'AP_CREDIT_LINE_V1';
-  await call(
+  const { content_hash } = await call(
     'key',
     'POST',
     '/v1/policies/ap',
     { policy_id: AP, rules: { disc_min: 10, verification: ['zk-KYH'] }, ttl_seconds: 600 },
     201,
-    ['policy_id', 'status', 'rules'],
+    ['policy_id', 'status', 'content_hash', 'rules'],
   );
   const subject = { policy_id: AP, subject_tris: tris };
   const denied = await call('key', 'POST', '/v1/policies/ap/check', subject, 200, [
@@ -289,10 +289,67 @@ async function main() {
     '“active” of the token',
   );
 
-  step('Revoke');
-  await call('key', 'POST', '/v1/eligibility/revoke', { token: granted.eligibility_token }, 200);
-  const revoked = await call(undefined, 'POST', '/v1/eligibility/verify', token, 200, ['active', 'reason']);
+  step('The same decision on the chain: a voucher, which opens a line of credit once');
+  const { issuers } = await call(undefined, 'GET', '/v1/eligibility/issuers', undefined, 200, ['issuers']);
+  const issuer = issuers.find(({ status }) => status === 'signing').address;
+  const credit = await deploy('CreditLine', [deployer.address, issuer, `0x${content_hash}`]);
+  print(`deployed CreditLine at ${credit.address}: it trusts that issuer, and this policy by its content hash`);
+  const onChain = { ...subject, wallet: everyday.address, chain_id: CHAIN_ID, verifying_contract: credit.address };
+  const decide = async () => {
+    const answer = await call('key', 'POST', '/v1/policies/ap/check', onChain, 200, [
+      'granted',
+      'expires_at',
+      'eligibility_token',
+      'voucher',
+    ]);
+    expect(answer.granted, true, '“granted” of a check with a wallet');
+    const { message, signature } = answer.voucher;
+    return {
+      token: answer.eligibility_token,
+      voucher: [{ ...message, expiresAt: BigInt(message.expiresAt) }, signature],
+    };
+  };
+  /** Has an account call the contract; the name of the error it reverts with, or undefined once it is mined. */
+  const transact = async (account, functionName, args) => {
+    print(
+      `CreditLine.${functionName}(${functionName === 'open' ? 'voucher, signature' : args})  from ${account.address}`,
+    );
+    try {
+      await node.simulateContract({ account, ...credit, functionName, args });
+    } catch (error) {
+      const reverted = error.walk((cause) => cause instanceof ContractFunctionRevertedError);
+      if (!reverted) throw error;
+      print(`→ refused: ${reverted.data.errorName}`);
+      return reverted.data.errorName;
+    }
+    const { blockNumber, gasUsed } = await mined(await node.writeContract({ account, ...credit, functionName, args }));
+    print(`→ mined in block ${blockNumber}, ${gasUsed} gas`);
+  };
+  const first = await decide();
+  expect(await transact(seasoned, 'open', first.voucher), 'NotTheWallet', 'the answer to another wallet');
+  expect(await transact(everyday, 'open', first.voucher), undefined, 'the answer to the first redemption');
+  const limit = await node.readContract({ ...credit, functionName: 'limitOf', args: [everyday.address] });
+  expect(String(limit), String(10n ** 18n), 'the limit of the line of credit');
+  print('The line of credit is open.');
+  expect(await transact(everyday, 'open', first.voucher), 'VoucherRedeemed', 'the answer to the second redemption');
+
+  step('Revoke a decision');
+  const second = await decide();
+  await call('key', 'POST', '/v1/eligibility/revoke', { token: second.token }, 200);
+  const revoked = await call(undefined, 'POST', '/v1/eligibility/verify', { token: second.token }, 200, [
+    'active',
+    'reason',
+  ]);
   expect(revoked.active, false, '“active” of the token after it was revoked');
+  const trusted = await node.readContract({ ...credit, functionName: 'check', args: second.voucher });
+  expect(trusted, issuer, 'who granted, by the contract');
+  print(
+    'The token is worth nothing at once. The chain has not heard of it: CreditLine.check still accepts the voucher,',
+  );
+  print('until it expires or an issuer or the owner of the contract invalidates it there.');
+  const [{ jti }] = second.voucher;
+  expect(await transact(deployer, 'invalidate', [jti]), undefined, 'the answer to the owner');
+  expect(await transact(everyday, 'open', second.voucher), 'VoucherInvalidated', 'the answer after that');
 
   step('Refresh the session, and sign out');
   const { refresh_token } = session;

@@ -45,6 +45,7 @@ test('every npm command of the documents is a script', () => {
     'CONTRIBUTING.md',
     'docs/architecture.md',
     'docs/operations.md',
+    'docs/vouchers.md',
     'docs/wallets.md',
   ]
     .flatMap((file) => {

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 const run = (...args: string[]) => promisify(execFile)(process.execPath, ['examples/gated-action.mjs', ...args]);
 
 /** The example checks its own answers and ends with 1 if one is off; here it must end well, and have shown them. */
-test('a gated action: sign-in, claim, denial, linked history and proof, and what was missing is there', async () => {
+test('a gated action: sign-in, claim, denial, linked history and proof, a grant, and its voucher on the chain', async () => {
   const { stdout, stderr } = await run();
   expect(stderr).toBe('');
   for (const shown of [
@@ -18,7 +18,10 @@ test('a gated action: sign-in, claim, denial, linked history and proof, and what
     /→ 201 \{"tris_id":"tris:0x\w{40}","status":"zk-KYH","issuer":"tris:registry"/,
     /→ 422 \{"code":"public_signal_mismatch","detail":"the proof is not bound to tris:mallory/,
     /"score":10,"score_rating":"Poor","total_tct":500,"verification":\[\{"status":"zk-KYH"/,
-    /"granted":true,[^]*→ 200 \{"active":true\}[^]*→ 200 \{"active":false,"reason":"eligibility_revoked"\}/,
+    /"granted":true,[^]*→ 200 \{"active":true\}/,
+    /"voucher":\{"domain":\{"name":"Credence","version":"1","chainId":31337,/,
+    /→ refused: NotTheWallet\n[^]*\n→ mined in block \d+, \d+ gas\n[^]*\n→ refused: VoucherRedeemed\n/,
+    /→ 200 \{"active":false,"reason":"eligibility_revoked"\}[^]*invalidate[^]*\n→ refused: VoucherInvalidated\n/,
     /→ 401 \{"code":"session_revoked",/,
     /\nEverything answered as it should\.\n$/,
   ]) {
