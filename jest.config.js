@@ -18,7 +18,7 @@ export default {
     ],
   },
   reporters: ['default', '<rootDir>/test/reporter.js'],
-  testTimeout: 30_000,
+  testTimeout: 60_000,
   setupFilesAfterEnv: ['<rootDir>/test/retry-in-ci.ts'],
   // Two cores: suites that start servers must not starve each other.
   maxWorkers: 2,
