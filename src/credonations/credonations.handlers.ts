@@ -1,7 +1,7 @@
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type CredonationRow, credonationsOf } from '../../projections/credonations.js';
 import { identityRow } from '../../projections/identities.js';
-import { decodeCursor, encodeCursor } from '../http/cursor.js';
+import { cursorAfter, rowAfter } from '../http/cursor.js';
 import { unknownIdentity } from '../problems.js';
 import { Views } from '../projector/views.js';
 import type { RangeRow } from '../read-models/read-models.js';
@@ -24,7 +24,7 @@ export class ListCredonationsHandler implements IQueryHandler<ListCredonations> 
 
   /** @throws Problem identity_not_found */
   async execute({ trisId, limit, cursor }: ListCredonations) {
-    const after = cursor === undefined ? undefined : decodeCursor(cursor, isCursor).after;
+    const after = rowAfter(cursor);
     const queries = [{ get: identityRow(trisId) }, { range: { ...credonationsOf(trisId), after, limit: limit + 1 } }];
     const { results, position, generation } = await this.views.lookUp(
       () => this.views.read(queries),
@@ -37,12 +37,7 @@ export class ListCredonationsHandler implements IQueryHandler<ListCredonations> 
       const { from, amount, occurred_at, category } = value as unknown as CredonationRow;
       return { from, amount, timestamp: new Date(occurred_at).toISOString(), category };
     });
-    const next_cursor = rows.length > limit ? encodeCursor({ after: page.at(-1)!.sort }) : null;
+    const next_cursor = rows.length > limit ? cursorAfter(page.at(-1)!.sort) : null;
     return { body: { tris_id: trisId, validations, next_cursor }, etagParts: [position, generation] };
   }
-}
-
-function isCursor(state: unknown): state is { after: string } {
-  const after = (state as { after?: unknown } | null)?.after;
-  return typeof after === 'string' && /^\d{16}$/.test(after);
 }

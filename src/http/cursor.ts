@@ -17,6 +17,21 @@ export function decodeCursor<T>(cursor: string, check: (state: unknown) => state
   return state;
 }
 
+/** The cursor of a page of rows kept in log order: what follows the row with this sort key. */
+export function cursorAfter(sort: string): string {
+  return encodeCursor({ after: sort });
+}
+
+/** @throws Problem validation_failed unless `cursorAfter` made it */
+export function rowAfter(cursor: string | undefined): string | undefined {
+  return cursor === undefined ? undefined : decodeCursor(cursor, isAfter).after;
+}
+
+function isAfter(state: unknown): state is { after: string } {
+  const after = (state as { after?: unknown } | null)?.after;
+  return typeof after === 'string' && /^\d{16}$/.test(after);
+}
+
 export function unknownCursor(): Problem {
   const message = 'cursor must be the next_cursor of an earlier answer to the same request';
   return new Problem('validation_failed', message, {

@@ -3,7 +3,7 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import { type TroveEntry, type TroveRecord, type TroveStatus, recordRow, troveList } from '../../projections/trove.js';
 import { EVENT_STORE, type EventStore, type Position } from '../event-store/event-store.js';
 import { type CommandContext, Writer } from '../event-store/writer.js';
-import { decodeCursor, encodeCursor } from '../http/cursor.js';
+import { cursorAfter, rowAfter } from '../http/cursor.js';
 import type { Caller } from '../http/routes.js';
 import { refusal } from '../http/validation.js';
 import { KEY_VALUE, type KeyValue } from '../key-value/key-value.js';
@@ -176,7 +176,7 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
   ) {}
 
   async execute({ trisId, status, limit, cursor }: ListRecords): Promise<RecordsDto> {
-    const after = cursor === undefined ? undefined : decodeCursor(cursor, isCursor).after;
+    const after = rowAfter(cursor);
     const listed = await this.views.read([{ range: { ...troveList(trisId, status), after, limit: limit + 1 } }]);
     const rows = listed.results[0] as RangeRow[];
     const page = rows.slice(0, limit);
@@ -184,14 +184,9 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
     const records = gets.length === 0 ? [] : ((await this.views.read(gets)).results as unknown as TroveRecord[]);
     return {
       records: await Promise.all(records.map((record) => recordDto(record, this.keyValue))),
-      next_cursor: rows.length > limit ? encodeCursor({ after: page.at(-1)!.sort }) : null,
+      next_cursor: rows.length > limit ? cursorAfter(page.at(-1)!.sort) : null,
     };
   }
-}
-
-function isCursor(state: unknown): state is { after: string } {
-  const after = (state as { after?: unknown } | null)?.after;
-  return typeof after === 'string' && /^\d{16}$/.test(after);
 }
 
 async function recordDto(record: TroveRecord, texts: KeyValue): Promise<RecordDto> {
