@@ -9,11 +9,9 @@ import {
 import { EVENT_STORE, type EventStore, type Position } from '../event-store/event-store.js';
 import { type CommandContext, Writer } from '../event-store/writer.js';
 import type { EventOf } from '../events.js';
-import { unknownCursor } from '../http/cursor.js';
 import { formatPosition } from '../http/positions.js';
 import { Problem } from '../problems.js';
 import { Views } from '../projector/views.js';
-import type { RangeRow } from '../read-models/read-models.js';
 import type { DeadLetterDto, DeadLetterState, DeadLettersDto } from './dead-letters.dto.js';
 import { deadLetterStream, decideAcknowledge } from './dead-letters.js';
 
@@ -73,14 +71,11 @@ export class ListDeadLettersHandler implements IQueryHandler<ListDeadLetters> {
   constructor(private readonly views: Views) {}
 
   async execute({ state, limit, cursor }: ListDeadLetters): Promise<DeadLettersDto> {
-    if (cursor !== undefined && !/^\d{16}$/.test(cursor)) throw unknownCursor();
     const list = state === 'open' ? OPEN_DEAD_LETTERS : ACKNOWLEDGED_DEAD_LETTERS;
-    const { results } = await this.views.read([{ range: { ...list, after: cursor, limit: limit + 1 } }]);
-    const rows = results[0] as RangeRow[];
-    const page = rows.slice(0, limit);
+    const { page, next_cursor } = await this.views.page<DeadLetterRow>(list, { cursor, limit }, /^\d{16}$/);
     return {
-      dead_letters: page.map(({ value }) => letterDto(value as unknown as DeadLetterRow, this.views.logId)),
-      next_cursor: rows.length > limit ? page.at(-1)!.sort : null,
+      dead_letters: page.map((row) => letterDto(row, this.views.logId)),
+      next_cursor,
     };
   }
 }

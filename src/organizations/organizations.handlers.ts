@@ -3,7 +3,6 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import { ORGANIZATIONS, type OrganizationRow, platformsOf } from '../../projections/organizations.js';
 import { EVENT_STORE, type EventStore, type Position } from '../event-store/event-store.js';
 import { type CommandContext, Writer } from '../event-store/writer.js';
-import { unknownCursor } from '../http/cursor.js';
 import { TRIS_ID } from '../http/formats.js';
 import type { RangeRow } from '../read-models/read-models.js';
 import { Problem } from '../problems.js';
@@ -179,16 +178,14 @@ export class ListOrganizationsHandler implements IQueryHandler<ListOrganizations
   constructor(private readonly views: Views) {}
 
   async execute({ limit, cursor }: ListOrganizations) {
-    if (cursor !== undefined && !TRIS_ID.test(cursor)) throw unknownCursor();
-    const { results } = await this.views.read([{ range: { ...ORGANIZATIONS, after: cursor, limit: limit + 1 } }]);
-    const rows = results[0] as RangeRow[];
-    const page = rows.slice(0, limit);
+    const { page, next_cursor } = await this.views.page<OrganizationRow>(ORGANIZATIONS, { cursor, limit }, TRIS_ID);
     return {
-      organizations: page.map(({ value }) => {
-        const { tris_org, vetted, registered_at } = value as unknown as OrganizationRow;
-        return { tris_org, vetted, registered_at: new Date(registered_at).toISOString() };
-      }),
-      next_cursor: rows.length > limit ? page.at(-1)!.sort : null,
+      organizations: page.map(({ tris_org, vetted, registered_at }) => ({
+        tris_org,
+        vetted,
+        registered_at: new Date(registered_at).toISOString(),
+      })),
+      next_cursor,
     };
   }
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore, type Position } from '../event-store/event-store.js';
+import { unknownCursor } from '../http/cursor.js';
 import type { PositionGate } from '../http/positions.js';
 import type { Json } from '../json.js';
 import { Problem, rebuilding } from '../problems.js';
@@ -143,6 +144,25 @@ export class Views implements PositionGate {
   async demand(position: Position, detail: string): Promise<void> {
     if (await this.reach(position, DEMAND_MS)) return;
     throw new Problem('projection_behind', detail, { headers: { 'retry-after': '1' } });
+  }
+
+  /**
+   * One page of a list: its rows beyond the cursor, which is a row's sort key.
+   * @throws Problem validation_failed for a cursor that is no sort key of such a list
+   */
+  async page<T>(
+    list: { view: string; key: string },
+    { cursor, limit }: { cursor: string | undefined; limit: number },
+    sortKey: RegExp,
+  ): Promise<{ page: T[]; next_cursor: string | null }> {
+    if (cursor !== undefined && !sortKey.test(cursor)) throw unknownCursor();
+    const { results } = await this.read([{ range: { ...list, after: cursor, limit: limit + 1 } }]);
+    const rows = results[0] as RangeRow[];
+    const page = rows.slice(0, limit);
+    return {
+      page: page.map(({ value }) => value as unknown as T),
+      next_cursor: rows.length > limit ? page.at(-1)!.sort : null,
+    };
   }
 
   /**

@@ -3,11 +3,9 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import { SCHEMES, type SchemeRow } from '../../projections/schemes.js';
 import { EVENT_STORE, type EventStore, type Position } from '../event-store/event-store.js';
 import { type CommandContext, type Fact, Writer, isRetryOf } from '../event-store/writer.js';
-import { unknownCursor } from '../http/cursor.js';
 import { refusal } from '../http/validation.js';
 import { Problem } from '../problems.js';
 import { Views } from '../projector/views.js';
-import type { RangeRow } from '../read-models/read-models.js';
 import { fieldOf } from './proof-format.js';
 import {
   SCHEME_ID,
@@ -154,16 +152,13 @@ export class ListSchemesHandler implements IQueryHandler<ListSchemes> {
   constructor(private readonly views: Views) {}
 
   async execute({ limit, cursor }: ListSchemes) {
-    if (cursor !== undefined && !SCHEME_ID.test(cursor)) throw unknownCursor();
-    const { results } = await this.views.read([{ range: { ...SCHEMES, after: cursor, limit: limit + 1 } }]);
-    const rows = results[0] as RangeRow[];
-    const page = rows.slice(0, limit);
+    const { page, next_cursor } = await this.views.page<SchemeRow>(SCHEMES, { cursor, limit }, SCHEME_ID);
     return {
-      schemes: page.map(({ value }) => {
-        const { registered_at, ...row } = value as unknown as SchemeRow;
-        return { ...row, registered_at: new Date(registered_at).toISOString() };
-      }),
-      next_cursor: rows.length > limit ? page.at(-1)!.sort : null,
+      schemes: page.map(({ registered_at, ...row }) => ({
+        ...row,
+        registered_at: new Date(registered_at).toISOString(),
+      })),
+      next_cursor,
     };
   }
 }

@@ -5,11 +5,9 @@ import { type WalletRow, walletsOf } from '../../projections/wallets.js';
 import { EVENT_STORE, type EventStore, type Position } from '../event-store/event-store.js';
 import { type CommandContext, isRetryOf } from '../event-store/writer.js';
 import { decodeEvent } from '../events.js';
-import { unknownCursor } from '../http/cursor.js';
 import type { Caller } from '../http/routes.js';
 import { Problem } from '../problems.js';
 import { Views } from '../projector/views.js';
-import type { RangeRow } from '../read-models/read-models.js';
 import { Challenges } from '../sessions/challenges.js';
 import { SessionStanding } from '../sessions/session-standing.js';
 import { Signatures } from '../sessions/signatures.js';
@@ -167,17 +165,20 @@ export class ListWalletsHandler implements IQueryHandler<ListWallets> {
   /** @throws Problem forbidden, validation_failed for a cursor of another list */
   async execute({ trisId, caller, limit, cursor }: ListWallets): Promise<WalletsDto> {
     if (caller.session && (await this.standing.of(caller.session)).trisId !== trisId) throw notYours(trisId);
-    if (cursor !== undefined && !/^0x[0-9a-f]{40}$/.test(cursor)) throw unknownCursor();
-    const { results } = await this.views.read([{ range: { ...walletsOf(trisId), after: cursor, limit: limit + 1 } }]);
-    const rows = results[0] as RangeRow[];
-    const page = rows.slice(0, limit);
+    const { page, next_cursor } = await this.views.page<WalletRow>(
+      walletsOf(trisId),
+      { cursor, limit },
+      /^0x[0-9a-f]{40}$/,
+    );
     return {
       tris_id: trisId,
-      wallets: page.map(({ value }) => {
-        const { wallet, proof, chain_id, linked_at } = value as unknown as WalletRow;
-        return { wallet: getAddress(wallet), proof, chain_id, linked_at: new Date(linked_at).toISOString() };
-      }),
-      next_cursor: rows.length > limit ? page.at(-1)!.sort : null,
+      wallets: page.map(({ wallet, proof, chain_id, linked_at }) => ({
+        wallet: getAddress(wallet),
+        proof,
+        chain_id,
+        linked_at: new Date(linked_at).toISOString(),
+      })),
+      next_cursor,
     };
   }
 }

@@ -11,11 +11,9 @@ import { Vouchers } from '../../eligibility/vouchers.js';
 import { EVENT_STORE, type EventStore, type NewEvent, type Position } from '../../event-store/event-store.js';
 import { type CommandContext, Writer, isRetryOf } from '../../event-store/writer.js';
 import { hashOf } from '../../hash.js';
-import { unknownCursor } from '../../http/cursor.js';
 import type { Caller } from '../../http/routes.js';
 import { Problem, type ProblemCode } from '../../problems.js';
 import { Views } from '../../projector/views.js';
-import type { RangeRow } from '../../read-models/read-models.js';
 import { WalletLinks } from '../../wallets/wallet-links.js';
 import { trisActedFor } from '../../wallets/wallets.js';
 import { ValidationPolicies } from '../vp/validation-policies.js';
@@ -150,17 +148,15 @@ export class ListAccessPoliciesHandler implements IQueryHandler<ListAccessPolici
   constructor(private readonly views: Views) {}
 
   async execute({ limit, cursor, trisOrg }: ListAccessPolicies): Promise<AccessPoliciesDto> {
-    if (cursor !== undefined && !AP_ID.test(cursor)) throw unknownCursor();
     const list = trisOrg === undefined ? ACCESS_POLICIES : accessPoliciesOf(trisOrg);
-    const { results } = await this.views.read([{ range: { ...list, after: cursor, limit: limit + 1 } }]);
-    const rows = results[0] as RangeRow[];
-    const page = rows.slice(0, limit);
+    const { page, next_cursor } = await this.views.page<AccessPolicyRow>(list, { cursor, limit }, AP_ID);
     return {
-      policies: page.map(({ value }) => {
-        const { created_at, retired, ...row } = value as unknown as AccessPolicyRow;
-        return { ...row, status: statusOf(retired), created_at: new Date(created_at).toISOString() };
-      }),
-      next_cursor: rows.length > limit ? page.at(-1)!.sort : null,
+      policies: page.map(({ created_at, retired, ...row }) => ({
+        ...row,
+        status: statusOf(retired),
+        created_at: new Date(created_at).toISOString(),
+      })),
+      next_cursor,
     };
   }
 }

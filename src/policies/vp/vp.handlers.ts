@@ -4,12 +4,10 @@ import { POLICIES, type PolicyRow, policiesOf } from '../../../projections/polic
 import { EVENT_STORE, type EventStore, type Position, type RecordedEvent } from '../../event-store/event-store.js';
 import { type CommandContext, Writer, isRetryOf } from '../../event-store/writer.js';
 import { decodeEvent } from '../../events.js';
-import { unknownCursor } from '../../http/cursor.js';
 import { formatPosition } from '../../http/positions.js';
 import type { Caller } from '../../http/routes.js';
 import { Problem } from '../../problems.js';
 import { Views } from '../../projector/views.js';
-import type { RangeRow } from '../../read-models/read-models.js';
 import { activeLens, lensOwner, lensStackOf, lensStream } from './promotion.js';
 import { ValidationPolicies, unknownPolicy } from './validation-policies.js';
 import { LENS_SCOPES } from './vp.events.js';
@@ -147,17 +145,15 @@ export class ListPoliciesHandler implements IQueryHandler<ListPolicies> {
   constructor(private readonly views: Views) {}
 
   async execute({ limit, cursor, trisOrg }: ListPolicies): Promise<PoliciesDto> {
-    if (cursor !== undefined && !VP_ID.test(cursor)) throw unknownCursor();
     const list = trisOrg === undefined ? POLICIES : policiesOf(trisOrg);
-    const { results } = await this.views.read([{ range: { ...list, after: cursor, limit: limit + 1 } }]);
-    const rows = results[0] as RangeRow[];
-    const page = rows.slice(0, limit);
+    const { page, next_cursor } = await this.views.page<PolicyRow>(list, { cursor, limit }, VP_ID);
     return {
-      policies: page.map(({ value }) => {
-        const { created_at, retired, ...row } = value as unknown as PolicyRow;
-        return { ...row, status: statusOf(retired), created_at: new Date(created_at).toISOString() };
-      }),
-      next_cursor: rows.length > limit ? page.at(-1)!.sort : null,
+      policies: page.map(({ created_at, retired, ...row }) => ({
+        ...row,
+        status: statusOf(retired),
+        created_at: new Date(created_at).toISOString(),
+      })),
+      next_cursor,
     };
   }
 }
