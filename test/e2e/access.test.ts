@@ -5,13 +5,15 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
 import { type Answer, Server, environmentOf, expectProblem } from './server.js';
 
 const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'credence-access-'));
 const data = join(folder, 'data');
 const keysFile = join(folder, 'keys.json');
-const env = { CREDENCE_API_KEYS: keysFile };
+// The chain is not asked: that it is configured is enough for vouchers.
+const env = { CREDENCE_API_KEYS: keysFile, CREDENCE_RPC_1: 'http://127.0.0.1:1' };
 const as = (name: string) => ({ 'x-api-key': `secret-${name}` });
 
 let server: Server;
@@ -43,11 +45,17 @@ const post = (path: string, body: unknown, headers: Record<string, string> = as(
 const positionOf = ({ headers }: Answer) => String(headers['credence-position']);
 
 /** A check that sees what an earlier write did. */
-async function check(policy_id: string, subject_tris: string, after?: Answer, headers: Record<string, string> = {}) {
+async function check(
+  policy_id: string,
+  subject_tris: string,
+  after?: Answer,
+  headers: Record<string, string> = {},
+  target: object = {},
+) {
   const wait: Record<string, string> = after ? { 'credence-min-position': positionOf(after) } : {};
   const { status, json, text } = await post(
     '/v1/policies/ap/check',
-    { policy_id, subject_tris },
+    { policy_id, subject_tris, ...target },
     { ...as('operator'), ...wait, ...headers },
   );
   if (status !== 200) throw new Error(text);
@@ -166,14 +174,20 @@ test('an integrator verifies a token elsewhere, with the package and the key set
 
 test('revocations and decisions survive a restart, to the byte', async () => {
   const key = { 'idempotency-key': 'kept-1' };
-  const kept = await check('AP_STORY_V1', 'tris:first', undefined, key);
+  const wallet = privateKeyToAccount(generatePrivateKey());
+  const at = { address: wallet.address, chain_id: 1, purpose: 'link', tris_id: 'tris:first' };
+  const { message } = (await server.request('POST', '/v1/tris/auth/siwe/start', { body: at })).json;
+  await post('/v1/wallets/link', { message, signature: await wallet.signMessage({ message }) });
+  const target = { wallet: wallet.address, chain_id: 1, verifying_contract: `0x${'c0'.repeat(20)}` };
+  const kept = await check('AP_STORY_V1', 'tris:first', undefined, key, target);
+  expect(kept.voucher.message).toMatchObject({ wallet: wallet.address });
   const revoked = await check('AP_STORY_V1', 'tris:first');
   expect((await post('/v1/eligibility/revoke', { token: revoked.eligibility_token })).status).toBe(200);
   await server.kill();
   server = await Server.start({ data, env });
   expect(await verify({ token: revoked.eligibility_token })).toMatchObject({ reason: 'eligibility_revoked' });
   expect(await verify({ token: kept.eligibility_token })).toMatchObject({ active: true });
-  expect(await check('AP_STORY_V1', 'tris:first', undefined, key)).toEqual(kept);
+  expect(await check('AP_STORY_V1', 'tris:first', undefined, key, target)).toEqual(kept);
 });
 
 test('a key is rotated under the running server, and what the old one signed still verifies', async () => {

@@ -433,7 +433,7 @@ test('what it costs is at most what docs/vouchers.md says, and not much less', a
   const through = await act(holder, 'redeem', argsOf({ ...voucher, signature: concat([wallet, voucher.signature]) }));
   const invalidated = await act(FUNDED, 'invalidate', [`0x${randomUUID().replaceAll('-', '')}`]);
   const measured = [deployed, redeemed, through, invalidated, registered].map(({ gasUsed }) => Number(gasUsed));
-  console.info(`gas: ${measured.join(', ')}`);
+  process.stderr.write(`gas: ${measured.join(', ')}\n`);
   const documented = tableRows(section(read('docs/vouchers.md'), 'Gas')).map(([, gas]) =>
     Number(gas!.replace(/\D/g, '')),
   );
