@@ -124,6 +124,11 @@ export function unknownIdentity(trisId: string, when = ''): Problem {
   return new Problem('identity_not_found', `Nothing is known of ${trisId}${when && ` ${when}`}.`);
 }
 
+export function idempotencyKeyReused(): Problem {
+  const message = 'This Idempotency-Key was used for a request with another body; send a new key with a new request.';
+  return new Problem('idempotency_key_reused', message);
+}
+
 /** @param detail what is being built, and how far it is */
 export function rebuilding(detail: string, members: Record<string, unknown> = {}): Problem {
   return new Problem('projection_rebuilding', `The read models are being built: ${detail}. Try again shortly.`, {

@@ -3,7 +3,7 @@ import { CLOCK, type Clock } from '../clock.js';
 import { hashOf } from '../hash.js';
 import { eventId } from './encoding.js';
 import type { JsonObject } from '../json.js';
-import { Problem } from '../problems.js';
+import { idempotencyKeyReused, Problem } from '../problems.js';
 import type { EventDefinition } from './codec.js';
 import {
   EVENT_STORE,
@@ -73,10 +73,7 @@ export class Writer {
     const outcome = await this.create(`idem-${context.idempotency}`, [claim], context);
     const claimed = outcome.events[0]!;
     if (claimed.metadata.body_hash !== context.body_hash || claimed.data['stream'] !== stream) {
-      throw new Problem(
-        'idempotency_key_reused',
-        'This Idempotency-Key was used for a request with another body; send a new key with a new request.',
-      );
+      throw idempotencyKeyReused();
     }
   }
 

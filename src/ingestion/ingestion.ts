@@ -9,7 +9,7 @@ import { JOBS, type Job, type Jobs, type RunningJob } from '../jobs/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../key-value/key-value.js';
 import { Log } from '../ops/log.js';
 import { Platforms } from '../organizations/platforms.js';
-import { Problem } from '../problems.js';
+import { idempotencyKeyReused, Problem } from '../problems.js';
 import { type Action, actionStream } from '../relay/relay.js';
 import { ActionRecorder } from '../relay/relay.handlers.js';
 import { metricCategory } from '../scoring/metrics.js';
@@ -76,10 +76,7 @@ export class Ingestion implements OnModuleInit {
   async enqueue(id: string, input: IngestionInput, context: CommandContext): Promise<Job> {
     const job = await this.jobs.enqueue(JOB_KIND, id, { ...input, body_hash: context.body_hash });
     if (job.input['body_hash'] === context.body_hash) return job;
-    throw new Problem(
-      'idempotency_key_reused',
-      'This Idempotency-Key was used for a request with another body; send a new key with a new request.',
-    );
+    throw idempotencyKeyReused();
   }
 
   async find(id: string): Promise<Job | undefined> {

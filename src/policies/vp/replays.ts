@@ -6,7 +6,7 @@ import type { CommandContext } from '../../event-store/writer.js';
 import { formatPosition } from '../../http/positions.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../jobs/jobs.js';
 import type { Json, JsonObject } from '../../json.js';
-import { Problem } from '../../problems.js';
+import { idempotencyKeyReused, Problem } from '../../problems.js';
 import { Views } from '../../projector/views.js';
 import { type Manifest, READ_MODELS, type ReadModels } from '../../read-models/read-models.js';
 import type { Lens } from '../../scoring/lens.js';
@@ -68,10 +68,7 @@ export class Replays implements OnModuleInit {
       body_hash: context.body_hash,
     });
     if (job.input['body_hash'] !== context.body_hash) {
-      throw new Problem(
-        'idempotency_key_reused',
-        'This Idempotency-Key was used for a request with another body; send a new key with a new request.',
-      );
+      throw idempotencyKeyReused();
     }
     return replayOf(job);
   }
