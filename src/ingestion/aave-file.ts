@@ -16,27 +16,35 @@ const EVENTS: Record<string, string> = {
   liquidationcall: 'LiquidationCall',
 };
 
+const isAddress = (value: unknown) => typeof value === 'string' && /^0x[0-9a-fA-F]{40}$/.test(value);
+
 /**
- * A line of a data set of Aave v2 lending, `{userWallet, network, logId, timestamp, action, …}`, as the action that the
+ * A line of a data set of Aave v2 lending, `{userWallet, network, logId, timestamp, action, actionData}`, as the action that the
  * event would have become, of the wallet's own TRIS.
  * @throws Problem validation_failed with every wrong field
  */
 export function aaveAction(line: unknown, now: number): Action {
-  const { userWallet, network, logId, timestamp, action } = (line ?? {}) as Partial<Record<string, unknown>>;
+  const { userWallet, network, logId, timestamp, action, actionData } = (line ?? {}) as Partial<
+    Record<string, unknown>
+  >;
   const errors: FieldError[] = [];
   const check = (holds: boolean, field: string, must: string) => {
     if (!holds) errors.push({ pointer: `/${field}`, code: 'not_of_aave_v2', message: `${field} must be ${must}` });
   };
   const event = typeof action === 'string' && Object.hasOwn(EVENTS, action) ? EVENTS[action] : undefined;
   const chainId = typeof network === 'string' && Object.hasOwn(NETWORKS, network) ? NETWORKS[network] : undefined;
-  check(typeof userWallet === 'string' && /^0x[0-9a-fA-F]{40}$/.test(userWallet), 'userWallet', 'an address');
+  check(isAddress(userWallet), 'userWallet', 'an address');
   check(chainId !== undefined, 'network', `one of ${Object.keys(NETWORKS).join(', ')}`);
-  check(typeof logId === 'string' && /^[!-~]{1,180}$/.test(logId), 'logId', '1 to 180 printable ASCII characters');
+  check(typeof logId === 'string' && /^[!-~]{1,100}$/.test(logId), 'logId', '1 to 100 printable ASCII characters');
   check(
     Number.isInteger(timestamp) && (timestamp as number) > 0 && (timestamp as number) * 1_000 <= now,
     'timestamp',
     'seconds since the epoch, not in the future',
   );
+  // A logId names a transaction and a kind of event, of which it may hold several.
+  const { poolId = '', amount = '' } = (actionData ?? {}) as { poolId?: unknown; amount?: unknown };
+  check(poolId === '' || isAddress(poolId), 'actionData/poolId', 'an address');
+  check(typeof amount === 'string' && /^\d{0,40}$/.test(amount), 'actionData/amount', 'a whole number as text');
   check(event !== undefined, 'action', `one of ${Object.keys(EVENTS).join(', ')}`);
   if (errors.length > 0) {
     throw new Problem('validation_failed', errors.map(({ message }) => message).join('; '), { errors });
@@ -50,7 +58,7 @@ export function aaveAction(line: unknown, now: number): Action {
     criticality: mapping.criticality,
     platform_id: chainPlatform(chainId!),
     occurred_at: (timestamp as number) * 1_000,
-    external_id: `aave-v2:${logId as string}`,
+    external_id: `aave-v2:${[logId, poolId, amount].join(':')}`,
     evidence_uri: null,
   };
 }

@@ -5,6 +5,7 @@ beforeEach(async () => void (store = await Store.create()));
 afterEach(() => store.remove());
 
 const ALICE = '0x00000000001accfa9cef68cf5371a23025b6d4b6';
+const BOB = '0x00000000000000000000000000000000000000bb';
 let serial = 0;
 const line = (action: string, more: object = {}) => {
   serial++;
@@ -31,11 +32,14 @@ test(
       line('repay'),
       line('redeemunderlying'),
       line('liquidationcall'),
-      line('deposit', { userWallet: '0x00000000000000000000000000000000000000bb' }),
+      line('deposit', { userWallet: BOB }),
     ];
+    const twice = (amount: string) =>
+      line('deposit', { userWallet: BOB, logId: '0x01_Deposit', actionData: { amount, poolId: BOB } });
+    lines.push(twice('1'), twice('2'));
     const file = store.file('aave.ndjson', lines);
-    expect(await store.json('import', 'aave', file)).toMatchObject({ lines: 6, recorded: 6, wrong: 0, conflicts: 0 });
-    expect(await store.json('import', 'aave', file)).toMatchObject({ lines: 6, recorded: 0, already_present: 6 });
+    expect(await store.json('import', 'aave', file)).toMatchObject({ lines: 8, recorded: 8, wrong: 0, conflicts: 0 });
+    expect(await store.json('import', 'aave', file)).toMatchObject({ lines: 8, recorded: 0, already_present: 8 });
     const { score, entries } = await store.json<{ score: object; entries: { metric: string; tct_delta: number }[] }>(
       'replay',
       `tris:${ALICE}`,
