@@ -30,7 +30,7 @@ function check(name: string, holds: (value: unknown) => boolean, must: string, s
     (target, property) => {
       const validator = { validate: holds, defaultMessage: () => `$property must be ${must}` };
       ValidateBy({ name, validator }, options)(target, property);
-      ApiProperty({ ...schema, ...(options?.each && { isArray: true }) })(target, property);
+      ApiProperty(options?.each ? { type: 'array', items: schema } : schema)(target, property);
     };
 }
 const decimal = { type: 'string', pattern: '^(?:0|[1-9]\\d{0,76})$' };
