@@ -1,0 +1,182 @@
+import { generateKeyPairSync, sign } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sha256Hex } from '../../../src/hash.js';
+import { Server } from '../../e2e/server.js';
+import { Anvil } from '../../servers/anvil.js';
+import { Cluster, describeOnOwnCluster } from '../../servers/cluster.js';
+import { compile } from '../../servers/solidity.js';
+import {
+  type Tokens,
+  bearer,
+  call,
+  claim,
+  codeOf,
+  consent,
+  newAccount,
+  signIn,
+  start,
+  verify,
+} from '../../sessions/wallet.js';
+import { bound, prove, schemeBody } from '../../verifications/proofs.fixture.js';
+
+/** What keeps something between two requests, each sent to another API process; jobs run in a worker. */
+
+const CHAIN = 31337;
+const MINUTE = 60_000;
+
+describeOnOwnCluster('two API processes and a worker', () => {
+  let cluster: Cluster;
+  let anvil: Anvil;
+  let lender: `0x${string}`;
+  let servers: Server[];
+  let apis: { port: number; server: Server }[];
+  const { History } = compile('test/ingestion/history.sol');
+
+  beforeAll(async () => {
+    [cluster, anvil] = await Promise.all([Cluster.start(), Anvil.start(CHAIN)]);
+    lender = await anvil.deploy(History!);
+    const contracts = join(cluster.folder, 'contracts.json');
+    writeFileSync(contracts, JSON.stringify({ [CHAIN]: [{ address: lender, protocol: 'aave-v3' }] }));
+    const env = {
+      ...cluster.env,
+      CREDENCE_PUBLIC_URL: 'https://credence.example',
+      CREDENCE_CHAIN_CONTRACTS: contracts,
+      [`CREDENCE_RPC_${CHAIN}`]: anvil.url,
+    };
+    const roles = ['worker', 'api', 'api'];
+    servers = await Promise.all(roles.map((CREDENCE_ROLES) => Server.process({ ...env, CREDENCE_ROLES }, cluster.key)));
+    apis = servers.slice(1).map((server) => ({ server, port: Number(new URL(server.url).port) }));
+  }, 2 * MINUTE);
+  afterAll(async () => {
+    await Promise.all((servers ?? []).map((server) => server.stop()));
+    await Promise.all([cluster?.stop(), anvil?.stop()]);
+  }, MINUTE);
+
+  const refresh = (n: number, { refresh_token }: Tokens) => call(apis[n]!, '/v1/tris/token/refresh', { refresh_token });
+  const after = (write: { headers: Record<string, unknown> }) => ({
+    'credence-min-position': String(write.headers['credence-position']),
+  });
+  async function becomes<T>(look: () => Promise<T>, is: (seen: T) => boolean): Promise<T> {
+    for (let tries = 0; ; tries++) {
+      const seen = await look();
+      if (is(seen)) return seen;
+      if (tries > 1_000) throw new Error(`stays ${JSON.stringify(seen)}`);
+      await sleep(20);
+    }
+  }
+
+  test('a sign-in begun at one is ended at the other, once', async () => {
+    const wallet = newAccount();
+    const { message } = await start(apis[0]!, wallet.address);
+    const signature = await wallet.signMessage({ message });
+    const answers = await Promise.all(
+      apis.flatMap((api) => [verify(api, message, signature), verify(api, message, signature)]),
+    );
+    expect(answers.map(codeOf).sort()).toEqual([
+      [200, undefined],
+      [401, 'nonce_used'],
+      [401, 'nonce_used'],
+      [401, 'nonce_used'],
+    ]);
+  });
+
+  test('a session is refreshed at either, and a token that is used again ends it at both', async () => {
+    const first = await claim(apis[0]!, newAccount());
+    const [one, other] = await Promise.all([refresh(1, first), refresh(0, first)]);
+    expect([one.status, other.status, one.json.refresh_token]).toEqual([200, 200, other.json.refresh_token]);
+    const third = (await refresh(0, one.json)).json as Tokens;
+    expect(codeOf(await refresh(1, first))).toEqual([401, 'refresh_reused']);
+    expect(codeOf(await refresh(0, third))).toEqual([401, 'refresh_revoked']);
+  });
+
+  test('a wallet linked at one signs in to its TRIS at the other, until it is unlinked', async () => {
+    const owner = await claim(apis[0]!, newAccount());
+    const second = newAccount();
+    const linked = await call(
+      apis[0]!,
+      '/v1/wallets/link',
+      await consent(apis[1]!, second, owner.tris_id),
+      bearer(owner),
+    );
+    expect([linked.status, linked.json.tris_id]).toEqual([200, owner.tris_id]);
+    expect((await signIn(apis[1]!, second)).json.tris_id).toBe(owner.tris_id);
+    const unlinked = await call(apis[1]!, '/v1/wallets/unlink', { wallet: second.address }, bearer(owner));
+    expect(unlinked.status).toBe(200);
+    expect((await signIn(apis[0]!, second)).json.tris_id).toBeNull();
+  });
+
+  test('a record of the trove with a proof is verified by the worker', async () => {
+    const [api, other] = apis.map(({ server }) => server) as [Server, Server];
+    const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+    const ed25519 = (publicKey.export({ format: 'jwk' }) as { x: string }).x;
+    await api.post('/v1/organizations', { tris_org: 'tris:university', platform_ids: ['university.example'] });
+    await api.post('/v1/trove/issuers', { issuer_id: 'lab', platform_id: 'university.example', ed25519 });
+    const record = {
+      tris_id: 'tris:maker',
+      record_type: 'milestone',
+      metric: 'creative_code_contribution',
+      criticality: 'high',
+      title: 'Release 1',
+      content_hash: sha256Hex('release 1'),
+      uri: 'https://example.com/releases/1',
+      occurred_at: '2026-01-31T12:00:00Z',
+    };
+    expect((await api.post('/v1/trove/submit', record)).json.status).toBe('Pending');
+    const read = async () => (await other.get(`/v1/trove/${record.content_hash}`)).json;
+    const signature = sign(null, Buffer.from((await read()).statement), privateKey).toString('base64url');
+    const proof = { type: 'signature', issuer: 'lab', signature };
+    expect((await other.post('/v1/trove/submit', { ...record, proof })).status).toBe(202);
+    const { decision } = await becomes(read, ({ status }) => status !== 'Pending');
+    expect(decision).toMatchObject({ method: 'signature' });
+    const score = () => other.get(`/api/disc-score/${record.tris_id}`);
+    expect((await becomes(score, ({ status }) => status === 200)).json.total_tct).toBe(100);
+  });
+
+  test(
+    'a proof of zero knowledge is taken by one; its nullifier is spent at the other',
+    async () => {
+      const members = [{ secret: '11', expires_at: '1900000000' }];
+      const human = (tris: string) => ({ circuit: 'kyh', members, holder: 0, ...bound('humans', tris) }) as const;
+      const [alice, mallory] = await prove([human('tris:alice'), human('tris:mallory')]);
+      const scheme = {
+        scheme: 'humans',
+        status: 'zk-KYH',
+        issuer: 'tris:registry',
+        scope: 'humans',
+        roots: [alice!.root],
+      };
+      const [api, other] = apis.map(({ server }) => server) as [Server, Server];
+      expect((await api.post('/v1/verification-schemes', schemeBody('kyh', scheme))).status).toBe(201);
+      const submit = (at: Server, tris_id: string, { proof, public_signals }: NonNullable<typeof alice>) =>
+        at.post('/v1/tris/verifications', { scheme: 'humans', proof, public_signals, tris_id });
+      const granted = await submit(other, 'tris:alice', alice!);
+      expect([granted.status, (await submit(api, 'tris:alice', alice!)).status]).toEqual([201, 200]);
+      const { status, json } = await submit(api, 'tris:mallory', mallory!);
+      expect([status, json.code]).toEqual([409, 'nullifier_used']);
+      const seen = await api.get('/v1/disc/score/tris:alice', { headers: after(granted) });
+      expect(seen.json.verification).toMatchObject([{ status: 'zk-KYH', scheme: 'humans' }]);
+    },
+    2 * MINUTE,
+  );
+
+  test('a linked wallet’s history on a chain is read by the worker', async () => {
+    const wallet = newAccount();
+    const owner = await claim(apis[0]!, wallet);
+    const { abi } = History!;
+    const call31337 = { address: lender, abi, functionName: 'repay', args: [wallet.address, 3n] };
+    const hash = await anvil.writer.writeContract(call31337 as never);
+    await anvil.reader.waitForTransactionReceipt({ hash });
+    await anvil.mine(64); // until it is final
+    const ingest = { wallet: wallet.address, chain_id: CHAIN };
+    const { status, json } = await call(apis[0]!, '/v1/wallets/ingest', ingest, bearer(owner));
+    expect(status).toBe(202);
+    const other = apis[1]!.server;
+    const job = async () => (await other.get(`/v1/wallets/ingest/${json.job_id}`)).json;
+    const done = await becomes(job, (seen) => !['queued', 'running'].includes(seen.status));
+    expect(done).toMatchObject({ status: 'completed', result: { recorded: 3 } });
+    const score = () => other.get(`/api/disc-score/${owner.tris_id}`);
+    expect((await becomes(score, (seen) => seen.json.total_tct > 0)).json.total_tct).toBe(300);
+  });
+});
