@@ -17,8 +17,6 @@ const POLL_MS = 250;
  * that computes must let the event loop turn at least every second.
  */
 const LOCK_MS = 6_000;
-/** How often workers look for jobs whose worker has lost its lock. */
-const STALLED_LOOK_MS = 2_000;
 /** How long closing waits for a handler that was told to stop. */
 const GRACE_MS = 5_000;
 const COMMAND_TIMEOUT_MS = 2_000;
@@ -65,6 +63,7 @@ export class BullmqJobs implements Jobs {
   readonly #url: string;
   readonly #prefix: string;
   readonly #log: Log | undefined;
+  readonly #lockMs: number;
   readonly #kinds = new Map<string, Registration>();
   readonly #queues = new Map<string, Queue<Payload, Json>>();
   readonly #runs = new Set<Run>();
@@ -73,11 +72,12 @@ export class BullmqJobs implements Jobs {
   #closing = false;
 
   /** @param options.prefix of all keys, in braces so that they share a hash slot @throws StartError */
-  static async open(url: string, options: { prefix?: string; log?: Log } = {}): Promise<BullmqJobs> {
-    return new BullmqJobs(url, options.prefix ?? '{credence-jobs}', options.log);
+  static async open(url: string, options: { prefix?: string; log?: Log; lockMs?: number } = {}): Promise<BullmqJobs> {
+    return new BullmqJobs(url, options.prefix ?? '{credence-jobs}', options.log, options.lockMs ?? LOCK_MS);
   }
 
-  private constructor(url: string, prefix: string, log: Log | undefined) {
+  private constructor(url: string, prefix: string, log: Log | undefined, lockMs: number) {
+    this.#lockMs = lockMs;
     this.#url = url;
     this.#prefix = prefix;
     this.#log = log;
@@ -210,8 +210,9 @@ export class BullmqJobs implements Jobs {
       { name: kind },
       {
         concurrency: 1,
-        lockDuration: LOCK_MS,
-        stalledInterval: STALLED_LOOK_MS,
+        lockDuration: this.#lockMs,
+        // How often workers look for jobs whose worker has lost its lock.
+        stalledInterval: Math.ceil(this.#lockMs / 3),
         // Counted as attempts, below.
         maxStalledCount: UNCOUNTED,
         settings: { backoffStrategy: (_attempts, _type, _error, job) => delayOf(job as StoredJob, registration) },

@@ -4,6 +4,9 @@ import { describeJobs } from '../contracts/jobs.contract.js';
 import { Child } from '../embedded/processes/child.js';
 import { describeRedis, startRedis } from '../servers/redis.js';
 
+/** Of a worker on its job: much less than where nobody waits for it. */
+const LOCK_MS = 2_000;
+
 describeRedis('BullMQ', () => {
   let redis: Awaited<ReturnType<typeof startRedis>>;
   beforeAll(async () => void (redis = await startRedis()));
@@ -24,7 +27,7 @@ describeRedis('BullMQ', () => {
     let jobs: BullmqJobs;
     beforeEach(async () => {
       at = place();
-      jobs = await BullmqJobs.open(at.url, { prefix: at.prefix });
+      jobs = await BullmqJobs.open(at.url, { prefix: at.prefix, lockMs: LOCK_MS });
     });
     afterEach(async () => {
       await jobs.close();
@@ -44,13 +47,13 @@ describeRedis('BullMQ', () => {
 
     test('a job that was lost with its worker is run elsewhere as a further attempt', async () => {
       await jobs.enqueue('work', 'one', {});
-      const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [at.url, at.prefix]);
+      const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [at.url, at.prefix, `${LOCK_MS}`]);
       expect(await child.printed(1)).toEqual([{ id: 'one', attempt: 1 }]);
       const attempts: number[] = [];
       jobs.handle('work', async ({ attempt }) => attempts.push(attempt));
       await jobs.start();
       // Longer than a lock that nobody renews.
-      await new Promise((resolve) => setTimeout(resolve, 8_000));
+      await new Promise((resolve) => setTimeout(resolve, 1.5 * LOCK_MS));
       expect([attempts, (await jobs.get('work', 'one'))?.attempts]).toEqual([[], 1]);
 
       await child.kill();
@@ -61,7 +64,7 @@ describeRedis('BullMQ', () => {
 
     test('a job whose worker was lost in its last attempt is a dead letter that says so, and can be put back', async () => {
       await jobs.enqueue('work', 'one', {});
-      const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [at.url, at.prefix]);
+      const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [at.url, at.prefix, `${LOCK_MS}`]);
       await child.printed(1);
       await child.kill();
       let runs = 0;
@@ -80,13 +83,13 @@ describeRedis('BullMQ', () => {
     }, 60_000);
 
     test('a computation longer than the lock is run once if it yields', async () => {
-      const other = await BullmqJobs.open(at.url, { prefix: at.prefix });
+      const other = await BullmqJobs.open(at.url, { prefix: at.prefix, lockMs: LOCK_MS });
       let runs = 0;
       for (const worker of [jobs, other]) {
         worker.handle('work', async () => {
           runs++;
-          for (const until = Date.now() + 9_000; Date.now() < until;) {
-            for (const turn = Date.now() + 500; Date.now() < turn;) Math.sqrt(turn);
+          for (const until = Date.now() + 1.5 * LOCK_MS; Date.now() < until;) {
+            for (const turn = Date.now() + LOCK_MS / 12; Date.now() < turn;) Math.sqrt(turn);
             await new Promise(setImmediate);
           }
           return runs;

@@ -7,13 +7,15 @@ import { Proxy } from '../servers/proxy.js';
 /** Two API processes and two workers on real servers, and what breaks under them. */
 
 const LONG = 240_000;
+const long = process.env['FAULTS'] === 'long';
 
 describeOnOwnCluster('a cluster', () => {
   let cluster: Cluster;
   /** Between the first API and EventStoreDB. */
   let network: Proxy;
   let apis: [Server, Server];
-  let workers: [Server, Server];
+  /** Two of them, until one test kills both, one after the other. */
+  let workers: Server[];
 
   const startApi = (n: number) => {
     const eventStore = n === 0 ? { EVENTSTORE_URL: `esdb://127.0.0.1:${network.port}?tls=false` } : {};
@@ -33,11 +35,11 @@ describeOnOwnCluster('a cluster', () => {
     await cluster?.stop();
   }, LONG);
 
-  /** Every action is there once, wherever one looks, and the read models are what a fresh fold makes. */
+  /** Every action is there once, whoever is asked. */
   async function expectSound(ledger: Ledger): Promise<void> {
     const last = await ledger.retryAll(apis[1]);
-    for (const api of apis) await ledger.expectHistories(api, last);
-    await expectVerified(cluster.env);
+    await ledger.expectHistories(apis[0], last);
+    if (long) await expectVerified(cluster.env);
   }
 
   test(
@@ -62,10 +64,10 @@ describeOnOwnCluster('a cluster', () => {
     async () => {
       const ledger = new Ledger('worker');
       const writers = apis.flatMap((api) => Array.from({ length: 8 }, () => ledger.persist(api, () => undefined)));
-      for (const n of [0, 1] as const) {
+      for (const n of [0, 1]) {
         const before = ledger.acknowledged;
         while (ledger.acknowledged < before + 100) await sleep(5);
-        await workers[n].kill();
+        await workers[n]!.kill();
         // The other applies what is written now, once it has the lease.
         const write = await apis[0].relay({ tris_id: `tris:after-${n}` });
         for (let tries = 0; ; tries++) {
@@ -73,8 +75,9 @@ describeOnOwnCluster('a cluster', () => {
           if (status === 200) break;
           expect([status, tries < 20]).toEqual([503, true]);
         }
-        workers[n] = await startWorker();
+        if (n === 0) workers[0] = await startWorker();
       }
+      workers.pop();
       ledger.stop();
       await Promise.all(writers);
       await expectSound(ledger);
@@ -90,11 +93,11 @@ describeOnOwnCluster('a cluster', () => {
       const writers = apis.flatMap((api) =>
         Array.from({ length: 32 }, () => ledger.persist(api, (answer) => void refused.push(answer))),
       );
-      for (let kills = 0; kills < 2; kills++) {
+      for (let kills = 0; kills < (long ? 5 : 1); kills++) {
         const before = ledger.acknowledged;
         while (ledger.acknowledged < before + 200) await sleep(5);
         await cluster.eventStored.kill();
-        await sleep(1_000);
+        await sleep(300);
         await cluster.eventStored.start();
       }
       const before = ledger.acknowledged;
@@ -145,7 +148,7 @@ describeOnOwnCluster('a cluster', () => {
       const behind = await apis[1].getAfter(promoted, '/api/disc-score/tris:after-0');
       expectProblem(behind, 503, 'projection_behind');
 
-      workers = await Promise.all([startWorker(), startWorker()]);
+      workers = [await startWorker()];
       while ((await apis[1].get(at)).json.status !== 'applied') await sleep(50);
       const seen = await apis[1].getAfter(promoted, '/v1/disc/score/tris:after-0');
       expect(seen.json.lens.policy_id).toBe('VP_LATE_V1');
@@ -154,6 +157,8 @@ describeOnOwnCluster('a cluster', () => {
     },
     LONG,
   );
+
+  test('after all of that the read models are what a fresh fold makes', () => expectVerified(cluster.env), LONG);
 });
 
 function expectUnavailable(answer: Answer): void {

@@ -14,6 +14,7 @@ import { describeWithEventStored, type EventStored, startEventStored } from '../
 import { Proxy } from '../servers/proxy.js';
 
 const MINUTE = 60_000;
+const long = process.env['FAULTS'] === 'long';
 
 /** Always with a server of their own. */
 describeWithEventStored('when EventStoreDB or the way to it fails', () => {
@@ -111,7 +112,7 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
       const { logId } = store;
       const follower = follow(store, start);
       const { outcomes, acknowledged, stop } = writers(store);
-      for (let round = 0; round < 2; round++) {
+      for (let round = 0; round < (long ? 5 : 1); round++) {
         const before = acknowledged();
         await eventually(() => acknowledged() > before + 300, 'appending');
         await server.kill();
@@ -167,7 +168,7 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
       const appends = streams.map((stream) => store.append(stream, 'no-stream', sampleEvents(stream, 2)));
       // Stored, and the writers do not know.
       await eventually(async () => (await direct.countAfter(start)) === 128, 'the appends arrived');
-      await sleep(1_000);
+      await sleep(500);
       expect(await Promise.race([...appends, sleep(0)])).toBeUndefined();
       proxy.mode = 'open';
       const answers = await Promise.all(appends);
@@ -186,7 +187,7 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
   test.each(['stalled', 'lossy'] as const)(
     'a network that is %s: StoreUnavailable in time, bounded waiting, and all well within 5 s after',
     async (mode) => {
-      const patience = { answerMs: 1_000, patienceMs: 2_500 };
+      const patience = { answerMs: 400, patienceMs: 1_200 };
       const store = await open(throughProxy, patience);
       const stream = newStream();
       const { position: start } = await store.append(stream, 'no-stream', sampleEvents(stream));
@@ -206,7 +207,7 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
       await expect(calls.append).rejects.toThrow(`127.0.0.1:${proxy.port} gives no definite answer`);
 
       const { outcomes, acknowledged, stop } = writers(store);
-      await sleep(3_500);
+      await sleep(1.5 * patience.patienceMs);
       expect(acknowledged()).toBe(0);
       // More than can wait is refused at once.
       const flood = await Promise.race([
@@ -247,17 +248,17 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
       }
       const before = last(adapter).rss;
       proxy.mode = 'stalled';
-      await adapter.printed(adapter.lines.length + 30);
+      await adapter.printed(adapter.lines.length + 10);
       proxy.cut();
       // Should this fail, the client has been mended: then the adapter can append with it.
       expect(await client.exited).toBe(1);
-      await adapter.printed(adapter.lines.length + 120);
+      await adapter.printed(adapter.lines.length + 30);
       expect(last(adapter).refused).toEqual({ StoreUnavailable: expect.any(Number) });
       expect(last(adapter).rss - before).toBeLessThan(150 * 1024 * 1024);
       const { appended } = last(adapter);
       expect(last(adapter).sockets).toBeLessThan(6);
       proxy.mode = 'open';
-      await adapter.printed(adapter.lines.length + 50);
+      await adapter.printed(adapter.lines.length + 20);
       expect(last(adapter).appended).toBeGreaterThan(appended);
     },
     MINUTE,
@@ -317,7 +318,7 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
     const events: RecordedEvent[] = [];
     for await (const slice of store.readAll(start, { sliceSize: 20 })) {
       if (events.length === 0) {
-        for (let n = 0; n < 20; n++) {
+        for (let n = 0; n < 12; n++) {
           await sleep(100);
           expect(await store.head()).toBeGreaterThan(start);
         }

@@ -12,7 +12,7 @@ const [url, by, bytes] = process.argv.slice(2) as [string, 'adapter' | 'client',
 const body = { text: 'x'.repeat(Number(bytes)) };
 let append: (stream: string) => Promise<unknown>;
 if (by === 'adapter') {
-  const store = await EventStoreDbEventStore.open({ url });
+  const store = await EventStoreDbEventStore.open({ url, answerMs: 500, patienceMs: 1_500 });
   append = (stream) => store.append(stream, 'no-stream', sampleEvents(stream, 2, body));
 } else {
   const client = EventStoreDBClient.connectionString(url);
