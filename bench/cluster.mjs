@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EventStoreDBClient } from '@eventstore/db-client';
 import { loadConfig } from '../dist/src/config.js';
 import { SCOPES } from '../dist/src/http/routes.js';
-import { createSigningKeys } from '../dist/src/proofs/signing-keys.js';
+import { signingKeyFile } from '../dist/src/proofs/signing-keys.js';
 import { drop, rebuild } from '../dist/src/projector/generations.js';
 import { ensureManifest } from '../dist/src/projector/manifest.js';
 import { PROJECTIONS } from '../dist/src/projector/all-projections.js';
@@ -40,7 +40,7 @@ export function withCluster(work) {
         };
         mkdirSync(env.CREDENCE_DATA);
         writeFileSync(env.CREDENCE_API_KEYS, JSON.stringify([{ id: 'bench', sha256, scopes: SCOPES }]));
-        createSigningKeys(loadConfig(env));
+        signingKeyFile(loadConfig(env)).create();
         return work(env, key);
       }),
     ),

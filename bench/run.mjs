@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { boot, checks, duringRebuild, duringReplay, overHttp } from './http.mjs';
 import { lag, lookUps, reads, rebuilds, withCluster } from './cluster.mjs';
 import { appends } from './eventstoredb.mjs';
+import { ingestionRate } from './ingestion.mjs';
 import { append, memoryAfterRebuild, rebuildAll } from './log.mjs';
 import { lookUp } from './look-up.mjs';
 import { ROOT, count, inTemporaryFolder } from './measure.mjs';
@@ -91,6 +92,10 @@ const embedded = {
     const against = `idle: ${idle.toFixed(1)} ms`;
     add('loop delay p99 at 10 proofs/s', `${verifying.toFixed(1)} ms`, against, ratio(verifying, idle), '< 20 ms');
     add('proofs verified, 8 in flight', `${rate.toFixed(1)}/s`, '–', '–', '≥ 10/s');
+  },
+  ingestion: async () => {
+    const { rate, logs } = await ingestionRate(rounds);
+    add(`ingestion of a wallet's history, ${count(logs)} logs from anvil`, `${count(rate)}/s`, '–', '–', '≥ 5,000/s');
   },
   'look-up': async () => {
     const { ours, peer } = await lookUp(rounds, identities);
