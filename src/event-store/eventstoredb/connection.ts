@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { connect } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ErrorType, EventStoreDBClient, isCommandError } from '@eventstore/db-client';
@@ -178,6 +179,8 @@ function linkTo(url: string, warn: (message: string) => void): OwnLink {
   const getChannel = client['getChannel'];
   client['getChannel'] = async () => (channel = await (opening = getChannel()));
   const end = new AbortController();
+  // Every call that is under way listens.
+  setMaxListeners(0, end.signal);
   return {
     client,
     gone: end.signal,
