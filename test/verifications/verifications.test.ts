@@ -1,3 +1,6 @@
+import { jest } from '@jest/globals';
+import { StoreUnavailable } from '../../src/event-store/event-store.js';
+import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
 import { type Service, startService } from '../policies/service.fixture.js';
 import { account, bearer, call, claim, signIn } from '../sessions/wallet.js';
 import { type Proven, bound, keyOf, malleated, prove, schemeBody } from './proofs.fixture.js';
@@ -13,6 +16,7 @@ const registry = [
   { secret: '12', expires_at: FAR },
   { secret: '13', expires_at: '1600000000' },
   { secret: '14', expires_at: FAR },
+  { secret: '15', expires_at: FAR },
 ];
 const renewed = [{ secret: '11', expires_at: LATER }];
 const customers = [
@@ -35,6 +39,8 @@ const JOBS = {
   aliceElsewhere: human(0, 'tris:alice', registry, 'other.humans'),
   dora: human(3, DORA),
   bob: human(1, 'tris:bob'),
+  erin: human(4, 'tris:erin'),
+  erinAsMallory: human(4, 'tris:mallory'),
   expired: human(2, 'tris:carol'),
   otherScope: human(0, 'tris:alice', registry, 'nowhere'),
   idOnly: checked(0, 'tris:alice', '0'),
@@ -193,6 +199,21 @@ describe('a nullifier', () => {
     const stream = await service.stores.eventStore.readStream('identity-tris:bob');
     expect(stream.map(({ type }) => type)).toEqual(['VerificationGranted']);
   });
+});
+
+test('a grant that fails behind its nullifier is made by sending the proof again, by nobody else', async () => {
+  const { eventStore } = service.stores;
+  const append = jest.spyOn(eventStore, 'append').mockImplementation(function (this: unknown, stream, ...rest) {
+    if (stream === 'identity-tris:erin') return Promise.reject(new StoreUnavailable('as if the process had died here'));
+    return LmdbEventStore.prototype.append.call(eventStore, stream, ...rest);
+  });
+  const key = { 'idempotency-key': 'erin' };
+  expect(refused(await submit('humans', 'tris:erin', proven.erin, key))).toEqual([503, 'store_unavailable']);
+  append.mockRestore();
+  expect(await held('tris:erin')).toBe(404);
+  expect(refused(await submit('humans', 'tris:mallory', proven.erinAsMallory))).toEqual([409, 'nullifier_used']);
+  expect((await submit('humans', 'tris:erin', proven.erin, key)).status).toBe(201);
+  expect(await held('tris:erin')).toMatchObject([{ status: 'zk-KYH' }]);
 });
 
 describe('a session', () => {
