@@ -13,4 +13,19 @@ describeRedis('Redis', () => {
     const { url, prefix, clear } = redis.place();
     return { open: () => RedisReadModels.open({ url, prefix, clock }), destroy: clear };
   });
+
+  test('a lease is not renewed on a generation that was made again since, but is taken anew once given up', async () => {
+    const { url, prefix, clear } = redis.place();
+    const models = await RedisReadModels.open({ url, prefix });
+    await models.createGeneration('g1', { people: 1 }, 'log');
+    expect(await models.acquireLease('g1', 'me', 60_000)).toBe(true);
+    expect(await models.acquireLease('g1', 'me', 60_000)).toBe(true);
+    await clear();
+    await models.createGeneration('g1', { people: 1 }, 'log');
+    expect(await models.acquireLease('g1', 'me', 60_000)).toBe(false);
+    await models.releaseLease('g1', 'me');
+    expect(await models.acquireLease('g1', 'me', 60_000)).toBe(true);
+    await models.close();
+    await clear();
+  });
 });

@@ -65,6 +65,8 @@ export class RedisReadModels implements ReadModels {
   readonly #prefix: string;
   /** Incarnations by id, as last seen. */
   readonly #incarnations = new Map<string, string>();
+  /** By generation and holder: the key of the state that was leased. */
+  readonly #leases = new Map<string, string>();
   /** By the key of its state: what this turn asks of a generation. */
   readonly #asked = new Map<string, ReadBatch>();
   #turn: Promise<void> | undefined;
@@ -160,10 +162,20 @@ export class RedisReadModels implements ReadModels {
 
   async acquireLease(id: string, holder: string, ttlMs: number): Promise<boolean> {
     const args = [holder, ttlMs, this.#now()];
-    return (await this.#onKeys(id, (keys) => this.#writes.run<number>(ACQUIRE_LEASE, keys, args))) === 1;
+    const lease = `${id} ${holder}`;
+    const taken = await this.#onKeys(id, async (keys) => {
+      const [slot] = keys as [string];
+      // Made again under its id while it was held: what the holder knows of it is true of the namesake no more.
+      if ((this.#leases.get(lease) ?? slot) !== slot) return 0;
+      const answer = await this.#writes.run<number>(ACQUIRE_LEASE, keys, args);
+      if (answer === 1) this.#leases.set(lease, slot);
+      return answer;
+    });
+    return taken === 1;
   }
 
   async releaseLease(id: string, holder: string): Promise<void> {
+    this.#leases.delete(`${id} ${holder}`);
     await this.#onKeys(id, (keys) => this.#writes.run(RELEASE_LEASE, keys, [holder]));
   }
 
