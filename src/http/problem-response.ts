@@ -19,12 +19,10 @@ export function sendProblem(reply: FastifyReply, error: unknown, log: Log): void
   const problem = problemOf(error);
   reply.request.problem = problem.code;
   if (problem.status >= 500) {
-    log.error(problem.code === 'internal_error' ? 'Internal error' : problem.message, {
-      request_id: reply.request.id,
-      method: reply.request.method,
-      route: reply.request.pattern,
-      error,
-    });
+    const request = { request_id: reply.request.id, method: reply.request.method, route: reply.request.pattern };
+    // A refusal that is foreseen, as while read models are being built, is no failure.
+    if (error === problem) log.warn(problem.message, { ...request, code: problem.code });
+    else log.error(problem.code === 'internal_error' ? 'Internal error' : problem.message, { ...request, error });
   }
   if (problem.extra.headers) reply.headers(problem.extra.headers);
   // Fastify closes the connection on a body it did not read, which resets it under a client that is still sending.
