@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { asBinary, type Database, type DatabaseOptions } from 'lmdb';
 import type { Clock } from '../clock.js';
 import type { Json } from '../json.js';
@@ -179,8 +180,17 @@ export class LmdbGeneration {
     return { rows, cursor: rows.length < size ? null : last };
   }
 
-  count(view: string): number {
-    return this.#rows.getKeysCount({ start: `${view}\0`, end: `${view}\x01` });
+  /** In slices, between which others have their turn. */
+  async count(view: string): Promise<number> {
+    const end = `${view}\x01`;
+    let start: string | undefined = `${view}\0`;
+    for (let counted = 0; ; counted += MAX_SLICE) {
+      const from: string = start;
+      start = undefined;
+      for (const key of this.#rows.getKeys({ start: from, end, offset: MAX_SLICE, limit: 1 })) start = key;
+      if (start === undefined) return counted + this.#rows.getKeysCount({ start: from, end });
+      await setImmediate();
+    }
   }
 
   async close(): Promise<void> {

@@ -141,7 +141,7 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async count(id: string, view: string): Promise<number> {
-    return this.#generation(id)?.count(view) ?? 0;
+    return (await this.#generation(id)?.count(view)) ?? 0;
   }
 
   async close(): Promise<void> {

@@ -44,3 +44,24 @@ test('another process sees each batch, and a generation that is dropped under it
     await folder.remove();
   }
 });
+
+test('rows are counted over several slices', async () => {
+  const folder = await temporaryFolder();
+  const models = await LmdbReadModels.open(folder.path, { clock: Date.now });
+  try {
+    await models.createGeneration('one', { people: 1 }, 'log');
+    await models.acquireLease('one', 'me', 60_000);
+    const base = { log: 'log', position: 0, event_id: null };
+    const next = { log: 'log', position: 1, event_id: 'event-1' };
+    const rows = ['friends', 'people', 'persons'].flatMap((view) =>
+      Array.from({ length: 10_000 }, (_, n) => ({ row: { view, key: `p${n}` }, value: n })),
+    );
+    const puts = [...rows, { row: { view: 'people', key: 'q' }, value: 1 }];
+    await models.apply('one', { id: 'b', base, holder: 'me', next, puts, deletes: [] });
+    expect(await models.count('one', 'friends')).toBe(10_000);
+    expect(await models.count('one', 'people')).toBe(10_001);
+  } finally {
+    await models.close();
+    await folder.remove();
+  }
+});

@@ -157,7 +157,7 @@ describeFaulty('a disk that fails', () => {
     const ledger = new Ledger('failing');
     const refused: number[] = [];
     const writers = Array.from({ length: 12 }, () => ledger.persist(server, ({ status }) => void refused.push(status)));
-    for (let n = 0; n < (long ? 40 : 4); n++) {
+    for (let n = 0; n < (long ? 40 : 2); n++) {
       const before = ledger.acknowledged;
       while (ledger.acknowledged < before + 10) await sleep(5);
       // Not a full disk: there the library itself may end the process (docs/operations.md), as kill -9 would.
@@ -176,7 +176,7 @@ describeFaulty('a disk that fails', () => {
 });
 
 describeFaulty('a power cut', () => {
-  const CUTS = long ? 40 : 3;
+  const CUTS = long ? 40 : 1;
   test(
     `${CUTS} times in the middle of writes: of what was not synced any part is lost, and nothing that was acknowledged`,
     async () => {
