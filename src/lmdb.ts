@@ -1,4 +1,4 @@
-import { statfs } from 'node:fs/promises';
+import { statfsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from './event-store/event-store.js';
@@ -47,7 +47,7 @@ export class LmdbEnvironment {
   #root: RootDatabase | undefined;
   #databases: Record<string, Database> = {};
   #reopening: Promise<void> | undefined;
-  #space: { enough: Promise<boolean>; until: number } | undefined;
+  #space: { isEnough: boolean; until: number } | undefined;
 
   /** @throws if the folder cannot be opened as an environment */
   static open(folder: string, options: EnvironmentOptions): LmdbEnvironment {
@@ -120,7 +120,7 @@ export class LmdbEnvironment {
 
   /** As `write`, for what takes more space. @throws StoreUnavailable also where the disk is all but full */
   async grow<T>(action: () => T): Promise<T> {
-    await this.#requireSpace();
+    this.#requireSpace();
     return this.write(action);
   }
 
@@ -132,7 +132,7 @@ export class LmdbEnvironment {
    * @throws StoreUnavailable as `grow`
    */
   async writeIf(condition: Condition | null, queue: () => void): Promise<boolean> {
-    await this.#requireSpace();
+    this.#requireSpace();
     await this.ready();
     try {
       if (!condition) return await this.#root!.batch(queue);
@@ -206,19 +206,23 @@ export class LmdbEnvironment {
     this.#root = root;
   }
 
-  async #requireSpace(): Promise<void> {
+  #requireSpace(): void {
     if (!this.#space || this.#space.until < performance.now()) {
-      const free = statfs(this.folder).then(({ bavail, bsize }) => bavail * bsize);
-      this.#space = {
-        // Where nobody can tell, the write itself will.
-        enough: free.then((bytes) => bytes >= RESERVED_BYTES).catch(() => true),
-        until: performance.now() + SPACE_CHECK_MS,
-      };
+      this.#space = { isEnough: this.#hasSpace(), until: performance.now() + SPACE_CHECK_MS };
     }
-    if (await this.#space.enough) return;
+    if (this.#space.isEnough) return;
     throw new StoreUnavailable(
       `less than ${RESERVED_BYTES / 2 ** 20} MB are free on the disk of ${this.folder}: nothing more is written there`,
     );
+  }
+
+  #hasSpace(): boolean {
+    try {
+      const { bavail, bsize } = statfsSync(this.folder);
+      return bavail * bsize >= RESERVED_BYTES;
+    } catch {
+      return true; // where nobody can tell, the write itself will
+    }
   }
 
   /** What a failed commit is to whoever asked for it. */
