@@ -198,12 +198,12 @@ export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
   async execute({ trisIds, coordinates, names, pointer }: GetMetrics): Promise<(MetricsDto | Problem)[]> {
     const sights = await this.identities.seeAll(trisIds, coordinates);
     const weighed = await this.weighedBySomePolicy(names ?? []);
-    const all = await answers<MetricsDto>(sights, (sight) => {
+    const all = await answers<MetricsDto>(sights, async (sight) => {
       const payload = metrics(sight, names, weighed, pointer);
       if (payload instanceof Problem) return payload;
       const timestamp = new Date(this.clock()).toISOString();
       const claims = claimsOf(sight, this.identities.logId, timestamp, { payload });
-      return { status: 'success', proof: this.keys.sign(claims, 'credence-metrics+jws'), payload, timestamp };
+      return { status: 'success', proof: await this.keys.sign(claims, 'credence-metrics+jws'), payload, timestamp };
     });
     const unknown = all.find((answer) => answer instanceof Problem && answer.code === 'unknown_metric');
     if (unknown && all.every((answer) => answer instanceof Problem)) throw unknown;
@@ -252,7 +252,7 @@ export class GetReportsHandler implements IQueryHandler<GetReports> {
     const { report_id, report_hash } = report;
     const timestamp = new Date(this.clock()).toISOString();
     const claims = claimsOf(sight, this.identities.logId, timestamp, { report_id, report_hash });
-    return { ...report, proof: this.keys.sign(claims, 'credence-report+jws'), generated_at: timestamp };
+    return { ...report, proof: await this.keys.sign(claims, 'credence-report+jws'), generated_at: timestamp };
   }
 }
 

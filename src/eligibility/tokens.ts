@@ -29,7 +29,7 @@ export class EligibilityTokens {
    * The token of a decision, the same bytes each time. null if it did not grant, or if its key has been pruned, which
    * happens only after its last token has expired.
    */
-  sign(decision: EventOf<'AccessChecked'>['data']): string | null {
+  async sign(decision: EventOf<'AccessChecked'>['data']): Promise<string | null> {
     const { iss, kid, iat, exp, lens_hash, audience } = decision;
     if (iss === null || kid === null || iat === null || exp === null || !this.keys.signsWith(kid)) return null;
     const claims = {

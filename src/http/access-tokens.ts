@@ -34,7 +34,7 @@ export class AccessTokens {
     private readonly clock: Clock = Date.now,
   ) {}
 
-  sign({ family, wallet, chainId, trisId }: Session, issuer: string): string {
+  sign({ family, wallet, chainId, trisId }: Session, issuer: string): Promise<string> {
     const iat = Math.floor(this.clock() / 1000);
     const claims = {
       iss: issuer,

@@ -1,5 +1,6 @@
-import { type KeyObject, createHash, createPrivateKey, generateKeyPairSync, sign as signBytes } from 'node:crypto';
+import { type KeyObject, createHash, createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { promisify } from 'node:util';
 import type { Clock } from '../clock.js';
 import { type Config, ConfigError } from '../config.js';
 import { canonicalJson } from '../hash.js';
@@ -22,6 +23,8 @@ interface SigningKey extends Key {
   /** Absent: published only. */
   secret: KeyObject | undefined;
 }
+
+const signBytes = promisify(sign);
 
 /** The file `credence signing-keys` works on. */
 export const signingKeyFile = (config: Config) =>
@@ -62,9 +65,10 @@ export class SigningKeys {
   /**
    * A compact JWS (RFC 7515) by EdDSA (RFC 8037) over the canonical JSON (RFC 8785) of the payload. Ed25519 is
    * deterministic: the same payload and key give the same bytes.
+   * Signed in a thread of its own: it takes longer than most requests do.
    * @param kid default: of the key that signs now; else one that `signsWith` knows
    */
-  sign(payload: JsonObject, typ: string, kid?: string): string {
+  async sign(payload: JsonObject, typ: string, kid?: string): Promise<string> {
     const key = kid === undefined ? this.ring.current : this.ring.signer(kid)!;
     const name = `${key.kid} ${typ}`;
     let header = this.headers.get(name);
@@ -73,7 +77,8 @@ export class SigningKeys {
       this.headers.set(name, header);
     }
     const input = `${header}.${base64url(canonicalJson(payload))}`;
-    return `${input}.${signBytes(null, Buffer.from(input), key.secret!).toString('base64url')}`;
+    const signature = await signBytes(null, Buffer.from(input), key.secret!);
+    return `${input}.${signature.toString('base64url')}`;
   }
 }
 

@@ -70,7 +70,7 @@ export class SignInHandler implements ICommandHandler<SignIn> {
       position = await this.links.link(wallet, link, { ...context, actor: `session:${link.tris_id}` });
     }
     const trisId = await this.standing.trisOf(wallet, chainId);
-    const tokens = tokensOf(await this.families.begin(wallet, chainId), trisId, this.tokens, this.address.url);
+    const tokens = await tokensOf(await this.families.begin(wallet, chainId), trisId, this.tokens, this.address.url);
     return { tokens, position };
   }
 }
@@ -121,10 +121,15 @@ export class RevokeSessionHandler implements ICommandHandler<RevokeSession> {
   }
 }
 
-function tokensOf(refreshed: Refreshed, trisId: string | null, tokens: AccessTokens, issuer: string): TokensDto {
+async function tokensOf(
+  refreshed: Refreshed,
+  trisId: string | null,
+  tokens: AccessTokens,
+  issuer: string,
+): Promise<TokensDto> {
   const { family, wallet, chainId, token } = refreshed;
   return {
-    access_token: tokens.sign({ family, wallet: wallet.toLowerCase(), chainId, trisId }, issuer),
+    access_token: await tokens.sign({ family, wallet: wallet.toLowerCase(), chainId, trisId }, issuer),
     token_type: 'Bearer',
     expires_in: ACCESS_TOKEN_S,
     refresh_token: token,

@@ -151,11 +151,11 @@ describe('signing keys', () => {
   test('sign canonical JSON so that any JOSE library verifies it, and always to the same bytes', async () => {
     const keys = new SigningKeys(config());
     const payload = { b: [1, 0.5], a: 'é', c: { z: null, y: true } };
-    const jws = keys.sign(payload, 'metrics+jws');
+    const jws = await keys.sign(payload, 'metrics+jws');
     const { payload: bytes, protectedHeader } = await compactVerify(jws, createLocalJWKSet(keys.jwks));
     expect(Buffer.from(bytes).toString('utf8')).toBe(canonicalJson(payload));
     expect(protectedHeader).toEqual({ alg: 'EdDSA', kid: keys.kid, typ: 'metrics+jws' });
-    expect(keys.sign({ c: { y: true, z: null }, a: 'é', b: [1, 0.5] }, 'metrics+jws')).toBe(jws);
+    expect(await keys.sign({ c: { y: true, z: null }, a: 'é', b: [1, 0.5] }, 'metrics+jws')).toBe(jws);
     const [header, , signature] = jws.split('.');
     const forged = `${header}.${Buffer.from('{"a":1}').toString('base64url')}.${signature}`;
     await expect(compactVerify(forged, createLocalJWKSet(keys.jwks))).rejects.toThrow();

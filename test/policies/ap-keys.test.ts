@@ -22,13 +22,13 @@ const CLAIMS = {
 };
 const TYPE = 'eligibility+jwt';
 
-async function withKeys(test: (keys: SigningKeys, at: (ms: number) => void, data: string) => void) {
+async function withKeys(test: (keys: SigningKeys, at: (ms: number) => void, data: string) => void | Promise<void>) {
   const folder = await temporaryFolder();
   let now = START;
   const config = loadConfig({ CREDENCE_DATA: folder.path });
   const keys = new SigningKeys(config, undefined, () => now);
   try {
-    test(keys, (ms) => void (now = ms), folder.path);
+    await test(keys, (ms) => void (now = ms), folder.path);
   } finally {
     await folder.remove();
   }
@@ -36,10 +36,10 @@ async function withKeys(test: (keys: SigningKeys, at: (ms: number) => void, data
 
 describe('rotating the signing keys', () => {
   test('a new key is published at once, signs ten minutes later, and the old one verifies until its tokens are dead', () =>
-    withKeys((keys, at, data) => {
+    withKeys(async (keys, at, data) => {
       const file = signingKeyFile(loadConfig({ CREDENCE_DATA: data }));
       const first = keys.kid;
-      const old = keys.sign(CLAIMS, TYPE);
+      const old = await keys.sign(CLAIMS, TYPE);
       const { kid: second, signs_from } = file.rotate(START, ANNOUNCED_MS);
       expect(signs_from).toBe(START + ANNOUNCED_MS);
 
@@ -53,14 +53,14 @@ describe('rotating the signing keys', () => {
 
       at(signs_from);
       expect(keys.kid).toBe(second);
-      const young = keys.sign(CLAIMS, TYPE);
+      const young = await keys.sign(CLAIMS, TYPE);
       expect(young).not.toBe(old);
       for (const token of [old, young]) {
         expect(verify(token, { jwks: keys.jwks, now: signs_from })).toMatchObject({ active: true });
       }
       // A decision that named the first key is signed with it again, to the byte.
       expect(keys.signsWith(first)).toBe(true);
-      expect(keys.sign(CLAIMS, TYPE, first)).toBe(old);
+      expect(await keys.sign(CLAIMS, TYPE, first)).toBe(old);
 
       const dead = signs_from + LAST_TOKEN_MS;
       expect(file.list(signs_from)).toEqual([
@@ -76,7 +76,7 @@ describe('rotating the signing keys', () => {
     }));
 
   test('without times the first private key signs, and a key without its private part is published only', () =>
-    withKeys((keys, at, data) => {
+    withKeys(async (keys, at, data) => {
       const file = signingKeyFile(loadConfig({ CREDENCE_DATA: data }));
       const set = JSON.parse(readFileSync(file.path, 'utf8'));
       file.rotate(START, 0);
@@ -91,7 +91,7 @@ describe('rotating the signing keys', () => {
     }));
 
   test('a file that cannot be used leaves the keys read before in force', () =>
-    withKeys((keys, at, data) => {
+    withKeys(async (keys, at, data) => {
       const { kid } = keys;
       writeFileSync(join(data, 'signing-keys.json'), '{"keys": []}');
       at(START + 5_000);
@@ -104,8 +104,8 @@ describe('the verifier', () => {
   const decode = (part: string) => JSON.parse(Buffer.from(part, 'base64url').toString());
 
   test('accepts no forgery', () =>
-    withKeys((keys, _at, data) => {
-      const token = keys.sign(CLAIMS, TYPE);
+    withKeys(async (keys, _at, data) => {
+      const token = await keys.sign(CLAIMS, TYPE);
       const [header, payload, signature] = token.split('.') as [string, string, string];
       const { kid } = decode(header);
       const other = new SigningKeys(loadConfig({ CREDENCE_DATA: join(data, 'other') }), undefined, () => START);
@@ -140,11 +140,11 @@ describe('the verifier', () => {
         head({ crit: ['exp'] }),
         head({ b64: false }),
         `${base64url(null)}.${payload}.${signature}`,
-        keys.sign(CLAIMS, 'credence-metrics+jws'),
-        keys.sign({ ...CLAIMS, exp: 'tomorrow' }, TYPE),
-        keys.sign({ ...CLAIMS, exp: 1e300 }, TYPE),
-        keys.sign({ sub: 'tris:alice' }, TYPE),
-        keys.sign({ ...CLAIMS, aud: ['a', 'b'] }, TYPE),
+        await keys.sign(CLAIMS, 'credence-metrics+jws'),
+        await keys.sign({ ...CLAIMS, exp: 'tomorrow' }, TYPE),
+        await keys.sign({ ...CLAIMS, exp: 1e300 }, TYPE),
+        await keys.sign({ sub: 'tris:alice' }, TYPE),
+        await keys.sign({ ...CLAIMS, aud: ['a', 'b'] }, TYPE),
       ];
       expect(malformed.map((forged) => reason(forged))).toEqual(malformed.map(() => 'eligibility_malformed'));
 
@@ -156,8 +156,8 @@ describe('the verifier', () => {
         head({ kid: 'other' }),
         head({ kid: '__proto__' }),
         head({ jwk: other.jwks.keys[0] }),
-        other.sign(CLAIMS, TYPE),
-        `${base64url({ alg: 'EdDSA', kid, typ: TYPE })}.${other.sign(CLAIMS, TYPE).split('.').slice(1).join('.')}`,
+        await other.sign(CLAIMS, TYPE),
+        `${base64url({ alg: 'EdDSA', kid, typ: TYPE })}.${(await other.sign(CLAIMS, TYPE)).split('.').slice(1).join('.')}`,
       ];
       expect(unsigned.map((forged) => reason(forged))).toEqual(unsigned.map(() => 'eligibility_signature'));
       expect(reason(token, { jwks: { keys: [] } })).toBe('eligibility_signature');
@@ -169,7 +169,7 @@ describe('the verifier', () => {
       expect(reason(token, { policy: 'AP_TEST_V1' })).toBe('active');
       expect(reason(token, { issuer: 'https://mallory.example' })).toBe('eligibility_issuer');
       expect(reason(token, { audience: 'app' })).toBe('eligibility_audience');
-      const bound = keys.sign({ ...CLAIMS, aud: 'app' }, TYPE);
+      const bound = await keys.sign({ ...CLAIMS, aud: 'app' }, TYPE);
       expect([reason(bound), reason(bound, { audience: 'app' }), reason(bound, { audience: 'other' })]).toEqual([
         'eligibility_audience',
         'active',

@@ -50,7 +50,7 @@ describe('is refused with a code of its own', () => {
   const now = () => Math.floor(Date.now() / 1000);
   const parts = () => tokens.access_token.split('.') as [string, string, string];
 
-  test.each<[string, string, () => string]>([
+  test.each<[string, string, () => string | Promise<string>]>([
     ['no JWT', 'token_malformed', () => 'abc'],
     ['two parts', 'token_malformed', () => parts().slice(0, 2).join('.')],
     ['9 KB', 'token_malformed', () => 'a'.repeat(9_000)],
@@ -104,11 +104,12 @@ describe('is refused with a code of its own', () => {
     ['without a wallet', 'token_malformed', () => signed({ wallet: null })],
     ['with a text for a time', 'token_malformed', () => signed({ exp: '9999999999' })],
   ])('%s', async (_what, code, make) => {
-    const answer = await withToken(make());
+    const token = await make();
+    const answer = await withToken(token);
     expect(codeOf(answer)).toEqual([401, code]);
     expect(answer.headers['www-authenticate']).toBe('Bearer realm="credence", error="invalid_token"');
     // Its sender believes it counts, so a public read refuses it too.
-    const read = await service.get('/v1/policies/vp', { authorization: `Bearer ${make()}` });
+    const read = await service.get('/v1/policies/vp', { authorization: `Bearer ${token}` });
     expect(codeOf(read)).toEqual([401, code]);
   });
 

@@ -209,22 +209,26 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const judgement = judge(rule, evaluate, observation.seen?.facts ?? null);
     const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
     const decision = decideCheck(request, policy, observation, judgement, issued);
-    const { position, events } = await this.writer.create(stream, [decision], context);
-    if (context.idempotency === null) return { body: this.answer(events[0]!.data as AccessDecision), position };
+    if (context.idempotency === null) {
+      const recorded = this.writer.create(stream, [decision], context);
+      const [body, { position }] = await Promise.all([this.answer(decision.data as AccessDecision), recorded]);
+      return { body, position };
+    }
+    await this.writer.create(stream, [decision], context);
     // Of two tries at once one is stored, and the other's append is taken for a repetition of it.
     const [stored] = await this.store.readStream(stream, { limit: 1 });
     return this.repeat(stored!, stored!.position, context);
   }
 
   /** @throws Problem idempotency_key_reused */
-  private repeat({ data, metadata }: NewEvent, position: Position, context: CommandContext) {
+  private async repeat({ data, metadata }: NewEvent, position: Position, context: CommandContext) {
     if (metadata.body_hash !== context.body_hash) {
       throw new Problem(
         'idempotency_key_reused',
         'This Idempotency-Key was used for another check; send a new key with a new check.',
       );
     }
-    return { body: this.answer(data as AccessDecision), position };
+    return { body: await this.answer(data as AccessDecision), position };
   }
 
   /** Who signs a voucher for a wallet of the subject. Only what the wallet has signed itself makes it the subject's. */
@@ -264,11 +268,11 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     }
   }
 
-  private answer(decision: AccessDecision): AccessDto {
+  private async answer(decision: AccessDecision): Promise<AccessDto> {
     const { granted, policy_id, subject_tris, score, reasons, how_to_pass, exp, as_of } = decision;
     return {
       granted,
-      eligibility_token: this.tokens.sign(decision),
+      eligibility_token: await this.tokens.sign(decision),
       expires_at: exp === null ? null : new Date(exp * 1000).toISOString(),
       voucher: this.vouchers.sign(decision),
       policy_id,
