@@ -49,7 +49,7 @@ export async function append(rounds, events = 60_000) {
   return interleave(rounds, {
     ours: () =>
       inTemporaryFolder(async (folder) => {
-        const store = await LmdbEventStore.open(folder);
+        const store = await LmdbEventStore.open(`${folder}/log`);
         const rate = await timed((n) => store.append(appends[n].stream, 'no-stream', [appends[n].event]));
         await store.close();
         return rate;
