@@ -10,6 +10,7 @@ import { REQUEST_ID } from './formats.js';
 import { CORS_HEADERS, DOCS_HEADERS, NO_SNIFF, PREFLIGHT_HEADERS } from './headers.js';
 import { registerJsonBody } from './json-body.js';
 import { parsePosition, type PositionGate } from './positions.js';
+import { refuseUnknownLength } from './problem-response.js';
 import type { RequestLimit } from './rate-limit.js';
 import { type Caller, policyOf, type RoutePolicy } from './routes.js';
 import { isObject, pointerTo, readBody, readParams, readQuery, refusal } from './validation.js';
@@ -60,6 +61,7 @@ export function installEdge(fastify: FastifyInstance, parts: EdgeParts): void {
   fastify.addHook('onRequest', (request, reply, done) => {
     request.startedAt = performance.now();
     startAnswer(request, reply);
+    refuseUnknownLength(request.raw);
     if (closing) throw new Problem('shutting_down', 'The service is stopping.', { headers: STOPPING_HEADERS });
     // Here and not in a handler, so that the body of a request to nowhere is not even read.
     if (request.is404) answerUnrouted(request, reply, addresses);

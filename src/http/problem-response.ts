@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { HttpException } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
@@ -94,8 +95,24 @@ const CLIENT_ERRORS: Record<string, [ProblemCode, string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time.'],
 };
 
+/** Connections whose request is answered although the parser will refuse it. */
+const answered = new WeakSet<Socket>();
+
+/**
+ * The parser hands up a request whose length it cannot know, and refuses it only then: it would be answered twice.
+ * @throws Problem malformed_request for a Transfer-Encoding other than chunked (RFC 9112 section 6.1)
+ */
+export function refuseUnknownLength({ headers, socket }: IncomingMessage): void {
+  const encoding = headers['transfer-encoding'];
+  if (encoding === undefined || encoding.toLowerCase() === 'chunked') return;
+  answered.add(socket);
+  const detail = `Transfer-Encoding can only be chunked, not ${JSON.stringify(encoding)}.`;
+  throw new Problem('malformed_request', detail, { headers: { connection: 'close' } });
+}
+
 /** Answers what is not even HTTP, below the framework, and closes the connection. */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (answered.has(socket)) return;
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return void socket.destroy();
   const [code, detail] = CLIENT_ERRORS[error.code ?? ''] ?? [
     'malformed_request',
@@ -104,6 +121,9 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
   const problem = new Problem(code, detail);
   const id = crypto.randomUUID();
   const body = problemBody(problem, id);
+  // What follows the head of an answer to HEAD would be taken for the next answer.
+  const { rawPacket } = error as { rawPacket?: Buffer };
+  const isHead = rawPacket?.subarray(0, 5).toString('latin1') === 'HEAD ';
   const headers = Object.entries({
     ...NO_SNIFF,
     'x-request-id': id,
@@ -116,7 +136,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
       ...headers.map(([name, value]) => `${name}: ${value}`),
       `content-length: ${Buffer.byteLength(body)}`,
       '',
-      body,
+      isHead ? '' : body,
     ].join('\r\n'),
     () => socket.destroy(),
   );

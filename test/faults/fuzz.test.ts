@@ -24,13 +24,14 @@ test(
     const property = fc.asyncProperty(requests(document), async (template) => {
       const request = template(memory);
       const { method, path, headers, body, key } = request;
-      const answer = await server.send(method, path, { headers, body, ...(!key && { key: false as const }) });
-      statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
+      let answer: Answer;
       try {
+        answer = await server.send(method, path, { headers, body, ...(!key && { key: false as const }) });
         judge(openApi, request, answer);
       } catch (error) {
         throw new Error(`${shown(request)}\n${(error as Error).message}`, { cause: error });
       }
+      statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
       if (answer.status < 300) memory.learn(answer.json);
       const position = answer.headers['credence-position'];
       if (typeof position === 'string') memory.add('credence-position', position);

@@ -308,6 +308,21 @@ describe('headers', () => {
     const raw = await sendRaw(served.port, bytes);
     expect(raw).toMatch(/^HTTP\/1\.1 400 /);
   });
+
+  test.each([
+    ['no method that HTTP knows', 'FROB', 'host: x'],
+    ['a length that cannot be known', 'GET', 'host: x\r\ntransfer-encoding: identity'],
+    ['a coding before chunked', 'GET', 'host: x\r\ntransfer-encoding: gzip, chunked'],
+    ['a length that cannot be known, for HEAD', 'HEAD', 'host: x\r\ntransfer-encoding: identity'],
+    ['a header without a name, for HEAD', 'HEAD', 'host: x\r\n: y'],
+  ])('%s: is answered once, then the connection ends', async (_name, method, headers) => {
+    const raw = await sendRaw(served.port, `${method} /v1/things HTTP/1.1\r\n${headers}\r\n\r\n`);
+    const [head, body, ...more] = raw.split('\r\n\r\n');
+    expect([raw.match(/HTTP\/1\.1 /g)?.length, more.length]).toEqual([1, 0]);
+    expect(head).toMatch(/^HTTP\/1\.1 400 [\s\S]*connection: close/i);
+    if (method === 'HEAD') expect(body).toBe('');
+    else expect(body).toMatch(/^\{.*"code":"malformed_request".*\}$/);
+  });
 });
 
 describe('answers', () => {
