@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** SHA-256 of a text's UTF-8 bytes, lower-case hex. */
 export function sha256Hex(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
+  return hash('sha256', text);
 }
 
 /** SHA-256 of several texts, framed as a JSON array so that ("a", "bc") and ("ab", "c") differ. */

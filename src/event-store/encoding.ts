@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { isWellFormed } from '../hash.js';
 import { AppendRefused, type NewEvent, type Position, type RecordedEvent } from './event-store.js';
 
@@ -26,14 +26,10 @@ const NAMESPACE_BYTES = Buffer.from(EVENT_ID_NAMESPACE.replaceAll('-', ''), 'hex
  * @param ordinal the event's place in its append, from 0
  */
 export function eventId(stream: string, bodyHash: string, ordinal: number): string {
-  const bytes = createHash('sha1')
-    .update(NAMESPACE_BYTES)
-    .update(JSON.stringify([stream, bodyHash, ordinal]))
-    .digest()
-    .subarray(0, 16);
-  bytes[6] = (bytes[6]! & 0x0f) | 0x50;
-  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
-  const hex = bytes.toString('hex');
+  const name = Buffer.from(JSON.stringify([stream, bodyHash, ordinal]));
+  const digest = hash('sha1', Buffer.concat([NAMESPACE_BYTES, name]));
+  const variant = '89ab'[parseInt(digest[16]!, 16) % 4]!;
+  const hex = `${digest.slice(0, 12)}5${digest.slice(13, 16)}${variant}${digest.slice(17, 32)}`;
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 
