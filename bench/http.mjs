@@ -54,14 +54,15 @@ export function overHttp(rounds) {
       : null;
     const getting = (url) => async () =>
       (await load({ url: `${url}/api/disc-score/${TRIS}`, connections: 64, seconds: SECONDS })).rate;
-    const posting = (url) => async () =>
-      (await load({ ...relayOptions(url, key), connections: 256, seconds: SECONDS })).rate;
+    const posting = (url, refusals) => async () =>
+      (await load({ ...relayOptions(url, key), connections: 256, seconds: SECONDS, refusals })).rate;
     try {
       const gets = await interleave(rounds, { ours: getting(ours.url), peer: getting(bare.url) });
       const posts = await interleave(rounds, {
         ours: posting(ours.url),
         peer: posting(bare.url),
-        ...(emmett && { emmett: posting(emmett.url) }),
+        // SQLite may be busy, which it then says.
+        ...(emmett && { emmett: posting(emmett.url, 10) }),
       });
       return { gets, posts };
     } finally {
