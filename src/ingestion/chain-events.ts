@@ -16,6 +16,15 @@ export interface ChainEvent {
   attester?: 1 | 2 | 3;
 }
 
+/** The same in both versions of Aave. */
+const LIQUIDATION = {
+  event:
+    'LiquidationCall(address indexed collateralAsset, address indexed debtAsset, address indexed user, uint256 debtToCover, uint256 liquidatedCollateralAmount, address liquidator, bool receiveAToken)',
+  wallet: 3,
+  metric: 'financial_liquidation_flags',
+  criticality: 'Critical',
+} as const;
+
 export const PROTOCOLS = {
   'aave-v3': [
     {
@@ -39,13 +48,7 @@ export const PROTOCOLS = {
       metric: 'financial_loan_repayment_consistency',
       criticality: 'High',
     },
-    {
-      event:
-        'LiquidationCall(address indexed collateralAsset, address indexed debtAsset, address indexed user, uint256 debtToCover, uint256 liquidatedCollateralAmount, address liquidator, bool receiveAToken)',
-      wallet: 3,
-      metric: 'financial_liquidation_flags',
-      criticality: 'Critical',
-    },
+    LIQUIDATION,
   ],
   'aave-v2': [
     {
@@ -74,13 +77,7 @@ export const PROTOCOLS = {
       metric: 'financial_loan_repayment_consistency',
       criticality: 'High',
     },
-    {
-      event:
-        'LiquidationCall(address indexed collateralAsset, address indexed debtAsset, address indexed user, uint256 debtToCover, uint256 liquidatedCollateralAmount, address liquidator, bool receiveAToken)',
-      wallet: 3,
-      metric: 'financial_liquidation_flags',
-      criticality: 'Critical',
-    },
+    LIQUIDATION,
   ],
   'uniswap-v3-positions': [
     {
