@@ -243,7 +243,7 @@ export class LmdbEventStore implements EventStore {
 
   /** Beside the appends, which may go on. */
   #storeIndex(): void {
-    // A failure costs nothing: the entries stay in memory and the next append says what is wrong.
+    // A failure costs nothing: the entries are read again from the log, and the next append says what is wrong.
     this.#storing = this.#index.store().catch(() => undefined);
   }
 
