@@ -1,30 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { closeStores, openStores } from '../../src/stores.js';
+import { plantAction } from '../contracts/sample-events.js';
 import { SLOW, Store, action } from './credence.js';
 
 let store: Store;
-const ids = [randomUUID(), randomUUID(), randomUUID()];
+const ids: string[] = [];
 beforeAll(async () => {
   store = await Store.create();
   expect((await store.run('import', store.file('actions.ndjson', [action(1)]))).code).toBe(0);
-  const { eventStore, ...others } = await openStores(store.data, Date.now);
-  const now = new Date().toISOString();
-  for (const id of ids) {
-    const metadata = {
-      schema: 1,
-      occurred_at: now,
-      recorded_at: now,
-      correlation_id: id,
-      actor: 'cli',
-      index: 0,
-      size: 1,
-    };
-    const data = { tris_id: 'tris:member-1', metric: null };
-    await eventStore.append(`action-${id}`, 'no-stream', [
-      { id, type: 'ActionRelayed', data, metadata: { ...metadata, body_hash: '0'.repeat(64) } },
-    ]);
+  const stores = await openStores(store.data, Date.now);
+  for (let n = 0; n < 3; n++) {
+    ids.push(await plantAction(stores.eventStore, { tris_id: 'tris:member-1', metric: null }));
   }
-  await closeStores({ eventStore, ...others });
+  await closeStores(stores);
   expect((await store.run('import', store.file('more.ndjson', [action(2)]))).code).toBe(0);
 }, SLOW);
 afterAll(() => store.remove());

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { eventId } from '../../src/event-store/encoding.js';
-import type { NewEvent } from '../../src/event-store/event-store.js';
+import type { EventStore, NewEvent } from '../../src/event-store/event-store.js';
 import { sha256Hex } from '../../src/hash.js';
 import type { JsonObject } from '../../src/json.js';
 
@@ -27,4 +27,22 @@ export function sampleEvents(stream: string, size = 1, body: JsonObject = { amou
       size,
     },
   }));
+}
+
+/** Appends an action as another build would have: this one cannot decode its data or its schema. Answers its id. */
+export async function plantAction(store: EventStore, data: JsonObject, schema = 1): Promise<string> {
+  const id = randomUUID();
+  const now = new Date().toISOString();
+  const metadata = {
+    schema,
+    occurred_at: now,
+    recorded_at: now,
+    correlation_id: id,
+    actor: 'key:test',
+    body_hash: '0'.repeat(64),
+    index: 0,
+    size: 1,
+  };
+  await store.append(`action-${id}`, 'no-stream', [{ id, type: 'ActionRelayed', data, metadata }]);
+  return id;
 }

@@ -1,9 +1,9 @@
-import { randomUUID } from 'node:crypto';
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { closeStores, openStores } from '../../src/stores.js';
+import { plantAction } from '../contracts/sample-events.js';
 import { Ledger, reached } from '../e2e/ledger.js';
 import { Server, unique } from '../e2e/server.js';
 import { credence, verified } from './faults.js';
@@ -116,25 +116,7 @@ test('an event that cannot be read marks its identity, and everything else goes 
   await server.relay({ tris_id: poisoned });
   await server.stop();
   const stores = await openStores(data, Date.now);
-  const id = randomUUID();
-  const now = new Date().toISOString();
-  const metadata = {
-    schema: 1,
-    occurred_at: now,
-    recorded_at: now,
-    correlation_id: id,
-    actor: 'cli',
-    index: 0,
-    size: 1,
-  };
-  await stores.eventStore.append(`action-${id}`, 'no-stream', [
-    {
-      id,
-      type: 'ActionRelayed',
-      data: { tris_id: poisoned, metric: 7 },
-      metadata: { ...metadata, body_hash: '0'.repeat(64) },
-    },
-  ]);
+  const id = await plantAction(stores.eventStore, { tris_id: poisoned, metric: 7 });
   await closeStores(stores);
 
   server = await Server.start({ data });

@@ -2,35 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { audit } from '../../src/policies/ap/audit.js';
 import { verify } from '../../src/projector/verify.js';
 import type { JsonObject } from '../../src/json.js';
+import { plantAction } from '../contracts/sample-events.js';
 import { type Service, relay, startService } from '../policies/service.fixture.js';
 
 let service: Service;
 beforeAll(async () => void (service = await startService()));
 afterAll(() => service.close());
 
-/** Writes an event as another build would have: this one cannot decode it. Answers its id. */
-async function plant(data: JsonObject, schema = 1): Promise<string> {
-  const id = randomUUID();
-  const now = new Date().toISOString();
-  await service.stores.eventStore.append(`action-${id}`, 'no-stream', [
-    {
-      id,
-      type: 'ActionRelayed',
-      data,
-      metadata: {
-        schema,
-        occurred_at: now,
-        recorded_at: now,
-        correlation_id: id,
-        actor: 'key:test',
-        body_hash: '0'.repeat(64),
-        index: 0,
-        size: 1,
-      },
-    },
-  ]);
-  return id;
-}
+const plant = (data: JsonObject, schema?: number) => plantAction(service.stores.eventStore, data, schema);
 
 /** The head of the log, for reads that must have seen it. */
 const seen = async () => {
