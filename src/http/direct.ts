@@ -34,18 +34,41 @@ export function directHandler({ controller, method }: Target, instance: object, 
   if (!extracts) return undefined;
 
   return (request: FastifyRequest, reply: FastifyReply): void => {
-    const done = (body: unknown): void => answering.reply(reply, body);
     const failed = (error: unknown): void => answering.fail(reply, error);
+    const done = (body: unknown): void =>
+      atEndOfTurn(() => {
+        try {
+          answering.reply(reply, body);
+        } catch (error) {
+          failed(error);
+        }
+      });
     try {
       const args = extracts.map((extract) => extract(request, reply));
       reply.code(status);
       const result = callback.apply(instance, args);
-      if (result instanceof Promise) result.then(done).catch(failed);
+      if (result instanceof Promise) result.then(done, failed);
       else done(result);
     } catch (error) {
       failed(error);
     }
   };
+}
+
+let waiting: (() => void)[] = [];
+
+/**
+ * Runs everything it is given in one turn of the event loop at the turn's end, in succession. The answers of requests
+ * that arrived together are so written together, and whoever reads them is woken once and not for each: with 64
+ * connections that is nearly half of the CPU time of a GET.
+ */
+function atEndOfTurn(send: () => void): void {
+  if (waiting.push(send) > 1) return;
+  setImmediate(() => {
+    const ready = waiting;
+    waiting = [];
+    for (const one of ready) one();
+  });
 }
 
 function extractsOf(controller: Target['controller'], method: string | symbol): Extract[] | undefined {
