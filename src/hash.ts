@@ -10,6 +10,9 @@ export function hashOf(...parts: readonly string[]): string {
   return sha256Hex(JSON.stringify(parts));
 }
 
+/** Printable ASCII that JSON writes as it stands: most names and values. */
+const PLAIN = /^[ !#-[\]-~]*$/;
+
 /**
  * JSON Canonicalization Scheme, RFC 8785: members sorted by UTF-16 code units, no white space, numbers and strings as
  * ECMAScript prints them.
@@ -18,6 +21,7 @@ export function hashOf(...parts: readonly string[]): string {
 export function canonicalJson(value: unknown): string {
   switch (typeof value) {
     case 'string':
+      if (PLAIN.test(value)) return `"${value}"`;
       if (!isWellFormed(value)) throw new TypeError('canonical JSON cannot hold a lone surrogate');
       return JSON.stringify(value);
     case 'number':

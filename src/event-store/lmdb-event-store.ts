@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { LmdbEnvironment, TextValues } from '../lmdb.js';
+import { endOfTurn } from '../turn.js';
 import { decodeStored, encodeAppend, storedText } from './encoding.js';
 import {
   StoreUnavailable,
@@ -65,6 +66,8 @@ export class LmdbEventStore implements EventStore {
   readonly #values = new TextValues();
   #queue: PendingAppend[] = [];
   #draining: Promise<void> | undefined;
+  /** The batch being written by this process. */
+  #committing: Promise<() => void> | undefined;
   #storing: Promise<void> | undefined;
   #closed = false;
 
@@ -112,6 +115,9 @@ export class LmdbEventStore implements EventStore {
   ): Promise<RecordedEvent[]> {
     const { direction = 'forward', limit = Infinity } = options;
     this.#refuseIfClosed();
+    // Where there are newer events than are known, and a batch of this process is being written, they are most likely that
+    // batch, whose entries are about to be added: no need to read them from the log.
+    if (this.#committing && this.#env.read(() => this.#index.isBehind)) await this.#committing;
     this.#env.read(() => this.#index.catchUp());
     const backward = direction === 'backward';
     let revision = Math.max(options.from ?? 0, 0);
@@ -201,13 +207,13 @@ export class LmdbEventStore implements EventStore {
    */
   async #drain(): Promise<void> {
     // What arrives in the same turn comes together.
-    await setImmediate();
-    let commit: Promise<() => void> | undefined = this.#commitNext();
-    while (commit) {
-      const answer = await commit;
-      commit = this.#queue.length > 0 ? this.#commitNext() : undefined;
+    await endOfTurn();
+    this.#committing = this.#commitNext();
+    while (this.#committing) {
+      const answer = await this.#committing;
+      this.#committing = this.#queue.length > 0 ? this.#commitNext() : undefined;
       // In the same turn as the look at the queue: the next append starts again.
-      if (!commit) this.#draining = undefined;
+      if (!this.#committing) this.#draining = undefined;
       answer();
     }
   }

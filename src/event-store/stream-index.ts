@@ -37,10 +37,15 @@ export class StreamIndex {
     return this.#known;
   }
 
+  /** Are there events in the log that this process does not know of? */
+  get isBehind(): boolean {
+    return this.#env.database<string, number>('events').doesExist(this.#known + 1);
+  }
+
   /** Learns of events that another process has appended. Cheap if there are none; true if there were. */
   catchUp(): boolean {
+    if (!this.isBehind) return false;
     const events = this.#env.database<string, number>('events');
-    if (!events.doesExist(this.#known + 1)) return false;
     const stored = this.#readStored();
     if (stored > this.#stored && (stored > this.#known || this.#newest.size > BULK)) {
       this.#newest = new StreamPositions();

@@ -6,6 +6,7 @@ import { type Config, ConfigError } from '../config.js';
 import { canonicalJson } from '../hash.js';
 import type { JsonObject } from '../json.js';
 import type { Log } from '../ops/log.js';
+import { endOfTurn } from '../turn.js';
 import { type Key, KeyFile, type KeyKind, KeyRing } from './key-file.js';
 
 /** The public half of an Ed25519 key, RFC 8037. */
@@ -65,7 +66,7 @@ export class SigningKeys {
   /**
    * A compact JWS (RFC 7515) by EdDSA (RFC 8037) over the canonical JSON (RFC 8785) of the payload. Ed25519 is
    * deterministic: the same payload and key give the same bytes.
-   * Signed in a thread of its own: it takes longer than most requests do.
+   * Signed in threads of their own: it takes longer than most requests do.
    * @param kid default: of the key that signs now; else one that `signsWith` knows
    */
   async sign(payload: JsonObject, typ: string, kid?: string): Promise<string> {
@@ -77,6 +78,7 @@ export class SigningKeys {
       this.headers.set(name, header);
     }
     const input = `${header}.${base64url(canonicalJson(payload))}`;
+    await endOfTurn();
     const signature = await signBytes(null, Buffer.from(input), key.secret!);
     return `${input}.${signature.toString('base64url')}`;
   }

@@ -3,6 +3,7 @@ import type { Clock } from '../../clock.js';
 import type { Json } from '../../json.js';
 import type { Log } from '../../ops/log.js';
 import { RedisConnection } from '../../redis.js';
+import { endOfTurn } from '../../turn.js';
 import type {
   Batch,
   Checkpoint,
@@ -69,7 +70,6 @@ export class RedisReadModels implements ReadModels {
   readonly #leases = new Map<string, string>();
   /** By the key of its state: what this turn asks of a generation. */
   readonly #asked = new Map<string, ReadBatch>();
-  #turn: Promise<void> | undefined;
   #manifest: Promise<Manifest | null> | undefined;
   #lastManifest: { text: string; manifest: Manifest } | undefined;
 
@@ -95,7 +95,7 @@ export class RedisReadModels implements ReadModels {
 
   /** All who ask within one turn of the event loop share one look: it is sent after the last of them has asked. */
   manifest(): Promise<Manifest | null> {
-    this.#manifest ??= this.#endOfTurn().then(() => {
+    this.#manifest ??= endOfTurn().then(() => {
       this.#manifest = undefined;
       return this.#readManifest();
     });
@@ -198,23 +198,13 @@ export class RedisReadModels implements ReadModels {
     let batch = this.#asked.get(slot);
     if (!batch || batch.weight >= MAX_PAGE) {
       const next = new ReadBatch(async (args) => {
-        await this.#endOfTurn();
+        await endOfTurn();
         if (this.#asked.get(slot) === next) this.#asked.delete(slot);
         return this.#reads.run<ReadAnswer | null>(READ, keys, args());
       });
       this.#asked.set(slot, (batch = next));
     }
     return batch.ask(queries);
-  }
-
-  #endOfTurn(): Promise<void> {
-    this.#turn ??= new Promise((resolve) => {
-      setImmediate(() => {
-        this.#turn = undefined;
-        resolve();
-      });
-    });
-    return this.#turn;
   }
 
   /** First the rows without sort, then those with one. */
