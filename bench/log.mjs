@@ -12,7 +12,7 @@ import { fillLog } from './population.mjs';
 const IN_FLIGHT = 256;
 
 /** Durable appends of one event each, 256 in flight, through the port and as raw puts of the same bytes. */
-export async function append(rounds, events = 60_000) {
+export async function append(rounds, events = 200_000) {
   const appends = Array.from({ length: events }, (_, n) => {
     const stream = `action-${randomUUID()}`;
     const body_hash = randomUUID().replaceAll('-', '').repeat(2);

@@ -83,6 +83,13 @@ export function storedText(stream: string, revision: number, text: string): stri
   return `{"stream":${JSON.stringify(stream)},"revision":${revision},${text.slice(1)}`;
 }
 
+/** Where a stored event stands in its stream, without decoding the rest of it. */
+export function placeOfStored(text: string): { stream: string; revision: number } {
+  const end = text.indexOf(',"revision":');
+  const stream = JSON.parse(text.slice('{"stream":'.length, end)) as string;
+  return { stream, revision: parseInt(text.slice(end + ',"revision":'.length), 10) };
+}
+
 export function decodeStored(text: string, position: Position): RecordedEvent {
   const event = JSON.parse(text) as RecordedEvent;
   event.position = position;

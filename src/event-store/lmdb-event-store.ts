@@ -31,6 +31,8 @@ const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'string' }, ...IN
 export interface LmdbEventStoreOptions {
   /** Told of each commit: how many events it made durable and how long they took, in milliseconds. */
   onCommit?: (commit: { events: number; milliseconds: number }) => void;
+  /** Entries of the stream index held in memory before they are written; default 60,000. */
+  indexBulk?: number;
 }
 
 /** What a batch of appends comes to if nobody else appends before it. */
@@ -95,7 +97,7 @@ export class LmdbEventStore implements EventStore {
     this.logId = logId;
     this.#env = env;
     this.#onCommit = options.onCommit;
-    this.#index = new StreamIndex(env);
+    this.#index = new StreamIndex(env, options.indexBulk);
     this.#marker = new LogMarker(markerPath(folder), () => ({ log_id: logId, position: lastPosition(env) }));
   }
 

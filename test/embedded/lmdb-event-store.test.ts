@@ -33,8 +33,8 @@ describe('the embedded log', () => {
     return child;
   }
 
-  async function filled(appends: number): Promise<LmdbEventStore> {
-    const store = await LmdbEventStore.open(path);
+  async function filled(appends: number, indexBulk?: number): Promise<LmdbEventStore> {
+    const store = await LmdbEventStore.open(path, { indexBulk });
     const streams = Array.from({ length: appends }, () => newStream());
     await Promise.all(streams.map((stream) => store.append(stream, 'no-stream', sampleEvents(stream))));
     return store;
@@ -68,7 +68,7 @@ describe('the embedded log', () => {
   });
 
   test('streams are found again after the index was written in bulk', async () => {
-    const store = await filled(0);
+    const store = await filled(0, 20_000);
     const stream = newStream();
     await store.append(stream, 'no-stream', sampleEvents(stream));
     // Enough for two bulks, some of it to the same streams.
@@ -98,8 +98,23 @@ describe('the embedded log', () => {
     await reopened.close();
   });
 
-  test('streams stay known while the index is written beside further appends', async () => {
+  test('a stream is found again at the next start whatever its name is written like', async () => {
+    const names = ['a,"revision":7', '","revision":7', '\\', 'é\u2028\n', '{"stream":"x","revision":1'];
     const store = await filled(0);
+    for (const name of names) await store.append(name, 'no-stream', sampleEvents(name, 2));
+    await store.close();
+    const reopened = await LmdbEventStore.open(path);
+    for (const name of names) {
+      expect((await reopened.readStream(name)).map(({ stream, revision }) => [stream, revision])).toEqual([
+        [name, 0],
+        [name, 1],
+      ]);
+    }
+    await reopened.close();
+  });
+
+  test('streams stay known while the index is written beside further appends', async () => {
+    const store = await filled(0, 20_000);
     const streams = Array.from({ length: 24_000 }, (_, n) => `stream-${n}`);
     const append = async (stream: string, x: number) =>
       store.append(stream, 'no-stream', sampleEvents(stream, 1, { x })).then(
