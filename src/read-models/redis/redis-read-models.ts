@@ -64,8 +64,8 @@ export class RedisReadModels implements ReadModels {
   readonly #writes: RedisConnection;
   readonly #clock: Clock | undefined;
   readonly #prefix: string;
-  /** Incarnations by id, as last seen. */
-  readonly #incarnations = new Map<string, string>();
+  /** Incarnations by id, as last seen, and their keys. */
+  readonly #incarnations = new Map<string, { incarnation: string; keys: string[] }>();
   /** By generation and holder: the key of the state that was leased. */
   readonly #leases = new Map<string, string>();
   /** By the key of its state: what this turn asks of a generation. */
@@ -193,7 +193,7 @@ export class RedisReadModels implements ReadModels {
     return this.#onKeys(id, (keys) => this.#ask(keys, queries));
   }
 
-  async #ask(keys: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
+  #ask(keys: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
     const [slot] = keys as [string];
     let batch = this.#asked.get(slot);
     if (!batch || batch.weight >= MAX_PAGE) {
@@ -271,18 +271,18 @@ export class RedisReadModels implements ReadModels {
    */
   async #onKeys<T>(id: string, action: (keys: string[]) => Promise<T>): Promise<T | undefined> {
     const known = this.#incarnations.get(id);
-    if (known !== undefined) {
-      const answer = await action(this.#keys(id, known));
-      if (answer) return answer;
-    }
+    const answer = known && (await action(known.keys));
+    if (answer) return answer;
     const record = await this.#record(id);
     if (!record || record.dropped) {
       this.#incarnations.delete(id);
       return undefined;
     }
-    if (record.incarnation === known) return undefined;
-    this.#incarnations.set(id, record.incarnation);
-    return action(this.#keys(id, record.incarnation));
+    const { incarnation } = record;
+    if (incarnation === known?.incarnation) return undefined;
+    const keys = this.#keys(id, incarnation);
+    this.#incarnations.set(id, { incarnation, keys });
+    return action(keys);
   }
 
   async #record(id: string): Promise<GenerationRecord | undefined> {
