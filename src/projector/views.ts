@@ -78,9 +78,14 @@ export class Views implements PositionGate {
   }
 
   /** One snapshot of each of these generations, one for each query. Undefined if one of them is gone. */
-  private async readFrom(serving: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
+  private readFrom(serving: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
     const [first] = serving as [string];
     if (serving.every((id) => id === first)) return this.readModels.read(first, queries);
+    return this.readEach(serving, queries);
+  }
+
+  /** As `readFrom`, of several generations. */
+  private async readEach(serving: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
     const results: Result[] = [];
     let least: ReadResult | undefined;
     for (const id of new Set(serving)) {

@@ -357,10 +357,9 @@ class ReadBatch {
     const places = queries.map((query) => this.add(query));
     const answer = await this.answer;
     if (!answer) return undefined;
-    const results = queries.map((query, n) => {
-      return resultOf(query, (isPlainRow(query) ? answer.rows : answer.others)[places[n]!]);
-    });
-    return { ...answer.at, results };
+    const { at, rows, others } = answer;
+    const results = queries.map((query, n) => resultOf(query, (isPlainRow(query) ? rows : others)[places[n]!]));
+    return { status: at.status, checkpoint: at.checkpoint, results };
   }
 
   /** Where its answer will be: among the rows, or among the others. */
