@@ -21,4 +21,4 @@ RUN install --directory --owner=node --group=node /data
 VOLUME /data
 USER node
 EXPOSE 3000
-CMD ["node", "dist/src/main.js"]
+CMD ["node", "--max-semi-space-size=32", "dist/src/main.js"]

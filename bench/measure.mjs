@@ -35,9 +35,9 @@ export async function inTemporaryFolder(work) {
   }
 }
 
-/** Starts a Node script that prints `... http://host:port ...` and answers its address. */
+/** Starts a Node script, as `npm start` does, that prints `... http://host:port ...` and answers its address. */
 export async function startServer(script, env = {}) {
-  const child = spawn(process.execPath, [script], {
+  const child = spawn(process.execPath, ['--max-semi-space-size=32', script], {
     env: {
       PATH: process.env.PATH,
       CREDENCE_RATE_LIMIT: '1000000000',
