@@ -1,4 +1,4 @@
-import { type Projection, sortByPosition } from './projection.js';
+import { type Projection, rowAt } from './projection.js';
 
 /** One credonation received, as kept: its position is in the row's sort key. */
 export interface CredonationRow {
@@ -36,7 +36,7 @@ export const credonations: Projection = {
       const from = rows.get<string>(endorserRow(platform_id)) ?? `tris:platform:${platform_id}`;
       if (from === tris_id) return; // nobody endorses itself
       const credonation: CredonationRow = { from, amount, occurred_at: event.occurred_at, category };
-      rows.insert({ ...credonationsOf(tris_id), sort: sortByPosition(event.position) }, credonation);
+      rows.insert(rowAt(credonationsOf(tris_id), event.position), credonation);
     }
   },
 };

@@ -1,4 +1,4 @@
-import { type Projection, type Rows, sortByPosition } from './projection.js';
+import { type Projection, type Rows, rowAt } from './projection.js';
 
 /** An event that could not be decoded. Times in ms. */
 export interface DeadLetterRow {
@@ -31,7 +31,7 @@ export const deadLetters: Projection = {
       // None if this build decodes the event.
       const letter = rows.get<DeadLetterRow>(deadLetterRow(event_id));
       if (!letter) return;
-      rows.delete({ ...OPEN_DEAD_LETTERS, sort: sortByPosition(letter.position) });
+      rows.delete(rowAt(OPEN_DEAD_LETTERS, letter.position));
       put({ ...letter, acknowledged: { at: event.recorded_at, by, reason_code } }, rows);
     }
   },
@@ -39,7 +39,7 @@ export const deadLetters: Projection = {
 
 function put(letter: DeadLetterRow, rows: Rows): void {
   const list = letter.acknowledged ? ACKNOWLEDGED_DEAD_LETTERS : OPEN_DEAD_LETTERS;
-  rows.put({ ...list, sort: sortByPosition(letter.position) }, letter);
+  rows.put(rowAt(list, letter.position), letter);
   rows.put(deadLetterRow(letter.event_id), letter);
 }
 

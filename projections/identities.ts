@@ -1,7 +1,7 @@
 import { type Evidence, addAction } from '../src/scoring/evidence.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
 import { type IdentityEvent, subjectOf } from './identity-events.js';
-import { type Projection, sortByPosition } from './projection.js';
+import { type Projection, rowAt } from './projection.js';
 
 /** What is known of one identity: everything a score, a metric or a decision is computed from. */
 export interface IdentityState {
@@ -130,7 +130,7 @@ export const identities: Projection = {
     const state = rows.get<IdentityState>(row) ?? newIdentity();
     evolve(state, subject.event);
     rows.put(row, state);
-    rows.insert({ ...CHANGES, sort: sortByPosition(event.position) }, subject.tris_id);
+    rows.insert(rowAt(CHANGES, event.position), subject.tris_id);
   },
 };
 

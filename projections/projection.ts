@@ -43,6 +43,11 @@ export function sortByPosition(position: number): string {
   return String(position).padStart(16, '0');
 }
 
+/** The row of a range at a position. */
+export function rowAt({ view, key }: RowKey, position: number): RowKey {
+  return { view, key, sort: sortByPosition(position) };
+}
+
 /** What a fold wrote and removed, each row once. */
 export interface RowChanges {
   puts: { row: RowKey; value: Json }[];

@@ -1,6 +1,6 @@
 import { CRITICALITIES } from '../src/scoring/model.js';
 import { type IdentityEvent, subjectOf } from './identity-events.js';
-import { type Projection, sortByPosition } from './projection.js';
+import { type Projection, rowAt } from './projection.js';
 
 /**
  * Every event about an identity, in log order: what histories, explanations and any past state are folded from.
@@ -17,8 +17,7 @@ export const timeline: Projection = {
   reads: () => [],
   apply(event, rows) {
     const subject = subjectOf(event);
-    if (subject)
-      rows.insert({ ...timelineOf(subject.tris_id), sort: sortByPosition(event.position) }, pack(subject.event));
+    if (subject) rows.insert(rowAt(timelineOf(subject.tris_id), event.position), pack(subject.event));
   },
 };
 

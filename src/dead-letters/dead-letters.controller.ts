@@ -1,7 +1,7 @@
 import { Body, Controller, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { Written } from '../http/answers.js';
-import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
+import { Context, RequestContext } from '../http/command-context.js';
 import { Keyed, Write } from '../http/routes.js';
 import {
   AcknowledgeDeadLetterDto,
@@ -38,7 +38,7 @@ export class DeadLettersController {
     @Body() { reason_code }: AcknowledgeDeadLetterDto,
     @Context() request: RequestContext,
   ) {
-    const context = { ...request, body_hash: bodyHash({ event_id, reason_code }) };
+    const context = request.of({ event_id, reason_code });
     const { body, position } = await this.commands.execute(new AcknowledgeDeadLetter(event_id, reason_code, context));
     return new Written(body, position);
   }

@@ -1,7 +1,7 @@
 import { Body, Controller, Get, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { Written } from '../http/answers.js';
-import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
+import { Context, RequestContext } from '../http/command-context.js';
 import { PublicRead, Write } from '../http/routes.js';
 import { refusal } from '../http/validation.js';
 import {
@@ -41,10 +41,10 @@ export class EligibilityController {
     type: RevokedEligibilityDto,
     problems: ['not_found', 'idempotency_key_reused', 'write_conflict'],
   })
-  async revoke(@Body() body: RevokeEligibilityDto, @Context() { caller, ...request }: RequestContext) {
+  async revoke(@Body() body: RevokeEligibilityDto, @Context() request: RequestContext) {
     const jti = this.jtiOf(body);
-    const context = { ...request, body_hash: bodyHash({ jti, revoked: true }) };
-    const { body: answer, position } = await this.commands.execute(new RevokeEligibility(jti, caller, context));
+    const context = request.of({ jti, revoked: true });
+    const { body: answer, position } = await this.commands.execute(new RevokeEligibility(jti, request.caller, context));
     return new Written(answer, position);
   }
 

@@ -28,7 +28,7 @@ const NAMESPACE_BYTES = hashed.write(EVENT_ID_NAMESPACE.replaceAll('-', ''), 'he
  * @param ordinal the event's place in its append, from 0
  */
 export function eventId(stream: string, bodyHash: string, ordinal: number): string {
-  const name = JSON.stringify([stream, bodyHash, ordinal]);
+  const name = `[${JSON.stringify(stream)},${JSON.stringify(bodyHash)},${ordinal}]`;
   const end = NAMESPACE_BYTES + hashed.write(name, NAMESPACE_BYTES);
   const digest = hash('sha1', hashed.subarray(0, end));
   const version = `5${digest.slice(13, 16)}`;

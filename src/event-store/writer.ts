@@ -7,6 +7,7 @@ import { idempotencyKeyReused, Problem } from '../problems.js';
 import type { EventDefinition } from './codec.js';
 import {
   EVENT_STORE,
+  type EventMetadata,
   type EventStore,
   type ExpectedRevision,
   type NewEvent,
@@ -56,6 +57,8 @@ const ATTEMPTS = 8;
 @Injectable()
 export class Writer {
   private readonly queues = new Map<string, Promise<unknown>>();
+  private lastTime = NaN;
+  private lastTimestamp = '';
 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -134,24 +137,30 @@ export class Writer {
   }
 
   private eventsOf(stream: string, facts: readonly Fact[], context: CommandContext, revision: number): NewEvent[] {
-    const now = this.clock();
-    const recorded_at = new Date(now).toISOString();
-    return facts.map(({ type, schema, data, occurredAt }, index) => ({
-      id: eventId(stream, context.body_hash, revision + index),
-      type,
-      data,
-      metadata: {
+    const { actor, correlation_id, body_hash, idempotency } = context;
+    const recorded_at = this.timestamp(this.clock());
+    return facts.map(({ type, schema, data, occurredAt }, index) => {
+      const occurred_at = occurredAt === undefined ? recorded_at : new Date(occurredAt).toISOString();
+      const id = eventId(stream, body_hash, revision + index);
+      const metadata: EventMetadata = {
         schema,
-        occurred_at: occurredAt === undefined ? recorded_at : new Date(occurredAt).toISOString(),
+        occurred_at,
         recorded_at,
-        correlation_id: context.correlation_id,
-        actor: context.actor,
-        body_hash: context.body_hash,
-        ...(context.idempotency !== null && { idempotency: context.idempotency }),
+        correlation_id,
+        actor,
+        body_hash,
         index,
         size: facts.length,
-      },
-    }));
+      };
+      if (idempotency !== null) metadata.idempotency = idempotency;
+      return { id, type, data, metadata };
+    });
+  }
+
+  /** ISO 8601. Many commands are of the same millisecond. */
+  private timestamp(now: number): string {
+    if (now !== this.lastTime) [this.lastTime, this.lastTimestamp] = [now, new Date(now).toISOString()];
+    return this.lastTimestamp;
   }
 
   private async inTurn<T>(stream: string, work: () => Promise<T>): Promise<T> {

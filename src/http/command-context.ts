@@ -1,28 +1,39 @@
 import { createParamDecorator } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
+import type { CommandContext } from '../event-store/writer.js';
 import { canonicalJson, hashOf, sha256Hex } from '../hash.js';
 import { Problem } from '../problems.js';
 import { IDEMPOTENCY_KEY } from './formats.js';
 import type { Caller } from './routes.js';
 
-/** What a command needs to know of its request. */
-export interface RequestContext {
-  caller: Caller;
-  actor: string;
-  correlation_id: string;
-  idempotency: string | null;
+/** What a command needs to know of its request: who asks, under which request id and Idempotency-Key. */
+export class RequestContext {
+  readonly actor: string;
+  readonly correlation_id: string;
+  readonly idempotency: string | null;
+
+  /** @throws Problem validation_failed for a malformed Idempotency-Key */
+  constructor(
+    readonly caller: Caller,
+    request: FastifyRequest,
+  ) {
+    const { session, keyId } = caller;
+    this.correlation_id = request.id;
+    this.actor = session ? `session:${session.trisId ?? session.wallet}` : `key:${keyId}`;
+    this.idempotency = idempotencyHash(request, keyId);
+  }
+
+  /** @param command validated, server-filled fields left out: equal for a retry, different for another request */
+  of(command: object): CommandContext {
+    const { actor, correlation_id, idempotency } = this;
+    return { actor, correlation_id, idempotency, body_hash: bodyHash(command) };
+  }
 }
 
-/** Parameter decorator of a command's handler: who asks, under which request id and Idempotency-Key. */
+/** Parameter decorator of a command's handler: its RequestContext. */
 export const Context = createParamDecorator((_data: unknown, execution): RequestContext => {
   const request = execution.switchToHttp().getRequest<FastifyRequest>();
-  const caller = request.caller!;
-  return {
-    caller,
-    actor: caller.session ? `session:${caller.session.trisId ?? caller.session.wallet}` : `key:${caller.keyId}`,
-    correlation_id: request.id,
-    idempotency: idempotencyHash(request, caller.keyId),
-  };
+  return new RequestContext(request.caller!, request);
 });
 
 /** Hash of a validated command, its server-filled fields left out: equal for a retry, different for another request. */

@@ -1,7 +1,7 @@
 import { Body, Controller, Delete, Param, Post, Query } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 import { Written } from '../http/answers.js';
-import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
+import { Context, RequestContext } from '../http/command-context.js';
 import { TrisIdParams } from '../http/common.dto.js';
 import { parseTimestamp } from '../http/formats.js';
 import { Write } from '../http/routes.js';
@@ -96,7 +96,7 @@ export class IdentityController {
 
   /** The position of what the statement wrote, or of the last event about the identity if it changed nothing. */
   private async state(trisId: string, statement: StateAboutIdentity['statement'], request: RequestContext) {
-    const context = { ...request, body_hash: bodyHash({ tris_id: trisId, ...statement }) };
+    const context = request.of({ tris_id: trisId, ...statement });
     const { position } = await this.commands.execute(new StateAboutIdentity(trisId, statement, context));
     return position === 0 ? null : position;
   }

@@ -1,7 +1,7 @@
 import { Body, Controller, Get, Param, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { Written } from '../http/answers.js';
-import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
+import { Context, RequestContext } from '../http/command-context.js';
 import { Caller as CallerOf, type Caller, Keyed, Write } from '../http/routes.js';
 import { IngestionDto, IngestionParams, IngestionStartedDto, IngestWalletDto } from './ingestion.dto.js';
 import { GetIngestion, IngestWallet } from './ingestion.handlers.js';
@@ -25,12 +25,9 @@ export class IngestionController {
     type: IngestionStartedDto,
     problems: ['address_checksum', 'chain_not_configured', 'wallet_not_linked', 'idempotency_key_reused'],
   })
-  async ingest(
-    @Body() { wallet, chain_id, from_block }: IngestWalletDto,
-    @Context() { caller, ...request }: RequestContext,
-  ) {
-    const context = { ...request, body_hash: bodyHash({ wallet, chain_id, from_block: from_block ?? null }) };
-    const command = new IngestWallet(wallet, chain_id, from_block ?? null, caller, context);
+  async ingest(@Body() { wallet, chain_id, from_block }: IngestWalletDto, @Context() request: RequestContext) {
+    const context = request.of({ wallet, chain_id, from_block: from_block ?? null });
+    const command = new IngestWallet(wallet, chain_id, from_block ?? null, request.caller, context);
     return new Written<IngestionStartedDto>(await this.commands.execute(command), null);
   }
 

@@ -2,7 +2,7 @@ import { Body, Controller, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../http/answers.js';
-import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
+import { Context, RequestContext } from '../http/command-context.js';
 import { PageQuery, TrisIdParams } from '../http/common.dto.js';
 import { Keyed, Write } from '../http/routes.js';
 import {
@@ -39,7 +39,7 @@ export class OrganizationsController {
   })
   @ApiResponse({ status: 200, description: 'Registered before, with these platforms', type: OrganizationDto })
   async register(@Body() { tris_org, platform_ids }: RegisterOrganizationDto, @Context() request: RequestContext) {
-    const context = { ...request, body_hash: bodyHash({ tris_org, platform_ids }) };
+    const context = request.of({ tris_org, platform_ids });
     const result = await this.commands.execute(new RegisterOrganization(tris_org, platform_ids, context));
     return new Written(result.body, result.position, result.own ? 201 : 200);
   }
@@ -93,13 +93,13 @@ export class OrganizationsController {
   })
   @ApiResponse({ status: 200, description: 'Registered to this organization before', type: PlatformDto })
   async registerPlatform(@Body() { platform_id, tris_org }: RegisterPlatformDto, @Context() request: RequestContext) {
-    const context = { ...request, body_hash: bodyHash({ platform_id, tris_org }) };
+    const context = request.of({ platform_id, tris_org });
     const result = await this.commands.execute(new RegisterPlatform(platform_id, tris_org, context));
     return new Written(result.body, result.position, result.own ? 201 : 200);
   }
 
   private async setVetting(trisOrg: string, vetted: boolean, request: RequestContext) {
-    const context = { ...request, body_hash: bodyHash({ tris_org: trisOrg, vetted }) };
+    const context = request.of({ tris_org: trisOrg, vetted });
     const { body, position } = await this.commands.execute(new SetVetting(trisOrg, vetted, context));
     return new Written(body, position);
   }

@@ -2,7 +2,7 @@ import { Body, Controller, Inject, Post } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../clock.js';
 import { Written } from '../http/answers.js';
-import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
+import { Context, RequestContext } from '../http/command-context.js';
 import { Write } from '../http/routes.js';
 import { RelayActionDto, RelayedDto } from './relay.dto.js';
 import { RelayAction } from './relay.handlers.js';
@@ -23,10 +23,12 @@ export class RelayController {
     type: RelayedDto,
     problems: ['unknown_criticality', 'platform_not_owned', 'external_id_conflict', 'idempotency_key_reused'],
   })
-  async relay(@Body() body: RelayActionDto, @Context() { caller, ...request }: RequestContext) {
+  async relay(@Body() body: RelayActionDto, @Context() request: RequestContext) {
     const action = toAction(body, this.clock());
-    const context = { ...request, body_hash: bodyHash(action) };
-    const { action_id, position } = await this.commands.execute(new RelayAction(action, context, caller.organization));
+    const context = request.of(action);
+    const { action_id, position } = await this.commands.execute(
+      new RelayAction(action, context, request.caller.organization),
+    );
     const answer: RelayedDto = { status: 'received', message: 'Action received for scoring.', action_id };
     return new Written(answer, position);
   }

@@ -2,7 +2,7 @@ import { Body, Controller, Get, Param, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../http/answers.js';
-import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
+import { Context, RequestContext } from '../http/command-context.js';
 import { Keyed, Write } from '../http/routes.js';
 import { GetIssuer, RegisterIssuer, RetireIssuer } from './issuers.handlers.js';
 import { IssuerDto, IssuerParams, RegisterIssuerDto } from './trove.dto.js';
@@ -25,9 +25,9 @@ export class IssuersController {
     problems: ['issuer_conflict', 'idempotency_key_reused', 'write_conflict'],
   })
   @ApiResponse({ status: 200, description: 'Registered before, the same', type: IssuerDto })
-  async register(@Body() body: RegisterIssuerDto, @Context() { caller: _caller, ...request }: RequestContext) {
+  async register(@Body() body: RegisterIssuerDto, @Context() request: RequestContext) {
     const content = await toIssuer(body);
-    const context = { ...request, body_hash: bodyHash(content) };
+    const context = request.of(content);
     const result = await this.commands.execute(new RegisterIssuer(content, context));
     return new Written(result.body, result.position, result.own ? 201 : 200);
   }
@@ -45,8 +45,8 @@ export class IssuersController {
     type: IssuerDto,
     problems: ['issuer_not_found', 'idempotency_key_reused', 'write_conflict'],
   })
-  async retire(@Param() { issuer_id }: IssuerParams, @Context() { caller: _caller, ...request }: RequestContext) {
-    const context = { ...request, body_hash: bodyHash({ issuer_id, retired: true }) };
+  async retire(@Param() { issuer_id }: IssuerParams, @Context() request: RequestContext) {
+    const context = request.of({ issuer_id, retired: true });
     const { body, position } = await this.commands.execute(new RetireIssuer(issuer_id, context));
     return new Written(body, position);
   }

@@ -2,7 +2,7 @@ import { Body, Controller, Get, Inject, Param, Post, Query } from '@nestjs/commo
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../clock.js';
 import { Written } from '../http/answers.js';
-import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
+import { Context, RequestContext } from '../http/command-context.js';
 import { Keyed, Write } from '../http/routes.js';
 import { refusal } from '../http/validation.js';
 import {
@@ -34,9 +34,9 @@ export class TroveController {
     type: SubmittedRecordDto,
     problems: ['unknown_criticality', 'record_conflict', 'idempotency_key_reused', 'write_conflict'],
   })
-  async submit(@Body() body: SubmitRecordDto, @Context() { caller: _caller, ...request }: RequestContext) {
+  async submit(@Body() body: SubmitRecordDto, @Context() request: RequestContext) {
     const submission = toSubmission(body, this.clock());
-    const context = { ...request, body_hash: bodyHash(submission) };
+    const context = request.of(submission);
     const { body: answer, position } = await this.commands.execute(new SubmitRecord(submission, context));
     return new Written(answer, position);
   }
@@ -63,14 +63,11 @@ export class TroveController {
   async review(
     @Param() { record_id }: RecordParams,
     @Body() { decision, reason_code, ...rest }: ReviewRecordDto,
-    @Context() { caller, ...request }: RequestContext,
+    @Context() request: RequestContext,
   ) {
     const platform_id = rest.platform_id ?? null;
-    const context = {
-      ...request,
-      body_hash: bodyHash({ record_id, decision, reason_code: reason_code ?? null, platform_id }),
-    };
-    const review = new ReviewRecord(record_id, reviewOf(decision, reason_code, platform_id), caller, context);
+    const context = request.of({ record_id, decision, reason_code: reason_code ?? null, platform_id });
+    const review = new ReviewRecord(record_id, reviewOf(decision, reason_code, platform_id), request.caller, context);
     const { body, position } = await this.commands.execute(review);
     return new Written(body, position);
   }

@@ -2,7 +2,7 @@ import { Body, Controller, Delete, Get, Param, Post, Query } from '@nestjs/commo
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../http/answers.js';
-import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
+import { Context, RequestContext } from '../http/command-context.js';
 import { PageQuery } from '../http/common.dto.js';
 import { PublicRead, Write } from '../http/routes.js';
 import { ChangeScheme, GetScheme, ListSchemes, RegisterScheme } from './schemes.handlers.js';
@@ -48,10 +48,10 @@ export class VerificationsController {
     ],
   })
   @ApiResponse({ status: 200, description: 'Held already, until then or longer', type: VerificationGrantedDto })
-  async submit(@Body() body: SubmitProofDto, @Context() { caller, ...request }: RequestContext) {
+  async submit(@Body() body: SubmitProofDto, @Context() request: RequestContext) {
     const { scheme, proof, public_signals, tris_id = null } = body;
     const submission = { trisId: tris_id, scheme, proof, signals: public_signals };
-    const result = await this.commands.execute(new SubmitProof(submission, caller, request));
+    const result = await this.commands.execute(new SubmitProof(submission, request));
     return new Written(result.body, result.position, result.own ? 201 : 200);
   }
 
@@ -70,7 +70,7 @@ export class VerificationsController {
     const { vk_alphabeta_12: _, ...verification_key } = body.verification_key;
     const public_inputs = body.public_inputs.map(({ role, value = null }) => ({ role, value }));
     const definition = { scheme, status, issuer, scope, public_inputs, verification_key, roots };
-    const context = { ...request, body_hash: bodyHash(definition) };
+    const context = request.of(definition);
     const result = await this.commands.execute(new RegisterScheme(definition, context));
     return new Written(result.body, result.position, result.own ? 201 : 200);
   }
@@ -125,7 +125,7 @@ export class VerificationsController {
   }
 
   private async change(scheme: string, change: ChangeScheme['change'], request: RequestContext) {
-    const context = { ...request, body_hash: bodyHash({ scheme, ...change }) };
+    const context = request.of({ scheme, ...change });
     const { body, position } = await this.commands.execute(new ChangeScheme(scheme, change, context));
     return new Written(body, position);
   }

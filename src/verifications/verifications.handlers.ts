@@ -4,7 +4,7 @@ import { Counter, Registry } from 'prom-client';
 import { CLOCK, type Clock } from '../clock.js';
 import { EVENT_STORE, type EventStore, type NewEvent, type Position } from '../event-store/event-store.js';
 import { type CommandContext, Writer, fact, hashedStream, isRetryOf } from '../event-store/writer.js';
-import { bodyHash } from '../http/command-context.js';
+import type { RequestContext } from '../http/command-context.js';
 import type { Caller } from '../http/routes.js';
 import { refusal } from '../http/validation.js';
 import { identityStream } from '../identity/identity.js';
@@ -36,8 +36,7 @@ interface Submission {
 export class SubmitProof extends Command<{ body: Verification; position: Position; own: boolean }> {
   constructor(
     readonly submission: Submission,
-    readonly caller: Caller,
-    readonly request: Omit<CommandContext, 'body_hash'>,
+    readonly request: RequestContext,
   ) {
     super();
   }
@@ -79,11 +78,11 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
    * @throws Problem forbidden, session_revoked, scheme_not_found, scheme_retired, validation_failed, public_signal_mismatch, verifier_unavailable,
    * proof_invalid, nullifier_used, proof_expired, verification_revoked
    */
-  private async submit({ submission, caller, request }: SubmitProof) {
+  private async submit({ submission, request }: SubmitProof) {
     const { scheme: id, proof, signals } = submission;
-    const trisId = await this.subjectOf(submission.trisId, caller);
+    const trisId = await this.subjectOf(submission.trisId, request.caller);
     // Without the proof: of one statement anyone can make any number of proofs.
-    const context = { ...request, body_hash: bodyHash({ scheme: id, public_signals: signals, tris_id: trisId }) };
+    const context = request.of({ scheme: id, public_signals: signals, tris_id: trisId });
     const stream = identityStream(trisId);
     const earlier = (await this.store.readStream(stream)).find((event) => isRetryOf(event, context));
     // What it needs may have expired or gone since; the first answer stands.

@@ -2,7 +2,7 @@ import { Body, Controller, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { getAddress } from 'ethers/address';
 import { Written } from '../http/answers.js';
-import { Context, type RequestContext, bodyHash } from '../http/command-context.js';
+import { Context, RequestContext } from '../http/command-context.js';
 import { PageQuery, TrisIdParams } from '../http/common.dto.js';
 import { Caller as CallerOf, type Caller, Keyed, Write } from '../http/routes.js';
 import { SIGNED_MESSAGE_PROBLEMS, SignedMessageDto } from '../sessions/sessions.dto.js';
@@ -34,9 +34,9 @@ export class WalletsController {
     type: AccountLinkedDto,
     problems: ['address_checksum', 'wallet_already_linked', 'idempotency_key_reused', 'write_conflict'],
   })
-  async linkAccount(@Body() { wallet, tris_id }: LinkAccountDto, @Context() { caller, ...request }: RequestContext) {
-    const context = { ...request, body_hash: bodyHash({ wallet, tris_id }) };
-    const { position } = await this.commands.execute(new LinkAccount(wallet, tris_id, caller, context));
+  async linkAccount(@Body() { wallet, tris_id }: LinkAccountDto, @Context() request: RequestContext) {
+    const context = request.of({ wallet, tris_id });
+    const { position } = await this.commands.execute(new LinkAccount(wallet, tris_id, request.caller, context));
     return new Written<AccountLinkedDto>({ status: 'linked' }, position);
   }
 
@@ -51,9 +51,9 @@ export class WalletsController {
     type: WalletLinkedDto,
     problems: [...SIGNED_MESSAGE_PROBLEMS, 'idempotency_key_reused', 'write_conflict'],
   })
-  async link(@Body() { message, signature }: SignedMessageDto, @Context() { caller, ...request }: RequestContext) {
-    const context = { ...request, body_hash: bodyHash({ message, signature }) };
-    const result = await this.commands.execute(new LinkWallet(message, signature, caller, context));
+  async link(@Body() { message, signature }: SignedMessageDto, @Context() request: RequestContext) {
+    const context = request.of({ message, signature });
+    const result = await this.commands.execute(new LinkWallet(message, signature, request.caller, context));
     const { wallet, trisId, position } = result;
     return new Written<WalletLinkedDto>({ status: 'linked', wallet, tris_id: trisId }, position);
   }
@@ -69,9 +69,9 @@ export class WalletsController {
     type: WalletUnlinkedDto,
     problems: ['address_checksum', 'wallet_not_linked', 'idempotency_key_reused', 'write_conflict'],
   })
-  async unlink(@Body() { wallet }: UnlinkWalletDto, @Context() { caller, ...request }: RequestContext) {
-    const context = { ...request, body_hash: bodyHash({ wallet, unlink: true }) };
-    const { trisId, position } = await this.commands.execute(new UnlinkWallet(wallet, caller, context));
+  async unlink(@Body() { wallet }: UnlinkWalletDto, @Context() request: RequestContext) {
+    const context = request.of({ wallet, unlink: true });
+    const { trisId, position } = await this.commands.execute(new UnlinkWallet(wallet, request.caller, context));
     const answer = { status: 'unlinked', wallet: getAddress(wallet.toLowerCase()), tris_id: trisId } as const;
     return new Written<WalletUnlinkedDto>(answer, position);
   }

@@ -2,7 +2,7 @@ import { Body, Controller, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../../http/answers.js';
-import { Context, type RequestContext, bodyHash } from '../../http/command-context.js';
+import { Context, RequestContext } from '../../http/command-context.js';
 import { PublicRead, Write } from '../../http/routes.js';
 import { refusal } from '../../http/validation.js';
 import {
@@ -42,13 +42,13 @@ export class AccessPoliciesController {
     problems: ['policy_not_found', 'policy_conflict', 'idempotency_key_reused'],
   })
   @ApiResponse({ status: 200, description: 'Created before, with this content', type: AccessPolicyDto })
-  async create(@Body() body: CreateAccessPolicyDto, @Context() { caller, ...request }: RequestContext) {
+  async create(@Body() body: CreateAccessPolicyDto, @Context() request: RequestContext) {
     const { policy_id, rules, ttl_seconds, vp = null } = body;
     const parsed = parseRules(rules);
     if ('errors' in parsed) throw refusal(parsed.errors);
     const content = { policy_id, rules, ttl_seconds, vp };
-    const context = { ...request, body_hash: bodyHash(content) };
-    const result = await this.commands.execute(new CreateAccessPolicy(content, caller, context));
+    const context = request.of(content);
+    const result = await this.commands.execute(new CreateAccessPolicy(content, request.caller, context));
     return new Written(result.body, result.position, result.own ? 201 : 200);
   }
 
@@ -69,12 +69,12 @@ export class AccessPoliciesController {
       'idempotency_key_reused',
     ],
   })
-  async check(@Body() body: CheckAccessDto, @Context() { caller: _caller, ...request }: RequestContext) {
+  async check(@Body() body: CheckAccessDto, @Context() request: RequestContext) {
     const { policy_id, subject_tris, audience = null } = body;
     const target = targetOf(body);
     const check = { policy_id, subject_tris, audience, target };
     // Without a target as it was before there were any: a retry may come after an update.
-    const context = { ...request, body_hash: bodyHash({ policy_id, subject_tris, audience, wallet: null, ...target }) };
+    const context = request.of({ policy_id, subject_tris, audience, wallet: null, ...target });
     const { body: answer, position } = await this.commands.execute(new CheckAccess(check, context));
     return new Written(answer, position);
   }
@@ -99,9 +99,9 @@ export class AccessPoliciesController {
     type: RetiredAccessPolicyDto,
     problems: ['policy_not_found', 'idempotency_key_reused', 'write_conflict'],
   })
-  async retire(@Param() { policy_id }: AccessPolicyParams, @Context() { caller, ...request }: RequestContext) {
-    const context = { ...request, body_hash: bodyHash({ policy_id, retired: true }) };
-    const { body, position } = await this.commands.execute(new RetireAccessPolicy(policy_id, caller, context));
+  async retire(@Param() { policy_id }: AccessPolicyParams, @Context() request: RequestContext) {
+    const context = request.of({ policy_id, retired: true });
+    const { body, position } = await this.commands.execute(new RetireAccessPolicy(policy_id, request.caller, context));
     return new Written(body, position);
   }
 }

@@ -2,7 +2,7 @@ import { Body, Controller, Delete, Get, Param, Post, Query } from '@nestjs/commo
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../../http/answers.js';
-import { Context, type RequestContext, bodyHash } from '../../http/command-context.js';
+import { Context, RequestContext } from '../../http/command-context.js';
 import { type Caller, Caller as CallerOf, Keyed, PublicRead, Write } from '../../http/routes.js';
 import { Problem } from '../../problems.js';
 import { EvaluatePolicy } from './evaluate.handlers.js';
@@ -57,10 +57,10 @@ export class ValidationPoliciesController {
     ],
   })
   @ApiResponse({ status: 200, description: 'Created before, with this content', type: CreatedPolicyDto })
-  async create(@Body() body: CreatePolicyDto, @Context() { caller, ...request }: RequestContext) {
+  async create(@Body() body: CreatePolicyDto, @Context() request: RequestContext) {
     const content = toContent(body);
-    const context = { ...request, body_hash: bodyHash(content) };
-    const result = await this.commands.execute(new CreatePolicy(content, caller, context));
+    const context = request.of(content);
+    const result = await this.commands.execute(new CreatePolicy(content, request.caller, context));
     return new Written(result.body, result.position, result.own ? 201 : 200);
   }
 
@@ -88,9 +88,9 @@ export class ValidationPoliciesController {
     type: RetiredPolicyDto,
     problems: ['policy_not_found', 'idempotency_key_reused', 'write_conflict'],
   })
-  async retire(@Param() { policy_id }: PolicyParams, @Context() { caller, ...request }: RequestContext) {
-    const context = { ...request, body_hash: bodyHash({ policy_id, retired: true }) };
-    const { body, position } = await this.commands.execute(new RetirePolicy(policy_id, caller, context));
+  async retire(@Param() { policy_id }: PolicyParams, @Context() request: RequestContext) {
+    const context = request.of({ policy_id, retired: true });
+    const { body, position } = await this.commands.execute(new RetirePolicy(policy_id, request.caller, context));
     return new Written(body, position);
   }
 
@@ -135,14 +135,13 @@ export class ValidationPoliciesController {
   async replay(
     @Param() { policy_id }: PolicyParams,
     @Body() { access_policies, ...body }: StartReplayDto,
-    @Context() { caller, ...request }: RequestContext,
+    @Context() request: RequestContext,
   ) {
-    const scope = body.scope ?? scopeOf(caller);
-    const context = {
-      ...request,
-      body_hash: bodyHash({ policy_id, scope, access_policies: access_policies ?? null, replay: true }),
-    };
-    const replay = await this.commands.execute(new StartReplay(policy_id, scope, access_policies, caller, context));
+    const scope = body.scope ?? scopeOf(request.caller);
+    const context = request.of({ policy_id, scope, access_policies: access_policies ?? null, replay: true });
+    const replay = await this.commands.execute(
+      new StartReplay(policy_id, scope, access_policies, request.caller, context),
+    );
     return new Written(replay, null);
   }
 
@@ -189,12 +188,12 @@ export class ValidationPoliciesController {
   async promote(
     @Param() { policy_id }: PolicyParams,
     @Body() body: PromotePolicyDto,
-    @Context() { caller, ...request }: RequestContext,
+    @Context() request: RequestContext,
   ) {
     const { scope } = body;
     const replay_id = body.replay_id ?? null;
-    const context = { ...request, body_hash: bodyHash({ policy_id, scope, replay_id, promote: true }) };
-    const command = new PromotePolicy(policy_id, scope, replay_id, caller, context);
+    const context = request.of({ policy_id, scope, replay_id, promote: true });
+    const command = new PromotePolicy(policy_id, scope, replay_id, request.caller, context);
     const switched = await this.commands.execute(command);
     return new Written(switched.body, switched.position, switched.applied ? 200 : 202);
   }
@@ -211,11 +210,11 @@ export class ValidationPoliciesController {
   async rollBack(
     @Param() { policy_id }: PolicyParams,
     @Body() body: RollBackPolicyDto,
-    @Context() { caller, ...request }: RequestContext,
+    @Context() request: RequestContext,
   ) {
-    const scope = body.scope ?? scopeOf(caller);
-    const context = { ...request, body_hash: bodyHash({ policy_id, scope, rollback: true }) };
-    const command = new RollBackPolicy(policy_id, scope, caller, context);
+    const scope = body.scope ?? scopeOf(request.caller);
+    const context = request.of({ policy_id, scope, rollback: true });
+    const command = new RollBackPolicy(policy_id, scope, request.caller, context);
     const switched = await this.commands.execute(command);
     return new Written(switched.body, switched.position, switched.applied ? 200 : 202);
   }
