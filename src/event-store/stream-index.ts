@@ -19,7 +19,7 @@ export const INDEX_DATABASES = {
  * of them share a page.
  */
 const BULK = 60_000;
-/** Entries written in one transaction: appends go on between two, and the event loop. */
+/** Streams whose entries are written in one transaction: appends go on between two, and the event loop. */
 const SLICE = 2_000;
 
 export class StreamIndex {
@@ -176,8 +176,8 @@ export class StreamPositions {
   }
 
   /**
-   * The streams in groups of at least `size`, but for the last, whose keys lie close together in the stored index: by
-   * category and first character of the id, which are hashes or random mostly, and in order within.
+   * The streams in groups of `size`, whose keys lie close together in the stored index: by category and first character
+   * of the id, which are hashes or random mostly, and in order within. All of them in order would be one long sort.
    */
   *neighbours(size: number): Generator<string[]> {
     const groups = new Map<string, string[]>();
@@ -190,9 +190,7 @@ export class StreamPositions {
     let streams: string[] = [];
     for (const group of groups.values()) {
       streams = streams.concat(group.sort());
-      if (streams.length < size) continue;
-      yield streams;
-      streams = [];
+      while (streams.length >= size) yield streams.splice(0, size);
     }
     if (streams.length > 0) yield streams;
   }
