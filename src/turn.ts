@@ -16,21 +16,22 @@ export function endOfTurn(): Promise<void> {
   return end;
 }
 
-/** What was looked up in this turn of the event loop; forgotten at its end. */
-export class SeenThisTurn<T> {
-  readonly #seen = new Map<string, T>();
+/**
+ * Look-ups that all who ask within one turn of the event loop share. Each is made at the turn's end, after the last of
+ * them has asked: nobody gets an answer that is older than the question.
+ */
+export class SharedLookUps<T> {
+  readonly #asked = new Map<string, Promise<T>>();
 
-  /** What `look` answered when this was first asked. */
-  of(key: string, look: () => T): T {
-    const seen = this.#seen;
-    if (seen.has(key)) return seen.get(key)!;
-    if (seen.size === 0) setImmediate(() => seen.clear());
-    const answer = look();
-    seen.set(key, answer);
+  of(key: string, look: () => Promise<T>): Promise<T> {
+    let answer = this.#asked.get(key);
+    if (!answer) {
+      answer = endOfTurn().then(() => {
+        this.#asked.delete(key);
+        return look();
+      });
+      this.#asked.set(key, answer);
+    }
     return answer;
-  }
-
-  clear(): void {
-    this.#seen.clear();
   }
 }

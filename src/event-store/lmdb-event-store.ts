@@ -68,8 +68,8 @@ export class LmdbEventStore implements EventStore {
   readonly #values = new TextValues();
   #queue: PendingAppend[] = [];
   #draining: Promise<void> | undefined;
-  /** The batch being written by this process. */
-  #committing: Promise<() => void> | undefined;
+  /** A batch of this process is being written. */
+  #writing: Promise<unknown> | undefined;
   #storing: Promise<void> | undefined;
   #closed = false;
 
@@ -117,10 +117,7 @@ export class LmdbEventStore implements EventStore {
   ): Promise<RecordedEvent[]> {
     const { direction = 'forward', limit = Infinity } = options;
     this.#refuseIfClosed();
-    // Where there are newer events than are known, and a batch of this process is being written, they are most likely that
-    // batch, whose entries are about to be added: no need to read them from the log.
-    if (this.#committing && this.#env.read(() => this.#index.isBehind)) await this.#committing;
-    this.#env.read(() => this.#index.catchUp());
+    await this.#catchUp();
     const backward = direction === 'backward';
     let revision = Math.max(options.from ?? 0, 0);
     if (backward) {
@@ -210,12 +207,12 @@ export class LmdbEventStore implements EventStore {
   async #drain(): Promise<void> {
     // What arrives in the same turn comes together.
     await endOfTurn();
-    this.#committing = this.#commitNext();
-    while (this.#committing) {
-      const answer = await this.#committing;
-      this.#committing = this.#queue.length > 0 ? this.#commitNext() : undefined;
+    let commit: Promise<() => void> | undefined = this.#commitNext();
+    while (commit) {
+      const answer = await commit;
+      commit = this.#queue.length > 0 ? this.#commitNext() : undefined;
       // In the same turn as the look at the queue: the next append starts again.
-      if (!this.#committing) this.#draining = undefined;
+      if (!commit) this.#draining = undefined;
       answer();
     }
   }
@@ -233,7 +230,6 @@ export class LmdbEventStore implements EventStore {
       };
     }
     const stored = staged.events.length;
-    this.#index.add(staged.positions, staged.base, stored);
     const milliseconds = performance.now() - started;
     return () => {
       for (const { outcome, resolve, reject } of batch) {
@@ -264,16 +260,37 @@ export class LmdbEventStore implements EventStore {
     for (;;) {
       await this.#env.ready();
       this.#env.refresh();
-      this.#index.catchUp();
+      await this.#catchUp();
       this.#values.reset();
       const staged = this.#stage(batch);
       if (staged.events.length === 0) return staged;
       const events = this.#env.database<never, number>('events');
       const first = staged.base + 1;
-      const stored = await this.#env.writeIf({ database: 'events', key: first, version: null }, () => {
+      const write = this.#env.writeIf({ database: 'events', key: first, version: null }, () => {
         staged.values.forEach((value, i) => void events.put(first + i, value));
       });
-      if (stored) return staged;
+      this.#writing = write;
+      let stored: boolean;
+      try {
+        stored = await write;
+      } finally {
+        this.#writing = undefined;
+      }
+      if (!stored) continue;
+      this.#index.add(staged.positions, staged.base, staged.events.length);
+      return staged;
+    }
+  }
+
+  /** Learns of the events of other processes, in slices between which others have their turn. */
+  async #catchUp(): Promise<void> {
+    const isBehind = () => this.#env.read(() => this.#index.isBehind);
+    // They are most likely the batch being written, whose entries are about to be added: no need to read them.
+    if (this.#writing && isBehind()) await this.#writing.catch(() => undefined);
+    for (;;) {
+      this.#env.read(() => this.#index.catchUp(MAX_SLICE));
+      if (!isBehind()) return;
+      await setImmediate();
     }
   }
 

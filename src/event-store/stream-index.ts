@@ -7,7 +7,7 @@ import type { Position } from './event-store.js';
  *
  * Stream names are hashes, so an index entry written with its event would change one random page per event, four times
  * the work of the event itself. Instead the entries of the newest events are held in memory (the log itself says them
- * again after a crash) and written in bulk, in key order, once there are enough.
+ * again after a crash) and written in bulk, neighbours together, once there are enough.
  */
 export const INDEX_DATABASES = {
   index: { keyEncoding: 'binary', encoding: 'binary' },
@@ -19,7 +19,7 @@ export const INDEX_DATABASES = {
  * of them share a page.
  */
 const BULK = 60_000;
-/** Streams whose entries are written in one transaction: appends go on between two, and the event loop. */
+/** Entries written in one transaction: appends go on between two, and the event loop. */
 const SLICE = 2_000;
 
 export class StreamIndex {
@@ -51,19 +51,23 @@ export class StreamIndex {
     return this.#env.database<string, number>('events').doesExist(this.#known + 1);
   }
 
-  /** Learns of events that another process has appended. Cheap if there are none; true if there were. */
-  catchUp(): boolean {
-    if (!this.isBehind) return false;
+  /**
+   * Learns of events that another process has appended. Cheap if there are none.
+   * @param most learns of so many at most
+   */
+  catchUp(most = Infinity): void {
+    if (!this.isBehind) return;
     const events = this.#env.database<string, number>('events');
     const stored = this.#readStored();
-    if (stored > this.#stored && (stored > this.#known || this.#newest.size > this.bulk)) {
+    // Not while some are on their way out: those would be taken for the last of their streams.
+    if (!this.#leaving && stored > this.#stored && (stored > this.#known || this.#newest.size > this.bulk)) {
       this.#newest = new StreamPositions();
       this.#known = this.#stored = stored;
     }
-    for (;;) {
+    for (let learned = 0; learned < most; learned++) {
       const position = this.#known + 1;
       const text = events.get(position);
-      if (text === undefined) return true;
+      if (text === undefined) return;
       const { stream, revision } = placeOfStored(text);
       this.#newest.add(stream, revision, position);
       this.#known = position;
@@ -114,14 +118,14 @@ export class StreamIndex {
     this.#newest = new StreamPositions();
     try {
       // Another process may write the same entries, which changes nothing.
-      for (const streams of entries.neighbours(SLICE)) {
+      for (const slice of entries.slices(SLICE)) {
         await this.#env.writeIf(null, () => {
           const index = this.#env.database<Buffer, Buffer>('index');
-          entries.each(streams, (stream, revision, position) => {
+          for (const { stream, revision, position } of slice) {
             const value = Buffer.allocUnsafe(4);
             value.writeUInt32LE(position);
             void index.put(lookUpKey(stream, revision), value);
-          });
+          }
         });
       }
       await this.#env.write(() => {
@@ -146,6 +150,12 @@ export class StreamIndex {
     const index = this.#env.database<Buffer, Buffer>('index');
     return index.getBinaryFast(lookUpKey(stream, revision))?.readUInt32LE(0);
   }
+}
+
+interface Entry {
+  stream: string;
+  revision: number;
+  position: Position;
 }
 
 /** (stream, revision) -> position of some events, the revisions of each stream without a gap. */
@@ -176,10 +186,10 @@ export class StreamPositions {
   }
 
   /**
-   * The streams in groups of `size`, whose keys lie close together in the stored index: by category and first character
-   * of the id, which are hashes or random mostly, and in order within. All of them in order would be one long sort.
+   * The entries, `size` at a time, those together whose keys are neighbours in the stored index: by category and first
+   * character of the id, which are hashes or random mostly, and in order within. All in order would be one long sort.
    */
-  *neighbours(size: number): Generator<string[]> {
+  *slices(size: number): Generator<Entry[]> {
     const groups = new Map<string, string[]>();
     for (const stream of this.#streams.keys()) {
       const start = stream.slice(0, stream.indexOf('-') + 2);
@@ -187,19 +197,19 @@ export class StreamPositions {
       if (group) group.push(stream);
       else groups.set(start, [stream]);
     }
-    let streams: string[] = [];
+    let slice: Entry[] = [];
     for (const group of groups.values()) {
-      streams = streams.concat(group.sort());
-      while (streams.length >= size) yield streams.splice(0, size);
+      for (const stream of group.sort()) {
+        const { first, positions } = this.#streams.get(stream)!;
+        for (let offset = 0; offset < positions.length; offset++) {
+          slice.push({ stream, revision: first + offset, position: positions[offset]! });
+          if (slice.length < size) continue;
+          yield slice;
+          slice = [];
+        }
+      }
     }
-    if (streams.length > 0) yield streams;
-  }
-
-  each(streams: readonly string[], visit: (stream: string, revision: number, position: Position) => void): void {
-    for (const stream of streams) {
-      const { first, positions } = this.#streams.get(stream)!;
-      for (let offset = 0; offset < positions.length; offset++) visit(stream, first + offset, positions[offset]!);
-    }
+    yield slice;
   }
 
   /** Adds all of `others`, which is not to be used any more. */

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore } from '../event-store/event-store.js';
 import { type CommandContext, type Outcome, Writer, fact, hashedStream } from '../event-store/writer.js';
 import { Problem } from '../problems.js';
-import { SeenThisTurn } from '../turn.js';
+import { SharedLookUps } from '../turn.js';
 import { platformRegistered } from './organizations.events.js';
 
 export function platformStream(platformId: string): string {
@@ -13,7 +13,7 @@ export function platformStream(platformId: string): string {
 @Injectable()
 export class Platforms {
   private readonly owners = new Map<string, string>();
-  private readonly seen = new SeenThisTurn<Promise<string | null>>();
+  private readonly lookUps = new SharedLookUps<string | null>();
 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -24,7 +24,7 @@ export class Platforms {
   async ownerOf(platformId: string): Promise<string | null> {
     const known = this.owners.get(platformId);
     if (known !== undefined) return known;
-    return this.seen.of(platformId, () => this.lookUp(platformId));
+    return this.lookUps.of(platformId, () => this.lookUp(platformId));
   }
 
   private async lookUp(platformId: string): Promise<string | null> {

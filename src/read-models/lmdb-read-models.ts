@@ -5,7 +5,6 @@ import type { Database } from 'lmdb';
 import type { Clock } from '../clock.js';
 import type { Json } from '../json.js';
 import { LmdbEnvironment } from '../lmdb.js';
-import { SeenThisTurn } from '../turn.js';
 import { LmdbGeneration } from './lmdb-generation.js';
 import type {
   Batch,
@@ -36,7 +35,7 @@ export class LmdbReadModels implements ReadModels {
   readonly #control: LmdbEnvironment;
   readonly #generations = new Map<string, LmdbGeneration>();
   /** What the control environment held when it was read in this turn of the event loop, decoded. */
-  readonly #seen = new SeenThisTurn<unknown>();
+  readonly #seen = new Map<string, unknown>();
 
   static async open(folder: string, options: { clock: Clock }): Promise<LmdbReadModels> {
     return new LmdbReadModels(folder, options.clock);
@@ -157,7 +156,12 @@ export class LmdbReadModels implements ReadModels {
 
   /** A record as of this turn of the event loop, for reading only: many requests in one turn look at the same. */
   #see<T>(key: string): T | undefined {
-    return this.#seen.of(key, () => this.#records.get(key)) as T | undefined;
+    const seen = this.#seen;
+    if (seen.has(key)) return seen.get(key) as T | undefined;
+    if (seen.size === 0) setImmediate(() => seen.clear());
+    const value = this.#records.get(key);
+    seen.set(key, value);
+    return value as T | undefined;
   }
 
   async #change<T>(action: () => T): Promise<T> {

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore } from '../../event-store/event-store.js';
 import { Problem } from '../../problems.js';
-import { SeenThisTurn } from '../../turn.js';
+import { SharedLookUps } from '../../turn.js';
 import { AP_ID, type AccessPolicy, accessPolicyOf, accessPolicyStream } from './ap.js';
 import { type Evaluator, compile } from './evaluate.js';
 import { type Rule, parseRules } from './rules.js';
@@ -19,14 +19,14 @@ export interface CompiledRules {
 @Injectable()
 export class AccessPolicies {
   private readonly active = new Map<string, AccessPolicy>();
-  private readonly seen = new SeenThisTurn<Promise<AccessPolicy>>();
+  private readonly lookUps = new SharedLookUps<AccessPolicy>();
   private readonly compiled = new Map<string, CompiledRules>();
 
   constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
 
   /** @throws Problem policy_not_found */
   async get(policyId: string): Promise<AccessPolicy> {
-    return this.seen.of(policyId, () => this.lookUp(policyId));
+    return this.lookUps.of(policyId, () => this.lookUp(policyId));
   }
 
   private async lookUp(policyId: string): Promise<AccessPolicy> {

@@ -3,7 +3,7 @@ import type { Clock } from '../../clock.js';
 import type { Json } from '../../json.js';
 import type { Log } from '../../ops/log.js';
 import { RedisConnection } from '../../redis.js';
-import { endOfTurn } from '../../turn.js';
+import { SharedLookUps, endOfTurn } from '../../turn.js';
 import type {
   Batch,
   Checkpoint,
@@ -70,7 +70,7 @@ export class RedisReadModels implements ReadModels {
   readonly #leases = new Map<string, string>();
   /** By the key of its state: what this turn asks of a generation. */
   readonly #asked = new Map<string, ReadBatch>();
-  #manifest: Promise<Manifest | null> | undefined;
+  readonly #manifest = new SharedLookUps<Manifest | null>();
   #lastManifest: { text: string; manifest: Manifest } | undefined;
 
   /** @throws StartError when Redis cannot be used */
@@ -93,13 +93,8 @@ export class RedisReadModels implements ReadModels {
     this.#prefix = prefix;
   }
 
-  /** All who ask within one turn of the event loop share one look: it is sent after the last of them has asked. */
   manifest(): Promise<Manifest | null> {
-    this.#manifest ??= endOfTurn().then(() => {
-      this.#manifest = undefined;
-      return this.#readManifest();
-    });
-    return this.#manifest;
+    return this.#manifest.of(this.#manifestKey, () => this.#readManifest());
   }
 
   async #readManifest(): Promise<Manifest | null> {
