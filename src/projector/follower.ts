@@ -20,7 +20,7 @@ const BULK_SLICE = 2_000;
  * Rows changed in one batch then, where the store does not mind: one that changes often is read and written once. Only
  * rows are held so long, not the events they came from.
  */
-const BULK_ROWS = 15_000;
+const BULK_ROWS = 8_000;
 /** Events folded at once then where rows are far away, and asked for together. */
 const FAR_BULK_SLICE = 20_000;
 /** Batches on their way at once, where they are small. Each is applied on top of the one before it, or refused. */
