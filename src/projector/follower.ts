@@ -20,7 +20,11 @@ const BULK_SLICE = 2_000;
  * Rows changed in one batch then, where the store does not mind: one that changes often is read and written once. Only
  * rows are held so long, not the events they came from.
  */
-const BULK_ROWS = 8_000;
+const BULK_ROWS = 15_000;
+/** As BULK_ROWS, where the log is long: rows seldom share a page there, so more of them only take more memory. */
+const BULK_ROWS_OF_LONG_LOG = 8_000;
+/** Events of a long log. */
+const LONG_LOG = 2_000_000;
 /** Events folded at once then where rows are far away, and asked for together. */
 const FAR_BULK_SLICE = 20_000;
 /** Batches on their way at once, where they are small. Each is applied on top of the one before it, or refused. */
@@ -91,6 +95,8 @@ export class Follower {
     const bulkSlice = rowsPerBatch === undefined ? BULK_SLICE : FAR_BULK_SLICE;
     /** Whether a batch may span slices. */
     const spans = options.toHead === true && rowsPerBatch === undefined;
+    const isLong = spans && (await this.store.countAfter(0)) > LONG_LOG;
+    const bulkRows = isLong ? BULK_ROWS_OF_LONG_LOG : BULK_ROWS;
     // All that the generation holds, whatever this process serves of it: its views share the checkpoint.
     const projections = PROJECTIONS.filter(({ name }) => name in generation.views);
     let { checkpoint } = generation;
@@ -147,7 +153,7 @@ export class Follower {
           if (spans) {
             foldInto(overlay, projections, events);
             held = { events: (held?.events ?? 0) + events.length, last: events.at(-1)! };
-            if (overlay.changedRows >= BULK_ROWS && !(await release())) return refused();
+            if (overlay.changedRows >= bulkRows && !(await release())) return refused();
           } else {
             let batches = 0;
             for (const batch of foldInBatches(projections, events, endsAppend, overlay, rowsPerBatch)) {
