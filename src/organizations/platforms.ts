@@ -2,7 +2,6 @@ import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore } from '../event-store/event-store.js';
 import { type CommandContext, type Outcome, Writer, fact, hashedStream } from '../event-store/writer.js';
 import { Problem } from '../problems.js';
-import { SharedLookUps } from '../turn.js';
 import { platformRegistered } from './organizations.events.js';
 
 export function platformStream(platformId: string): string {
@@ -13,7 +12,6 @@ export function platformStream(platformId: string): string {
 @Injectable()
 export class Platforms {
   private readonly owners = new Map<string, string>();
-  private readonly lookUps = new SharedLookUps<string | null>();
 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -24,10 +22,6 @@ export class Platforms {
   async ownerOf(platformId: string): Promise<string | null> {
     const known = this.owners.get(platformId);
     if (known !== undefined) return known;
-    return this.lookUps.of(platformId, () => this.lookUp(platformId));
-  }
-
-  private async lookUp(platformId: string): Promise<string | null> {
     const [registered] = await this.store.readStream(platformStream(platformId), { limit: 1 });
     if (!registered) return null;
     const owner = registered.data['tris_org'] as string;
