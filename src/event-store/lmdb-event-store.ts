@@ -284,14 +284,9 @@ export class LmdbEventStore implements EventStore {
 
   /** Learns of the events of other processes, in slices between which others have their turn. */
   async #catchUp(): Promise<void> {
-    const isBehind = () => this.#env.read(() => this.#index.isBehind);
     // They are most likely the batch being written, whose entries are about to be added: no need to read them.
-    if (this.#writing && isBehind()) await this.#writing.catch(() => undefined);
-    for (;;) {
-      this.#env.read(() => this.#index.catchUp(MAX_SLICE));
-      if (!isBehind()) return;
-      await setImmediate();
-    }
+    if (this.#writing && this.#env.read(() => this.#index.isBehind)) await this.#writing.catch(() => undefined);
+    while (this.#env.read(() => this.#index.catchUp(MAX_SLICE))) await setImmediate();
   }
 
   /** Settles each append's outcome and encodes its events. */

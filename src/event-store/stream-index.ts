@@ -54,9 +54,10 @@ export class StreamIndex {
   /**
    * Learns of events that another process has appended. Cheap if there are none.
    * @param most learns of so many at most
+   * @returns whether there may be more
    */
-  catchUp(most = Infinity): void {
-    if (!this.isBehind) return;
+  catchUp(most = Infinity): boolean {
+    if (!this.isBehind) return false;
     const events = this.#env.database<string, number>('events');
     const stored = this.#readStored();
     // Not while some are on their way out: those would be taken for the last of their streams.
@@ -67,11 +68,12 @@ export class StreamIndex {
     for (let learned = 0; learned < most; learned++) {
       const position = this.#known + 1;
       const text = events.get(position);
-      if (text === undefined) return;
+      if (text === undefined) return false;
       const { stream, revision } = placeOfStored(text);
       this.#newest.add(stream, revision, position);
       this.#known = position;
     }
+    return true;
   }
 
   /** Takes over what this process has just committed after `base`: `count` events. */
