@@ -10,6 +10,13 @@ export function hashOf(...parts: readonly string[]): string {
   return sha256Hex(JSON.stringify(parts));
 }
 
+/** A UUID of this version (RFC 9562 section 5) of the first bits of a digest in hex. */
+export function uuidOf(digest: string, version: 5 | 8): string {
+  const variant = '89ab'[parseInt(digest[16]!, 16) % 4];
+  const [third, fourth] = [`${version}${digest.slice(13, 16)}`, `${variant}${digest.slice(17, 20)}`];
+  return `${digest.slice(0, 8)}-${digest.slice(8, 12)}-${third}-${fourth}-${digest.slice(20, 32)}`;
+}
+
 /** Printable ASCII that JSON writes as it stands: most names and values. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 

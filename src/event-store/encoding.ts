@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { isWellFormed } from '../hash.js';
+import { isWellFormed, uuidOf } from '../hash.js';
 import { AppendRefused, type NewEvent, type Position, type RecordedEvent } from './event-store.js';
 
 /**
@@ -30,10 +30,7 @@ const NAMESPACE_BYTES = hashed.write(EVENT_ID_NAMESPACE.replaceAll('-', ''), 'he
 export function eventId(stream: string, bodyHash: string, ordinal: number): string {
   const name = `[${JSON.stringify(stream)},${JSON.stringify(bodyHash)},${ordinal}]`;
   const end = NAMESPACE_BYTES + hashed.write(name, NAMESPACE_BYTES);
-  const digest = hash('sha1', hashed.subarray(0, end));
-  const version = `5${digest.slice(13, 16)}`;
-  const variant = `${'89ab'[parseInt(digest[16]!, 16) % 4]}${digest.slice(17, 20)}`;
-  return `${digest.slice(0, 8)}-${digest.slice(8, 12)}-${version}-${variant}-${digest.slice(20, 32)}`;
+  return uuidOf(hash('sha1', hashed.subarray(0, end)), 5);
 }
 
 /**

@@ -10,7 +10,7 @@ import { EligibilityTokens } from '../../eligibility/tokens.js';
 import { Vouchers } from '../../eligibility/vouchers.js';
 import { EVENT_STORE, type EventStore, type NewEvent, type Position } from '../../event-store/event-store.js';
 import { type CommandContext, Writer, isRetryOf } from '../../event-store/writer.js';
-import { hashOf } from '../../hash.js';
+import { hashOf, uuidOf } from '../../hash.js';
 import type { Caller } from '../../http/routes.js';
 import { Problem, type ProblemCode } from '../../problems.js';
 import { Views } from '../../projector/views.js';
@@ -195,7 +195,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
    */
   async execute({ request, context }: CheckAccess): Promise<{ body: AccessDto; position: Position }> {
     // The decision's id follows from the Idempotency-Key, so that a retry finds it, and with it the token's.
-    const jti = context.idempotency === null ? randomUUID() : uuidOf(hashOf('access', context.idempotency));
+    const jti = context.idempotency === null ? randomUUID() : uuidOf(hashOf('access', context.idempotency), 8);
     const stream = accessStream(jti);
     if (context.idempotency !== null) {
       const [earlier] = await this.store.readStream(stream, { limit: 1 });
@@ -287,13 +287,6 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
 
 const wrong = (code: ProblemCode, pointer: string, message: string) =>
   new Problem(code, message, { errors: [{ pointer, code, message }] });
-
-/** A UUIDv8 (RFC 9562 section 5.8) of the first bits of a SHA-256. */
-function uuidOf(sha256: string): string {
-  const variant = '89ab'[parseInt(sha256[16]!, 16) % 4];
-  const digits = `${sha256.slice(0, 12)}8${sha256.slice(13, 16)}${variant}${sha256.slice(17, 32)}`;
-  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
-}
 
 function policyDto(policy: AccessPolicy): AccessPolicyDto {
   const { policy_id, retired, content_hash, ttl_seconds, rules, vp, owner, created_at } = policy;
