@@ -48,9 +48,16 @@ export function rowAt({ view, key }: RowKey, position: number): RowKey {
   return { view, key, sort: sortByPosition(position) };
 }
 
+/** Takes the rows that a fold writes, and keeps nothing of what it is given. */
+export interface RowSink {
+  put(row: RowKey, value: unknown): void;
+  /** Rows put so far. */
+  readonly size: number;
+}
+
 /** What a fold wrote and removed, each row once. */
-export interface RowChanges {
-  puts: { row: RowKey; value: Json }[];
+export interface RowChanges<S extends RowSink> {
+  puts: S;
   deletes: RowKey[];
 }
 
@@ -60,12 +67,20 @@ interface KnownRow {
   changed: boolean;
 }
 
-/** What a fold has changed, and the rows it started from. */
-export class RowOverlay implements Rows {
+/**
+ * What a fold has changed, and the rows it started from. Rows that are inserted go to the sink at once: most rows of a
+ * rebuild are, and as objects they would be most of what the garbage collector has to keep.
+ */
+export class RowOverlay<S extends RowSink = RowSink> implements Rows {
   /** By view and place: the names of views and keys are there already, and need not be made into one for each look. */
   private readonly known = new Map<string, Map<string, KnownRow>>();
   private changed: KnownRow[] = [];
-  private inserted: { row: RowKey; value: Json }[] = [];
+  private puts: S;
+
+  /** @param newSink makes the sink for what is written between two calls of `takeChanges` */
+  constructor(private readonly newSink: () => S) {
+    this.puts = newSink();
+  }
 
   /** Names a row that the fold will read. True the first time: then it must be loaded. */
   expect(row: RowKey): boolean {
@@ -98,7 +113,7 @@ export class RowOverlay implements Rows {
   }
 
   insert(row: RowKey, value: unknown): void {
-    this.inserted.push({ row, value: value as Json });
+    this.puts.put(row, value);
   }
 
   delete(row: RowKey): void {
@@ -107,18 +122,18 @@ export class RowOverlay implements Rows {
 
   /** How many rows `takeChanges` would give. */
   get changedRows(): number {
-    return this.inserted.length + this.changed.length;
+    return this.puts.size + this.changed.length;
   }
 
   /** What was written and removed since the last call. The fold may go on; what is known stays known. */
-  takeChanges(): RowChanges {
-    const changes: RowChanges = { puts: this.inserted, deletes: [] };
+  takeChanges(): RowChanges<S> {
+    const changes: RowChanges<S> = { puts: this.puts, deletes: [] };
     for (const entry of this.changed) {
       entry.changed = false;
       if (entry.value === undefined) changes.deletes.push(entry.row);
-      else changes.puts.push({ row: entry.row, value: entry.value });
+      else changes.puts.put(entry.row, entry.value);
     }
-    this.inserted = [];
+    this.puts = this.newSink();
     this.changed = [];
     return changes;
   }

@@ -255,36 +255,11 @@ export class LmdbEnvironment {
   }
 }
 
-const CHUNK_BYTES = 1_000_000;
-/** Chunks kept for the next write. */
-const CHUNKS_KEPT = 8;
-
 /**
- * Texts as values to put. A buffer of its own for each value would be most of a large write's garbage, so they share
- * large ones, which the next write uses again.
+ * Bytes of a buffer as a value, to be put before the next call for the same buffer, and not to be changed until they are
+ * written. The library takes the `start` and `end` of a buffer as where its value stands, as its own encoders say it:
+ * thus none has to be made for each value.
  */
-export class TextValues {
-  readonly #chunks: Buffer[] = [];
-  #current = 0;
-  #used = 0;
-
-  /** The bytes are overwritten after `reset`. */
-  of(text: string): never {
-    const most = text.length * 3;
-    if (most > CHUNK_BYTES) return asBinary(Buffer.from(text)) as never;
-    if (this.#used + most > CHUNK_BYTES) {
-      this.#current++;
-      this.#used = 0;
-    }
-    const chunk = (this.#chunks[this.#current] ??= Buffer.allocUnsafeSlow(CHUNK_BYTES));
-    const start = this.#used;
-    this.#used += chunk.write(text, start);
-    return asBinary(chunk.subarray(start, this.#used)) as never;
-  }
-
-  /** To be called once everything that was made of them is written. */
-  reset(): void {
-    this.#chunks.length = Math.min(this.#chunks.length, CHUNKS_KEPT);
-    this.#current = this.#used = 0;
-  }
+export function bytesAsValue(buffer: Buffer, start: number, end: number): never {
+  return asBinary(Object.assign(buffer, { start, end })) as never;
 }

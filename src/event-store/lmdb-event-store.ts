@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { LmdbEnvironment, TextValues } from '../lmdb.js';
+import { Chunks } from '../chunks.js';
+import { bytesAsValue, LmdbEnvironment } from '../lmdb.js';
 import { endOfTurn } from '../turn.js';
 import { decodeStored, encodeAppend, storedText } from './encoding.js';
 import {
@@ -41,7 +42,7 @@ interface Staged {
   base: Position;
   positions: StreamPositions;
   events: readonly NewEvent[];
-  values: never[];
+  texts: string[];
 }
 
 interface PendingAppend {
@@ -65,7 +66,8 @@ export class LmdbEventStore implements EventStore {
   readonly #marker: LogMarker;
   readonly #onCommit: LmdbEventStoreOptions['onCommit'];
   readonly #wakeUps = new Set<() => void>();
-  readonly #values = new TextValues();
+  /** The texts of the batch being written. */
+  readonly #chunks = new Chunks();
   #queue: PendingAppend[] = [];
   #draining: Promise<void> | undefined;
   /** A batch of this process is being written. */
@@ -261,13 +263,18 @@ export class LmdbEventStore implements EventStore {
       await this.#env.ready();
       this.#env.refresh();
       await this.#catchUp();
-      this.#values.reset();
       const staged = this.#stage(batch);
       if (staged.events.length === 0) return staged;
       const events = this.#env.database<never, number>('events');
       const first = staged.base + 1;
       const write = this.#env.writeIf({ database: 'events', key: first, version: null }, () => {
-        staged.values.forEach((value, i) => void events.put(first + i, value));
+        this.#chunks.reset();
+        staged.texts.forEach((text, i) => {
+          const chunk = this.#chunks.withRoomFor(text.length);
+          const start = this.#chunks.used;
+          this.#chunks.used += chunk.write(text, start);
+          void events.put(first + i, bytesAsValue(chunk, start, this.#chunks.used));
+        });
       });
       this.#writing = write;
       let stored: boolean;
@@ -293,7 +300,7 @@ export class LmdbEventStore implements EventStore {
   #stage(batch: PendingAppend[]): Staged {
     const base = this.#index.known;
     const events: NewEvent[] = [];
-    const staged: Staged = { base, positions: new StreamPositions(), events, values: [] };
+    const staged: Staged = { base, positions: new StreamPositions(), events, texts: [] };
     for (const append of batch) {
       const { stream, expected, texts } = append;
       const last = staged.positions.last(stream) ?? this.#index.last(stream) ?? -1;
@@ -309,7 +316,7 @@ export class LmdbEventStore implements EventStore {
       for (let i = 0; i < texts.length; i++) {
         revision++;
         events.push(append.events[i]!);
-        staged.values.push(this.#values.of(storedText(stream, revision, texts[i]!)));
+        staged.texts.push(storedText(stream, revision, texts[i]!));
         staged.positions.add(stream, revision, base + events.length);
       }
       append.outcome = { position: base + events.length, revision };

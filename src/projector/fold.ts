@@ -1,4 +1,4 @@
-import { type Projection, type RowChanges, RowOverlay } from '../../projections/projection.js';
+import type { Projection, RowChanges, RowOverlay, RowSink } from '../../projections/projection.js';
 import type { DomainEvent } from '../events.js';
 import type { Json } from '../json.js';
 import type { RowKey } from '../read-models/read-models.js';
@@ -10,8 +10,8 @@ export async function loadRows(
   projections: readonly Projection[],
   events: readonly DomainEvent[],
   load: (rows: RowKey[]) => Promise<(Json | undefined)[]>,
-  overlay = new RowOverlay(),
-): Promise<RowOverlay> {
+  overlay: RowOverlay,
+): Promise<void> {
   const wanted: RowKey[] = [];
   for (const event of events) {
     for (const projection of projections) {
@@ -20,7 +20,6 @@ export async function loadRows(
   }
   const values = wanted.length > 0 ? await load(wanted) : [];
   wanted.forEach((row, i) => overlay.load(row, values[i]));
-  return overlay;
 }
 
 /** Folds events on top of the rows they read. */
@@ -33,24 +32,24 @@ export function foldInto(
 }
 
 /** Some whole appends, folded. */
-export interface FoldedBatch {
+export interface FoldedBatch<S extends RowSink> {
   events: number;
   last: DomainEvent;
-  changes: RowChanges;
+  changes: RowChanges<S>;
 }
 
 /**
  * Folds events on top of the rows they read, in batches that end with the append that brings them to `rows` changed rows.
  * A batch's changes are its own once the next is asked for.
  */
-export function* foldInBatches(
+export function* foldInBatches<S extends RowSink>(
   projections: readonly Projection[],
   events: readonly DomainEvent[],
   /** Whether the event at this place is the last of its append. */
   endsAppend: (place: number) => boolean,
-  overlay: RowOverlay,
+  overlay: RowOverlay<S>,
   rows = Infinity,
-): Generator<FoldedBatch> {
+): Generator<FoldedBatch<S>> {
   let from = 0;
   for (const [place, event] of events.entries()) {
     for (const projection of projections) projection.apply(event, overlay);

@@ -5,6 +5,7 @@ import type { EventStore, RecordedEvent } from '../event-store/event-store.js';
 import { type DomainEvent, decodeEvent } from '../events.js';
 import type { Json } from '../json.js';
 import { PLATFORM_LENS_STREAM } from '../policies/vp/promotion.js';
+import { EncodedRows } from '../read-models/encoded-rows.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../read-models/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { type FoldedBatch, foldInBatches, foldInto, loadRows } from './fold.js';
@@ -12,20 +13,9 @@ import { reflectPlatformLens } from './manifest.js';
 
 /** Renewed at a third of it; so long the read models stand still after the process that kept them up was killed. */
 const LEASE_MS = 2_000;
-/** Events folded at once while following: enough to share a commit, few enough to keep the event loop's pauses short. */
-const LIVE_SLICE = 1_000;
-/** Events folded at once while catching up in a process of its own. */
-const BULK_SLICE = 2_000;
-/**
- * Rows changed in one batch then, where the store does not mind: one that changes often is read and written once. Only
- * rows are held so long, not the events they came from.
- */
-const BULK_ROWS = 15_000;
-/** As BULK_ROWS, where the log is long: rows seldom share a page there, so more of them only take more memory. */
-const BULK_ROWS_OF_LONG_LOG = 8_000;
-/** Events of a long log. */
-const LONG_LOG = 2_000_000;
-/** Events folded at once then where rows are far away, and asked for together. */
+/** Events folded at once: enough to share a commit while following, few enough to keep the event loop's pauses short. */
+const SLICE = 1_000;
+/** Events folded at once while catching up where rows are far away, and asked for together. */
 const FAR_BULK_SLICE = 20_000;
 /** Batches on their way at once, where they are small. Each is applied on top of the one before it, or refused. */
 const BATCHES_IN_FLIGHT = 8;
@@ -41,6 +31,9 @@ export interface FollowOptions {
   toHead?: boolean;
   onApplied?: (checkpoint: Checkpoint, events: number) => void;
 }
+
+type Overlay = RowOverlay<EncodedRows>;
+type Folded = FoldedBatch<EncodedRows>;
 
 /** A batch whose rows are being written. */
 interface Applying {
@@ -92,11 +85,9 @@ export class Follower {
     const { id } = generation;
     const { rowsPerBatch } = this.readModels;
     const inFlight = rowsPerBatch === undefined ? 1 : BATCHES_IN_FLIGHT;
-    const bulkSlice = rowsPerBatch === undefined ? BULK_SLICE : FAR_BULK_SLICE;
+    const bulkSlice = rowsPerBatch === undefined ? SLICE : FAR_BULK_SLICE;
     /** Whether a batch may span slices. */
     const spans = options.toHead === true && rowsPerBatch === undefined;
-    const isLong = spans && (await this.store.countAfter(0)) > LONG_LOG;
-    const bulkRows = isLong ? BULK_ROWS_OF_LONG_LOG : BULK_ROWS;
     // All that the generation holds, whatever this process serves of it: its views share the checkpoint.
     const projections = PROJECTIONS.filter(({ name }) => name in generation.views);
     let { checkpoint } = generation;
@@ -119,14 +110,16 @@ export class Follower {
       const { position } = checkpoint;
       const slices = options.toHead
         ? this.store.readAll(position, { sliceSize: bulkSlice, signal })
-        : this.store.subscribe(position, { sliceSize: LIVE_SLICE, signal });
+        : this.store.subscribe(position, { sliceSize: SLICE, signal });
       /** What batches under way have written is read from here. */
-      let before: RowOverlay | undefined;
-      let overlay = new RowOverlay();
+      let before: Overlay | undefined;
+      let overlay = newOverlay();
       let base = checkpoint;
       /** Events that the overlay holds over several slices, and the last of them. */
-      let held: Omit<FoldedBatch, 'changes'> | undefined;
-      const start = async (batch: FoldedBatch): Promise<boolean> => {
+      let held: Omit<Folded, 'changes'> | undefined;
+      /** Changed rows that make the next batch. */
+      let bulkRows: number | undefined;
+      const start = async (batch: Folded): Promise<boolean> => {
         if (!(await settled(inFlight - 1))) return false;
         const started = this.startToApply(id, base, batch);
         applying.push(started);
@@ -138,9 +131,10 @@ export class Follower {
         if (!held) return true;
         const batch = { ...held, changes: overlay.takeChanges() };
         held = undefined;
+        bulkRows = undefined;
         if (!(await start(batch))) return false;
         before = overlay;
-        overlay = new RowOverlay();
+        overlay = newOverlay();
         return true;
       };
       for await (const slice of slices) {
@@ -153,6 +147,8 @@ export class Follower {
           if (spans) {
             foldInto(overlay, projections, events);
             held = { events: (held?.events ?? 0) + events.length, last: events.at(-1)! };
+            // Found out once per batch: it takes a look at the store.
+            bulkRows ??= this.readModels.bulkRows?.(id) ?? Infinity;
             if (overlay.changedRows >= bulkRows && !(await release())) return refused();
           } else {
             let batches = 0;
@@ -163,7 +159,7 @@ export class Follower {
             // None of a slice before this one is left: the next slice reads what those have written.
             if (!(await settled(batches))) return refused();
             before = overlay;
-            overlay = new RowOverlay();
+            overlay = newOverlay();
           }
         }
         if (stop || signal.aborted || !options.toHead) {
@@ -198,9 +194,9 @@ export class Follower {
     id: string,
     projections: readonly Projection[],
     events: readonly DomainEvent[],
-    overlay: RowOverlay,
-    before: RowOverlay | undefined,
-  ): Promise<RowOverlay> {
+    overlay: Overlay,
+    before: Overlay | undefined,
+  ): Promise<void> {
     const load = async (rows: RowKey[]): Promise<(Json | undefined)[]> => {
       const stored = before ? rows.filter((row) => !before.knows(row)) : rows;
       // In parts: nobody else writes, so it need not be one snapshot.
@@ -222,7 +218,7 @@ export class Follower {
     return read ? (read.results as (Json | undefined)[]) : rows.map(() => undefined);
   }
 
-  private startToApply(id: string, base: Checkpoint, { events, last, changes }: FoldedBatch): Applying {
+  private startToApply(id: string, base: Checkpoint, { events, last, changes }: Folded): Applying {
     const next = { log: this.store.logId, position: last.position, event_id: last.id };
     const outcome = this.readModels.apply(id, { id: randomUUID(), base, holder: this.holder, next, ...changes });
     outcome.catch(() => undefined); // thrown where it is awaited
@@ -233,6 +229,10 @@ export class Follower {
     const generation = (await this.readModels.generations()).find((candidate) => candidate.id === id);
     return generation?.status === 'dropped' ? undefined : generation;
   }
+}
+
+function newOverlay(): Overlay {
+  return new RowOverlay(() => new EncodedRows());
 }
 
 /** Decodes up to the first event of a newer schema, and then only whole appends before it. */

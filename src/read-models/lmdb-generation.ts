@@ -2,19 +2,41 @@ import { setImmediate } from 'node:timers/promises';
 import { asBinary, type Database, type DatabaseOptions } from 'lmdb';
 import type { Clock } from '../clock.js';
 import type { Json } from '../json.js';
-import { LmdbEnvironment, TextValues } from '../lmdb.js';
+import { bytesAsValue, LmdbEnvironment } from '../lmdb.js';
 import type { Batch, Checkpoint, Query, RangeRow, RowKey } from './read-models.js';
-import { rowAddress, rowContent } from './row-key.js';
+import { rowAddress } from './row-key.js';
 
 /** Rows read or encoded between two turns of the event loop. */
 const MAX_SLICE = 5_000;
 
+/** An address that is encoded already. */
+interface Bytes {
+  buffer: Buffer;
+  start: number;
+  end: number;
+}
+
 /** Row keys are texts: view, NUL, key and, for a row of a range, NUL, sort. */
 const rowKeyEncoder = {
-  writeKey: (key: string, target: Buffer, position: number) =>
-    position + (typeof key === 'string' ? target.write(key, position) : 0),
+  writeKey: (key: string | Bytes | undefined, target: Buffer, position: number) => {
+    if (typeof key === 'string') return position + target.write(key, position);
+    if (!key) return position;
+    const { buffer, start, end } = key;
+    // Short: calls that copy take longer.
+    for (let i = start; i < end; i++) target[position++] = buffer[i]!;
+    return position;
+  },
   readKey: (source: Buffer, start: number, end: number) => source.toString('utf8', start, end),
 };
+
+/**
+ * A transaction holds every page that it changes in memory, and finds its place among them the slower the more they are.
+ * While there are few pages, many rows share each, and the larger a batch is the fewer times it is written; later nearly
+ * every row of a batch is on a page of its own.
+ */
+const SMALL_PAGES = 16_000;
+const BULK_ROWS_WHILE_SMALL = 120_000;
+const BULK_ROWS = 8_000;
 
 const DATABASES = {
   rows: { encoding: 'string', keyEncoder: rowKeyEncoder } as DatabaseOptions,
@@ -34,15 +56,16 @@ interface Applied {
   batch: string | null;
 }
 
+const NO_BYTES = Buffer.alloc(0);
+
 /** A number that changes with every batch and with every holder: what a batch was made for stands if it still does. */
 const FENCE = 'fence';
 
 /** The rows of one generation, with what decides who may change them and from where on. */
 export class LmdbGeneration {
   readonly #env: LmdbEnvironment;
-  readonly #values = new TextValues();
   #lastApplied: { text: string; applied: Applied } | undefined;
-  /** The write under way; its values are in `#values`. */
+  /** The batch under way: one is decided on what the one before it came to. */
   #applying: Promise<unknown> = Promise.resolve();
 
   constructor(folder: string) {
@@ -101,20 +124,14 @@ export class LmdbGeneration {
   }
 
   async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
-    // Keys and values are made first, so that nothing can fail half way.
-    const keys = batch.puts.map(({ row }) => rowAddress(row));
-    const texts = batch.puts.map(({ value }) => rowContent(value));
+    // Made first, so that nothing can fail half way.
     const deletes = batch.deletes.map(rowAddress);
-    const turn = this.#applying.then(() => this.#apply(batch, { keys, texts, deletes }, clock));
+    const turn = this.#applying.then(() => this.#apply(batch, deletes, clock));
     this.#applying = turn.catch(() => undefined);
     return turn;
   }
 
-  async #apply(
-    batch: Batch,
-    { keys, texts, deletes }: { keys: string[]; texts: string[]; deletes: string[] },
-    clock: Clock,
-  ): Promise<'applied' | 'refused'> {
+  async #apply(batch: Batch, deletes: readonly string[], clock: Clock): Promise<'applied' | 'refused'> {
     for (;;) {
       await this.#env.ready();
       this.#env.refresh();
@@ -126,12 +143,17 @@ export class LmdbGeneration {
       const fits =
         checkpoint.log === base.log && checkpoint.position === base.position && checkpoint.event_id === base.event_id;
       if (!fits || this.lease(clock())?.holder !== batch.holder) return 'refused';
-      this.#values.reset();
       const fence = this.#fence();
       const stored = await this.#env.writeIf({ database: 'state', key: FENCE, version: fence }, () => {
         const rows = this.#rows;
         for (const key of deletes) void rows.remove(key);
-        for (let i = 0; i < keys.length; i++) void rows.put(keys[i]!, this.#values.of(texts[i]!));
+        const address: Bytes = { buffer: NO_BYTES, start: 0, end: 0 };
+        batch.puts.forEach((chunk, start, middle, end) => {
+          address.buffer = chunk;
+          address.start = start;
+          address.end = middle;
+          void rows.put(address as never, bytesAsValue(chunk, middle, end));
+        });
         const next: Applied = { checkpoint: batch.next, batch: batch.id };
         void this.#state.put('applied', JSON.stringify(next));
         void this.#state.put(FENCE, fenceValue(fence));
@@ -178,6 +200,12 @@ export class LmdbGeneration {
       last = key.slice(view.length + 1);
     }
     return { rows, cursor: rows.length < size ? null : last };
+  }
+
+  /** See ReadModels. */
+  bulkRows(): number {
+    const { treeLeafPageCount = 0 } = this.#env.read(() => this.#rows.getStats()) as { treeLeafPageCount?: number };
+    return treeLeafPageCount < SMALL_PAGES ? BULK_ROWS_WHILE_SMALL : BULK_ROWS;
   }
 
   /** In slices, between which others have their turn. */

@@ -120,6 +120,10 @@ export class LmdbReadModels implements ReadModels {
     }
   }
 
+  bulkRows(id: string): number {
+    return this.#generation(id)?.bulkRows() ?? 1;
+  }
+
   async read(id: string, queries: readonly Query[]): Promise<ReadResult | undefined> {
     const record = this.#see<GenerationRecord>(recordKey(id));
     const found = record && this.#generation(id, record)?.read(queries);

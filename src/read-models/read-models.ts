@@ -1,5 +1,6 @@
 import type { Position } from '../event-store/event-store.js';
 import type { Json } from '../json.js';
+import type { EncodedRows } from './encoded-rows.js';
 
 /**
  * The port to the read models: disposable rows folded from the log, kept in generations that live side by side.
@@ -30,7 +31,7 @@ export interface Batch {
   /** … and the stored, unexpired lease holder is this. */
   holder: string;
   next: Checkpoint;
-  puts: { row: RowKey; value: Json }[];
+  puts: EncodedRows;
   deletes: RowKey[];
 }
 
@@ -86,6 +87,9 @@ export interface ReadModels {
    */
   readonly rowsPerBatch?: number;
 
+  /** Elsewhere: how many changed rows make the next batch of a build, which nobody reads from. */
+  bulkRows?(id: string): number;
+
   manifest(): Promise<Manifest | null>;
   /** Stores `next` if the stored revision is `next.revision - 1` (0: no manifest yet). False: somebody was faster. */
   swapManifest(next: Manifest): Promise<boolean>;
@@ -103,8 +107,7 @@ export interface ReadModels {
   releaseLease(id: string, holder: string): Promise<void>;
 
   /**
-   * `refused`: base or holder did not match (or the generation is gone): nothing was written. The batch's values are
-   * read before the call returns its promise, so the caller may go on and change them.
+   * `refused`: base or holder did not match (or the generation is gone): nothing was written.
    */
   apply(id: string, batch: Batch): Promise<'applied' | 'refused'>;
 

@@ -19,6 +19,11 @@ export function rowAddress({ view, key, sort }: RowKey): string {
   return text;
 }
 
+/** Is it the address of a row of a range? */
+export function isOfRange(address: string): boolean {
+  return address.includes('\0', address.indexOf('\0') + 1);
+}
+
 /** @throws TypeError if it is no JSON value */
 export function rowContent(value: unknown): string {
   const text = JSON.stringify(value) as string | undefined;

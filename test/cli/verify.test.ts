@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Json } from '../../src/json.js';
 import { verify } from '../../src/projector/verify.js';
+import { EncodedRows } from '../../src/read-models/encoded-rows.js';
 import type { RowKey } from '../../src/read-models/read-models.js';
 import { type Stores, closeStores, openStores } from '../../src/stores.js';
 import { action, actions, SLOW, Store } from './credence.js';
@@ -35,7 +36,10 @@ async function planted<T>(
   const read = await readModels.read(id, [{ get: row }]);
   const before = read!.results[0] as Json | undefined;
   const put = async (value: Json | undefined) => {
-    const changed = value === undefined ? { puts: [], deletes: [row] } : { puts: [{ row, value }], deletes: [] };
+    const changed =
+      value === undefined
+        ? { puts: new EncodedRows(), deletes: [row] }
+        : { puts: EncodedRows.of([{ row, value }]), deletes: [] };
     const batch = { id: `planted ${Math.random()}`, base: checkpoint, next: checkpoint, holder: 'test', ...changed };
     expect(await readModels.acquireLease(id, 'test', 60_000)).toBe(true);
     expect(await readModels.apply(id, batch)).toBe('applied');

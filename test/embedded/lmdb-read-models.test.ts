@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { EncodedRows } from '../../src/read-models/encoded-rows.js';
 import { LmdbReadModels } from '../../src/read-models/lmdb-read-models.js';
 import { describeReadModels } from '../contracts/read-models.contract.js';
 import { Child } from './processes/child.js';
@@ -22,9 +23,16 @@ test('another process sees each batch, and a generation that is dropped under it
     for (let position = 1; position <= 3; position++) {
       const next = { log: 'log', position, event_id: `event-${position}` };
       const puts = [{ row: { view: 'people', key: 'a' }, value: position }];
-      expect(await models.apply('one', { id: `b${position}`, base, holder: 'me', next, puts, deletes: [] })).toBe(
-        'applied',
-      );
+      expect(
+        await models.apply('one', {
+          id: `b${position}`,
+          base,
+          holder: 'me',
+          next,
+          puts: EncodedRows.of(puts),
+          deletes: [],
+        }),
+      ).toBe('applied');
       base = next;
       child.send('one');
       expect((await child.printed(position)).at(-1)).toEqual({
@@ -57,7 +65,7 @@ test('rows are counted over several slices', async () => {
       Array.from({ length: 10_000 }, (_, n) => ({ row: { view, key: `p${n}` }, value: n })),
     );
     const puts = [...rows, { row: { view: 'people', key: 'q' }, value: 1 }];
-    await models.apply('one', { id: 'b', base, holder: 'me', next, puts, deletes: [] });
+    await models.apply('one', { id: 'b', base, holder: 'me', next, puts: EncodedRows.of(puts), deletes: [] });
     expect(await models.count('one', 'friends')).toBe(10_000);
     expect(await models.count('one', 'people')).toBe(10_001);
   } finally {

@@ -12,6 +12,7 @@ import type { Problem } from '../../src/problems.js';
 import { PROJECTIONS } from '../../src/projector/all-projections.js';
 import { ensureManifest } from '../../src/projector/manifest.js';
 import { Views } from '../../src/projector/views.js';
+import { EncodedRows } from '../../src/read-models/encoded-rows.js';
 import { LmdbReadModels } from '../../src/read-models/lmdb-read-models.js';
 import { StartError } from '../../src/start-error.js';
 import { describeEventStore } from '../contracts/event-store.contract.js';
@@ -187,7 +188,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
     await models.acquireLease(id, 'test', MINUTE);
     const base = { log: store.logId, position: 0, event_id: null };
     const next = { ...base, position: applied.position, event_id: randomUUID() };
-    await models.apply(id, { id: randomUUID(), base, holder: 'test', next, puts: [], deletes: [] });
+    await models.apply(id, { id: randomUUID(), base, holder: 'test', next, puts: new EncodedRows(), deletes: [] });
     expect(await progress()).toEqual({ done: before + 3, total: before + 5 });
     await models.close();
   });

@@ -1,4 +1,4 @@
-import type { Projection } from '../../projections/projection.js';
+import { type Projection, RowOverlay, type RowSink } from '../../projections/projection.js';
 import type { RecordedEvent } from '../../src/event-store/event-store.js';
 import { type DomainEvent, decodeEvent } from '../../src/events.js';
 import type { Json, JsonObject } from '../../src/json.js';
@@ -40,6 +40,18 @@ export function logOf(events: readonly Given[]): RecordedEvent[] {
   }));
 }
 
+class Texts implements RowSink {
+  readonly texts: [string, string][] = [];
+
+  get size(): number {
+    return this.texts.length;
+  }
+
+  put(row: RowKey, value: unknown): void {
+    this.texts.push([address(row), JSON.stringify(value)]);
+  }
+}
+
 /** Rows by view, key and sort, as a store keeps them: JSON text. */
 export class StoredRows {
   readonly texts = new Map<string, string>();
@@ -53,12 +65,13 @@ export class StoredRows {
     projections: readonly Projection[] = PROJECTIONS,
     rowsPerBatch = Infinity,
   ): Promise<void> {
-    const overlay = await loadRows(projections, events, async (rows) => rows.map((row) => this.get(row)));
+    const overlay = new RowOverlay(() => new Texts());
+    await loadRows(projections, events, async (rows) => rows.map((row) => this.get(row)), overlay);
     for (const { changes } of foldInBatches(projections, events, () => true, overlay, rowsPerBatch)) {
       const { puts, deletes } = changes;
-      for (const { row, value } of puts) this.texts.set(address(row), JSON.stringify(value));
+      for (const [name, text] of puts.texts) this.texts.set(name, text);
       for (const row of deletes) this.texts.delete(address(row));
-      this.largestBatch = Math.max(this.largestBatch, puts.length + deletes.length);
+      this.largestBatch = Math.max(this.largestBatch, puts.size + deletes.length);
     }
   }
 

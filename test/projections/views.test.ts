@@ -5,6 +5,7 @@ import { PROJECTIONS } from '../../src/projector/all-projections.js';
 import { drop, swap } from '../../src/projector/generations.js';
 import { ensureManifest } from '../../src/projector/manifest.js';
 import { Views } from '../../src/projector/views.js';
+import { EncodedRows } from '../../src/read-models/encoded-rows.js';
 import { LmdbReadModels } from '../../src/read-models/lmdb-read-models.js';
 import type { RowKey } from '../../src/read-models/read-models.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
@@ -32,7 +33,14 @@ describe('reading the views', () => {
   async function put(id: string, value: string): Promise<void> {
     await models.acquireLease(id, 'test', 60_000);
     const base = { log: store.logId, position: 0, event_id: null };
-    const batch = { id: randomUUID(), base, holder: 'test', next: base, puts: [{ row, value }], deletes: [] };
+    const batch = {
+      id: randomUUID(),
+      base,
+      holder: 'test',
+      next: base,
+      puts: EncodedRows.of([{ row, value }]),
+      deletes: [],
+    };
     expect(await models.apply(id, batch)).toBe('applied');
     await models.setStatus(id, 'ready');
   }

@@ -3,6 +3,7 @@ import { type Server, type Socket, connect, createServer } from 'node:net';
 import { StoreUnavailable } from '../../src/event-store/event-store.js';
 import { RedisKeyValue } from '../../src/key-value/redis-key-value.js';
 import { Log } from '../../src/ops/log.js';
+import { EncodedRows } from '../../src/read-models/encoded-rows.js';
 import { RedisReadModels } from '../../src/read-models/redis/redis-read-models.js';
 import { RedisConnection, parseRedisUrl } from '../../src/redis.js';
 import { StartError } from '../../src/start-error.js';
@@ -142,7 +143,9 @@ describeOwnRedis('a connection', () => {
     const next = { log: 'log', position: 1, event_id: 'e1' };
     const puts = [{ row: { view: 'people', key: 'a' }, value: 1 }];
     proxy.loseNextAnswer();
-    expect(await models.apply('g1', { id: 'b1', base: start, holder: 'me', next, puts, deletes: [] })).toBe('applied');
+    expect(
+      await models.apply('g1', { id: 'b1', base: start, holder: 'me', next, puts: EncodedRows.of(puts), deletes: [] }),
+    ).toBe('applied');
     proxy.loseNextAnswer();
     expect(await store.putIfAbsent('nonce', 1, 60_000)).toBe(true);
     proxy.loseNextAnswer();
@@ -200,7 +203,11 @@ describeOwnRedis('a connection', () => {
     await models.acquireLease('g1', 'me', 60_000);
     const batch = { id: 'b', base: { log: 'log', position: 0, event_id: null }, holder: 'me', deletes: [] };
     const puts = [{ row: { view: 'people', key: 'a', sort: 's' }, value: 1 }];
-    await models.apply('g1', { ...batch, next: { log: 'log', position: 1, event_id: 'e' }, puts });
+    await models.apply('g1', {
+      ...batch,
+      next: { log: 'log', position: 1, event_id: 'e' },
+      puts: EncodedRows.of(puts),
+    });
     const keys = () => raw.send((client) => client.keys('{drops:g1*'));
     expect(await keys()).not.toEqual([]);
     await models.setStatus('g1', 'dropped');

@@ -16,7 +16,7 @@ import type {
   ReadResult,
   RowKey,
 } from '../read-models.js';
-import { rowAddress, rowContent } from '../row-key.js';
+import { isOfRange, rowAddress } from '../row-key.js';
 import {
   ACQUIRE_LEASE,
   APPLY,
@@ -383,7 +383,10 @@ function checkpointOf(text: string): Checkpoint {
 function changesOf({ puts, deletes }: Batch): (string | number)[] {
   const rows = new Map<string, string>();
   const ranges = new Map<string, string>();
-  for (const { row, value } of puts) (row.sort === undefined ? rows : ranges).set(rowAddress(row), rowContent(value));
+  puts.forEach((chunk, start, middle, end) => {
+    const address = chunk.toString('utf8', start, middle);
+    (isOfRange(address) ? ranges : rows).set(address, chunk.toString('utf8', middle, end));
+  });
   const gone = deletes.filter(({ sort }) => sort === undefined).map(rowAddress);
   const goneOfRanges = deletes.filter(({ sort }) => sort !== undefined).map(rowAddress);
   const changes: (string | number)[] = [gone.length, goneOfRanges.length, rows.size, ranges.size];

@@ -1,0 +1,44 @@
+import type { RowSink } from '../../projections/projection.js';
+import { Chunks } from '../chunks.js';
+import type { RowKey } from './read-models.js';
+import { rowAddress, rowContent } from './row-key.js';
+
+/**
+ * Rows on their way to a store, each as the bytes of its address and its content. They are encoded as they come, so that
+ * a batch keeps neither their values nor what those were made of.
+ */
+export class EncodedRows implements RowSink {
+  readonly #chunks = new Chunks();
+  /** Of each row: its chunk, and where in it the address begins, the content begins, and the content ends. */
+  readonly #places: number[] = [];
+
+  static of(rows: Iterable<{ row: RowKey; value: unknown }>): EncodedRows {
+    const encoded = new EncodedRows();
+    for (const { row, value } of rows) encoded.put(row, value);
+    return encoded;
+  }
+
+  get size(): number {
+    return this.#places.length / 4;
+  }
+
+  /** @throws TypeError, RangeError for what cannot be a row, of which then nothing is kept */
+  put(row: RowKey, value: unknown): void {
+    const address = rowAddress(row);
+    const content = rowContent(value);
+    const chunk = this.#chunks.withRoomFor(address.length + content.length);
+    const start = this.#chunks.used;
+    const middle = start + chunk.write(address, start);
+    const end = middle + chunk.write(content, middle);
+    this.#chunks.used = end;
+    this.#places.push(this.#chunks.current, start, middle, end);
+  }
+
+  /** The rows in the order in which they were put: the address is chunk[start, middle), the content chunk[middle, end). */
+  forEach(visit: (chunk: Buffer, start: number, middle: number, end: number) => void): void {
+    const places = this.#places;
+    for (let i = 0; i < places.length; i += 4) {
+      visit(this.#chunks.at(places[i]!), places[i + 1]!, places[i + 2]!, places[i + 3]!);
+    }
+  }
+}
