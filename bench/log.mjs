@@ -11,9 +11,9 @@ import { fillLog } from './population.mjs';
 
 const IN_FLIGHT = 256;
 
-/** Durable appends of one event each, 256 in flight, through the port and as raw puts of the same bytes. */
-export async function append(rounds, events = 200_000) {
-  const appends = Array.from({ length: events }, (_, n) => {
+/** Appends of one event each to streams of their own. */
+function newAppends(count) {
+  return Array.from({ length: count }, (_, n) => {
     const stream = `action-${randomUUID()}`;
     const body_hash = randomUUID().replaceAll('-', '').repeat(2);
     const now = new Date().toISOString();
@@ -36,21 +36,35 @@ export async function append(rounds, events = 200_000) {
     };
     return { stream, event: { id: eventId(stream, body_hash, 0), type: 'ActionRelayed', data, metadata } };
   });
-  const texts = appends.map(({ stream, event }) => storedText(stream, 0, encodeAppend(stream, [event])[0]));
+}
+
+/**
+ * Durable appends of one event each, 256 in flight, through the port and as raw puts of the same bytes. What is to be
+ * appended is made beforehand, a part at a time, so that it does not fill the memory of either.
+ */
+export async function append(rounds, events = 200_000, part = 20_000) {
   const timed = async (put) => {
-    const started = performance.now();
-    let next = 0;
-    const worker = async () => {
-      while (next < events) await put(next++);
-    };
-    await Promise.all(Array.from({ length: IN_FLIGHT }, worker));
-    return (1000 * events) / (performance.now() - started);
+    let milliseconds = 0;
+    for (let done = 0; done < events; done += part) {
+      const prepared = put.prepare(newAppends(part), done);
+      const started = performance.now();
+      let next = 0;
+      const worker = async () => {
+        while (next < part) await put.one(prepared[next++]);
+      };
+      await Promise.all(Array.from({ length: IN_FLIGHT }, worker));
+      milliseconds += performance.now() - started;
+    }
+    return (1000 * events) / milliseconds;
   };
   return interleave(rounds, {
     ours: () =>
       inTemporaryFolder(async (folder) => {
         const store = await LmdbEventStore.open(`${folder}/log`);
-        const rate = await timed((n) => store.append(appends[n].stream, 'no-stream', [appends[n].event]));
+        const rate = await timed({
+          prepare: (appends) => appends,
+          one: ({ stream, event }) => store.append(stream, 'no-stream', [event]),
+        });
         await store.close();
         return rate;
       }),
@@ -63,7 +77,13 @@ export async function append(rounds, events = 200_000) {
           encoding: 'string',
           keyEncoding: 'uint32',
         });
-        const rate = await timed((n) => db.put(n + 1, texts[n]));
+        const rate = await timed({
+          prepare: (appends, before) =>
+            appends.map(({ stream, event }, n) => {
+              return { key: before + n + 1, text: storedText(stream, 0, encodeAppend(stream, [event])[0]) };
+            }),
+          one: ({ key, text }) => db.put(key, text),
+        });
         await db.close();
         return rate;
       }),

@@ -7,6 +7,7 @@ import { Views } from '../dist/src/projector/views.js';
 import { ensureManifest } from '../dist/src/projector/manifest.js';
 import { PROJECTIONS } from '../dist/src/projector/all-projections.js';
 import { addAction } from '../dist/src/scoring/evidence.js';
+import { EncodedRows } from '../dist/src/read-models/encoded-rows.js';
 import { closeStores, openStores } from '../dist/src/stores.js';
 import { inTemporaryFolder, interleave } from './measure.mjs';
 
@@ -48,10 +49,8 @@ export async function populate({ readModels, eventStore }, identities) {
     addAction(state.evidence, 'financial_loan_repayment', k, Date.now() - k * 86_400_000 * 30);
   const base = { log: eventStore.logId, position: 0, event_id: null };
   for (let from = 0; from < identities; from += 10_000) {
-    const puts = Array.from({ length: Math.min(10_000, identities - from) }, (_, n) => ({
-      row: identityRow(`tris:identity-${from + n}`),
-      value: state,
-    }));
+    const puts = new EncodedRows();
+    for (let n = from; n < Math.min(from + 10_000, identities); n++) puts.put(identityRow(`tris:identity-${n}`), state);
     await readModels.apply(id, { id: randomUUID(), base, holder: 'bench', next: base, puts, deletes: [] });
   }
   await readModels.setStatus(id, 'ready');

@@ -41,24 +41,32 @@ export function encodeAppend(stream: string, events: readonly NewEvent[]): strin
   if (stream === '' || stream.includes('\0') || !isWellFormed(stream)) {
     throw new AppendRefused('a stream name must be a non-empty, well-formed string without NUL');
   }
-  if (Buffer.byteLength(stream) > MAX_STREAM_BYTES) {
+  if (isTooLong(stream)) {
     throw new AppendRefused(`the stream name is longer than ${MAX_STREAM_BYTES} bytes`);
   }
   if (events.length === 0) throw new AppendRefused('an append needs at least one event');
 
-  let bytes = 0;
+  let units = 0;
   const texts = events.map((event, index) => {
     const text = encodeEvent(event, `events[${index}]`);
     if (event.metadata.index !== index || event.metadata.size !== events.length) {
       throw new AppendRefused(`events[${index}].metadata must have index ${index} and size ${events.length}`);
     }
-    bytes += Buffer.byteLength(text);
+    units += text.length;
     return text;
   });
+  // Counted only where it may matter.
+  const bytes = units <= MAX_APPEND_BYTES / 3 ? 0 : texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   if (bytes > MAX_APPEND_BYTES) {
     throw new AppendRefused(`the append takes ${bytes} bytes, more than ${MAX_APPEND_BYTES}`);
   }
   return texts;
+}
+
+/** Is it longer than the name of any stream? */
+export function isTooLong(stream: string): boolean {
+  // A UTF-16 code unit takes three bytes at most.
+  return stream.length > MAX_STREAM_BYTES / 3 && Buffer.byteLength(stream) > MAX_STREAM_BYTES;
 }
 
 function encodeEvent({ id, type, data, metadata }: NewEvent, path: string): string {

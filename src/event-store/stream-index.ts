@@ -1,5 +1,5 @@
 import type { LmdbEnvironment } from '../lmdb.js';
-import { MAX_STREAM_BYTES, placeOfStored } from './encoding.js';
+import { isTooLong, MAX_STREAM_BYTES, placeOfStored } from './encoding.js';
 import type { Position } from './event-store.js';
 
 /**
@@ -85,6 +85,7 @@ export class StreamIndex {
   }
 
   position(stream: string, revision: number): Position | undefined {
+    // Its key would be cut off.
     if (isTooLong(stream)) return undefined;
     return (
       this.#newest.position(stream, revision) ??
@@ -160,31 +161,40 @@ interface Entry {
   position: Position;
 }
 
+/** Events of one stream, their revisions without a gap from `first` on. */
+interface Run {
+  first: number;
+  positions: Position[];
+}
+
 /** (stream, revision) -> position of some events, the revisions of each stream without a gap. */
 export class StreamPositions {
-  readonly #streams = new Map<string, { first: number; positions: Position[] }>();
+  /** Most streams have one event: the position of revision 0 stands for a run of that alone. */
+  readonly #streams = new Map<string, Position | Run>();
   size = 0;
 
   /** Adding an entry again changes nothing. */
   add(stream: string, revision: number, position: Position): void {
     const entry = this.#streams.get(stream);
-    if (!entry) {
-      this.#streams.set(stream, { first: revision, positions: [position] });
+    if (entry === undefined) {
+      this.#streams.set(stream, revision === 0 ? position : { first: revision, positions: [position] });
       this.size++;
-    } else if (revision === entry.first + entry.positions.length) {
-      entry.positions.push(position);
+    } else if (revision === lastOf(entry) + 1) {
+      if (typeof entry === 'number') this.#streams.set(stream, { first: 0, positions: [entry, position] });
+      else entry.positions.push(position);
       this.size++;
     }
   }
 
   position(stream: string, revision: number): Position | undefined {
     const entry = this.#streams.get(stream);
-    return entry?.positions[revision - entry.first];
+    if (typeof entry !== 'object') return revision === 0 ? entry : undefined;
+    return entry.positions[revision - entry.first];
   }
 
   last(stream: string): number | undefined {
     const entry = this.#streams.get(stream);
-    return entry && entry.first + entry.positions.length - 1;
+    return entry === undefined ? undefined : lastOf(entry);
   }
 
   /**
@@ -202,7 +212,7 @@ export class StreamPositions {
     let slice: Entry[] = [];
     for (const group of groups.values()) {
       for (const stream of group.sort()) {
-        const { first, positions } = this.#streams.get(stream)!;
+        const { first, positions } = runOf(this.#streams.get(stream)!);
         for (let offset = 0; offset < positions.length; offset++) {
           slice.push({ stream, revision: first + offset, position: positions[offset]! });
           if (slice.length < size) continue;
@@ -218,18 +228,23 @@ export class StreamPositions {
   take(others: StreamPositions): void {
     for (const [stream, entry] of others.#streams) {
       if (this.#streams.has(stream)) {
-        entry.positions.forEach((position, offset) => this.add(stream, entry.first + offset, position));
+        const { first, positions } = runOf(entry);
+        positions.forEach((position, offset) => this.add(stream, first + offset, position));
       } else {
         this.#streams.set(stream, entry);
-        this.size += entry.positions.length;
+        this.size += typeof entry === 'number' ? 1 : entry.positions.length;
       }
     }
   }
 }
 
-/** No stream has such a name, and its key would be cut off. */
-function isTooLong(stream: string): boolean {
-  return stream.length > MAX_STREAM_BYTES / 3 && Buffer.byteLength(stream) > MAX_STREAM_BYTES;
+function runOf(entry: Position | Run): Run {
+  return typeof entry === 'number' ? { first: 0, positions: [entry] } : entry;
+}
+
+/** The last revision. */
+function lastOf(entry: Position | Run): number {
+  return typeof entry === 'number' ? 0 : entry.first + entry.positions.length - 1;
 }
 
 /** Stream, NUL, revision (32 bit, big-endian): the revisions of one stream follow each other. */
