@@ -13,6 +13,7 @@ import { compile } from '../dist/src/policies/ap/evaluate.js';
 import { parseRules } from '../dist/src/policies/ap/rules.js';
 import { Summarizer } from '../dist/src/policies/vp/comparison.js';
 import { eachIdentity } from '../dist/src/policies/vp/population.js';
+import { EncodedRows } from '../dist/src/read-models/encoded-rows.js';
 import { LmdbReadModels } from '../dist/src/read-models/lmdb-read-models.js';
 import { addAction } from '../dist/src/scoring/evidence.js';
 import { MODEL_LENS } from '../dist/src/scoring/lens.js';
@@ -91,7 +92,7 @@ async function fromLmdb(probes) {
     await models.acquireLease('g1', 'bench', 60_000);
     const start = { log: 'log', position: 0, event_id: null };
     const next = { log: 'log', position: 1, event_id: 'e' };
-    const puts = population.map((value, i) => ({ row: { view: 'identities', key: ids[i] }, value }));
+    const puts = EncodedRows.of(population.map((value, i) => ({ row: { view: 'identities', key: ids[i] }, value })));
     await models.apply('g1', { id: 'b', base: start, holder: 'bench', next, puts, deletes: [] });
     await measure('read from LMDB, no access policy', probes, (visit) =>
       eachIdentity(models, { generation: 'g1' }, new AbortController().signal, visit),
