@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import type { PublicClient } from 'viem';
 import { Config } from '../config.js';
@@ -6,6 +7,8 @@ import { Problem } from '../problems.js';
 
 /** How long a chain may take to answer one request, ms. */
 const TIMEOUT_MS = 5_000;
+/** How long it may take to answer a question, however many requests that is, ms. */
+const DEADLINE_MS = 8_000;
 
 /** The EVM chains an operator has configured (CREDENCE_RPC_<chainId>). */
 @Injectable()
@@ -41,14 +44,28 @@ export class Chains {
 
   /** Lets a chain answer a question. @throws Problem chain_not_configured, chain_unavailable */
   async ask<T>(chainId: number, question: (client: PublicClient) => Promise<T>): Promise<T> {
-    const client = await this.client(chainId);
-    return question(client).catch((error: unknown) => this.fail(chainId, error));
+    const answered = new AbortController();
+    const deadline = sleep(DEADLINE_MS, null, { signal: answered.signal }).then(() => {
+      throw new Error(`no answer within ${DEADLINE_MS} ms`);
+    });
+    try {
+      return await Promise.race([this.client(chainId).then(question), deadline]);
+    } catch (error) {
+      if (error instanceof Problem) throw error;
+      return this.fail(chainId, error);
+    } finally {
+      answered.abort();
+    }
   }
 
   private async open(chainId: number, url: string): Promise<PublicClient> {
     // Not before it is needed: the library takes half a second to load.
     const { createPublicClient, http } = await import('viem');
-    const client = createPublicClient({ transport: http(url, { timeout: TIMEOUT_MS, retryCount: 0 }) });
+    const client = createPublicClient({
+      transport: http(url, { timeout: TIMEOUT_MS, retryCount: 0 }),
+      // A contract could have us fetch whatever URL it names (ERC-3668).
+      ccipRead: false,
+    });
     const actual = await client.getChainId().catch((error: unknown) => this.fail(chainId, error));
     if (actual !== chainId) this.fail(chainId, new Error(`CREDENCE_RPC_${chainId} is an endpoint of chain ${actual}`));
     return client;

@@ -1,6 +1,18 @@
-import { createServer } from 'node:http';
+import { type RequestListener, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type Hex, encodeFunctionData, hashMessage } from 'viem';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type Hex,
+  concatHex,
+  encodeAbiParameters,
+  encodeErrorResult,
+  encodeFunctionData,
+  hashMessage,
+  numberToHex,
+  parseAbi,
+  parseAbiParameters,
+  size,
+} from 'viem';
 import { serializeErc6492Signature } from 'viem/utils';
 import { type Service, startService } from '../policies/service.fixture.js';
 import { Anvil, FUNDED } from '../servers/anvil.js';
@@ -140,21 +152,96 @@ test.each([
   }
 });
 
-test('a chain that does not answer in time is unavailable', async () => {
-  const silent = createServer(() => undefined);
-  await new Promise<void>((listening) => silent.listen(0, '127.0.0.1', listening));
-  const { port } = silent.address() as AddressInfo;
-  const waiting = await startService({ CREDENCE_RPC_7: `http://127.0.0.1:${port}` });
+/** A server on loopback for as long as it is used. */
+async function serving<T>(listener: RequestListener, use: (url: string) => Promise<T>): Promise<T> {
+  const server = createServer(listener);
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   try {
-    const { message } = await start(waiting, wallet, { chain_id: 7 });
-    const answer = await verify(waiting, message, await owner.signMessage({ message }));
-    expect(codeOf(answer)).toEqual([503, 'chain_unavailable']);
+    return await use(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
   } finally {
-    silent.closeAllConnections();
-    silent.close();
-    await waiting.close();
+    server.closeAllConnections();
+    server.close();
   }
+}
+
+/** Signs in with a signature at chain 7, whose endpoint answers as told: a result, or the data of a revert. */
+function signInAtSeven(
+  answer: (method: string) => Promise<{ result: string } | { reverts: Hex }>,
+  signatureOf: (message: string) => Promise<Hex>,
+) {
+  const endpoint: RequestListener = async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const { id, method } = JSON.parse(Buffer.concat(chunks).toString()) as { id: number; method: string };
+    const said = await answer(method);
+    const outcome = 'result' in said ? said : { error: { code: 3, message: 'execution reverted', data: said.reverts } };
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, ...outcome }));
+  };
+  return serving(endpoint, async (url) => {
+    const asking = await startService({ CREDENCE_RPC_7: url });
+    try {
+      const { message } = await start(asking, wallet, { chain_id: 7 });
+      return await verify(asking, message, await signatureOf(message));
+    } finally {
+      await asking.close();
+    }
+  });
+}
+
+test('a chain that does not answer in time is unavailable', async () => {
+  const answer = await signInAtSeven(
+    () => new Promise(() => undefined),
+    (message) => owner.signMessage({ message }),
+  );
+  expect(codeOf(answer)).toEqual([503, 'chain_unavailable']);
 }, 30_000);
+
+test('nor is one waited for that answers each request in time, but not the question', async () => {
+  const answer = await signInAtSeven(
+    async (method) => {
+      await sleep(3_000);
+      return { result: method === 'eth_chainId' ? '0x7' : '0x' };
+    },
+    (message) => owner.signMessage({ message }),
+  );
+  expect(codeOf(answer)).toEqual([503, 'chain_unavailable']);
+}, 30_000);
+
+test('no URL is fetched that a contract names (ERC-3668), and its signature (ERC-8010) is refused', async () => {
+  const fetched: (string | undefined)[] = [];
+  const gateway: RequestListener = (request, response) => {
+    fetched.push(request.url);
+    response.end('{"data":"0x"}');
+  };
+  await serving(gateway, async (url) => {
+    const delegate = `0x${'de'.repeat(20)}` as const;
+    const lookup = encodeErrorResult({
+      abi: parseAbi([
+        'error OffchainLookup(address sender, string[] urls, bytes callData, bytes4 callback, bytes extraData)',
+      ]),
+      args: [wallet, [`${url}/{sender}/{data}`, `${url}/posted`], '0x', '0x00000000', '0x'],
+    });
+    const suffix = encodeAbiParameters(
+      parseAbiParameters(
+        '(uint256 chainId, address delegation, uint256 nonce, uint8 yParity, uint256 r, uint256 s), address, bytes',
+      ),
+      [{ chainId: 7n, delegation: delegate, nonce: 0n, yParity: 0, r: 1n, s: 1n }, wallet, '0x'],
+    );
+    const asked: string[] = [];
+    const answer = await signInAtSeven(
+      async (method) => {
+        asked.push(method);
+        if (method === 'eth_call') return { reverts: lookup };
+        return { result: method === 'eth_chainId' ? '0x7' : concatHex(['0xef0100', delegate]) };
+      },
+      async () => concatHex(['0x01', suffix, numberToHex(size(suffix), { size: 32 }), `0x${'8010'.repeat(16)}`]),
+    );
+    expect(codeOf(answer)).toEqual([401, 'siwe_signature']);
+    expect(asked).toEqual(['eth_chainId', 'eth_getCode', 'eth_call', 'eth_getCode']);
+  });
+  expect(fetched).toEqual([]);
+});
 
 test('a contract’s signature on a chain that is not configured is refused as that', async () => {
   const { message, signature } = await signedBy(owner, wallet, { chain_id: 8 });
