@@ -138,25 +138,38 @@ function admission(pattern: string, policy: RoutePolicy, { keys, tokens, rateLim
   const { scope, plain } = policy;
   return (request, reply, done) => {
     request.pattern = pattern;
-    const caller = callerOf(request, keys, tokens);
-    request.caller = caller;
-    // Whoever makes up a wallet can have a session, so it counts as anybody where requests are counted.
-    const counts = rateLimit && !plain && (caller ? caller.session !== null : scope === null);
-    const counting = counts ? rateLimit.take(request.ip, reply) : undefined;
+    const caller = identify(request, keys, tokens);
+    if (!(caller instanceof Problem)) request.caller = caller;
+    // Whoever makes up a wallet can have a session, so it counts as anybody where requests are counted; and whoever
+    // makes up a credential counts everywhere, or guessing, and signatures that need checking, would be free.
+    const counts =
+      caller instanceof Problem || (!plain && (caller === null ? scope === null : caller.session !== null));
+    const counting = counts ? rateLimit?.take(request.ip, reply) : undefined;
     if (counting) return void counting.then(() => permit(caller, policy)).then(() => done(), done);
     permit(caller, policy);
     done();
   };
 }
 
-/** @throws Problem unauthorized, forbidden */
-function permit(caller: Caller | null, { scope, session }: RoutePolicy): void {
+/** @throws Problem unauthorized, forbidden, that of a refused credential */
+function permit(caller: Caller | Problem | null, { scope, session }: RoutePolicy): void {
+  if (caller instanceof Problem) throw caller;
   if (scope === null) return;
   if (!caller) throw unauthorized(session);
   if (caller.session) {
     if (!session) throw new Problem('forbidden', 'A session cannot do this; it needs an API key.');
   } else if (scope !== 'any' && !caller.scopes.has(scope)) {
     throw new Problem('forbidden', `The key "${caller.keyId}" lacks the scope "${scope}".`);
+  }
+}
+
+/** The caller, or why the credential is refused. */
+function identify(request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens): Caller | Problem | null {
+  try {
+    return callerOf(request, keys, tokens);
+  } catch (error) {
+    if (error instanceof Problem) return error;
+    throw error;
   }
 }
 

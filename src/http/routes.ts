@@ -102,21 +102,22 @@ export const PublicWrite = (options: Omit<RouteOptions, 'waits' | 'session'>): M
 
 /** A query that needs a key with this scope (`any`: any valid key). */
 export const Keyed = (options: RouteOptions & { scope: Scope | 'any' }): MethodDecorator =>
-  route(options, { scope: options.scope, write: false, plain: false }, ['unauthorized', 'forbidden', ...WAITING]);
+  route(options, { scope: options.scope, write: false, plain: false }, [...CREDENTIAL_PROBLEMS, ...WAITING]);
 
 /** A command that needs a key with this scope. Answer with `Written`; `@Context()` brings the Idempotency-Key. */
 export const Write = (options: RouteOptions & { scope: Scope | 'any' }): MethodDecorator =>
   route(options, { scope: options.scope, write: true, plain: false }, [
-    'unauthorized',
-    'forbidden',
+    ...CREDENTIAL_PROBLEMS,
     'store_unavailable',
     ...BODY_PROBLEMS,
   ]);
 
-/** Health, metrics, documents: nothing but the answer. A wrong key is refused all the same. */
+/** Health, metrics, documents: nothing but the answer. A wrong key is refused, and counted, all the same. */
 export const Plain = (options: RouteOptions): MethodDecorator =>
-  route(options, { scope: null, write: false, plain: true }, ['unauthorized']);
+  route(options, { scope: null, write: false, plain: true }, ['unauthorized', 'rate_limited']);
 
+/** Limited, too: a wrong credential counts as a public request does. */
+const CREDENTIAL_PROBLEMS: ProblemCode[] = ['unauthorized', 'forbidden', 'rate_limited'];
 const BODY_PROBLEMS: ProblemCode[] = ['malformed_json', 'payload_too_large', 'unsupported_media_type'];
 /** An access token that is none is refused everywhere; listed where one is asked for. */
 const SESSION_PROBLEMS: ProblemCode[] = [
@@ -127,7 +128,6 @@ const SESSION_PROBLEMS: ProblemCode[] = [
   'token_audience',
   'token_expired',
   'session_revoked',
-  'rate_limited',
 ];
 const WAITING: ProblemCode[] = ['position_unknown', 'projection_behind', 'projection_rebuilding'];
 

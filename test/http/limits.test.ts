@@ -34,6 +34,23 @@ describe('public routes', () => {
     expect([keyed.status, keyed.headers['ratelimit-limit']]).toEqual([200, undefined]);
   });
 
+  test.each([
+    ['API keys', { 'x-api-key': 'guessed' }, 'unauthorized'],
+    ['tokens', { authorization: 'Bearer made.up.token' }, 'token_malformed'],
+  ])('%s that are made up are counted on every route', async (_what, credential, code) => {
+    served = await serve({ CREDENCE_RATE_LIMIT: '3' });
+    for (const path of ['/v1/things/tris@a', '/v1/keyed', '/health/live']) {
+      const refused = await get(path, credential as Record<string, string>);
+      expect([refused.status, refused.json.code]).toEqual([401, code]);
+    }
+    for (const path of ['/v1/things/tris@a', '/v1/keyed', '/health/live']) {
+      const limited = await get(path, credential as Record<string, string>);
+      expect([limited.status, limited.json.code]).toEqual([429, 'rate_limited']);
+    }
+    expect((await get('/v1/keyed', { 'x-api-key': served.key })).status).toBe(200);
+    expect((await get('/health/live')).status).toBe(200);
+  });
+
   test('send no such headers when there is no limit', async () => {
     served = await serve({ CREDENCE_RATE_LIMIT: '0' });
     expect((await get('/v1/things/tris@a')).headers).not.toHaveProperty('ratelimit-limit');
