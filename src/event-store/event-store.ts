@@ -18,7 +18,7 @@ export interface EventMetadata {
   recorded_at: string;
   correlation_id: string;
   causation_id?: string;
-  /** Who caused it: `key:<id>`, `session:<tris>` or `cli`. */
+  /** Who caused it: `key:<id>`, `session:<tris or wallet>`, `cli`, `job:<kind>`, or `wallet:<address>`, whose history was read. */
   actor: string;
   /** SHA-256, hex, of the validated command without server-filled fields. */
   body_hash: string;

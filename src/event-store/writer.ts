@@ -19,7 +19,7 @@ import { idempotencyKeyClaimed } from './idempotency.events.js';
 
 /** Who commands, and what makes a retry recognisable. */
 export interface CommandContext {
-  /** `key:<id>`, `session:<tris>` or `cli`. */
+  /** As in EventMetadata. */
   actor: string;
   correlation_id: string;
   /** SHA-256 of (key id, method, path, Idempotency-Key); null without the header. */
