@@ -52,10 +52,12 @@ export class Verification implements OnModuleInit, OnApplicationBootstrap, OnApp
     clearInterval(this.sweeps);
   }
 
-  /** Idempotent by record and proof. Nothing to do without a proof. */
+  /** Idempotent by record and proof. Nothing to do without a proof. A job that failed for good gets its attempts again. */
   async enqueue({ content_hash, status, proof, proofs }: TroveRecord): Promise<void> {
     if (status !== 'Pending' || proof === null) return;
-    await this.jobs.enqueue(JOB_KIND, `trv_${content_hash}_${proofs}`, { record_id: content_hash });
+    const id = `trv_${content_hash}_${proofs}`;
+    const job = await this.jobs.enqueue(JOB_KIND, id, { record_id: content_hash });
+    if (job.status === 'failed') await this.jobs.retry(JOB_KIND, id);
   }
 
   private async verify(recordId: string): Promise<string> {

@@ -2,10 +2,12 @@ import { generateKeyPairSync, sign } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { jest } from '@jest/globals';
 import { encodeAbiParameters, encodePacked, keccak256, parseAbiParameters, zeroAddress, zeroHash } from 'viem';
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
 import { sha256Hex } from '../../src/hash.js';
 import { formatPosition } from '../../src/http/positions.js';
+import { Platforms } from '../../src/organizations/platforms.js';
 import { EAS_SCHEMA } from '../../src/trove/proofs.js';
 import { Verification } from '../../src/trove/verification.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
@@ -33,20 +35,23 @@ function record(more: object = {}) {
 type Body = ReturnType<typeof record> & Record<string, unknown>;
 
 const submit = (body: object, headers?: Record<string, string>) => service.post('/v1/trove/submit', body, headers);
-const key = () => ({ 'x-api-key': service.key });
+const key = (of = service) => ({ 'x-api-key': of.key });
 const get = async (id: string) => (await service.get(`/v1/trove/${id}`, key())).json;
 async function submitted(body: Body): Promise<string> {
   const answer = await submit(body);
   if (answer.status !== 202) throw new Error(answer.text);
   return answer.json.record_id;
 }
-async function decided(id: string) {
-  for (let tries = 0; tries < 500; tries++) {
-    const found = await get(id);
-    if (found.status !== 'Pending') return found;
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 1_000; tries++) {
+    if (await isSo()) return;
     await sleep(10);
   }
-  throw new Error(`${id} stays pending`);
+  throw new Error('it does not come to it');
+}
+async function decided(id: string) {
+  await until(async () => (await get(id)).status !== 'Pending');
+  return get(id);
 }
 const scoreOf = async (trisId: string) => (await service.get(`/v1/disc/score/${trisId}`)).json;
 const statementFor = async (body: Body) => (await get(await submitted(body))).statement as string;
@@ -235,6 +240,34 @@ describe('a proof by a registered issuer', () => {
     await service.get('/v1/trove', { ...key(), 'credence-min-position': position });
     await service.app.get(Verification).sweep();
     expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved' });
+  });
+
+  test('is verified although its job failed for good, by a resubmission or by the next look at what is pending', async () => {
+    let ahead = 0;
+    const later = await startService({}, () => Date.now() + ahead);
+    try {
+      await later.post('/v1/trove/issuers', { issuer_id: 'lab', platform_id: 'university.example', ed25519 });
+      const find = async (body: Body) => (await later.get(`/v1/trove/${body.content_hash}`, key(later))).json;
+      const outage = jest.spyOn(Platforms.prototype, 'ownerOf').mockRejectedValue(new Error('an outage'));
+      const bodies: Body[] = [];
+      for (const body of [record(), record()]) {
+        await later.post('/v1/trove/submit', body);
+        bodies.push({ ...body, proof: proof(signed((await find(body)).statement)) });
+      }
+      for (const body of bodies) expect((await later.post('/v1/trove/submit', body)).json.status).toBe('Pending');
+      const failed = async () => (await later.stores.jobs.list({ status: 'failed' })).length;
+      await until(async () => (ahead += 600_000) > 0 && (await failed()) === 2);
+      outage.mockRestore();
+
+      const [resubmitted, left] = bodies as [Body, Body];
+      await later.post('/v1/trove/submit', resubmitted);
+      await until(async () => (await find(resubmitted)).status === 'Approved');
+      await later.app.get(Verification).sweep();
+      await until(async () => (await find(left)).status === 'Approved');
+    } finally {
+      jest.restoreAllMocks();
+      await later.close();
+    }
   });
 
   test('of another record rejects it; a right one afterwards approves it', async () => {
