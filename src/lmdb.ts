@@ -29,6 +29,15 @@ export interface Condition {
   version: number | null;
 }
 
+/** Writes that share a transaction, or at least their fate. */
+interface WriteGroup {
+  /** May another write still join? */
+  isOpen: boolean;
+  writes: Promise<unknown>[];
+  /** Resolves once all of them are settled, and the environment is open again where one has failed. */
+  settled: Promise<void>;
+}
+
 /**
  * One LMDB environment (a folder), with the settings that make "durable" mean durable and a defined behaviour when a
  * commit fails. Every folder has one instance per process, shared and counted: two handles of the library on one folder
@@ -47,6 +56,7 @@ export class LmdbEnvironment {
   #root: RootDatabase | undefined;
   #databases: Record<string, Database> = {};
   #reopening: Promise<void> | undefined;
+  #group: WriteGroup | undefined;
   #space: { isEnough: boolean; until: number } | undefined;
 
   /** @throws if the folder cannot be opened as an environment */
@@ -108,14 +118,9 @@ export class LmdbEnvironment {
    * @throws StoreUnavailable if the transaction could not be committed; the environment was reopened, or will be
    * before the next write
    */
-  async write<T>(action: () => T): Promise<T> {
-    await this.ready();
+  write<T>(action: () => T): Promise<T> {
     // A child transaction, because the library commits what a throwing `transaction` callback has put so far.
-    try {
-      return await this.#root!.childTransaction(action);
-    } catch (error) {
-      throw await this.#failed(error);
-    }
+    return this.#inGroup(() => this.#root!.childTransaction(action) as Promise<T>);
   }
 
   /** As `write`, for what takes more space. @throws StoreUnavailable also where the disk is all but full */
@@ -125,7 +130,7 @@ export class LmdbEnvironment {
   }
 
   /**
-   * Runs `queue` at once, which puts and removes by the library's asynchronous methods: they are carried out in one
+   * Runs `queue`, which puts and removes by the library's asynchronous methods: they are carried out in one
    * transaction by the library's own thread, while this one goes on. All of it is written if the condition (null: none)
    * holds when its turn comes, else nothing and the answer is false. Resolves as `write` does.
    * @param queue must not throw: what it has queued before could not be taken back
@@ -133,15 +138,44 @@ export class LmdbEnvironment {
    */
   async writeIf(condition: Condition | null, queue: () => void): Promise<boolean> {
     this.#requireSpace();
-    await this.ready();
-    try {
-      if (!condition) return await this.#root!.batch(queue);
+    return this.#inGroup(() => {
+      if (!condition) return this.#root!.batch(queue);
       const { database, key, version } = condition;
       const conditional = this.database<unknown, Key>(database);
-      return await (version === null ? conditional.ifNoExists(key, queue) : conditional.ifVersion(key, version, queue));
-    } catch (error) {
-      throw await this.#failed(error);
+      return version === null ? conditional.ifNoExists(key, queue) : conditional.ifVersion(key, version, queue);
+    });
+  }
+
+  /**
+   * Starts a write, together with all others of this turn of the event loop; what comes while those are being committed
+   * waits and starts together after them. The library would queue it behind them: when their commit then fails, it ends
+   * the process by a rejection that nobody can handle, or never settles what is queued.
+   */
+  async #inGroup<T>(start: () => Promise<T>): Promise<T> {
+    while (this.#group?.isOpen === false || !this.#root) {
+      if (this.#group?.isOpen === false) await this.#group.settled;
+      else await this.ready();
     }
+    this.#group ??= this.#openGroup();
+    const write = start().catch(async (error: unknown) => {
+      throw await this.#failed(error);
+    });
+    this.#group.writes.push(write);
+    return write;
+  }
+
+  #openGroup(): WriteGroup {
+    let settle!: () => void;
+    const group: WriteGroup = { isOpen: true, writes: [], settled: new Promise((resolve) => (settle = resolve)) };
+    // Before the library closes its batch, which it does in the same phase of the loop.
+    setImmediate(() => {
+      group.isOpen = false;
+      void Promise.allSettled(group.writes).then(() => {
+        this.#group = undefined;
+        settle();
+      });
+    });
+    return group;
   }
 
   /**
@@ -184,6 +218,7 @@ export class LmdbEnvironment {
     if (--this.#users > 0) return;
     LmdbEnvironment.#opened.delete(this.folder);
     clearInterval(this.#readerCheck);
+    while (this.#group) await this.#group.settled;
     await this.#reopening?.catch(() => undefined);
     const root = this.#root;
     this.#root = undefined;

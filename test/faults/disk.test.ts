@@ -151,6 +151,36 @@ describeFaulty('a disk that fails', () => {
     60_000,
   );
 
+  test.each([
+    ['to sync', 'hold_syncs', 'fail_syncs'],
+    ['to write the last page of a commit', 'hold_metas', 'fail_metas'],
+  ] as const)(
+    '%s, while another write waits for its turn: both are refused, and it goes on when the disk works again',
+    async (_name, hold, fault) => {
+      const server = await start({ part: '/state/' });
+      const tris_id = unique();
+      const relay = (n: number) =>
+        server.relay({ tris_id, evidence_uri: `https://evidence.example/${n}`, external_id: `evident-${n}` });
+      machine!.set(hold, 1);
+      const first = relay(1);
+      await machine!.holds();
+      const others = [relay(2), relay(3)];
+      await sleep(100);
+      machine!.set(fault, EIO);
+      machine!.set(hold, 0);
+      for (const answer of await Promise.all([first, ...others])) expectProblem(answer, 503, 'store_unavailable');
+
+      machine!.set(fault, 0);
+      const last = await relay(1);
+      expect(last.status).toBe(202);
+      await caughtUp(server, last);
+      expect(await total(server, tris_id)).toBe(100);
+      expect(await server.stop()).toBe(0);
+      await verified(data);
+    },
+    60_000,
+  );
+
   test('while many write: what was acknowledged is there once, what was refused can be repeated', async () => {
     const server = await start();
     const random = randomFrom(SEED);
