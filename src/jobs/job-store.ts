@@ -71,7 +71,7 @@ export class JobStore {
   }
 
   get(kind: string, id: string): StoredJob | undefined {
-    return this.#jobs.get(keyOf(kind, id));
+    return this.#env.read(() => this.#jobs.get(keyOf(kind, id)));
   }
 
   async list(filter: { kind?: string; status?: JobStatus; limit?: number }): Promise<StoredJob[]> {

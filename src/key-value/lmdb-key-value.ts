@@ -41,7 +41,7 @@ export class LmdbKeyValue implements KeyValue {
   }
 
   async get(key: string): Promise<Json | undefined> {
-    return this.#entry(stored(key))?.value;
+    return this.#env.read(() => this.#entry(stored(key))?.value);
   }
 
   async put(key: string, value: Json, ttlMs: number): Promise<void> {

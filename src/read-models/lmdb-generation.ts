@@ -103,8 +103,10 @@ export class LmdbGeneration {
     return { holder: lease.holder, expires_at: lease.expires_at };
   }
 
-  async acquireLease(holder: string, now: number, ttlMs: number): Promise<boolean> {
+  async acquireLease(holder: string, clock: Clock, ttlMs: number): Promise<boolean> {
     return this.#env.write(() => {
+      // The time at which its turn comes: it may have waited for a large batch, and others been faster.
+      const now = clock();
       const lease = this.lease(now);
       if (!this.checkpoint() || (lease && lease.holder !== holder)) return false;
       if (lease?.holder !== holder) this.#moveFence();

@@ -103,7 +103,7 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async acquireLease(id: string, holder: string, ttlMs: number): Promise<boolean> {
-    return (await this.#generation(id)?.acquireLease(holder, this.#clock(), ttlMs)) ?? false;
+    return (await this.#generation(id)?.acquireLease(holder, this.#clock, ttlMs)) ?? false;
   }
 
   async releaseLease(id: string, holder: string): Promise<void> {
@@ -163,7 +163,7 @@ export class LmdbReadModels implements ReadModels {
     const seen = this.#seen;
     if (seen.has(key)) return seen.get(key) as T | undefined;
     if (seen.size === 0) setImmediate(() => seen.clear());
-    const value = this.#records.get(key);
+    const value = this.#control.read(() => this.#records.get(key));
     seen.set(key, value);
     return value as T | undefined;
   }

@@ -11,6 +11,23 @@ describeReadModels('LMDB', async (clock) => {
   return { open: () => LmdbReadModels.open(folder.path, { clock }), destroy: folder.remove };
 });
 
+test('a lease is judged by the time at which its turn comes, not by that at which it was asked for', async () => {
+  const folder = await temporaryFolder();
+  let now = 1_001;
+  const models = await LmdbReadModels.open(folder.path, { clock: () => now });
+  try {
+    await models.createGeneration('one', { people: 1 }, 'log');
+    const mine = models.acquireLease('one', 'me', 1_000);
+    now = 1_000; // as of a process that asked a moment before
+    const yours = models.acquireLease('one', 'you', 1_000);
+    now = 1_002;
+    expect([await mine, await yours]).toEqual([true, false]);
+  } finally {
+    await models.close();
+    await folder.remove();
+  }
+});
+
 test('another process sees each batch, and a generation that is dropped under it is gone for it', async () => {
   const folder = await temporaryFolder();
   const models = await LmdbReadModels.open(folder.path, { clock: Date.now });
