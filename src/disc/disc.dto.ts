@@ -12,7 +12,7 @@ import {
   Max,
   Min,
 } from 'class-validator';
-import { CommaSeparated, IsOneOf, IsTimestamp, IsTrisId } from '../http/fields.js';
+import { CommaSeparated, IsOneOf, IsTimestamp, IsTrisId, IsUnique } from '../http/fields.js';
 import { PROBLEMS } from '../problems.js';
 import { type Category, MODEL, type Rank, type Rating } from '../scoring/model.js';
 import type { CoordinateParameters } from './coordinates.js';
@@ -94,6 +94,7 @@ export class ScoreBatchDto extends SharedCoordinates {
   @ArrayMinSize(1)
   @ArrayMaxSize(100, TOO_LARGE)
   @IsTrisId({ each: true })
+  @IsUnique()
   tris_ids: string[];
 }
 
@@ -110,6 +111,7 @@ export class ReportBatchDto extends SharedCoordinates {
   @ArrayMinSize(1)
   @ArrayMaxSize(25, TOO_LARGE)
   @IsTrisId({ each: true })
+  @IsUnique()
   tris_ids: string[];
 
   /** Months that the report covers. */

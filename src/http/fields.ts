@@ -1,6 +1,6 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
-import { IsIn, ValidateBy, type ValidationOptions } from 'class-validator';
+import { ArrayUnique, IsIn, ValidateBy, type ValidationOptions } from 'class-validator';
 import { getAddress } from 'ethers/address';
 import { ACTION_TYPE, EXTERNAL_ID, parseTimestamp, PLATFORM_ID, REASON_CODE, SHA256_HEX, TRIS_ID } from './formats.js';
 import { canonicalMetric } from '../scoring/metrics.js';
@@ -78,6 +78,13 @@ export const IsTimestamp = (options?: ValidationOptions): PropertyDecorator =>
       options,
     ),
     ApiProperty({ type: String, format: 'date-time' }),
+  );
+
+/** An array that holds nothing twice. Write it after the `each` checks: OpenAPI takes the form of the items from those. */
+export const IsUnique = (): PropertyDecorator =>
+  applyDecorators(
+    ArrayUnique({ message: '$property must not hold anything twice' }),
+    ApiProperty({ uniqueItems: true }),
   );
 
 const COMMA_SEPARATED = Symbol('comma separated');

@@ -1,5 +1,5 @@
-import { ArrayMaxSize, ArrayUnique, IsArray } from 'class-validator';
-import { IsPlatformId, IsTrisId } from '../http/fields.js';
+import { ArrayMaxSize, IsArray } from 'class-validator';
+import { IsPlatformId, IsTrisId, IsUnique } from '../http/fields.js';
 
 export class RegisterOrganizationDto {
   @IsTrisId()
@@ -11,8 +11,8 @@ export class RegisterOrganizationDto {
    */
   @IsArray()
   @ArrayMaxSize(100)
-  @ArrayUnique()
   @IsPlatformId({ each: true })
+  @IsUnique()
   platform_ids: string[];
 }
 

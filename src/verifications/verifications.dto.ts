@@ -3,7 +3,6 @@ import { Type } from 'class-transformer';
 import {
   ArrayMaxSize,
   ArrayMinSize,
-  ArrayUnique,
   IsArray,
   IsIn,
   IsInt,
@@ -14,7 +13,7 @@ import {
   ValidateBy,
   ValidateNested,
 } from 'class-validator';
-import { IsTrisId } from '../http/fields.js';
+import { IsTrisId, IsUnique } from '../http/fields.js';
 import { GRANTABLE_STATUSES } from '../identity/identity.events.js';
 import { isG1, isG2, isSignal } from './proof-format.js';
 import { MAX_ROOTS, SCHEME_ID, SCOPE } from './schemes.js';
@@ -163,8 +162,8 @@ export class RegisterSchemeDto {
   /** Merkle roots, or keys, of the issuer that proofs may be of. */
   @IsArray()
   @ArrayMaxSize(MAX_ROOTS)
-  @ArrayUnique()
   @IsSignal({ each: true })
+  @IsUnique()
   roots: string[];
 }
 

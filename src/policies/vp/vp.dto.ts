@@ -3,7 +3,6 @@ import { Type } from 'class-transformer';
 import {
   ArrayMaxSize,
   ArrayMinSize,
-  ArrayUnique,
   IsArray,
   IsIn,
   IsNumber,
@@ -14,7 +13,7 @@ import {
 } from 'class-validator';
 import { PageQuery } from '../../http/common.dto.js';
 import { IsCriticality } from '../../http/criticality.js';
-import { IsMetric, IsTrisId } from '../../http/fields.js';
+import { IsMetric, IsTrisId, IsUnique } from '../../http/fields.js';
 import type { Category, Criticality, Rating } from '../../scoring/model.js';
 import {
   type AccessChange,
@@ -187,8 +186,8 @@ class PreviewedDto extends ScopedDto {
   @IsOptional()
   @IsArray()
   @ArrayMaxSize(20)
-  @ArrayUnique()
   @Matches(AP_ID, { each: true, message: AP_MESSAGE })
+  @IsUnique()
   access_policies?: string[];
 }
 
@@ -209,8 +208,8 @@ export class EvaluatePolicyDto extends PreviewedDto {
   @IsArray()
   @ArrayMinSize(1)
   @ArrayMaxSize(100, { context: { code: 'batch_too_large' } })
-  @ArrayUnique()
   @IsTrisId({ each: true })
+  @IsUnique()
   subjects?: string[];
 }
 
