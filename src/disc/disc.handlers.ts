@@ -126,7 +126,7 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   async execute({ trisId, coordinates, limit, cursor }: GetHistory): Promise<Seen<HistoryDto>> {
     const sight = await this.identities.see(trisId, coordinates);
     const { lens } = sight;
-    const { running, after } = RunningStanding.resume(cursor, trisId, lens);
+    const { running, after } = RunningStanding.resume(cursor, trisId, lens, coordinates);
     const body: HistoryDto = {
       tris_id: trisId,
       lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
@@ -137,7 +137,7 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
     for await (const page of this.identities.events(trisId, sight, after)) {
       for (const event of page) {
         if (body.entries.length === limit) {
-          body.next_cursor = running.cursorAt(last, trisId);
+          body.next_cursor = running.cursorAt(last, trisId, coordinates);
           return { body, viewpoint: sight };
         }
         body.entries.push(historyEntry(event, running, this.identities.logId));

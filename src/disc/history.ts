@@ -6,6 +6,7 @@ import { type Lens, netOf, tctOf } from '../scoring/lens.js';
 import { isFlags } from '../scoring/metrics.js';
 import { CRITICALITIES } from '../scoring/model.js';
 import { type Ledger, standingOf } from '../scoring/score.js';
+import type { Coordinates } from './coordinates.js';
 import type { HistoryEntryDto } from './disc.dto.js';
 
 /** An identity's standing while its events are applied one by one, in log order. */
@@ -32,16 +33,27 @@ export class RunningStanding {
   }
 
   /** Where a page ends: what the next one needs to go on without the events before it. */
-  cursorAt(position: number, trisId: string): string {
+  cursorAt(position: number, trisId: string, coordinates: Coordinates): string {
     const { earned, flagged } = this.ledger;
-    return encodeCursor({ p: position, e: earned, f: flagged, b: this.badLevel, t: tagOf(trisId, this.lens) });
+    return encodeCursor({
+      p: position,
+      e: earned,
+      f: flagged,
+      b: this.badLevel,
+      t: tagOf(trisId, this.lens, coordinates),
+    });
   }
 
-  /** @throws Problem validation_failed for a cursor of another identity or lens, or no cursor at all */
-  static resume(cursor: string | undefined, trisId: string, lens: Lens): { running: RunningStanding; after: number } {
+  /** @throws Problem validation_failed for a cursor of another identity, lens or time, or no cursor at all */
+  static resume(
+    cursor: string | undefined,
+    trisId: string,
+    lens: Lens,
+    coordinates: Coordinates,
+  ): { running: RunningStanding; after: number } {
     if (cursor === undefined) return { running: new RunningStanding(lens), after: 0 };
     const { p, e, f, b, t } = decodeCursor(cursor, isCursor);
-    if (t !== tagOf(trisId, lens)) throw unknownCursor();
+    if (t !== tagOf(trisId, lens, coordinates)) throw unknownCursor();
     return { running: new RunningStanding(lens, { earned: e, flagged: f }, b), after: p };
   }
 }
@@ -82,6 +94,8 @@ function isCursor(state: unknown): state is CursorState {
   return isCount(p) && isCount(e) && isCount(f) && (b === null || isCount(b)) && typeof t === 'string';
 }
 
-function tagOf(trisId: string, lens: Lens): string {
-  return hashOf(trisId, lens.content_hash).slice(0, 12);
+/** As the request says it: a history without a time goes on with what was relayed between two of its pages. */
+function tagOf(trisId: string, lens: Lens, { as_of, known_at, as_of_position }: Coordinates): string {
+  const asked = [as_of, known_at, as_of_position].map((part) => String(part ?? ''));
+  return hashOf(trisId, lens.content_hash, ...asked).slice(0, 12);
 }

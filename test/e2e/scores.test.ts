@@ -253,6 +253,24 @@ describe('the history', () => {
     expect(await score()).toMatchObject({ total_tct: entries.at(-1).total_tct, score: entries.at(-1).score });
   });
 
+  test('goes on from a cursor only as of the time it was asked for first', async () => {
+    const path = (query: string) => `/v1/disc/score/${rich}/history?limit=2${query}`;
+    const as_of_position = `&as_of_position=${positionOf(relayed.at(-1)!)}`;
+    const [now, as_of, known_at] = ['', '&as_of=2025-03-01T00:00:00Z', `&known_at=${beforeLate.time}`];
+    const times = [now, as_of, known_at, as_of_position, '&as_of=2025-03-01T00:00:01Z'];
+    for (const asked of [now, as_of, known_at, as_of_position]) {
+      const { next_cursor } = (await server.get(path(asked))).json;
+      for (const other of times) {
+        const answer = await server.get(path(`${other}&cursor=${next_cursor}`));
+        if (other === asked) expect(answer.status).toBe(200);
+        else expectProblem(answer, 400, 'validation_failed', '?cursor');
+      }
+    }
+    const { next_cursor } = (await server.get(path(as_of))).json;
+    const spelled = '&as_of=2025-03-01T01:00:00.000%2B01:00';
+    expect((await server.get(path(`${spelled}&cursor=${next_cursor}`))).status).toBe(200);
+  });
+
   test('does not go on from a cursor of another identity', async () => {
     const other = unique();
     await server.relay({ tris_id: other });
