@@ -13,7 +13,14 @@ import { AccessPolicies } from '../policies/ap/access-policies.js';
 import { AccessProbes } from '../policies/ap/access-probes.js';
 import { type Comparison, RATINGS, side } from '../policies/vp/comparison.js';
 import { EvaluatePolicy, EvaluatePolicyHandler } from '../policies/vp/evaluate.handlers.js';
-import { decidePromote, decideRollback, lensOwner, lensStackOf, lensStream } from '../policies/vp/promotion.js';
+import {
+  decidePromote,
+  decideRollback,
+  lensOwner,
+  lensStackOf,
+  lensStream,
+  refuseUnlessBasis,
+} from '../policies/vp/promotion.js';
 import { type PopulationChange, Replays } from '../policies/vp/replays.js';
 import { MODEL_VP, ValidationPolicies } from '../policies/vp/validation-policies.js';
 import { LENS_SCOPES, type LensScope } from '../policies/vp/vp.events.js';
@@ -171,12 +178,7 @@ export function vpCommands(cli: Cli): void {
         const policy = await policies.get(id);
         const owner = lensOwner(scopeOf(options.scope), policy.tris_org);
         const replayId = options.replay ?? null;
-        if (replayId !== null) {
-          const { content_hash, status } = await replays.find(replayId);
-          if (content_hash !== policy.content_hash || status !== 'completed') {
-            throw new CommandFailed(`${replayId} is not a completed replay of ${id}.`);
-          }
-        }
+        if (replayId !== null) refuseUnlessBasis(await replays.find(replayId), policy, owner.scope);
         return switchLens(context, options, id, (history) =>
           decidePromote(lensStackOf(history, owner), owner, policy, replayId),
         );

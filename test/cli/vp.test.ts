@@ -67,7 +67,13 @@ describe('credence vp', () => {
     async () => {
       const replay = await store.json<{ replay_id: string; status: string }>('vp', 'replay', 'VP_B_V1');
       expect(replay.status).toBe('completed');
-      const promoted = await store.run('vp', 'promote', 'VP_B_V1', '--replay', replay.replay_id);
+      const based = (id: string, ...more: string[]) =>
+        store.run('vp', 'promote', id, '--replay', replay.replay_id, ...more);
+      const other = await based('VP_A_V1');
+      expect([other.code, /is not a replay of VP_A_V1/.test(other.stderr)]).toEqual([1, true]);
+      const elsewhere = await based('VP_B_V1', '--scope', 'organization');
+      expect([elsewhere.code, /not "organization"/.test(elsewhere.stderr)]).toEqual([1, true]);
+      const promoted = await based('VP_B_V1');
       expect([promoted.code, promoted.stdout.trim()]).toEqual([0, 'the platform sees through VP_B_V1']);
       const replayed = await store.json<{ score: { lens: { policy_id: string } } }>('replay', 'tris:p1');
       expect(replayed.score.lens.policy_id).toBe('VP_B_V1');

@@ -212,6 +212,9 @@ describe('a replay over everyone', () => {
 
     const wrong = await promote('VP_B_V1', { scope: 'platform', replay_id: replay.replay_id });
     expect([wrong.status, wrong.json.code]).toEqual([409, 'replay_not_usable']);
+    const elsewhere = await promote('VP_A_V1', { scope: 'organization', replay_id: replay.replay_id });
+    expect([elsewhere.status, elsewhere.json.code]).toEqual([409, 'replay_not_usable']);
+    expect(elsewhere.json.detail).toContain('for the scope "platform", not "organization"');
     const promoted = await promote('VP_A_V1', { scope: 'platform', replay_id: replay.replay_id });
     expect(promoted).toMatchObject({
       status: 200,

@@ -24,13 +24,13 @@ import {
   lensOwner,
   lensStackOf,
   lensStream,
+  refuseUnlessBasis,
 } from './promotion.js';
 import { Replays } from './replays.js';
 import { ValidationPolicies } from './validation-policies.js';
 import type { LensName, LensScope } from './vp.events.js';
 import type { PromotionDto, SwitchDto } from './vp.dto.js';
 import { refuseUnlessOwner } from './vp.input.js';
-import type { Policy } from './vp.js';
 
 const WAIT_MS = 2_000;
 const POLL_MS = 50;
@@ -172,25 +172,11 @@ export class PromotePolicyHandler implements ICommandHandler<PromotePolicy> {
   async execute({ policyId, scope, replayId, caller, context }: PromotePolicy): Promise<Switched> {
     const policy = await this.policies.get(policyId);
     refuseSwitch(caller, scope, policy.tris_org);
-    if (replayId !== null) await this.refuseUnlessOf(replayId, policy);
+    if (replayId !== null) refuseUnlessBasis(await this.replays.find(replayId), policy, scope);
     const owner = lensOwner(scope, policy.tris_org);
     return this.promotions.switchLens(owner, policyId, context, (stack) =>
       decidePromote(stack, owner, policy, replayId),
     );
-  }
-
-  private async refuseUnlessOf(replayId: string, { policy_id, content_hash }: Policy): Promise<void> {
-    const replay = await this.replays.find(replayId);
-    const message =
-      replay.content_hash !== content_hash
-        ? `${replayId} is not a replay of ${policy_id}`
-        : replay.status !== 'completed'
-          ? `${replayId} is ${replay.status}, not completed`
-          : undefined;
-    if (message === undefined) return;
-    throw new Problem('replay_not_usable', `${message}.`, {
-      errors: [{ pointer: '/replay_id', code: 'replay_not_usable', message }],
-    });
   }
 }
 

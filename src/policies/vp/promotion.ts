@@ -63,6 +63,27 @@ export function decidePromote(
   ];
 }
 
+/** @throws Problem replay_not_usable unless the replay shows what the promotion would do, and has ended */
+export function refuseUnlessBasis(
+  replay: { replay_id: string; content_hash: string; scope: LensScope; status: string },
+  { policy_id, content_hash }: { policy_id: string; content_hash: string },
+  scope: LensScope,
+): void {
+  const { replay_id, status } = replay;
+  const message =
+    replay.content_hash !== content_hash
+      ? `${replay_id} is not a replay of ${policy_id}`
+      : replay.scope !== scope
+        ? `${replay_id} is a replay for the scope "${replay.scope}", not "${scope}"`
+        : status !== 'completed'
+          ? `${replay_id} is ${status}, not completed`
+          : undefined;
+  if (message === undefined) return;
+  throw new Problem('replay_not_usable', `${message}.`, {
+    errors: [{ pointer: '/replay_id', code: 'replay_not_usable', message }],
+  });
+}
+
 /** Back to what was active before the policy was promoted. @throws Problem policy_not_active */
 export function decideRollback(stack: LensStack, owner: LensOwner, policyId: string): Fact[] {
   const active = activeLens(stack);

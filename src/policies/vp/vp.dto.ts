@@ -219,7 +219,7 @@ export class PromotePolicyDto {
   @IsIn(LENS_SCOPES)
   scope: LensScope;
 
-  /** The completed replay of this policy that the decision is based on; recorded with it. */
+  /** The completed replay of this policy, for the same scope, that the decision is based on; recorded with it. */
   @IsOptional()
   @Matches(REPLAY_ID, { message: REPLAY_MESSAGE })
   replay_id?: string;
