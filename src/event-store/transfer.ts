@@ -2,12 +2,20 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { canonicalJson } from '../hash.js';
-import type { Appended, EventStore, NewEvent, Position, RecordedEvent } from './event-store.js';
+import {
+  type Appended,
+  AppendRefused,
+  type EventStore,
+  type NewEvent,
+  type Position,
+  type RecordedEvent,
+  WrongExpectedRevision,
+} from './event-store.js';
 
 /** One line of an export: an event with everything that makes it that event. */
 type ExportedEvent = RecordedEvent;
 
-/** An export that cannot be read into this log; the message names the line. Nothing of an append is half written. */
+/** An export that cannot be read into this log; the message names the line or event. Nothing of an append is half written. */
 export class TransferError extends Error {
   override readonly name = 'TransferError';
 }
@@ -28,7 +36,7 @@ export async function* exportEvents(
  * Appends events with their ids, times and order to a log that is empty or holds the beginning of the same ones (an
  * import that was interrupted), which is compared and skipped.
  * @param appends the events, grouped as they were appended, in the order of their log
- * @throws TransferError for what is no event, a log that holds something else, or one whose order cannot be kept
+ * @throws TransferError for what is no event, a log that holds or takes something else, or one whose order cannot be kept
  */
 export async function importEvents(
   appends: AsyncIterable<readonly RecordedEvent[]>,
@@ -54,18 +62,32 @@ export async function importEvents(
     for await (const append of appends) {
       events += append.length;
       if (appended === 0 && (await isPresent(append, present, events))) continue;
-      const [first] = append as [ExportedEvent];
-      const expected = first.revision === 0 ? 'no-stream' : first.revision - 1;
-      inFlight.push(store.append(first.stream, expected, append.map(newEventOf)));
+      const sent = send(append, store);
+      sent.catch(() => undefined); // `settle` throws it; it may come before, while the next append is awaited
+      inFlight.push(sent);
       appended += append.length;
       if (inFlight.length >= IN_FLIGHT) await settle();
     }
     await settle();
   } finally {
+    await Promise.allSettled(inFlight);
     // Its reader may hold a connection open.
     await present.return?.();
   }
   return { events, appended };
+}
+
+/** @throws TransferError for what the log refuses, StoreUnavailable */
+async function send(append: readonly ExportedEvent[], store: EventStore): Promise<Appended> {
+  const { id, stream, revision } = append[0]!;
+  try {
+    return await store.append(stream, revision === 0 ? 'no-stream' : revision - 1, append.map(newEventOf));
+  } catch (error) {
+    if (!(error instanceof AppendRefused || error instanceof WrongExpectedRevision)) throw error;
+    throw new TransferError(
+      `The log refuses event ${id}, revision ${revision} of ${stream}: ${error.message}. Begin anew with an empty one.`,
+    );
+  }
 }
 
 /** A log's events, grouped as they were appended. */

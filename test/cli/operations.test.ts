@@ -9,6 +9,13 @@ interface Status {
   generations: { id: string; status: string; serves: string[]; views: Record<string, number>; lag_events: number }[];
 }
 
+interface Line {
+  id: string;
+  stream: string;
+  revision: number;
+  metadata: { size: number };
+}
+
 describe('an operator', () => {
   let store: Store;
   beforeAll(async () => {
@@ -123,6 +130,35 @@ describe('an operator', () => {
       const { code, stderr } = await other.run('import', out);
       expect(code).toBe(1);
       expect(stderr).toMatch(/holds something else/);
+    } finally {
+      await other.remove();
+    }
+  });
+
+  test.each([
+    [
+      'an integer beyond 2^53',
+      /"recorded_at"/,
+      '"number":9007199254740993,"recorded_at"',
+      /is an integer beyond 2\^53 - 1/,
+    ],
+    ['an event whose stream has none before it', /"revision":0/, '"revision":5', /is at no-stream, expected 4/],
+  ])('does not import %s, and says where it is', async (_what, part, replaced, why) => {
+    const out = join(store.folder, 'export.ndjson');
+    await store.run('export', '--out', out);
+    const lines = readFileSync(out, 'utf8').trim().split('\n');
+    expect(lines.length).toBeGreaterThan(500);
+    const bad = lines.findIndex((line, n) => n > 100 && (JSON.parse(line) as Line).metadata.size === 1);
+    lines[bad] = lines[bad]!.replace(part, replaced);
+    const { id, stream } = JSON.parse(lines[bad]) as Line;
+    const other = await Store.create();
+    try {
+      const { code, stderr } = await other.run('import', other.file('bad.ndjson', lines));
+      expect([code, stderr.trim().split('\n').length]).toEqual([1, 1]);
+      expect(stderr).toMatch(why);
+      expect(stderr).toContain(
+        `refuses event ${id}, revision ${(JSON.parse(lines[bad]) as Line).revision} of ${stream}`,
+      );
     } finally {
       await other.remove();
     }
