@@ -1,6 +1,6 @@
 import { deadLetterAcknowledged } from './dead-letters/dead-letters.events.js';
 import { eligibilityRevoked } from './eligibility/eligibility.events.js';
-import { type Decoded, type Undecodable, decoderFor } from './event-store/codec.js';
+import { type Decoded, type Undecodable, decoderFor, readable } from './event-store/codec.js';
 import { idempotencyKeyClaimed } from './event-store/idempotency.events.js';
 import {
   badStatusCleared,
@@ -79,3 +79,8 @@ export type EventOf<T extends DomainEvent['type']> = Extract<DomainEvent, { type
 export const decodeEvent = decoderFor(DEFINITIONS) as (
   event: Parameters<ReturnType<typeof decoderFor>>[0],
 ) => DomainEvent;
+
+/** One stream as deciders read it: every event of it, or none. @throws NewerSchema, Problem history_unreadable */
+export function decodeStream(history: readonly Parameters<typeof decodeEvent>[0][]) {
+  return history.map((event) => readable(decodeEvent(event)));
+}

@@ -87,6 +87,7 @@ export const PROBLEMS = {
   rate_limited: [429, 'Too many requests'],
   headers_too_large: [431, 'The request headers are too large'],
   internal_error: [500, 'Internal error'],
+  history_unreadable: [500, 'What the log says of it cannot be read'],
   shutting_down: [503, 'The service is stopping'],
   chain_unavailable: [503, 'The chain cannot be asked now'],
   store_unavailable: [503, 'A store is unavailable'],

@@ -1,6 +1,6 @@
 import type { RecordedEvent } from '../event-store/event-store.js';
 import { type Fact, fact } from '../event-store/writer.js';
-import { type EventOf, decodeEvent } from '../events.js';
+import { type EventOf, decodeStream } from '../events.js';
 import { eligibilityRevoked } from './eligibility.events.js';
 
 /** The form of a token's id. */
@@ -12,11 +12,10 @@ export interface Issued {
   revoked: boolean;
 }
 
-/** Folds an `access-<jti>` stream; undefined if no token was issued in it, or if it holds what cannot be read. */
+/** Folds an `access-<jti>` stream; undefined if no token was issued in it. @throws Problem history_unreadable */
 export function issuedOf(history: readonly RecordedEvent[]): Issued | undefined {
   let issued: Issued | undefined;
-  for (const event of history.map(decodeEvent)) {
-    if (event.type === 'Undecodable') return undefined;
+  for (const event of decodeStream(history)) {
     if (event.type === 'AccessChecked' && event.data.granted) issued = { decision: event.data, revoked: false };
     if (event.type === 'EligibilityRevoked' && issued) issued.revoked = true;
   }

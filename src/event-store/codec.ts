@@ -1,4 +1,5 @@
 import type { JsonObject } from '../json.js';
+import { Problem } from '../problems.js';
 import type { NewEvent, RecordedEvent } from './event-store.js';
 
 /** Event types as values: a name, a schema version, a check of the data, and upcasters for older versions. */
@@ -63,6 +64,16 @@ export type Decoded<D extends EventDefinition> =
 export interface Undecodable extends EventHeader {
   type: 'Undecodable';
   data: { tris_id: string | null; event_type: string; reason: string };
+}
+
+/**
+ * An event for those who must not go on without what it says, as deciders must not: it may be what ends a grant.
+ * @throws Problem history_unreadable
+ */
+export function readable<E extends EventHeader & { type: string }>(event: E | Undecodable): E {
+  if (event.type !== 'Undecodable') return event as E;
+  const detail = `${event.stream} cannot be read: its event ${event.id} is a dead letter, at which an operator must look.`;
+  throw new Problem('history_unreadable', detail);
 }
 
 /** Written by a newer build: the reader must stop here rather than skip it. */

@@ -159,6 +159,7 @@ function route(
       ...(options.problems ?? []),
       'validation_failed',
       'internal_error',
+      'history_unreadable',
     ];
     const decorators = [
       RouteConfig({ [POLICY]: policy }),

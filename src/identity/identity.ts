@@ -30,7 +30,7 @@ export function identityStream(trisId: string): string {
   return `identity-${trisId}`;
 }
 
-/** Folds an `identity-<tris>` stream. */
+/** Folds an `identity-<tris>` stream. What cannot be read marks the identity, and is passed over here: see `organizationOf`. */
 export function operatorStateOf(history: readonly RecordedEvent[]): OperatorState {
   const state = newIdentity();
   for (const recorded of history) {

@@ -14,6 +14,10 @@ export function organizationStream(trisOrg: string): string {
   return `organization-${trisOrg}`;
 }
 
+/**
+ * Folds an `organization-<tris>` stream. What cannot be read is passed over: it marks the organization's identity until
+ * an operator acknowledges it, and the next statement about the organization stands for itself.
+ */
 export function organizationOf(history: readonly RecordedEvent[]): Organization {
   const organization: Organization = { registered_at: null, vetted: false };
   for (const event of history.map(decodeEvent)) {

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore, type RecordedEvent } from '../event-store/event-store.js';
 import { type Fact, fact } from '../event-store/writer.js';
-import { decodeEvent, type EventOf } from '../events.js';
+import { decodeStream, type EventOf } from '../events.js';
 import { Problem } from '../problems.js';
 import { issuerRegistered, issuerRetired } from './trove.events.js';
 
@@ -14,11 +14,10 @@ export function issuerStream(issuerId: string): string {
   return `issuer-${issuerId}`;
 }
 
-/** Folds an `issuer-<id>` stream. */
+/** Folds an `issuer-<id>` stream. @throws Problem history_unreadable */
 export function issuerOf(history: readonly RecordedEvent[]): Issuer | undefined {
   let issuer: Issuer | undefined;
-  for (const recorded of history) {
-    const event = decodeEvent(recorded);
+  for (const event of decodeStream(history)) {
     if (event.type === 'IssuerRegistered') issuer = { ...event.data, retired: false };
     if (event.type === 'IssuerRetired' && issuer) issuer = { ...issuer, retired: true };
   }

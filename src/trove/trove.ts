@@ -1,7 +1,7 @@
 import { type TroveRecord, evolve } from '../../projections/trove.js';
 import type { RecordedEvent } from '../event-store/event-store.js';
 import { type Fact, fact } from '../event-store/writer.js';
-import { decodeEvent } from '../events.js';
+import { decodeStream } from '../events.js';
 import { canonicalJson, sha256Hex } from '../hash.js';
 import { Problem } from '../problems.js';
 import { decide as decideRelay } from '../relay/relay.js';
@@ -46,9 +46,9 @@ export function troveStream(contentHash: string): string {
   return `trove-${contentHash}`;
 }
 
-/** Folds a `trove-<content hash>` stream. */
+/** Folds a `trove-<content hash>` stream. @throws Problem history_unreadable */
 export function troveRecordOf(history: readonly RecordedEvent[]): TroveRecord | undefined {
-  return history.map(decodeEvent).reduce(evolve, undefined as TroveRecord | undefined);
+  return decodeStream(history).reduce(evolve, undefined as TroveRecord | undefined);
 }
 
 /**

@@ -12,6 +12,7 @@ import { Writer } from '../event-store/writer.js';
 import { hashOf } from '../hash.js';
 import { JOBS, type Jobs } from '../jobs/jobs.js';
 import { Platforms } from '../organizations/platforms.js';
+import { Problem } from '../problems.js';
 import { Views } from '../projector/views.js';
 import type { RangeRow } from '../read-models/read-models.js';
 import { Issuers } from './issuers.js';
@@ -99,8 +100,12 @@ export class Verification implements OnModuleInit, OnApplicationBootstrap, OnApp
       const rows = results[0] as RangeRow[];
       for (const { value } of rows) {
         const { content_hash } = value as unknown as TroveEntry;
-        const record = troveRecordOf(await this.store.readStream(troveStream(content_hash)));
-        if (record) await this.enqueue(record);
+        try {
+          const record = troveRecordOf(await this.store.readStream(troveStream(content_hash)));
+          if (record) await this.enqueue(record);
+        } catch (error) {
+          if (!(error instanceof Problem)) throw error; // one that cannot be read holds up none of the others
+        }
       }
       after = rows.length < SWEEP_PAGE ? undefined : rows.at(-1)!.sort;
     } while (after !== undefined);

@@ -1,6 +1,6 @@
 import type { RecordedEvent } from '../event-store/event-store.js';
 import { type Fact, fact } from '../event-store/writer.js';
-import { type EventOf, decodeEvent } from '../events.js';
+import { type EventOf, decodeStream } from '../events.js';
 import { canonicalJson, sha256Hex } from '../hash.js';
 import type { GrantableStatus } from '../identity/identity.js';
 import type { FieldError } from '../problems.js';
@@ -36,10 +36,10 @@ export function schemeStream(scheme: string): string {
   return `scheme-${scheme}`;
 }
 
-/** Folds a `scheme-<scheme>` stream; undefined if there is none, or if it holds what cannot be read. */
+/** Folds a `scheme-<scheme>` stream; undefined if there is none. @throws Problem history_unreadable */
 export function schemeOf(history: readonly RecordedEvent[]): Scheme | undefined {
   let scheme: Scheme | undefined;
-  for (const event of history.map(decodeEvent)) {
+  for (const event of decodeStream(history)) {
     if (event.type === 'SchemeRegistered') {
       const { verification_key, roots, ...rest } = event.data;
       const key = verification_key as unknown as VerificationKey;
@@ -48,7 +48,6 @@ export function schemeOf(history: readonly RecordedEvent[]): Scheme | undefined 
     else if (event.type === 'SchemeRootRemoved' && scheme) {
       scheme.roots = scheme.roots.filter((root) => root !== event.data.root);
     } else if (event.type === 'SchemeRetired' && scheme) scheme.retired = true;
-    else if (event.type === 'Undecodable') return undefined;
   }
   return scheme;
 }

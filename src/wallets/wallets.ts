@@ -1,6 +1,6 @@
 import type { RecordedEvent } from '../event-store/event-store.js';
 import { type Fact, fact } from '../event-store/writer.js';
-import { decodeEvent } from '../events.js';
+import { decodeStream } from '../events.js';
 import { Problem } from '../problems.js';
 import { type LINK_PROOFS, walletLinked, walletUnlinked } from './wallets.events.js';
 
@@ -17,19 +17,15 @@ export function walletStream(wallet: string): string {
   return `wallet-${wallet.toLowerCase()}`;
 }
 
-/**
- * Folds a `wallet-<address>` stream: the link there is, or null.
- * @throws Error for an event that cannot be decoded: whom the wallet belongs to must not be guessed
- */
+/** Folds a `wallet-<address>` stream: the link there is, or null. @throws Problem history_unreadable */
 export function linkOf(history: readonly RecordedEvent[]): Link | null {
   let link: Link | null = null;
-  for (const event of history.map(decodeEvent)) {
+  for (const event of decodeStream(history)) {
     if (event.type === 'WalletLinked') {
       const { tris_id, proof, chain_id } = event.data;
       link = { tris_id, proof, chain_id };
     }
     if (event.type === 'WalletUnlinked') link = null;
-    if (event.type === 'Undecodable') throw new Error(`${event.stream} cannot be read: ${event.data.reason}`);
   }
   return link;
 }

@@ -30,7 +30,18 @@ export function sampleEvents(stream: string, size = 1, body: JsonObject = { amou
 }
 
 /** Appends an action as another build would have: this one cannot decode its data or its schema. Answers its id. */
-export async function plantAction(store: EventStore, data: JsonObject, schema = 1): Promise<string> {
+export function plantAction(store: EventStore, data: JsonObject, schema = 1): Promise<string> {
+  return plantEvent(store, newStream('action'), 'ActionRelayed', data, schema);
+}
+
+/** The same with an event of any type, at the end of a stream. */
+export async function plantEvent(
+  store: EventStore,
+  stream: string,
+  type: string,
+  data: JsonObject,
+  schema = 1,
+): Promise<string> {
   const id = randomUUID();
   const now = new Date().toISOString();
   const metadata = {
@@ -43,6 +54,7 @@ export async function plantAction(store: EventStore, data: JsonObject, schema = 
     index: 0,
     size: 1,
   };
-  await store.append(`action-${id}`, 'no-stream', [{ id, type: 'ActionRelayed', data, metadata }]);
+  const { length } = await store.readStream(stream);
+  await store.append(stream, length === 0 ? 'no-stream' : length - 1, [{ id, type, data, metadata }]);
   return id;
 }

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { audit } from '../../src/policies/ap/audit.js';
 import { verify } from '../../src/projector/verify.js';
 import type { JsonObject } from '../../src/json.js';
-import { plantAction } from '../contracts/sample-events.js';
-import { type Service, relay, startService } from '../policies/service.fixture.js';
+import { plantAction, plantEvent } from '../contracts/sample-events.js';
+import { type Service, policyBody, relay, startService } from '../policies/service.fixture.js';
 
 let service: Service;
 beforeAll(async () => void (service = await startService()));
@@ -83,6 +83,48 @@ test('an undecodable event denies access until it is acknowledged, live and rebu
     [false, []],
     [true, []],
   ]);
+});
+
+test('an access policy whose retirement cannot be read grants nothing, acknowledged or not; its next version does', async () => {
+  const subject_tris = 'tris:dora';
+  await relay(service, [{ tris_id: subject_tris, category: 'financial', action_type: 'swap', criticality: 'High' }]);
+  const ask = async (policy_id: string) =>
+    service.post('/v1/policies/ap/check', { policy_id, subject_tris }, await seen());
+  const create = (policy_id: string) => service.post('/v1/policies/ap', { policy_id, rules: { disc_min: 5 } });
+  await create('AP_ENDED_V1');
+  expect((await ask('AP_ENDED_V1')).json.granted).toBe(true);
+
+  const id = await plantEvent(service.stores.eventStore, 'ap-AP_ENDED_V1', 'AccessPolicyRetired', {});
+  const refused = await ask('AP_ENDED_V1');
+  expect([refused.status, refused.json]).toEqual([
+    500,
+    expect.objectContaining({
+      code: 'history_unreadable',
+      detail: `ap-AP_ENDED_V1 cannot be read: its event ${id} is a dead letter, at which an operator must look.`,
+    }),
+  ]);
+  expect((await acknowledge(id)).status).toBe(200);
+  expect((await ask('AP_ENDED_V1')).json.code).toBe('history_unreadable');
+  expect((await service.post('/v1/policies/ap/AP_ENDED_V1/retire')).json.code).toBe('history_unreadable');
+  await create('AP_ENDED_V2');
+  expect((await ask('AP_ENDED_V2')).json.granted).toBe(true);
+});
+
+test('scores through a validation policy whose retirement cannot be read go on; the policy itself is not answered', async () => {
+  const policy = policyBody('VP_ENDED_V1', { financial_swap: 'Critical' });
+  expect((await service.post('/v1/policies/vp', policy)).status).toBe(201);
+  await plantEvent(service.stores.eventStore, 'vp-VP_ENDED_V1', 'ValidationPolicyRetired', {});
+  expect((await score(ALICE, '?vp=VP_ENDED_V1')).lens).toMatchObject({ policy_id: 'VP_ENDED_V1' });
+  expect((await service.get('/v1/policies/vp/VP_ENDED_V1')).json.code).toBe('history_unreadable');
+});
+
+test('the next statement about an organization stands, whatever of it cannot be read', async () => {
+  const organization = '/v1/organizations/tris:bank';
+  await service.post('/v1/organizations', { tris_org: 'tris:bank', platform_ids: [] });
+  await service.post(`${organization}/vet`);
+  await plantEvent(service.stores.eventStore, 'organization-tris:bank', 'OrganizationVettingRevoked', {});
+  expect((await score('tris:bank')).incomplete).toBe(true);
+  expect((await service.post(`${organization}/revoke`)).json).toEqual({ tris_org: 'tris:bank', vetted: false });
 });
 
 test('the first acknowledgement stands: a later one, and a retry, get its answer', async () => {

@@ -11,6 +11,7 @@ import { Platforms } from '../../src/organizations/platforms.js';
 import { EAS_SCHEMA } from '../../src/trove/proofs.js';
 import { Verification } from '../../src/trove/verification.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
+import { plantEvent } from '../contracts/sample-events.js';
 import { type Service, startService } from '../policies/service.fixture.js';
 
 let service: Service;
@@ -268,6 +269,46 @@ describe('a proof by a registered issuer', () => {
       jest.restoreAllMocks();
       await later.close();
     }
+  });
+
+  test('approves nothing where the retirement of the issuer cannot be read', async () => {
+    await service.post('/v1/trove/issuers', { issuer_id: 'ended', platform_id: 'university.example', ed25519 });
+    const [before, after] = [record(), record()];
+    const [early, late] = [await statementFor(before), await statementFor(after)];
+    const { eventStore, jobs } = service.stores;
+    const { enqueue } = jobs;
+    jobs.enqueue = () => Promise.reject(new Error('the process ended'));
+    await submit({ ...before, proof: proof(signed(early), 'ended') });
+    jobs.enqueue = enqueue;
+    await plantEvent(eventStore, 'issuer-ended', 'IssuerRetired', {});
+
+    const refused = await submit({ ...after, proof: proof(signed(late), 'ended') });
+    expect([refused.status, refused.json.code]).toEqual([500, 'history_unreadable']);
+    const position = formatPosition(eventStore.logId, await eventStore.head());
+    await service.get('/v1/trove', { ...key(), 'credence-min-position': position });
+    await service.app.get(Verification).sweep();
+    const job = () => jobs.get('trove_verification', `trv_${before.content_hash}_1`);
+    await until(async () => Boolean((await job())?.error));
+    expect((await job())?.error).toMatch(/^issuer-ended cannot be read: /);
+    for (const { content_hash } of [before, after]) expect((await get(content_hash)).status).toBe('Pending');
+  });
+
+  test('is verified although another record, submitted before it, cannot be read', async () => {
+    const [lost, body] = [record(), record()];
+    await statementFor(lost);
+    const statement = await statementFor(body);
+    const { eventStore, jobs } = service.stores;
+    await plantEvent(eventStore, `trove-${lost.content_hash}`, 'TroveRecordRejected', {});
+    const { enqueue } = jobs;
+    jobs.enqueue = () => Promise.reject(new Error('the process ended'));
+    await submit({ ...body, proof: proof(signed(statement)) });
+    jobs.enqueue = enqueue;
+    const position = formatPosition(eventStore.logId, await eventStore.head());
+    await service.get('/v1/trove', { ...key(), 'credence-min-position': position });
+    await service.app.get(Verification).sweep();
+    expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved' });
+    const review = await service.post(`/v1/trove/${lost.content_hash}/review`, { decision: 'approve' });
+    expect([review.status, review.json.code]).toEqual([500, 'history_unreadable']);
   });
 
   test('of another record rejects it; a right one afterwards approves it', async () => {

@@ -24,7 +24,7 @@ export class AccessPolicies {
 
   constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
 
-  /** @throws Problem policy_not_found */
+  /** @throws Problem policy_not_found, history_unreadable */
   async get(policyId: string): Promise<AccessPolicy> {
     return this.lookUps.of(policyId, () => this.lookUp(policyId));
   }

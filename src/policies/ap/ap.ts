@@ -1,6 +1,6 @@
 import type { RecordedEvent } from '../../event-store/event-store.js';
 import { type Fact, fact } from '../../event-store/writer.js';
-import { decodeEvent, type EventOf } from '../../events.js';
+import { decodeStream, type EventOf } from '../../events.js';
 import { canonicalJson, sha256Hex } from '../../hash.js';
 import type { JsonObject } from '../../json.js';
 import { Problem } from '../../problems.js';
@@ -37,10 +37,10 @@ export function accessPolicyStream(policyId: string): string {
   return `ap-${policyId}`;
 }
 
-/** The policy its stream tells of; undefined if there is none. */
+/** The policy its stream tells of; undefined if there is none. @throws Problem history_unreadable */
 export function accessPolicyOf(history: readonly RecordedEvent[]): AccessPolicy | undefined {
   let policy: AccessPolicy | undefined;
-  for (const event of history.map(decodeEvent)) {
+  for (const event of decodeStream(history)) {
     if (event.type === 'AccessPolicyCreated') policy = { ...event.data, created_at: event.recorded_at, retired: false };
     if (event.type === 'AccessPolicyRetired' && policy) policy.retired = true;
   }

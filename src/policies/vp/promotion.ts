@@ -1,6 +1,6 @@
 import type { RecordedEvent } from '../../event-store/event-store.js';
 import { type Fact, fact } from '../../event-store/writer.js';
-import { decodeEvent } from '../../events.js';
+import { decodeStream } from '../../events.js';
 import { Problem } from '../../problems.js';
 import { MODEL_LENS } from '../../scoring/lens.js';
 import { type LensName, type LensScope, lensActivated } from './vp.events.js';
@@ -29,9 +29,10 @@ function bottom({ scope }: LensOwner): LensName {
   return { policy_id: null, content_hash: scope === 'platform' ? MODEL_LENS.content_hash : null };
 }
 
+/** Folds a stream of lenses. @throws Problem history_unreadable */
 export function lensStackOf(history: readonly RecordedEvent[], owner: LensOwner): LensStack {
   const stack: LensStack = [bottom(owner)];
-  for (const event of history.map(decodeEvent)) {
+  for (const event of decodeStream(history)) {
     if (event.type !== 'LensActivated') continue;
     const { reason, policy_id, content_hash } = event.data;
     if (reason === 'promoted') stack.push({ policy_id, content_hash });

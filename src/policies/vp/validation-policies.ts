@@ -28,23 +28,28 @@ export class ValidationPolicies {
 
   constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
 
-  /** @throws Problem policy_not_found */
+  /** @throws Problem policy_not_found, history_unreadable */
   async get(policyId: string): Promise<Policy> {
-    const history = VP_ID.test(policyId) ? await this.store.readStream(policyStream(policyId)) : [];
-    const policy = policyOf(history);
-    if (!policy) throw unknownPolicy(policyId);
-    return policy;
+    return this.read(policyId);
   }
 
   /** The lens of a policy, retired ones included: what was scored by it stays explicable. @throws Problem policy_not_found */
   async lens(policyId: string): Promise<Lens> {
     const known = this.lenses.get(policyId);
     if (known) return known;
-    const lens = lensOf(await this.get(policyId));
-    // Content never changes: which one goes, and when, is only a matter of memory.
+    // Its first event is its content, which never changes: whatever came later, scores through it go on.
+    const lens = lensOf(await this.read(policyId, 1));
+    // Which one goes, and when, is only a matter of memory.
     if (this.lenses.size >= CACHED_LENSES) this.lenses.delete(this.lenses.keys().next().value!);
     this.lenses.set(policyId, lens);
     return lens;
+  }
+
+  private async read(policyId: string, limit?: number): Promise<Policy> {
+    const history = VP_ID.test(policyId) ? await this.store.readStream(policyStream(policyId), { limit }) : [];
+    const policy = policyOf(history);
+    if (!policy) throw unknownPolicy(policyId);
+    return policy;
   }
 
   /** What to read together with the data, so that data and lens are of one moment. */

@@ -1,6 +1,6 @@
 import type { RecordedEvent } from '../../event-store/event-store.js';
 import { type Fact, fact } from '../../event-store/writer.js';
-import { decodeEvent } from '../../events.js';
+import { decodeStream } from '../../events.js';
 import { canonicalJson, sha256Hex } from '../../hash.js';
 import { type FieldError, Problem, type ProblemCode } from '../../problems.js';
 import type { Lens } from '../../scoring/lens.js';
@@ -42,10 +42,10 @@ export function policyStream(policyId: string): string {
   return `vp-${policyId}`;
 }
 
-/** The policy its stream tells of; undefined if there is none. */
+/** The policy its stream tells of; undefined if there is none. @throws Problem history_unreadable */
 export function policyOf(history: readonly RecordedEvent[]): Policy | undefined {
   let policy: Policy | undefined;
-  for (const event of history.map(decodeEvent)) {
+  for (const event of decodeStream(history)) {
     if (event.type === 'ValidationPolicyCreated') {
       const { policy_id, tris_org, inputs, metadata, content_hash } = event.data;
       policy = { policy_id, tris_org, inputs, metadata, content_hash, retired: false };
