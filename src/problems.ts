@@ -62,6 +62,7 @@ export const PROBLEMS = {
   external_id_conflict: [409, 'The external id was used for another action'],
   wallet_already_linked: [409, 'The wallet is linked already'],
   policy_conflict: [409, 'The policy exists with other content'],
+  ingestion_open: [409, 'Another reading of the wallet is under way'],
   record_conflict: [409, 'The content was submitted as another record'],
   record_decided: [409, 'The record is decided'],
   issuer_conflict: [409, 'The issuer exists with another key or platform'],

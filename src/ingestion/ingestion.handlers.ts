@@ -29,7 +29,7 @@ export class IngestWalletHandler implements ICommandHandler<IngestWallet> {
     private readonly standing: SessionStanding,
   ) {}
 
-  /** @throws Problem chain_not_configured, wallet_not_linked, forbidden, idempotency_key_reused */
+  /** @throws Problem chain_not_configured, wallet_not_linked, forbidden, idempotency_key_reused, ingestion_open */
   async execute({ wallet, chainId, fromBlock, caller, context }: IngestWallet): Promise<{ job_id: string }> {
     if (!this.ingestion.knows(chainId)) {
       throw new Problem('chain_not_configured', `No history of chain ${chainId} is read here.`);

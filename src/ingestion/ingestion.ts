@@ -72,11 +72,30 @@ export class Ingestion implements OnModuleInit {
     return link?.proof === 'signed' && (link.chain_id === null || link.chain_id === chainId) ? link.tris_id : null;
   }
 
-  /** Puts the reading in the queue. With an Idempotency-Key, the same one again. @throws Problem idempotency_key_reused */
-  async enqueue(id: string, input: IngestionInput, context: CommandContext): Promise<Job> {
-    const job = await this.jobs.enqueue(JOB_KIND, id, { ...input, body_hash: context.body_hash });
-    if (job.input['body_hash'] === context.body_hash) return job;
-    throw idempotencyKeyReused();
+  /**
+   * Puts the reading in the queue, where a wallet has one for a chain at most: asked for again, that one is answered.
+   * With an Idempotency-Key, the same one again.
+   * @throws Problem idempotency_key_reused, ingestion_open
+   */
+  async enqueue(id: string, input: IngestionInput, { body_hash }: CommandContext): Promise<Job> {
+    const known = await this.jobs.get(JOB_KIND, id);
+    if (known && known.input['body_hash'] !== body_hash) throw idempotencyKeyReused();
+    if (known) return known;
+    const slot = `ingest-open:${input.chain_id}:${input.wallet}`;
+    const mine = { id, input: { ...input, body_hash } };
+    for (;;) {
+      const last = (await this.keyValue.get(slot)) as typeof mine | undefined;
+      if (last) {
+        // There already, but for one just put into the slot, now or before a crash.
+        const job = await this.jobs.enqueue(JOB_KIND, last.id, last.input);
+        if (job.status === 'queued' || job.status === 'running' || last.id === id) {
+          if (last.input.from_block === input.from_block && last.input.tris_id === input.tris_id) return job;
+          throw new Problem('ingestion_open', 'Another reading of the wallet’s history on this chain is not over yet.');
+        }
+      }
+      if (last) await this.keyValue.replace(slot, last, mine, CURSOR_TTL_MS);
+      else await this.keyValue.putIfAbsent(slot, mine, CURSOR_TTL_MS);
+    }
   }
 
   async find(id: string): Promise<Job | undefined> {

@@ -261,6 +261,50 @@ describe('is refused', () => {
   });
 });
 
+test('a wallet has one reading of a chain waiting or under way, however often it is asked for', async () => {
+  const { wallet, tokens } = await owner();
+  const other = await owner();
+  const headers = (key: string) => ({ ...bearer(tokens), 'idempotency-key': `${key}-${wallet}` });
+  endpoint.refuse = () => 'die';
+  const asked = [
+    bearer(tokens),
+    bearer(tokens),
+    headers('a'),
+    headers('a'),
+    headers('b'),
+    { 'x-api-key': service.key },
+  ];
+  const answers = await Promise.all(asked.map((by) => ingest(wallet, by)));
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
+  const [job_id, ...more] = new Set(answers.map(({ json }) => json.job_id as string));
+  expect(more).toEqual([]);
+  expect((await ingest(wallet.toLowerCase(), bearer(tokens))).json).toEqual({ job_id });
+  const elsewhere = await ingest(wallet, bearer(tokens), { from_block: 1 });
+  expect([elsewhere.status, elsewhere.json.code]).toEqual([409, 'ingestion_open']);
+  const others = (await ingest(other.wallet, bearer(other.tokens))).json.job_id;
+  expect(others).not.toBe(job_id);
+
+  endpoint.refuse = () => undefined;
+  expect(await finished(job_id!)).toMatchObject({ status: 'completed' });
+  const next = await ingest(wallet, bearer(tokens), { from_block: 1 });
+  expect(next.status).toBe(202);
+  expect(next.json.job_id).not.toBe(job_id);
+  expect(await finished(next.json.job_id)).toMatchObject({ status: 'completed', result: { from_block: 1 } });
+  await finished(others);
+});
+
+test('a reading that a crash kept from the queue is put there by the next request', async () => {
+  const { wallet, tokens } = await owner();
+  const enqueue = service.stores.jobs.enqueue;
+  service.stores.jobs.enqueue = () => Promise.reject(new Error('the process ended'));
+  expect((await ingest(wallet, bearer(tokens), { from_block: 7 })).status).toBe(500);
+  service.stores.jobs.enqueue = enqueue;
+  expect((await ingest(wallet, bearer(tokens))).status).toBe(409);
+  const again = await ingest(wallet, bearer(tokens), { from_block: 7 });
+  expect(again.status).toBe(202);
+  expect(await finished(again.json.job_id)).toMatchObject({ status: 'completed', result: { from_block: 7 } });
+});
+
 test('what happened while the wallet was another identity’s stays there', async () => {
   const { account, wallet, tokens } = await owner();
   const first = Number(await anvil.reader.getBlockNumber());
