@@ -92,6 +92,7 @@ export const PROBLEMS = {
   shutting_down: [503, 'The service is stopping'],
   chain_unavailable: [503, 'The chain cannot be asked now'],
   store_unavailable: [503, 'A store is unavailable'],
+  preview_busy: [503, 'Another preview over everyone is under way'],
   verifier_unavailable: [503, 'Proofs cannot be verified at the moment'],
   projection_behind: [503, 'The read models have not reached the requested position yet'],
   projection_rebuilding: [503, 'The read models are being rebuilt'],

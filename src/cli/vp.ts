@@ -86,7 +86,7 @@ export function vpCommands(cli: Cli): void {
           const { signal } = new AbortController();
           const scope = scopeOf(options.scope);
           const evaluation = await handler.execute(
-            new EvaluatePolicy(policy, scope, subjects, listOf(options.access), OPERATOR, signal),
+            new EvaluatePolicy(policy, scope, subjects, listOf(options.access) ?? [], OPERATOR, signal),
           );
           if (options.json) print(JSON.stringify(evaluation));
           else if (subjects) print(renderSubjects(evaluation.results));

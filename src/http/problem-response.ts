@@ -17,6 +17,8 @@ export function sendProblem(reply: FastifyReply, error: unknown, log: Log): void
     log.error('A request failed after its answer', { request_id: reply.request.id, error });
     return;
   }
+  // Given up because nobody is there to be answered: no failure, and nothing to say.
+  if (reply.raw.destroyed && (error as Error | null)?.name === 'AbortError') return;
   const problem = problemOf(error);
   reply.request.problem = problem.code;
   if (problem.status >= 500) {

@@ -3,7 +3,7 @@ import { ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
 import { RouteParamtypes } from '@nestjs/common/enums/route-paramtypes.enum.js';
 import { RouteConfig } from '@nestjs/platform-fastify';
 import { ApiHeader, ApiOperation, ApiResponse, ApiSecurity } from '@nestjs/swagger';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type ProblemCode, PROBLEMS } from '../problems.js';
 import { IDEMPOTENCY_KEY } from './formats.js';
 import type { Session } from './access-tokens.js';
@@ -232,3 +232,13 @@ const requestOf = (context: ExecutionContext): FastifyRequest => context.switchT
 
 /** Parameter decorator: the `Caller`, never null behind a scope; null for an anonymous request to a public route. */
 export const Caller = createParamDecorator((_data: unknown, context): Caller | null => requestOf(context).caller);
+
+/** Parameter decorator: an AbortSignal that aborts when the client is gone before it has its answer. */
+export const ClientGone = createParamDecorator((_data: unknown, context): AbortSignal => {
+  const { raw } = context.switchToHttp().getResponse<FastifyReply>();
+  const gone = new AbortController();
+  const look = (): void => void (raw.writableFinished || gone.abort());
+  if (raw.destroyed) look();
+  else raw.once('close', look);
+  return gone.signal;
+});

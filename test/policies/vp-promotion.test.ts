@@ -1,4 +1,6 @@
 import { writeFileSync, mkdtempSync } from 'node:fs';
+import { request } from 'node:http';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -139,6 +141,64 @@ describe('evaluate', () => {
   });
 });
 
+describe('a preview over everyone', () => {
+  /** Lets passes over the population read page after page of ten, the first only once it is released. */
+  function hold() {
+    const { readModels } = service.stores;
+    const { scan } = readModels;
+    const held = { pages: 0, reading: Promise.resolve(), release: () => undefined as void };
+    const released = new Promise<void>((resolve) => (held.release = resolve));
+    held.reading = new Promise((resolve) => {
+      readModels.scan = async (id, view, cursor) => {
+        held.pages++;
+        resolve();
+        await released;
+        return scan.call(readModels, id, view, cursor, 10);
+      };
+    });
+    return { held, end: () => (held.release(), (readModels.scan = scan)) };
+  }
+
+  test('is one at a time', async () => {
+    const { held, end } = hold();
+    try {
+      const first = post('/evaluate', { policy_id: 'VP_A_V1' });
+      await held.reading;
+      const second = await post('/evaluate', { policy_id: 'VP_B_V1' });
+      expect([second.status, second.json.code, second.headers['retry-after']]).toEqual([503, 'preview_busy', '5']);
+      expect((await post('/evaluate', { policy_id: 'VP_B_V1', subjects: ['tris:p40'] })).status).toBe(200);
+      held.release();
+      expect((await first).json.summary.count).toBe(people.length);
+      expect((await post('/evaluate', { policy_id: 'VP_B_V1' })).status).toBe(200);
+    } finally {
+      end();
+    }
+  });
+
+  test('ends when its client goes away', async () => {
+    const { held, end } = hold();
+    try {
+      const gone = new Promise((resolve) => {
+        service.app.getHttpServer().once('connection', (socket: Socket) => void socket.once('close', resolve));
+      });
+      const path = '/v1/policies/vp/evaluate';
+      const headers = { ...ALL, 'content-type': 'application/json' };
+      const client = request({ port: service.port, host: '127.0.0.1', method: 'POST', path, headers, agent: false });
+      client.on('error', () => undefined);
+      client.end(JSON.stringify({ policy_id: 'VP_A_V1' }));
+      await held.reading;
+      client.destroy();
+      await gone;
+      held.release();
+      for (let status = 503; status !== 200; status = (await post('/evaluate', { policy_id: 'VP_A_V1' })).status);
+      // The one page it was about to read, and the six and the last, empty or not, of the pass that followed.
+      expect(held.pages).toBeLessThanOrEqual(1 + people.length / 10 + 1);
+    } finally {
+      end();
+    }
+  });
+});
+
 describe('the access that a preview shows', () => {
   // tris:p40 has 40 repaid loans and a vouch: 1,210 TCT under the model's lens, 5,610 under VP_A, 540 under VP_B.
   const subjects = ['tris:p40'];
@@ -168,6 +228,13 @@ describe('the access that a preview shows', () => {
     await create('AP_LENDER_V1', 'lender');
     await create('AP_OTHER_V1', 'other');
     await create('AP_THROUGH_A_V1', 'lender', { vp: 'VP_A_V1' });
+  });
+
+  test('is that of the access policies it names', async () => {
+    const { json } = await post('/evaluate', { policy_id: 'VP_A_V1' });
+    expect(json.summary.access).toEqual([]);
+    const named = await post('/evaluate', { policy_id: 'VP_A_V1', access_policies });
+    expect(named.json.summary.access).toHaveLength(access_policies.length);
   });
 
   test('is what checks would say: through the policy’s own VP, else its owner’s lens, else the platform’s', async () => {

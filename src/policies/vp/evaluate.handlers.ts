@@ -6,7 +6,7 @@ import { endOfHour } from '../../disc/coordinates.js';
 import { formatPosition } from '../../http/positions.js';
 import { problemMembers } from '../../http/problem-response.js';
 import type { Caller } from '../../http/routes.js';
-import { unknownIdentity } from '../../problems.js';
+import { Problem, unknownIdentity } from '../../problems.js';
 import { Views } from '../../projector/views.js';
 import { round } from '../../scoring/exact.js';
 import { categoryHealth } from '../../scoring/health.js';
@@ -30,7 +30,7 @@ export class EvaluatePolicy extends Query<EvaluationDto> {
     readonly policy: string | PolicyContent,
     readonly scope: LensScope,
     readonly subjects: readonly string[] | undefined,
-    readonly accessPolicies: readonly string[] | undefined,
+    readonly accessPolicies: readonly string[],
     readonly caller: Caller,
     readonly signal: AbortSignal,
   ) {
@@ -40,6 +40,8 @@ export class EvaluatePolicy extends Query<EvaluationDto> {
 
 @QueryHandler(EvaluatePolicy)
 export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
+  private passing = false;
+
   constructor(
     private readonly views: Views,
     private readonly policies: ValidationPolicies,
@@ -49,7 +51,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
 
   /**
    * @throws Problem policy_not_found, forbidden, weight_criticality_mismatch, duplicate_metric,
-   * total_weight_out_of_range, projection_rebuilding
+   * total_weight_out_of_range, preview_busy, projection_rebuilding
    */
   async execute({ policy, scope, subjects, accessPolicies, caller, signal }: EvaluatePolicy): Promise<EvaluationDto> {
     const content = typeof policy === 'string' ? await this.policies.get(policy) : policy;
@@ -60,7 +62,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const whose = { scope, tris_org };
     const { results, before, position, generation, as_of, ...summary } =
       subjects === undefined
-        ? { ...(await this.replays.compare(lens, whose, accessPolicies, signal)), results: [] }
+        ? { ...(await this.everyone(lens, whose, accessPolicies, signal)), results: [] }
         : await this.evaluate(subjects, lens, whose, accessPolicies);
     const { after, ...sums } = summary;
     return {
@@ -76,11 +78,26 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     };
   }
 
+  /** One pass at a time in this process: each takes the time of a replay, within a request. */
+  private async everyone(...pass: Parameters<Replays['compare']>): Promise<PopulationChange> {
+    if (this.passing) {
+      const detail =
+        'A preview over everyone is under way here. Ask again later, or start a replay: it waits its turn.';
+      throw new Problem('preview_busy', detail, { headers: { 'retry-after': '5' } });
+    }
+    this.passing = true;
+    try {
+      return await this.replays.compare(...pass);
+    } finally {
+      this.passing = false;
+    }
+  }
+
   private async evaluate(
     subjects: readonly string[],
     after: Lens,
     { scope, tris_org }: { scope: LensScope; tris_org: string },
-    accessPolicies: readonly string[] | undefined,
+    accessPolicies: readonly string[],
   ): Promise<PopulationChange & { results: EvaluatedSubjectDto[] }> {
     const wish = { organization: scope === 'organization' ? tris_org : null };
     const probes = await this.replays.probes(lensOwner(scope, tris_org), accessPolicies);

@@ -3,7 +3,7 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
-import { type Caller, Caller as CallerOf, Keyed, PublicRead, Write } from '../../http/routes.js';
+import { type Caller, Caller as CallerOf, ClientGone, Keyed, PublicRead, Write } from '../../http/routes.js';
 import { Problem } from '../../problems.js';
 import { EvaluatePolicy } from './evaluate.handlers.js';
 import { GetPromotion, PromotePolicy, RollBackPolicy } from './promotion.handlers.js';
@@ -98,7 +98,8 @@ export class ValidationPoliciesController {
   @Keyed({
     scope: 'policies:write',
     summary: 'What a policy would change, for some identities or for everyone; writes nothing',
-    description: 'Compares with the lens that is active for the scope.',
+    description:
+      'Compares with the lens that is active for the scope. Over everyone one at a time; a replay does the same in the background.',
     type: EvaluationDto,
     problems: [
       'policy_not_found',
@@ -107,10 +108,11 @@ export class ValidationPoliciesController {
       'duplicate_metric',
       'total_weight_out_of_range',
       'batch_too_large',
+      'preview_busy',
     ],
   })
-  async evaluate(@Body() body: EvaluatePolicyDto, @CallerOf() caller: Caller) {
-    const { policy, policy_id, subjects, access_policies } = body;
+  async evaluate(@Body() body: EvaluatePolicyDto, @CallerOf() caller: Caller, @ClientGone() signal: AbortSignal) {
+    const { policy, policy_id, subjects, access_policies = [] } = body;
     if ((policy === undefined) === (policy_id === undefined)) {
       const message = 'send either policy or policy_id';
       throw new Problem('validation_failed', `The body is not valid: ${message}.`, {
@@ -118,7 +120,6 @@ export class ValidationPoliciesController {
       });
     }
     const which = policy === undefined ? policy_id! : toContent(policy);
-    const { signal } = new AbortController();
     return this.queries.execute(
       new EvaluatePolicy(which, body.scope ?? scopeOf(caller), subjects, access_policies, caller, signal),
     );

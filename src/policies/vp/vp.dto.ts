@@ -182,7 +182,7 @@ const AP_ID = /^[A-Za-z0-9_]{1,128}$/;
 const AP_MESSAGE = '$property must hold ids of access policies, such as AP_LOAN_V1';
 
 class PreviewedDto extends ScopedDto {
-  /** Access policies whose decisions to compare. A replay without it compares those of all there are. */
+  /** Access policies whose decisions to compare. Absent: none in a preview, all that are not retired in a replay. */
   @IsOptional()
   @IsArray()
   @ArrayMaxSize(20)
