@@ -1,0 +1,39 @@
+import { Ingestion, type IngestionInput } from '../../src/ingestion/ingestion.js';
+import { BullmqJobs } from '../../src/jobs/bullmq-jobs.js';
+import { RedisKeyValue } from '../../src/key-value/redis-key-value.js';
+import { eventually } from '../contracts/harness.js';
+import { describeRedis, startRedis } from '../servers/redis.js';
+
+describeRedis('ingestion by several processes', () => {
+  let redis: Awaited<ReturnType<typeof startRedis>>;
+  beforeAll(async () => void (redis = await startRedis()));
+  afterAll(() => redis?.stop());
+
+  test('a wallet has one reading of a chain waiting or under way', async () => {
+    const { url, prefix, clear } = redis.place();
+    const open = async () => {
+      const jobs = await BullmqJobs.open(url, { prefix: `{${prefix}-jobs}` });
+      const keyValue = await RedisKeyValue.open({ url, prefix, clock: Date.now });
+      const none = undefined as never; // to ask for a reading takes the queue and the short-lived state only
+      return { jobs, keyValue, ingestion: new Ingestion(none, none, none, none, none, none, none, keyValue, jobs) };
+    };
+    const processes = [await open(), await open()] as const;
+    const input: IngestionInput = { wallet: `0x${'1'.repeat(40)}`, chain_id: 1, from_block: null, tris_id: 'tris:a' };
+    const enqueue = (n: number) =>
+      processes[n % 2]!.ingestion.enqueue(`ing_${n}`, input, { body_hash: 'same' } as never);
+    const ids = async (from: number) =>
+      new Set((await Promise.all(Array.from({ length: 20 }, (_, n) => enqueue(from + n)))).map(({ id }) => id));
+    const [{ jobs }] = processes;
+    try {
+      const [first, ...more] = await ids(0);
+      expect([more, await jobs.list()]).toEqual([[], [expect.objectContaining({ id: first, status: 'queued' })]]);
+      jobs.handle('chain_ingestion', async () => null);
+      await jobs.start();
+      await eventually(async () => (await jobs.get('chain_ingestion', first!))?.status === 'completed', 'completed');
+      expect((await enqueue(100)).id).toBe('ing_100');
+    } finally {
+      for (const { jobs, keyValue } of processes) await Promise.all([jobs.close(), keyValue.close()]);
+      await clear();
+    }
+  }, 30_000);
+});
