@@ -138,7 +138,7 @@ export const IsWalletAddress = (): PropertyDecorator =>
       {
         name: 'address_checksum',
         validator: {
-          validate: (value) => !ADDRESS.test(String(value)) || isSpelled(String(value)),
+          validate: (value) => typeof value !== 'string' || !ADDRESS.test(value) || isSpelled(value),
           defaultMessage: () => '$property must be in small letters throughout, or have its EIP-55 checksum',
         },
       },

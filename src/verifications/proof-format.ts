@@ -40,7 +40,9 @@ export function isG1(value: unknown): value is string[] {
 export function isG2(value: unknown): value is string[][] {
   if (!isList(value, 3)) return false;
   const [x, y, z] = value;
-  return [x, y].every((pair) => isList(pair, 2) && pair.every(isCoordinate)) && isList(z, 2) && z.join() === '1,0';
+  return (
+    [x, y].every((pair) => isList(pair, 2) && pair.every(isCoordinate)) && isList(z, 2) && z[0] === '1' && z[1] === '0'
+  );
 }
 
 /** How a text becomes a public signal: its SHA-256 as a big-endian number, modulo the group's order. */

@@ -25,7 +25,7 @@ const far = '2999-01-01T00:00:00Z';
 const long = (length: number) => 'a'.repeat(length);
 
 /** JSON texts that are no string at all; and strings that no identifier accepts. */
-const NOT_TEXT = ['null', 'true', '0', '1.5', '[]', '["tris:a"]', '{}', '{"a":1}'];
+const NOT_TEXT = ['null', 'true', '0', '1.5', '[]', '["tris:a"]', '{}', '{"a":1}', '{"toString":1}'];
 const NO_IDENTIFIER = [
   '""',
   '" "',

@@ -129,6 +129,7 @@ describe('a proof', () => {
     const cases: [Partial<ReturnType<typeof bodyOf>> | object, string][] = [
       [{ proof: { ...proof, pi_c: undefined } }, '/proof/pi_c required'],
       [{ proof: { ...proof, pi_b: proof.pi_b.slice(0, 2) } }, '/proof/pi_b g2'],
+      [{ proof: { ...proof, pi_b: proof.pi_b.with(2, ['1', { toString: 1 }] as never) } }, '/proof/pi_b g2'],
       [{ proof: { ...proof, pi_a: [proof.pi_a[0], '1', '1'] } }, '/proof/pi_a not_a_point'],
       [{ proof: { ...proof, pi_a: ['0', '1', '0'] } }, '/proof/pi_a g1'],
       [{ proof: { ...proof, pi_a: ['9'.repeat(100_000), '1', '1'] } }, '/proof/pi_a g1'],
