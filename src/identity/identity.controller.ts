@@ -78,7 +78,7 @@ export class IdentityController {
     scope: 'identity:write',
     summary: 'Revoke a verification status: an organization’s key its own grants, an operator’s key every issuer’s',
     type: RevokedVerificationDto,
-    problems: ['write_conflict'],
+    problems: ['idempotency_key_reused', 'write_conflict'],
   })
   async revoke(
     @Param() { tris_id, status }: VerificationParams,
