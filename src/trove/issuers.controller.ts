@@ -22,11 +22,11 @@ export class IssuersController {
     summary: 'Register an issuer: records with its proof are approved from now on',
     description: 'An issuer never changes; the same again answers 200.',
     type: IssuerDto,
-    problems: ['issuer_conflict', 'idempotency_key_reused', 'write_conflict'],
+    problems: ['address_checksum', 'issuer_conflict', 'idempotency_key_reused', 'write_conflict'],
   })
   @ApiResponse({ status: 200, description: 'Registered before, the same', type: IssuerDto })
   async register(@Body() body: RegisterIssuerDto, @Context() request: RequestContext) {
-    const content = await toIssuer(body);
+    const content = toIssuer(body);
     const context = request.of(content);
     const result = await this.commands.execute(new RegisterIssuer(content, context));
     return new Written(result.body, result.position, result.own ? 201 : 200);

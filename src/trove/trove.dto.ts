@@ -18,7 +18,15 @@ import {
 import { TROVE_STATUSES, type TroveStatus } from '../../projections/trove.js';
 import { PageQuery } from '../http/common.dto.js';
 import { IsCriticality } from '../http/criticality.js';
-import { IsMetric, IsPlatformId, IsSha256, IsTimestamp, IsTrisId } from '../http/fields.js';
+import {
+  IsHeldAddress,
+  IsMetric,
+  IsPlatformId,
+  IsReasonCode,
+  IsSha256,
+  IsTimestamp,
+  IsTrisId,
+} from '../http/fields.js';
 import { DECISION_METHODS, RECORD_TYPES } from './trove.events.js';
 
 const ISSUER_ID = /^[a-z0-9][a-z0-9._-]{0,63}$/;
@@ -193,9 +201,7 @@ export class ReviewRecordDto {
 
   /** Needed to reject, as a code: small letters, digits and underscores. No free text: the log is for ever. */
   @IsOptional()
-  @Matches(/^[a-z][a-z0-9_]{0,63}$/, {
-    message: 'reason_code must be a small letter followed by up to 63 small letters, digits or underscores',
-  })
+  @IsReasonCode()
   reason_code?: string;
 
   /** Platform whose action an approved record becomes: its owner endorses the identity. Default `trove`. */
@@ -271,7 +277,7 @@ export class RegisterIssuerDto {
 
   /** Ethereum address: in small letters, or with a right EIP-55 checksum. */
   @IsOptional()
-  @Matches(ADDRESS, { message: '$property must be 0x and 40 hexadecimal digits' })
+  @IsHeldAddress()
   address?: string;
 }
 
