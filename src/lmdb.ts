@@ -12,8 +12,6 @@ const RESERVED_BYTES = 32 * 2 ** 20;
 /** So long a look at the free space counts. */
 const SPACE_CHECK_MS = 100;
 
-/** So many puts of a transaction are queued when the library's thread begins with them, while others follow. */
-const BATCH_START = 32;
 
 export interface EnvironmentOptions {
   /** The databases inside, by name. They are opened (and created) with the environment. */
@@ -235,7 +233,7 @@ export class LmdbEnvironment {
       // With it, readers see a commit before its sync, and a failed sync leaves it there.
       overlappingSync: false,
       // Present in the library, absent from its type declarations.
-      ...({ noMetaSync: this.#options.relaxed ?? false, batchStartThreshold: BATCH_START } as object),
+      ...({ noMetaSync: this.#options.relaxed ?? false } as object),
     });
     this.#databases = {};
     for (const [name, options] of Object.entries(this.#options.databases)) {
