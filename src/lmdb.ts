@@ -12,7 +12,6 @@ const RESERVED_BYTES = 32 * 2 ** 20;
 /** So long a look at the free space counts. */
 const SPACE_CHECK_MS = 100;
 
-
 export interface EnvironmentOptions {
   /** The databases inside, by name. They are opened (and created) with the environment. */
   databases: Record<string, DatabaseOptions>;
