@@ -18,7 +18,7 @@ export class Chunks {
     return this.#chunks[place]!;
   }
 
-  /** The chunk to write texts of so many UTF-16 code units into, from `used` on. */
+  /** The chunk that the next texts, of so many UTF-16 code units together, are written into, from `used` on. */
   withRoomFor(length: number): Buffer {
     const most = length * 3;
     let chunk = this.#chunks[this.current];
@@ -29,6 +29,11 @@ export class Chunks {
       chunk = this.#chunks[this.current] ??= Buffer.allocUnsafeSlow(Math.max(size, most));
     }
     return chunk;
+  }
+
+  /** Writes a text that there is room for. Answers where it ends. */
+  write(text: string): number {
+    return (this.used += this.#chunks[this.current]!.write(text, this.used));
   }
 
   /** Begins anew, in the same chunks: what was written is overwritten. */

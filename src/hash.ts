@@ -55,3 +55,9 @@ export function canonicalJson(value: unknown): string {
 export function isWellFormed(text: string): boolean {
   return text.isWellFormed();
 }
+
+/** Does a text take more than so many bytes of UTF-8? */
+export function takesMoreThan(bytes: number, text: string): boolean {
+  // A UTF-16 code unit takes three at most: a short text need not be counted.
+  return text.length > bytes / 3 && Buffer.byteLength(text) > bytes;
+}

@@ -2,6 +2,7 @@ import { statfsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from './event-store/event-store.js';
+import { endOfTurn } from './turn.js';
 
 const READER_CHECK_MS = 60_000;
 /**
@@ -165,15 +166,12 @@ export class LmdbEnvironment {
   }
 
   #openGroup(): WriteGroup {
-    let settle!: () => void;
-    const group: WriteGroup = { isOpen: true, writes: [], settled: new Promise((resolve) => (settle = resolve)) };
-    // Before the library closes its batch, which it does in the same phase of the loop.
-    setImmediate(() => {
+    const group: WriteGroup = { isOpen: true, writes: [], settled: Promise.resolve() };
+    // It closes before the library's batch does, which is told to later, for the same phase of the event loop.
+    group.settled = endOfTurn().then(async () => {
       group.isOpen = false;
-      void Promise.allSettled(group.writes).then(() => {
-        this.#group = undefined;
-        settle();
-      });
+      await Promise.allSettled(group.writes);
+      this.#group = undefined;
     });
     return group;
   }
@@ -295,6 +293,8 @@ export class LmdbEnvironment {
  * written. The library takes the `start` and `end` of a buffer as where its value stands, as its own encoders say it:
  * thus none has to be made for each value.
  */
-export function bytesAsValue(buffer: Buffer, start: number, end: number): never {
-  return asBinary(Object.assign(buffer, { start, end })) as never;
+export function bytesAsValue(buffer: Buffer & { start?: number; end?: number }, start: number, end: number): never {
+  buffer.start = start;
+  buffer.end = end;
+  return asBinary(buffer) as never;
 }

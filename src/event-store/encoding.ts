@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { isWellFormed, uuidOf } from '../hash.js';
+import { isWellFormed, takesMoreThan, uuidOf } from '../hash.js';
 import { AppendRefused, type NewEvent, type Position, type RecordedEvent } from './event-store.js';
 
 /**
@@ -65,8 +65,7 @@ export function encodeAppend(stream: string, events: readonly NewEvent[]): strin
 
 /** Is it longer than the name of any stream? */
 export function isTooLong(stream: string): boolean {
-  // A UTF-16 code unit takes three bytes at most.
-  return stream.length > MAX_STREAM_BYTES / 3 && Buffer.byteLength(stream) > MAX_STREAM_BYTES;
+  return takesMoreThan(MAX_STREAM_BYTES, stream);
 }
 
 function encodeEvent({ id, type, data, metadata }: NewEvent, path: string): string {

@@ -272,8 +272,7 @@ export class LmdbEventStore implements EventStore {
         staged.texts.forEach((text, i) => {
           const chunk = this.#chunks.withRoomFor(text.length);
           const start = this.#chunks.used;
-          this.#chunks.used += chunk.write(text, start);
-          void events.put(first + i, bytesAsValue(chunk, start, this.#chunks.used));
+          void events.put(first + i, bytesAsValue(chunk, start, this.#chunks.write(text)));
         });
       });
       this.#writing = write;

@@ -26,11 +26,10 @@ export class EncodedRows implements RowSink {
   put(row: RowKey, value: unknown): void {
     const address = rowAddress(row);
     const content = rowContent(value);
-    const chunk = this.#chunks.withRoomFor(address.length + content.length);
+    this.#chunks.withRoomFor(address.length + content.length);
     const start = this.#chunks.used;
-    const middle = start + chunk.write(address, start);
-    const end = middle + chunk.write(content, middle);
-    this.#chunks.used = end;
+    const middle = this.#chunks.write(address);
+    const end = this.#chunks.write(content);
     this.#places.push(this.#chunks.current, start, middle, end);
   }
 

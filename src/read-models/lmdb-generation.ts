@@ -56,8 +56,6 @@ interface Applied {
   batch: string | null;
 }
 
-const NO_BYTES = Buffer.alloc(0);
-
 /** A number that changes with every batch and with every holder: what a batch was made for stands if it still does. */
 const FENCE = 'fence';
 
@@ -149,11 +147,8 @@ export class LmdbGeneration {
       const stored = await this.#env.writeIf({ database: 'state', key: FENCE, version: fence }, () => {
         const rows = this.#rows;
         for (const key of deletes) void rows.remove(key);
-        const address: Bytes = { buffer: NO_BYTES, start: 0, end: 0 };
         batch.puts.forEach((chunk, start, middle, end) => {
-          address.buffer = chunk;
-          address.start = start;
-          address.end = middle;
+          const address: Bytes = { buffer: chunk, start, end: middle };
           void rows.put(address as never, bytesAsValue(chunk, middle, end));
         });
         const next: Applied = { checkpoint: batch.next, batch: batch.id };

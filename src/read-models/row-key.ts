@@ -1,3 +1,4 @@
+import { takesMoreThan } from '../hash.js';
 import type { RowKey } from './read-models.js';
 
 /** As LMDB can store it: what one adapter refuses, every adapter refuses. */
@@ -10,7 +11,7 @@ const MAX_KEY_BYTES = 1_978;
  */
 export function rowAddress({ view, key, sort }: RowKey): string {
   const text = sort === undefined ? `${view}\0${key}` : `${view}\0${key}\0${sort}`;
-  if (text.length > MAX_KEY_BYTES / 3 && Buffer.byteLength(text) > MAX_KEY_BYTES) {
+  if (takesMoreThan(MAX_KEY_BYTES, text)) {
     throw new RangeError(`a row key of ${view} is longer than ${MAX_KEY_BYTES} bytes`);
   }
   if (view.includes('\0') || key.includes('\0') || sort?.includes('\0')) {

@@ -297,7 +297,10 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
       });
 
       test('a batch with a row that there cannot be changes nothing', async () => {
-        const change = batch({ puts: [{ row: person('a'), value: 1 }], deletes: [person('x'.repeat(5_000))] });
+        const puts = [{ row: person('a'), value: 1 }];
+        const none = person('x'.repeat(5_000));
+        expect(() => batch({ puts: [...puts, { row: none, value: 2 }] })).toThrow(RangeError);
+        const change = batch({ puts, deletes: [none] });
         await expect(models.apply(id, change)).rejects.toThrow(RangeError);
         expect(await models.read(id, [{ get: person('a') }])).toMatchObject({
           checkpoint: START,
