@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
+import { inTime } from './deadline.js';
 import { StoreUnavailable } from './event-store/event-store.js';
 import type { Log } from './ops/log.js';
 import { StartError } from './start-error.js';
@@ -111,15 +112,6 @@ export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis 
   return new Cluster(target.nodes, cluster);
 }
 
-/** The library does not count the time that a command waits for a node of a cluster. */
-async function inTime<T>(answer: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('Command timed out')), COMMAND_TIMEOUT_MS);
-  });
-  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
-}
-
 function reconnectDelay(attempts: number): number {
   return Math.min(50 * 2 ** Math.min(attempts, 5), MAX_RECONNECT_DELAY_MS);
 }
@@ -208,7 +200,10 @@ export class RedisConnection {
       throw new StoreUnavailable(`Redis at ${this.where} is away`);
     }
     try {
-      return await (this.client instanceof Cluster ? inTime(action()) : action());
+      // The library does not count the time that a command waits for a node of a cluster.
+      return await (this.client instanceof Cluster
+        ? inTime(action(), COMMAND_TIMEOUT_MS, 'Command timed out')
+        : action());
     } catch (error) {
       throw this.failure(error as Error);
     }
@@ -227,17 +222,12 @@ export class RedisConnection {
     let lastError: Error | undefined;
     const note = (error: Error) => (lastError = error);
     this.client.on('error', note);
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`no answer within ${START_MS / 1000} s`)), START_MS);
-    });
     try {
-      await Promise.race([this.client.connect(), late]);
+      await inTime(this.client.connect(), START_MS, `no answer within ${START_MS / 1000} s`);
     } catch (error) {
       const reason = reasonOf(lastError ?? (error as Error));
       throw new StartError(`Redis at ${this.where} (REDIS_URL) cannot be used: ${reason}.`);
     } finally {
-      clearTimeout(timer);
       this.client.off('error', note);
     }
   }

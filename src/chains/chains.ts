@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import type { PublicClient } from 'viem';
 import { Config } from '../config.js';
+import { inTime } from '../deadline.js';
 import { Log } from '../ops/log.js';
 import { Problem } from '../problems.js';
 
@@ -44,17 +44,11 @@ export class Chains {
 
   /** Lets a chain answer a question. @throws Problem chain_not_configured, chain_unavailable */
   async ask<T>(chainId: number, question: (client: PublicClient) => Promise<T>): Promise<T> {
-    const answered = new AbortController();
-    const deadline = sleep(DEADLINE_MS, null, { signal: answered.signal }).then(() => {
-      throw new Error(`no answer within ${DEADLINE_MS} ms`);
-    });
     try {
-      return await Promise.race([this.client(chainId).then(question), deadline]);
+      return await inTime(this.client(chainId).then(question), DEADLINE_MS);
     } catch (error) {
       if (error instanceof Problem) throw error;
       return this.fail(chainId, error);
-    } finally {
-      answered.abort();
     }
   }
 

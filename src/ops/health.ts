@@ -1,3 +1,5 @@
+import { inTime } from '../deadline.js';
+
 /** What a part of the service says about itself. `detail` is one sentence for an operator, without secrets. */
 export interface CheckResult {
   ok: boolean;
@@ -32,15 +34,9 @@ export class Health {
 }
 
 async function withTimeout(check: () => CheckResult | Promise<CheckResult>): Promise<CheckResult> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<CheckResult>((resolve) => {
-    timer = setTimeout(() => resolve({ ok: false, detail: `no answer within ${TIMEOUT_MS} ms` }), TIMEOUT_MS);
-  });
   try {
-    return await Promise.race([Promise.resolve().then(check), late]);
+    return await inTime(Promise.resolve().then(check), TIMEOUT_MS);
   } catch (error) {
     return { ok: false, detail: error instanceof Error ? error.message : 'failed' };
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -1,7 +1,6 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { encodeAbiParameters, encodePacked, keccak256, parseAbiParameters, zeroAddress, zeroHash } from 'viem';
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
@@ -11,6 +10,7 @@ import { Platforms } from '../../src/organizations/platforms.js';
 import { EAS_SCHEMA } from '../../src/trove/proofs.js';
 import { Verification } from '../../src/trove/verification.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
+import { eventually } from '../contracts/harness.js';
 import { plantEvent } from '../contracts/sample-events.js';
 import { type Service, startService } from '../policies/service.fixture.js';
 
@@ -43,15 +43,8 @@ async function submitted(body: Body): Promise<string> {
   if (answer.status !== 202) throw new Error(answer.text);
   return answer.json.record_id;
 }
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 1_000; tries++) {
-    if (await isSo()) return;
-    await sleep(10);
-  }
-  throw new Error('it does not come to it');
-}
 async function decided(id: string) {
-  await until(async () => (await get(id)).status !== 'Pending');
+  await eventually(async () => (await get(id)).status !== 'Pending');
   return get(id);
 }
 const scoreOf = async (trisId: string) => (await service.get(`/v1/disc/score/${trisId}`)).json;
@@ -257,14 +250,14 @@ describe('a proof by a registered issuer', () => {
       }
       for (const body of bodies) expect((await later.post('/v1/trove/submit', body)).json.status).toBe('Pending');
       const failed = async () => (await later.stores.jobs.list({ status: 'failed' })).length;
-      await until(async () => (ahead += 600_000) > 0 && (await failed()) === 2);
+      await eventually(async () => (ahead += 600_000) > 0 && (await failed()) === 2);
       outage.mockRestore();
 
       const [resubmitted, left] = bodies as [Body, Body];
       await later.post('/v1/trove/submit', resubmitted);
-      await until(async () => (await find(resubmitted)).status === 'Approved');
+      await eventually(async () => (await find(resubmitted)).status === 'Approved');
       await later.app.get(Verification).sweep();
-      await until(async () => (await find(left)).status === 'Approved');
+      await eventually(async () => (await find(left)).status === 'Approved');
     } finally {
       jest.restoreAllMocks();
       await later.close();
@@ -288,7 +281,7 @@ describe('a proof by a registered issuer', () => {
     await service.get('/v1/trove', { ...key(), 'credence-min-position': position });
     await service.app.get(Verification).sweep();
     const job = () => jobs.get('trove_verification', `trv_${before.content_hash}_1`);
-    await until(async () => Boolean((await job())?.error));
+    await eventually(async () => Boolean((await job())?.error));
     expect((await job())?.error).toMatch(/^issuer-ended cannot be read: /);
     for (const { content_hash } of [before, after]) expect((await get(content_hash)).status).toBe('Pending');
   });
