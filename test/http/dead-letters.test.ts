@@ -9,8 +9,6 @@ let service: Service;
 beforeAll(async () => void (service = await startService()));
 afterAll(() => service.close());
 
-const plant = (data: JsonObject, schema?: number) => plantAction(service.stores.eventStore, data, schema);
-
 /** The head of the log, for reads that must have seen it. */
 const seen = async () => {
   const { eventStore } = service.stores;
@@ -23,6 +21,12 @@ const check = async (trisId: string) =>
 const list = async (state: string) =>
   (await service.get(`/v1/dead-letters?state=${state}`, { 'x-api-key': service.key, ...(await seen()) })).json
     .dead_letters;
+/** Resolves once it is among the dead letters. */
+const plant = async (data: JsonObject) => {
+  const id = await plantAction(service.stores.eventStore, data);
+  await list('open');
+  return id;
+};
 const acknowledge = (id: string, reason_code = 'lost_for_good', headers = {}) =>
   service.post(`/v1/dead-letters/${id}/acknowledge`, { reason_code }, headers);
 
@@ -159,7 +163,7 @@ test('an event of a newer schema halts the projector there: what was applied is 
   const carol = { tris_id: 'tris:carol', category: 'financial', action_type: 'swap', criticality: 'High' };
   const position = await relay(service, [carol]);
   const before = (await service.get('/v1/disc/score/tris:carol', { 'credence-min-position': position })).json;
-  const newer = await plant({ tris_id: 'tris:carol' }, 2);
+  const newer = await plantAction(service.stores.eventStore, { tris_id: 'tris:carol' }, 2);
   const beyond = await relay(service, [carol]);
   expect((await service.get('/v1/disc/score/tris:carol')).json.total_tct).toBe(before.total_tct);
   const wait = await service.get('/v1/disc/score/tris:carol', { 'credence-min-position': beyond });

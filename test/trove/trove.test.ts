@@ -47,7 +47,16 @@ async function decided(id: string) {
   await eventually(async () => (await get(id)).status !== 'Pending');
   return get(id);
 }
-const scoreOf = async (trisId: string) => (await service.get(`/v1/disc/score/${trisId}`)).json;
+/** For reads that must have seen all of the log. */
+const seen = async ({ stores: { eventStore } } = service) => ({
+  'credence-min-position': formatPosition(eventStore.logId, await eventStore.head()),
+});
+/** Once the read models hold all of the log. */
+const sweep = async (of = service) => {
+  await of.get('/v1/trove', { ...key(of), ...(await seen(of)) });
+  await of.app.get(Verification).sweep();
+};
+const scoreOf = async (trisId: string) => (await service.get(`/v1/disc/score/${trisId}`, await seen())).json;
 const statementFor = async (body: Body) => (await get(await submitted(body))).statement as string;
 
 describe('a record without a proof', () => {
@@ -210,7 +219,7 @@ describe('a proof by a registered issuer', () => {
       proof: { type: 'signature', issuer: 'lab' },
       decision: { method: 'signature', decided_by: 'lab' },
     });
-    const [validation] = (await service.get(`/api/tris-validations/${body.tris_id}`)).json.validations;
+    const [validation] = (await service.get(`/api/tris-validations/${body.tris_id}`, await seen())).json.validations;
     expect(validation).toMatchObject({ from: 'tris:university', amount: 100 });
     expect(await scoreOf(body.tris_id)).toMatchObject({ total_tct: 100 });
   });
@@ -230,9 +239,7 @@ describe('a proof by a registered issuer', () => {
     const answer = await submit({ ...body, proof: proof(signed(statement)) });
     service.stores.jobs.enqueue = enqueue;
     expect(answer.status).toBe(500);
-    const position = formatPosition(service.stores.eventStore.logId, await service.stores.eventStore.head());
-    await service.get('/v1/trove', { ...key(), 'credence-min-position': position });
-    await service.app.get(Verification).sweep();
+    await sweep();
     expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved' });
   });
 
@@ -256,7 +263,7 @@ describe('a proof by a registered issuer', () => {
       const [resubmitted, left] = bodies as [Body, Body];
       await later.post('/v1/trove/submit', resubmitted);
       await eventually(async () => (await find(resubmitted)).status === 'Approved');
-      await later.app.get(Verification).sweep();
+      await sweep(later);
       await eventually(async () => (await find(left)).status === 'Approved');
     } finally {
       jest.restoreAllMocks();
@@ -277,9 +284,7 @@ describe('a proof by a registered issuer', () => {
 
     const refused = await submit({ ...after, proof: proof(signed(late), 'ended') });
     expect([refused.status, refused.json.code]).toEqual([500, 'history_unreadable']);
-    const position = formatPosition(eventStore.logId, await eventStore.head());
-    await service.get('/v1/trove', { ...key(), 'credence-min-position': position });
-    await service.app.get(Verification).sweep();
+    await sweep();
     const job = () => jobs.get('trove_verification', `trv_${before.content_hash}_1`);
     await eventually(async () => Boolean((await job())?.error));
     expect((await job())?.error).toMatch(/^issuer-ended cannot be read: /);
@@ -296,9 +301,7 @@ describe('a proof by a registered issuer', () => {
     jobs.enqueue = () => Promise.reject(new Error('the process ended'));
     await submit({ ...body, proof: proof(signed(statement)) });
     jobs.enqueue = enqueue;
-    const position = formatPosition(eventStore.logId, await eventStore.head());
-    await service.get('/v1/trove', { ...key(), 'credence-min-position': position });
-    await service.app.get(Verification).sweep();
+    await sweep();
     expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved' });
     const review = await service.post(`/v1/trove/${lost.content_hash}/review`, { decision: 'approve' });
     expect([review.status, review.json.code]).toEqual([500, 'history_unreadable']);
