@@ -2,6 +2,7 @@ import { statfsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from './event-store/event-store.js';
+import { awaitingCall } from './lmdb-exit.js';
 import { endOfTurn } from './turn.js';
 
 const READER_CHECK_MS = 60_000;
@@ -121,7 +122,7 @@ export class LmdbEnvironment {
    */
   write<T>(action: () => T): Promise<T> {
     // A child transaction, because the library commits what a throwing `transaction` callback has put so far.
-    return this.#inGroup(() => this.#root!.childTransaction(action) as Promise<T>);
+    return awaitingCall(this.#inGroup(() => this.#root!.childTransaction(action) as Promise<T>));
   }
 
   /** As `write`, for what takes more space. @throws StoreUnavailable also where the disk is all but full */

@@ -16,20 +16,34 @@ import { closeStores, openProfile } from './stores.js';
 
 const SHUTDOWN_MS = 10_000;
 
-async function serve(config: Config): Promise<void> {
-  const log = new Log(config.logLevel);
+/** How to close what has been opened, in that order. */
+const opened: (() => Promise<unknown>)[] = [];
+
+/** Closes it in reverse, in which time what is under way is finished. */
+async function close(log?: Log): Promise<void> {
+  setTimeout(() => {
+    log?.error(`not stopped within ${SHUTDOWN_MS} ms, exiting`);
+    process.exit(1);
+  }, SHUTDOWN_MS).unref();
+  for (const end of opened.splice(0).reverse()) await end();
+}
+
+async function serve(config: Config, log: Log): Promise<void> {
   const metrics = new StoreMetrics();
   if (config.profile === 'embedded') prepareDataFolder(config.data);
   const stores = await openProfile(config, Date.now, { log, onCommit: (commit) => metrics.observe(commit) });
+  opened.push(() => closeStores(stores));
   metrics.watch(stores.eventStore);
   const wanted = projectionsFor(config.modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
   const projector = config.has('worker')
     ? new Projector(projections, stores.eventStore, stores.readModels, log)
     : undefined;
+  if (projector) opened.push(() => projector.stop());
   await projector?.start();
 
   const app = await createApp(AppModule.register(config, stores, Date.now), config, log);
+  opened.push(() => app.close());
   // Not before the features have registered how their jobs are done.
   if (config.has('worker')) await stores.jobs.start();
   metrics.register(app, stores, projector);
@@ -43,14 +57,8 @@ async function serve(config: Config): Promise<void> {
     if (stopping) return;
     stopping = true;
     log.info('stopping', { signal });
-    setTimeout(() => {
-      log.error(`not stopped within ${SHUTDOWN_MS} ms, exiting`);
-      process.exit(1);
-    }, SHUTDOWN_MS).unref();
     app.get(Health).add('shutdown', () => ({ ok: false, detail: 'the service is stopping' }));
-    await app.close();
-    await projector?.stop();
-    await closeStores(stores);
+    await close(log);
     log.info('stopped');
   };
   process.once('SIGTERM', stop);
@@ -97,10 +105,13 @@ function shellWord(text: string): string {
 }
 
 try {
-  await serve(loadConfig());
+  const config = loadConfig();
+  await serve(config, new Log(config.logLevel));
 } catch (error) {
   const isConfig = error instanceof ConfigError;
   const sentence = isConfig ? error.message : sentenceOf(error);
   process.stderr.write(`credence: ${sentence ?? (error as Error).stack}\n`);
+  // What fails here as well is not why the service does not start.
+  await close().catch(() => undefined);
   process.exit(isConfig ? 2 : 1);
 }

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LmdbEnvironment } from '../../src/lmdb.js';
+import { Child } from './processes/child.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 test('a reader’s age counts while it stays on a snapshot that was superseded, and is 0 otherwise', async () => {
@@ -53,5 +54,22 @@ test('a conditional write is made as a whole if its condition holds when its tur
   } finally {
     await environment.close();
     await folder.remove();
+  }
+});
+
+test('a process that ends while the library’s thread waits for it does end, and says why', async () => {
+  const end = async (turns: number, how: 'exit' | 'error') => {
+    const folder = await temporaryFolder();
+    const child = new Child(new URL('./processes/ending-writer.ts', import.meta.url), [folder.path, `${turns}`, how]);
+    const code = await child.exited;
+    await folder.remove();
+    return { code, stderr: child.stderr };
+  };
+  // Killed (null), or ended in the ordinary way where nobody waited.
+  for (const turns of [1, 2, 3, 4]) {
+    expect([3, null]).toContain((await end(turns, 'exit')).code);
+    const { code, stderr } = await end(turns, 'error');
+    expect([1, null]).toContain(code);
+    expect(stderr).toContain('Error: nobody catches this');
   }
 });

@@ -7,7 +7,7 @@ export class Child {
   readonly #process: ChildProcess;
   readonly lines: unknown[] = [];
   readonly exited: Promise<number | null>;
-  #stderr = '';
+  stderr = '';
   #waiting: (() => void)[] = [];
 
   constructor(script: URL, args: string[], env: Record<string, string> = {}) {
@@ -16,7 +16,7 @@ export class Child {
     const environment = { ...process.env, NODE_OPTIONS: '', ...env };
     const command = ['--import', loader, fileURLToPath(script), ...args];
     this.#process = spawn(process.execPath, command, { env: environment, stdio: ['pipe', 'pipe', 'pipe'] });
-    this.#process.stderr!.on('data', (data: Buffer) => (this.#stderr += data.toString()));
+    this.#process.stderr!.on('data', (data: Buffer) => (this.stderr += data.toString()));
     createInterface({ input: this.#process.stdout! }).on('line', (line) => {
       this.lines.push(JSON.parse(line));
       this.#wake();
@@ -37,7 +37,7 @@ export class Child {
   async printed(count: number): Promise<unknown[]> {
     while (this.lines.length < count) {
       if (this.#process.exitCode !== null || this.#process.signalCode !== null) {
-        throw new Error(`the child ended after ${this.lines.length} lines: ${this.#stderr}`);
+        throw new Error(`the child ended after ${this.lines.length} lines: ${this.stderr}`);
       }
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }

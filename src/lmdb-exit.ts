@@ -1,0 +1,29 @@
+/**
+ * LMDB's thread calls this one for every transaction that runs code here, and waits for it. A process that ends meanwhile,
+ * by `process.exit` or an error that nobody catches, waits in turn for that thread, and would do so for ever.
+ */
+
+/** Transactions begun and not settled. */
+let waiting = 0;
+let fatal: Error | undefined;
+
+let isWatched = false;
+
+/** Counts a transaction that runs code of this thread, from before its start until it is settled. */
+export function awaitingCall<T>(transaction: Promise<T>): Promise<T> {
+  if (!isWatched) watch();
+  waiting++;
+  return transaction.finally(() => waiting--);
+}
+
+function watch(): void {
+  isWatched = true;
+  process.on('uncaughtExceptionMonitor', (error) => (fatal = error));
+  process.on('exit', () => {
+    if (waiting === 0) return;
+    // Node would print it after this.
+    if (fatal) process.stderr.write(`${fatal.stack ?? String(fatal)}\n`);
+    // Loses nothing that was acknowledged.
+    process.kill(process.pid, 'SIGKILL');
+  });
+}
