@@ -10,7 +10,7 @@ let turn = 0;
 function next(): void {
   if (turn++ < Number(turns)) return void setImmediate(next);
   // Long enough for the library's thread to ask for this one.
-  for (const started = performance.now(); performance.now() - started < 3; );
+  for (const started = performance.now(); performance.now() - started < 3;);
   if (how === 'error') throw new Error('nobody catches this');
   process.exit(3);
 }
