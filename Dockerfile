@@ -3,10 +3,10 @@ FROM node:20-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci
-COPY nest-cli.json tsconfig.json ./
+COPY nest-cli.json tsconfig.json bundle-dependencies.mjs ./
 COPY projections projections
 COPY src src
-RUN npx nest build && npm prune --omit=dev
+RUN npm run build && npm prune --omit=dev
 
 FROM node:20-bookworm-slim
 ENV NODE_ENV=production
