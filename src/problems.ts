@@ -90,6 +90,7 @@ export const PROBLEMS = {
   internal_error: [500, 'Internal error'],
   history_unreadable: [500, 'What the log says of it cannot be read'],
   shutting_down: [503, 'The service is stopping'],
+  newer_schema: [503, 'The log goes on in a form that this build does not know'],
   chain_unavailable: [503, 'The chain cannot be asked now'],
   store_unavailable: [503, 'A store is unavailable'],
   preview_busy: [503, 'Another preview over everyone is under way'],

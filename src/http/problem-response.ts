@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { HttpException } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
+import { NewerSchema } from '../event-store/codec.js';
 import { StoreUnavailable } from '../event-store/event-store.js';
 import type { Log } from '../ops/log.js';
 import { Problem, type ProblemCode, PROBLEMS } from '../problems.js';
@@ -78,6 +79,7 @@ export function problemOf(error: unknown): Problem {
     const detail = 'A store of the service gives no definite answer now. The same request may be repeated.';
     return new Problem('store_unavailable', detail, { headers: { 'retry-after': '1' } });
   }
+  if (error instanceof NewerSchema) return new Problem('newer_schema', `The ${error.message}.`);
   const known = BY_FASTIFY_CODE[(error as { code?: string } | null)?.code ?? ''];
   if (known) return new Problem(...known);
   const status =

@@ -160,6 +160,7 @@ function route(
       'validation_failed',
       'internal_error',
       'history_unreadable',
+      'newer_schema',
     ];
     const decorators = [
       RouteConfig({ [POLICY]: policy }),

@@ -163,11 +163,23 @@ test('an event of a newer schema halts the projector there: what was applied is 
   const carol = { tris_id: 'tris:carol', category: 'financial', action_type: 'swap', criticality: 'High' };
   const position = await relay(service, [carol]);
   const before = (await service.get('/v1/disc/score/tris:carol', { 'credence-min-position': position })).json;
+  await service.post('/v1/policies/ap', { policy_id: 'AP_AHEAD_V1', rules: { disc_min: 5 } });
   const newer = await plantAction(service.stores.eventStore, { tris_id: 'tris:carol' }, 2);
   const beyond = await relay(service, [carol]);
   expect((await service.get('/v1/disc/score/tris:carol')).json.total_tct).toBe(before.total_tct);
   const wait = await service.get('/v1/disc/score/tris:carol', { 'credence-min-position': beyond });
   expect([wait.status, wait.json.code]).toEqual([503, 'projection_behind']);
+  const ahead = await plantEvent(service.stores.eventStore, 'ap-AP_AHEAD_V1', 'AccessPolicyAmended', {});
+  const undecided = await service.post('/v1/policies/ap/check', { policy_id: 'AP_AHEAD_V1', subject_tris: ALICE });
+  expect([undecided.status, undecided.json]).toEqual([
+    503,
+    expect.objectContaining({
+      code: 'newer_schema',
+      detail: expect.stringMatching(
+        `^The event ${ahead} at .* does not know the type: run a build that is at least as new`,
+      ),
+    }),
+  ]);
   // It is no dead letter: there is nothing to acknowledge, only a newer build to run.
   const refused = await acknowledge(newer);
   expect([refused.status, refused.json.code]).toEqual([404, 'not_found']);
