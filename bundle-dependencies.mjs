@@ -12,8 +12,8 @@ const ROOT = dirname(fileURLToPath(import.meta.url));
 const DIST = join(ROOT, 'dist');
 const MODULES = join(DIST, 'node_modules');
 
-/** What is bundled, with all that it loads. Not what brings native code or WebAssembly, nor what few processes load. */
-const BUNDLED = /^(@nestjs\/|@noble\/|class-|cli-progress$|commander$|ethers\/|fastify$|prom-client$)/;
+/** What is bundled, with all that it loads: nothing that brings native code, and nothing that others load by itself. */
+const BUNDLED = /^(@nestjs\/|class-|cli-progress$|commander$|fastify$|prom-client$)/;
 /** What Nest would load if it were installed, what must be loaded before it, and clients that are the same for all. */
 const LEFT_OUT = [
   '@fastify/multipart',
@@ -28,7 +28,7 @@ const LEFT_OUT = [
 ];
 const IMPORT = /\b(?:from|import\()\s*'((?:@[\w.-]+\/)?[a-z][\w./-]*)'/g;
 
-/** @returns {Promise<string[]>} what the built code imports of BUNDLED, such as `ethers/address` */
+/** @returns {Promise<string[]>} what the built code imports of BUNDLED, such as `@nestjs/common/constants.js` */
 async function imported() {
   const found = new Set();
   for (const file of await readdir(DIST, { recursive: true })) {
