@@ -102,7 +102,13 @@ export const thumbprint = (x: string): string =>
 
 const ED25519: KeyKind<SigningKey> = {
   make() {
-    const { d, x } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as { d: string; x: string };
+    // Not by a key's `export`: a garbage collection during that frees what has made the key, which waits for the end of
+    // the export, for ever. The key stands at the end of what RFC 8410 says about it.
+    const { privateKey, publicKey } = generateKeyPairSync('ed25519', {
+      privateKeyEncoding: { type: 'pkcs8', format: 'der' },
+      publicKeyEncoding: { type: 'spki', format: 'der' },
+    });
+    const [d, x] = [privateKey.toString('base64url', 16), publicKey.toString('base64url', 12)];
     return { kty: 'OKP', crv: 'Ed25519', x, d, kid: thumbprint(x), use: 'sig', alg: 'EdDSA' };
   },
 
