@@ -53,9 +53,10 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
   /** @throws Problem validation_failed for an unknown issuer, record_conflict, idempotency_key_reused */
   async execute({ submission, context }: SubmitRecord): Promise<Submitted> {
     const { content_hash, title, uri, proof } = submission;
-    if (proof) await this.refuseUnlessFit(proof);
     const stream = troveStream(content_hash);
-    decideSubmit(troveRecordOf(await this.store.readStream(stream)), submission); // before anything is written
+    // Before anything is written; and what changes nothing is answered as before, whatever became of the issuer.
+    const news = decideSubmit(troveRecordOf(await this.store.readStream(stream)), submission);
+    if (proof && news.length > 0) await this.refuseUnlessFit(proof);
     await this.writer.claim(stream, context);
     await keepText(this.keyValue, title);
     if (uri !== null) await keepText(this.keyValue, uri);
@@ -122,13 +123,14 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     }
     const platform_id = (decision.approve ? decision.platform_id : null) ?? TROVE_PLATFORM;
     const owner = await this.platforms.ownerOf(platform_id);
-    if (platform_id !== TROVE_PLATFORM) refuseUnlessOwned(platform_id, caller.organization, owner);
+    // Anybody who reviews approves for the platform of the trove, unless an organization owns it.
+    if (platform_id !== TROVE_PLATFORM || owner !== null) refuseUnlessOwned(platform_id, caller.organization, owner);
     await this.writer.claim(stream, context);
     const { position } = await this.writer.update(stream, context, (history) => {
       const outcome = decision.approve
         ? { approved: true as const, platform_id }
         : { approved: false as const, reason_code: decision.reason_code };
-      return decideRecord(troveRecordOf(history)!, { outcome, method: 'review', decided_by: context.actor }, owner);
+      return decideRecord(history, { outcome, method: 'review', decided_by: context.actor }, owner);
     });
     return { body: { record_id: recordId, status: decision.approve ? 'Approved' : 'Rejected' }, position };
   }

@@ -4,6 +4,7 @@ import { type Fact, fact } from '../event-store/writer.js';
 import { decodeStream } from '../events.js';
 import { canonicalJson, sha256Hex } from '../hash.js';
 import { Problem } from '../problems.js';
+import { actionRelayed } from '../relay/relay.events.js';
 import { decide as decideRelay } from '../relay/relay.js';
 import type { Category, Criticality } from '../scoring/model.js';
 import {
@@ -90,23 +91,31 @@ export function decideSubmit(record: TroveRecord | undefined, submission: Submis
   return [fact(troveProofSubmitted, { content_hash, tris_id, proof: json(proof) })];
 }
 
+/** Whose action the approved record of a stream became. */
+function platformOf(history: readonly RecordedEvent[]): unknown {
+  return history.find(({ type }) => type === actionRelayed.type)?.data['platform_id'];
+}
+
 /** A proof is JSON all through. */
 const json = <T extends RecordProof | null>(proof: T) => proof as T & null;
 
 /**
- * A decision on a pending record. An approved record becomes an action and, unless it flags or the endorser is the
+ * A decision on the pending record of a stream. An approved record becomes an action and, unless it flags or the endorser is the
  * identity itself, a credonation: in the same append, so never one without the other.
  * @param owner TRIS of the organization that owns the platform, or null
  * @throws Problem record_decided unless the decision stands already
  */
-export function decideRecord(record: TroveRecord, decision: Decision, owner: string | null): Fact[] {
+export function decideRecord(history: readonly RecordedEvent[], decision: Decision, owner: string | null): Fact[] {
+  const record = troveRecordOf(history)!;
   const { content_hash, tris_id } = record;
   const { method, decided_by, outcome } = decision;
   if (record.status !== 'Pending') {
     const stands =
       record.status === (outcome.approved ? 'Approved' : 'Rejected') &&
       record.decision?.decided_by === decided_by &&
-      record.decision.reason_code === (outcome.approved ? null : outcome.reason_code);
+      (outcome.approved
+        ? platformOf(history) === outcome.platform_id
+        : record.decision.reason_code === outcome.reason_code);
     if (stands) return [];
     throw new Problem('record_decided', `The record is ${record.status} already.`);
   }

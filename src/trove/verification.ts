@@ -84,7 +84,7 @@ export class Verification implements OnModuleInit, OnApplicationBootstrap, OnApp
     const { events, history } = await this.writer.update(stream, context, (history) => {
       const current = troveRecordOf(history)!;
       return current.status === 'Pending' && current.proofs === record.proofs
-        ? decideRecord(current, decision, owner)
+        ? decideRecord(history, decision, owner)
         : [];
     });
     return events.length > 0 ? (reason_code ?? 'approved') : troveRecordOf(history)!.status;

@@ -325,7 +325,13 @@ describe('a proof by a registered issuer', () => {
     const ethereum = `0x${'1'.repeat(130)}`;
     const plain = 'A'.repeat(86);
     await service.post('/v1/trove/issuers', { issuer_id: 'former', platform_id: 'university.example', ed25519 });
+    const earlier = record();
+    const statement = await statementFor(earlier);
+    await submit({ ...earlier, proof: proof(signed(statement), 'former') });
+    await decided(earlier.content_hash);
     expect((await service.post('/v1/trove/issuers/former/retire')).json.retired).toBe(true);
+    const again = await submit({ ...earlier, proof: proof(signed(statement), 'former') });
+    expect([again.status, again.json.status]).toEqual([202, 'Approved']);
     for (const [wrong, pointer] of [
       [proof(plain, 'nobody'), '/proof/issuer'],
       [proof(plain, 'former'), '/proof/issuer'],
@@ -471,6 +477,17 @@ describe('a key bound to an organization', () => {
     const min = { 'credence-min-position': approved.headers['credence-position'] as string };
     const { validations } = (await bound.get(`/api/tris-validations/${tris_id}`, min)).json;
     expect(validations).toMatchObject([{ from: 'tris:university' }]);
+    // The same decision is one for the same platform.
+    expect((await review(content_hash, { decision: 'approve', platform_id: 'university.example' })).status).toBe(200);
+    expect((await review(content_hash, { decision: 'approve' })).json.code).toBe('record_decided');
+  });
+
+  test('approves for the platform of the trove while that is nobody’s', async () => {
+    const [before, after] = [await pending(), await pending()];
+    expect((await review(before.content_hash, { decision: 'approve' })).status).toBe(200);
+    const owner = { tris_org: 'tris:trove', platform_ids: ['trove'] };
+    expect((await bound.post('/v1/organizations', owner, { 'x-api-key': 'ops' })).status).toBe(201);
+    expect((await review(after.content_hash, { decision: 'approve' })).json.code).toBe('platform_not_owned');
   });
 
   test('does not review what is about itself or its agent, nor without the scope', async () => {
