@@ -9,7 +9,11 @@ import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { type Service, policyBody, relay, startService } from './service.fixture.js';
 
 const KEYS = [
-  { id: 'all', sha256: sha256Hex('all'), scopes: ['ops', 'policies:write', 'relay:write', 'access:check'] },
+  {
+    id: 'all',
+    sha256: sha256Hex('all'),
+    scopes: ['ops', 'policies:write', 'relay:write', 'access:check', 'identity:write'],
+  },
   { id: 'lender', sha256: sha256Hex('lender'), scopes: ['policies:write'], organization: 'tris:lender' },
   { id: 'other', sha256: sha256Hex('other'), scopes: ['policies:write'], organization: 'tris:other' },
   { id: 'ops', sha256: sha256Hex('ops'), scopes: ['ops'] },
@@ -235,6 +239,17 @@ describe('the access that a preview shows', () => {
     expect(json.summary.access).toEqual([]);
     const named = await post('/evaluate', { policy_id: 'VP_A_V1', access_policies });
     expect(named.json.summary.access).toHaveLength(access_policies.length);
+  });
+
+  test('goes by what is so now: a verification that ends within the hour still counts', async () => {
+    const status = 'zk-KYH';
+    const grant = { status, evidence_hash: 'a'.repeat(64), expires_at: new Date(Date.now() + 20_000).toISOString() };
+    const verified = await service.post(`/v1/identities/${subjects[0]}/verifications`, grant, ALL);
+    await service.post('/v1/policies/ap', { policy_id: 'AP_KYH_V1', rules: { verification: ['zk-KYH'] } }, ALL);
+    const after = { ...ALL, 'credence-min-position': verified.headers['credence-position'] as string };
+    const asked = { policy_id: 'VP_A_V1', subjects, access_policies: ['AP_KYH_V1'] };
+    const { json } = await service.post('/v1/policies/vp/evaluate', asked, after);
+    expect(json.results[0].access).toEqual([{ policy_id: 'AP_KYH_V1', before: true, after: true }]);
   });
 
   test('is what checks would say: through the policy’s own VP, else its owner’s lens, else the platform’s', async () => {

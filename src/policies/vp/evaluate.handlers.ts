@@ -104,13 +104,14 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const rows = subjects.map((trisId) => ({ get: identityRow(trisId) }));
     const read = await this.views.read([...rows, ...this.policies.queries(wish)]);
     const before = await this.policies.resolve(wish, read.manifest, read.results.slice(subjects.length));
-    const as_of = endOfHour(this.clock());
-    const fold = new Summarizer(before, after, probes, as_of);
+    const now = this.clock();
+    const as_of = endOfHour(now);
+    const fold = new Summarizer(before, after, probes, now);
     const results = subjects.map((tris_id, i): EvaluatedSubjectDto => {
       const state = read.results[i] as unknown as IdentityState | undefined;
       if (!state) return nobody(tris_id);
       fold.add(tris_id, state);
-      return changeOf(tris_id, state, before, after, as_of, probes);
+      return changeOf(tris_id, state, before, after, as_of, probes, now);
     });
     return {
       ...fold.summary(),
@@ -136,6 +137,7 @@ function changeOf(
   after: Lens,
   asOf: number,
   probes: readonly AccessProbe[],
+  now: number,
 ): EvaluatedSubjectDto {
   const current = preview(state, before, asOf);
   const projected = preview(state, after, asOf);
@@ -158,8 +160,8 @@ function changeOf(
         : { from: current.score_rating, to: projected.score_rating },
     access: probes.map((probe) => ({
       policy_id: probe.policy_id,
-      before: probe.grants(state, before, asOf),
-      after: probe.grants(state, after, asOf),
+      before: probe.grants(state, before, now),
+      after: probe.grants(state, after, now),
     })),
   };
 }

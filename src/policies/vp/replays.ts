@@ -132,8 +132,10 @@ export class Replays implements OnModuleInit {
     } = {},
   ): Promise<PopulationChange> {
     const population = await openPopulation(this.readModels, manifest);
-    const as_of = endOfHour(this.clock());
-    const fold = new Summarizer(before, after, probes, as_of);
+    const now = this.clock();
+    const as_of = endOfHour(now);
+    // Scores are those that anybody is shown; access is decided by what is so now, as in checks.
+    const fold = new Summarizer(before, after, probes, now);
     const { total } = population;
     await watch.onPage?.(0, total);
     await eachIdentity(
