@@ -1,4 +1,4 @@
-import { Days, type Evidence, dayOf } from './evidence.js';
+import { Days, type Evidence, dayOf, totalTct } from './evidence.js';
 import { expMinus, powersOf, round } from './exact.js';
 import { type Lens, counts } from './lens.js';
 import { isFlags, metricCategory } from './metrics.js';
@@ -67,10 +67,10 @@ export function categoryHealth(evidence: Evidence, lens: Lens, asOf: number): Re
  * metric; 0 without evidence.
  */
 export function metricHealth(evidence: Evidence, metric: string, lens: Lens, asOf: number): number {
-  if (!evidence[metric]) return 0;
-  const days = new Days(metric, evidence[metric], lens);
-  const tct = decayedTct([days], LEFT_AFTER[metricCategory(metric)], dayOf(asOf));
-  if (tct === 0) return 0;
+  const entry = evidence[metric];
+  // Not by what is left of it, which is 0 after a thousand years.
+  if (!entry || totalTct(metric, entry, lens) === 0) return 0;
+  const tct = decayedTct([new Days(metric, entry, lens)], LEFT_AFTER[metricCategory(metric)], dayOf(asOf));
   return round(isFlags(metric) ? flagPenalty(tct) : gained(tct), 4);
 }
 

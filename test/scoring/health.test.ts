@@ -45,6 +45,13 @@ test('a metric has the health of what is within it; flags of the category do not
   expect(health('financial_unheard_of')).toBe(0);
 });
 
+test('flags of a metric fade and leave it healthy, however long ago they were', () => {
+  const flags = (daysAgo: number) => evidenceOf([action('security_login_flags', 'Critical', daysAgo)]);
+  for (const daysAgo of [20_000, 700_000]) {
+    expect(metricHealth(flags(daysAgo), 'security_login_flags', MODEL_LENS, TODAY)).toBe(1);
+  }
+});
+
 test('a category with flags only has health 0', () => {
   const evidence = evidenceOf([action('compliance_trade_flags', 'Minimal')]);
   expect(categoryHealth(evidence, MODEL_LENS, TODAY).compliance).toBe(0);
