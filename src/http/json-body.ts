@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { FastifyInstance } from 'fastify';
 import { type FieldError, Problem } from '../problems.js';
-import { pointerTo, refusal } from './validation.js';
+import { pointerTo, refusal, shorten } from './validation.js';
 
 export const BODY_LIMIT = 1024 * 1024;
 const MAX_DEPTH = 32;
@@ -45,7 +45,7 @@ export function parseJson(bytes: Buffer): unknown {
   if (errors.length > 0) throw refusal(errors);
   if (members !== countMembers(text)) {
     const name = duplicateName(text);
-    throw new Problem('malformed_json', `The name ${JSON.stringify(name)} stands twice in one object.`);
+    throw new Problem('malformed_json', `The name ${JSON.stringify(shorten(name))} stands twice in one object.`);
   }
   return value;
 }
@@ -95,7 +95,8 @@ function inspect(value: unknown, pointer: string, depth: number, errors: FieldEr
   }
   for (const [name, member] of Object.entries(value)) {
     members++;
-    const at = pointerTo(pointer, name);
+    // Whoever sends a name of a megabyte knows it.
+    const at = pointerTo(pointer, shorten(name).toWellFormed());
     if (name === '__proto__' || name === 'constructor' || name === 'prototype') {
       errors.push({
         pointer: at,
@@ -104,7 +105,7 @@ function inspect(value: unknown, pointer: string, depth: number, errors: FieldEr
       });
     } else if (!name.isWellFormed()) {
       const message = 'the name has a surrogate without its other half';
-      errors.push({ pointer: at.toWellFormed(), code: 'ill_formed_text', message });
+      errors.push({ pointer: at, code: 'ill_formed_text', message });
     }
     if (member !== null && typeof member !== 'boolean') members += inspect(member, at, depth + 1, errors);
   }

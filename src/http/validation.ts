@@ -239,7 +239,8 @@ function messageOf(rule: Check, field: Field, value: unknown, object: object): s
     .replace(/\$constraint(\d+)/g, (_all, index) => String(rule.constraints[Number(index) - 1]));
 }
 
-const shorten = (text: string): string => (text.length > 60 ? `${text.slice(0, 60)}…` : text);
+/** At most sixty characters of it. */
+export const shorten = (text: string): string => (text.length > 60 ? `${text.slice(0, 60)}…` : text);
 
 function received(value: unknown): string {
   if (typeof value === 'string') return `; received ${JSON.stringify(shorten(value))}`;

@@ -52,6 +52,7 @@ describe('bodies', () => {
     ['a negative zero', withJson('"count":-0'), 'validation_failed', [['/count', 'unsafe_number']]],
     ['a lone surrogate', withJson('"rules":{"a":"\\ud800"}'), 'validation_failed', [['/rules/a', 'ill_formed_text']]],
     ['a lone surrogate in a name', withJson('"rules":{"\\udc00":1}'), 'validation_failed', [['/rules/\ufffd', 'ill_formed_text']]],
+    ['a name without an end', `{"${'~'.repeat(1_000)}":[-0,-0]}`, 'validation_failed', [0, 1].map((i) => [`/${'~0'.repeat(60)}…/${i}`, 'unsafe_number'])],
     ['too many levels', depth(40), 'validation_failed', [[`/rules/a${'/0'.repeat(30)}`, 'too_deep']]],
     ['an array', '[]', 'validation_failed', [['', 'is_object']]],
     ['null', 'null', 'validation_failed', [['', 'is_object']]],
