@@ -14,10 +14,14 @@ export const SHA256_HEX = /^[0-9a-f]{64}$/;
 
 const TIMESTAMP = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
 
+/** An RFC 3339 year has four digits, in UTC too. */
+const FIRST_TIME = Date.parse('0000-01-01T00:00:00.000Z');
+const LAST_TIME = Date.parse('9999-12-31T23:59:59.999Z');
+
 /**
  * Reads an RFC 3339 section 5.6 date-time with an offset.
  * @returns milliseconds since the Unix epoch (finer fractions are cut off), or undefined when the text has another form
- * or names a moment that is not: 30 February, 24:00, an offset beyond ±23:59. A leap second (:60) is refused too.
+ * or names a moment that is not: 30 February, 24:00, an offset beyond ±23:59, or one that leads out of those years. A leap second (:60) is refused too.
  */
 export function parseTimestamp(text: string): number | undefined {
   const match = TIMESTAMP.exec(text);
@@ -38,5 +42,6 @@ export function parseTimestamp(text: string): number | undefined {
   date.setUTCFullYear(year, month - 1, day);
   if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined;
   const offset = (offsetHour * 60 + offsetMinute) * (match[8] === '-' ? -1 : 1);
-  return date.setUTCHours(hour, minute, second, millisecond) - offset * 60_000;
+  const time = date.setUTCHours(hour, minute, second, millisecond) - offset * 60_000;
+  return time < FIRST_TIME || time > LAST_TIME ? undefined : time;
 }

@@ -22,6 +22,8 @@ describe('timestamps', () => {
   ])('%s is %s', (text, iso) => expect(new Date(parseTimestamp(text)!).toISOString()).toBe(iso));
 
   test.each([
+    '9999-12-31T23:59:59-23:59',
+    '0000-01-01T00:00:00+23:59',
     '2026-02-30T00:00:00Z',
     '2025-02-29T00:00:00Z',
     '2026-00-01T00:00:00Z',
