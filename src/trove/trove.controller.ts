@@ -66,7 +66,9 @@ export class TroveController {
     @Context() request: RequestContext,
   ) {
     const platform_id = rest.platform_id ?? null;
-    const context = request.of({ record_id, decision, reason_code: reason_code ?? null, platform_id });
+    // Who decides is part of the decision.
+    const { actor } = request;
+    const context = request.of({ record_id, decision, reason_code: reason_code ?? null, platform_id, actor });
     const review = new ReviewRecord(record_id, reviewOf(decision, reason_code, platform_id), request.caller, context);
     const { body, position } = await this.commands.execute(review);
     return new Written(body, position);

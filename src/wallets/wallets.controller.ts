@@ -35,7 +35,9 @@ export class WalletsController {
     problems: ['address_checksum', 'wallet_already_linked', 'idempotency_key_reused', 'write_conflict'],
   })
   async linkAccount(@Body() { wallet, tris_id }: LinkAccountDto, @Context() request: RequestContext) {
-    const context = request.of({ wallet, tris_id });
+    // By a key and by a session it is not the same command: what they link is not.
+    const by = request.caller.session ? { session: request.caller.session.chainId } : { key: true };
+    const context = request.of({ wallet, tris_id, ...by });
     const { position } = await this.commands.execute(new LinkAccount(wallet, tris_id, request.caller, context));
     return new Written<AccountLinkedDto>({ status: 'linked' }, position);
   }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { jest } from '@jest/globals';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Answer, send } from '../http/client.js';
 import { type Service, startService } from '../policies/service.fixture.js';
@@ -268,6 +269,30 @@ describe('a link by a key alone', () => {
 });
 
 describe('/api/link-account in a session', () => {
+  test('is not taken for a key’s word that another process wrote at the same time', async () => {
+    const wallet = newAccount();
+    const session = (await signIn(service, wallet)).json as Tokens;
+    const tris = `tris:${wallet.address.toLowerCase()}`;
+    await assert(wallet.address, tris);
+    // As if the other process had been faster by a moment: what it wrote is seen by the append only.
+    const { eventStore } = service.stores;
+    const { readStream, append } = eventStore;
+    let isBefore = true;
+    jest.spyOn(eventStore, 'readStream').mockImplementation(async (stream, options) => {
+      return isBefore && stream.startsWith('wallet-') ? [] : readStream.call(eventStore, stream, options);
+    });
+    jest.spyOn(eventStore, 'append').mockImplementation((...appended) => {
+      isBefore = false;
+      return append.apply(eventStore, appended);
+    });
+    try {
+      expect((await assert(wallet.address, tris, bearer(session))).status).toBe(200);
+    } finally {
+      jest.restoreAllMocks();
+    }
+    expect(await trisOf(wallet)).toBe(tris);
+  });
+
   test('links the session’s wallet to its own TRIS, which is as good as claiming it', async () => {
     const wallet = newAccount();
     const session = (await signIn(service, wallet)).json as Tokens;
