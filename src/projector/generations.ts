@@ -3,7 +3,7 @@ import type { EventStore, Position } from '../event-store/event-store.js';
 import type { Generation, Manifest, ReadModels } from '../read-models/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { Follower } from './follower.js';
-import { isSound, nextGenerationId } from './manifest.js';
+import { createGeneration, isSound, nextGenerationId } from './manifest.js';
 
 /** What an operator does with generations: build one beside the serving one, swap, roll back, drop. */
 
@@ -104,9 +104,10 @@ export async function rebuild(
 }
 
 async function create(views: Record<string, number>, store: EventStore, readModels: ReadModels): Promise<string> {
-  const id = nextGenerationId(await readModels.generations());
-  await readModels.createGeneration(id, views, store.logId);
-  return id;
+  for (;;) {
+    const id = nextGenerationId(await readModels.generations());
+    if (await createGeneration(id, views, store, readModels)) return id;
+  }
 }
 
 /** A generation of exactly these views that was begun, is not in service, and fits the log. */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Projection } from '../../projections/projection.js';
 import { NewerSchema } from '../event-store/codec.js';
 import type { EventStore } from '../event-store/event-store.js';
@@ -22,11 +23,11 @@ export async function ensureManifest(
   for (;;) {
     const manifest = await readModels.manifest();
     const generations = await readModels.generations();
-    const sound = new Set<string>();
-    for (const generation of generations) if (await isSound(generation, store)) sound.add(generation.id);
+    const sound = new Map<string, Generation>();
+    for (const generation of generations) if (await isSound(generation, store)) sound.set(generation.id, generation);
     // Read after the manifest: in the log it was made from, the stream is at least as far.
     const platform = (await platformLens(store)) ?? manifest;
-    const unserved = projections.filter(({ name }) => !sound.has(manifest?.views[name] ?? ''));
+    const unserved = projections.filter(({ name }) => !(name in (sound.get(manifest?.views[name] ?? '')?.views ?? {})));
     const lens = platform?.lens ?? { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
     const lens_revision = platform?.lens_revision ?? -1;
     const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
@@ -38,11 +39,13 @@ export async function ensureManifest(
       return manifest;
     }
 
-    const views = Object.fromEntries(Object.entries(manifest?.views ?? {}).filter(([, id]) => sound.has(id)));
+    const views = Object.fromEntries(
+      Object.entries(manifest?.views ?? {}).filter(([view, id]) => view in (sound.get(id)?.views ?? {})),
+    );
     if (unserved.length > 0) {
       const id = nextGenerationId(generations);
       const versions = Object.fromEntries(unserved.map(({ name, version }) => [name, version]));
-      await readModels.createGeneration(id, versions, store.logId);
+      if (!(await createGeneration(id, versions, store, readModels))) continue;
       for (const { name } of unserved) views[name] = id;
     }
     await readModels.swapManifest({
@@ -55,6 +58,18 @@ export async function ensureManifest(
     });
     // Swapped, or beaten to it by another process: either way, look again.
   }
+}
+
+/** @returns whether the generation holds exactly these views: another process may have taken the id for others */
+export async function createGeneration(
+  id: string,
+  views: Record<string, number>,
+  store: EventStore,
+  readModels: ReadModels,
+): Promise<boolean> {
+  await readModels.createGeneration(id, views, store.logId);
+  const made = (await readModels.generations()).find((generation) => generation.id === id);
+  return made !== undefined && isDeepStrictEqual({ ...made.views }, views);
 }
 
 /**

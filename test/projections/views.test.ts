@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { jest } from '@jest/globals';
 import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
 import { PROJECTIONS } from '../../src/projector/all-projections.js';
 import { drop, swap } from '../../src/projector/generations.js';
@@ -59,6 +60,25 @@ describe('reading the views', () => {
     expect(await seen()).toEqual(['g2', ['second']]);
     await drop('g1', models);
     expect(await seen()).toEqual(['g2', ['second']]);
+  });
+
+  test('does not go to a generation of others that another process made under the same id', async () => {
+    const { generations, createGeneration } = models;
+    await models.setStatus('g1', 'dropped');
+    // Meanwhile the other process begins g2.
+    jest.spyOn(models, 'createGeneration').mockImplementationOnce(async (id, versions, log) => {
+      await createGeneration.call(models, id, { wallets: VERSIONS['wallets']! }, log);
+      await createGeneration.call(models, id, versions, log);
+    });
+    const manifest = await ensureManifest(PROJECTIONS, store, models);
+    expect(new Set(Object.values(manifest.views))).toEqual(new Set(['g3']));
+    expect((await generations.call(models)).find(({ id }) => id === 'g3')!.views).toEqual(VERSIONS);
+
+    // One that was named in spite of that is not taken for what it is not.
+    const named = Object.fromEntries(Object.keys(VERSIONS).map((view) => [view, 'g2']));
+    await models.swapManifest({ ...manifest, revision: manifest.revision + 1, views: named });
+    const repaired = await ensureManifest(PROJECTIONS, store, models);
+    expect(repaired.views).toMatchObject({ wallets: 'g2', identities: 'g4' });
   });
 
   test('refuses while the generation is being built, and only then', async () => {
