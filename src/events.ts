@@ -1,7 +1,7 @@
 import { deadLetterAcknowledged } from './dead-letters/dead-letters.events.js';
 import { eligibilityRevoked } from './eligibility/eligibility.events.js';
 import { type Decoded, type Undecodable, decoderFor, readable } from './event-store/codec.js';
-import { idempotencyKeyClaimed } from './event-store/idempotency.events.js';
+import { idempotencyKeyAnswered, idempotencyKeyClaimed } from './event-store/idempotency.events.js';
 import {
   badStatusCleared,
   badStatusSet,
@@ -63,6 +63,7 @@ const DEFINITIONS = [
   walletUnlinked,
   refreshFamilyRevoked,
   idempotencyKeyClaimed,
+  idempotencyKeyAnswered,
   deadLetterAcknowledged,
   troveRecordSubmitted,
   troveProofSubmitted,

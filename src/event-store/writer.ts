@@ -15,7 +15,7 @@ import {
   type RecordedEvent,
   WrongExpectedRevision,
 } from './event-store.js';
-import { idempotencyKeyClaimed } from './idempotency.events.js';
+import { idempotencyKeyAnswered, idempotencyKeyClaimed } from './idempotency.events.js';
 
 /** Who commands, and what makes a retry recognisable. */
 export interface CommandContext {
@@ -57,6 +57,8 @@ const ATTEMPTS = 8;
 @Injectable()
 export class Writer {
   private readonly queues = new Map<string, Promise<unknown>>();
+  /** Streams in which an earlier try of a command changed nothing, and how many events those had. */
+  private readonly unchanged = new WeakMap<CommandContext, Map<string, number>>();
   private lastTime = NaN;
   private lastTimestamp = '';
 
@@ -72,12 +74,18 @@ export class Writer {
    */
   async claim(stream: string, context: CommandContext): Promise<void> {
     if (context.idempotency === null) return;
+    const claims = `idem-${context.idempotency}`;
     const claim = fact(idempotencyKeyClaimed, { stream });
-    const outcome = await this.create(`idem-${context.idempotency}`, [claim], context);
-    const claimed = outcome.events[0]!;
+    const earlier = await this.store.readStream(claims);
+    const { events } = earlier.length > 0 ? { events: earlier } : await this.create(claims, [claim], context);
+    const claimed = events[0]!;
     if (claimed.metadata.body_hash !== context.body_hash || claimed.data['stream'] !== stream) {
       throw idempotencyKeyReused();
     }
+    const answered = events.filter(({ type }) => type === idempotencyKeyAnswered.type);
+    if (answered.length === 0) return;
+    const unchanged = answered.map(({ data }) => [data['stream'], data['events']] as [string, number]);
+    this.unchanged.set(context, new Map(unchanged));
   }
 
   /** Appends the first events of a stream; if it has some already, answers those. */
@@ -128,12 +136,36 @@ export class Writer {
     const position = history.at(-1)?.position ?? 0;
     const earlier = history.filter((event) => isRetryOf(event, context));
     if (earlier.length > 0) return { position: earlier.at(-1)!.position, events: earlier, own: true, history };
+    const then = this.unchanged.get(context)?.get(stream);
+    if (then !== undefined) {
+      const seen = history.slice(0, then);
+      return { position: seen.at(-1)?.position ?? 0, events: [], own: false, history: seen };
+    }
     const facts = decide(history);
-    if (facts.length === 0) return { position, events: [], own: false, history };
+    if (facts.length === 0) {
+      await this.noteUnchanged(stream, history.length, context);
+      return { position, events: [], own: false, history };
+    }
     const expected: ExpectedRevision = history.length === 0 ? 'no-stream' : history.length - 1;
     const events = this.eventsOf(stream, facts, context, history.length);
     const appended = await this.store.append(stream, expected, events);
     return { position: appended.position, events, own: true, history };
+  }
+
+  /** So that a retry with the same Idempotency-Key, after others have changed it, changes it no more than the first try. */
+  private async noteUnchanged(stream: string, events: number, context: CommandContext): Promise<void> {
+    if (context.idempotency === null) return;
+    const claims = `idem-${context.idempotency}`;
+    const { length } = await this.store.readStream(claims);
+    // Without a claim it is a command that another stream recognises.
+    if (length === 0) return;
+    const answered = fact(idempotencyKeyAnswered, { stream, events });
+    try {
+      await this.store.append(claims, length - 1, this.eventsOf(claims, [answered], context, length));
+    } catch (error) {
+      // Another try of the same request was faster.
+      if (!(error instanceof WrongExpectedRevision)) throw error;
+    }
   }
 
   private eventsOf(stream: string, facts: readonly Fact[], context: CommandContext, revision: number): NewEvent[] {

@@ -59,6 +59,38 @@ test('what was refused for the state of things is decided anew when it is repeat
   expect([again.status, again.json]).toEqual([200, done.json]);
 });
 
+describe('a request that changed nothing, since it was so already', () => {
+  const vet = (key: string) => service.post('/v1/organizations/tris:guild/vet', undefined, keyed(key));
+  const bad = (key: string) =>
+    service.post('/v1/identities/tris:carl/bad-status', { level: 2, reason_code: 'fraud' }, keyed(key));
+  const promote = (key: string) =>
+    service.post('/v1/policies/vp/VP_SO_ALREADY_V1/promote', { scope: 'platform' }, keyed(key));
+  beforeAll(async () => {
+    await service.post('/v1/organizations', { tris_org: 'tris:guild', platform_ids: ['guild'] });
+    await service.post('/v1/policies/vp', policyBody('VP_SO_ALREADY_V1', { financial_swap: 'Critical' }));
+  });
+
+  test.each<[string, (key: string) => ReturnType<typeof vet>, () => ReturnType<typeof vet>]>([
+    ['a vetting', vet, () => service.post('/v1/organizations/tris:guild/revoke')],
+    ['a BAD status', bad, () => service.delete('/v1/identities/tris:carl/bad-status')],
+    ['a promotion', promote, () => service.post('/v1/policies/vp/VP_SO_ALREADY_V1/rollback')],
+  ])('%s: a retry changes nothing, although others have since', async (what, ask, undo) => {
+    expect((await ask(`${what} 1`)).status).toBe(200);
+    const first = await ask(`${what} 2`);
+    expect((await undo()).status).toBe(200);
+    const written = await head();
+    for (let n = 0; n < 2; n++) {
+      const retry = await ask(`${what} 2`);
+      expect([retry.status, retry.text]).toEqual([first.status, first.text]);
+      expect(retry.headers['credence-position']).toBe(first.headers['credence-position']);
+    }
+    expect(await head()).toBe(written);
+    // Who asks for the first time is not refused it.
+    expect((await ask(`${what} 3`)).status).toBe(200);
+    expect(await head()).toBeGreaterThan(written);
+  });
+});
+
 test('retiring what there is not leaves nothing in the log', async () => {
   const before = await head();
   for (const path of [
