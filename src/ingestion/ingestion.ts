@@ -25,6 +25,8 @@ const JOB_KIND = 'chain_ingestion';
 const IN_FLIGHT = 256;
 /** Losing a cursor costs a second reading, nothing else. */
 const CURSOR_TTL_MS = 100 * 365 * 86_400_000;
+/** So long an Idempotency-Key finds the reading it was answered with, if that is another request's. */
+const ANSWERED_TTL_MS = 30 * 86_400_000;
 
 /** What is asked for: a wallet's history on a chain, for the TRIS it is linked to. */
 export interface IngestionInput {
@@ -77,9 +79,12 @@ export class Ingestion implements OnModuleInit {
    * With an Idempotency-Key, the same one again.
    * @throws Problem idempotency_key_reused, ingestion_open
    */
-  async enqueue(id: string, input: IngestionInput, { body_hash }: CommandContext): Promise<Job> {
-    const known = await this.jobs.get(JOB_KIND, id);
-    if (known && known.input['body_hash'] !== body_hash) throw idempotencyKeyReused();
+  async enqueue(id: string, input: IngestionInput, { body_hash, idempotency }: CommandContext): Promise<Job> {
+    const answered = `ingest-answered:${id}`;
+    const other = (await this.keyValue.get(answered)) as { id: string; body_hash: string } | undefined;
+    if (other && other.body_hash !== body_hash) throw idempotencyKeyReused();
+    const known = await this.jobs.get(JOB_KIND, other?.id ?? id);
+    if (!other && known && known.input['body_hash'] !== body_hash) throw idempotencyKeyReused();
     if (known) return known;
     const slot = `ingest-open:${input.chain_id}:${input.wallet}`;
     const mine = { id, input: { ...input, body_hash } };
@@ -89,7 +94,12 @@ export class Ingestion implements OnModuleInit {
         // There already, but for one just put into the slot, now or before a crash.
         const job = await this.jobs.enqueue(JOB_KIND, last.id, last.input);
         if (job.status === 'queued' || job.status === 'running' || last.id === id) {
-          if (last.input.from_block === input.from_block && last.input.tris_id === input.tris_id) return job;
+          if (last.input.from_block === input.from_block && last.input.tris_id === input.tris_id) {
+            if (idempotency !== null && job.id !== id) {
+              await this.keyValue.putIfAbsent(answered, { id: job.id, body_hash }, ANSWERED_TTL_MS);
+            }
+            return job;
+          }
           throw new Problem('ingestion_open', 'Another reading of the wallet’s history on this chain is not over yet.');
         }
       }

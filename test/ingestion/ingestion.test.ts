@@ -286,6 +286,10 @@ test('a wallet has one reading of a chain waiting or under way, however often it
 
   endpoint.refuse = () => undefined;
   expect(await finished(job_id!)).toMatchObject({ status: 'completed' });
+  for (const name of ['a', 'b']) {
+    expect((await ingest(wallet, headers(name))).json).toEqual({ job_id });
+    expect((await ingest(wallet, headers(name), { from_block: 1 })).json.code).toBe('idempotency_key_reused');
+  }
   const next = await ingest(wallet, bearer(tokens), { from_block: 1 });
   expect(next.status).toBe(202);
   expect(next.json.job_id).not.toBe(job_id);
