@@ -152,7 +152,7 @@ export class Writer {
     return { position: appended.position, events, own: true, history };
   }
 
-  /** So that a retry with the same Idempotency-Key, after others have changed it, changes it no more than the first try. */
+  /** So that a retry with the same Idempotency-Key changes no more than the first try, whatever others have done since. */
   private async noteUnchanged(stream: string, events: number, context: CommandContext): Promise<void> {
     if (context.idempotency === null) return;
     const claims = `idem-${context.idempotency}`;

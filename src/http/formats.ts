@@ -21,7 +21,8 @@ const LAST_TIME = Date.parse('9999-12-31T23:59:59.999Z');
 /**
  * Reads an RFC 3339 section 5.6 date-time with an offset.
  * @returns milliseconds since the Unix epoch (finer fractions are cut off), or undefined when the text has another form
- * or names a moment that is not: 30 February, 24:00, an offset beyond ±23:59, or one that leads out of those years. A leap second (:60) is refused too.
+ * or names a moment that is not: 30 February, 24:00, an offset beyond ±23:59, or one that leads out of those years. A
+ * leap second (:60) is refused too.
  */
 export function parseTimestamp(text: string): number | undefined {
   const match = TIMESTAMP.exec(text);

@@ -100,8 +100,8 @@ function platformOf(history: readonly RecordedEvent[]): unknown {
 const json = <T extends RecordProof | null>(proof: T) => proof as T & null;
 
 /**
- * A decision on the pending record of a stream. An approved record becomes an action and, unless it flags or the endorser is the
- * identity itself, a credonation: in the same append, so never one without the other.
+ * A decision on the pending record of a stream. An approved record becomes an action and, unless it flags or the endorser
+ * is the identity itself, a credonation: in the same append, so never one without the other.
  * @param owner TRIS of the organization that owns the platform, or null
  * @throws Problem record_decided unless the decision stands already
  */
