@@ -154,6 +154,8 @@ export async function rollback(store: EventStore, readModels: ReadModels): Promi
 }
 
 async function point(manifest: Manifest, views: Record<string, string>, readModels: ReadModels): Promise<Manifest> {
+  const going = Object.values(views).find((id) => manifest.dropping?.includes(id));
+  if (going !== undefined) throw new GenerationError(`${going} is being dropped.`);
   const next = { ...manifest, revision: manifest.revision + 1, views, previous_views: manifest.views };
   if (!(await readModels.swapManifest(next))) throw new GenerationError('Another swap was faster; look at the status.');
   return next;
@@ -161,11 +163,21 @@ async function point(manifest: Manifest, views: Record<string, string>, readMode
 
 /** Frees a generation's space. @throws GenerationError while it serves */
 export async function drop(id: string, readModels: ReadModels): Promise<void> {
-  const manifest = await readModels.manifest();
   await find(id, readModels);
-  const serves = Object.keys(manifest?.views ?? {}).filter((view) => manifest!.views[view] === id);
-  if (serves.length > 0) throw new GenerationError(`${id} serves ${serves.join(', ')}: swap or roll back first.`);
+  // Said in the manifest first: of a swap to it at the same moment one of the two comes too late.
+  while (!(await giveUp(id, readModels)));
   await readModels.dropGeneration(id);
+}
+
+/** @returns false: the manifest has changed meanwhile @throws GenerationError while the generation serves */
+async function giveUp(id: string, readModels: ReadModels): Promise<boolean> {
+  const manifest = await readModels.manifest();
+  if (!manifest) return true;
+  const serves = Object.keys(manifest.views).filter((view) => manifest.views[view] === id);
+  if (serves.length > 0) throw new GenerationError(`${id} serves ${serves.join(', ')}: swap or roll back first.`);
+  const there = (await readModels.generations()).filter(({ status }) => status !== 'dropped');
+  const dropping = there.map((generation) => generation.id).filter((g) => g === id || manifest.dropping?.includes(g));
+  return readModels.swapManifest({ ...manifest, revision: manifest.revision + 1, dropping });
 }
 
 async function find(id: string, readModels: ReadModels): Promise<Generation> {

@@ -55,6 +55,7 @@ export async function ensureManifest(
       lens_revision,
       views,
       previous_views: null,
+      ...(manifest?.dropping && { dropping: manifest.dropping }),
     });
     // Swapped, or beaten to it by another process: either way, look again.
   }

@@ -59,6 +59,8 @@ export interface Manifest {
   views: Record<string, string>;
   /** What `views` was before the last swap, for a rollback; null if nothing was swapped. */
   previous_views: Record<string, string> | null;
+  /** Generations that are being dropped: nothing is to be served from them again. */
+  dropping?: string[];
 }
 
 export type Query =

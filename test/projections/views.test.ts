@@ -81,6 +81,31 @@ describe('reading the views', () => {
     expect(repaired.views).toMatchObject({ wallets: 'g2', identities: 'g4' });
   });
 
+  test('does not go to a generation that is dropped at the moment of the swap: one of the two is refused', async () => {
+    await put('g1', 'first');
+    for (const id of ['g2', 'g3']) {
+      await models.createGeneration(id, VERSIONS, store.logId);
+      await put(id, id);
+    }
+    const [before, generations] = [await models.manifest(), await models.generations()];
+    await drop('g2', models);
+    // What the swap has looked at before that.
+    jest.spyOn(models, 'generations').mockResolvedValueOnce(generations);
+    jest.spyOn(models, 'manifest').mockResolvedValueOnce(before);
+    await expect(swap('g2', store, models)).rejects.toThrow('Another swap was faster');
+    const seenBefore = await models.manifest();
+    await swap('g3', store, models);
+    jest.spyOn(models, 'manifest').mockResolvedValueOnce(seenBefore);
+    await expect(drop('g3', models)).rejects.toThrow('g3 serves');
+    expect(await seen()).toEqual(['g3', ['g3']]);
+
+    // A drop that was interrupted is not undone, but done.
+    await models.swapManifest({ ...(await models.manifest())!, revision: seenBefore!.revision + 2, dropping: ['g1'] });
+    await expect(swap('g1', store, models)).rejects.toThrow('g1 is being dropped.');
+    await drop('g1', models);
+    expect(await seen()).toEqual(['g3', ['g3']]);
+  });
+
   test('refuses while the generation is being built, and only then', async () => {
     await expect(seen()).rejects.toMatchObject({ extra: { members: { progress: { done: 0, total: 0 } } } });
     await put('g1', 'first');
