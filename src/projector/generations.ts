@@ -3,7 +3,7 @@ import type { EventStore, Position } from '../event-store/event-store.js';
 import type { Generation, Manifest, ReadModels } from '../read-models/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { Follower } from './follower.js';
-import { createGeneration, isSound, nextGenerationId } from './manifest.js';
+import { createGeneration, isOf, isSound } from './manifest.js';
 
 /** What an operator does with generations: build one beside the serving one, swap, roll back, drop. */
 
@@ -28,7 +28,7 @@ export async function generationProgress(
   clock: Clock,
 ): Promise<GenerationProgress[]> {
   const manifest = await readModels.manifest();
-  const generations = (await readModels.generations()).filter(({ status }) => status !== 'dropped');
+  const generations = await present(readModels);
   const total = await store.countAfter(0);
   return Promise.all(
     generations.map(async (generation) => {
@@ -105,8 +105,8 @@ export async function rebuild(
 
 async function create(views: Record<string, number>, store: EventStore, readModels: ReadModels): Promise<string> {
   for (;;) {
-    const id = nextGenerationId(await readModels.generations());
-    if (await createGeneration(id, views, store, readModels)) return id;
+    const id = await createGeneration(views, store, readModels);
+    if (id !== undefined) return id;
   }
 }
 
@@ -118,9 +118,8 @@ async function unfinishedBuild(
 ): Promise<string | undefined> {
   const serving = new Set(Object.values((await readModels.manifest())?.views ?? {}));
   for (const generation of await readModels.generations()) {
-    const same = Object.keys(generation.views).sort().join() === Object.keys(views).sort().join();
     const open = generation.status === 'building' && !serving.has(generation.id);
-    if (same && open && (await isSound(generation, store))) return generation.id;
+    if (isOf(generation, views) && open && (await isSound(generation, store))) return generation.id;
   }
   return undefined;
 }
@@ -175,13 +174,17 @@ async function giveUp(id: string, readModels: ReadModels): Promise<boolean> {
   if (!manifest) return true;
   const serves = Object.keys(manifest.views).filter((view) => manifest.views[view] === id);
   if (serves.length > 0) throw new GenerationError(`${id} serves ${serves.join(', ')}: swap or roll back first.`);
-  const there = (await readModels.generations()).filter(({ status }) => status !== 'dropped');
-  const dropping = there.map((generation) => generation.id).filter((g) => g === id || manifest.dropping?.includes(g));
+  const there = (await present(readModels)).map((generation) => generation.id);
+  const dropping = there.filter((other) => other === id || manifest.dropping?.includes(other));
   return readModels.swapManifest({ ...manifest, revision: manifest.revision + 1, dropping });
 }
 
+async function present(readModels: ReadModels): Promise<Generation[]> {
+  return (await readModels.generations()).filter(({ status }) => status !== 'dropped');
+}
+
 async function find(id: string, readModels: ReadModels): Promise<Generation> {
-  const generations = (await readModels.generations()).filter(({ status }) => status !== 'dropped');
+  const generations = await present(readModels);
   const found = generations.find((generation) => generation.id === id);
   if (!found)
     throw new GenerationError(`There is no generation ${id}; there are ${generations.map((g) => g.id).join(', ')}.`);

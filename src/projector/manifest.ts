@@ -27,7 +27,10 @@ export async function ensureManifest(
     for (const generation of generations) if (await isSound(generation, store)) sound.set(generation.id, generation);
     // Read after the manifest: in the log it was made from, the stream is at least as far.
     const platform = (await platformLens(store)) ?? manifest;
-    const unserved = projections.filter(({ name }) => !(name in (sound.get(manifest?.views[name] ?? '')?.views ?? {})));
+    const views = Object.fromEntries(
+      Object.entries(manifest?.views ?? {}).filter(([view, id]) => view in (sound.get(id)?.views ?? {})),
+    );
+    const unserved = projections.filter(({ name }) => !(name in views));
     const lens = platform?.lens ?? { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
     const lens_revision = platform?.lens_revision ?? -1;
     const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
@@ -39,13 +42,10 @@ export async function ensureManifest(
       return manifest;
     }
 
-    const views = Object.fromEntries(
-      Object.entries(manifest?.views ?? {}).filter(([view, id]) => view in (sound.get(id)?.views ?? {})),
-    );
     if (unserved.length > 0) {
-      const id = nextGenerationId(generations);
       const versions = Object.fromEntries(unserved.map(({ name, version }) => [name, version]));
-      if (!(await createGeneration(id, versions, store, readModels))) continue;
+      const id = await createGeneration(versions, store, readModels);
+      if (id === undefined) continue;
       for (const { name } of unserved) views[name] = id;
     }
     await readModels.swapManifest({
@@ -61,16 +61,21 @@ export async function ensureManifest(
   }
 }
 
-/** @returns whether the generation holds exactly these views: another process may have taken the id for others */
+/** @returns the id of a new generation of these views; undefined if another process has taken it for others */
 export async function createGeneration(
-  id: string,
   views: Record<string, number>,
   store: EventStore,
   readModels: ReadModels,
-): Promise<boolean> {
+): Promise<string | undefined> {
+  const id = nextGenerationId(await readModels.generations());
   await readModels.createGeneration(id, views, store.logId);
   const made = (await readModels.generations()).find((generation) => generation.id === id);
-  return made !== undefined && isDeepStrictEqual({ ...made.views }, views);
+  return made && isOf(made, views) ? id : undefined;
+}
+
+/** Is it a generation of exactly these views, in these versions? */
+export function isOf(generation: Generation, views: Record<string, number>): boolean {
+  return isDeepStrictEqual({ ...generation.views }, views);
 }
 
 /**
@@ -119,6 +124,6 @@ async function isInLog({ log, position, event_id }: Checkpoint, store: EventStor
   return position === 0 || (await store.readAt(position))?.id === event_id;
 }
 
-export function nextGenerationId(generations: readonly Generation[]): string {
+function nextGenerationId(generations: readonly Generation[]): string {
   return `g${Math.max(0, ...generations.map(({ id }) => Number(id.slice(1)))) + 1}`;
 }
