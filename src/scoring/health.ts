@@ -68,9 +68,10 @@ export function categoryHealth(evidence: Evidence, lens: Lens, asOf: number): Re
  */
 export function metricHealth(evidence: Evidence, metric: string, lens: Lens, asOf: number): number {
   const entry = evidence[metric];
-  // Not by what is left of it, which is 0 after a thousand years.
-  if (!entry || totalTct(metric, entry, lens) === 0) return 0;
+  if (!entry) return 0;
   const tct = decayedTct([new Days(metric, entry, lens)], LEFT_AFTER[metricCategory(metric)], dayOf(asOf));
+  // Nothing may also be what is left after a thousand years.
+  if (tct === 0 && totalTct(metric, entry, lens) === 0) return 0;
   return round(isFlags(metric) ? flagPenalty(tct) : gained(tct), 4);
 }
 
