@@ -74,10 +74,10 @@ export class Writer {
    */
   async claim(stream: string, context: CommandContext): Promise<void> {
     if (context.idempotency === null) return;
-    const claims = `idem-${context.idempotency}`;
+    const claims = claimsStream(context.idempotency);
     const claim = fact(idempotencyKeyClaimed, { stream });
     const earlier = await this.store.readStream(claims);
-    const { events } = earlier.length > 0 ? { events: earlier } : await this.create(claims, [claim], context);
+    const events = earlier.length > 0 ? earlier : (await this.create(claims, [claim], context)).events;
     const claimed = events[0]!;
     if (claimed.metadata.body_hash !== context.body_hash || claimed.data['stream'] !== stream) {
       throw idempotencyKeyReused();
@@ -155,7 +155,7 @@ export class Writer {
   /** So that a retry with the same Idempotency-Key changes no more than the first try, whatever others have done since. */
   private async noteUnchanged(stream: string, events: number, context: CommandContext): Promise<void> {
     if (context.idempotency === null) return;
-    const claims = `idem-${context.idempotency}`;
+    const claims = claimsStream(context.idempotency);
     const { length } = await this.store.readStream(claims);
     // Without a claim it is a command that another stream recognises.
     if (length === 0) return;
@@ -211,6 +211,11 @@ export class Writer {
 /** Does the event come from an earlier try of the request, known by its Idempotency-Key? */
 export function isRetryOf({ metadata }: RecordedEvent, context: CommandContext): boolean {
   return metadata.idempotency !== undefined && metadata.idempotency === context.idempotency;
+}
+
+/** Stream of what is known of an Idempotency-Key, by its hash. */
+function claimsStream(idempotency: string): string {
+  return `idem-${idempotency}`;
 }
 
 /** Name of a stream that is found by client strings, which are hashed so that they never appear in a name. */

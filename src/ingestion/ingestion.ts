@@ -82,9 +82,9 @@ export class Ingestion implements OnModuleInit {
   async enqueue(id: string, input: IngestionInput, { body_hash, idempotency }: CommandContext): Promise<Job> {
     const answered = `ingest-answered:${id}`;
     const other = (await this.keyValue.get(answered)) as { id: string; body_hash: string } | undefined;
-    if (other && other.body_hash !== body_hash) throw idempotencyKeyReused();
     const known = await this.jobs.get(JOB_KIND, other?.id ?? id);
-    if (!other && known && known.input['body_hash'] !== body_hash) throw idempotencyKeyReused();
+    const earlier = other?.body_hash ?? known?.input['body_hash'];
+    if (earlier !== undefined && earlier !== body_hash) throw idempotencyKeyReused();
     if (known) return known;
     const slot = `ingest-open:${input.chain_id}:${input.wallet}`;
     const mine = { id, input: { ...input, body_hash } };
