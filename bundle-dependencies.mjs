@@ -57,10 +57,10 @@ async function reexport(name) {
   return `import * as all from '${name}';\n${exports.join('\n')}`;
 }
 
-const names = await imported();
+const bundles = (await imported()).map((name) => ({ name, ...place(name) }));
 await rm(MODULES, { recursive: true, force: true });
 await build({
-  entryPoints: names.map((name) => ({ in: `bundled:${name}`, out: join(place(name).packageName, place(name).file) })),
+  entryPoints: bundles.map(({ name, packageName, file }) => ({ in: `bundled:${name}`, out: join(packageName, file) })),
   outdir: MODULES,
   chunkNames: '.shared/[hash]',
   outExtension: { '.js': '.mjs' },
@@ -88,8 +88,7 @@ await build({
 });
 
 const packages = new Map();
-for (const name of names) {
-  const { packageName, path, file } = place(name);
+for (const { packageName, path, file } of bundles) {
   packages.set(packageName, { ...packages.get(packageName), [path]: `${file}.mjs` });
 }
 for (const [name, exports] of packages) {
