@@ -3,23 +3,19 @@ import { audit } from '../../src/policies/ap/audit.js';
 import { verify } from '../../src/projector/verify.js';
 import type { JsonObject } from '../../src/json.js';
 import { plantAction, plantEvent } from '../contracts/sample-events.js';
-import { type Service, policyBody, relay, startService } from '../policies/service.fixture.js';
+import { type Service, policyBody, relay, seen, startService } from '../policies/service.fixture.js';
 
 let service: Service;
 beforeAll(async () => void (service = await startService()));
 afterAll(() => service.close());
 
-/** The head of the log, for reads that must have seen it. */
-const seen = async () => {
-  const { eventStore } = service.stores;
-  return { 'credence-min-position': `${eventStore.logId}.${await eventStore.head()}` };
-};
 const score = async (trisId: string, query = '') =>
-  (await service.get(`/v1/disc/score/${trisId}${query}`, await seen())).json;
+  (await service.get(`/v1/disc/score/${trisId}${query}`, await seen(service))).json;
 const check = async (trisId: string) =>
-  (await service.post('/v1/policies/ap/check', { policy_id: 'AP_KNOWN_V1', subject_tris: trisId }, await seen())).json;
+  (await service.post('/v1/policies/ap/check', { policy_id: 'AP_KNOWN_V1', subject_tris: trisId }, await seen(service)))
+    .json;
 const list = async (state: string) =>
-  (await service.get(`/v1/dead-letters?state=${state}`, { 'x-api-key': service.key, ...(await seen()) })).json
+  (await service.get(`/v1/dead-letters?state=${state}`, { 'x-api-key': service.key, ...(await seen(service)) })).json
     .dead_letters;
 /** Resolves once it is among the dead letters. */
 const plant = async (data: JsonObject) => {
@@ -93,7 +89,7 @@ test('an access policy whose retirement cannot be read grants nothing, acknowled
   const subject_tris = 'tris:dora';
   await relay(service, [{ tris_id: subject_tris, category: 'financial', action_type: 'swap', criticality: 'High' }]);
   const ask = async (policy_id: string) =>
-    service.post('/v1/policies/ap/check', { policy_id, subject_tris }, await seen());
+    service.post('/v1/policies/ap/check', { policy_id, subject_tris }, await seen(service));
   const create = (policy_id: string) => service.post('/v1/policies/ap', { policy_id, rules: { disc_min: 5 } });
   await create('AP_ENDED_V1');
   expect((await ask('AP_ENDED_V1')).json.granted).toBe(true);

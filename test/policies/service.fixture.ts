@@ -3,6 +3,7 @@ import { AppModule, projectionsFor } from '../../src/app.module.js';
 import { type Config, loadConfig } from '../../src/config.js';
 import { ApiKeys } from '../../src/http/api-keys.js';
 import { createApp } from '../../src/http/app.js';
+import { formatPosition } from '../../src/http/positions.js';
 import { Log } from '../../src/ops/log.js';
 import { PROJECTIONS } from '../../src/projector/all-projections.js';
 import { Projector } from '../../src/projector/projector.js';
@@ -25,6 +26,11 @@ export interface Service {
   /** Lets the read models fall behind, until the function answered is called. */
   holdReadModels(): Promise<() => Promise<void>>;
   close(): Promise<void>;
+}
+
+/** Headers of a read that must have seen all of the log. */
+export async function seen({ stores: { eventStore } }: Service): Promise<Record<string, string>> {
+  return { 'credence-min-position': formatPosition(eventStore.logId, await eventStore.head()) };
 }
 
 /** @param clock of the handlers and the short-lived state; access tokens and API keys go by the real one */

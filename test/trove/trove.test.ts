@@ -5,14 +5,13 @@ import { jest } from '@jest/globals';
 import { encodeAbiParameters, encodePacked, keccak256, parseAbiParameters, zeroAddress, zeroHash } from 'viem';
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
 import { sha256Hex } from '../../src/hash.js';
-import { formatPosition } from '../../src/http/positions.js';
 import { Platforms } from '../../src/organizations/platforms.js';
 import { EAS_SCHEMA } from '../../src/trove/proofs.js';
 import { Verification } from '../../src/trove/verification.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { eventually } from '../contracts/harness.js';
 import { plantEvent } from '../contracts/sample-events.js';
-import { type Service, startService } from '../policies/service.fixture.js';
+import { type Service, seen, startService } from '../policies/service.fixture.js';
 
 let service: Service;
 beforeAll(async () => void (service = await startService()));
@@ -47,16 +46,12 @@ async function decided(id: string) {
   await eventually(async () => (await get(id)).status !== 'Pending');
   return get(id);
 }
-/** For reads that must have seen all of the log. */
-const seen = async ({ stores: { eventStore } } = service) => ({
-  'credence-min-position': formatPosition(eventStore.logId, await eventStore.head()),
-});
 /** Once the read models hold all of the log. */
 const sweep = async (of = service) => {
   await of.get('/v1/trove', { ...key(of), ...(await seen(of)) });
   await of.app.get(Verification).sweep();
 };
-const scoreOf = async (trisId: string) => (await service.get(`/v1/disc/score/${trisId}`, await seen())).json;
+const scoreOf = async (trisId: string) => (await service.get(`/v1/disc/score/${trisId}`, await seen(service))).json;
 const statementFor = async (body: Body) => (await get(await submitted(body))).statement as string;
 
 describe('a record without a proof', () => {
@@ -219,7 +214,8 @@ describe('a proof by a registered issuer', () => {
       proof: { type: 'signature', issuer: 'lab' },
       decision: { method: 'signature', decided_by: 'lab' },
     });
-    const [validation] = (await service.get(`/api/tris-validations/${body.tris_id}`, await seen())).json.validations;
+    const [validation] = (await service.get(`/api/tris-validations/${body.tris_id}`, await seen(service))).json
+      .validations;
     expect(validation).toMatchObject({ from: 'tris:university', amount: 100 });
     expect(await scoreOf(body.tris_id)).toMatchObject({ total_tct: 100 });
   });
