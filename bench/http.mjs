@@ -49,24 +49,26 @@ export function overHttp(rounds) {
       action_id: crypto.randomUUID(),
     });
     const bare = await startServer(join(import.meta.dirname, 'bare-fastify.mjs'), { GET_BODY: get, POST_BODY: post });
-    const emmett = existsSync(join(import.meta.dirname, 'emmett/node_modules'))
-      ? await startServer(join(import.meta.dirname, 'emmett/server.mjs'))
-      : null;
     const getting = (url) => async () =>
       (await load({ url: `${url}/api/disc-score/${TRIS}`, connections: 64, seconds: SECONDS })).rate;
     const posting = (url, refusals) => async () =>
       (await load({ ...relayOptions(url, key), connections: 256, seconds: SECONDS, refusals })).rate;
+    // A server of its own each round: what its queue still holds after one would run beside the next contestant's.
+    const emmett = async () => {
+      const server = await startServer(join(import.meta.dirname, 'emmett/server.mjs'));
+      // SQLite may be busy, which it then says.
+      return posting(server.url, 10)().finally(server.stop);
+    };
     try {
       const gets = await interleave(rounds, { ours: getting(ours.url), peer: getting(bare.url) });
       const posts = await interleave(rounds, {
         ours: posting(ours.url),
         peer: posting(bare.url),
-        // SQLite may be busy, which it then says.
-        ...(emmett && { emmett: posting(emmett.url, 10) }),
+        ...(existsSync(join(import.meta.dirname, 'emmett/node_modules')) && { emmett }),
       });
       return { gets, posts };
     } finally {
-      await Promise.all([ours.stop(), bare.stop(), emmett?.stop()]);
+      await Promise.all([ours.stop(), bare.stop()]);
     }
   });
 }
