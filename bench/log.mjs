@@ -10,6 +10,9 @@ import { fillLog } from './population.mjs';
 /** The log and the read models, without HTTP. */
 
 const IN_FLIGHT = 256;
+/** How our log opens LMDB. */
+const ENVIRONMENT = { noSubdir: false, overlappingSync: false };
+const LOG = { encoding: 'string', keyEncoding: 'uint32' };
 
 /** Appends of one event each to streams of their own. */
 function newAppends(count) {
@@ -38,9 +41,16 @@ function newAppends(count) {
   });
 }
 
+function rawTexts(appends, before) {
+  return appends.map(({ stream, event }, n) => {
+    return { key: before + n + 1, stream, text: storedText(stream, 0, encodeAppend(stream, [event])[0]) };
+  });
+}
+
 /**
- * Durable appends of one event each, 256 in flight, through the port and as raw puts of the same bytes. What is to be
- * appended is made beforehand, a part at a time, so that it does not fill the memory of either.
+ * Durable appends of one event each, 256 in flight, through the port and as raw puts of the same bytes: of the events
+ * alone, and of the events and their entries in an index of streams. What is to be appended is made beforehand, a part
+ * at a time, so that it does not fill the memory of any.
  */
 export async function append(rounds, events = 200_000, part = 20_000) {
   const timed = async (put) => {
@@ -70,21 +80,26 @@ export async function append(rounds, events = 200_000, part = 20_000) {
       }),
     peer: () =>
       inTemporaryFolder(async (folder) => {
-        const db = open({
-          path: folder,
-          noSubdir: false,
-          overlappingSync: false,
-          encoding: 'string',
-          keyEncoding: 'uint32',
-        });
+        const log = open({ ...ENVIRONMENT, ...LOG, path: folder });
+        const rate = await timed({ prepare: rawTexts, one: ({ key, text }) => log.put(key, text) });
+        await log.close();
+        return rate;
+      }),
+    indexed: () =>
+      inTemporaryFolder(async (folder) => {
+        const root = open({ ...ENVIRONMENT, path: folder });
+        const log = root.openDB({ name: 'log', ...LOG });
+        const index = root.openDB({ name: 'index', encoding: 'binary' });
+        const position = Buffer.alloc(4);
         const rate = await timed({
-          prepare: (appends, before) =>
-            appends.map(({ stream, event }, n) => {
-              return { key: before + n + 1, text: storedText(stream, 0, encodeAppend(stream, [event])[0]) };
-            }),
-          one: ({ key, text }) => db.put(key, text),
+          prepare: rawTexts,
+          one: ({ key, text, stream }) => {
+            position.writeUInt32LE(key);
+            void index.put([stream, 0], Buffer.from(position));
+            return log.put(key, text);
+          },
         });
-        await db.close();
+        await root.close();
         return rate;
       }),
   });
