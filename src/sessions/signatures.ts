@@ -13,6 +13,8 @@ export const MAX_SIGNATURE_LENGTH = 2 + 2 * 8_192;
 const HALF_ORDER = Buffer.from('7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0', 'hex');
 /** The last 32 bytes of an ERC-6492 signature. */
 const ERC_6492 = '6492'.repeat(16);
+/** The last 32 bytes of an ERC-8010 signature. */
+const ERC_8010 = '8010'.repeat(16);
 
 /** Judges signatures of messages (EIP-191): by recovering the key here, or by asking a contract wallet on its chain. */
 @Injectable()
@@ -33,6 +35,10 @@ export class Signatures {
     const bytes = Buffer.from(signature.slice(2), 'hex');
     if (bytes.length === 64) {
       throw no('siwe_signature_compact', 'Send the signature with 65 bytes: r, s and v. EIP-2098 is not accepted.');
+    }
+    // Of such a one the library would decode what anybody may have written.
+    if (signature.endsWith(ERC_8010)) {
+      throw no('siwe_signature', 'A signature that brings its own delegation (ERC-8010) is not accepted.');
     }
     await this.challenges.use(challenge);
     const hash = hashMessage(challenge.message);

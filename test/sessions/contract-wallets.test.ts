@@ -1,18 +1,7 @@
 import { type RequestListener, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type Hex,
-  concatHex,
-  encodeAbiParameters,
-  encodeErrorResult,
-  encodeFunctionData,
-  hashMessage,
-  numberToHex,
-  parseAbi,
-  parseAbiParameters,
-  size,
-} from 'viem';
+import { type Hex, concatHex, encodeErrorResult, encodeFunctionData, hashMessage, parseAbi } from 'viem';
 import { serializeErc6492Signature } from 'viem/utils';
 import { type Service, startService } from '../policies/service.fixture.js';
 import { Anvil, FUNDED } from '../servers/anvil.js';
@@ -208,40 +197,46 @@ test('nor is one waited for that answers each request in time, but not the quest
   expect(codeOf(answer)).toEqual([503, 'chain_unavailable']);
 }, 30_000);
 
-test('no URL is fetched that a contract names (ERC-3668), and its signature (ERC-8010) is refused', async () => {
+test('no URL is fetched that a contract names (ERC-3668)', async () => {
   const fetched: (string | undefined)[] = [];
   const gateway: RequestListener = (request, response) => {
     fetched.push(request.url);
     response.end('{"data":"0x"}');
   };
   await serving(gateway, async (url) => {
-    const delegate = `0x${'de'.repeat(20)}` as const;
     const lookup = encodeErrorResult({
       abi: parseAbi([
         'error OffchainLookup(address sender, string[] urls, bytes callData, bytes4 callback, bytes extraData)',
       ]),
       args: [wallet, [`${url}/{sender}/{data}`, `${url}/posted`], '0x', '0x00000000', '0x'],
     });
-    const suffix = encodeAbiParameters(
-      parseAbiParameters(
-        '(uint256 chainId, address delegation, uint256 nonce, uint8 yParity, uint256 r, uint256 s), address, bytes',
-      ),
-      [{ chainId: 7n, delegation: delegate, nonce: 0n, yParity: 0, r: 1n, s: 1n }, wallet, '0x'],
-    );
     const asked: string[] = [];
     const answer = await signInAtSeven(
       async (method) => {
         asked.push(method);
         if (method === 'eth_call') return { reverts: lookup };
-        return { result: method === 'eth_chainId' ? '0x7' : concatHex(['0xef0100', delegate]) };
+        return { result: method === 'eth_chainId' ? '0x7' : concatHex(['0xef0100', wallet]) };
       },
-      async () => concatHex(['0x01', suffix, numberToHex(size(suffix), { size: 32 }), `0x${'8010'.repeat(16)}`]),
+      (message) => owner.signMessage({ message }),
     );
     expect(codeOf(answer)).toEqual([401, 'siwe_signature']);
-    expect(asked).toEqual(['eth_chainId', 'eth_getCode', 'eth_call', 'eth_getCode']);
+    expect(asked).toEqual(['eth_chainId', 'eth_call', 'eth_getCode']);
   });
   expect(fetched).toEqual([]);
 });
+
+test.each([
+  ['malformed', '0x01'],
+  ['with nothing before its mark', '0x'],
+] as const)(
+  'a signature with a delegation of its own (ERC-8010), %s, is refused before its chain is asked',
+  async (_, start) => {
+    const { message } = await signedBy(owner, wallet);
+    const answer = await verify(service, message, concatHex([start, `0x${'8010'.repeat(16)}`]));
+    expect(codeOf(answer)).toEqual([401, 'siwe_signature']);
+    expect(answer.json.detail).toMatch(/ERC-8010/);
+  },
+);
 
 test('a contract’s signature on a chain that is not configured is refused as that', async () => {
   const { message, signature } = await signedBy(owner, wallet, { chain_id: 8 });
