@@ -1,3 +1,5 @@
+import { availableParallelism } from 'node:os';
+
 /** One configuration for every layer; tests that need the built server start dist/src/main.js themselves. */
 export default {
   testEnvironment: 'node',
@@ -22,6 +24,6 @@ export default {
   reporters: ['default', '<rootDir>/test/reporter.js'],
   testTimeout: 60_000,
   setupFilesAfterEnv: ['<rootDir>/test/retry-in-ci.ts'],
-  // Two cores: suites that start servers must not starve each other.
-  maxWorkers: 2,
+  // Suites start servers, which must not starve each other.
+  maxWorkers: Math.max(2, Math.floor(availableParallelism() / 2)),
 };
