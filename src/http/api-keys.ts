@@ -6,7 +6,7 @@ import { sha256Hex } from '../hash.js';
 import type { Log } from '../ops/log.js';
 import { SHA256_HEX, TRIS_ID } from './formats.js';
 import { type Caller, type Scope, SCOPES } from './routes.js';
-import { createFile, exclusively, fileVersion, replaceFile } from './secret-file.js';
+import { FileWatch, createFile, exclusively, replaceFile } from './secret-file.js';
 import { isObject } from './validation.js';
 
 /**
@@ -27,7 +27,6 @@ export interface ApiKeyRecord {
 }
 
 const KEY_ID = /^[A-Za-z0-9._-]{1,64}$/;
-const RELOAD_CHECK_MS = 1_000;
 const DEVELOPMENT_ID = 'dev';
 
 const digest = sha256Hex;
@@ -35,8 +34,7 @@ const generateKey = (): string => `credence_${randomBytes(32).toString('base64ur
 
 export class ApiKeys {
   private callers = new Map<string, Caller>();
-  private nextCheck = 0;
-  private version = '';
+  private readonly file: FileWatch;
   /** The key this boot has generated, to be printed once; undefined when there was one already. */
   readonly createdDevelopmentKey: string | undefined;
   private readonly developmentDigest: string | undefined;
@@ -45,7 +43,7 @@ export class ApiKeys {
   constructor(
     private readonly config: Config,
     private readonly log: Log,
-    private readonly clock: Clock = Date.now,
+    clock: Clock = Date.now,
   ) {
     if (config.apiKeys === undefined) {
       if (config.profile === 'cluster') {
@@ -57,24 +55,17 @@ export class ApiKeys {
     } else if (!existsSync(config.apiKeys)) {
       throw new ConfigError(`CREDENCE_API_KEYS names ${config.apiKeys}, which does not exist.`);
     }
-    this.version = fileVersion(keysFile(config));
+    this.file = new FileWatch(keysFile(config), clock);
     this.load();
   }
 
   /** The caller a key stands for, or undefined when there is no such key. */
   find(key: string): Caller | undefined {
-    const now = this.clock();
-    if (now >= this.nextCheck) {
-      this.nextCheck = now + RELOAD_CHECK_MS;
-      this.reload();
-    }
+    if (this.file.changed()) this.reload();
     return this.callers.get(digest(key));
   }
 
   private reload(): void {
-    const version = fileVersion(keysFile(this.config));
-    if (version === this.version) return;
-    this.version = version;
     try {
       this.load();
       this.log.info('API keys reloaded', { keys: this.callers.size });

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import type { Clock } from '../clock.js';
 
 /** Replaces a secret file in one step: a reader sees the old content or the new one, and only the owner sees either. */
 export function replaceFile(file: string, content: string): void {
@@ -22,6 +23,7 @@ export function createFile(file: string, content: string): boolean {
   }
 }
 
+const CHECK_MS = 1_000;
 const LOCK_POLL_MS = 20;
 const LOCK_WAIT_MS = 5_000;
 
@@ -69,8 +71,33 @@ function isAlive(pid: number): boolean {
   }
 }
 
+/** Notices within a second that a file has changed since, to whoever keeps asking. */
+export class FileWatch {
+  private version: string;
+  private checkedAt = -Infinity;
+
+  constructor(
+    private readonly file: string,
+    private readonly clock: Clock,
+  ) {
+    this.version = versionOf(file);
+  }
+
+  /** Whether it has changed since the last time this was true, or since the watch began. */
+  changed(): boolean {
+    const now = this.clock();
+    // The second test: a clock that was set back must not keep a revoked key valid until it catches up.
+    if (now < this.checkedAt + CHECK_MS && now >= this.checkedAt) return false;
+    this.checkedAt = now;
+    const version = versionOf(this.file);
+    if (version === this.version) return false;
+    this.version = version;
+    return true;
+  }
+}
+
 /** Changes when the file does: replaced (inode), rewritten (mtime, size), made or removed. */
-export function fileVersion(file: string): string {
+function versionOf(file: string): string {
   const stat = statSync(file, { throwIfNoEntry: false });
   return stat ? `${stat.ino}:${stat.mtimeMs}:${stat.size}` : 'absent';
 }

@@ -16,13 +16,15 @@ interface Claim {
 export interface StoredJob extends Job {
   /** Order of enqueueing, from 1. */
   sequence: number;
-  /** Not to be run before, ms since the epoch. */
+  /** Not to be run before, ms since the epoch; 0 unless it waits for its next attempt. */
   run_at: number;
   claim: Claim | null;
 }
 
 type Name = [kind: string, id: string];
 
+/** How long a job waits for its next attempt, at most. */
+const LONGEST_WAIT_MS = 600_000;
 /** Instances of this process: a claim of this process id by none of them is one of a process before a restart. */
 const instances = new Set<string>();
 const LIST_SLICE = 1_000;
@@ -61,7 +63,7 @@ export class JobStore {
         enqueued_at: this.#now(),
         finished_at: null,
         sequence,
-        run_at: this.#clock(),
+        run_at: 0,
         claim: null,
       };
       this.#order.putSync(sequence, [kind, id]);
@@ -143,17 +145,18 @@ export class JobStore {
     }));
   }
 
-  /** @param retryAt when to try again, ms since the epoch; null: this was the last attempt */
+  /** @param waitMs how long to wait before the next attempt, ten minutes at most; null: this was the last attempt */
   async fail(
     job: StoredJob,
     progress: { done: number; total: number },
     error: string,
-    retryAt: number | null,
+    waitMs: number | null,
   ): Promise<void> {
+    const run_at = this.#clock() + Math.min(waitMs ?? 0, LONGEST_WAIT_MS);
     await this.#change(job, (stored) =>
-      retryAt === null
+      waitMs === null
         ? { ...stored, status: 'failed', progress, error, ...this.#finished() }
-        : { ...stored, status: 'queued', progress, error, claim: null, run_at: retryAt },
+        : { ...stored, status: 'queued', progress, error, claim: null, run_at },
     );
   }
 
@@ -164,7 +167,7 @@ export class JobStore {
       status: 'queued',
       attempts: stored.attempts - 1,
       claim: null,
-      run_at: this.#clock(),
+      run_at: 0,
     }));
   }
 
@@ -187,7 +190,7 @@ export class JobStore {
         attempts: 0,
         error: null,
         finished_at: null,
-        run_at: this.#clock(),
+        run_at: 0,
       });
     });
   }
@@ -198,7 +201,9 @@ export class JobStore {
   }
 
   #isDue({ status, run_at, claim }: StoredJob): boolean {
-    if (status === 'queued') return run_at <= this.#clock();
+    const wait = run_at - this.#clock();
+    // The second test: longer than any job was made to wait, so the clock was set back since.
+    if (status === 'queued') return wait <= 0 || wait > LONGEST_WAIT_MS;
     return status === 'running' && (claim === null || this.#isGone(claim));
   }
 

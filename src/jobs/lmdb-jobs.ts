@@ -186,8 +186,8 @@ export class LmdbJobs implements Jobs {
     } catch (error) {
       if (this.#closing) return; // `close` puts it back.
       const message = error instanceof Error ? error.message : String(error);
-      const retryAt = job.attempts < attempts ? this.#clock() + backoffMs * 2 ** (job.attempts - 1) : null;
-      await this.#store.fail(job, run.progress, message, retryAt);
+      const waitMs = job.attempts < attempts ? backoffMs * 2 ** (job.attempts - 1) : null;
+      await this.#store.fail(job, run.progress, message, waitMs);
       return;
     }
     await this.#store.complete(job, run.progress, result);

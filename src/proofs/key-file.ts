@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import type { Clock } from '../clock.js';
 import { ConfigError } from '../config.js';
 import { parseTimestamp } from '../http/formats.js';
-import { createFile, exclusively, fileVersion, replaceFile } from '../http/secret-file.js';
+import { FileWatch, createFile, exclusively, replaceFile } from '../http/secret-file.js';
 import { isObject } from '../http/validation.js';
 import type { JsonObject } from '../json.js';
 import type { Log } from '../ops/log.js';
@@ -23,7 +23,6 @@ export interface KeyKind<K extends Key> {
   read(jwk: JsonObject, wrong: (what: string) => ConfigError): K;
 }
 
-const RELOAD_CHECK_MS = 1_000;
 /** How long a new key is published before it signs, at least: longer than anyone may keep the old set. */
 export const ANNOUNCED_MS = 10 * 60_000;
 /** How long what a key has signed last may live: the longest ttl of an access policy, and a margin for clocks. */
@@ -137,8 +136,7 @@ export class KeyFile<K extends Key> {
 export class KeyRing<K extends Key> {
   private all: Turn<K>[] = [];
   private turns: Turn<K>[] = [];
-  private version: string;
-  private nextCheck: number;
+  private readonly watch: FileWatch;
 
   /** @throws ConfigError */
   constructor(
@@ -146,8 +144,7 @@ export class KeyRing<K extends Key> {
     private readonly log: Log | undefined,
     private readonly clock: Clock,
   ) {
-    this.version = fileVersion(file.path);
-    this.nextCheck = clock() + RELOAD_CHECK_MS;
+    this.watch = new FileWatch(file.path, clock);
     this.load();
   }
 
@@ -175,12 +172,7 @@ export class KeyRing<K extends Key> {
   }
 
   private refresh(): void {
-    const now = this.clock();
-    if (now < this.nextCheck) return;
-    this.nextCheck = now + RELOAD_CHECK_MS;
-    const version = fileVersion(this.file.path);
-    if (version === this.version) return;
-    this.version = version;
+    if (!this.watch.changed()) return;
     try {
       this.load();
       this.log?.info('signing keys reloaded', { keys: this.all.length });

@@ -48,3 +48,32 @@ describe('jobs of a process that was killed', () => {
     expect((await jobs.get('work', 'one'))!.error).toMatch(/process ended/);
   });
 });
+
+test('a clock that is set back holds up no job, whether it is queued or waits for its next attempt', async () => {
+  const folder = await temporaryFolder();
+  let now = Date.parse('2026-01-02T00:00:00Z');
+  const jobs = await LmdbJobs.open(folder.path, { clock: () => now });
+  try {
+    jobs.handle(
+      'work',
+      async ({ id, attempt }) => {
+        if (id === 'tried again' && attempt === 1) throw new Error('not yet');
+        return attempt;
+      },
+      { backoffMs: 60_000 },
+    );
+    await jobs.enqueue('work', 'queued', {});
+    now -= 1_000;
+    await jobs.start();
+    await eventually(async () => (await jobs.get('work', 'queued'))?.status === 'completed');
+
+    await jobs.enqueue('work', 'tried again', {});
+    await eventually(async () => (await jobs.get('work', 'tried again'))?.error === 'not yet');
+    now -= 86_400_000;
+    await eventually(async () => (await jobs.get('work', 'tried again'))?.status === 'completed');
+    expect(await jobs.get('work', 'tried again')).toMatchObject({ result: 2 });
+  } finally {
+    await jobs.close();
+    await folder.remove();
+  }
+});

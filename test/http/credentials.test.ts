@@ -148,6 +148,16 @@ describe('the keys file', () => {
     expect(keys.find(key)).toBeUndefined();
   });
 
+  test('a revoked key is refused also when the clock is set back', () => {
+    let now = Date.parse('2026-01-02T00:00:00Z');
+    const key = createKey(config(), { id: 'shop', scopes: ['relay:write'] });
+    const keys = new ApiKeys(config(), quiet().log, () => now);
+    expect(keys.find(key)).toBeDefined();
+    revokeKey(config(), 'shop');
+    now -= 86_400_000;
+    expect(keys.find(key)).toBeUndefined();
+  });
+
   test('keys are created, listed and revoked; the key itself is nowhere in the file', () => {
     const file = join(folder, 'api-keys.json');
     const key = createKey(config(), { id: 'a', scopes: ['ops'] });

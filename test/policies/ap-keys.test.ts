@@ -97,6 +97,14 @@ describe('rotating the signing keys', () => {
       at(START + 5_000);
       expect(keys.kid).toBe(kid);
     }));
+
+  test('a new key is published also when the clock is set back', () =>
+    withKeys((keys, at, data) => {
+      expect(keys.jwks.keys).toHaveLength(1);
+      signingKeyFile(loadConfig({ CREDENCE_DATA: data })).rotate(START, ANNOUNCED_MS);
+      at(START - 86_400_000);
+      expect(keys.jwks.keys).toHaveLength(2);
+    }));
 });
 
 describe('the verifier', () => {
