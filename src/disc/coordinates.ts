@@ -5,6 +5,8 @@ import { Problem } from '../problems.js';
 export interface Coordinates {
   /** ms: events that occurred by then. */
   as_of?: number;
+  /** ms: the moment it is, in the place of the current hour's end where `as_of` is absent. */
+  now?: number;
   /** ms: events that were recorded by then. */
   known_at?: number;
   /** Wire form: events up to and including this position. */

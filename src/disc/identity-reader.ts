@@ -83,10 +83,10 @@ export class IdentityReader {
         sights.push(unknownIdentity(tris_id));
         continue;
       }
-      const as_of = coordinates.as_of ?? this.defaultAsOf(state);
+      const as_of = coordinates.as_of ?? coordinates.now ?? this.defaultAsOf(state);
       const sight = { tris_id, as_of, position, lens, generation, state };
       const isPresent = coordinates.known_at === undefined && state.latest <= as_of && state.changed <= position;
-      sights.push(isPresent ? sight : await this.seePast(sight, coordinates.known_at, isPast));
+      sights.push(isPresent ? sight : await this.seePast(sight, coordinates, isPast));
     }
     return sights;
   }
@@ -95,7 +95,7 @@ export class IdentityReader {
   async *events(trisId: string, viewpoint: Viewpoint, after: Position = 0): AsyncIterable<IdentityEvent[]> {
     for (let last = after; ;) {
       const range = { ...timelineOf(trisId), after: sortByPosition(last), limit: PAGE };
-      const { results } = await this.views.read([{ range }]);
+      const { results } = await this.views.readSince(viewpoint.position, [{ range }]);
       const rows = results[0] as RangeRow[];
       const known = rows.filter(({ sort }) => Number(sort) <= viewpoint.position);
       const events = known.map(({ sort, value }) => unpack(trisId, sort, value));
@@ -105,15 +105,28 @@ export class IdentityReader {
     }
   }
 
-  private async seePast(present: Sight, knownAt: number | undefined, asked: boolean): Promise<Sight | Problem> {
+  private async seePast(
+    present: Sight,
+    { as_of, now, known_at }: Coordinates,
+    isPast: boolean,
+  ): Promise<Sight | Problem> {
     const viewpoint = { ...present };
-    if (knownAt !== undefined) viewpoint.position = await this.lastKnown(present, knownAt);
-    const state = newIdentity();
-    for await (const page of this.events(present.tris_id, viewpoint)) {
-      for (const event of page) evolve(state, event);
+    if (known_at !== undefined) viewpoint.position = await this.lastKnown(present, known_at);
+    for (;;) {
+      const state = newIdentity();
+      let stated = 0;
+      for await (const page of this.events(present.tris_id, { ...viewpoint, as_of: Infinity })) {
+        for (const event of page) {
+          if (event.type !== 'ActionRelayed') stated = Math.max(stated, event.occurred_at);
+          if (event.occurred_at <= viewpoint.as_of) evolve(state, event);
+        }
+      }
+      // Of what is known now, what was stated about the identity counts, also by a clock that is ahead of this one.
+      if (as_of === undefined && known_at === undefined && stated > viewpoint.as_of) viewpoint.as_of = stated;
+      else if (state.changed === 0 && (isPast || now !== undefined)) {
+        return unknownIdentity(present.tris_id, 'at that time');
+      } else return { ...viewpoint, state };
     }
-    if (state.changed === 0 && asked) return unknownIdentity(present.tris_id, 'at that time');
-    return { ...viewpoint, state };
   }
 
   /** Position of the identity's last event that had been recorded by a time; 0 if there is none. */

@@ -5,7 +5,9 @@ import { audit } from '../../src/policies/ap/audit.js';
 import { type Service, policyBody, relay, startService } from './service.fixture.js';
 
 let service: Service;
-beforeAll(async () => void (service = await startService()));
+/** ms that the service's clock is ahead. */
+let ahead = 0;
+beforeAll(async () => void (service = await startService({}, () => Date.now() + ahead)));
 afterAll(() => service.close());
 
 let serial = 0;
@@ -230,6 +232,30 @@ describe('POST /v1/policies/ap/check', () => {
       granted: false,
       how_to_pass: [{ fact: 'verification.zk-KYH', required: true, actual: false }],
     });
+  });
+
+  test.each<[string, (subject: string) => ReturnType<Service['post']>, number]>([
+    ['BAD status', (id) => service.post(`/v1/identities/${id}/bad-status`, { level: 3, reason_code: 'fraud' }), 3],
+    ['revocation', (id) => service.delete(`/v1/identities/${id}/verifications/zk-KYH`), 7.9],
+  ])('a %s counts that a clock has recorded which is two hours ahead', async (_, state, score) => {
+    const subject = unique('tris:skewed-');
+    const id = await createPolicy({ all: [{ disc_min: 7 }, { verification: ['zk-KYH'] }] });
+    await act(subject);
+    const grant = { status: 'zk-KYH', evidence_hash: 'a'.repeat(64) };
+    const verified = await service.post(`/v1/identities/${subject}/verifications`, grant);
+    expect(await check(id, subject, String(verified.headers['credence-position']))).toMatchObject({ granted: true });
+
+    ahead = 7_200_000;
+    const stated = await state(subject).finally(() => (ahead = 0));
+    const position = String(stated.headers['credence-position']);
+    expect(await check(id, subject, position)).toMatchObject({ granted: false, score });
+    const rating = score === 3 ? 'BAD' : 'Poor';
+    expect((await service.get(`/api/disc-score/${subject}`)).json.score_rating).toBe(rating);
+    // An action of the future does not count yet, and what the decisions were made of is found again.
+    ahead = 10_800_000;
+    const later = await act(subject, 5).finally(() => (ahead = 0));
+    expect(await check(id, subject, later)).toMatchObject({ granted: false, score });
+    for await (const { differences } of audit(service.stores.eventStore, subject)) expect(differences).toEqual([]);
   });
 
   test('a retry with the same Idempotency-Key gets the identical answer, whatever happened since', async () => {

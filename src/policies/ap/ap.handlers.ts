@@ -205,9 +205,10 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired: it grants nothing.`);
     const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
     const { rule, evaluate } = this.policies.rulesOf(policy);
-    const observation = await this.observe(request.subject_tris, policy);
+    const now = this.clock();
+    const observation = await this.observe(request.subject_tris, policy, now);
     const judgement = judge(rule, evaluate, observation.seen?.facts ?? null);
-    const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
+    const issued = { now, jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
     const decision = decideCheck(request, policy, observation, judgement, issued);
     if (context.idempotency === null) {
       const recorded = this.writer.create(stream, [decision], context);
@@ -253,18 +254,17 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
   }
 
   /** The subject at this very moment: a verification that expires within the hour counts until it does. */
-  private async observe(trisId: string, { vp, owner }: AccessPolicy): Promise<Observation> {
-    const as_of = this.clock();
+  private async observe(trisId: string, { vp, owner }: AccessPolicy, now: number): Promise<Observation> {
     for (let look = 1; ; look++) {
       try {
-        const sight = await this.identities.see(trisId, { as_of, organization: owner, ...(vp !== null && { vp }) });
-        const { state, lens, position } = sight;
+        const sight = await this.identities.see(trisId, { now, organization: owner, ...(vp !== null && { vp }) });
+        const { state, lens, position, as_of } = sight;
         return { as_of, position, seen: { facts: factsOf(state, lens, as_of), lens } };
       } catch (error) {
         if (!(error instanceof Problem) || error.code !== 'identity_not_found') throw error;
       }
       const { position, results } = await this.views.read([{ get: identityRow(trisId) }]);
-      if (results[0] === undefined || look === LOOKS) return { as_of, position, seen: null };
+      if (results[0] === undefined || look === LOOKS) return { as_of: now, position, seen: null };
     }
   }
 

@@ -79,7 +79,7 @@ export type AccessDecision = EventOf<'AccessChecked'>['data'];
 
 /** A subject as it was seen when it was checked. */
 export interface Observation {
-  /** ms: the moment of the check. */
+  /** ms: the moment of the check, or of what was stated about the subject last, by a clock that is ahead. */
   as_of: number;
   position: number;
   /** null: nothing is known of the subject. */
@@ -140,10 +140,10 @@ export function decideCheck(
   policy: AccessPolicy,
   { as_of, position, seen }: Observation,
   { granted, score, reasons, how_to_pass, advice }: Judgement,
-  issued: { jti: string; iss: string; kid: string; voucher_issuer: string | null },
+  issued: { now: number; jti: string; iss: string; kid: string; voucher_issuer: string | null },
 ): Fact {
-  const { jti, iss, kid, voucher_issuer } = issued;
-  const iat = Math.floor(as_of / 1000);
+  const { now, jti, iss, kid, voucher_issuer } = issued;
+  const iat = Math.floor(now / 1000);
   const token = granted
     ? { iss, kid, iat, exp: iat + policy.ttl_seconds, voucher_issuer }
     : { iss: null, kid: null, iat: null, exp: null, voucher_issuer: null };
