@@ -306,7 +306,8 @@ export class GetChangesHandler implements IQueryHandler<GetChanges> {
     for (let looked = 0; changes.length < limit && looked < LOOKED_AT;) {
       rows ??= (await this.views.read([rangeAfter(last)])).results[0] as RangeRow[];
       if (rows.length === 0) break;
-      const { results } = await this.views.read(rows.map(({ value }) => ({ get: identityRow(value as string) })));
+      const gets = rows.map(({ value }) => ({ get: identityRow(value as string) }));
+      const { results } = await this.views.readSince(Number(rows.at(-1)!.sort), gets);
       for (const [i, { sort, value }] of rows.entries()) {
         if (changes.length === limit) break;
         last = Number(sort);
@@ -349,7 +350,7 @@ async function* credonationsUpTo(views: Views, { tris_id, position }: Sight): As
   const following = { ...timelineOf(tris_id), after: sortByPosition(position), limit: 1 };
   for (let last = 0; ;) {
     const range = { ...credonationsOf(tris_id), after: sortByPosition(last), limit: PAGE };
-    const { results } = await views.read([{ range }, { range: following }]);
+    const { results } = await views.readSince(position, [{ range }, { range: following }]);
     const [rows, [next]] = results as [RangeRow[], RangeRow[]];
     for (const { sort, value } of rows) if (!next || sort < next.sort) yield value as unknown as CredonationRow;
     if (rows.length < PAGE) return;

@@ -66,6 +66,19 @@ export class Views implements PositionGate {
     throw await this.notServed();
   }
 
+  /**
+   * As `read`, of rows that reflect at least a position: that of rows read before, of which an answer tells as well. A
+   * generation that began to serve in between may be behind it.
+   * @throws Problem projection_rebuilding, projection_behind
+   */
+  async readSince(position: Position, queries: readonly Query[]): Promise<ViewRead> {
+    for (;;) {
+      const read = await this.read(queries);
+      if (read.position >= position) return read;
+      await this.demand(position, 'What this answer is made of has not been applied everywhere yet.');
+    }
+  }
+
   /** Which generations serve, and through which lens. @throws Problem projection_rebuilding before the first */
   async manifest(): Promise<Manifest> {
     const manifest = await this.readModels.manifest();

@@ -183,7 +183,10 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
     const rows = listed.results[0] as RangeRow[];
     const page = rows.slice(0, limit);
     const gets = page.map(({ value }) => ({ get: recordRow((value as unknown as TroveEntry).content_hash) }));
-    const records = gets.length === 0 ? [] : ((await this.views.read(gets)).results as unknown as TroveRecord[]);
+    const records =
+      gets.length === 0
+        ? []
+        : ((await this.views.readSince(listed.position, gets)).results as unknown as TroveRecord[]);
     return {
       records: await Promise.all(records.map((record) => recordDto(record, this.keyValue))),
       next_cursor: rows.length > limit ? cursorAfter(page.at(-1)!.sort) : null,

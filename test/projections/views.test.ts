@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
 import { PROJECTIONS } from '../../src/projector/all-projections.js';
@@ -31,14 +32,14 @@ describe('reading the views', () => {
     await place.remove();
   });
 
-  async function put(id: string, value: string): Promise<void> {
+  async function put(id: string, value: string, from = 0, to = from): Promise<void> {
     await models.acquireLease(id, 'test', 60_000);
-    const base = { log: store.logId, position: 0, event_id: null };
+    const at = (position: number) => ({ log: store.logId, position, event_id: null });
     const batch = {
       id: randomUUID(),
-      base,
+      base: at(from),
       holder: 'test',
-      next: base,
+      next: at(to),
       puts: EncodedRows.of([{ row, value }]),
       deletes: [],
     };
@@ -60,6 +61,22 @@ describe('reading the views', () => {
     expect(await seen()).toEqual(['g2', ['second']]);
     await drop('g1', models);
     expect(await seen()).toEqual(['g2', ['second']]);
+  });
+
+  test('does not mix what it has read with a generation that is behind it and has begun to serve since', async () => {
+    await put('g1', 'first', 0, 2);
+    await models.createGeneration('g2', VERSIONS, store.logId);
+    await put('g2', 'early', 0, 1);
+    const { position } = await views.read([{ get: row }]);
+    // As when they were level, and g1 alone was followed after that.
+    const manifest = (await models.manifest())!;
+    const elsewhere = Object.fromEntries(Object.keys(VERSIONS).map((view) => [view, 'g2']));
+    await models.swapManifest({ ...manifest, revision: manifest.revision + 1, views: elsewhere });
+    const reading = views.readSince(position, [{ get: row }]);
+    await sleep(50);
+    await put('g2', 'late', 1, 2);
+    expect(await reading).toMatchObject({ generation: 'g2', position: 2, results: ['late'] });
+    await expect(views.readSince(3, [{ get: row }])).rejects.toMatchObject({ code: 'projection_behind' });
   });
 
   test('does not go to a generation of others that another process made under the same id', async () => {
