@@ -75,7 +75,6 @@ export class IdentityReader {
     const { manifest, generation, results } = read;
     const lens = await this.policies.resolve(coordinates, manifest, results.slice(trisIds.length));
     const position = limit ?? read.position;
-    const isPast = coordinates.as_of !== undefined || coordinates.known_at !== undefined || limit !== undefined;
     const sights: (Sight | Problem)[] = [];
     for (const [i, tris_id] of trisIds.entries()) {
       const state = results[i] as unknown as IdentityState | undefined;
@@ -86,7 +85,7 @@ export class IdentityReader {
       const as_of = coordinates.as_of ?? coordinates.now ?? this.defaultAsOf(state);
       const sight = { tris_id, as_of, position, lens, generation, state };
       const isPresent = coordinates.known_at === undefined && state.latest <= as_of && state.changed <= position;
-      sights.push(isPresent ? sight : await this.seePast(sight, coordinates, isPast));
+      sights.push(isPresent ? sight : await this.seePast(sight, coordinates));
     }
     return sights;
   }
@@ -105,11 +104,8 @@ export class IdentityReader {
     }
   }
 
-  private async seePast(
-    present: Sight,
-    { as_of, now, known_at }: Coordinates,
-    isPast: boolean,
-  ): Promise<Sight | Problem> {
+  private async seePast(present: Sight, coordinates: Coordinates): Promise<Sight | Problem> {
+    const { as_of, now, known_at, as_of_position } = coordinates;
     const viewpoint = { ...present };
     if (known_at !== undefined) viewpoint.position = await this.lastKnown(present, known_at);
     for (;;) {
@@ -122,10 +118,13 @@ export class IdentityReader {
         }
       }
       // Of what is known now, what was stated about the identity counts, also by a clock that is ahead of this one.
-      if (as_of === undefined && known_at === undefined && stated > viewpoint.as_of) viewpoint.as_of = stated;
-      else if (state.changed === 0 && (isPast || now !== undefined)) {
-        return unknownIdentity(present.tris_id, 'at that time');
-      } else return { ...viewpoint, state };
+      if (as_of === undefined && known_at === undefined && stated > viewpoint.as_of) {
+        viewpoint.as_of = stated;
+        continue;
+      }
+      const isAsked = [as_of, now, known_at, as_of_position].some((coordinate) => coordinate !== undefined);
+      if (state.changed === 0 && isAsked) return unknownIdentity(present.tris_id, 'at that time');
+      return { ...viewpoint, state };
     }
   }
 
