@@ -42,7 +42,7 @@ export class EligibilityTokens {
       policy_id: decision.policy_id,
       policy_hash: decision.policy_hash,
       as_of: decision.as_of,
-      position: formatPosition(this.gate.logId, decision.position),
+      position: formatPosition(decision.log ?? this.gate.logId, decision.position),
       lens: { policy_id: decision.lens_policy_id, content_hash: lens_hash },
       model: { id: decision.model_id, hash: decision.model_hash },
     };

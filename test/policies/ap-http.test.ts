@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JsonObject } from '../../src/json.js';
+import { appendsOf } from '../../src/event-store/transfer.js';
+import { EligibilityTokens } from '../../src/eligibility/tokens.js';
+import type { AccessDecision } from '../../src/policies/ap/ap.js';
 import { audit } from '../../src/policies/ap/audit.js';
 import { type Service, policyBody, relay, startService } from './service.fixture.js';
 
@@ -31,6 +34,7 @@ async function check(policy_id: string, subject_tris: string, position?: string,
   return answer.json;
 }
 
+const claimsOf = (token: string) => JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString());
 const verify = async (body: object) => (await service.post('/v1/eligibility/verify', body)).json;
 const act = (tris_id: string, count = 1, criticality = 'critical') =>
   relay(
@@ -308,6 +312,31 @@ describe('the audit of decisions', () => {
     const decisions = await audited(subject);
     expect(decisions.map(({ granted }) => granted)).toEqual([false, false, true, false, true]);
     expect(decisions.flatMap(({ differences }) => differences)).toEqual([]);
+  });
+
+  test('agrees in a log that has taken the events over at other positions, and the token is the same there', async () => {
+    const subject = 'tris:moved';
+    const id = await createPolicy({ disc_min: 8 });
+    await check(id, subject, await act(subject));
+    const granted = await check(id, subject, await act(subject, 3));
+    const moved = await startService();
+    const { eventStore } = moved.stores;
+    await relay(moved, [{ tris_id: 'tris:earlier', category: 'social', action_type: 'post', criticality: 'low' }]);
+    for await (const append of appendsOf(service.stores.eventStore)) {
+      await eventStore.append(append[0]!.stream, 'any', append);
+    }
+    const decisions = [];
+    for await (const decision of audit(eventStore, subject)) decisions.push(decision);
+    expect(decisions.map(({ score, differences }) => [score, differences])).toEqual([
+      [7.9, []],
+      [granted.score, []],
+    ]);
+    const [record] = await eventStore.readStream(`access-${decisions[1]!.jti}`);
+    // Its key does not move with the log.
+    const signer = moved.app.get(EligibilityTokens, { strict: false });
+    const token = await signer.sign({ ...(record!.data as unknown as AccessDecision), kid: signer.kid });
+    expect(claimsOf(token!)).toEqual(claimsOf(granted.eligibility_token));
+    await moved.close();
   });
 
   test('finds the advice of a decision again as it was found when it was recorded', async () => {

@@ -52,6 +52,8 @@ export const accessChecked = defineEvent(
     /** Address of the key that signs the voucher, EIP-55; null: there is none. */
     voucher_issuer: nullable(text),
     as_of: time,
+    /** Id of the log that `position` is of, which another log may have taken the record from; null: not recorded. */
+    log: nullable(text),
     position: wholeNumber(0, Number.MAX_SAFE_INTEGER),
     lens_policy_id: nullable(text),
     /** null: the subject was unknown, so it was seen through no lens. */
@@ -65,11 +67,12 @@ export const accessChecked = defineEvent(
     advice: oneOf([1, 2]),
   },
   {
-    schema: 3,
+    schema: 4,
     upcasters: {
       1: (data) => ({ ...data, advice: 1 }),
       // A wallet was noted, and no voucher given.
       2: (data) => ({ ...data, chain_id: null, verifying_contract: null, voucher_issuer: null }),
+      3: (data) => ({ ...data, log: null }),
     },
   },
 );

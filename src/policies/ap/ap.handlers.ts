@@ -255,16 +255,17 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
 
   /** The subject at this very moment: a verification that expires within the hour counts until it does. */
   private async observe(trisId: string, { vp, owner }: AccessPolicy, now: number): Promise<Observation> {
+    const log = this.identities.logId;
     for (let look = 1; ; look++) {
       try {
         const sight = await this.identities.see(trisId, { now, organization: owner, ...(vp !== null && { vp }) });
         const { state, lens, position, as_of } = sight;
-        return { as_of, position, seen: { facts: factsOf(state, lens, as_of), lens } };
+        return { as_of, log, position, seen: { facts: factsOf(state, lens, as_of), lens } };
       } catch (error) {
         if (!(error instanceof Problem) || error.code !== 'identity_not_found') throw error;
       }
       const { position, results } = await this.views.read([{ get: identityRow(trisId) }]);
-      if (results[0] === undefined || look === LOOKS) return { as_of: now, position, seen: null };
+      if (results[0] === undefined || look === LOOKS) return { as_of: now, log, position, seen: null };
     }
   }
 

@@ -81,6 +81,8 @@ export type AccessDecision = EventOf<'AccessChecked'>['data'];
 export interface Observation {
   /** ms: the moment of the check, or of what was stated about the subject last, by a clock that is ahead. */
   as_of: number;
+  /** Id of the log that `position` is of. */
+  log: string;
   position: number;
   /** null: nothing is known of the subject. */
   seen: { facts: Facts; lens: Lens } | null;
@@ -138,7 +140,7 @@ export interface VoucherTarget {
 export function decideCheck(
   { subject_tris, audience, target }: CheckRequest,
   policy: AccessPolicy,
-  { as_of, position, seen }: Observation,
+  { as_of, log, position, seen }: Observation,
   { granted, score, reasons, how_to_pass, advice }: Judgement,
   issued: { now: number; jti: string; iss: string; kid: string; voucher_issuer: string | null },
 ): Fact {
@@ -157,6 +159,7 @@ export function decideCheck(
     jti,
     ...token,
     as_of: new Date(as_of).toISOString(),
+    log,
     position,
     lens_policy_id: seen?.lens.policy_id ?? null,
     lens_hash: seen?.lens.content_hash ?? null,

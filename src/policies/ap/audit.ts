@@ -26,7 +26,8 @@ export interface Audited {
 
 /**
  * Derives every recorded decision about a subject again, from the log alone: the subject's events up to the decision's
- * position and time, through its lens, judged by its policy. Answers them in log order.
+ * position and time, through its lens, judged by its policy. Answers them in log order. Where the decision was recorded
+ * in another log, whose positions say nothing here, by the events that precede it.
  * @param onProgress events read, of those there were when it began
  * @throws NewerSchema
  */
@@ -48,7 +49,10 @@ export async function* audit(
       const event = decodeEvent(recorded);
       const about = subjectOf(event);
       if (about?.tris_id === subject) subjectAt.events.push(about.event);
-      if (event.type === 'AccessChecked') yield await derive(event, subjectAt, policies, lenses);
+      if (event.type === 'AccessChecked') {
+        const isOfThisLog = (event.data.log ?? store.logId) === store.logId;
+        yield await derive(event, subjectAt.state(event.data, isOfThisLog), policies, lenses);
+      }
       if (event.type === 'Undecodable' && subject_tris === subject) yield unreadable(event);
     }
     done += slice.length;
@@ -58,7 +62,7 @@ export async function* audit(
 
 async function derive(
   { data, position }: EventOf<'AccessChecked'>,
-  subjectAt: Replayed,
+  state: IdentityState | null,
   policies: AccessPolicies,
   lenses: ValidationPolicies,
 ): Promise<Audited> {
@@ -73,7 +77,6 @@ async function derive(
     const policy = await policies.get(policy_id);
     compare('policy', data.policy_hash, policy.content_hash);
     const { rule, evaluate } = policies.rulesOf(policy);
-    const state = subjectAt.state(data);
     const lens = data.lens_policy_id === null ? MODEL_LENS : await lenses.lens(data.lens_policy_id);
     compare('lens', data.lens_hash, state && lens.content_hash);
     const judgement = judge(rule, evaluate, state && factsOf(state, lens, Date.parse(as_of)), data.advice);
@@ -100,16 +103,17 @@ function unreadable({ data, stream, position, recorded_at }: EventOf<'Undecodabl
   };
 }
 
-/** The subject's events so far, and its state at any point among them. */
+/** The subject's events so far, in log order, and its state at any point among them. */
 class Replayed {
   readonly events: IdentityEvent[] = [];
 
-  /** null: nothing was known of it. */
-  state({ position, as_of }: Pick<AccessDecision, 'position' | 'as_of'>): IdentityState | null {
+  /** @param isOfThisLog does the position say anything here? @returns null: nothing was known of it */
+  state({ position, as_of }: Pick<AccessDecision, 'position' | 'as_of'>, isOfThisLog: boolean): IdentityState | null {
     const state = newIdentity();
     const asOf = Date.parse(as_of);
     for (const event of this.events) {
-      if (event.position <= position && event.occurred_at <= asOf) evolve(state, event);
+      if (isOfThisLog && event.position > position) break;
+      if (event.occurred_at <= asOf) evolve(state, event);
     }
     return state.changed === 0 ? null : state;
   }
