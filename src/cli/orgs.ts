@@ -104,8 +104,7 @@ export function orgsCommands(cli: Cli): void {
       .argument('<tris>', 'its TRIS id')
       .action(
         cli.withStores('existing', async (context, tris: string) => {
-          const { eventStore } = context.stores;
-          const handler = new SetVettingHandler(new Writer(eventStore, Date.now), eventStore);
+          const handler = new SetVettingHandler(new Writer(context.stores.eventStore, Date.now));
           const command = commandOf({ tris_org: trisId(tris), vetted });
           await handler.execute(new SetVetting(tris, vetted, command));
           return done(context, `${tris} is ${vetted ? 'vetted' : 'not vetted'}`);

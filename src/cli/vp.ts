@@ -59,7 +59,7 @@ export function vpCommands(cli: Cli): void {
       cli.withStores('create', async (context, file: string) => {
         const content = readPolicy(file);
         const { eventStore } = context.stores;
-        const handler = new CreatePolicyHandler(new Writer(eventStore, Date.now), eventStore);
+        const handler = new CreatePolicyHandler(new Writer(eventStore, Date.now), new ValidationPolicies(eventStore));
         const { body } = await handler.execute(new CreatePolicy(content, OPERATOR, commandOf(content)));
         await applyAll(context.stores, context.config);
         for (const { message } of body.warnings) context.note(`warning: ${message}`);

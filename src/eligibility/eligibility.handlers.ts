@@ -77,8 +77,7 @@ export class RevokeEligibilityHandler implements ICommandHandler<RevokeEligibili
         throw new Problem('forbidden', `The token is of ${policy_id}, which ${caller.organization} does not own.`);
       }
     }
-    await this.writer.claim(stream, context);
-    const { position } = await this.writer.update(stream, context, (now) => decideRevoke(issuedOf(now)!));
+    const { position } = await this.writer.execute(stream, context, (now) => decideRevoke(issuedOf(now)!));
     return { body: { jti, revoked: true }, position };
   }
 }

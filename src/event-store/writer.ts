@@ -41,6 +41,9 @@ export function fact<D>(definition: EventDefinition<string, D>, data: D & JsonOb
   return { type: definition.type, schema: definition.schema, data, occurredAt };
 }
 
+/** Decides what a command changes, by the history of a stream; throws what refuses it. */
+type Decide = (history: readonly RecordedEvent[]) => readonly Fact[];
+
 /** Where a command's effect is: written now, or found because this is a retry. */
 export interface Outcome {
   /** Of the last event of the append. */
@@ -68,15 +71,35 @@ export class Writer {
   ) {}
 
   /**
+   * A command on one stream: claims its Idempotency-Key, then `update`. One that is refused leaves nothing in the log, and
+   * its key free for a corrected body, unless it was refused for what happened in between.
+   * @throws Problem idempotency_key_reused, write_conflict
+   */
+  async execute(
+    stream: string,
+    context: CommandContext,
+    decide: Decide,
+  ): Promise<Outcome & { history: readonly RecordedEvent[] }> {
+    await this.claim(stream, context, decide);
+    return this.update(stream, context, decide);
+  }
+
+  /**
    * Notes durably that this Idempotency-Key is used for this stream and body, before anything else is written, so that
    * a retry goes on from there. Nothing to do without a key.
+   * @param refuse throws where the stream's history refuses the command; asked before a new key is noted
    * @throws Problem idempotency_key_reused if it was used for another body or stream
    */
-  async claim(stream: string, context: CommandContext): Promise<void> {
+  async claim(
+    stream: string,
+    context: CommandContext,
+    refuse?: (history: readonly RecordedEvent[]) => unknown,
+  ): Promise<void> {
     if (context.idempotency === null) return;
     const claims = claimsStream(context.idempotency);
     const claim = fact(idempotencyKeyClaimed, { stream });
     const earlier = await this.store.readStream(claims);
+    if (earlier.length === 0) refuse?.(await this.store.readStream(stream));
     const events = earlier.length > 0 ? earlier : (await this.create(claims, [claim], context)).events;
     const claimed = events[0]!;
     if (claimed.metadata.body_hash !== context.body_hash || claimed.data['stream'] !== stream) {
@@ -109,7 +132,7 @@ export class Writer {
   async update(
     stream: string,
     context: CommandContext,
-    decide: (history: readonly RecordedEvent[]) => readonly Fact[],
+    decide: Decide,
   ): Promise<Outcome & { history: readonly RecordedEvent[] }> {
     return this.inTurn(stream, async () => {
       for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -130,7 +153,7 @@ export class Writer {
   async updateOnce(
     stream: string,
     context: CommandContext,
-    decide: (history: readonly RecordedEvent[]) => readonly Fact[],
+    decide: Decide,
   ): Promise<Outcome & { history: readonly RecordedEvent[] }> {
     const history = await this.store.readStream(stream);
     const position = history.at(-1)?.position ?? 0;

@@ -41,9 +41,7 @@ export class StateAboutIdentityHandler implements ICommandHandler<StateAboutIden
 
   /** @throws Problem validation_failed for a grant that has expired, idempotency_key_reused, write_conflict */
   async execute({ trisId, statement, context }: StateAboutIdentity): Promise<{ position: Position }> {
-    const stream = identityStream(trisId);
-    await this.writer.claim(stream, context);
-    const { position } = await this.writer.update(stream, context, (history) =>
+    const { position } = await this.writer.execute(identityStream(trisId), context, (history) =>
       decide(operatorStateOf(history), trisId, statement, this.clock()),
     );
     return { position };

@@ -116,21 +116,15 @@ export class SetVetting extends Command<Result<{ tris_org: string; vetted: boole
 
 @CommandHandler(SetVetting)
 export class SetVettingHandler implements ICommandHandler<SetVetting> {
-  constructor(
-    private readonly writer: Writer,
-    @Inject(EVENT_STORE) private readonly store: EventStore,
-  ) {}
+  constructor(private readonly writer: Writer) {}
 
   /** @throws Problem organization_not_found */
   async execute({ trisOrg, vetted, context }: SetVetting) {
-    const stream = organizationStream(trisOrg);
-    // Before the claim: a request that is refused leaves nothing in the log. A registration is never undone.
-    const { registered_at } = organizationOf(await this.store.readStream(stream));
-    if (registered_at === null) throw unknownOrganization(trisOrg);
-    await this.writer.claim(stream, context);
-    const { position, own } = await this.writer.update(stream, context, (history) =>
-      decideVetting(organizationOf(history), trisOrg, vetted),
-    );
+    const { position, own } = await this.writer.execute(organizationStream(trisOrg), context, (history) => {
+      const organization = organizationOf(history);
+      if (organization.registered_at === null) throw unknownOrganization(trisOrg);
+      return decideVetting(organization, trisOrg, vetted);
+    });
     return { body: { tris_org: trisOrg, vetted }, position, own };
   }
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
-import type { Position } from '../event-store/event-store.js';
+import type { NewEvent, Position } from '../event-store/event-store.js';
 import { type CommandContext, Writer } from '../event-store/writer.js';
 import { KEY_VALUE, type KeyValue } from '../key-value/key-value.js';
 import { keepText } from '../key-value/texts.js';
@@ -42,9 +42,8 @@ export class ActionRecorder {
   async record(action: Action, stream: string, owner: string | null, context: CommandContext): Promise<Relayed> {
     if (action.evidence_uri !== null) await keepText(this.keyValue, action.evidence_uri);
     const { position, events } = await this.writer.create(stream, decide(action, owner), context);
-    const relayed = events[0]!;
-    if (relayed.metadata.body_hash !== context.body_hash) throw conflict(action);
-    return { action_id: relayed.id, position };
+    refuseIfOther(events, action, context);
+    return { action_id: events[0]!.id, position };
   }
 }
 
@@ -61,13 +60,20 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     const owner = await this.platforms.ownerOf(action.platform_id);
     refuseUnlessOwned(action.platform_id, organization, owner);
     const stream = actionStream(action, context.idempotency, randomUUID);
-    await this.writer.claim(stream, context);
+    // Without an external_id the stream is the key's own, and nothing else is in it.
+    const refuse =
+      action.external_id === null
+        ? undefined
+        : (history: readonly NewEvent[]) => refuseIfOther(history, action, context);
+    await this.writer.claim(stream, context, refuse);
     return this.recorder.record(action, stream, owner, context);
   }
 }
 
-function conflict(action: Action): Problem {
-  return new Problem(
+/** The stream of an action holds it and nothing else. @throws Problem external_id_conflict */
+function refuseIfOther([relayed]: readonly NewEvent[], action: Action, context: CommandContext): void {
+  if (relayed === undefined || relayed.metadata.body_hash === context.body_hash) return;
+  throw new Problem(
     'external_id_conflict',
     `${action.platform_id} already relayed another action with external_id ${JSON.stringify(action.external_id)}. ` +
       'A retry must repeat the first request; a new action needs an id of its own.',

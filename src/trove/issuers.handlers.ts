@@ -37,10 +37,7 @@ export class RegisterIssuerHandler implements ICommandHandler<RegisterIssuer> {
 
   /** @throws Problem issuer_conflict, idempotency_key_reused */
   async execute({ content, context }: RegisterIssuer): Promise<Result> {
-    decideRegister(await this.issuers.find(content.issuer_id), content); // before anything is written
-    const stream = issuerStream(content.issuer_id);
-    await this.writer.claim(stream, context);
-    const { position, own } = await this.writer.update(stream, context, (history) =>
+    const { position, own } = await this.writer.execute(issuerStream(content.issuer_id), context, (history) =>
       decideRegister(issuerOf(history), content),
     );
     return { body: await this.issuers.get(content.issuer_id), position, own };
@@ -67,9 +64,9 @@ export class RetireIssuerHandler implements ICommandHandler<RetireIssuer> {
   /** @throws Problem issuer_not_found, idempotency_key_reused */
   async execute({ issuerId, context }: RetireIssuer): Promise<Result> {
     await this.issuers.get(issuerId);
-    const stream = issuerStream(issuerId);
-    await this.writer.claim(stream, context);
-    const { position, own } = await this.writer.update(stream, context, (history) => decideRetire(issuerOf(history)!));
+    const { position, own } = await this.writer.execute(issuerStream(issuerId), context, (history) =>
+      decideRetire(issuerOf(history)!),
+    );
     return { body: await this.issuers.get(issuerId), position, own };
   }
 }

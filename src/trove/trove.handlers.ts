@@ -125,8 +125,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     const owner = await this.platforms.ownerOf(platform_id);
     // Anybody who reviews approves for the platform of the trove, unless an organization owns it.
     if (platform_id !== TROVE_PLATFORM || owner !== null) refuseUnlessOwned(platform_id, caller.organization, owner);
-    await this.writer.claim(stream, context);
-    const { position } = await this.writer.update(stream, context, (history) => {
+    const { position } = await this.writer.execute(stream, context, (history) => {
       const outcome = decision.approve
         ? { approved: true as const, platform_id }
         : { approved: false as const, reason_code: decision.reason_code };

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { SCHEMES, type SchemeRow } from '../../projections/schemes.js';
 import { EVENT_STORE, type EventStore, type Position } from '../event-store/event-store.js';
-import { type CommandContext, type Fact, Writer, isRetryOf } from '../event-store/writer.js';
+import { type CommandContext, type Fact, Writer } from '../event-store/writer.js';
 import { refusal } from '../http/validation.js';
 import { Problem } from '../problems.js';
 import { Views } from '../projector/views.js';
@@ -16,7 +16,6 @@ import {
   decideRegister,
   decideRemoveRoot,
   decideRetire,
-  isSame,
   schemeOf,
   schemeStream,
 } from './schemes.js';
@@ -56,7 +55,6 @@ export class RegisterSchemeHandler implements ICommandHandler<RegisterScheme> {
     private readonly writer: Writer,
     private readonly schemes: Schemes,
     private readonly verifier: ProofVerifier,
-    @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
   /** @throws Problem validation_failed, scheme_conflict, verifier_unavailable */
@@ -67,17 +65,10 @@ export class RegisterSchemeHandler implements ICommandHandler<RegisterScheme> {
     if (typeof sound === 'object') {
       throw refusal([{ pointer: `/verification_key${sound.pointer}`, code: 'not_a_point', message: sound.message }]);
     }
-    const stream = schemeStream(definition.scheme);
-    await this.writer.claim(stream, context);
-    // Before the append: it answers a repeat as it answered the first, and cannot tell them apart.
-    const [first] = await this.store.readStream(stream, { limit: 1 });
-    const { position } = await this.writer.create(stream, decideRegister(definition), context);
-    const scheme = await this.schemes.get(definition.scheme);
-    if (!isSame(scheme, definition)) {
-      const detail = `The scheme ${definition.scheme} is registered with other content; a scheme never changes, make another.`;
-      throw new Problem('scheme_conflict', detail);
-    }
-    return { body: viewOf(scheme), position, own: first === undefined || isRetryOf(first, context) };
+    const { position, own } = await this.writer.execute(schemeStream(definition.scheme), context, (history) =>
+      decideRegister(schemeOf(history), definition),
+    );
+    return { body: viewOf(await this.schemes.get(definition.scheme)), position, own };
   }
 }
 
@@ -101,11 +92,8 @@ export class ChangeSchemeHandler implements ICommandHandler<ChangeScheme> {
 
   /** @throws Problem scheme_not_found, scheme_retired, validation_failed */
   async execute({ scheme: id, change, context }: ChangeScheme): Promise<Result> {
-    const stream = schemeStream(id);
-    // Before the claim: a request that is refused leaves nothing in the log.
-    decide(await this.schemes.get(id), change);
-    await this.writer.claim(stream, context);
-    const { position, own } = await this.writer.update(stream, context, (history) =>
+    await this.schemes.get(id);
+    const { position, own } = await this.writer.execute(schemeStream(id), context, (history) =>
       decide(schemeOf(history)!, change),
     );
     return { body: viewOf(await this.schemes.get(id)), position, own };

@@ -3,7 +3,7 @@ import { type Fact, fact } from '../event-store/writer.js';
 import { type EventOf, decodeStream } from '../events.js';
 import { canonicalJson, sha256Hex } from '../hash.js';
 import type { GrantableStatus } from '../identity/identity.js';
-import type { FieldError } from '../problems.js';
+import { type FieldError, Problem } from '../problems.js';
 import type { VerificationKey } from './proof-format.js';
 import { schemeRegistered, schemeRetired, schemeRootAdded, schemeRootRemoved } from './verifications.events.js';
 
@@ -77,17 +77,19 @@ export function checkInputs(inputs: readonly PublicInput[], key: VerificationKey
   return errors;
 }
 
-export function decideRegister(definition: SchemeDefinition): Fact[] {
+/** A scheme never changes: registering it again as it is changes nothing. @throws Problem scheme_conflict */
+export function decideRegister(scheme: Scheme | undefined, definition: SchemeDefinition): Fact[] {
+  if (scheme) {
+    if (contentOf(scheme) === contentOf(definition)) return [];
+    const detail = `The scheme ${scheme.scheme} is registered with other content; a scheme never changes, make another.`;
+    throw new Problem('scheme_conflict', detail);
+  }
   const { verification_key } = definition;
   const verification_key_hash = keyHash(verification_key);
   return [fact(schemeRegistered, { ...definition, verification_key: { ...verification_key }, verification_key_hash })];
 }
 
-/** Is it the scheme this definition would make? Roots come and go, so they do not count. */
-export function isSame(scheme: Scheme, definition: SchemeDefinition): boolean {
-  return contentOf(scheme) === contentOf(definition);
-}
-
+/** What a scheme is for good: roots come and go, so they do not count. */
 function contentOf({ scheme, status, issuer, scope, public_inputs, verification_key }: SchemeDefinition): string {
   return canonicalJson({ scheme, status, issuer, scope, public_inputs, verification_key });
 }

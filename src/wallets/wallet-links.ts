@@ -20,12 +20,7 @@ export class WalletLinks {
    * @throws Problem wallet_already_linked, idempotency_key_reused
    */
   async link(wallet: string, wanted: Link, context: CommandContext): Promise<Position> {
-    const stream = walletStream(wallet);
-    // Before the claim: a request that is refused leaves nothing in the log.
-    const before = await this.store.readStream(stream);
-    if (!before.some((event) => isRetryOf(event, context))) decideLink(linkOf(before), wallet, wanted);
-    await this.writer.claim(stream, context);
-    const { position } = await this.writer.update(stream, context, (history) =>
+    const { position } = await this.writer.execute(walletStream(wallet), context, (history) =>
       decideLink(linkOf(history), wallet, wanted),
     );
     return position;

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { schemeBody } from '../verifications/proofs.fixture.js';
 import { type Service, policyBody, startService } from '../policies/service.fixture.js';
 
 /** A retry with its Idempotency-Key, where the time or the state has moved on since. */
@@ -31,8 +32,9 @@ describe('a verification', () => {
     expect(await head()).toBe(written);
   });
 
-  test('refused as expired: the same again is refused again, and a corrected one needs a new key', async () => {
+  test('refused as expired: the same again is refused again, and a corrected one is granted', async () => {
     const expired = inMs(-1_000);
+    const before = await head();
     for (let n = 0; n < 2; n++) {
       const { status, json } = await grant(expired, 'late');
       expect([status, json.errors]).toEqual([
@@ -40,10 +42,10 @@ describe('a verification', () => {
         [expect.objectContaining({ pointer: '/expires_at', code: 'in_the_past' })],
       ]);
     }
-    const corrected = inMs(60_000);
-    const reused = await grant(corrected, 'late');
+    expect(await head()).toBe(before);
+    expect((await grant(inMs(60_000), 'late')).status).toBe(201);
+    const reused = await grant(inMs(120_000), 'late');
     expect([reused.status, reused.json.code]).toEqual([422, 'idempotency_key_reused']);
-    expect((await grant(corrected, 'corrected')).status).toBe(201);
   });
 });
 
@@ -88,6 +90,70 @@ describe('a request that changed nothing, since it was so already', () => {
     // Who asks for the first time is not refused it.
     expect((await ask(`${what} 3`)).status).toBe(200);
     expect(await head()).toBeGreaterThan(written);
+  });
+});
+
+describe('a request that was refused leaves nothing in the log, and its key to a corrected one', () => {
+  const policy = (id: string, metric: string) => policyBody(id, { [metric]: 'High' }, 'tris:refused');
+  const access = (id: string, disc_min: number) => ({ policy_id: id, rules: { disc_min } });
+  const scheme = (id: string, scope: string) =>
+    schemeBody('kyh', { scheme: id, status: 'zk-KYH', issuer: 'tris:registry', scope, roots: [] });
+  const action = (external_id: string, criticality: string) => ({
+    tris_id: 'tris:dora',
+    category: 'social',
+    action_type: 'vouch',
+    platform_id: 'forum',
+    external_id,
+    criticality,
+  });
+  const content_hash = 'd'.repeat(64);
+  const decision = (reason_code: string) => ({ decision: 'reject', reason_code });
+
+  beforeAll(async () => {
+    const submission = {
+      tris_id: 'tris:dora',
+      record_type: 'milestone',
+      metric: 'social_vouch',
+      criticality: 'high',
+      title: 'A milestone',
+      content_hash,
+      occurred_at: '2026-01-31T12:00:00Z',
+    };
+    for (const [path, body] of [
+      ['/v1/policies/vp', policy('VP_TAKEN_V1', 'social_vouch')],
+      ['/v1/policies/vp/VP_TAKEN_V1/promote', { scope: 'organization' }],
+      ['/v1/policies/ap', access('AP_TAKEN_V1', 10)],
+      ['/v1/verification-schemes', scheme('taken', 'one')],
+      ['/api/decision-relay', action('taken', 'high')],
+      ['/v1/trove/submit', submission],
+      [`/v1/trove/${content_hash}/review`, decision('unclear')],
+    ] as const) {
+      const { status, text } = await service.post(path, body);
+      if (status >= 300) throw new Error(text);
+    }
+  });
+
+  test.each<[path: string, refused: object, code: string, corrected: object]>([
+    ['/v1/policies/vp', policy('VP_TAKEN_V1', 'social_post'), 'policy_conflict', policy('VP_FREE_V1', 'social_post')],
+    ['/v1/policies/vp/VP_TAKEN_V1/rollback', { scope: 'platform' }, 'policy_not_active', { scope: 'organization' }],
+    ['/v1/policies/ap', access('AP_TAKEN_V1', 20), 'policy_conflict', access('AP_FREE_V1', 20)],
+    ['/v1/verification-schemes', scheme('taken', 'two'), 'scheme_conflict', scheme('free', 'two')],
+    ['/api/decision-relay', action('taken', 'low'), 'external_id_conflict', action('free', 'low')],
+    [`/v1/trove/${content_hash}/review`, decision('fraud'), 'record_decided', decision('unclear')],
+  ])('%s', async (path, refused, code, corrected) => {
+    const ask = (body: object) => service.post(path, body, keyed('corrected'));
+    const before = await head();
+    for (let n = 0; n < 2; n++) {
+      const { status, json } = await ask(refused);
+      expect([status, json.code]).toEqual([409, code]);
+    }
+    expect(await head()).toBe(before);
+    const first = await ask(corrected);
+    expect(first.status).toBeLessThan(300);
+    const retry = await ask(corrected);
+    expect([retry.status, retry.text]).toEqual([first.status, first.text]);
+    const other = await ask(refused);
+    expect([other.status, other.json.code]).toEqual([422, 'idempotency_key_reused']);
   });
 });
 

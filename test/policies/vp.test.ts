@@ -63,7 +63,7 @@ function refusalOf(act: () => unknown): Problem | undefined {
 
 describe('a policy', () => {
   test('once created is in its stream in full, under the hash of its content', () => {
-    const history = given(decideCreate(LEND));
+    const history = given(decideCreate(undefined, LEND));
     const content_hash = sha256Hex(canonicalJson(LEND));
     expect(policyOf(history)).toEqual({ ...LEND, content_hash, retired: false });
     expect(contentHash(policyOf(history)!)).toBe(content_hash);
@@ -71,7 +71,7 @@ describe('a policy', () => {
   });
 
   test('is retired once', () => {
-    const created = decideCreate(LEND);
+    const created = decideCreate(undefined, LEND);
     const retired = decideRetire(policyOf(given(created))!);
     expect(retired.map(({ type }) => type)).toEqual(['ValidationPolicyRetired']);
     expect(decideRetire(policyOf(given([...created, ...retired]))!)).toEqual([]);

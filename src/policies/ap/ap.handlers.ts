@@ -9,7 +9,7 @@ import { IdentityReader } from '../../disc/identity-reader.js';
 import { EligibilityTokens } from '../../eligibility/tokens.js';
 import { Vouchers } from '../../eligibility/vouchers.js';
 import { EVENT_STORE, type EventStore, type NewEvent, type Position } from '../../event-store/event-store.js';
-import { type CommandContext, Writer, isRetryOf } from '../../event-store/writer.js';
+import { type CommandContext, Writer } from '../../event-store/writer.js';
 import { hashOf, uuidOf } from '../../hash.js';
 import type { Caller } from '../../http/routes.js';
 import { Problem, type ProblemCode } from '../../problems.js';
@@ -53,27 +53,26 @@ export class CreateAccessPolicy extends Command<{ body: AccessPolicyDto; positio
 export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPolicy> {
   constructor(
     private readonly writer: Writer,
+    private readonly policies: AccessPolicies,
     private readonly validationPolicies: ValidationPolicies,
-    @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
   /** @throws Problem policy_not_found for the VP, policy_conflict */
   async execute({ content, caller, context }: CreateAccessPolicy) {
     const { policy_id, vp } = content;
     if (vp !== null) await this.validationPolicies.lens(vp);
-    const stream = accessPolicyStream(policy_id);
-    await this.writer.claim(stream, context);
-    // Before the append: it answers a repeat as it answered the first, and cannot tell them apart.
-    const [first] = await this.store.readStream(stream, { limit: 1 });
-    const { position } = await this.writer.create(stream, decideCreate(content, caller.organization), context);
-    const policy = accessPolicyOf(await this.store.readStream(stream))!;
-    if (policy.content_hash !== contentHash(content)) {
-      throw conflict(policy_id, 'exists with other content; a policy never changes: count its version up');
-    }
-    if (caller.organization !== null && caller.organization !== policy.owner) {
-      throw conflict(policy_id, 'belongs to another owner');
-    }
-    return { body: policyDto(policy), position, own: first === undefined || isRetryOf(first, context) };
+    const { position, own } = await this.writer.execute(accessPolicyStream(policy_id), context, (history) => {
+      const policy = accessPolicyOf(history);
+      if (!policy) return decideCreate(content, caller.organization);
+      if (policy.content_hash !== contentHash(content)) {
+        throw conflict(policy_id, 'exists with other content; a policy never changes: count its version up');
+      }
+      if (caller.organization !== null && caller.organization !== policy.owner) {
+        throw conflict(policy_id, 'belongs to another owner');
+      }
+      return [];
+    });
+    return { body: policyDto(await this.policies.get(policy_id)), position, own };
   }
 }
 
@@ -104,11 +103,8 @@ export class RetireAccessPolicyHandler implements ICommandHandler<RetireAccessPo
 
   /** @throws Problem policy_not_found, forbidden */
   async execute({ policyId, caller, context }: RetireAccessPolicy) {
-    // Before the claim: a request that is refused leaves nothing in the log. A policy's owner never changes.
-    decideRetire(await this.policies.get(policyId), caller.organization);
-    const stream = accessPolicyStream(policyId);
-    await this.writer.claim(stream, context);
-    const { position } = await this.writer.update(stream, context, (history) =>
+    await this.policies.get(policyId);
+    const { position } = await this.writer.execute(accessPolicyStream(policyId), context, (history) =>
       decideRetire(accessPolicyOf(history)!, caller.organization),
     );
     return { body: { policy_id: policyId, status: 'retired' as const }, position };

@@ -6,6 +6,7 @@ import {
   type EventStore,
   type NewEvent,
   type Position,
+  type RecordedEvent,
   WrongExpectedRevision,
 } from '../../event-store/event-store.js';
 import { type CommandContext, type Fact, Writer } from '../../event-store/writer.js';
@@ -90,8 +91,9 @@ export class Promotions implements OnModuleInit {
     if (this.underWay.has(stream)) throw conflict(owner);
     this.underWay.add(stream);
     try {
-      await this.writer.claim(stream, context);
-      const outcome = await this.writer.updateOnce(stream, context, (history) => decide(lensStackOf(history, owner)));
+      const decideOn = (history: readonly RecordedEvent[]) => decide(lensStackOf(history, owner));
+      await this.writer.claim(stream, context, decideOn);
+      const outcome = await this.writer.updateOnce(stream, context, decideOn);
       const position = outcome.position;
       const body: SwitchDto = {
         policy_id: policyId,

@@ -2,11 +2,10 @@ import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { POLICIES, type PolicyRow, policiesOf } from '../../../projections/policies.js';
 import { EVENT_STORE, type EventStore, type Position, type RecordedEvent } from '../../event-store/event-store.js';
-import { type CommandContext, Writer, isRetryOf } from '../../event-store/writer.js';
+import { type CommandContext, Writer } from '../../event-store/writer.js';
 import { decodeEvent } from '../../events.js';
 import { formatPosition } from '../../http/positions.js';
 import type { Caller } from '../../http/routes.js';
-import { Problem } from '../../problems.js';
 import { Views } from '../../projector/views.js';
 import { activeLens, lensOwner, lensStackOf, lensStream } from './promotion.js';
 import { ValidationPolicies, unknownPolicy } from './validation-policies.js';
@@ -17,7 +16,6 @@ import {
   type Policy,
   type PolicyContent,
   VP_ID,
-  contentHash,
   decideCreate,
   decideRetire,
   policyOf,
@@ -42,7 +40,7 @@ export class CreatePolicy extends Command<{ body: CreatedPolicyDto; position: Po
 export class CreatePolicyHandler implements ICommandHandler<CreatePolicy> {
   constructor(
     private readonly writer: Writer,
-    @Inject(EVENT_STORE) private readonly store: EventStore,
+    private readonly policies: ValidationPolicies,
   ) {}
 
   /**
@@ -52,19 +50,10 @@ export class CreatePolicyHandler implements ICommandHandler<CreatePolicy> {
     const { policy_id, tris_org } = content;
     refuseUnlessOwner(caller, tris_org);
     refuseUnsound(content);
-    const stream = policyStream(policy_id);
-    await this.writer.claim(stream, context);
-    // Before the append: it answers a repeat as it answered the first, and cannot tell them apart.
-    const [first] = await this.store.readStream(stream, { limit: 1 });
-    const { position, events } = await this.writer.create(stream, decideCreate(content), context);
-    if (events[0]!.data['content_hash'] !== contentHash(content)) {
-      const message = `${policy_id} exists with other content`;
-      throw new Problem('policy_conflict', `${message}; a policy never changes: count its version up.`, {
-        errors: [{ pointer: '/policy_id', code: 'policy_conflict', message }],
-      });
-    }
-    const policy = policyOf(await this.store.readStream(stream))!;
-    return { body: created(policy), position, own: first === undefined || isRetryOf(first, context) };
+    const { position, own } = await this.writer.execute(policyStream(policy_id), context, (history) =>
+      decideCreate(policyOf(history), content),
+    );
+    return { body: created(await this.policies.get(policy_id)), position, own };
   }
 }
 
@@ -88,12 +77,12 @@ export class RetirePolicyHandler implements ICommandHandler<RetirePolicy> {
 
   /** @throws Problem policy_not_found, forbidden */
   async execute({ policyId, caller, context }: RetirePolicy) {
-    // Before the claim: a request that is refused leaves nothing in the log. A policy's owner never changes.
+    // A policy's owner never changes.
     const { tris_org } = await this.policies.get(policyId);
     refuseUnlessOwner(caller, tris_org);
-    const stream = policyStream(policyId);
-    await this.writer.claim(stream, context);
-    const { position } = await this.writer.update(stream, context, (history) => decideRetire(policyOf(history)!));
+    const { position } = await this.writer.execute(policyStream(policyId), context, (history) =>
+      decideRetire(policyOf(history)!),
+    );
     return { body: { policy_id: policyId, status: 'retired' as const }, position };
   }
 }

@@ -67,9 +67,17 @@ export function contentHash({ policy_id, tris_org, inputs, metadata }: PolicyCon
   );
 }
 
-export function decideCreate(content: PolicyContent): Fact[] {
+/** A policy never changes: creating it again as it is changes nothing. @throws Problem policy_conflict */
+export function decideCreate(policy: Policy | undefined, content: PolicyContent): Fact[] {
   const { policy_id, tris_org, inputs, metadata } = content;
   const content_hash = contentHash(content);
+  if (policy) {
+    if (policy.content_hash === content_hash) return [];
+    const message = `${policy_id} exists with other content`;
+    throw new Problem('policy_conflict', `${message}; a policy never changes: count its version up.`, {
+      errors: [{ pointer: '/policy_id', code: 'policy_conflict', message }],
+    });
+  }
   return [fact(validationPolicyCreated, { policy_id, tris_org, inputs, metadata, content_hash })];
 }
 
