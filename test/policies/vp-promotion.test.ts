@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { StoreUnavailable } from '../../src/event-store/event-store.js';
 import { sha256Hex } from '../../src/hash.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { type Service, policyBody, relay, startService } from './service.fixture.js';
@@ -444,6 +445,12 @@ describe('a promotion', () => {
     expect((await score('tris:p03')).lens.policy_id).toBeNull();
     const path = `/v1/policies/vp/promotions/${pending.json.job_id}`;
     expect((await service.get(path, ALL)).json.status).toBe('switching');
+    // An outage of the read models while it is waited for.
+    const { readModels } = service.stores;
+    const { manifest } = readModels;
+    readModels.manifest = () => Promise.reject(new StoreUnavailable('away'));
+    await sleep(3_500);
+    readModels.manifest = manifest;
     await release();
     for (let tries = 0; (await service.get(path, ALL)).json.status !== 'applied'; tries++) {
       expect(tries).toBeLessThan(500);

@@ -1,5 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import {
   EVENT_STORE,
@@ -12,8 +11,8 @@ import {
 import { type CommandContext, type Fact, Writer } from '../../event-store/writer.js';
 import { formatPosition } from '../../http/positions.js';
 import type { Caller } from '../../http/routes.js';
-import { JOBS, type Jobs } from '../../jobs/jobs.js';
 import type { JsonObject } from '../../json.js';
+import { KEY_VALUE, type KeyValue } from '../../key-value/key-value.js';
 import { Problem } from '../../problems.js';
 import { Views } from '../../projector/views.js';
 import {
@@ -34,8 +33,8 @@ import type { PromotionDto, SwitchDto } from './vp.dto.js';
 import { refuseUnlessOwner } from './vp.input.js';
 
 const WAIT_MS = 2_000;
-const POLL_MS = 50;
-const JOB_KIND = 'vp_promotion';
+/** How long it can be asked whether a switch is applied that took longer than its request. */
+const KEPT_MS = 86_400_000;
 
 /** Who may switch the lens of whom. @throws Problem forbidden */
 export function refuseSwitch(caller: Caller, scope: LensScope, trisOrg: string): void {
@@ -55,25 +54,15 @@ interface Switched {
 
 /** Makes the platform, or one organization, see through another lens. */
 @Injectable()
-export class Promotions implements OnModuleInit {
+export class Promotions {
   private readonly underWay = new Set<string>();
 
   constructor(
     private readonly writer: Writer,
     private readonly views: Views,
     @Inject(EVENT_STORE) private readonly store: EventStore,
-    @Inject(JOBS) private readonly jobs: Jobs,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {}
-
-  onModuleInit(): void {
-    this.jobs.handle(JOB_KIND, async ({ input, signal }) => {
-      while (!(await this.views.reach(input['position'] as number, WAIT_MS))) {
-        signal.throwIfAborted();
-        await sleep(POLL_MS);
-      }
-      return { ...(input['answer'] as JsonObject), generation: await this.generation() };
-    });
-  }
 
   /**
    * Appends at exactly the revision that was decided on: of two at once one wins, and nothing is decided again on a
@@ -106,7 +95,8 @@ export class Promotions implements OnModuleInit {
         return { body: { ...body, generation: await this.generation() }, position, applied: true };
       }
       const job_id = (outcome.events.at(-1) ?? outcome.history.at(-1)!).id;
-      await this.jobs.enqueue(JOB_KIND, job_id, { position, answer: { ...body, job_id } as unknown as JsonObject });
+      const answer = { ...body, job_id } as unknown as JsonObject;
+      await this.keyValue.put(keyOf(job_id), { position, answer }, KEPT_MS);
       return { body: { ...body, job_id }, position, applied: false };
     } catch (error) {
       throw error instanceof WrongExpectedRevision ? conflict(owner) : error;
@@ -117,16 +107,19 @@ export class Promotions implements OnModuleInit {
 
   /** How far a switch is that took longer than its request. @throws Problem not_found */
   async find(jobId: string): Promise<PromotionDto> {
-    const job = await this.jobs.get(JOB_KIND, jobId);
-    if (!job) throw new Problem('not_found', `There is no promotion ${jobId} that had to be waited for.`);
-    const answer = (job.result ?? job.input['answer']) as unknown as SwitchDto;
-    return { ...answer, status: job.status === 'completed' ? 'applied' : 'switching' };
+    const kept = await this.keyValue.get(keyOf(jobId));
+    if (!kept) throw new Problem('not_found', `There is no promotion ${jobId} of the last day that took a while.`);
+    const { position, answer } = kept as unknown as { position: Position; answer: SwitchDto };
+    if (!(await this.views.reach(position, 0))) return { ...answer, status: 'switching' };
+    return { ...answer, generation: await this.generation(), status: 'applied' };
   }
 
   private async generation(): Promise<string> {
     return (await this.views.manifest()).views['identities']!;
   }
 }
+
+const keyOf = (jobId: string) => `promotion:${jobId}`;
 
 function switchOf(events: readonly NewEvent[]) {
   const event = events.at(-1);
