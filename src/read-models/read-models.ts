@@ -116,7 +116,7 @@ export interface ReadModels {
   /** Undefined: the generation does not exist or is dropped; read the manifest again. */
   read(id: string, queries: readonly Query[]): Promise<ReadResult | undefined>;
 
-  /** Pages through every row of a view, each at least once while the generation stands. `cursor` null: the start/end. */
+  /** Pages through every row of a view, each once while the generation stands. `cursor` null: the start/end. */
   scan(
     id: string,
     view: string,

@@ -8,14 +8,14 @@ import { type Lens, tctOf } from './lens.js';
 export interface MetricEvidence {
   /** Latest occurrence, ms since the epoch. */
   last: number;
-  /** Per UTC day, ascending: the day's number since the epoch, then a count per criticality. Six numbers a day. */
+  /** Per UTC day, ascending: the day's number since the epoch, then a count per criticality. `STRIDE` numbers a day. */
   days: number[];
 }
 
 /** By canonical metric. */
 export type Evidence = Record<string, MetricEvidence>;
 
-const STRIDE = 1 + CRITICALITIES.length;
+export const STRIDE = 1 + CRITICALITIES.length;
 const DAY_MS = 86_400_000;
 
 /** The UTC day of a time, as days since the epoch. */

@@ -23,10 +23,8 @@ const upTo = (from: number, to: number) => Array.from({ length: to - from }, (_,
 const never = new AbortController().signal;
 
 describe('a pass over the population', () => {
-  test.each([
-    ['in the order of keys', [upTo(0, 8_000), upTo(8_000, 16_000), upTo(16_000, 30_000)], 30_000],
-    ['in another order and some of them again', [upTo(500, 1_000), upTo(0, 600), upTo(400, 12_000), [3, 3]], 12_000],
-  ])('visits each identity once, of pages %s', async (_order, pages, expected) => {
+  test('visits each identity once, page after page', async () => {
+    const pages = [upTo(0, 8_000), upTo(8_000, 16_000), upTo(16_000, 30_000)];
     const seen: string[] = [];
     const done: number[] = [];
     await eachIdentity(
@@ -36,7 +34,7 @@ describe('a pass over the population', () => {
       (id) => void seen.push(id),
       (n) => void done.push(n),
     );
-    expect([seen.length, new Set(seen).size, done.at(-1)]).toEqual([expected, expected, expected]);
+    expect([seen.length, new Set(seen).size, done]).toEqual([30_000, 30_000, [8_000, 16_000, 30_000]]);
   });
 
   test('ends when it is cancelled, and lets others run between pages', async () => {

@@ -1,5 +1,5 @@
 import type { IdentityState } from '../../../projections/identities.js';
-import type { Evidence } from '../../scoring/evidence.js';
+import { type Evidence, STRIDE } from '../../scoring/evidence.js';
 import { type Lens, netOf } from '../../scoring/lens.js';
 import { CRITICALITIES, MODEL, type Rating } from '../../scoring/model.js';
 import { ratingOf, scoreOf } from '../../scoring/score.js';
@@ -73,8 +73,6 @@ interface Effect {
   after: readonly number[];
 }
 
-/** A day of evidence is its number and a count per criticality. */
-const STRIDE = 1 + CRITICALITIES.length;
 /** Net TCT is a multiple of ten: scores of those up to 655,350 are kept once computed. */
 const KEPT_SCORES = 65_536;
 const RATING_BY_TENTH = Uint8Array.from({ length: 1_001 }, (_, tenth) => RATINGS.indexOf(ratingOf(tenth / 10)));

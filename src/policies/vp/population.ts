@@ -5,8 +5,6 @@ import type { Manifest, ReadModels } from '../../read-models/read-models.js';
 
 /** Rows read at once: a few milliseconds' work, after which others have their turn. */
 const PAGE = 250;
-/** Rows remembered to tell whether the store pages in the order of keys. */
-const ORDER_KNOWN = 10_000;
 
 /** Where a pass over the population reads. */
 export interface Population {
@@ -37,26 +35,12 @@ export async function eachIdentity(
   visit: (trisId: string, state: IdentityState) => void,
   onPage: (done: number) => void | Promise<void> = () => undefined,
 ): Promise<void> {
-  // A store that does not page in the order of keys may show a row twice: then all that were seen are remembered.
-  let seen: Set<string> | null = new Set();
-  let isOrdered = true;
-  let last = '';
   let done = 0;
   let cursor: string | null = null;
   do {
     const page = await readModels.scan(generation, 'identities', cursor, PAGE);
-    for (const { row, value } of page.rows) {
-      const { key } = row;
-      if (seen !== null) {
-        if (seen.has(key)) continue;
-        seen.add(key);
-        isOrdered &&= key > last;
-        last = key;
-        if (isOrdered && seen.size >= ORDER_KNOWN) seen = null;
-      }
-      visit(key, value as unknown as IdentityState);
-      done++;
-    }
+    for (const { row, value } of page.rows) visit(row.key, value as unknown as IdentityState);
+    done += page.rows.length;
     await onPage(done);
     await setImmediate();
     signal.throwIfAborted();
