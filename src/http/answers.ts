@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify';
 import type { Position } from '../event-store/event-store.js';
+import { digest64 } from '../hash.js';
 import { formatPosition } from './positions.js';
 
 /** The answer to a command. `position` goes into the `Credence-Position` header; null when nothing was written. */
@@ -63,16 +64,6 @@ const matches = (header: string, etag: string): boolean =>
  * whoever could make two of them equal would only mislead their own cache.
  */
 export function etagOf(parts: readonly (string | number)[]): string {
-  // cyrb53 without its final cut to 53 bits: two multiplicative lanes of 32 bits, mixed.
-  const text = parts.join('\u0000');
-  let a = 0xdeadbeef;
-  let b = 0x41c6ce57;
-  for (let i = 0; i < text.length; i++) {
-    const unit = text.charCodeAt(i);
-    a = Math.imul(a ^ unit, 2654435761);
-    b = Math.imul(b ^ unit, 1597334677);
-  }
-  a = Math.imul(a ^ (a >>> 16), 2246822507) ^ Math.imul(b ^ (b >>> 13), 3266489909);
-  b = Math.imul(b ^ (b >>> 16), 2246822507) ^ Math.imul(a ^ (a >>> 13), 3266489909);
-  return `W/"${(a >>> 0).toString(36)}.${(b >>> 0).toString(36)}"`;
+  const [a, b] = digest64(parts.join('\u0000'));
+  return `W/"${a.toString(36)}.${b.toString(36)}"`;
 }

@@ -1,3 +1,5 @@
+import { digest64 } from '../hash.js';
+
 /**
  * What rows should be, as a 64-bit digest each in flat arrays: some 30 bytes a row whatever it holds, so that millions
  * fit where the rows would not. Not cryptographic: it guards against errors, of which it misses one in 2^64.
@@ -24,7 +26,7 @@ export class RowDigests {
   /** @param seen whether the row needs no further look, since whoever sets it will check it apart */
   set(address: string, content: string, seen: boolean): void {
     if (this.used >= this.capacity * 0.7) this.resize();
-    digest(address);
+    const [high, low] = digest64(address);
     let slot = this.find(high, low);
     if (slot < 0) {
       slot = ~slot;
@@ -32,32 +34,30 @@ export class RowDigests {
       this.words[4 * slot + 1] = low;
       this.used++;
     }
-    digest(content);
-    this.words[4 * slot + 2] = high;
-    this.words[4 * slot + 3] = low;
+    this.words.set(digest64(content), 4 * slot + 2);
     this.mark(slot, seen || this.states[slot] === SEEN ? SEEN : UNSEEN);
   }
 
   delete(address: string): void {
-    digest(address);
+    const [high, low] = digest64(address);
     const slot = this.find(high, low);
     if (slot >= 0) this.mark(slot, DELETED);
   }
 
   /** Is this the row's content (undefined: is there no such row)? From then on it counts as seen. */
   matches(address: string, content: string | undefined): boolean {
-    digest(address);
+    const [high, low] = digest64(address);
     const slot = this.find(high, low);
     const exists = slot >= 0 && this.states[slot] !== DELETED;
     if (!exists) return content === undefined;
     this.mark(slot, SEEN);
     if (content === undefined) return false;
-    digest(content);
-    return this.words[4 * slot + 2] === high && this.words[4 * slot + 3] === low;
+    const digest = digest64(content);
+    return this.words[4 * slot + 2] === digest[0] && this.words[4 * slot + 3] === digest[1];
   }
 
   isUnseen(address: string): boolean {
-    digest(address);
+    const [high, low] = digest64(address);
     const slot = this.find(high, low);
     return slot >= 0 && this.states[slot] === UNSEEN;
   }
@@ -93,8 +93,6 @@ export class RowDigests {
   }
 }
 
-const { imul } = Math;
-
 const FREE = 0;
 const UNSEEN = 1;
 const SEEN = 2;
@@ -104,27 +102,7 @@ function isPresent(state: number): boolean {
   return state === UNSEEN || state === SEEN;
 }
 
-/** The last digest: two 32-bit words. */
-let high = 0;
-let low = 0;
-
-/** Two multiplicative hashes with different factors, mixed at the end (after cyrb53 by bryc, public domain). */
-function digest(text: string): void {
-  let a = 0xdeadbeef;
-  let b = 0x41c6ce57;
-  for (let i = 0; i < text.length; i++) {
-    const unit = text.charCodeAt(i);
-    a = imul(a ^ unit, 0x9e3779b1);
-    b = imul(b ^ unit, 0x5f356495);
-  }
-  a = imul(a ^ (a >>> 16), 0x85ebca6b) ^ imul(b ^ (b >>> 13), 0xc2b2ae35);
-  b = imul(b ^ (b >>> 16), 0x85ebca6b) ^ imul(a ^ (a >>> 13), 0xc2b2ae35);
-  high = a >>> 0;
-  low = b >>> 0;
-}
-
 /** Which of n parts a text falls into. */
 export function partOf(text: string, parts: number): number {
-  digest(text);
-  return high % parts;
+  return digest64(text)[0] % parts;
 }
