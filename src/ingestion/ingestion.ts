@@ -228,7 +228,10 @@ function shortMessageOf(error: unknown): string {
   return details === undefined ? shortMessage : `${shortMessage} ${details}`;
 }
 
-/** Providers agree neither on the code nor on the words; a node that takes too long is asked for less, too. */
+/**
+ * Whether an answer would be too much, so that less should be asked for. Providers agree neither on the code nor on the
+ * words; a node that takes too long is asked for less, too. Not one that is asked too often: less at once is more often.
+ */
 function isTooMuch(error: unknown): boolean {
   const {
     name,
@@ -237,8 +240,11 @@ function isTooMuch(error: unknown): boolean {
     details = '',
     message,
   } = error as Error & { code?: number; status?: number; details?: string };
+  const words = `${details} ${message.split('URL:')[0]}`;
+  const tooOften = /\brate\b|quota|throttl|too many requests|requests? (?:per|count)|per second/i;
+  if (status === 429 || tooOften.test(words)) return false;
   if (name === 'TimeoutError' || status === 413 || code === -32005) return true;
   return /too (?:many|large|big|wide|long)|limit(?:ed)? (?:to|exceeded)|more than|exceed|range|max(?:imum)? /i.test(
-    `${details} ${message.split('URL:')[0]}`,
+    words,
   );
 }

@@ -2,13 +2,16 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { send } from '../http/client.js';
 
+/** An error of JSON-RPC, or one of HTTP with a text. */
+type Refusal = { code: number; message: string } | { status: number; message: string };
+
 /** An endpoint before a node, with the moods of providers. */
 export interface Endpoint {
   url: string;
   /** Methods and parameters it was asked, in order. */
   asked: { method: string; params: unknown[] }[];
   /** How it refuses a question; undefined lets it pass, 'die' closes the connection. */
-  refuse: (method: string, params: unknown[]) => { code: number; message: string } | 'die' | undefined;
+  refuse: (method: string, params: unknown[]) => Refusal | 'die' | undefined;
   close(): Promise<void>;
 }
 
@@ -24,6 +27,10 @@ export async function endpointBefore(node: string): Promise<Endpoint> {
       endpoint.asked.push({ method, params });
       const refusal = endpoint.refuse(method, params);
       if (refusal === 'die') return request.socket.destroy();
+      if (refusal && 'status' in refusal) {
+        response.statusCode = refusal.status;
+        return response.end(refusal.message);
+      }
       response.setHeader('content-type', 'application/json');
       if (refusal) return response.end(JSON.stringify({ jsonrpc: '2.0', id, error: refusal }));
       const answer = await send(port, 'POST', '/', { headers: { 'content-type': 'application/json' }, body });
