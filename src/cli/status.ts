@@ -35,9 +35,10 @@ async function readStatus(stores: Stores) {
     log_id: eventStore.logId,
     head: formatPosition(eventStore.logId, await eventStore.head()),
     events: await eventStore.countAfter(0),
-    generations: generations.map(({ id, status, serves, views, checkpoint, lag, lease }) => ({
+    generations: generations.map(({ id, status, serves, views, checkpoint, isOwn, lag, lease }) => ({
       id,
       status,
+      of_this_log: isOwn,
       serves,
       views,
       position: formatPosition(checkpoint.log, checkpoint.position),
@@ -80,16 +81,18 @@ async function* pages(readModels: ReadModels, id: string, list: { view: string; 
 
 function render({ log_id, events, head, generations, dead_letters, failed_jobs }: Status): string {
   const parts = [`log ${log_id}: ${count(events)} events, head ${head}`];
-  const rows = generations.map(({ id, status, serves, views, position, lag_events, lag_seconds, lease }) => ({
-    generation: id,
-    status,
-    serves: serves.length === Object.keys(views).length ? 'all its views' : serves.join(', ') || '-',
-    views: Object.keys(views).join(', '),
-    applied: position.slice(position.lastIndexOf('.') + 1),
-    'lag events': count(lag_events),
-    'lag time': duration(lag_seconds),
-    lease: lease?.holder ?? '-',
-  }));
+  const rows = generations.map(
+    ({ id, status, of_this_log, serves, views, position, lag_events, lag_seconds, lease }) => ({
+      generation: id,
+      status: of_this_log ? status : 'of another log',
+      serves: serves.length === Object.keys(views).length ? 'all its views' : serves.join(', ') || '-',
+      views: Object.keys(views).join(', '),
+      applied: position.slice(position.lastIndexOf('.') + 1),
+      'lag events': count(lag_events),
+      'lag time': duration(lag_seconds),
+      lease: lease?.holder ?? '-',
+    }),
+  );
   parts.push(rows.length > 0 ? table(rows) : 'no generation of read models yet: start the service or import once');
   parts.push(`dead letters: ${count(dead_letters.open)} open, ${count(dead_letters.acknowledged)} acknowledged`);
   for (const { event_type, event_id, tris_id, reason } of dead_letters.oldest_open) {

@@ -1,9 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Gauge, Histogram, Registry } from 'prom-client';
 import { OPEN_DEAD_LETTERS } from '../../projections/dead-letters.js';
-import type { Clock } from '../clock.js';
 import { type EventStore, StoreUnavailable } from '../event-store/event-store.js';
-import { type GenerationProgress, generationProgress } from '../projector/generations.js';
+import { type GenerationState, generationProgress, generationStates } from '../projector/generations.js';
 import type { Projector } from '../projector/projector.js';
 import type { RangeRow, ReadModels } from '../read-models/read-models.js';
 import type { Stores } from '../stores.js';
@@ -12,6 +12,8 @@ import { Health } from './health.js';
 const COUNTED_DEAD_LETTERS = 1_000;
 /** After a failed append the service asks for no more of them for so long; the next one then tells whether it works again. */
 const RECOVERY_MS = 10_000;
+/** Where counting events means reading them, a scrape goes without the counts rather than wait longer than this. */
+const COUNT_MS = 1_000;
 
 /** Metrics and readiness of the log and the read models. */
 export class StoreMetrics {
@@ -28,10 +30,8 @@ export class StoreMetrics {
     registers: [],
   });
 
-  /** Why the last append had no outcome, and when; null once one has succeeded since. */
+  /** Why the last append had no outcome, and when (on a clock that nobody sets); null once one has succeeded since. */
   private appendFailure: { message: string; at: number } | null = null;
-
-  constructor(private readonly clock: Clock = Date.now) {}
 
   observe({ events, milliseconds }: { events: number; milliseconds: number }): void {
     this.commitSeconds.observe(milliseconds / 1000);
@@ -47,7 +47,7 @@ export class StoreMetrics {
         this.appendFailure = null;
         return appended;
       } catch (error) {
-        if (error instanceof StoreUnavailable) this.appendFailure = { message: error.message, at: this.clock() };
+        if (error instanceof StoreUnavailable) this.appendFailure = { message: error.message, at: performance.now() };
         throw error;
       }
     };
@@ -59,8 +59,15 @@ export class StoreMetrics {
     registry.registerMetric(this.commitSeconds);
     registry.registerMetric(this.commitEvents);
     const { eventStore, readModels } = stores;
-    const progress = () => generationProgress(eventStore, readModels, Date.now);
-    const perGeneration = (name: string, help: string, measure: (generation: GenerationProgress) => number) => {
+    const look = () => generationStates(eventStore, readModels, Date.now);
+    const states = shared(look);
+    const counted = shared(() => generationProgress(eventStore, readModels, Date.now));
+    const perGeneration = <G extends GenerationState>(
+      source: () => Promise<G[]>,
+      name: string,
+      help: string,
+      measure: (generation: G) => number,
+    ) => {
       const gauge = new Gauge({
         name,
         help,
@@ -68,18 +75,25 @@ export class StoreMetrics {
         registers: [registry],
         async collect() {
           gauge.reset();
-          const generations = await progress().catch(noneWhileAway);
+          const generations = await Promise.race([source().catch(noneWhileAway), sleep(COUNT_MS, [], { ref: false })]);
           for (const generation of generations) gauge.set({ generation: generation.id }, measure(generation));
         },
       });
     };
-    perGeneration('credence_projection_lag_events', 'Events a generation has not applied yet', ({ lag }) => lag.events);
     perGeneration(
-      'credence_projection_lag_seconds',
-      'Age of the oldest event a generation has not applied yet',
-      ({ lag }) => lag.seconds,
+      counted,
+      'credence_projection_lag_events',
+      'Events a generation has not applied yet',
+      ({ lag }) => lag.events,
     );
     perGeneration(
+      states,
+      'credence_projection_lag_seconds',
+      'Age of the oldest event a generation has not applied yet',
+      ({ behind }) => behind ?? 0,
+    );
+    perGeneration(
+      counted,
       'credence_projection_applied_events',
       'Events a generation has applied, by whichever process; its rate is that of a rebuild',
       ({ applied }) => applied,
@@ -111,17 +125,29 @@ export class StoreMetrics {
       const detail = `at position ${await eventStore.head()}`;
       if (this.appendFailure === null) return { ok: true, detail };
       const { message, at } = this.appendFailure;
-      return { ok: this.clock() - at >= RECOVERY_MS, detail: `${detail}; the last append failed: ${message}` };
+      return { ok: performance.now() - at >= RECOVERY_MS, detail: `${detail}; the last append failed: ${message}` };
     });
     health.add('projections', async () => {
-      const serving = (await progress()).filter(({ serves }) => serves.length > 0);
-      const building = serving.filter(({ status }) => status === 'building');
-      const details = serving.map(({ id, status, lag }) => `${id} ${status}, ${lag.events} events behind`);
+      // Nothing that counts: that may take longer than a check has.
+      const serving = (await look()).filter(({ serves }) => serves.length > 0);
+      const isServed = serving.length > 0 && serving.every(({ status, isOwn }) => status === 'ready' && isOwn);
+      const details = serving.map(detailOf);
       if (projector && projector.halted !== null) details.unshift(`halted: ${projector.halted}`);
       if (serving.length === 0) details.push('no generation serves yet: a worker makes the first');
-      return { ok: building.length === 0 && serving.length > 0, detail: details.join('; ') };
+      return { ok: isServed, detail: details.join('; ') };
     });
   }
+}
+
+function detailOf({ id, status, isOwn, behind, checkpoint }: GenerationState): string {
+  if (!isOwn) return `${id} is of another log, ${checkpoint.log}`;
+  return `${id} ${status}, ${behind === null ? 'at the head' : `${behind.toFixed(1)} s behind`}`;
+}
+
+/** Whoever asks while an answer is under way gets that one. */
+function shared<T>(work: () => Promise<T>): () => Promise<T> {
+  let underWay: Promise<T> | undefined;
+  return () => (underWay ??= work().finally(() => (underWay = undefined)));
 }
 
 async function openDeadLetters(readModels: ReadModels): Promise<RangeRow[]> {

@@ -12,44 +12,65 @@ export class GenerationError extends Error {
   override readonly name = 'GenerationError';
 }
 
-/** How far one generation is. */
-export interface GenerationProgress extends Generation {
+export interface GenerationState extends Generation {
   /** Views the manifest serves from it. */
   serves: string[];
+  /** Was it folded from this log? */
+  isOwn: boolean;
+  /** Age of the oldest event it has not applied, in seconds; null at the head. */
+  behind: number | null;
+}
+
+/** How far one generation is, in events. */
+export interface GenerationProgress extends GenerationState {
   lag: { events: number; seconds: number };
   /** Events applied. */
   applied: number;
 }
 
-/** Every generation that was not dropped, with what it serves and its lag behind the log. */
+/** Every generation that was not dropped, with what it serves and how old its lag behind the log is. Counts nothing. */
+export async function generationStates(
+  store: EventStore,
+  readModels: ReadModels,
+  clock: Clock,
+): Promise<GenerationState[]> {
+  const manifest = await readModels.manifest();
+  return Promise.all(
+    (await present(readModels)).map(async (generation) => {
+      const serves = Object.keys(generation.views).filter((view) => manifest?.views[view] === generation.id);
+      const isOwn = generation.checkpoint.log === store.logId;
+      return { ...generation, serves, isOwn, behind: await behind(store, appliedBy(generation, store), clock) };
+    }),
+  );
+}
+
+/** Up to where of this log: nothing, if it was folded from another. */
+function appliedBy({ checkpoint }: Generation, store: EventStore): Position {
+  return checkpoint.log === store.logId ? checkpoint.position : 0;
+}
+
+async function behind(store: EventStore, position: Position, clock: Clock): Promise<number | null> {
+  for await (const [oldest] of store.readAll(position, { sliceSize: 1 })) {
+    return Math.max(0, (clock() - Date.parse(oldest!.metadata.recorded_at)) / 1000);
+  }
+  return null;
+}
+
+/** As `generationStates`, in events: to count them may take as long as to read the whole log. */
 export async function generationProgress(
   store: EventStore,
   readModels: ReadModels,
   clock: Clock,
 ): Promise<GenerationProgress[]> {
-  const manifest = await readModels.manifest();
-  const generations = await present(readModels);
+  // First, so that what is told of the generations is of now however long this takes.
   const total = await store.countAfter(0);
   return Promise.all(
-    generations.map(async (generation) => {
-      const serves = Object.keys(generation.views).filter((view) => manifest?.views[view] === generation.id);
-      const lag = await lagOf(store, generation.checkpoint.position, clock);
-      return { ...generation, serves, lag, applied: Math.max(0, total - lag.events) };
+    (await generationStates(store, readModels, clock)).map(async (generation) => {
+      const events = generation.behind === null ? 0 : await store.countAfter(appliedBy(generation, store));
+      const lag = { events, seconds: generation.behind ?? 0 };
+      return { ...generation, lag, applied: Math.max(0, total - events) };
     }),
   );
-}
-
-/** Events not applied yet, and the age of the oldest of them. */
-async function lagOf(
-  store: EventStore,
-  position: Position,
-  clock: Clock,
-): Promise<{ events: number; seconds: number }> {
-  for await (const [oldest] of store.readAll(position, { sliceSize: 1 })) {
-    const seconds = Math.max(0, (clock() - Date.parse(oldest!.metadata.recorded_at)) / 1000);
-    return { events: await store.countAfter(position), seconds };
-  }
-  return { events: 0, seconds: 0 };
 }
 
 export interface RebuildProgress {

@@ -1,15 +1,20 @@
+import { jest } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { StoreUnavailable } from '../../src/event-store/event-store.js';
 import { Health } from '../../src/ops/health.js';
 import { StoreMetrics } from '../../src/ops/store-metrics.js';
 
+afterEach(() => void jest.restoreAllMocks());
+
 /** Readiness of the log and the read models, with stores that behave as told. */
-function serviceWith(generation: { status: string; position: number }, halted: string | null = null) {
+function serviceWith(generation: { status: string; position: number; log?: string }, halted: string | null = null) {
   let failure: Error | null = null;
-  const { status, position } = generation;
+  const { status, position, log = 'a' } = generation;
+  let counts = 0;
   const eventStore = {
+    logId: 'a',
     head: async () => 7,
-    countAfter: async (after: number) => 7 - after,
+    countAfter: async (after: number) => (counts++, 7 - after),
     async *readAll(after: number) {
       if (after < 7) yield [{ metadata: { recorded_at: new Date().toISOString() } }];
     },
@@ -21,13 +26,14 @@ function serviceWith(generation: { status: string; position: number }, halted: s
   const readModels = {
     manifest: async () => ({ views: { identities: 'g1' } }),
     read: async () => undefined,
-    generations: async () => [{ id: 'g1', views: { identities: 1 }, status, checkpoint: { position }, lease: null }],
+    generations: async () => [
+      { id: 'g1', views: { identities: 1 }, status, checkpoint: { log, position }, lease: null },
+    ],
   };
   const health = new Health();
   const registry = new Registry();
   const app = { get: (token: unknown) => (token === Health ? health : registry) };
-  let now = 0;
-  const metrics = new StoreMetrics(() => now);
+  const metrics = new StoreMetrics();
   metrics.watch(eventStore as never);
   metrics.register(
     app as never,
@@ -39,8 +45,9 @@ function serviceWith(generation: { status: string; position: number }, halted: s
     return eventStore.append();
   };
   const check = async (name: string) => (await health.ready()).checks.find((found) => found.name === name);
-  const wait = (ms: number) => void (now += ms);
-  return { append, check, wait, scrape: () => registry.metrics() };
+  let now = 0;
+  const wait = (ms: number) => void jest.spyOn(performance, 'now').mockReturnValue((now += ms));
+  return { append, check, wait, scrape: () => registry.metrics(), eventStore, counts: () => counts };
 }
 
 test('an append without an outcome makes the event store not ready, until one succeeds', async () => {
@@ -59,7 +66,10 @@ test('an append without an outcome makes the event store not ready, until one su
 
 test('after ten seconds without another failure it is ready again: the next append tells', async () => {
   const { append, check, wait } = serviceWith({ status: 'ready', position: 7 });
+  wait(0);
   await append(new StoreUnavailable('no space left')).catch(() => undefined);
+  // Whatever becomes of the clock meanwhile.
+  jest.spyOn(Date, 'now').mockReturnValue(Date.now() - 86_400_000);
   wait(9_999);
   expect(await check('event_store')).toMatchObject({ status: 'failed' });
   wait(1);
@@ -69,6 +79,34 @@ test('after ten seconds without another failure it is ready again: the next appe
   });
   await append(new StoreUnavailable('no space left')).catch(() => undefined);
   expect(await check('event_store')).toMatchObject({ status: 'failed' });
+});
+
+test('counts once for a scrape, and not at all for readiness, which tells the age of the lag', async () => {
+  const { check, scrape, counts } = serviceWith({ status: 'ready', position: 5 });
+  expect(await check('projections')).toEqual({
+    name: 'projections',
+    status: 'ok',
+    detail: expect.stringMatching(/^g1 ready, \d\.\d s behind$/),
+  });
+  expect(counts()).toBe(0);
+  await scrape();
+  expect(counts()).toBe(2); // all events, and those not applied
+  const upToDate = serviceWith({ status: 'ready', position: 7 });
+  expect(await upToDate.check('projections')).toMatchObject({ detail: 'g1 ready, at the head' });
+});
+
+test('while the log is still being counted, is ready and tells what needs no count', async () => {
+  const { check, scrape, eventStore } = serviceWith({ status: 'ready', position: 5 });
+  eventStore.countAfter = () => new Promise(() => undefined);
+  expect(await check('projections')).toMatchObject({ status: 'ok' });
+  const text = await scrape();
+  expect(text).toMatch(/^credence_projection_lag_seconds\{generation="g1"\} \d/m);
+  expect(text).not.toMatch(/^credence_projection_(?:lag|applied)_events\{/m);
+});
+
+test('is not ready while what serves is of another log', async () => {
+  const { check } = serviceWith({ status: 'ready', position: 5, log: 'b' });
+  expect(await check('projections')).toMatchObject({ status: 'failed', detail: 'g1 is of another log, b' });
 });
 
 test('tells how much of the log each generation has applied, and how old the readers are', async () => {
