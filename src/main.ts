@@ -10,6 +10,7 @@ import { Health } from './ops/health.js';
 import { Log } from './ops/log.js';
 import { StoreMetrics } from './ops/store-metrics.js';
 import { PROJECTIONS } from './projector/all-projections.js';
+import { refuseOtherLog } from './projector/manifest.js';
 import { Projector } from './projector/projector.js';
 import { listenFailure, prepareDataFolder, sentenceOf } from './start-error.js';
 import { closeStores, openProfile } from './stores.js';
@@ -41,6 +42,8 @@ async function serve(config: Config, log: Log): Promise<void> {
     : undefined;
   if (projector) opened.push(() => projector.stop());
   await projector?.start();
+  const { eventStore, readModels } = stores;
+  if (!projector) refuseOtherLog(await readModels.manifest(), await readModels.generations(), eventStore.logId);
 
   const app = await createApp(AppModule.register(config, stores, Date.now), config, log);
   opened.push(() => app.close());

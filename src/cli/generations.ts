@@ -1,7 +1,14 @@
 import { GenerationError, type RebuildProgress, drop, rebuild, rollback, swap } from '../projector/generations.js';
+import { refuseOtherLog } from '../projector/manifest.js';
 import type { Manifest } from '../read-models/read-models.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
 import { count, duration } from './progress.js';
+
+interface RebuildOptions {
+  swap?: boolean;
+  newLog?: boolean;
+  json?: boolean;
+}
 
 /** rebuild, swap, rollback, drop: generations of read models beside the serving one. */
 export function generationsCommands(cli: Cli): void {
@@ -12,10 +19,13 @@ export function generationsCommands(cli: Cli): void {
     )
     .argument('<view>', 'the name of a view, or all')
     .option('--swap', 'serve it once it is built')
+    .option('--new-log', 'although what serves is of another log, which this one has replaced for good')
     .option('--json', 'print the result as JSON')
     .action(
-      cli.withStores('existing', async (context, view: string, options: { swap?: boolean; json?: boolean }) => {
+      cli.withStores('existing', async (context, view: string, options: RebuildOptions) => {
         const { eventStore, readModels } = context.stores;
+        const { newLog } = options;
+        if (!newLog) refuseOtherLog(await readModels.manifest(), await readModels.generations(), eventStore.logId);
         const started = performance.now();
         const bar = context.progress(`Rebuilding ${view}`, 'events');
         const stopping = new AbortController();
@@ -30,7 +40,7 @@ export function generationsCommands(cli: Cli): void {
         ).finally(bar.stop);
         const seconds = (performance.now() - started) / 1000;
         const events = last?.events ?? 0;
-        if (options.swap) await inOneSentence(swap(generation.id, eventStore, readModels));
+        if (options.swap) await inOneSentence(swap(generation.id, eventStore, readModels, newLog));
         const result = { generation: generation.id, events, seconds, swapped: options.swap === true };
         const next = options.swap ? `${generation.id} serves now.` : `credence swap ${generation.id} serves it.`;
         const rate = count(events / Math.max(seconds, 0.001));

@@ -3,7 +3,7 @@ import type { EventStore, Position } from '../event-store/event-store.js';
 import type { Generation, Manifest, ReadModels } from '../read-models/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { Follower } from './follower.js';
-import { createGeneration, isOf, isSound } from './manifest.js';
+import { createGeneration, isOf, isSound, platformLens, refuseOtherLog } from './manifest.js';
 
 /** What an operator does with generations: build one beside the serving one, swap, roll back, drop. */
 
@@ -147,18 +147,22 @@ async function unfinishedBuild(
 
 /**
  * Serves a generation's views from it, at once for every reader. What served before stays ready for `rollback`.
+ * @param newLog also where what serves was folded from another log, which this one has replaced
  * @throws GenerationError unless it is ready; when another swap was faster
+ * @throws StartError where what serves was folded from another log
  */
-export async function swap(id: string, store: EventStore, readModels: ReadModels): Promise<Manifest> {
+export async function swap(id: string, store: EventStore, readModels: ReadModels, newLog = false): Promise<Manifest> {
   const generation = await find(id, readModels);
   if (generation.status !== 'ready') throw new GenerationError(`${id} is ${generation.status}, not ready.`);
   if (!(await isSound(generation, store)))
     throw new GenerationError(`${id} was not built from this log by this build.`);
   const manifest = await manifestOf(readModels);
+  if (!newLog) refuseOtherLog(manifest, await present(readModels), store.logId);
   const taken = Object.fromEntries(Object.keys(generation.views).map((view) => [view, id]));
   if (Object.keys(taken).every((view) => manifest.views[view] === id))
     throw new GenerationError(`${id} serves already.`);
-  return point(manifest, { ...manifest.views, ...taken }, readModels);
+  const lens = newLog ? await platformLens(store) : undefined;
+  return point({ ...manifest, ...lens }, { ...manifest.views, ...taken }, readModels);
 }
 
 /** Undoes the last swap: every view is served as before it. @throws GenerationError if there is nothing to go back to */

@@ -7,6 +7,7 @@ import { PLATFORM_LENS_STREAM } from '../policies/vp/promotion.js';
 import type { Checkpoint, Generation, Manifest, ReadModels } from '../read-models/read-models.js';
 import { MODEL_LENS } from '../scoring/lens.js';
 import { MODEL_HASH } from '../scoring/model.js';
+import { StartError } from '../start-error.js';
 import { PROJECTIONS } from './all-projections.js';
 
 /**
@@ -14,6 +15,7 @@ import { PROJECTIONS } from './all-projections.js';
  *
  * A projection that has none, or whose generation is not sound, gets a new one, to be built from the start of the log;
  * until that is built, reads of it are refused rather than wrong. Safe to run in several processes at once.
+ * @throws StartError where what serves was folded from another log
  */
 export async function ensureManifest(
   projections: readonly Projection[],
@@ -23,6 +25,7 @@ export async function ensureManifest(
   for (;;) {
     const manifest = await readModels.manifest();
     const generations = await readModels.generations();
+    refuseOtherLog(manifest, generations, store.logId);
     const sound = new Map<string, Generation>();
     for (const generation of generations) if (await isSound(generation, store)) sound.set(generation.id, generation);
     // Read after the manifest: in the log it was made from, the stream is at least as far.
@@ -35,9 +38,10 @@ export async function ensureManifest(
     const lens_revision = platform?.lens_revision ?? -1;
     const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
     if (manifest && unserved.length === 0 && seesRight && manifest.model_hash === MODEL_HASH) {
-      // What was folded from another log, or from more of it than there is, can never be of use again.
+      // What was folded from more of this log than there is can never be of use again; another log's may be, to others.
       for (const { id, status, checkpoint } of generations) {
-        if (status !== 'dropped' && !(await isInLog(checkpoint, store))) await readModels.dropGeneration(id);
+        const isOwn = status !== 'dropped' && checkpoint.log === store.logId;
+        if (isOwn && !(await isInLog(checkpoint, store))) await readModels.dropGeneration(id);
       }
       return manifest;
     }
@@ -61,6 +65,24 @@ export async function ensureManifest(
   }
 }
 
+/**
+ * Read models of another log mean that a process was told the wrong place of one of the two. It must not take them for
+ * its own, nor those of its own log for better: other processes may be serving from them.
+ * @throws StartError naming both logs, and how to give up the read models of a log that is gone
+ */
+export function refuseOtherLog(manifest: Manifest | null, generations: readonly Generation[], logId: string): void {
+  const serving = new Set(PROJECTIONS.map(({ name }) => manifest?.views[name]));
+  const other = generations.find(
+    ({ id, status, checkpoint }) => serving.has(id) && status !== 'dropped' && checkpoint.log !== logId,
+  );
+  if (!other) return;
+  throw new StartError(
+    `The read models that serve (${other.id}) are of the log ${other.checkpoint.log}, but the log here is ${logId}: ` +
+      'set EVENTSTORE_URL and REDIS_URL (or CREDENCE_DATA) to what belongs together, or, if this log has replaced that ' +
+      'one for good, run "credence rebuild all --swap --new-log".',
+  );
+}
+
 /** @returns the id of a new generation of these views; undefined if another process has taken it for others */
 export async function createGeneration(
   views: Record<string, number>,
@@ -70,7 +92,7 @@ export async function createGeneration(
   const id = nextGenerationId(await readModels.generations());
   await readModels.createGeneration(id, views, store.logId);
   const made = (await readModels.generations()).find((generation) => generation.id === id);
-  return made && isOf(made, views) ? id : undefined;
+  return made && made.checkpoint.log === store.logId && isOf(made, views) ? id : undefined;
 }
 
 /** Is it a generation of exactly these views, in these versions? */
@@ -92,7 +114,7 @@ export async function reflectPlatformLens(store: EventStore, readModels: ReadMod
 }
 
 /** The last word of the `lens-platform` stream; undefined if this build cannot read it. */
-async function platformLens(store: EventStore): Promise<Pick<Manifest, 'lens' | 'lens_revision'> | undefined> {
+export async function platformLens(store: EventStore): Promise<Pick<Manifest, 'lens' | 'lens_revision'> | undefined> {
   const model = { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
   const [last] = await store.readStream(PLATFORM_LENS_STREAM, { direction: 'backward', limit: 1 });
   if (!last) return { lens: model, lens_revision: -1 };

@@ -5,7 +5,7 @@ import type { EventStore } from '../event-store/event-store.js';
 import type { Log } from '../ops/log.js';
 import type { Generation, Manifest, ReadModels } from '../read-models/read-models.js';
 import { Follower } from './follower.js';
-import { ensureManifest, isSound } from './manifest.js';
+import { ensureManifest, isSound, refuseOtherLog } from './manifest.js';
 
 const STANDBY_MS = 200;
 const BACKOFF_MS = 1_000;
@@ -32,7 +32,10 @@ export class Projector {
     private readonly log: Log,
   ) {}
 
-  /** Names every projection's generation in the manifest, then applies in the background. */
+  /**
+   * Names every projection's generation in the manifest, then applies in the background.
+   * @throws StartError where what serves was folded from another log
+   */
   async start(): Promise<void> {
     await ensureManifest(this.projections, this.store, this.readModels);
     await this.look();
@@ -64,6 +67,7 @@ export class Projector {
       await ensureManifest(this.projections, this.store, this.readModels);
       [manifest, generations] = await this.serving();
     }
+    refuseOtherLog(manifest, generations, this.store.logId);
     const serving = new Set(Object.values(manifest?.views ?? {}));
     for (const generation of generations) {
       const { id, status } = generation;

@@ -93,7 +93,7 @@ export class Views implements PositionGate {
   /** One snapshot of each of these generations, one for each query. Undefined if one of them is gone. */
   private readFrom(serving: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
     const [first] = serving as [string];
-    if (serving.every((id) => id === first)) return this.readModels.read(first, queries);
+    if (serving.every((id) => id === first)) return this.readOne(first, queries);
     return this.readEach(serving, queries);
   }
 
@@ -104,7 +104,7 @@ export class Views implements PositionGate {
     for (const id of new Set(serving)) {
       const at = serving.flatMap((other, i) => (other === id ? [i] : []));
       const asked = at.map((i) => queries[i]!);
-      const read = await this.readModels.read(id, asked);
+      const read = await this.readOne(id, asked);
       if (!read) return undefined;
       if (read.status === 'building') return read;
       at.forEach((i, n) => (results[i] = read.results[n]));
@@ -113,7 +113,20 @@ export class Views implements PositionGate {
     return { ...least!, results };
   }
 
+  /** What is not to be answered from is given out as `building`. */
+  private async readOne(id: string, queries: readonly Query[]): Promise<ReadResult | undefined> {
+    const read = await this.readModels.read(id, queries);
+    if (!read || this.isOwn(read)) return read;
+    return { ...read, status: 'building' };
+  }
+
+  /** Folded from this log? Another one's numbers are never this one's, whoever has pointed the manifest to them. */
+  private isOwn({ checkpoint }: ReadResult): boolean {
+    return checkpoint.log === this.logId;
+  }
+
   private async stillBuilding({ checkpoint }: ReadResult): Promise<Problem> {
+    if (checkpoint.log !== this.logId) return rebuilding('those there are were folded from another log');
     const known = await this.progress(checkpoint.position);
     return rebuilding(
       known.progress ? `${known.progress.done} of ${known.progress.total} events` : 'not all events yet',
@@ -199,7 +212,7 @@ export class Views implements PositionGate {
     const manifest = await this.readModels.manifest();
     const ids = [...new Set(Object.values(manifest?.views ?? {}))];
     const reads = await Promise.all(ids.map((id) => this.readModels.read(id, [])));
-    return Math.min(...reads.map((read) => read?.checkpoint.position ?? 0));
+    return Math.min(...reads.map((read) => (read && this.isOwn(read) ? read.checkpoint.position : 0)));
   }
 }
 

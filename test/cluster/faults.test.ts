@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Ledger, expectVerified } from '../e2e/ledger.js';
 import { type Answer, Server, expectProblem } from '../e2e/server.js';
 import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
+import { startEventStored } from '../servers/eventstored.js';
 import { Proxy } from '../servers/proxy.js';
 
 /** Two API processes and two workers on real servers, and what breaks under them. */
@@ -154,6 +155,29 @@ describeOnOwnCluster('a cluster', () => {
       expect(seen.json.lens.policy_id).toBe('VP_LATE_V1');
       const back = await apis[1].post('/v1/policies/vp/VP_LATE_V1/rollback');
       expect((await apis[0].getAfter(back, '/v1/disc/score/tris:after-0')).json.lens.policy_id).toBeNull();
+    },
+    LONG,
+  );
+
+  test(
+    'a process that is told of another log is refused, and nobody notices',
+    async () => {
+      const other = await startEventStored();
+      try {
+        for (const CREDENCE_ROLES of ['worker', 'api']) {
+          const env = { ...cluster.env, EVENTSTORE_URL: other.url, CREDENCE_ROLES };
+          await expect(Server.process(env, cluster.key)).rejects.toThrow(
+            /ended with 1: credence: The read models that serve \(g\d+\) are of the log [^\n]+\n$/,
+          );
+        }
+      } finally {
+        await other.stop();
+      }
+      const write = await apis[0].relay({ tris_id: 'tris:unnoticed' });
+      for (const api of apis) {
+        const { status, json } = await api.getAfter(write, '/api/disc-score/tris:unnoticed');
+        expect([status, json.total_tct]).toEqual([200, 100]);
+      }
     },
     LONG,
   );

@@ -1,7 +1,8 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { credence } from '../faults/faults.js';
 import { Server } from './server.js';
 
 /** What an operator reads when the service does not start: one sentence, without a stack trace. */
@@ -58,6 +59,28 @@ test('a log that is not the one that was there, or is less of it', async () => {
   expect(await refusal()).toBe(sentence(`${log} should hold the log another but holds the log ${log_id}: ${advice}`));
   await writeFile(marker, 'log');
   expect(await refusal()).toBe(sentence(`${marker} is damaged: delete it if the log beside it is the right one.`));
+});
+
+test('read models of another log, until the operator says that this one has replaced it', async () => {
+  const [one, other] = [join(folder, 'one'), join(folder, 'other')];
+  const logOf = async (data: string) => JSON.parse(await readFile(join(data, 'log.marker.json'), 'utf8')).log_id;
+  for (const data of [one, other]) await (await Server.start({ data })).stop();
+  await rm(join(other, 'views'), { recursive: true });
+  await cp(join(one, 'views'), join(other, 'views'), { recursive: true });
+  const why =
+    `The read models that serve (g1) are of the log ${await logOf(one)}, but the log here is ${await logOf(other)}: ` +
+    'set EVENTSTORE_URL and REDIS_URL (or CREDENCE_DATA) to what belongs together, or, if this log has replaced that ' +
+    'one for good, run "credence rebuild all --swap --new-log".';
+  expect(await refusal({}, other)).toBe(sentence(why));
+  expect(await credence(other, 'rebuild', 'all', '--swap')).toMatchObject({ code: 1, stderr: `credence: ${why}\n` });
+  expect((await credence(other, 'status')).stdout).toMatch(/^g1 +of another log/m);
+
+  const { stdout } = await credence(other, 'rebuild', 'all', '--swap', '--new-log');
+  expect(stdout).toMatch(/^g2 is ready: .* g2 serves now\.\n$/);
+  const server = await Server.start({ data: other });
+  expect((await server.getAfter(await server.relay(), '/api/disc-score/tris:somebody')).json.total_tct).toBe(100);
+  expect((await credence(other, 'drop', 'g1')).code).toBe(0);
+  expect(await server.stop()).toBe(0);
 });
 
 test.each([

@@ -1,0 +1,121 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
+import { Log } from '../../src/ops/log.js';
+import { PROJECTIONS } from '../../src/projector/all-projections.js';
+import { Follower } from '../../src/projector/follower.js';
+import { drop, generationProgress, rebuild, rollback, swap } from '../../src/projector/generations.js';
+import { ensureManifest } from '../../src/projector/manifest.js';
+import { Projector } from '../../src/projector/projector.js';
+import { Views } from '../../src/projector/views.js';
+import { LmdbReadModels } from '../../src/read-models/lmdb-read-models.js';
+import { plantAction } from '../contracts/sample-events.js';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+
+/** Which generation may serve: of which log it is, and how far. */
+
+const { signal } = new AbortController();
+const query = { get: { view: 'identities', key: 'somebody' } };
+let place: Awaited<ReturnType<typeof temporaryFolder>>;
+let store: LmdbEventStore;
+let models: LmdbReadModels;
+
+beforeEach(async () => {
+  place = await temporaryFolder();
+  store = await LmdbEventStore.open(join(place.path, 'log'), {});
+  models = await LmdbReadModels.open(join(place.path, 'views'), { clock: Date.now });
+  await append(3);
+  await ensureManifest(PROJECTIONS, store, models);
+  await apply('g1');
+});
+afterEach(async () => {
+  await Promise.all([store.close(), models.close()]);
+  await place.remove();
+});
+
+async function append(events: number, log = store): Promise<void> {
+  for (let n = 0; n < events; n++) await plantAction(log, { n });
+}
+const apply = (id: string) => new Follower(store, models).follow(id, { signal, toHead: true });
+
+describe('beside the log of others', () => {
+  let other: LmdbEventStore;
+  beforeEach(async () => {
+    other = await LmdbEventStore.open(join(place.path, 'other'), {});
+    await append(5, other);
+  });
+  afterEach(() => other.close());
+
+  const projector = () => new Projector(PROJECTIONS, other, models, new Log('error', () => undefined));
+  const refusal = () => new RegExp(`\\(g1\\) are of the log ${store.logId}, but the log here is ${other.logId}: `);
+
+  test('read models that serve another log are refused, and neither replaced nor dropped', async () => {
+    const [manifest, generations] = [await models.manifest(), await models.generations()];
+    await expect(projector().start()).rejects.toThrow(refusal());
+    // As well by a build that knows one more view, which would begin a generation for it.
+    const more = { ...PROJECTIONS[0]!, name: 'more' };
+    await expect(ensureManifest([...PROJECTIONS, more], other, models)).rejects.toThrow(refusal());
+    expect([await models.manifest(), await models.generations()]).toEqual([manifest, generations]);
+
+    const built = await rebuild('all', other, models, signal);
+    await expect(swap(built.id, other, models)).rejects.toThrow(refusal());
+    expect(await models.manifest()).toEqual(manifest);
+  });
+
+  test('reads of them are refused, and no position of theirs is taken for one of this log', async () => {
+    const views = new Views(other, models);
+    expect(await new Views(store, models).reach(3, 0)).toBe(true);
+    expect(await views.reach(1, 0)).toBe(false);
+    await expect(views.read([query])).rejects.toMatchObject({
+      code: 'projection_rebuilding',
+      message: expect.stringContaining('another log'),
+    });
+    expect(await generationProgress(other, models, Date.now)).toMatchObject([
+      { id: 'g1', isOwn: false, lag: { events: 5 }, applied: 0 },
+    ]);
+  });
+
+  test('a log that replaces another on purpose takes over, and what is left of the other is dropped by hand', async () => {
+    const lens = { policy_id: 'VP_OTHER_V1', content_hash: 'other' };
+    const before = (await models.manifest())!;
+    await models.swapManifest({ ...before, revision: before.revision + 1, lens, lens_revision: 4 });
+    const built = await rebuild('all', other, models, signal);
+    expect(await swap(built.id, other, models, true)).toMatchObject({ lens: { policy_id: null }, lens_revision: -1 });
+    const running = projector();
+    await running.start();
+    await running.stop();
+    const { generation, position } = await new Views(other, models).read([query]);
+    expect([generation, position]).toEqual([built.id, 5]);
+    await expect(new Views(store, models).read([query])).rejects.toMatchObject({ code: 'projection_rebuilding' });
+
+    await expect(rollback(other, models)).rejects.toThrow('g1, which served before, is ready or not of this log.');
+    await rollback(store, models);
+    expect((await new Views(store, models).read([query])).generation).toBe('g1');
+    await swap(built.id, other, models, true);
+    await drop('g1', models);
+    expect((await models.generations()).filter(({ status }) => status !== 'dropped')).toHaveLength(1);
+  });
+
+  test('a worker that runs when its read models are replaced by those of another log says so', async () => {
+    const lines: string[] = [];
+    const own = new Projector(PROJECTIONS, store, models, new Log('error', (line) => void lines.push(line)));
+    await own.start();
+    const built = await rebuild('all', other, models, signal);
+    await swap(built.id, other, models, true);
+    for (let waited = 0; lines.length === 0 && waited < 5_000; waited += 50) await sleep(50);
+    await own.stop();
+    expect(lines[0]).toContain(`(${built.id}) are of the log ${other.logId}, but the log here is ${store.logId}: `);
+    expect((await models.manifest())!.views).toMatchObject({ identities: built.id });
+  });
+
+  test('a generation that another log begins at the same moment under the same id is not taken', async () => {
+    const { createGeneration } = models;
+    models.createGeneration = async (id, versions, log) => {
+      models.createGeneration = createGeneration;
+      await createGeneration.call(models, id, versions, store.logId);
+      await createGeneration.call(models, id, versions, log);
+    };
+    const built = await rebuild('all', other, models, signal);
+    expect([built.id, built.checkpoint.log]).toEqual(['g3', other.logId]);
+  });
+});
