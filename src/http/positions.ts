@@ -6,7 +6,7 @@ export interface PositionGate {
   readonly logId: string;
   /** The last event's position. */
   head(): Promise<Position>;
-  /** Resolves to true once every projection has applied this position, to false after `timeoutMs`. */
+  /** Resolves to true once every projection that reads are answered from has applied this position, to false after `timeoutMs`. */
   reach(position: Position, timeoutMs: number): Promise<boolean>;
 }
 export const POSITION_GATE = Symbol('PositionGate');

@@ -37,6 +37,8 @@ const TRIES = 5;
 export class Views implements PositionGate {
   readonly logId: string;
   private lastManifest: Manifest | undefined;
+  /** By generation that was being built: how far the others were when somebody last waited for them without it. */
+  private readonly passedOver = new Map<string, Position>();
   private looking: Promise<Position> | undefined;
   private counting: Promise<{ progress?: { done: number; total: number } }> | undefined;
 
@@ -116,7 +118,7 @@ export class Views implements PositionGate {
   /** What is not to be answered from is given out as `building`. */
   private async readOne(id: string, queries: readonly Query[]): Promise<ReadResult | undefined> {
     const read = await this.readModels.read(id, queries);
-    if (!read || this.isOwn(read)) return read;
+    if (!read || (this.isOwn(read) && read.checkpoint.position >= (this.passedOver.get(id) ?? 0))) return read;
     return { ...read, status: 'building' };
   }
 
@@ -207,12 +209,20 @@ export class Views implements PositionGate {
     return look();
   }
 
-  /** The least applied position among all serving generations. */
+  /**
+   * The least applied position among the serving generations. One that is being built is passed over beside others:
+   * reads of it are refused, and will be until it has come as far.
+   */
   private async applied(): Promise<Position> {
     const manifest = await this.readModels.manifest();
     const ids = [...new Set(Object.values(manifest?.views ?? {}))];
-    const reads = await Promise.all(ids.map((id) => this.readModels.read(id, [])));
-    return Math.min(...reads.map((read) => (read && this.isOwn(read) ? read.checkpoint.position : 0)));
+    const reads = await Promise.all(ids.map(async (id) => ({ id, read: await this.readOne(id, []) })));
+    const building = reads.filter(({ read }) => read?.status === 'building');
+    const others = building.length < reads.length ? reads.filter((each) => !building.includes(each)) : reads;
+    const least = Math.min(...others.map(({ read }) => (read && this.isOwn(read) ? read.checkpoint.position : 0)));
+    if (others === reads) return least;
+    for (const { id } of building) this.passedOver.set(id, Math.max(least, this.passedOver.get(id) ?? 0));
+    return least;
   }
 }
 

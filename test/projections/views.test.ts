@@ -135,6 +135,34 @@ describe('reading the views', () => {
     expect(await seen()).toEqual(['g2', ['second']]);
   });
 
+  test('waits for no generation whose reads are refused, and is answered by that one only once it has come as far', async () => {
+    const at = (position: number) => ({ log: store.logId, position, event_id: `${position}` });
+    const apply = async (id: string, from: number, to: number) => {
+      await models.acquireLease(id, 'test', 60_000);
+      const base = from === 0 ? { ...at(0), event_id: null } : at(from);
+      const batch = { id: randomUUID(), base, holder: 'test', next: at(to), puts: new EncodedRows(), deletes: [] };
+      expect(await models.apply(id, batch)).toBe('applied');
+    };
+    await apply('g1', 0, 3);
+    // Nobody else serves yet: what is being built is all there is to wait for.
+    expect([await views.reach(3, 0), await views.reach(4, 0)]).toEqual([true, false]);
+    await models.setStatus('g1', 'ready');
+    await models.createGeneration('g2', { wallets: VERSIONS['wallets']! }, store.logId);
+    const manifest = (await models.manifest())!;
+    const named = { ...manifest.views, wallets: 'g2' };
+    await models.swapManifest({ ...manifest, revision: manifest.revision + 1, views: named });
+    expect([await views.reach(3, 0), await views.reach(4, 0)]).toEqual([true, false]);
+
+    const wallet = { get: { view: 'wallets', key: 'somebody' } };
+    await apply('g2', 0, 2);
+    await models.setStatus('g2', 'ready');
+    await expect(views.read([wallet])).rejects.toMatchObject({ code: 'projection_rebuilding' });
+    await expect(views.read([{ get: row }, wallet])).rejects.toMatchObject({ code: 'projection_rebuilding' });
+    await apply('g2', 2, 3);
+    expect(await views.read([wallet])).toMatchObject({ generation: 'g2', position: 3 });
+    expect(await views.read([{ get: row }, wallet])).toMatchObject({ generation: 'g1', position: 3 });
+  });
+
   test('all who wait for a position share the looks at it', async () => {
     let looks = 0;
     const read = models.read.bind(models);
