@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../clock.js';
 import type { EventStore, Position } from '../event-store/event-store.js';
 import type { Generation, Manifest, ReadModels } from '../read-models/read-models.js';
@@ -11,6 +12,10 @@ import { createGeneration, isOf, isSound, platformLens, refuseOtherLog } from '.
 export class GenerationError extends Error {
   override readonly name = 'GenerationError';
 }
+
+/** For how long a swap waits for a generation that is being followed. */
+const CATCH_UP_MS = 5_000;
+const POLL_MS = 100;
 
 export interface GenerationState extends Generation {
   /** Views the manifest serves from it. */
@@ -148,7 +153,7 @@ async function unfinishedBuild(
 /**
  * Serves a generation's views from it, at once for every reader. What served before stays ready for `rollback`.
  * @param newLog also where what serves was folded from another log, which this one has replaced
- * @throws GenerationError unless it is ready; when another swap was faster
+ * @throws GenerationError unless it is ready and as far as what it replaces; when another swap was faster
  * @throws StartError where what serves was folded from another log
  */
 export async function swap(id: string, store: EventStore, readModels: ReadModels, newLog = false): Promise<Manifest> {
@@ -156,6 +161,7 @@ export async function swap(id: string, store: EventStore, readModels: ReadModels
   if (generation.status !== 'ready') throw new GenerationError(`${id} is ${generation.status}, not ready.`);
   if (!(await isSound(generation, store)))
     throw new GenerationError(`${id} was not built from this log by this build.`);
+  await caughtUp(generation, store, readModels);
   const manifest = await manifestOf(readModels);
   if (!newLog) refuseOtherLog(manifest, await present(readModels), store.logId);
   const taken = Object.fromEntries(Object.keys(generation.views).map((view) => [view, id]));
@@ -163,6 +169,30 @@ export async function swap(id: string, store: EventStore, readModels: ReadModels
     throw new GenerationError(`${id} serves already.`);
   const lens = newLog ? await platformLens(store) : undefined;
   return point({ ...manifest, ...lens }, { ...manifest.views, ...taken }, readModels);
+}
+
+/**
+ * Waits until a generation has applied what those that serve its views have by now: what was read of them must not be
+ * taken back.
+ * @throws GenerationError if it does not get there soon
+ */
+async function caughtUp({ id, views }: Generation, store: EventStore, readModels: ReadModels): Promise<void> {
+  const deadline = performance.now() + CATCH_UP_MS;
+  const manifest = await manifestOf(readModels);
+  const serving = new Set(Object.keys(views).map((view) => manifest.views[view]));
+  const replaced = (await present(readModels)).filter(({ id, status }) => status === 'ready' && serving.has(id));
+  const read = Math.max(0, ...replaced.map((generation) => appliedBy(generation, store)));
+  // One that has seen more of the log than there is, since an older copy was restored, is no measure.
+  const goal = Math.min(read, await store.head());
+  while (appliedBy(await find(id, readModels), store) < goal) {
+    if (performance.now() >= deadline) {
+      throw new GenerationError(
+        `${id} is behind what serves, so reads would go back in time: let a worker of this build bring it up ` +
+          '(credence status shows its lag), or build another with credence rebuild.',
+      );
+    }
+    await sleep(POLL_MS);
+  }
 }
 
 /** Undoes the last swap: every view is served as before it. @throws GenerationError if there is nothing to go back to */

@@ -8,6 +8,7 @@ import { drop, generationProgress, rebuild, rollback, swap } from '../../src/pro
 import { ensureManifest } from '../../src/projector/manifest.js';
 import { Projector } from '../../src/projector/projector.js';
 import { Views } from '../../src/projector/views.js';
+import { EncodedRows } from '../../src/read-models/encoded-rows.js';
 import { LmdbReadModels } from '../../src/read-models/lmdb-read-models.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
@@ -117,5 +118,51 @@ describe('beside the log of others', () => {
     };
     const built = await rebuild('all', other, models, signal);
     expect([built.id, built.checkpoint.log]).toEqual(['g3', other.logId]);
+  });
+});
+
+describe('a swap', () => {
+  beforeEach(async () => {
+    await rebuild('all', store, models, signal);
+    await append(2);
+    await apply('g1');
+  });
+
+  test('to a generation that nobody keeps up is refused while it is behind what serves', async () => {
+    await expect(swap('g2', store, models)).rejects.toThrow(
+      'g2 is behind what serves, so reads would go back in time: let a worker of this build bring it up ' +
+        '(credence status shows its lag), or build another with credence rebuild.',
+    );
+    expect((await models.manifest())!.views).toMatchObject({ identities: 'g1' });
+    await apply('g2');
+    await swap('g2', store, models);
+    expect((await models.manifest())!.views).toMatchObject({ identities: 'g2' });
+  }, 20_000);
+
+  test('from one that has seen more of the log than there is waits for nothing', async () => {
+    await models.acquireLease('g1', 'test', 60_000);
+    const [g1] = await models.generations();
+    const next = { log: store.logId, position: 99, event_id: 'lost' };
+    const batch = { id: 'lost', base: g1!.checkpoint, holder: 'test', next, puts: new EncodedRows(), deletes: [] };
+    expect(await models.apply('g1', batch)).toBe('applied');
+    await apply('g2');
+    await swap('g2', store, models);
+    // At the next start it is dropped: of this log, it is of no use to anybody.
+    await ensureManifest(PROJECTIONS, store, models);
+    expect((await models.generations()).map(({ id, status }) => [id, status])).toEqual([
+      ['g1', 'dropped'],
+      ['g2', 'ready'],
+    ]);
+  });
+
+  test('waits for one that is being followed, and a rollback waits for nothing', async () => {
+    const swapped = swap('g2', store, models);
+    await sleep(200);
+    expect((await models.manifest())!.views).toMatchObject({ identities: 'g1' });
+    await apply('g2');
+    expect((await swapped).views).toMatchObject({ identities: 'g2' });
+    await append(1);
+    await apply('g2');
+    expect((await rollback(store, models)).views).toMatchObject({ identities: 'g1' });
   });
 });

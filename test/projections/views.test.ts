@@ -107,9 +107,10 @@ describe('reading the views', () => {
     const [before, generations] = [await models.manifest(), await models.generations()];
     await drop('g2', models);
     // What the swap has looked at before that.
-    jest.spyOn(models, 'generations').mockResolvedValueOnce(generations);
-    jest.spyOn(models, 'manifest').mockResolvedValueOnce(before);
+    jest.spyOn(models, 'generations').mockResolvedValue(generations);
+    jest.spyOn(models, 'manifest').mockResolvedValue(before);
     await expect(swap('g2', store, models)).rejects.toThrow('Another swap was faster');
+    jest.restoreAllMocks();
     const seenBefore = await models.manifest();
     await swap('g3', store, models);
     jest.spyOn(models, 'manifest').mockResolvedValueOnce(seenBefore);
