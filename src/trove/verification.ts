@@ -5,14 +5,14 @@ import {
   type OnApplicationShutdown,
   type OnModuleInit,
 } from '@nestjs/common';
-import { type TroveEntry, type TroveRecord, troveList } from '../../projections/trove.js';
+import { type TroveEntry, type TroveRecord, recordRow, troveList } from '../../projections/trove.js';
 import { CLOCK, type Clock } from '../clock.js';
+import { Config } from '../config.js';
 import { EVENT_STORE, type EventStore } from '../event-store/event-store.js';
 import { Writer } from '../event-store/writer.js';
 import { hashOf } from '../hash.js';
 import { JOBS, type Jobs } from '../jobs/jobs.js';
 import { Platforms } from '../organizations/platforms.js';
-import { Problem } from '../problems.js';
 import { Views } from '../projector/views.js';
 import type { RangeRow } from '../read-models/read-models.js';
 import { Issuers } from './issuers.js';
@@ -33,6 +33,7 @@ export class Verification implements OnModuleInit, OnApplicationBootstrap, OnApp
     private readonly views: Views,
     private readonly issuers: Issuers,
     private readonly platforms: Platforms,
+    @Inject(Config) private readonly config: Config,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(CLOCK) private readonly clock: Clock,
@@ -44,6 +45,7 @@ export class Verification implements OnModuleInit, OnApplicationBootstrap, OnApp
 
   /** A crash between a record's append and its job, or a lost queue, leaves a record that waits for nobody. */
   onApplicationBootstrap(): void {
+    if (!this.config.has('worker')) return;
     const sweep = () => void this.sweep().catch(() => undefined); // the next one may find the stores there
     this.sweeps = setInterval(sweep, SWEEP_MS).unref();
     sweep();
@@ -98,15 +100,9 @@ export class Verification implements OnModuleInit, OnApplicationBootstrap, OnApp
         { range: { ...troveList(null, 'Pending'), after, limit: SWEEP_PAGE } },
       ]);
       const rows = results[0] as RangeRow[];
-      for (const { value } of rows) {
-        const { content_hash } = value as unknown as TroveEntry;
-        try {
-          const record = troveRecordOf(await this.store.readStream(troveStream(content_hash)));
-          if (record) await this.enqueue(record);
-        } catch (error) {
-          if (!(error instanceof Problem)) throw error; // one that cannot be read holds up none of the others
-        }
-      }
+      const gets = rows.map(({ value }) => ({ get: recordRow((value as unknown as TroveEntry).content_hash) }));
+      const records = gets.length === 0 ? [] : ((await this.views.read(gets)).results as unknown as TroveRecord[]);
+      for (const record of records) await this.enqueue(record);
       after = rows.length < SWEEP_PAGE ? undefined : rows.at(-1)!.sort;
     } while (after !== undefined);
   }

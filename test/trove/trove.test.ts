@@ -303,6 +303,22 @@ describe('a proof by a registered issuer', () => {
     expect([review.status, review.json.code]).toEqual([500, 'history_unreadable']);
   });
 
+  test('is looked for by workers only, and not among the streams of what waits for a reviewer', async () => {
+    const sweeps = jest.spyOn(Verification.prototype, 'sweep');
+    const api = await startService({ CREDENCE_ROLES: 'api' });
+    expect(sweeps).not.toHaveBeenCalled();
+    await api.close();
+    const worker = await startService({ CREDENCE_ROLES: 'worker' });
+    expect(sweeps).toHaveBeenCalledTimes(1);
+    await worker.close();
+
+    await statementFor(record());
+    const reads = jest.spyOn(service.stores.eventStore, 'readStream');
+    await sweep();
+    expect(reads).not.toHaveBeenCalled();
+    jest.restoreAllMocks();
+  });
+
   test('of another record rejects it; a right one afterwards approves it', async () => {
     const body = record();
     const statement = await statementFor(body);
