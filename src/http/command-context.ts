@@ -50,5 +50,7 @@ function idempotencyHash(request: FastifyRequest, keyId: string): string | null 
       errors: [{ pointer: 'Idempotency-Key', code: 'idempotency_key', message }],
     });
   }
-  return hashOf(keyId, request.method, request.url.split('?', 1)[0]!, key);
+  // Decoded: what a proxy on the way may spell otherwise is the same path.
+  const path = decodeURIComponent(request.url.split('?', 1)[0]!);
+  return hashOf(keyId, request.method, path, key);
 }

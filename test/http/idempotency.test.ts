@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { hashOf } from '../../src/hash.js';
 import { schemeBody } from '../verifications/proofs.fixture.js';
 import { type Service, policyBody, startService } from '../policies/service.fixture.js';
 
@@ -47,6 +48,25 @@ describe('a verification', () => {
     const reused = await grant(inMs(120_000), 'late');
     expect([reused.status, reused.json.code]).toEqual([422, 'idempotency_key_reused']);
   });
+});
+
+test('a path is the same however it is spelled', async () => {
+  const clear = (id: string) => service.delete(`/v1/identities/${id}/bad-status`, keyed('spelled'));
+  const bad = () =>
+    service.post('/v1/identities/tris@bert/bad-status', { level: 1, reason_code: 'fraud' }, keyed('spelled'));
+  await bad();
+  const first = await clear('tris%40bert');
+  expect(first.status).toBe(200);
+  const written = await head();
+  for (const id of ['tris@bert', 'tris%40bert', '%74ris%40bert']) {
+    const retry = await clear(id);
+    expect([retry.status, retry.headers['credence-position']]).toEqual([200, first.headers['credence-position']]);
+  }
+  // A method of its own, and under the hash that keys of an unencoded path have had ever since.
+  const key = hashOf('dev', 'POST', '/v1/identities/tris@bert/bad-status', 'spelled');
+  expect(await service.stores.eventStore.readStream(`idem-${key}`)).toHaveLength(1);
+  for (const broken of ['tris%E0%A4', 'tris%']) expect((await clear(broken)).status).toBe(400);
+  expect(await head()).toBe(written);
 });
 
 test('what was refused for the state of things is decided anew when it is repeated', async () => {
