@@ -113,7 +113,7 @@ export function orgsCommands(cli: Cli): void {
   }
 }
 
-/** The same command as over HTTP: equal body hash, so that repeating it there or here is one fact. */
+/** Without an Idempotency-Key a retry is not recognised: what repeats it, here or over HTTP, is decided to change nothing. */
 function commandOf(body: object): CommandContext {
   return { actor: 'cli', correlation_id: randomUUID(), idempotency: null, body_hash: bodyHash(body) };
 }

@@ -13,6 +13,7 @@ import {
   Min,
 } from 'class-validator';
 import { CommaSeparated, IsOneOf, IsTimestamp, IsTrisId, IsUnique } from '../http/fields.js';
+import { POLICY_REF } from '../http/formats.js';
 import { PROBLEMS } from '../problems.js';
 import { type Category, MODEL, type Rank, type Rating } from '../scoring/model.js';
 import type { CoordinateParameters } from './coordinates.js';
@@ -24,7 +25,6 @@ const METRIC_NAME = /^[a-z][a-z0-9_]{0,127}$/;
 const METRIC_MESSAGE = '$property must hold metric names: small letters, digits and underscores';
 
 /** A validation policy to see through. */
-const POLICY_ID = /^[A-Za-z0-9_]{1,128}$/;
 const POLICY_MESSAGE = 'vp must be the id of a validation policy, such as VP_LEND_V1';
 
 /** Which state of the identities a request asks about; without any: what is applied now. */
@@ -41,7 +41,7 @@ class SharedCoordinates implements CoordinateParameters {
 
   /** Id of the validation policy to see through. */
   @IsOptional()
-  @Matches(POLICY_ID, { message: POLICY_MESSAGE })
+  @Matches(POLICY_REF, { message: POLICY_MESSAGE })
   vp?: string;
 }
 

@@ -4,6 +4,8 @@
  */
 export const TRIS_ID = /^(?=.{1,128}$)(?:tris[@:]|did:)[A-Za-z0-9._:@-]+$/;
 export const PLATFORM_ID = /^[A-Za-z0-9._:@-]{1,100}$/;
+/** Names a validation or access policy, if there is one; a new id has a narrower form, with its version. */
+export const POLICY_REF = /^[A-Za-z0-9_]{1,128}$/;
 export const ACTION_TYPE = /^[a-z][a-z0-9_]{0,63}$/;
 export const REASON_CODE = /^[a-z][a-z0-9_]{0,63}$/;
 /** 1 to 200 printable ASCII characters, without spaces at either end. */

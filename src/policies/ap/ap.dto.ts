@@ -3,6 +3,7 @@ import { IsInt, IsObject, IsOptional, Matches, Max, Min } from 'class-validator'
 import { PageQuery } from '../../http/common.dto.js';
 import { VoucherDto } from '../../eligibility/eligibility.dto.js';
 import { IsHeldAddress, IsTrisId } from '../../http/fields.js';
+import { POLICY_REF } from '../../http/formats.js';
 import type { JsonObject } from '../../json.js';
 import { VP_ID } from '../vp/vp.js';
 import { AP_ID } from './ap.js';
@@ -43,7 +44,7 @@ export class CreateAccessPolicyDto {
 
 /** The path parameter `:policy_id`. */
 export class AccessPolicyParams {
-  @Matches(/^[A-Za-z0-9_]{1,128}$/, { message: AP_MESSAGE })
+  @Matches(POLICY_REF, { message: AP_MESSAGE })
   policy_id: string;
 }
 
@@ -89,7 +90,7 @@ export class RetiredAccessPolicyDto {
 }
 
 export class CheckAccessDto {
-  @Matches(/^[A-Za-z0-9_]{1,128}$/, { message: AP_MESSAGE })
+  @Matches(POLICY_REF, { message: AP_MESSAGE })
   policy_id: string;
 
   @IsTrisId()

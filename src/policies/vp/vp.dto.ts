@@ -14,6 +14,7 @@ import {
 import { PageQuery } from '../../http/common.dto.js';
 import { IsCriticality } from '../../http/criticality.js';
 import { IsMetric, IsTrisId, IsUnique } from '../../http/fields.js';
+import { POLICY_REF } from '../../http/formats.js';
 import type { Category, Criticality, Rating } from '../../scoring/model.js';
 import {
   type AccessChange,
@@ -83,7 +84,7 @@ export class CreatePolicyDto {
 
 /** The path parameter `:policy_id`. */
 export class PolicyParams {
-  @Matches(/^[A-Za-z0-9_]{1,128}$/, { message: VP_MESSAGE })
+  @Matches(POLICY_REF, { message: VP_MESSAGE })
   policy_id: string;
 }
 
@@ -178,7 +179,6 @@ class ScopedDto {
   scope?: LensScope;
 }
 
-const AP_ID = /^[A-Za-z0-9_]{1,128}$/;
 const AP_MESSAGE = '$property must hold ids of access policies, such as AP_LOAN_V1';
 
 class PreviewedDto extends ScopedDto {
@@ -186,7 +186,7 @@ class PreviewedDto extends ScopedDto {
   @IsOptional()
   @IsArray()
   @ArrayMaxSize(20)
-  @Matches(AP_ID, { each: true, message: AP_MESSAGE })
+  @Matches(POLICY_REF, { each: true, message: AP_MESSAGE })
   @IsUnique()
   access_policies?: string[];
 }
@@ -200,7 +200,7 @@ export class EvaluatePolicyDto extends PreviewedDto {
 
   /** A stored policy; this or policy. */
   @IsOptional()
-  @Matches(/^[A-Za-z0-9_]{1,128}$/, { message: VP_MESSAGE })
+  @Matches(POLICY_REF, { message: VP_MESSAGE })
   policy_id?: string;
 
   /** Identities to compare; absent: the summary of everyone. */
