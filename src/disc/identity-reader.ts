@@ -27,6 +27,11 @@ export interface Viewpoint {
 /** An identity seen from a viewpoint. */
 export interface Sight extends Viewpoint {
   tris_id: string;
+  /**
+   * Of the present: what was stated about the identity counts whatever its time, which may be that of a clock that is
+   * ahead of this one. Only of actions is it asked when they occurred.
+   */
+  isPresent: boolean;
   state: IdentityState;
 }
 
@@ -75,6 +80,7 @@ export class IdentityReader {
     const { manifest, generation, results } = read;
     const lens = await this.policies.resolve(coordinates, manifest, results.slice(trisIds.length));
     const position = limit ?? read.position;
+    const isPresent = coordinates.as_of === undefined && coordinates.known_at === undefined;
     const sights: (Sight | Problem)[] = [];
     for (const [i, tris_id] of trisIds.entries()) {
       const state = results[i] as unknown as IdentityState | undefined;
@@ -83,49 +89,37 @@ export class IdentityReader {
         continue;
       }
       const as_of = coordinates.as_of ?? coordinates.now ?? this.defaultAsOf(state);
-      const sight = { tris_id, as_of, position, lens, generation, state };
-      const isPresent = coordinates.known_at === undefined && state.latest <= as_of && state.changed <= position;
-      sights.push(isPresent ? sight : await this.seePast(sight, coordinates));
+      const sight = { tris_id, as_of, isPresent, position, lens, generation, state };
+      const isAll = coordinates.known_at === undefined && state.latest <= as_of && state.changed <= position;
+      sights.push(isAll ? sight : await this.seePast(sight, coordinates));
     }
     return sights;
   }
 
   /** The events of an identity's timeline up to a viewpoint, in log order, in pages. */
-  async *events(trisId: string, viewpoint: Viewpoint, after: Position = 0): AsyncIterable<IdentityEvent[]> {
+  async *events(trisId: string, viewpoint: Omit<Sight, 'state'>, after: Position = 0): AsyncIterable<IdentityEvent[]> {
     for (let last = after; ;) {
       const range = { ...timelineOf(trisId), after: sortByPosition(last), limit: PAGE };
       const { results } = await this.views.readSince(viewpoint.position, [{ range }]);
       const rows = results[0] as RangeRow[];
       const known = rows.filter(({ sort }) => Number(sort) <= viewpoint.position);
       const events = known.map(({ sort, value }) => unpack(trisId, sort, value));
-      yield events.filter(({ occurred_at }) => occurred_at <= viewpoint.as_of);
+      yield events.filter((event) => counts(event, viewpoint));
       if (rows.length < PAGE || known.length < rows.length) return;
       last = Number(rows.at(-1)!.sort);
     }
   }
 
-  private async seePast(present: Sight, coordinates: Coordinates): Promise<Sight | Problem> {
-    const { as_of, now, known_at, as_of_position } = coordinates;
-    const viewpoint = { ...present };
-    if (known_at !== undefined) viewpoint.position = await this.lastKnown(present, known_at);
-    for (;;) {
-      const state = newIdentity();
-      let stated = 0;
-      for await (const page of this.events(present.tris_id, { ...viewpoint, as_of: Infinity })) {
-        for (const event of page) {
-          if (event.type !== 'ActionRelayed') stated = Math.max(stated, event.occurred_at);
-          if (event.occurred_at <= viewpoint.as_of) evolve(state, event);
-        }
-      }
-      // Of what is known now, what was stated about the identity counts, also by a clock that is ahead of this one.
-      if (as_of === undefined && known_at === undefined && stated > viewpoint.as_of) {
-        viewpoint.as_of = stated;
-        continue;
-      }
-      const isAsked = [as_of, now, known_at, as_of_position].some((coordinate) => coordinate !== undefined);
-      if (state.changed === 0 && isAsked) return unknownIdentity(present.tris_id, 'at that time');
-      return { ...viewpoint, state };
+  private async seePast(sight: Sight, { as_of, now, known_at, as_of_position }: Coordinates): Promise<Sight | Problem> {
+    const viewpoint = { ...sight };
+    if (known_at !== undefined) viewpoint.position = await this.lastKnown(sight, known_at);
+    const state = newIdentity();
+    for await (const page of this.events(sight.tris_id, viewpoint)) {
+      for (const event of page) evolve(state, event);
     }
+    const isAsked = [as_of, now, known_at, as_of_position].some((coordinate) => coordinate !== undefined);
+    if (state.changed === 0 && isAsked) return unknownIdentity(sight.tris_id, 'at that time');
+    return { ...viewpoint, state };
   }
 
   /** Position of the identity's last event that had been recorded by a time; 0 if there is none. */
@@ -156,4 +150,12 @@ export class IdentityReader {
     await this.views.demand(position, 'The read models have not reached as_of_position yet.');
     return position;
   }
+}
+
+/** Does an event count at the time of a viewpoint? */
+export function counts(
+  { type, occurred_at }: IdentityEvent,
+  { as_of, isPresent }: Pick<Sight, 'as_of' | 'isPresent'>,
+): boolean {
+  return occurred_at <= as_of || (isPresent && type !== 'ActionRelayed');
 }

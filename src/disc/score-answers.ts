@@ -9,6 +9,7 @@ interface Answered {
   generation: string;
   lens: string;
   as_of: number;
+  isPresent: boolean;
   changed: number;
   text: JsonText;
 }
@@ -22,17 +23,23 @@ export class ScoreAnswers {
   private readonly known = new Map<string, Answered>();
 
   of(sight: Sight): JsonText {
-    const { tris_id, generation, as_of } = sight;
+    const { tris_id, generation, as_of, isPresent } = sight;
     const { changed } = sight.state;
     const lens = sight.lens.content_hash;
     const last = this.known.get(tris_id);
-    if (last?.changed === changed && last.as_of === as_of && last.generation === generation && last.lens === lens) {
+    if (
+      last?.changed === changed &&
+      last.as_of === as_of &&
+      last.isPresent === isPresent &&
+      last.generation === generation &&
+      last.lens === lens
+    ) {
       return last.text;
     }
     const text = new JsonText(JSON.stringify(discScore(sight)));
     // Which one goes is only a matter of memory.
     if (!last && this.known.size >= KEPT) this.known.delete(this.known.keys().next().value!);
-    this.known.set(tris_id, { generation, lens, as_of, changed, text });
+    this.known.set(tris_id, { generation, lens, as_of, isPresent, changed, text });
     return text;
   }
 }

@@ -24,7 +24,16 @@ function sightOf(actions: number, changes: Partial<Sight> = {}): Sight {
     const header = { id: `e${position}`, stream: 's', position, occurred_at: at, recorded_at: at };
     evolve(state, { ...header, type: 'ActionRelayed', data } as IdentityEvent);
   }
-  return { tris_id: 'tris:a', as_of: NOW, position: 99, lens: MODEL_LENS, generation: 'g1', state, ...changes };
+  return {
+    tris_id: 'tris:a',
+    as_of: NOW,
+    isPresent: true,
+    position: 99,
+    lens: MODEL_LENS,
+    generation: 'g1',
+    state,
+    ...changes,
+  };
 }
 
 test('an answer is the one for this state, lens, time and generation, whatever was asked before', () => {
@@ -37,12 +46,16 @@ test('an answer is the one for this state, lens, time and generation, whatever w
     sightOf(2, { as_of: NOW + 400 * DAY_MS }),
     sightOf(2, { lens }),
     sightOf(2, { generation: 'g2' }),
+    sightOf(2, {
+      isPresent: false,
+      state: { ...sightOf(2).state, bad_status: { level: 3, reason_code: 'x', since: 1 } },
+    }),
     sightOf(2, { tris_id: 'tris:b' }),
     sightOf(1),
   ];
   const texts = sights.map((sight) => answers.of(sight).text);
   expect(texts).toEqual(sights.map((sight) => JSON.stringify(discScore(sight))));
-  expect(new Set(texts).size).toBe(5);
+  expect(new Set(texts).size).toBe(6);
   // Computed once: the second differs from the first in nothing that an answer depends on.
   expect(answers.of(sightOf(1))).toBe(answers.of(sightOf(1, { position: 100 })));
 });

@@ -201,10 +201,9 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired: it grants nothing.`);
     const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
     const { rule, evaluate } = this.policies.rulesOf(policy);
-    const now = this.clock();
-    const observation = await this.observe(request.subject_tris, policy, now);
+    const observation = await this.observe(request.subject_tris, policy);
     const judgement = judge(rule, evaluate, observation.seen?.facts ?? null);
-    const issued = { now, jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
+    const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
     const decision = decideCheck(request, policy, observation, judgement, issued);
     if (context.idempotency === null) {
       const recorded = this.writer.create(stream, [decision], context);
@@ -250,13 +249,14 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
   }
 
   /** The subject at this very moment: a verification that expires within the hour counts until it does. */
-  private async observe(trisId: string, { vp, owner }: AccessPolicy, now: number): Promise<Observation> {
+  private async observe(trisId: string, { vp, owner }: AccessPolicy): Promise<Observation> {
+    const now = this.clock();
     const log = this.identities.logId;
     for (let look = 1; ; look++) {
       try {
         const sight = await this.identities.see(trisId, { now, organization: owner, ...(vp !== null && { vp }) });
-        const { state, lens, position, as_of } = sight;
-        return { as_of, log, position, seen: { facts: factsOf(state, lens, as_of), lens } };
+        const { state, lens, position } = sight;
+        return { as_of: now, log, position, seen: { facts: factsOf(state, lens, now), lens } };
       } catch (error) {
         if (!(error instanceof Problem) || error.code !== 'identity_not_found') throw error;
       }

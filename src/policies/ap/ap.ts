@@ -79,7 +79,7 @@ export type AccessDecision = EventOf<'AccessChecked'>['data'];
 
 /** A subject as it was seen when it was checked. */
 export interface Observation {
-  /** ms: the moment of the check, or of what was stated about the subject last, by a clock that is ahead. */
+  /** ms: the moment of the check. */
   as_of: number;
   /** Id of the log that `position` is of. */
   log: string;
@@ -142,10 +142,10 @@ export function decideCheck(
   policy: AccessPolicy,
   { as_of, log, position, seen }: Observation,
   { granted, score, reasons, how_to_pass, advice }: Judgement,
-  issued: { now: number; jti: string; iss: string; kid: string; voucher_issuer: string | null },
+  issued: { jti: string; iss: string; kid: string; voucher_issuer: string | null },
 ): Fact {
-  const { now, jti, iss, kid, voucher_issuer } = issued;
-  const iat = Math.floor(now / 1000);
+  const { jti, iss, kid, voucher_issuer } = issued;
+  const iat = Math.floor(as_of / 1000);
   const token = granted
     ? { iss, kid, iat, exp: iat + policy.ttl_seconds, voucher_issuer }
     : { iss: null, kid: null, iat: null, exp: null, voucher_issuer: null };

@@ -2,6 +2,7 @@ import { type IdentityState, evolve, newIdentity } from '../../../projections/id
 import { type IdentityEvent, subjectOf } from '../../../projections/identity-events.js';
 import type { EventStore, Position } from '../../event-store/event-store.js';
 import { type EventOf, decodeEvent } from '../../events.js';
+import { counts } from '../../disc/identity-reader.js';
 import { canonicalJson } from '../../hash.js';
 import { Problem } from '../../problems.js';
 import { MODEL_LENS } from '../../scoring/lens.js';
@@ -113,7 +114,7 @@ class Replayed {
     const asOf = Date.parse(as_of);
     for (const event of this.events) {
       if (isOfThisLog && event.position > position) break;
-      if (event.occurred_at <= asOf) evolve(state, event);
+      if (counts(event, { as_of: asOf, isPresent: true })) evolve(state, event);
     }
     return state.changed === 0 ? null : state;
   }
