@@ -4,6 +4,8 @@ import type { Manifest } from '../read-models/read-models.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
 import { count, duration } from './progress.js';
 
+const NEW_LOG = 'although what serves is of another log, which this one has replaced for good';
+
 interface RebuildOptions {
   swap?: boolean;
   newLog?: boolean;
@@ -19,7 +21,7 @@ export function generationsCommands(cli: Cli): void {
     )
     .argument('<view>', 'the name of a view, or all')
     .option('--swap', 'serve it once it is built')
-    .option('--new-log', 'although what serves is of another log, which this one has replaced for good')
+    .option('--new-log', NEW_LOG)
     .option('--json', 'print the result as JSON')
     .action(
       cli.withStores('existing', async (context, view: string, options: RebuildOptions) => {
@@ -42,7 +44,9 @@ export function generationsCommands(cli: Cli): void {
         const events = last?.events ?? 0;
         if (options.swap) await inOneSentence(swap(generation.id, eventStore, readModels, newLog));
         const result = { generation: generation.id, events, seconds, swapped: options.swap === true };
-        const next = options.swap ? `${generation.id} serves now.` : `credence swap ${generation.id} serves it.`;
+        const next = options.swap
+          ? `${generation.id} serves now.`
+          : `credence swap ${generation.id}${newLog ? ' --new-log' : ''} serves it.`;
         const rate = count(events / Math.max(seconds, 0.001));
         context.print(
           options.json
@@ -57,9 +61,10 @@ export function generationsCommands(cli: Cli): void {
     .command('swap')
     .description('serve the views of a generation that is ready; what served before is kept for rollback')
     .argument('<generation>')
+    .option('--new-log', NEW_LOG)
     .action(
-      cli.withStores('existing', async ({ stores, print }, id: string) => {
-        print(serving(await inOneSentence(swap(id, stores.eventStore, stores.readModels))));
+      cli.withStores('existing', async ({ stores, print }, id: string, { newLog }: { newLog?: boolean }) => {
+        print(serving(await inOneSentence(swap(id, stores.eventStore, stores.readModels, newLog))));
         return EXIT.ok;
       }),
     );

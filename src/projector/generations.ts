@@ -167,8 +167,7 @@ export async function swap(id: string, store: EventStore, readModels: ReadModels
   const taken = Object.fromEntries(Object.keys(generation.views).map((view) => [view, id]));
   if (Object.keys(taken).every((view) => manifest.views[view] === id))
     throw new GenerationError(`${id} serves already.`);
-  const lens = newLog ? await platformLens(store) : undefined;
-  return point({ ...manifest, ...lens }, { ...manifest.views, ...taken }, readModels);
+  return point(manifest, { ...manifest.views, ...taken }, store, readModels);
 }
 
 /**
@@ -204,13 +203,20 @@ export async function rollback(store: EventStore, readModels: ReadModels): Promi
     const sound = generation.status === 'ready' && (await isSound(generation, store));
     if (!sound) throw new GenerationError(`${id}, which served before, is ${generation.status} or not of this log.`);
   }
-  return point(manifest, manifest.previous_views, readModels);
+  return point(manifest, manifest.previous_views, store, readModels);
 }
 
-async function point(manifest: Manifest, views: Record<string, string>, readModels: ReadModels): Promise<Manifest> {
+/** With the lens of this log, since the manifest's may be that of another. */
+async function point(
+  manifest: Manifest,
+  views: Record<string, string>,
+  store: EventStore,
+  readModels: ReadModels,
+): Promise<Manifest> {
   const going = Object.values(views).find((id) => manifest.dropping?.includes(id));
   if (going !== undefined) throw new GenerationError(`${going} is being dropped.`);
-  const next = { ...manifest, revision: manifest.revision + 1, views, previous_views: manifest.views };
+  const moved = { revision: manifest.revision + 1, views, previous_views: manifest.views };
+  const next = { ...manifest, ...(await platformLens(store)), ...moved };
   if (!(await readModels.swapManifest(next))) throw new GenerationError('Another swap was faster; look at the status.');
   return next;
 }

@@ -71,15 +71,24 @@ export async function ensureManifest(
  * @throws StartError naming both logs, and how to give up the read models of a log that is gone
  */
 export function refuseOtherLog(manifest: Manifest | null, generations: readonly Generation[], logId: string): void {
-  const serving = new Set(PROJECTIONS.map(({ name }) => manifest?.views[name]));
-  const other = generations.find(
-    ({ id, status, checkpoint }) => serving.has(id) && status !== 'dropped' && checkpoint.log !== logId,
-  );
+  const other = servingOfOthers(manifest, generations, logId);
   if (!other) return;
   throw new StartError(
     `The read models that serve (${other.id}) are of the log ${other.checkpoint.log}, but the log here is ${logId}: ` +
       'set EVENTSTORE_URL and REDIS_URL (or CREDENCE_DATA) to what belongs together, or, if this log has replaced that ' +
       'one for good, run "credence rebuild all --swap --new-log".',
+  );
+}
+
+/** A generation that serves and was folded from another log. */
+function servingOfOthers(
+  manifest: Manifest | null,
+  generations: readonly Generation[],
+  logId: string,
+): Generation | undefined {
+  const serving = new Set(PROJECTIONS.map(({ name }) => manifest?.views[name]));
+  return generations.find(
+    ({ id, status, checkpoint }) => serving.has(id) && status !== 'dropped' && checkpoint.log !== logId,
   );
 }
 
@@ -102,13 +111,15 @@ export function isOf(generation: Generation, views: Record<string, number>): boo
 
 /**
  * Makes the manifest name the lens that the platform sees through by now. A follower does this before it applies the
- * promotion's event, so that whoever reads at or beyond its position sees through it; the revision only ever grows.
+ * promotion's event, so that whoever reads at or beyond its position sees through it; the revision only ever grows. Not
+ * while what serves is of another log, whose lens it is then.
  */
 export async function reflectPlatformLens(store: EventStore, readModels: ReadModels): Promise<void> {
   for (;;) {
     const manifest = await readModels.manifest();
     const platform = await platformLens(store);
     if (!manifest || !platform || platform.lens_revision <= manifest.lens_revision) return;
+    if (servingOfOthers(manifest, await readModels.generations(), store.logId)) return;
     if (await readModels.swapManifest({ ...manifest, revision: manifest.revision + 1, ...platform })) return;
   }
 }

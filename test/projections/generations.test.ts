@@ -10,7 +10,7 @@ import { Projector } from '../../src/projector/projector.js';
 import { Views } from '../../src/projector/views.js';
 import { EncodedRows } from '../../src/read-models/encoded-rows.js';
 import { LmdbReadModels } from '../../src/read-models/lmdb-read-models.js';
-import { plantAction } from '../contracts/sample-events.js';
+import { plantAction, plantEvent } from '../contracts/sample-events.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 
 /** Which generation may serve: of which log it is, and how far. */
@@ -77,20 +77,29 @@ describe('beside the log of others', () => {
   });
 
   test('a log that replaces another on purpose takes over, and what is left of the other is dropped by hand', async () => {
-    const lens = { policy_id: 'VP_OTHER_V1', content_hash: 'other' };
-    const before = (await models.manifest())!;
-    await models.swapManifest({ ...before, revision: before.revision + 1, lens, lens_revision: 4 });
+    await plantEvent(other, 'lens-platform', 'LensActivated', {
+      scope: 'platform',
+      tris_org: null,
+      reason: 'promoted',
+      policy_id: 'VP_OTHER_V1',
+      content_hash: 'other',
+      replay_id: null,
+      previous: { policy_id: null, content_hash: null },
+    });
+    const lens = { lens: { policy_id: null }, lens_revision: -1 };
     const built = await rebuild('all', other, models, signal);
-    expect(await swap(built.id, other, models, true)).toMatchObject({ lens: { policy_id: null }, lens_revision: -1 });
+    expect(await models.manifest()).toMatchObject(lens);
+    const otherLens = { lens: { policy_id: 'VP_OTHER_V1', content_hash: 'other' }, lens_revision: 0 };
+    expect(await swap(built.id, other, models, true)).toMatchObject(otherLens);
     const running = projector();
     await running.start();
     await running.stop();
     const { generation, position } = await new Views(other, models).read([query]);
-    expect([generation, position]).toEqual([built.id, 5]);
+    expect([generation, position]).toEqual([built.id, 6]);
     await expect(new Views(store, models).read([query])).rejects.toMatchObject({ code: 'projection_rebuilding' });
 
     await expect(rollback(other, models)).rejects.toThrow('g1, which served before, is ready or not of this log.');
-    await rollback(store, models);
+    expect(await rollback(store, models)).toMatchObject(lens);
     expect((await new Views(store, models).read([query])).generation).toBe('g1');
     await swap(built.id, other, models, true);
     await drop('g1', models);
