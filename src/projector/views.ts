@@ -211,13 +211,13 @@ export class Views implements PositionGate {
 
   /**
    * The least applied position among the serving generations. One that is being built is passed over beside others:
-   * reads of it are refused, and will be until it has come as far.
+   * reads of it are refused, and will be until it has come as far. Once it is ready it is waited for.
    */
   private async applied(): Promise<Position> {
     const manifest = await this.readModels.manifest();
     const ids = [...new Set(Object.values(manifest?.views ?? {}))];
-    const reads = await Promise.all(ids.map(async (id) => ({ id, read: await this.readOne(id, []) })));
-    const building = reads.filter(({ read }) => read?.status === 'building');
+    const reads = await Promise.all(ids.map(async (id) => ({ id, read: await this.readModels.read(id, []) })));
+    const building = reads.filter(({ read }) => read && (read.status === 'building' || !this.isOwn(read)));
     const others = building.length < reads.length ? reads.filter((each) => !building.includes(each)) : reads;
     const least = Math.min(...others.map(({ read }) => (read && this.isOwn(read) ? read.checkpoint.position : 0)));
     if (others === reads) return least;

@@ -159,6 +159,9 @@ describe('reading the views', () => {
     await models.setStatus('g2', 'ready');
     await expect(views.read([wallet])).rejects.toMatchObject({ code: 'projection_rebuilding' });
     await expect(views.read([{ get: row }, wallet])).rejects.toMatchObject({ code: 'projection_rebuilding' });
+    // From now on it is waited for, and so does not have to run after those that are ahead of it.
+    await apply('g1', 3, 5);
+    expect(await views.reach(5, 0)).toBe(false);
     await apply('g2', 2, 3);
     expect(await views.read([wallet])).toMatchObject({ generation: 'g2', position: 3 });
     expect(await views.read([{ get: row }, wallet])).toMatchObject({ generation: 'g1', position: 3 });
