@@ -99,7 +99,11 @@ export class Writer {
     const claims = claimsStream(context.idempotency);
     const claim = fact(idempotencyKeyClaimed, { stream });
     const earlier = await this.store.readStream(claims);
-    if (earlier.length === 0) refuse?.(await this.store.readStream(stream));
+    if (earlier.length === 0 && refuse) {
+      const history = await this.store.readStream(stream);
+      // The first try may have been faster since.
+      if (!history.some((event) => isRetryOf(event, context))) refuse(history);
+    }
     const events = earlier.length > 0 ? earlier : (await this.create(claims, [claim], context)).events;
     const claimed = events[0]!;
     if (claimed.metadata.body_hash !== context.body_hash || claimed.data['stream'] !== stream) {

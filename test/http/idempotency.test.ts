@@ -1,5 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { jest } from '@jest/globals';
+import { Writer, fact } from '../../src/event-store/writer.js';
 import { hashOf } from '../../src/hash.js';
+import { organizationRegistered } from '../../src/organizations/organizations.events.js';
 import { schemeBody } from '../verifications/proofs.fixture.js';
 import { type Service, policyBody, startService } from '../policies/service.fixture.js';
 
@@ -188,4 +191,31 @@ test('retiring what there is not leaves nothing in the log', async () => {
     expect([status, json.code]).toEqual([404, 'policy_not_found']);
   }
   expect(await head()).toBe(before);
+});
+
+test('a retry is not refused for what its own first try has done meanwhile', async () => {
+  const { eventStore } = service.stores;
+  const writer = service.app.get(Writer, { strict: false });
+  const context = () => ({
+    actor: 'key:test',
+    correlation_id: 'c',
+    idempotency: hashOf('raced'),
+    body_hash: hashOf('b'),
+  });
+  const data = { tris_org: 'tris:raced' };
+  const once = (history: readonly unknown[]) => {
+    if (history.length > 0) throw new Error('there is one already');
+    return [fact(organizationRegistered, data)];
+  };
+  const first = () => writer.execute('organization-tris:raced', context(), once);
+  // The retry has looked for a claim, when the first try makes it.
+  const { readStream } = eventStore;
+  let done: Awaited<ReturnType<typeof first>> | undefined;
+  jest.spyOn(eventStore, 'readStream').mockImplementationOnce(async (stream, options) => {
+    const events = await readStream.call(eventStore, stream, options);
+    done = await first();
+    return events;
+  });
+  const retry = await first();
+  expect([done!.own, retry.position]).toEqual([true, done!.position]);
 });
