@@ -96,12 +96,13 @@ export class Verification implements OnModuleInit, OnApplicationBootstrap, OnApp
   async sweep(): Promise<void> {
     let after: string | undefined;
     do {
-      const { results } = await this.views.read([
-        { range: { ...troveList(null, 'Pending'), after, limit: SWEEP_PAGE } },
-      ]);
-      const rows = results[0] as RangeRow[];
+      const listed = await this.views.read([{ range: { ...troveList(null, 'Pending'), after, limit: SWEEP_PAGE } }]);
+      const rows = listed.results[0] as RangeRow[];
       const gets = rows.map(({ value }) => ({ get: recordRow((value as unknown as TroveEntry).content_hash) }));
-      const records = gets.length === 0 ? [] : ((await this.views.read(gets)).results as unknown as TroveRecord[]);
+      const records =
+        gets.length === 0
+          ? []
+          : ((await this.views.readSince(listed.position, gets)).results as unknown as TroveRecord[]);
       for (const record of records) await this.enqueue(record);
       after = rows.length < SWEEP_PAGE ? undefined : rows.at(-1)!.sort;
     } while (after !== undefined);
