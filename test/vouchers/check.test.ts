@@ -197,13 +197,13 @@ test('decisions of earlier versions are read, and repeated as they were', async 
   expect(voucher).not.toBeNull();
   const { claims } = (await service.post('/v1/eligibility/verify', { token })).json;
   const [recorded] = await eventStore.readStream(`access-${claims.jti}`);
-  const { chain_id, verifying_contract, voucher_issuer, ...before } = recorded!.data;
+  const { chain_id, verifying_contract, voucher_issuer, log, ...before } = recorded!.data;
   expect([chain_id, verifying_contract, voucher_issuer]).toEqual([
     31337,
     CONTRACT.toLowerCase(),
     (await issuers()).issuers[0].address,
   ]);
-  expect(recorded!.metadata.schema).toBe(3);
+  expect([recorded!.metadata.schema, log]).toEqual([4, eventStore.logId]);
   // As it was appended before there were vouchers.
   const jti = randomUUID();
   await eventStore.append(`access-${jti}`, 'no-stream', [
