@@ -30,7 +30,6 @@ import {
   accessPolicyOf,
   accessPolicyStream,
   accessStream,
-  contentHash,
   decideCheck,
   decideCreate,
   decideRetire,
@@ -61,26 +60,11 @@ export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPo
   async execute({ content, caller, context }: CreateAccessPolicy) {
     const { policy_id, vp } = content;
     if (vp !== null) await this.validationPolicies.lens(vp);
-    const { position, own } = await this.writer.execute(accessPolicyStream(policy_id), context, (history) => {
-      const policy = accessPolicyOf(history);
-      if (!policy) return decideCreate(content, caller.organization);
-      if (policy.content_hash !== contentHash(content)) {
-        throw conflict(policy_id, 'exists with other content; a policy never changes: count its version up');
-      }
-      if (caller.organization !== null && caller.organization !== policy.owner) {
-        throw conflict(policy_id, 'belongs to another owner');
-      }
-      return [];
-    });
+    const { position, own } = await this.writer.execute(accessPolicyStream(policy_id), context, (history) =>
+      decideCreate(accessPolicyOf(history), content, caller.organization),
+    );
     return { body: policyDto(await this.policies.get(policy_id)), position, own };
   }
-}
-
-function conflict(policyId: string, why: string): Problem {
-  const message = `${policyId} ${why}`;
-  return new Problem('policy_conflict', `${message}.`, {
-    errors: [{ pointer: '/policy_id', code: 'policy_conflict', message }],
-  });
 }
 
 /** Ends an access policy: it is checked no more. */

@@ -48,14 +48,37 @@ export function accessPolicyOf(history: readonly RecordedEvent[]): AccessPolicy 
 }
 
 /** SHA-256 of the RFC 8785 JSON of a policy's content, hex. */
-export function contentHash({ policy_id, rules, ttl_seconds, vp }: AccessPolicyContent): string {
+function contentHash({ policy_id, rules, ttl_seconds, vp }: AccessPolicyContent): string {
   return sha256Hex(canonicalJson({ policy_id, rules, ttl_seconds, vp }));
 }
 
-export function decideCreate(content: AccessPolicyContent, owner: string | null): Fact[] {
+/**
+ * A policy never changes: creating it again as it is changes nothing.
+ * @param organization of the key that asks, which is to own it; null: an operator's
+ * @throws Problem policy_conflict
+ */
+export function decideCreate(
+  policy: AccessPolicy | undefined,
+  content: AccessPolicyContent,
+  organization: string | null,
+): Fact[] {
   const { policy_id, rules, ttl_seconds, vp } = content;
   const content_hash = contentHash(content);
-  return [fact(accessPolicyCreated, { policy_id, owner, rules, ttl_seconds, vp, content_hash })];
+  if (!policy) {
+    return [fact(accessPolicyCreated, { policy_id, owner: organization, rules, ttl_seconds, vp, content_hash })];
+  }
+  if (policy.content_hash !== content_hash) {
+    throw conflict(policy_id, 'exists with other content; a policy never changes: count its version up');
+  }
+  if (organization !== null && organization !== policy.owner) throw conflict(policy_id, 'belongs to another owner');
+  return [];
+}
+
+function conflict(policyId: string, why: string): Problem {
+  const message = `${policyId} ${why}`;
+  return new Problem('policy_conflict', `${message}.`, {
+    errors: [{ pointer: '/policy_id', code: 'policy_conflict', message }],
+  });
 }
 
 /**
