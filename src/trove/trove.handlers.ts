@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import { type TroveEntry, type TroveRecord, type TroveStatus, recordRow, troveList } from '../../projections/trove.js';
+import { type TroveRecord, type TroveStatus, troveList } from '../../projections/trove.js';
 import { EVENT_STORE, type EventStore, type Position } from '../event-store/event-store.js';
 import { type CommandContext, Writer } from '../event-store/writer.js';
 import { cursorAfter, rowAfter } from '../http/cursor.js';
@@ -11,8 +11,8 @@ import { keepText, keptText } from '../key-value/texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { Problem } from '../problems.js';
 import { Views } from '../projector/views.js';
-import type { RangeRow } from '../read-models/read-models.js';
 import { Issuers } from './issuers.js';
+import { pageOfRecords } from './records.js';
 import {
   type Submission,
   TROVE_PLATFORM,
@@ -177,18 +177,10 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
   ) {}
 
   async execute({ trisId, status, limit, cursor }: ListRecords): Promise<RecordsDto> {
-    const after = rowAfter(cursor);
-    const listed = await this.views.read([{ range: { ...troveList(trisId, status), after, limit: limit + 1 } }]);
-    const rows = listed.results[0] as RangeRow[];
-    const page = rows.slice(0, limit);
-    const gets = page.map(({ value }) => ({ get: recordRow((value as unknown as TroveEntry).content_hash) }));
-    const records =
-      gets.length === 0
-        ? []
-        : ((await this.views.readSince(listed.position, gets)).results as unknown as TroveRecord[]);
+    const { records, last } = await pageOfRecords(this.views, troveList(trisId, status), rowAfter(cursor), limit);
     return {
       records: await Promise.all(records.map((record) => recordDto(record, this.keyValue))),
-      next_cursor: rows.length > limit ? cursorAfter(page.at(-1)!.sort) : null,
+      next_cursor: last === undefined ? null : cursorAfter(last),
     };
   }
 }

@@ -5,7 +5,7 @@ import {
   type OnApplicationShutdown,
   type OnModuleInit,
 } from '@nestjs/common';
-import { type TroveEntry, type TroveRecord, recordRow, troveList } from '../../projections/trove.js';
+import { type TroveRecord, troveList } from '../../projections/trove.js';
 import { CLOCK, type Clock } from '../clock.js';
 import { Config } from '../config.js';
 import { EVENT_STORE, type EventStore } from '../event-store/event-store.js';
@@ -14,9 +14,9 @@ import { hashOf } from '../hash.js';
 import { JOBS, type Jobs } from '../jobs/jobs.js';
 import { Platforms } from '../organizations/platforms.js';
 import { Views } from '../projector/views.js';
-import type { RangeRow } from '../read-models/read-models.js';
 import { Issuers } from './issuers.js';
 import { failureOf } from './proofs.js';
+import { pageOfRecords } from './records.js';
 import { type Decision, decideRecord, troveRecordOf, troveStream } from './trove.js';
 
 const JOB_KIND = 'trove_verification';
@@ -96,15 +96,9 @@ export class Verification implements OnModuleInit, OnApplicationBootstrap, OnApp
   async sweep(): Promise<void> {
     let after: string | undefined;
     do {
-      const listed = await this.views.read([{ range: { ...troveList(null, 'Pending'), after, limit: SWEEP_PAGE } }]);
-      const rows = listed.results[0] as RangeRow[];
-      const gets = rows.map(({ value }) => ({ get: recordRow((value as unknown as TroveEntry).content_hash) }));
-      const records =
-        gets.length === 0
-          ? []
-          : ((await this.views.readSince(listed.position, gets)).results as unknown as TroveRecord[]);
+      const { records, last } = await pageOfRecords(this.views, troveList(null, 'Pending'), after, SWEEP_PAGE);
       for (const record of records) await this.enqueue(record);
-      after = rows.length < SWEEP_PAGE ? undefined : rows.at(-1)!.sort;
+      after = last;
     } while (after !== undefined);
   }
 }
