@@ -53,6 +53,11 @@ export interface Outcome {
   own: boolean;
 }
 
+/** And what the stream held when that was decided. */
+interface Update extends Outcome {
+  history: readonly RecordedEvent[];
+}
+
 /** Conflicts that `update` decides again on before it gives up. */
 const ATTEMPTS = 8;
 
@@ -75,11 +80,7 @@ export class Writer {
    * its key free for a corrected body, unless it was refused for what happened in between.
    * @throws Problem idempotency_key_reused, write_conflict
    */
-  async execute(
-    stream: string,
-    context: CommandContext,
-    decide: Decide,
-  ): Promise<Outcome & { history: readonly RecordedEvent[] }> {
+  async execute(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
     await this.claim(stream, context, decide);
     return this.update(stream, context, decide);
   }
@@ -133,11 +134,7 @@ export class Writer {
    * one stream queue up in this process. A retry that carries the same Idempotency-Key finds its event and writes nothing.
    * @throws Problem write_conflict when other processes keep winning
    */
-  async update(
-    stream: string,
-    context: CommandContext,
-    decide: Decide,
-  ): Promise<Outcome & { history: readonly RecordedEvent[] }> {
+  async update(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
     return this.inTurn(stream, async () => {
       for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
         try {
@@ -154,11 +151,7 @@ export class Writer {
    * As `update`, but decides once: for what must not be decided again on a state its author has not seen.
    * @throws WrongExpectedRevision when another writer came between the reading and the append
    */
-  async updateOnce(
-    stream: string,
-    context: CommandContext,
-    decide: Decide,
-  ): Promise<Outcome & { history: readonly RecordedEvent[] }> {
+  async updateOnce(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
     const history = await this.store.readStream(stream);
     const position = history.at(-1)?.position ?? 0;
     const earlier = history.filter((event) => isRetryOf(event, context));
