@@ -1,22 +1,69 @@
 /** The rules of docs/architecture.md, checked by `npm run check:dependencies`. */
-const PORTS = '^src/(event-store/event-store|read-models/read-models|key-value/key-value|jobs/jobs)\\.ts$';
-const FEATURES =
-  '^src/(relay|disc|credonations|organizations|identity|policies|eligibility|verifications|trove|sessions|wallets|chains)/';
+
+/** The rooms of the house from the bottom up. A file imports from its own row and the rows above it in this list only. */
+const LAYERS = [
+  ['^src/kernel/'],
+  ['^src/stores/'],
+  ['^src/scoring/'],
+  ['^src/credentials/'],
+  ['^src/commands/'],
+  ['^projections/'],
+  ['^src/read-side/'],
+  ['^src/http/'],
+  ['^src/features/'],
+  ['^src/app/'],
+  ['^src/cli/', '^src/(main|cli)\\.ts$'],
+];
+
+/** What a feature may import of other features. The order is that of the diagram in docs/architecture.md. */
+const FEATURES = {
+  organizations: [],
+  identity: [],
+  'dead-letters': [],
+  lenses: [],
+  credonations: [],
+  accounts: [],
+  relay: ['organizations'],
+  verifications: ['identity', 'accounts'],
+  trove: ['relay', 'organizations'],
+  ingestion: ['relay', 'organizations', 'accounts'],
+  disc: ['lenses'],
+  validation: ['lenses', 'disc'],
+  access: ['accounts', 'lenses', 'disc', 'validation'],
+};
+
+const above = (index) =>
+  LAYERS.slice(index + 1)
+    .flat()
+    .filter((path) => path !== '^src/features/' || index < 4);
 
 module.exports = {
   forbidden: [
     {
-      name: 'no-cycles',
+      name: 'no-circular-files',
       severity: 'error',
       from: {},
       to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
     },
+    ...LAYERS.slice(0, -1).map((paths, index) => ({
+      name: `layer-${index}-imports-nothing-above`,
+      severity: 'error',
+      from: { path: paths },
+      to: { path: above(index) },
+    })),
+    ...Object.entries(FEATURES).map(([feature, allowed]) => ({
+      name: `feature-${feature}`,
+      comment: `${feature} may import ${allowed.join(', ') || 'no other feature'}.`,
+      severity: 'error',
+      from: { path: `^src/features/${feature}/` },
+      to: { path: '^src/features/', pathNot: [feature, ...allowed].map((name) => `^src/features/${name}/`) },
+    })),
     {
       name: 'scoring-is-pure',
       comment: 'The score’s arithmetic imports nothing but itself and hashes.',
       severity: 'error',
       from: { path: '^src/scoring/' },
-      to: { pathNot: '^(src/scoring/|src/hash\\.ts$)' },
+      to: { pathNot: '^(src/scoring/|src/kernel/hash\\.ts$)' },
     },
     {
       name: 'projections-are-pure',
@@ -24,57 +71,40 @@ module.exports = {
       severity: 'error',
       from: { path: '^projections/' },
       to: {
-        pathNot: '^(projections/|src/scoring/|src/events\\.ts$|src/json\\.ts$)',
+        pathNot:
+          '^(projections/|src/scoring/|src/features/.*\\.events\\.ts$|src/kernel/|src/commands/idempotency\\.events\\.ts$)',
         dependencyTypesNot: ['type-only'],
       },
-    },
-    {
-      name: 'events-are-pure',
-      comment: 'Event definitions and decisions reach no framework beyond the port’s types.',
-      severity: 'error',
-      from: { path: '\\.events\\.ts$|^src/events\\.ts$' },
-      to: { pathNot: '^src/(event-store/codec|scoring/|json\\.ts$|.*\\.events\\.ts$|events\\.ts$)' },
     },
     {
       name: 'features-know-ports-only',
       comment: 'A feature never imports an adapter.',
       severity: 'error',
-      from: { path: FEATURES },
-      to: { path: '^src/(.*(lmdb|redis|bullmq|eventstoredb)|stores\\.ts)' },
+      from: { path: '^src/(features|read-side|commands|credentials|http)/' },
+      to: { path: '^src/stores/', pathNot: '^src/stores/ports/' },
     },
     {
-      name: 'only-stores-know-adapters',
+      name: 'only-its-folder-knows-a-technology',
+      comment: 'Only src/stores/open.ts and its neighbours open adapters.',
       severity: 'error',
-      from: {
-        pathNot:
-          '^(src/stores\\.ts$|src/.*(lmdb|redis|bullmq|eventstoredb)|src/(event-store|read-models|key-value|jobs)/|test/|bench/)',
-      },
-      to: { path: 'lmdb|redis|bullmq|eventstoredb' },
+      from: { path: '^(src|projections)/', pathNot: '^src/stores/' },
+      to: { path: '^src/stores/(lmdb|redis|eventstoredb)/' },
     },
-    {
-      name: 'only-its-folder-knows-eventstoredb',
-      comment: 'What the client does not handle is handled in one folder; only src/stores.ts opens it.',
+    ...[
+      ['lmdb', '^lmdb$|node_modules/lmdb/'],
+      ['redis', 'node_modules/(ioredis|bullmq)/'],
+      ['eventstoredb', '@eventstore/db-client'],
+    ].map(([folder, library]) => ({
+      name: `only-stores-${folder}-knows-its-client`,
       severity: 'error',
-      from: { path: '^(src|projections)/', pathNot: '^src/event-store/eventstoredb/' },
-      to: { path: '@eventstore/db-client' },
-    },
-    {
-      name: 'only-stores-open-eventstoredb',
-      severity: 'error',
-      from: { path: '^(src|projections)/', pathNot: '^src/(event-store/eventstoredb/|stores\\.ts$)' },
-      to: { path: '^src/event-store/eventstoredb/' },
-    },
-    {
-      name: 'ports-import-types-only',
-      severity: 'error',
-      from: { path: PORTS },
-      to: { dependencyTypesNot: ['type-only'] },
-    },
+      from: { path: '^(src|projections)/', pathNot: `^src/stores/${folder}/` },
+      to: { path: library },
+    })),
     {
       name: 'the-verifier-stands-alone',
       comment: 'What integrators import as credence/eligibility needs Node’s own crypto and nothing else.',
       severity: 'error',
-      from: { path: '^src/eligibility/verifier\\.ts$' },
+      from: { path: '^src/credentials/jws\\.ts$' },
       to: { pathNot: '^(node:)?crypto$' },
     },
     { name: 'nothing-unresolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },

@@ -5,10 +5,10 @@
  */
 import { statefulIsAuthorized, preparsePolicySet } from '@cedar-policy/cedar-wasm/nodejs';
 import { Engine } from 'json-rules-engine';
-import { TRUE, compile } from '../dist/src/policies/ap/evaluate.js';
-import { NOTHING, factsFrom } from '../dist/src/policies/ap/facts.js';
-import { howToPass } from '../dist/src/policies/ap/how-to-pass.js';
-import { parseRules } from '../dist/src/policies/ap/rules.js';
+import { TRUE, compile } from '../dist/src/features/access/evaluate.js';
+import { NOTHING, factsFrom } from '../dist/src/features/access/facts.js';
+import { howToPass } from '../dist/src/features/access/how-to-pass.js';
+import { parseRules } from '../dist/src/features/access/rules.js';
 
 const SECONDS = Number(process.argv[2] ?? 0.5);
 const ROUNDS = 5;

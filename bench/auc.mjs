@@ -11,12 +11,12 @@ import { parseArgs } from 'node:util';
 import { evolve, newIdentity } from '../dist/projections/identities.js';
 import { subjectOf } from '../dist/projections/identity-events.js';
 import { importActions } from '../dist/src/cli/import-actions.js';
-import { decodeEvent } from '../dist/src/events.js';
+import { decodeEvent } from '../dist/projections/events.js';
 import { reliability } from '../dist/src/scoring/health.js';
 import { MODEL_LENS } from '../dist/src/scoring/lens.js';
 import { isFlags } from '../dist/src/scoring/metrics.js';
 import { ledgerOf, standingOf } from '../dist/src/scoring/score.js';
-import { closeStores, openStores, storesExist } from '../dist/src/stores.js';
+import { closeStores, openStores, storesExist } from '../dist/src/stores/open.js';
 import { parseRatings, toNdjson } from '../examples/otc.mjs';
 
 const { values, positionals } = parseArgs({ options: { data: { type: 'string' } }, allowPositionals: true });

@@ -4,8 +4,8 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EventStoreDBClient, jsonEvent, NO_STREAM } from '@eventstore/db-client';
-import { eventId } from '../dist/src/event-store/encoding.js';
-import { EventStoreDbEventStore } from '../dist/src/event-store/eventstoredb/eventstoredb-event-store.js';
+import { eventId } from '../dist/src/stores/ports/event-encoding.js';
+import { EventStoreDbEventStore } from '../dist/src/stores/eventstoredb/eventstoredb-event-store.js';
 import { inTemporaryFolder, interleave } from './measure.mjs';
 
 /**

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { open } from 'lmdb';
-import { encodeAppend, eventId, storedText } from '../dist/src/event-store/encoding.js';
-import { LmdbEventStore } from '../dist/src/event-store/lmdb-event-store.js';
-import { drop, rebuild } from '../dist/src/projector/generations.js';
-import { closeStores, openStores } from '../dist/src/stores.js';
+import { encodeAppend, eventId, storedText } from '../dist/src/stores/ports/event-encoding.js';
+import { LmdbEventStore } from '../dist/src/stores/lmdb/lmdb-event-store.js';
+import { drop, rebuild } from '../dist/src/read-side/generations.js';
+import { closeStores, openStores } from '../dist/src/stores/open.js';
 import { inTemporaryFolder, interleave, rssAnon } from './measure.mjs';
 import { fillLog } from './population.mjs';
 

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { identityRow } from '../dist/projections/identities.js';
-import { IdentityReader } from '../dist/src/disc/identity-reader.js';
-import { score } from '../dist/src/disc/score.js';
-import { ValidationPolicies } from '../dist/src/policies/vp/validation-policies.js';
-import { Views } from '../dist/src/projector/views.js';
-import { ensureManifest } from '../dist/src/projector/manifest.js';
-import { PROJECTIONS } from '../dist/src/projector/all-projections.js';
+import { IdentityReader } from '../dist/src/features/disc/identity-reader.js';
+import { score } from '../dist/src/features/disc/score.js';
+import { ValidationPolicies } from '../dist/src/features/lenses/validation-policies.js';
+import { Views } from '../dist/src/read-side/views.js';
+import { ensureManifest } from '../dist/src/read-side/manifest.js';
+import { PROJECTIONS } from '../dist/src/read-side/all-projections.js';
 import { addAction } from '../dist/src/scoring/evidence.js';
-import { EncodedRows } from '../dist/src/read-models/encoded-rows.js';
-import { closeStores, openStores } from '../dist/src/stores.js';
+import { EncodedRows } from '../dist/src/stores/ports/encoded-rows.js';
+import { closeStores, openStores } from '../dist/src/stores/open.js';
 import { inTemporaryFolder, interleave } from './measure.mjs';
 
 const LOOKUPS = 20_000;

@@ -6,8 +6,8 @@ import { importActions } from '../dist/src/cli/import-actions.js';
 import { applyAll } from '../dist/src/cli/read-models.js';
 import { historyTable, replay } from '../dist/src/cli/replay.js';
 import { table } from '../dist/src/cli/table.js';
-import { loadConfig } from '../dist/src/config.js';
-import { closeStores, openStores } from '../dist/src/stores.js';
+import { loadConfig } from '../dist/src/kernel/config.js';
+import { closeStores, openStores } from '../dist/src/stores/open.js';
 import { parseRatings, toAction, toNdjson } from './otc.mjs';
 
 const SHOWN = 5;

@@ -1,4 +1,4 @@
-import type { DomainEvent, EventOf } from '../src/events.js';
+import type { DomainEvent, EventOf } from './events.js';
 
 /** The events that say something about one identity; together, in log order, they are its timeline. */
 export type IdentityEvent = EventOf<

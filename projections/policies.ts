@@ -1,4 +1,4 @@
-import type { EventOf } from '../src/events.js';
+import type { EventOf } from './events.js';
 import type { Projection, Rows } from './projection.js';
 
 /** A validation policy, as listed; its inputs are in its own stream. */

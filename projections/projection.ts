@@ -1,6 +1,6 @@
-import type { DomainEvent } from '../src/events.js';
-import type { Json } from '../src/json.js';
-import type { RowKey } from '../src/read-models/read-models.js';
+import type { DomainEvent } from './events.js';
+import type { Json } from '../src/kernel/json.js';
+import type { RowKey, RowSink } from '../src/stores/ports/read-models.js';
 
 /** The rows a fold sees: those of its generation, with what the fold has already changed in this batch. */
 export interface Rows {
@@ -46,13 +46,6 @@ export function sortByPosition(position: number): string {
 /** The row of a range at a position. */
 export function rowAt({ view, key }: RowKey, position: number): RowKey {
   return { view, key, sort: sortByPosition(position) };
-}
-
-/** Takes the rows that a fold writes, and keeps nothing of what it is given. */
-export interface RowSink {
-  put(row: RowKey, value: unknown): void;
-  /** Rows put so far. */
-  readonly size: number;
 }
 
 /** What a fold wrote and removed, each row once. */

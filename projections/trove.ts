@@ -1,5 +1,5 @@
-import type { DomainEvent, EventOf } from '../src/events.js';
-import type { RecordProof } from '../src/trove/trove.events.js';
+import type { DomainEvent, EventOf } from './events.js';
+import type { RecordProof } from '../src/features/trove/trove.events.js';
 import { type Projection, sortByPosition } from './projection.js';
 
 export const TROVE_STATUSES = ['Pending', 'Approved', 'Rejected'] as const;

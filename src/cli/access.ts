@@ -1,5 +1,5 @@
-import { TRIS_ID } from '../http/formats.js';
-import { type Audited, audit } from '../policies/ap/audit.js';
+import { TRIS_ID } from '../kernel/identifiers.js';
+import { type Audited, audit } from '../features/access/audit.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
 import { count } from './progress.js';
 import { table } from './table.js';

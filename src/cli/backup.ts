@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
-import { backup } from '../backup.js';
-import { storesExist } from '../stores.js';
+import { backup } from '../stores/backup.js';
+import { storesExist } from '../stores/open.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
 import { duration } from './progress.js';
 

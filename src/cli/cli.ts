@@ -1,7 +1,7 @@
 import { Command, CommanderError } from 'commander';
-import { type Config, ConfigError, loadConfig } from '../config.js';
-import { Problem } from '../problems.js';
-import { type Stores, closeStores, openProfile, storesExist } from '../stores.js';
+import { type Config, ConfigError, loadConfig } from '../kernel/config.js';
+import { Problem } from '../kernel/problems.js';
+import { type Stores, closeStores, openProfile, storesExist } from '../stores/open.js';
 import { type Progress, startProgress } from './progress.js';
 
 /** What a command ends with: 0 well, 1 a finding or a failure, 2 a wrong call. */

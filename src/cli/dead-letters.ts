@@ -4,18 +4,18 @@ import {
   AcknowledgeDeadLetterDto,
   type DeadLetterDto,
   DeadLetterParams,
-} from '../dead-letters/dead-letters.dto.js';
+} from '../features/dead-letters/dead-letters.dto.js';
 import {
   AcknowledgeDeadLetter,
   AcknowledgeDeadLetterHandler,
   ListDeadLetters,
   ListDeadLettersHandler,
-} from '../dead-letters/dead-letters.handlers.js';
-import { Writer } from '../event-store/writer.js';
+} from '../features/dead-letters/dead-letters.handlers.js';
+import { Writer } from '../commands/writer.js';
 import { bodyHash } from '../http/command-context.js';
 import { readBody, readParams } from '../http/validation.js';
-import { Views } from '../projector/views.js';
-import type { Stores } from '../stores.js';
+import { Views } from '../read-side/views.js';
+import type { Stores } from '../stores/open.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';

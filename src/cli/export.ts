@@ -1,9 +1,9 @@
 import { createWriteStream } from 'node:fs';
 import { once } from 'node:events';
-import { exportEvents } from '../event-store/transfer.js';
-import { decodeEvent } from '../events.js';
-import type { RecordedEvent } from '../event-store/event-store.js';
-import { TRIS_ID } from '../http/formats.js';
+import { exportEvents } from '../stores/transfer.js';
+import { decodeEvent } from '../../projections/events.js';
+import type { RecordedEvent } from '../kernel/event.js';
+import { TRIS_ID } from '../kernel/identifiers.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
 import { count, duration } from './progress.js';
 

@@ -1,6 +1,6 @@
-import { GenerationError, type RebuildProgress, drop, rebuild, rollback, swap } from '../projector/generations.js';
-import { refuseOtherLog } from '../projector/manifest.js';
-import type { Manifest } from '../read-models/read-models.js';
+import { GenerationError, type RebuildProgress, drop, rebuild, rollback, swap } from '../read-side/generations.js';
+import { refuseOtherLog } from '../read-side/manifest.js';
+import type { Manifest } from '../stores/ports/read-models.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
 import { count, duration } from './progress.js';
 

@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
-import type { Clock } from '../clock.js';
-import { Writer } from '../event-store/writer.js';
+import type { Clock } from '../kernel/clock.js';
+import { Writer } from '../commands/writer.js';
 import { bodyHash } from '../http/command-context.js';
 import { BODY_LIMIT, parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
-import { Platforms } from '../organizations/platforms.js';
-import { type FieldError, Problem } from '../problems.js';
-import { type Action, actionStream } from '../relay/relay.js';
-import { RelayActionDto } from '../relay/relay.dto.js';
-import { ActionRecorder } from '../relay/relay.handlers.js';
-import { toAction } from '../relay/relay.input.js';
-import type { Stores } from '../stores.js';
+import { Platforms } from '../features/organizations/platforms.js';
+import { type FieldError, Problem } from '../kernel/problems.js';
+import { type Action, actionStream } from '../features/relay/relay.js';
+import { RelayActionDto } from '../features/relay/relay.dto.js';
+import { ActionRecorder } from '../features/relay/relay.handlers.js';
+import { toAction } from '../features/relay/relay.input.js';
+import type { Stores } from '../stores/open.js';
 import { type Line, readLines } from './lines.js';
 import { RepeatedLines } from './repeated-lines.js';
 

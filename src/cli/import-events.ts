@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { TransferError, appendsIn, importEvents } from '../event-store/transfer.js';
+import { TransferError, appendsIn, importEvents } from '../stores/transfer.js';
 import { CommandFailed, EXIT, type ExitCode, type StoresContext } from './cli.js';
 import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { type Cli, EXIT, type ExitCode, type StoresContext, UsageError } from './cli.js';
-import { aaveAction } from '../ingestion/aave-file.js';
+import { aaveAction } from '../features/ingestion/aave-file.js';
 import { type ImportReport, type ReadLine, importActions, relayBody } from './import-actions.js';
 import { importExport, isExport } from './import-events.js';
 import { count, duration } from './progress.js';

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
-import type { Config } from '../config.js';
-import { createKey, keysFile, listKeys, revokeKey } from '../http/api-keys.js';
-import { type Scope, SCOPES } from '../http/routes.js';
+import type { Config } from '../kernel/config.js';
+import { createKey, keysFile, listKeys, revokeKey } from '../credentials/api-keys.js';
+import { type Scope, SCOPES } from '../credentials/caller.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
 import { table } from './table.js';
 

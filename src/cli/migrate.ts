@@ -1,8 +1,8 @@
-import { PROFILES, type Profile } from '../config.js';
-import type { EventStore } from '../event-store/event-store.js';
-import { TransferError, appendsOf, hashLog, importEvents } from '../event-store/transfer.js';
-import { prepareDataFolder } from '../start-error.js';
-import { openLog, storesExist } from '../stores.js';
+import { PROFILES, type Profile } from '../kernel/config.js';
+import type { EventStore } from '../stores/ports/event-store.js';
+import { TransferError, appendsOf, hashLog, importEvents } from '../stores/transfer.js';
+import { prepareDataFolder } from '../app/start-failure.js';
+import { openLog, storesExist } from '../stores/open.js';
 import { type Cli, CommandFailed, type Context, EXIT, UsageError } from './cli.js';
 import { count, duration } from './progress.js';
 

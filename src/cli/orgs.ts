@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { type CommandContext, Writer } from '../event-store/writer.js';
+import { type CommandContext, Writer } from '../commands/writer.js';
 import { bodyHash } from '../http/command-context.js';
-import { TRIS_ID } from '../http/formats.js';
+import { TRIS_ID } from '../kernel/identifiers.js';
 import { readBody } from '../http/validation.js';
-import { RegisterOrganizationDto } from '../organizations/organizations.dto.js';
+import { RegisterOrganizationDto } from '../features/organizations/organizations.dto.js';
 import {
   GetOrganization,
   GetOrganizationHandler,
@@ -13,9 +13,9 @@ import {
   RegisterOrganizationHandler,
   SetVetting,
   SetVettingHandler,
-} from '../organizations/organizations.handlers.js';
-import { Platforms } from '../organizations/platforms.js';
-import { Views } from '../projector/views.js';
+} from '../features/organizations/organizations.handlers.js';
+import { Platforms } from '../features/organizations/platforms.js';
+import { Views } from '../read-side/views.js';
 import { type Cli, EXIT, type StoresContext, UsageError } from './cli.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';

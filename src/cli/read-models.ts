@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { projectionsFor } from '../app.module.js';
-import type { Config } from '../config.js';
-import { PROJECTIONS } from '../projector/all-projections.js';
-import { Follower } from '../projector/follower.js';
-import { ensureManifest } from '../projector/manifest.js';
-import type { Stores } from '../stores.js';
+import { projectionsFor } from '../app/app.module.js';
+import type { Config } from '../kernel/config.js';
+import { PROJECTIONS } from '../read-side/all-projections.js';
+import { Follower } from '../read-side/follower.js';
+import { ensureManifest } from '../read-side/manifest.js';
+import type { Stores } from '../stores/open.js';
 
 const STANDBY_MS = 100;
 

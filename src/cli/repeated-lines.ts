@@ -1,4 +1,4 @@
-import { hashOf } from '../hash.js';
+import { hashOf } from '../kernel/hash.js';
 
 const BITS_PER_ENTRY = 20;
 const PROBES = 3;

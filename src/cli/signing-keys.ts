@@ -1,7 +1,7 @@
-import type { Config } from '../config.js';
-import { issuerKeyFile } from '../proofs/issuer-keys.js';
-import { ANNOUNCED_MS } from '../proofs/key-file.js';
-import { signingKeyFile } from '../proofs/signing-keys.js';
+import type { Config } from '../kernel/config.js';
+import { issuerKeyFile } from '../credentials/issuer-keys.js';
+import { ANNOUNCED_MS } from '../credentials/key-file.js';
+import { signingKeyFile } from '../credentials/signing-keys.js';
 import { type Cli, CommandFailed, EXIT, UsageError } from './cli.js';
 import { table } from './table.js';
 

@@ -1,8 +1,8 @@
 import { ACKNOWLEDGED_DEAD_LETTERS, type DeadLetterRow, OPEN_DEAD_LETTERS } from '../../projections/dead-letters.js';
-import { formatPosition } from '../http/positions.js';
-import { generationProgress } from '../projector/generations.js';
-import type { RangeRow, ReadModels } from '../read-models/read-models.js';
-import type { Stores } from '../stores.js';
+import { formatPosition } from '../kernel/positions.js';
+import { generationProgress } from '../read-side/generations.js';
+import type { RangeRow, ReadModels } from '../stores/ports/read-models.js';
+import type { Stores } from '../stores/open.js';
 import { type Cli, EXIT } from './cli.js';
 import { count, duration } from './progress.js';
 import { table } from './table.js';

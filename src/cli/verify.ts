@@ -1,4 +1,4 @@
-import { type Difference, type Verification, verify } from '../projector/verify.js';
+import { type Difference, type Verification, verify } from '../read-side/verify.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
 import { type Progress, count, duration } from './progress.js';
 

@@ -2,17 +2,17 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createWriteStream, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { WrongExpectedRevision } from '../event-store/event-store.js';
-import { type CommandContext, Writer } from '../event-store/writer.js';
+import { WrongExpectedRevision } from '../stores/ports/event-store.js';
+import { type CommandContext, Writer } from '../commands/writer.js';
 import { bodyHash } from '../http/command-context.js';
-import { TRIS_ID } from '../http/formats.js';
+import { TRIS_ID } from '../kernel/identifiers.js';
 import { parseJson } from '../http/json-body.js';
-import type { Caller } from '../http/routes.js';
+import type { Caller } from '../credentials/caller.js';
 import { readBody } from '../http/validation.js';
-import { AccessPolicies } from '../policies/ap/access-policies.js';
-import { AccessProbes } from '../policies/ap/access-probes.js';
-import { type Comparison, RATINGS, side } from '../policies/vp/comparison.js';
-import { EvaluatePolicy, EvaluatePolicyHandler } from '../policies/vp/evaluate.handlers.js';
+import { AccessPolicies } from '../features/access/access-policies.js';
+import { AccessProbes } from '../features/access/access-probes.js';
+import { type Comparison, RATINGS, side } from '../features/validation/comparison.js';
+import { EvaluatePolicy, EvaluatePolicyHandler } from '../features/validation/evaluate.handlers.js';
 import {
   decidePromote,
   decideRollback,
@@ -20,17 +20,17 @@ import {
   lensStackOf,
   lensStream,
   refuseUnlessBasis,
-} from '../policies/vp/promotion.js';
-import { type PopulationChange, Replays } from '../policies/vp/replays.js';
-import { MODEL_VP, ValidationPolicies } from '../policies/vp/validation-policies.js';
-import { LENS_SCOPES, type LensScope } from '../policies/vp/vp.events.js';
-import { CreatePolicyDto, type EvaluatedSubjectDto } from '../policies/vp/vp.dto.js';
-import { CreatePolicy, CreatePolicyHandler } from '../policies/vp/vp.handlers.js';
-import { toContent } from '../policies/vp/vp.input.js';
-import type { PolicyContent } from '../policies/vp/vp.js';
-import { Views } from '../projector/views.js';
+} from '../features/lenses/lens-stream.js';
+import { type PopulationChange, Replays } from '../features/validation/replays.js';
+import { MODEL_VP, ValidationPolicies } from '../features/lenses/validation-policies.js';
+import { LENS_SCOPES, type LensScope } from '../features/lenses/lenses.events.js';
+import { CreatePolicyDto, type EvaluatedSubjectDto } from '../features/validation/vp.dto.js';
+import { CreatePolicy, CreatePolicyHandler } from '../features/validation/vp.handlers.js';
+import { toContent } from '../features/validation/vp.input.js';
+import type { PolicyContent } from '../features/lenses/validation-policy.js';
+import { Views } from '../read-side/views.js';
 import type { Lens } from '../scoring/lens.js';
-import type { Stores } from '../stores.js';
+import type { Stores } from '../stores/open.js';
 import { type Cli, CommandFailed, EXIT, type StoresContext, UsageError } from './cli.js';
 import { count } from './progress.js';
 import { applyAll } from './read-models.js';

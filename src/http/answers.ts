@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify';
-import type { Position } from '../event-store/event-store.js';
-import { digest64 } from '../hash.js';
-import { formatPosition } from './positions.js';
+import type { Position } from '../kernel/event.js';
+import { digest64 } from '../kernel/hash.js';
+import { formatPosition } from '../kernel/positions.js';
 
 /** The answer to a command. `position` goes into the `Credence-Position` header; null when nothing was written. */
 export class Written<T = unknown> {

@@ -1,10 +1,10 @@
 import { createParamDecorator } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
-import type { CommandContext } from '../event-store/writer.js';
-import { canonicalJson, hashOf, sha256Hex } from '../hash.js';
-import { Problem } from '../problems.js';
-import { IDEMPOTENCY_KEY } from './formats.js';
-import type { Caller } from './routes.js';
+import type { CommandContext } from '../commands/writer.js';
+import { canonicalJson, hashOf, sha256Hex } from '../kernel/hash.js';
+import { Problem } from '../kernel/problems.js';
+import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
+import type { Caller } from '../credentials/caller.js';
 
 /** What a command needs to know of its request: who asks, under which request id and Idempotency-Key. */
 export class RequestContext {

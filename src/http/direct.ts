@@ -3,7 +3,7 @@ import { RouteParamtypes } from '@nestjs/common/enums/route-paramtypes.enum.js';
 import type { ExecutionContext } from '@nestjs/common';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { endOfTurn } from '../turn.js';
+import { endOfTurn } from '../kernel/turn.js';
 
 /**
  * Calls a controller's method without Nest's request pipeline, which costs a GET as much as everything else of the

@@ -2,7 +2,15 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { ArrayUnique, IsIn, ValidateBy, type ValidationOptions } from 'class-validator';
 import { getAddress } from 'ethers/address';
-import { ACTION_TYPE, EXTERNAL_ID, parseTimestamp, PLATFORM_ID, REASON_CODE, SHA256_HEX, TRIS_ID } from './formats.js';
+import {
+  ACTION_TYPE,
+  EXTERNAL_ID,
+  parseTimestamp,
+  PLATFORM_ID,
+  REASON_CODE,
+  SHA256_HEX,
+  TRIS_ID,
+} from '../kernel/identifiers.js';
 import { canonicalMetric } from '../scoring/metrics.js';
 
 /** Field decorators shared by the DTOs of all features: the check, its message and its place in the OpenAPI schema. */

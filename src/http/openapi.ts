@@ -1,7 +1,7 @@
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
-import type { Config } from '../config.js';
-import { PROBLEMS } from '../problems.js';
+import type { Config } from '../kernel/config.js';
+import { PROBLEMS } from '../kernel/problems.js';
 import { FieldErrorDto, ProblemDto } from './common.dto.js';
 
 /** OpenAPI 3.1 at /openapi.json, a page for it at /docs and the list of problems at /docs/problems. */

@@ -2,10 +2,10 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { HttpException } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
-import { NewerSchema } from '../event-store/codec.js';
-import { StoreUnavailable } from '../event-store/event-store.js';
-import type { Log } from '../ops/log.js';
-import { Problem, type ProblemCode, PROBLEMS } from '../problems.js';
+import { NewerSchema } from '../kernel/event-definition.js';
+import { StoreUnavailable } from '../stores/ports/event-store.js';
+import type { Log } from '../kernel/logger.js';
+import { Problem, type ProblemCode, PROBLEMS } from '../kernel/problems.js';
 import { NO_SNIFF } from './headers.js';
 
 /** The one place where a refusal or a failure becomes an answer: RFC 9457 `application/problem+json`. */

@@ -1,9 +1,9 @@
 import { isIPv6 } from 'node:net';
 import type { FastifyReply } from 'fastify';
-import type { Clock } from '../clock.js';
-import { StoreUnavailable } from '../event-store/event-store.js';
-import type { KeyValue } from '../key-value/key-value.js';
-import { Problem } from '../problems.js';
+import type { Clock } from '../kernel/clock.js';
+import { StoreUnavailable } from '../stores/ports/event-store.js';
+import type { KeyValue } from '../stores/ports/key-value.js';
+import { Problem } from '../kernel/problems.js';
 
 const WINDOW_MS = 60_000;
 const MAX_ADDRESSES = 100_000;

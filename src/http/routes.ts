@@ -4,32 +4,10 @@ import { RouteParamtypes } from '@nestjs/common/enums/route-paramtypes.enum.js';
 import { RouteConfig } from '@nestjs/platform-fastify';
 import { ApiHeader, ApiOperation, ApiResponse, ApiSecurity } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type ProblemCode, PROBLEMS } from '../problems.js';
-import { IDEMPOTENCY_KEY } from './formats.js';
-import type { Session } from './access-tokens.js';
+import { type ProblemCode, PROBLEMS } from '../kernel/problems.js';
+import type { Caller, Scope } from '../credentials/caller.js';
+import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
 import type { Class } from './validation.js';
-
-/** What a key may do; one key can hold several. */
-export const SCOPES = [
-  'relay:write',
-  'policies:write',
-  'access:check',
-  'identity:write',
-  'trove:write',
-  'trove:review',
-  'ops',
-] as const;
-export type Scope = (typeof SCOPES)[number];
-
-/** Who calls, by the credential of the request: an API key, or a session (`session` is set, and there are no scopes). */
-export interface Caller {
-  /** Of a session: `session:<wallet>`. */
-  keyId: string;
-  scopes: ReadonlySet<Scope>;
-  /** The TRIS id of the organization the key is bound to. */
-  organization: string | null;
-  session: Session | null;
-}
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -232,7 +210,9 @@ const KINDS: Record<number, 'body' | 'query' | 'params' | undefined> = {
 const requestOf = (context: ExecutionContext): FastifyRequest => context.switchToHttp().getRequest<FastifyRequest>();
 
 /** Parameter decorator: the `Caller`, never null behind a scope; null for an anonymous request to a public route. */
-export const Caller = createParamDecorator((_data: unknown, context): Caller | null => requestOf(context).caller);
+export const RequestCaller = createParamDecorator(
+  (_data: unknown, context): Caller | null => requestOf(context).caller,
+);
 
 /** Parameter decorator: an AbortSignal that aborts when the client is gone before it has its answer. */
 export const ClientGone = createParamDecorator((_data: unknown, context): AbortSignal => {

@@ -1,5 +1,5 @@
-import { Problem } from '../problems.js';
-import { parseTimestamp } from './formats.js';
+import { Problem } from '../kernel/problems.js';
+import { parseTimestamp } from '../kernel/identifiers.js';
 
 /** How far ahead of ours a client's clock may be. */
 const CLOCK_SKEW_MS = 60_000;

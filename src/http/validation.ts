@@ -1,7 +1,8 @@
 import 'reflect-metadata';
 import { defaultMetadataStorage } from 'class-transformer/cjs/storage.js';
 import { getMetadataStorage, ValidationTypes, type ValidatorConstraintInterface } from 'class-validator';
-import { type FieldError, Problem, type ProblemCode, PROBLEMS } from '../problems.js';
+import { isObject, pointerTo, shorten } from '../kernel/json.js';
+import { type FieldError, Problem, type ProblemCode, PROBLEMS } from '../kernel/problems.js';
 import { choiceReader, isCommaSeparated } from './fields.js';
 
 /**
@@ -92,13 +93,6 @@ function textReader(type: Class, name: string): Field['fromText'] {
       return undefined;
   }
 }
-
-/** RFC 6901: `~` and `/` within a name are escaped. */
-export const pointerTo = (parent: string, name: string | number): string =>
-  `${parent}/${typeof name === 'string' && /[~/]/.test(name) ? name.replaceAll('~', '~0').replaceAll('/', '~1') : name}`;
-
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** A body that may be empty may be left out. @throws Problem validation_failed, or the one special code all errors share */
 export function readBody<T extends object>(type: Class<T>, body: unknown): T {
@@ -238,9 +232,6 @@ function messageOf(rule: Check, field: Field, value: unknown, object: object): s
     .replaceAll('$value', () => received(value).slice('; received '.length))
     .replace(/\$constraint(\d+)/g, (_all, index) => String(rule.constraints[Number(index) - 1]));
 }
-
-/** At most sixty characters of it. */
-export const shorten = (text: string): string => (text.length > 60 ? `${text.slice(0, 60)}…` : text);
 
 function received(value: unknown): string {
   if (typeof value === 'string') return `; received ${JSON.stringify(shorten(value))}`;

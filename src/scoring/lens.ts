@@ -1,4 +1,4 @@
-import { canonicalJson, sha256Hex } from '../hash.js';
+import { canonicalJson, sha256Hex } from '../kernel/hash.js';
 import { isFlags } from './metrics.js';
 import { MODEL, TCT_BY_CRITICALITY } from './model.js';
 

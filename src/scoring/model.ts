@@ -1,4 +1,4 @@
-import { canonicalJson, sha256Hex } from '../hash.js';
+import { canonicalJson, sha256Hex } from '../kernel/hash.js';
 
 /**
  * Scoring model `disc-1`: every number a score depends on, named, in one place. Its content hash (`MODEL_HASH`) is

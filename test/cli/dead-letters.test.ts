@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { closeStores, openStores } from '../../src/stores.js';
+import { closeStores, openStores } from '../../src/stores/open.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { SLOW, Store, action } from './credence.js';
 

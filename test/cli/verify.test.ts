@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Json } from '../../src/json.js';
-import { verify } from '../../src/projector/verify.js';
-import { EncodedRows } from '../../src/read-models/encoded-rows.js';
-import type { RowKey } from '../../src/read-models/read-models.js';
-import { type Stores, closeStores, openStores } from '../../src/stores.js';
+import type { Json } from '../../src/kernel/json.js';
+import { verify } from '../../src/read-side/verify.js';
+import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
+import type { RowKey } from '../../src/stores/ports/read-models.js';
+import { type Stores, closeStores, openStores } from '../../src/stores/open.js';
 import { action, actions, SLOW, Store } from './credence.js';
 
 let store: Store;

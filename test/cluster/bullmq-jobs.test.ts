@@ -1,4 +1,4 @@
-import { BullmqJobs } from '../../src/jobs/bullmq-jobs.js';
+import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { eventually } from '../contracts/harness.js';
 import { describeJobs } from '../contracts/jobs.contract.js';
 import { Child } from '../embedded/processes/child.js';

@@ -1,6 +1,6 @@
-import { Ingestion, type IngestionInput } from '../../src/ingestion/ingestion.js';
-import { BullmqJobs } from '../../src/jobs/bullmq-jobs.js';
-import { RedisKeyValue } from '../../src/key-value/redis-key-value.js';
+import { Ingestion, type IngestionInput } from '../../src/features/ingestion/ingestion.js';
+import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
+import { RedisKeyValue } from '../../src/stores/redis/redis-key-value.js';
 import { eventually } from '../contracts/harness.js';
 import { describeRedis, startRedis } from '../servers/redis.js';
 

@@ -1,9 +1,9 @@
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { EventStoreDbEventStore } from '../../src/event-store/eventstoredb/eventstoredb-event-store.js';
-import type { EventStore } from '../../src/event-store/event-store.js';
-import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
-import { appendsOf, hashLog, importEvents } from '../../src/event-store/transfer.js';
+import { EventStoreDbEventStore } from '../../src/stores/eventstoredb/eventstoredb-event-store.js';
+import type { EventStore } from '../../src/stores/ports/event-store.js';
+import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
+import { appendsOf, hashLog, importEvents } from '../../src/stores/transfer.js';
 import { Store } from '../cli/credence.js';
 import { ACTION } from '../e2e/server.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';

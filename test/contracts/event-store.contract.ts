@@ -1,16 +1,13 @@
 import fc from 'fast-check';
-import { MAX_APPEND_BYTES } from '../../src/event-store/encoding.js';
+import { MAX_APPEND_BYTES } from '../../src/stores/ports/event-encoding.js';
+import { START, type NewEvent, type Position, type RecordedEvent } from '../../src/kernel/event.js';
 import {
   AppendRefused,
-  START,
   WrongExpectedRevision,
   type EventStore,
   type ExpectedRevision,
-  type NewEvent,
-  type Position,
-  type RecordedEvent,
-} from '../../src/event-store/event-store.js';
-import type { Json } from '../../src/json.js';
+} from '../../src/stores/ports/event-store.js';
+import type { Json } from '../../src/kernel/json.js';
 import { eventually, type Harness } from './harness.js';
 import { newStream, sampleEvents } from './sample-events.js';
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Job, Jobs, JobStatus, RunningJob } from '../../src/jobs/jobs.js';
+import type { Job, Jobs, JobStatus, RunningJob } from '../../src/stores/ports/jobs.js';
 import { eventually, type Harness } from './harness.js';
 
 /** The rules of background work that every adapter keeps. Real time: back-offs here are a few milliseconds. */

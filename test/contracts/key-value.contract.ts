@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../../src/clock.js';
-import type { Json } from '../../src/json.js';
-import type { KeyValue } from '../../src/key-value/key-value.js';
+import type { Clock } from '../../src/kernel/clock.js';
+import type { Json } from '../../src/kernel/json.js';
+import type { KeyValue } from '../../src/stores/ports/key-value.js';
 import type { Harness } from './harness.js';
 
 /**

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
-import type { Clock } from '../../src/clock.js';
-import type { Json } from '../../src/json.js';
-import { EncodedRows } from '../../src/read-models/encoded-rows.js';
-import type { Batch, Checkpoint, Manifest, RangeRow, ReadModels, RowKey } from '../../src/read-models/read-models.js';
+import type { Clock } from '../../src/kernel/clock.js';
+import type { Json } from '../../src/kernel/json.js';
+import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
+import type { Batch, Checkpoint, Manifest, RangeRow, ReadModels, RowKey } from '../../src/stores/ports/read-models.js';
 import type { Harness } from './harness.js';
 
 const LOG = 'log-1';

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { eventId } from '../../src/event-store/encoding.js';
-import type { EventStore, NewEvent } from '../../src/event-store/event-store.js';
-import { sha256Hex } from '../../src/hash.js';
-import type { JsonObject } from '../../src/json.js';
+import { eventId } from '../../src/stores/ports/event-encoding.js';
+import type { NewEvent } from '../../src/kernel/event.js';
+import type { EventStore } from '../../src/stores/ports/event-store.js';
+import { sha256Hex } from '../../src/kernel/hash.js';
+import type { JsonObject } from '../../src/kernel/json.js';
 
 /** A name that no other test uses: stores may be shared. */
 export function newStream(category = 'sample'): string {

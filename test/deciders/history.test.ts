@@ -1,12 +1,12 @@
-import { issuedOf } from '../../src/eligibility/eligibility.js';
-import type { RecordedEvent } from '../../src/event-store/event-store.js';
-import { accessPolicyOf } from '../../src/policies/ap/ap.js';
-import { lensOwner, lensStackOf } from '../../src/policies/vp/promotion.js';
-import { policyOf } from '../../src/policies/vp/vp.js';
-import { issuerOf } from '../../src/trove/issuers.js';
-import { troveRecordOf } from '../../src/trove/trove.js';
-import { schemeOf } from '../../src/verifications/schemes.js';
-import { linkOf } from '../../src/wallets/wallets.js';
+import { issuedOf } from '../../src/features/access/eligibility.js';
+import type { RecordedEvent } from '../../src/kernel/event.js';
+import { accessPolicyOf } from '../../src/features/access/ap.js';
+import { lensOwner, lensStackOf } from '../../src/features/lenses/lens-stream.js';
+import { policyOf } from '../../src/features/lenses/validation-policy.js';
+import { issuerOf } from '../../src/features/trove/issuers.js';
+import { troveRecordOf } from '../../src/features/trove/trove.js';
+import { schemeOf } from '../../src/features/verifications/schemes.js';
+import { linkOf } from '../../src/features/accounts/wallets.js';
 import { logOf } from '../projections/log.js';
 
 test.each<[string, string, (history: RecordedEvent[]) => unknown]>([

@@ -1,8 +1,8 @@
 import { evolve, newIdentity } from '../../projections/identities.js';
 import type { IdentityEvent } from '../../projections/identity-events.js';
-import type { Sight } from '../../src/disc/identity-reader.js';
-import { ScoreAnswers } from '../../src/disc/score-answers.js';
-import { discScore } from '../../src/disc/score.js';
+import type { Sight } from '../../src/features/disc/identity-reader.js';
+import { ScoreAnswers } from '../../src/features/disc/score-answers.js';
+import { discScore } from '../../src/features/disc/score.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 
 /** What is kept of answers never shows: each is what would be computed anew. */

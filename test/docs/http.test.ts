@@ -1,5 +1,5 @@
-import { SCOPES } from '../../src/http/routes.js';
-import { PROBLEMS } from '../../src/problems.js';
+import { SCOPES } from '../../src/credentials/caller.js';
+import { PROBLEMS } from '../../src/kernel/problems.js';
 import { Server } from '../e2e/server.js';
 import { codes, read, section, tableRows } from './markdown.js';
 

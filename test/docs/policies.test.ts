@@ -1,4 +1,4 @@
-import { ELIGIBILITY_REASONS } from '../../src/eligibility/eligibility.dto.js';
+import { ELIGIBILITY_REASONS } from '../../src/features/access/eligibility.dto.js';
 import { codes, read, section, tableRows } from './markdown.js';
 import { follow } from './tour.js';
 

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { configurationTable } from '../../src/config.js';
+import { configurationTable } from '../../src/kernel/config.js';
 import { codes, read, section, tableRows } from './markdown.js';
 import { follow } from './tour.js';
 

@@ -1,6 +1,6 @@
 import { createHash, createPublicKey, verify } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { canonicalJson } from '../../src/hash.js';
+import { canonicalJson } from '../../src/kernel/hash.js';
 import { MODEL } from '../../src/scoring/model.js';
 import { ACTION, type Answer, Server, expectProblem, unique } from './server.js';
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LmdbEnvironment } from '../../src/lmdb.js';
+import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
 import { Child } from './processes/child.js';
 import { temporaryFolder } from './temporary-folder.js';
 

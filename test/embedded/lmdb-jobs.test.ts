@@ -1,4 +1,4 @@
-import { LmdbJobs } from '../../src/jobs/lmdb-jobs.js';
+import { LmdbJobs } from '../../src/stores/lmdb/lmdb-jobs.js';
 import { eventually } from '../contracts/harness.js';
 import { describeJobs } from '../contracts/jobs.contract.js';
 import { Child } from './processes/child.js';

@@ -1,4 +1,4 @@
-import { LmdbKeyValue } from '../../src/key-value/lmdb-key-value.js';
+import { LmdbKeyValue } from '../../src/stores/lmdb/lmdb-key-value.js';
 import { describeKeyValue } from '../contracts/key-value.contract.js';
 import { temporaryFolder } from './temporary-folder.js';
 

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { EncodedRows } from '../../src/read-models/encoded-rows.js';
-import { LmdbReadModels } from '../../src/read-models/lmdb-read-models.js';
+import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
+import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
 import { describeReadModels } from '../contracts/read-models.contract.js';
 import { Child } from './processes/child.js';
 import { temporaryFolder } from './temporary-folder.js';

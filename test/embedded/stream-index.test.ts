@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { storedText } from '../../src/event-store/encoding.js';
-import { INDEX_DATABASES, StreamIndex } from '../../src/event-store/stream-index.js';
-import { LmdbEnvironment } from '../../src/lmdb.js';
+import { storedText } from '../../src/stores/ports/event-encoding.js';
+import { INDEX_DATABASES, StreamIndex } from '../../src/stores/lmdb/stream-index.js';
+import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'string' }, ...INDEX_DATABASES } as const;

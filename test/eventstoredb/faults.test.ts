@@ -1,12 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { END, EVENT_TYPE, EventStoreDBClient } from '@eventstore/db-client';
-import {
-  type Appended,
-  type RecordedEvent,
-  StoreUnavailable,
-  WrongExpectedRevision,
-} from '../../src/event-store/event-store.js';
-import { EventStoreDbEventStore } from '../../src/event-store/eventstoredb/eventstoredb-event-store.js';
+import type { RecordedEvent } from '../../src/kernel/event.js';
+import { type Appended, StoreUnavailable, WrongExpectedRevision } from '../../src/stores/ports/event-store.js';
+import { EventStoreDbEventStore } from '../../src/stores/eventstoredb/eventstoredb-event-store.js';
 import { eventually } from '../contracts/harness.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
 import { Child } from '../embedded/processes/child.js';

@@ -2,7 +2,7 @@ import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { closeStores, openStores } from '../../src/stores.js';
+import { closeStores, openStores } from '../../src/stores/open.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { Ledger, reached } from '../e2e/ledger.js';
 import { Server, unique } from '../e2e/server.js';

@@ -17,16 +17,17 @@ import {
   Min,
   ValidateNested,
 } from 'class-validator';
-import { type Config, loadConfig } from '../../src/config.js';
-import { StoreUnavailable } from '../../src/event-store/event-store.js';
+import { type Config, loadConfig } from '../../src/kernel/config.js';
+import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { Read, Written } from '../../src/http/answers.js';
-import { createApp } from '../../src/http/app.js';
+import { createApp } from '../../src/app/application.js';
 import { Context, type RequestContext } from '../../src/http/command-context.js';
 import { PageQuery, TrisIdParams } from '../../src/http/common.dto.js';
 import { CommaSeparated, IsActionType, IsPlatformId, IsTimestamp, IsTrisId } from '../../src/http/fields.js';
-import { POSITION_GATE, type PositionGate } from '../../src/http/positions.js';
-import { Caller, Keyed, PublicRead, Write } from '../../src/http/routes.js';
-import { Log } from '../../src/ops/log.js';
+import { POSITION_GATE, type PositionGate } from '../../src/kernel/positions.js';
+import type { Caller } from '../../src/credentials/caller.js';
+import { RequestCaller, Keyed, PublicRead, Write } from '../../src/http/routes.js';
+import { Log } from '../../src/kernel/logger.js';
 
 /** A module with one route of each kind, served with the whole edge on a free port. */
 
@@ -82,7 +83,7 @@ export const setSlow = (next: typeof slow) => void (slow = next);
 class ThingsController {
   @Get('v1/things/:tris_id')
   @PublicRead({ summary: 'One thing' })
-  one(@Param() { tris_id }: TrisIdParams, @Caller() caller: Caller | null): Read {
+  one(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null): Read {
     return new Read({ tris_id, key: caller?.keyId ?? null }, ['log.1', tris_id]);
   }
 
@@ -106,7 +107,7 @@ class ThingsController {
 
   @Delete('v1/things/:tris_id')
   @Write({ scope: 'any', summary: 'Delete a thing' })
-  delete(@Param() { tris_id }: TrisIdParams, @Caller() caller: Caller): object {
+  delete(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller): object {
     return { tris_id, organization: caller.organization };
   }
 
@@ -173,7 +174,7 @@ export async function serve(env: Record<string, string> = {}): Promise<Served> {
   const app = await createApp(ThingsModule, config, new Log('debug', (line) => void logs.push(JSON.parse(line))));
   await app.listen(0, '127.0.0.1');
   const { port } = app.getHttpServer().address() as AddressInfo;
-  const { ApiKeys } = await import('../../src/http/api-keys.js');
+  const { ApiKeys } = await import('../../src/credentials/api-keys.js');
   return {
     app,
     config,

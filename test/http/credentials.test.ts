@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ConfigError, loadConfig } from '../../src/config.js';
-import { ApiKeys, createKey, listKeys, revokeKey } from '../../src/http/api-keys.js';
-import { SCOPES } from '../../src/http/routes.js';
-import { Log } from '../../src/ops/log.js';
+import { ConfigError, loadConfig } from '../../src/kernel/config.js';
+import { ApiKeys, createKey, listKeys, revokeKey } from '../../src/credentials/api-keys.js';
+import { SCOPES } from '../../src/credentials/caller.js';
+import { Log } from '../../src/kernel/logger.js';
 import { serve, type Served } from './app.fixture.js';
 import { send } from './client.js';
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { audit } from '../../src/policies/ap/audit.js';
-import { verify } from '../../src/projector/verify.js';
-import type { JsonObject } from '../../src/json.js';
+import { audit } from '../../src/features/access/audit.js';
+import { verify } from '../../src/read-side/verify.js';
+import type { JsonObject } from '../../src/kernel/json.js';
 import { plantAction, plantEvent } from '../contracts/sample-events.js';
 import { type Service, policyBody, relay, seen, startService } from '../policies/service.fixture.js';
 

@@ -5,8 +5,8 @@ import {
   parseTimestamp,
   PLATFORM_ID,
   TRIS_ID,
-} from '../../src/http/formats.js';
-import { formatPosition, parsePosition } from '../../src/http/positions.js';
+} from '../../src/kernel/identifiers.js';
+import { formatPosition, parsePosition } from '../../src/kernel/positions.js';
 
 describe('timestamps', () => {
   test.each([

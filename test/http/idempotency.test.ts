@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-import { Writer, fact } from '../../src/event-store/writer.js';
-import { hashOf } from '../../src/hash.js';
-import { organizationRegistered } from '../../src/organizations/organizations.events.js';
+import { Writer, fact } from '../../src/commands/writer.js';
+import { hashOf } from '../../src/kernel/hash.js';
+import { organizationRegistered } from '../../src/features/organizations/organizations.events.js';
 import { schemeBody } from '../verifications/proofs.fixture.js';
 import { type Service, policyBody, startService } from '../policies/service.fixture.js';
 

@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify';
-import { StoreUnavailable } from '../../src/event-store/event-store.js';
+import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { networkOf, RateLimit, SharedRateLimit } from '../../src/http/rate-limit.js';
 import { serve, type Served } from './app.fixture.js';
 import { send } from './client.js';

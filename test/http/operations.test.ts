@@ -3,11 +3,11 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { compactVerify, createLocalJWKSet } from 'jose';
-import { ConfigError, MODULES, configurationTable, loadConfig } from '../../src/config.js';
-import { canonicalJson } from '../../src/hash.js';
-import { Health } from '../../src/ops/health.js';
-import { Log } from '../../src/ops/log.js';
-import { SigningKeys, thumbprint } from '../../src/proofs/signing-keys.js';
+import { ConfigError, MODULES, configurationTable, loadConfig } from '../../src/kernel/config.js';
+import { canonicalJson } from '../../src/kernel/hash.js';
+import { Health } from '../../src/app/health.js';
+import { Log } from '../../src/kernel/logger.js';
+import { SigningKeys, thumbprint } from '../../src/credentials/signing-keys.js';
 import { serve, setSlow, type Served } from './app.fixture.js';
 import { send } from './client.js';
 

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { exclusively, replaceFile } from '../../src/http/secret-file.js';
+import { exclusively, replaceFile } from '../../src/credentials/secret-file.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;

@@ -1,8 +1,8 @@
 import { jest } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { StoreUnavailable } from '../../src/event-store/event-store.js';
-import { Health } from '../../src/ops/health.js';
-import { StoreMetrics } from '../../src/ops/store-metrics.js';
+import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
+import { Health } from '../../src/app/health.js';
+import { StoreMetrics } from '../../src/app/store-metrics.js';
 
 afterEach(() => void jest.restoreAllMocks());
 

@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { getAddress, toEventSelector } from 'viem';
-import { CONTRACTS, PROTOCOLS } from '../../src/ingestion/chain-events.js';
-import { loadContracts } from '../../src/ingestion/contracts.js';
+import { CONTRACTS, PROTOCOLS } from '../../src/features/ingestion/chain-events.js';
+import { loadContracts } from '../../src/features/ingestion/contracts.js';
 import { canonicalMetric } from '../../src/scoring/metrics.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 

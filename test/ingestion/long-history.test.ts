@@ -1,4 +1,4 @@
-import { type Ask, RefusedRange, Scan } from '../../src/ingestion/scan.js';
+import { type Ask, RefusedRange, Scan } from '../../src/features/ingestion/scan.js';
 import { Anvil } from '../servers/anvil.js';
 import { compile } from '../servers/solidity.js';
 import { newAccount } from '../sessions/wallet.js';

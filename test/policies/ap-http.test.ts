@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { JsonObject } from '../../src/json.js';
-import { appendsOf } from '../../src/event-store/transfer.js';
-import { EligibilityTokens } from '../../src/eligibility/tokens.js';
-import type { AccessDecision } from '../../src/policies/ap/ap.js';
-import { audit } from '../../src/policies/ap/audit.js';
+import type { JsonObject } from '../../src/kernel/json.js';
+import { appendsOf } from '../../src/stores/transfer.js';
+import { EligibilityTokens } from '../../src/features/access/tokens.js';
+import type { AccessDecision } from '../../src/features/access/ap.js';
+import { audit } from '../../src/features/access/audit.js';
 import { type Service, policyBody, relay, startService } from './service.fixture.js';
 
 let service: Service;

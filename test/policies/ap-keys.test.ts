@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { verify } from '../../src/eligibility/verifier.js';
-import { loadConfig } from '../../src/config.js';
-import { ANNOUNCED_MS, LAST_TOKEN_MS } from '../../src/proofs/key-file.js';
-import { SigningKeys, signingKeyFile } from '../../src/proofs/signing-keys.js';
+import { verify } from '../../src/credentials/jws.js';
+import { loadConfig } from '../../src/kernel/config.js';
+import { ANNOUNCED_MS, LAST_TOKEN_MS } from '../../src/credentials/key-file.js';
+import { SigningKeys, signingKeyFile } from '../../src/credentials/signing-keys.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 
 const START = Date.parse('2026-01-01T00:00:00Z');

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
-import { FALSE, TRUE, UNKNOWN, compile, reasonsFor } from '../../src/policies/ap/evaluate.js';
-import { type Facts, type Measured, NOTHING, factsFrom } from '../../src/policies/ap/facts.js';
-import { type Change, howToPass } from '../../src/policies/ap/how-to-pass.js';
-import { MAX_NODES, type Rule, STATUSES, parseRules } from '../../src/policies/ap/rules.js';
+import { FALSE, TRUE, UNKNOWN, compile, reasonsFor } from '../../src/features/access/evaluate.js';
+import { type Facts, type Measured, NOTHING, factsFrom } from '../../src/features/access/facts.js';
+import { type Change, howToPass } from '../../src/features/access/how-to-pass.js';
+import { MAX_NODES, type Rule, STATUSES, parseRules } from '../../src/features/access/rules.js';
 import { type Category, MODEL } from '../../src/scoring/model.js';
 import { smallestNet } from '../../src/scoring/score.js';
 

@@ -1,13 +1,13 @@
 import type { AddressInfo } from 'node:net';
-import { AppModule, projectionsFor } from '../../src/app.module.js';
-import { type Config, loadConfig } from '../../src/config.js';
-import { ApiKeys } from '../../src/http/api-keys.js';
-import { createApp } from '../../src/http/app.js';
-import { formatPosition } from '../../src/http/positions.js';
-import { Log } from '../../src/ops/log.js';
-import { PROJECTIONS } from '../../src/projector/all-projections.js';
-import { Projector } from '../../src/projector/projector.js';
-import { type Stores, closeStores, openStores } from '../../src/stores.js';
+import { AppModule, projectionsFor } from '../../src/app/app.module.js';
+import { type Config, loadConfig } from '../../src/kernel/config.js';
+import { ApiKeys } from '../../src/credentials/api-keys.js';
+import { createApp } from '../../src/app/application.js';
+import { formatPosition } from '../../src/kernel/positions.js';
+import { Log } from '../../src/kernel/logger.js';
+import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { Projector } from '../../src/read-side/projector.js';
+import { type Stores, closeStores, openStores } from '../../src/stores/open.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Answer, send } from '../http/client.js';
 

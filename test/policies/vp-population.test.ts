@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import { newIdentity } from '../../projections/identities.js';
-import type { Json } from '../../src/json.js';
-import { eachIdentity, openPopulation } from '../../src/policies/vp/population.js';
-import type { Manifest, ReadModels } from '../../src/read-models/read-models.js';
+import type { Json } from '../../src/kernel/json.js';
+import { eachIdentity, openPopulation } from '../../src/features/validation/population.js';
+import type { Manifest, ReadModels } from '../../src/stores/ports/read-models.js';
 
 const keyOf = (i: number) => `tris:${String(i).padStart(6, '0')}`;
 const POPULATION = { generation: 'g1', position: 1, total: 0 };

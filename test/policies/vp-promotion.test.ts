@@ -4,8 +4,8 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { StoreUnavailable } from '../../src/event-store/event-store.js';
-import { sha256Hex } from '../../src/hash.js';
+import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
+import { sha256Hex } from '../../src/kernel/hash.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { type Service, policyBody, relay, startService } from './service.fixture.js';
 

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
-import type { NewEvent, RecordedEvent } from '../../src/event-store/event-store.js';
-import type { Fact } from '../../src/event-store/writer.js';
-import { canonicalJson, sha256Hex } from '../../src/hash.js';
+import type { NewEvent, RecordedEvent } from '../../src/kernel/event.js';
+import type { Fact } from '../../src/commands/writer.js';
+import { canonicalJson, sha256Hex } from '../../src/kernel/hash.js';
 import { type IdentityState, newIdentity } from '../../projections/identities.js';
-import { Comparison, Summarizer, side } from '../../src/policies/vp/comparison.js';
+import { Comparison, Summarizer, side } from '../../src/features/validation/comparison.js';
 import {
   type LensOwner,
   activeLens,
@@ -11,7 +11,7 @@ import {
   decideRollback,
   lensOwner,
   lensStackOf,
-} from '../../src/policies/vp/promotion.js';
+} from '../../src/features/lenses/lens-stream.js';
 import {
   type PolicyContent,
   VP_ID,
@@ -23,8 +23,8 @@ import {
   refuseUnsound,
   warningsOf,
   weightsOf,
-} from '../../src/policies/vp/vp.js';
-import { Problem } from '../../src/problems.js';
+} from '../../src/features/lenses/validation-policy.js';
+import { Problem } from '../../src/kernel/problems.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { CRITICALITIES, type Criticality, MODEL } from '../../src/scoring/model.js';
 import { ledgerOf, standingOf } from '../../src/scoring/score.js';

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { PROJECTIONS } from '../../src/projector/all-projections.js';
+import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import {
   type Given,
   about,

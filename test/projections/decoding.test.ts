@@ -1,5 +1,12 @@
-import { NewerSchema, decoderFor, defineEvent, nullable, text, wholeNumber } from '../../src/event-store/codec.js';
-import { decodeEvent } from '../../src/events.js';
+import {
+  NewerSchema,
+  decoderFor,
+  defineEvent,
+  nullable,
+  text,
+  wholeNumber,
+} from '../../src/kernel/event-definition.js';
+import { decodeEvent } from '../../projections/events.js';
 import { type Given, logOf, relayed } from './log.js';
 
 const recorded = (given: Given) => logOf([given])[0]!;

@@ -1,15 +1,15 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
-import { Log } from '../../src/ops/log.js';
-import { PROJECTIONS } from '../../src/projector/all-projections.js';
-import { Follower } from '../../src/projector/follower.js';
-import { drop, generationProgress, rebuild, rollback, swap } from '../../src/projector/generations.js';
-import { ensureManifest } from '../../src/projector/manifest.js';
-import { Projector } from '../../src/projector/projector.js';
-import { Views } from '../../src/projector/views.js';
-import { EncodedRows } from '../../src/read-models/encoded-rows.js';
-import { LmdbReadModels } from '../../src/read-models/lmdb-read-models.js';
+import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
+import { Log } from '../../src/kernel/logger.js';
+import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { Follower } from '../../src/read-side/follower.js';
+import { drop, generationProgress, rebuild, rollback, swap } from '../../src/read-side/generations.js';
+import { ensureManifest } from '../../src/read-side/manifest.js';
+import { Projector } from '../../src/read-side/projector.js';
+import { Views } from '../../src/read-side/views.js';
+import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
+import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
 import { plantAction, plantEvent } from '../contracts/sample-events.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 

@@ -1,10 +1,10 @@
-import { type Projection, RowOverlay, type RowSink } from '../../projections/projection.js';
-import type { RecordedEvent } from '../../src/event-store/event-store.js';
-import { type DomainEvent, decodeEvent } from '../../src/events.js';
-import type { Json, JsonObject } from '../../src/json.js';
-import { PROJECTIONS } from '../../src/projector/all-projections.js';
-import { foldInBatches, loadRows } from '../../src/projector/fold.js';
-import type { RowKey } from '../../src/read-models/read-models.js';
+import { type Projection, RowOverlay } from '../../projections/projection.js';
+import type { RecordedEvent } from '../../src/kernel/event.js';
+import { type DomainEvent, decodeEvent } from '../../projections/events.js';
+import type { Json, JsonObject } from '../../src/kernel/json.js';
+import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { foldInBatches, loadRows } from '../../src/read-side/fold.js';
+import type { RowKey, RowSink } from '../../src/stores/ports/read-models.js';
 
 /** An event as the log gives it, with everything a test does not care about filled in. */
 export interface Given {

@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
-import { PROJECTIONS } from '../../src/projector/all-projections.js';
-import { drop, swap } from '../../src/projector/generations.js';
-import { ensureManifest } from '../../src/projector/manifest.js';
-import { Views } from '../../src/projector/views.js';
-import { EncodedRows } from '../../src/read-models/encoded-rows.js';
-import { LmdbReadModels } from '../../src/read-models/lmdb-read-models.js';
-import type { RowKey } from '../../src/read-models/read-models.js';
+import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
+import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { drop, swap } from '../../src/read-side/generations.js';
+import { ensureManifest } from '../../src/read-side/manifest.js';
+import { Views } from '../../src/read-side/views.js';
+import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
+import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
+import type { RowKey } from '../../src/stores/ports/read-models.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 
 describe('reading the views', () => {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { verify } from '../../src/projector/verify.js';
-import { RedisConnection } from '../../src/redis.js';
+import { verify } from '../../src/read-side/verify.js';
+import { RedisConnection } from '../../src/stores/redis/connection.js';
 import { Child } from '../embedded/processes/child.js';
 import type { Answer } from '../http/client.js';
 import { RedisServer, describeOwnRedis } from '../servers/redis.js';

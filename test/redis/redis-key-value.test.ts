@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SharedRateLimit } from '../../src/http/rate-limit.js';
-import { RedisKeyValue } from '../../src/key-value/redis-key-value.js';
+import { RedisKeyValue } from '../../src/stores/redis/redis-key-value.js';
 import { describeKeyValue } from '../contracts/key-value.contract.js';
 import { describeRedis, startRedis } from '../servers/redis.js';
 

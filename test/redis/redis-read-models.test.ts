@@ -1,4 +1,4 @@
-import { RedisReadModels } from '../../src/read-models/redis/redis-read-models.js';
+import { RedisReadModels } from '../../src/stores/redis/redis-read-models.js';
 import { describeReadModels } from '../contracts/read-models.contract.js';
 import { describeRedis, startRedis } from '../servers/redis.js';
 

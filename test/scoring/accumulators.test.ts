@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { canonicalJson } from '../../src/hash.js';
+import { canonicalJson } from '../../src/kernel/hash.js';
 import { type Evidence, countActions, dayOf } from '../../src/scoring/evidence.js';
 import { expMinus, power, round } from '../../src/scoring/exact.js';
 import { categoryHealth, metricHealth, reliability } from '../../src/scoring/health.js';

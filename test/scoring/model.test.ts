@@ -1,4 +1,4 @@
-import { canonicalJson, sha256Hex } from '../../src/hash.js';
+import { canonicalJson, sha256Hex } from '../../src/kernel/hash.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import {
   CATEGORY_NAMES,

@@ -2,10 +2,10 @@ import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { loadConfig } from '../../src/config.js';
-import { SCOPES } from '../../src/http/routes.js';
-import { issuerKeyFile } from '../../src/proofs/issuer-keys.js';
-import { signingKeyFile } from '../../src/proofs/signing-keys.js';
+import { loadConfig } from '../../src/kernel/config.js';
+import { SCOPES } from '../../src/credentials/caller.js';
+import { issuerKeyFile } from '../../src/credentials/issuer-keys.js';
+import { signingKeyFile } from '../../src/credentials/signing-keys.js';
 import { type EventStored, noEventStored, startEventStored } from './eventstored.js';
 import { noRedis, RedisServer } from './redis.js';
 

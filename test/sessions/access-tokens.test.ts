@@ -1,6 +1,6 @@
 import { createHmac, generateKeyPairSync, sign as signBytes } from 'node:crypto';
-import { verify as verifyEligibility } from '../../src/eligibility/verifier.js';
-import { SigningKeys } from '../../src/proofs/signing-keys.js';
+import { verify as verifyEligibility } from '../../src/credentials/jws.js';
+import { SigningKeys } from '../../src/credentials/signing-keys.js';
 import { send } from '../http/client.js';
 import { type Service, relay, startService } from '../policies/service.fixture.js';
 import { type Tokens, bearer, call, claim, codeOf, newAccount } from './wallet.js';

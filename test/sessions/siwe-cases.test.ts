@@ -1,5 +1,5 @@
 import { SiweMessage } from 'siwe';
-import { type Challenge, compose, faultOf } from '../../src/sessions/siwe.js';
+import { type Challenge, compose, faultOf } from '../../src/features/accounts/siwe.js';
 
 /**
  * Messages of EIP-4361, in the manner of the vectors that the siwe project publishes (github.com/spruceid/siwe, test/):

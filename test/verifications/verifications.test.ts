@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
-import { StoreUnavailable } from '../../src/event-store/event-store.js';
-import { LmdbEventStore } from '../../src/event-store/lmdb-event-store.js';
+import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
+import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { type Service, startService } from '../policies/service.fixture.js';
 import { account, bearer, call, claim, signIn } from '../sessions/wallet.js';
 import { type Proven, bound, keyOf, malleated, prove, schemeBody } from './proofs.fixture.js';

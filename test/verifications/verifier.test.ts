@@ -1,7 +1,7 @@
 import type { Worker } from 'node:worker_threads';
 import { Registry } from 'prom-client';
-import { Log } from '../../src/ops/log.js';
-import { ProofVerifier } from '../../src/verifications/verifier.js';
+import { Log } from '../../src/kernel/logger.js';
+import { ProofVerifier } from '../../src/features/verifications/verifier.js';
 import { type Proven, keyOf, prove } from './proofs.fixture.js';
 
 /** The threads behind it: what happens when there is too much to do, and when one dies. */

@@ -14,7 +14,7 @@ import {
   recoverAddress,
   zeroAddress,
 } from 'viem';
-import { Vouchers } from '../../src/eligibility/vouchers.js';
+import { Vouchers } from '../../src/features/access/vouchers.js';
 import { read, section, tableRows } from '../docs/markdown.js';
 import { type Service, relay, startService } from '../policies/service.fixture.js';
 import { Anvil, FUNDED } from '../servers/anvil.js';

@@ -2,7 +2,7 @@ import { generateKeyPairSync, sign } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sha256Hex } from '../../../src/hash.js';
+import { sha256Hex } from '../../../src/kernel/hash.js';
 import { Server } from '../../e2e/server.js';
 import { Anvil } from '../../servers/anvil.js';
 import { Cluster, describeOnOwnCluster } from '../../servers/cluster.js';

@@ -1,4 +1,4 @@
-import { BullmqJobs } from '../../../src/jobs/bullmq-jobs.js';
+import { BullmqJobs } from '../../../src/stores/redis/bullmq-jobs.js';
 
 /** Runs jobs of kind `work`: says so and never ends. */
 const [url, prefix, lockMs] = process.argv.slice(2) as [string, string, string];

@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline';
-import { LmdbEventStore } from '../../../src/event-store/lmdb-event-store.js';
+import { LmdbEventStore } from '../../../src/stores/lmdb/lmdb-event-store.js';
 import { sampleEvents } from '../../contracts/sample-events.js';
 
 /**

@@ -1,4 +1,4 @@
-import { LmdbEnvironment } from '../../../src/lmdb.js';
+import { LmdbEnvironment } from '../../../src/stores/lmdb/environment.js';
 
 /** Writes to the folder without a pause and ends after so many turns of the event loop: by `exit`, or by an `error`. */
 const [folder, turns, how] = process.argv.slice(2) as [string, string, string];

@@ -1,4 +1,4 @@
-import { LmdbJobs } from '../../../src/jobs/lmdb-jobs.js';
+import { LmdbJobs } from '../../../src/stores/lmdb/lmdb-jobs.js';
 
 /** Runs jobs of kind `work`: says so and never ends. */
 const jobs = await LmdbJobs.open(process.argv[2]!, { clock: Date.now });

@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline';
-import { LmdbReadModels } from '../../../src/read-models/lmdb-read-models.js';
+import { LmdbReadModels } from '../../../src/stores/lmdb/lmdb-read-models.js';
 
 /** Reads row `{view: 'people', key: 'a'}` of the generation named by each line of input and prints the answer. */
 const models = await LmdbReadModels.open(process.argv[2]!, { clock: Date.now });

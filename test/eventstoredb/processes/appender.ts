@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { EventStoreDBClient, jsonEvent, NO_STREAM } from '@eventstore/db-client';
-import { EventStoreDbEventStore } from '../../../src/event-store/eventstoredb/eventstoredb-event-store.js';
+import { EventStoreDbEventStore } from '../../../src/stores/eventstoredb/eventstoredb-event-store.js';
 import { sampleEvents } from '../../contracts/sample-events.js';
 
 /**

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LmdbEventStore } from '../../../src/event-store/lmdb-event-store.js';
-import { Log } from '../../../src/ops/log.js';
-import { PROJECTIONS } from '../../../src/projector/all-projections.js';
-import { Projector } from '../../../src/projector/projector.js';
-import { RedisReadModels } from '../../../src/read-models/redis/redis-read-models.js';
+import { LmdbEventStore } from '../../../src/stores/lmdb/lmdb-event-store.js';
+import { Log } from '../../../src/kernel/logger.js';
+import { PROJECTIONS } from '../../../src/read-side/all-projections.js';
+import { Projector } from '../../../src/read-side/projector.js';
+import { RedisReadModels } from '../../../src/stores/redis/redis-read-models.js';
 
 /**
  * Applies the log in the folder to the read models in a Redis, telling each step; each takes a moment, so that a signal

@@ -1,0 +1,91 @@
+import { deadLetterAcknowledged } from '../src/features/dead-letters/dead-letters.events.js';
+import { eligibilityRevoked } from '../src/features/access/eligibility.events.js';
+import { type Decoded, type Undecodable, decoderFor, readable } from '../src/kernel/event-definition.js';
+import { idempotencyKeyAnswered, idempotencyKeyClaimed } from '../src/commands/idempotency.events.js';
+import {
+  badStatusCleared,
+  badStatusSet,
+  verificationGranted,
+  verificationRevoked,
+} from '../src/features/identity/identity.events.js';
+import {
+  organizationRegistered,
+  organizationVetted,
+  organizationVettingRevoked,
+  platformRegistered,
+} from '../src/features/organizations/organizations.events.js';
+import { accessChecked, accessPolicyCreated, accessPolicyRetired } from '../src/features/access/ap.events.js';
+import {
+  lensActivated,
+  validationPolicyCreated,
+  validationPolicyRetired,
+} from '../src/features/lenses/lenses.events.js';
+import { actionRelayed, credonationRecorded } from '../src/features/relay/relay.events.js';
+import {
+  issuerRegistered,
+  issuerRetired,
+  troveProofSubmitted,
+  troveRecordApproved,
+  troveRecordRejected,
+  troveRecordSubmitted,
+} from '../src/features/trove/trove.events.js';
+import { refreshFamilyRevoked } from '../src/features/accounts/sessions.events.js';
+import { walletLinked, walletUnlinked } from '../src/features/accounts/wallets.events.js';
+import {
+  nullifierUsed,
+  schemeRegistered,
+  schemeRetired,
+  schemeRootAdded,
+  schemeRootRemoved,
+} from '../src/features/verifications/verifications.events.js';
+
+/** Every event type of the log. */
+const DEFINITIONS = [
+  actionRelayed,
+  credonationRecorded,
+  organizationRegistered,
+  organizationVetted,
+  organizationVettingRevoked,
+  platformRegistered,
+  badStatusSet,
+  badStatusCleared,
+  verificationGranted,
+  verificationRevoked,
+  schemeRegistered,
+  schemeRootAdded,
+  schemeRootRemoved,
+  schemeRetired,
+  nullifierUsed,
+  validationPolicyCreated,
+  validationPolicyRetired,
+  lensActivated,
+  accessPolicyCreated,
+  accessPolicyRetired,
+  accessChecked,
+  eligibilityRevoked,
+  walletLinked,
+  walletUnlinked,
+  refreshFamilyRevoked,
+  idempotencyKeyClaimed,
+  idempotencyKeyAnswered,
+  deadLetterAcknowledged,
+  troveRecordSubmitted,
+  troveProofSubmitted,
+  troveRecordApproved,
+  troveRecordRejected,
+  issuerRegistered,
+  issuerRetired,
+] as const;
+
+export type DomainEvent = Decoded<(typeof DEFINITIONS)[number]> | Undecodable;
+export type EventOf<T extends DomainEvent['type']> = Extract<DomainEvent, { type: T }>;
+
+/** A stored event as the folds read it: upcast to the current schema. @throws NewerSchema */
+export const decodeEvent = decoderFor(DEFINITIONS) as (
+  event: Parameters<ReturnType<typeof decoderFor>>[0],
+) => DomainEvent;
+
+/** One stream as deciders read it: every event of it, or none. @throws NewerSchema, Problem history_unreadable */
+export function decodeStream(history: readonly Parameters<typeof decodeEvent>[0][]) {
+  return history.map((event) => readable(decodeEvent(event)));
+}

@@ -1,0 +1,84 @@
+import { type DynamicModule, Global, Module, type Type } from '@nestjs/common';
+import { CqrsModule } from '@nestjs/cqrs';
+import { CLOCK, type Clock } from '../kernel/clock.js';
+import type { Config, ModuleName } from '../kernel/config.js';
+import { CredonationsModule } from '../features/credonations/credonations.module.js';
+import { DeadLettersModule } from '../features/dead-letters/dead-letters.module.js';
+import { DiscModule } from '../features/disc/disc.module.js';
+import { EVENT_STORE } from '../stores/ports/event-store.js';
+import { Writer } from '../commands/writer.js';
+import { POSITION_GATE } from '../kernel/positions.js';
+import { IdentityModule } from '../features/identity/identity.module.js';
+import { IngestionModule } from '../features/ingestion/ingestion.module.js';
+import { JOBS } from '../stores/ports/jobs.js';
+import { KEY_VALUE } from '../stores/ports/key-value.js';
+import { OrganizationsModule } from '../features/organizations/organizations.module.js';
+import { PoliciesModule } from '../features/access/policies.module.js';
+import { Views } from '../read-side/views.js';
+import { READ_MODELS } from '../stores/ports/read-models.js';
+import { RelayModule } from '../features/relay/relay.module.js';
+import { SessionsModule } from '../features/accounts/sessions.module.js';
+import type { Stores } from '../stores/open.js';
+import { TroveModule } from '../features/trove/trove.module.js';
+import { WalletsModule } from '../features/accounts/wallets.module.js';
+import { VerificationsModule } from '../features/verifications/verifications.module.js';
+
+/** Each feature stands alone (spec 1.9): its module, and the projections it reads. */
+const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[] }> = {
+  relay: { module: RelayModule, projections: [] },
+  disc: {
+    module: DiscModule,
+    projections: ['identities', 'timeline', 'credonations', 'organizations', 'policies', 'lenses'],
+  },
+  credonations: { module: CredonationsModule, projections: ['identities', 'credonations'] },
+  organizations: { module: OrganizationsModule, projections: ['organizations'] },
+  identity: { module: IdentityModule, projections: [] },
+  verifications: { module: VerificationsModule, projections: ['schemes'] },
+  policies: {
+    module: PoliciesModule,
+    projections: ['identities', 'timeline', 'policies', 'access_policies', 'lenses'],
+  },
+  trove: { module: TroveModule, projections: ['trove'] },
+  sessions: { module: SessionsModule, projections: [] },
+  wallets: { module: WalletsModule, projections: ['wallets'] },
+  ingestion: { module: IngestionModule, projections: [] },
+};
+
+/** Names of the projections that some enabled feature reads; dead letters are always kept. */
+export function projectionsFor(modules: readonly ModuleName[]): Set<string> {
+  return new Set(['dead_letters', ...modules.flatMap((name) => FEATURES[name].projections)]);
+}
+
+/** What every feature injects: the ports, the clock, the writer and the views. */
+@Global()
+@Module({})
+class PortsModule {
+  static register(stores: Stores, clock: Clock): DynamicModule {
+    const providers = [
+      { provide: EVENT_STORE, useValue: stores.eventStore },
+      { provide: READ_MODELS, useValue: stores.readModels },
+      { provide: KEY_VALUE, useValue: stores.keyValue },
+      { provide: JOBS, useValue: stores.jobs },
+      { provide: CLOCK, useValue: clock },
+      Writer,
+      Views,
+      { provide: POSITION_GATE, useExisting: Views },
+    ];
+    return { module: PortsModule, providers, exports: providers };
+  }
+}
+
+@Module({})
+export class AppModule {
+  static register({ modules }: Pick<Config, 'modules'>, stores: Stores, clock: Clock): DynamicModule {
+    return {
+      module: AppModule,
+      imports: [
+        CqrsModule.forRoot(),
+        PortsModule.register(stores, clock),
+        DeadLettersModule,
+        ...modules.map((name) => FEATURES[name].module),
+      ],
+    };
+  }
+}

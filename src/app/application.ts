@@ -1,0 +1,195 @@
+import type { Socket } from 'node:net';
+import { type DynamicModule, Module, type Type } from '@nestjs/common';
+import { ApplicationConfig, ModuleRef, NestFactory } from '@nestjs/core';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { collectDefaultMetrics, Counter, type Metric, Registry } from 'prom-client';
+import { Config } from '../kernel/config.js';
+import { KEY_VALUE, type KeyValue } from '../stores/ports/key-value.js';
+import { Health } from './health.js';
+import { Log } from '../kernel/logger.js';
+import { OpsController } from './ops.controller.js';
+import { RequestMetrics } from '../http/request-metrics.js';
+import { ProofsController } from './key-set.controller.js';
+import { SigningKeys } from '../credentials/signing-keys.js';
+import { Read, sendRead, sendWritten, Written } from '../http/answers.js';
+import { AccessTokens } from '../credentials/access-tokens.js';
+import { ApiKeys } from '../credentials/api-keys.js';
+import { directHandler } from '../http/direct.js';
+import { installEdge, requestId, startAnswer } from '../http/edge.js';
+import { BODY_LIMIT } from '../http/json-body.js';
+import { serveDocs } from '../http/openapi.js';
+import { POSITION_GATE, type PositionGate } from '../kernel/positions.js';
+import { answerClientError, sendProblem } from '../http/problem-response.js';
+import { PublicAddress } from '../kernel/public-address.js';
+import { RateLimit, type RequestLimit, SharedRateLimit } from '../http/rate-limit.js';
+
+const VERSION = '0.1.0';
+/** A whole request must arrive within this; it also bounds how long the rest of a refused body is read. */
+const REQUEST_TIMEOUT_MS = 30_000;
+
+/** What every module may inject: Config, Log, Health, SigningKeys, ApiKeys, AccessTokens, PublicAddress, prom-client's Registry. */
+@Module({})
+class EdgeModule {
+  static register(config: Config, log: Log): DynamicModule {
+    const signingKeys = new SigningKeys(config, log);
+    const provided = [
+      { provide: Config, useValue: config },
+      { provide: Log, useValue: log },
+      { provide: Health, useValue: new Health() },
+      { provide: SigningKeys, useValue: signingKeys },
+      { provide: ApiKeys, useValue: new ApiKeys(config, log) },
+      { provide: AccessTokens, useValue: new AccessTokens(signingKeys) },
+      { provide: Registry, useValue: new Registry() },
+    ];
+    return {
+      module: EdgeModule,
+      global: true,
+      controllers: [OpsController, ProofsController],
+      providers: [...provided, PublicAddress],
+      exports: [...provided.map(({ provide }) => provide), PublicAddress],
+    };
+  }
+}
+
+@Module({})
+class RootModule {}
+
+function createFastify(config: Config, log: Log): FastifyInstance {
+  return fastify({
+    bodyLimit: BODY_LIMIT,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    // A param is a TRIS id of up to 128 characters, each perhaps percent-encoded.
+    routerOptions: { maxParamLength: 512 },
+    // Only proxies on this machine or in private networks are believed, so no client can choose its address.
+    trustProxy: config.trustProxy ? ['loopback', 'linklocal', 'uniquelocal'] : false,
+    genReqId: requestId,
+    frameworkErrors: (error, request, reply) => {
+      startAnswer(request as FastifyRequest, reply as FastifyReply);
+      sendProblem(reply as FastifyReply, error, log);
+    },
+    clientErrorHandler: (error, socket) => answerClientError(error, socket as Socket),
+    forceCloseConnections: 'idle',
+    // The edge refuses requests while closing, as a problem.
+    return503OnClosing: false,
+  });
+}
+
+/** Answers for Nest's handlers; unknown addresses and errors never reach Nest's own layers. */
+class EdgeAdapter extends FastifyAdapter {
+  gate: PositionGate | undefined;
+
+  constructor(
+    server: FastifyInstance,
+    private readonly log: Log,
+  ) {
+    // The base class hooks into every request for CORS, versions and middleware, of which there are none here.
+    const { addHook } = server;
+    server.addHook = () => server;
+    super(Object.assign(server, { skipMiddie: true }) as never);
+    server.addHook = addHook;
+  }
+
+  override reply(reply: FastifyReply, body: unknown, status?: number): never {
+    if (status !== undefined) reply.code(status);
+    if (body instanceof Read) sendRead(reply, body);
+    else if (body instanceof Written) sendWritten(reply, body, this.gate?.logId);
+    else reply.send(body);
+    return undefined as never;
+  }
+
+  override setErrorHandler(): FastifyInstance {
+    return this.instance.setErrorHandler((error, _request, reply) => sendProblem(reply, error, this.log)) as never;
+  }
+
+  // The edge answers unknown addresses before any handler.
+  override setNotFoundHandler(): FastifyInstance {
+    return this.instance as never;
+  }
+}
+
+/**
+ * The application with everything around its routes, ready to `listen`. `close()` stops accepting, lets requests in
+ * flight finish and closes idle connections.
+ * A process without the role `api` answers for its health and metrics only.
+ * @param module the features; a PositionGate among its providers is found by its token
+ * @throws ConfigError when a file of keys is not usable
+ */
+export async function createApp(
+  module: Type | DynamicModule,
+  config: Config,
+  log: Log = new Log(config.logLevel),
+): Promise<NestFastifyApplication> {
+  const server = createFastify(config, log);
+  const adapter = new EdgeAdapter(server, log);
+  const app = await NestFactory.create<NestFastifyApplication>(
+    { module: RootModule, imports: [EdgeModule.register(config, log), module] },
+    adapter,
+    { bodyParser: false, logger: log, abortOnError: false },
+  );
+  app.useGlobalFilters({
+    catch: (error, host) => sendProblem(host.switchToHttp().getResponse<FastifyReply>(), error, log),
+  });
+
+  const registry = app.get(Registry);
+  const metrics = new RequestMetrics();
+  registry.registerMetric(metrics as unknown as Metric);
+  registry.registerMetric(countedProblems(metrics));
+  collectDefaultMetrics({ register: registry });
+  adapter.gate = find<PositionGate>(app, POSITION_GATE);
+
+  const nest = app.get(ApplicationConfig);
+  const usesPipeline = [nest.getGlobalGuards(), nest.getGlobalPipes(), nest.getGlobalInterceptors()].some(
+    (all) => all.length > 0,
+  );
+  const answering = {
+    reply: (reply: FastifyReply, body: unknown) => adapter.reply(reply, body),
+    fail: (reply: FastifyReply, error: unknown) => sendProblem(reply, error, log),
+  };
+  installEdge(server, {
+    keys: app.get(ApiKeys),
+    tokens: app.get(AccessTokens),
+    rateLimit: requestLimit(config, find<KeyValue>(app, KEY_VALUE)),
+    metrics,
+    log,
+    gate: () => adapter.gate,
+    serves: (url) => config.has('api') || /^\/(?:health\/|metrics$)/.test(url),
+    direct: (policy) => {
+      const controller = usesPipeline ? undefined : find(app, policy.controller as Type<object>);
+      return controller && directHandler(policy, controller, policy.status, answering);
+    },
+  });
+  // An expectation that is not known is ignored (RFC 9110, 10.1.1); Node itself would answer 417 without a word.
+  server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
+  if (config.has('api')) serveDocs(app, config, VERSION);
+  await app.init();
+  return app;
+}
+
+function countedProblems(metrics: RequestMetrics): Metric {
+  return new Counter({
+    name: 'credence_problems_total',
+    help: 'Answers that were problems, by code',
+    labelNames: ['code'],
+    registers: [],
+    collect() {
+      this.reset();
+      for (const [code, count] of metrics.problems) this.inc({ code }, count);
+    },
+  });
+}
+
+/** Of one process on its own, or of all that share the state of the cluster. */
+function requestLimit({ rateLimit, profile }: Config, keyValue: KeyValue | undefined): RequestLimit | undefined {
+  if (rateLimit === 0) return undefined;
+  return profile === 'cluster' && keyValue ? new SharedRateLimit(rateLimit, keyValue) : new RateLimit(rateLimit);
+}
+
+/** A provider of any module, or undefined. Not by app.get, which logs an error before it throws. */
+function find<T>(app: NestFastifyApplication, token: Type<T> | symbol): T | undefined {
+  try {
+    return app.get(ModuleRef).get<T>(token, { strict: false });
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,54 @@
+import { Controller, Get, Req, Res } from '@nestjs/common';
+import { ApiExcludeEndpoint, ApiResponse, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Registry } from 'prom-client';
+import { Problem } from '../kernel/problems.js';
+import { Written } from '../http/answers.js';
+import { Plain } from '../http/routes.js';
+import { Health } from './health.js';
+import { LivenessDto, ReadinessDto } from './ops.dto.js';
+
+@ApiTags('operations')
+@Controller()
+export class OpsController {
+  constructor(
+    private readonly health: Health,
+    private readonly registry: Registry,
+  ) {}
+
+  @Get('health/live')
+  @Plain({ summary: 'Whether the process answers', type: LivenessDto })
+  live(): LivenessDto {
+    return { status: 'ok' };
+  }
+
+  @Get('health/ready')
+  @Plain({ summary: 'Whether every part works, and which does not', type: ReadinessDto })
+  @ApiResponse({ status: 503, description: 'A part does not work', type: ReadinessDto })
+  async ready(): Promise<Written<ReadinessDto>> {
+    const readiness = await this.health.ready();
+    return new Written(readiness, null, readiness.status === 'ok' ? 200 : 503);
+  }
+
+  @Get('metrics')
+  @ApiExcludeEndpoint()
+  @Plain({ summary: 'Prometheus metrics; for an ops key or from the machine itself' })
+  async metrics(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<string> {
+    if (!request.caller?.scopes.has('ops') && !isLocal(request)) {
+      if (request.caller) throw new Problem('forbidden', 'The key lacks the scope "ops".');
+      throw new Problem(
+        'unauthorized',
+        'Metrics are for a key with the scope "ops", or without one from loopback only.',
+      );
+    }
+    void reply.header('content-type', this.registry.contentType);
+    return this.registry.metrics();
+  }
+}
+
+/** From loopback itself, not through a proxy on this machine, which would make the whole world local. */
+function isLocal(request: FastifyRequest): boolean {
+  const { headers, socket } = request.raw;
+  if (headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined) return false;
+  return /^(?:127\.|::1$|::ffff:127\.)/.test(socket.remoteAddress ?? '');
+}

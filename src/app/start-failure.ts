@@ -1,0 +1,52 @@
+import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import type { Config } from '../kernel/config.js';
+import { StartError } from '../kernel/start-error.js';
+import { StoreUnavailable } from '../stores/ports/event-store.js';
+
+/** Makes the data folder if there is none. @throws StartError if it is no folder or may not be written */
+export function prepareDataFolder(data: string): void {
+  try {
+    makeFolder(resolve(data));
+    accessSync(data, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const isFile = code === 'EEXIST' || code === 'ENOTDIR';
+    const reason = isFile ? 'is not a folder' : `cannot be made or written (${code})`;
+    throw new StartError(`CREDENCE_DATA names ${data}, which ${reason}.`);
+  }
+}
+
+/** Not with mkdir's `recursive`, which never ends where a file system such as /proc answers ENOENT to every attempt. */
+function makeFolder(path: string): void {
+  if (!existsSync(dirname(path))) makeFolder(dirname(path));
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error;
+  }
+}
+
+/** The failures of listening, as sentences; any other error stays what it is. */
+export function listenFailure(error: unknown, { host, port }: Config): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'EADDRINUSE') {
+    return new StartError(`Port ${port} of ${host} is in use: stop what listens there, or set CREDENCE_PORT.`);
+  }
+  if (code === 'EACCES') return new StartError(`Listening on port ${port} is not permitted: set CREDENCE_PORT.`);
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
+    return new StartError(`CREDENCE_HOST names ${host}, which is not an address of this machine.`);
+  }
+  return error;
+}
+
+/** The one sentence for an error of the file system or the database library while starting; undefined for others. */
+export function sentenceOf(error: unknown): string | undefined {
+  if (error instanceof StartError) return error.message;
+  if (error instanceof StoreUnavailable) return `A store is away: ${error.message}.`;
+  const { code, syscall, path, message } = error as NodeJS.ErrnoException & { code?: string | number };
+  if (syscall !== undefined && path !== undefined) return `${path} cannot be used (${code}).`;
+  // The library gives LMDB's own numbers and errno as `code`.
+  if (typeof code === 'number') return `The databases in CREDENCE_DATA cannot be opened: ${message}.`;
+  return undefined;
+}

@@ -1,0 +1,164 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { INestApplicationContext } from '@nestjs/common';
+import { Gauge, Histogram, Registry } from 'prom-client';
+import { OPEN_DEAD_LETTERS } from '../../projections/dead-letters.js';
+import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
+import { type GenerationState, generationProgress, generationStates } from '../read-side/generations.js';
+import type { Projector } from '../read-side/projector.js';
+import type { RangeRow, ReadModels } from '../stores/ports/read-models.js';
+import type { Stores } from '../stores/open.js';
+import { Health } from './health.js';
+
+const COUNTED_DEAD_LETTERS = 1_000;
+/** After a failed append the service asks for no more of them for so long; the next one then tells whether it works again. */
+const RECOVERY_MS = 10_000;
+/** Where counting events means reading them, a scrape goes without the counts rather than wait longer than this. */
+const COUNT_MS = 1_000;
+
+/** Metrics and readiness of the log and the read models. */
+export class StoreMetrics {
+  private readonly commitSeconds = new Histogram({
+    name: 'credence_commit_seconds',
+    help: 'Time from the start of a commit to its disk sync',
+    buckets: [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1],
+    registers: [],
+  });
+  private readonly commitEvents = new Histogram({
+    name: 'credence_commit_events',
+    help: 'Events that shared one commit',
+    buckets: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+    registers: [],
+  });
+
+  /** Why the last append had no outcome, and when (on a clock that nobody sets); null once one has succeeded since. */
+  private appendFailure: { message: string; at: number } | null = null;
+
+  observe({ events, milliseconds }: { events: number; milliseconds: number }): void {
+    this.commitSeconds.observe(milliseconds / 1000);
+    this.commitEvents.observe(events);
+  }
+
+  /** Takes note of whether the store's appends succeed; the readiness of `event_store` tells. */
+  watch(store: EventStore): void {
+    const append = store.append.bind(store);
+    store.append = async (...args) => {
+      try {
+        const appended = await append(...args);
+        this.appendFailure = null;
+        return appended;
+      } catch (error) {
+        if (error instanceof StoreUnavailable) this.appendFailure = { message: error.message, at: performance.now() };
+        throw error;
+      }
+    };
+  }
+
+  /** @param projector this process's, if it has one */
+  register(app: INestApplicationContext, stores: Stores, projector: Projector | undefined): void {
+    const registry = app.get(Registry);
+    registry.registerMetric(this.commitSeconds);
+    registry.registerMetric(this.commitEvents);
+    const { eventStore, readModels } = stores;
+    const look = () => generationStates(eventStore, readModels, Date.now);
+    const states = shared(look);
+    const counted = shared(() => generationProgress(eventStore, readModels, Date.now));
+    const perGeneration = <G extends GenerationState>(
+      source: () => Promise<G[]>,
+      name: string,
+      help: string,
+      measure: (generation: G) => number,
+    ) => {
+      const gauge = new Gauge({
+        name,
+        help,
+        labelNames: ['generation'],
+        registers: [registry],
+        async collect() {
+          gauge.reset();
+          const generations = await Promise.race([source().catch(noneWhileAway), sleep(COUNT_MS, [], { ref: false })]);
+          for (const generation of generations) gauge.set({ generation: generation.id }, measure(generation));
+        },
+      });
+    };
+    perGeneration(
+      counted,
+      'credence_projection_lag_events',
+      'Events a generation has not applied yet',
+      ({ lag }) => lag.events,
+    );
+    perGeneration(
+      states,
+      'credence_projection_lag_seconds',
+      'Age of the oldest event a generation has not applied yet',
+      ({ behind }) => behind ?? 0,
+    );
+    perGeneration(
+      counted,
+      'credence_projection_applied_events',
+      'Events a generation has applied, by whichever process; its rate is that of a rebuild',
+      ({ applied }) => applied,
+    );
+    const readers = new Gauge({
+      name: 'credence_reader_age_seconds',
+      help: 'Time for which the oldest reader of an environment has been seen on a superseded snapshot',
+      labelNames: ['environment'],
+      registers: [registry],
+      collect() {
+        readers.reset();
+        for (const [environment, seconds] of Object.entries(stores.readerAges?.() ?? {})) {
+          readers.set({ environment }, seconds);
+        }
+      },
+    });
+    const letters = new Gauge({
+      name: 'credence_dead_letters',
+      help: `Events that could not be decoded and are not acknowledged (at most ${COUNTED_DEAD_LETTERS} are counted)`,
+      registers: [registry],
+      async collect() {
+        const open = await openDeadLetters(readModels).catch(noneWhileAway);
+        letters.set(open.length);
+      },
+    });
+
+    const health = app.get(Health);
+    health.add('event_store', async () => {
+      const detail = `at position ${await eventStore.head()}`;
+      if (this.appendFailure === null) return { ok: true, detail };
+      const { message, at } = this.appendFailure;
+      return { ok: performance.now() - at >= RECOVERY_MS, detail: `${detail}; the last append failed: ${message}` };
+    });
+    health.add('projections', async () => {
+      // Nothing that counts: that may take longer than a check has.
+      const serving = (await look()).filter(({ serves }) => serves.length > 0);
+      const isServed = serving.length > 0 && serving.every(({ status, isOwn }) => status === 'ready' && isOwn);
+      const details = serving.map(detailOf);
+      if (projector && projector.halted !== null) details.unshift(`halted: ${projector.halted}`);
+      if (serving.length === 0) details.push('no generation serves yet: a worker makes the first');
+      return { ok: isServed, detail: details.join('; ') };
+    });
+  }
+}
+
+function detailOf({ id, status, isOwn, behind, checkpoint }: GenerationState): string {
+  if (!isOwn) return `${id} is of another log, ${checkpoint.log}`;
+  return `${id} ${status}, ${behind === null ? 'at the head' : `${behind.toFixed(1)} s behind`}`;
+}
+
+/** Whoever asks while an answer is under way gets that one. */
+function shared<T>(work: () => Promise<T>): () => Promise<T> {
+  let underWay: Promise<T> | undefined;
+  return () => (underWay ??= work().finally(() => (underWay = undefined)));
+}
+
+async function openDeadLetters(readModels: ReadModels): Promise<RangeRow[]> {
+  const manifest = await readModels.manifest();
+  const range = { ...OPEN_DEAD_LETTERS, limit: COUNTED_DEAD_LETTERS };
+  const read = await readModels.read(manifest?.views['dead_letters'] ?? '', [{ range }]);
+  return (read?.results[0] as RangeRow[] | undefined) ?? [];
+}
+
+/** The other metrics are told while the read models' server is away; its readiness says that it is. */
+function noneWhileAway(error: unknown): never[] {
+  if (error instanceof StoreUnavailable) return [];
+  throw error;
+}

@@ -1,0 +1,13 @@
+import { defineEvent, text, wholeNumber } from '../kernel/event-definition.js';
+
+/** An Idempotency-Key was used for a request that writes to `stream`. Stream `idem-<hash>`, revision 0. */
+export const idempotencyKeyClaimed = defineEvent('IdempotencyKeyClaimed', { stream: text });
+
+/**
+ * The request with that key changed nothing in `stream`, which had so many events: what it asked for was so already. A
+ * retry changes nothing either, whatever has become of it since. In the same stream, after the claim.
+ */
+export const idempotencyKeyAnswered = defineEvent('IdempotencyKeyAnswered', {
+  stream: text,
+  events: wholeNumber(0, Number.MAX_SAFE_INTEGER),
+});

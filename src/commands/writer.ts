@@ -1,0 +1,241 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { CLOCK, type Clock } from '../kernel/clock.js';
+import { hashOf } from '../kernel/hash.js';
+import { eventId } from '../stores/ports/event-encoding.js';
+import type { JsonObject } from '../kernel/json.js';
+import { idempotencyKeyReused, Problem } from '../kernel/problems.js';
+import type { EventDefinition } from '../kernel/event-definition.js';
+import type { EventMetadata, NewEvent, Position, RecordedEvent } from '../kernel/event.js';
+import {
+  EVENT_STORE,
+  type EventStore,
+  type ExpectedRevision,
+  WrongExpectedRevision,
+} from '../stores/ports/event-store.js';
+import { idempotencyKeyAnswered, idempotencyKeyClaimed } from './idempotency.events.js';
+
+/** Who commands, and what makes a retry recognisable. */
+export interface CommandContext {
+  /** As in EventMetadata. */
+  actor: string;
+  correlation_id: string;
+  /** SHA-256 of (key id, method, path, Idempotency-Key); null without the header. */
+  idempotency: string | null;
+  /** SHA-256 of the validated command without server-filled fields. */
+  body_hash: string;
+}
+
+/** What a decider decided: a fact of a known type. Made with `fact`, which checks the data against the type. */
+export interface Fact {
+  type: string;
+  schema: number;
+  data: JsonObject;
+  /** ms since the epoch; default: when it is recorded. */
+  occurredAt?: number;
+}
+
+export function fact<D>(definition: EventDefinition<string, D>, data: D & JsonObject, occurredAt?: number): Fact {
+  return { type: definition.type, schema: definition.schema, data, occurredAt };
+}
+
+/** Decides what a command changes, by the history of a stream; throws what refuses it. */
+type Decide = (history: readonly RecordedEvent[]) => readonly Fact[];
+
+/** Where a command's effect is: written now, or found because this is a retry. */
+export interface Outcome {
+  /** Of the last event of the append. */
+  position: Position;
+  events: readonly NewEvent[];
+  /** Written by this request: now, or by an earlier try that carried the same Idempotency-Key. */
+  own: boolean;
+}
+
+/** And what the stream held when that was decided. */
+interface Update extends Outcome {
+  history: readonly RecordedEvent[];
+}
+
+/** Conflicts that `update` decides again on before it gives up. */
+const ATTEMPTS = 8;
+
+/** Appends what deciders decide: one fact, one stream, one append, exactly once in effect (design §2). */
+@Injectable()
+export class Writer {
+  private readonly queues = new Map<string, Promise<unknown>>();
+  /** Streams in which an earlier try of a command changed nothing, and how many events those had. */
+  private readonly unchanged = new WeakMap<CommandContext, Map<string, number>>();
+  private lastTime = NaN;
+  private lastTimestamp = '';
+
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  /**
+   * A command on one stream: claims its Idempotency-Key, then `update`. One that is refused leaves nothing in the log, and
+   * its key free for a corrected body, unless it was refused for what happened in between.
+   * @throws Problem idempotency_key_reused, write_conflict
+   */
+  async execute(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
+    await this.claim(stream, context, decide);
+    return this.update(stream, context, decide);
+  }
+
+  /**
+   * Notes durably that this Idempotency-Key is used for this stream and body, before anything else is written, so that
+   * a retry goes on from there. Nothing to do without a key.
+   * @param refuse throws where the stream's history refuses the command; asked before a new key is noted
+   * @throws Problem idempotency_key_reused if it was used for another body or stream
+   */
+  async claim(
+    stream: string,
+    context: CommandContext,
+    refuse?: (history: readonly RecordedEvent[]) => unknown,
+  ): Promise<void> {
+    if (context.idempotency === null) return;
+    const claims = claimsStream(context.idempotency);
+    const claim = fact(idempotencyKeyClaimed, { stream });
+    const earlier = await this.store.readStream(claims);
+    if (earlier.length === 0 && refuse) {
+      const history = await this.store.readStream(stream);
+      // The first try may have been faster since.
+      if (!history.some((event) => isRetryOf(event, context))) refuse(history);
+    }
+    const events = earlier.length > 0 ? earlier : (await this.create(claims, [claim], context)).events;
+    const claimed = events[0]!;
+    if (claimed.metadata.body_hash !== context.body_hash || claimed.data['stream'] !== stream) {
+      throw idempotencyKeyReused();
+    }
+    const answered = events.filter(({ type }) => type === idempotencyKeyAnswered.type);
+    if (answered.length === 0) return;
+    const unchanged = answered.map(({ data }) => [data['stream'], data['events']] as [string, number]);
+    this.unchanged.set(context, new Map(unchanged));
+  }
+
+  /** Appends the first events of a stream; if it has some already, answers those. */
+  async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<Outcome> {
+    const events = this.eventsOf(stream, facts, context, 0);
+    try {
+      const { position } = await this.store.append(stream, 'no-stream', events);
+      return { position, events, own: true };
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision)) throw error;
+      const existing = await this.store.readStream(stream);
+      return { position: existing.at(-1)!.position, events: existing, own: isRetryOf(existing[0]!, context) };
+    }
+  }
+
+  /**
+   * Reads a stream, decides, and appends at exactly the revision read; on a conflict reads and decides again. Commands on
+   * one stream queue up in this process. A retry that carries the same Idempotency-Key finds its event and writes nothing.
+   * @throws Problem write_conflict when other processes keep winning
+   */
+  async update(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
+    return this.inTurn(stream, async () => {
+      for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+        try {
+          return await this.updateOnce(stream, context, decide);
+        } catch (error) {
+          if (!(error instanceof WrongExpectedRevision)) throw error;
+        }
+      }
+      throw new Problem('write_conflict', 'Other writers kept changing this at the same time; try again.');
+    });
+  }
+
+  /**
+   * As `update`, but decides once: for what must not be decided again on a state its author has not seen.
+   * @throws WrongExpectedRevision when another writer came between the reading and the append
+   */
+  async updateOnce(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
+    const history = await this.store.readStream(stream);
+    const position = history.at(-1)?.position ?? 0;
+    const earlier = history.filter((event) => isRetryOf(event, context));
+    if (earlier.length > 0) return { position: earlier.at(-1)!.position, events: earlier, own: true, history };
+    const then = this.unchanged.get(context)?.get(stream);
+    if (then !== undefined) {
+      const seen = history.slice(0, then);
+      return { position: seen.at(-1)?.position ?? 0, events: [], own: false, history: seen };
+    }
+    const facts = decide(history);
+    if (facts.length === 0) {
+      await this.noteUnchanged(stream, history.length, context);
+      return { position, events: [], own: false, history };
+    }
+    const expected: ExpectedRevision = history.length === 0 ? 'no-stream' : history.length - 1;
+    const events = this.eventsOf(stream, facts, context, history.length);
+    const appended = await this.store.append(stream, expected, events);
+    return { position: appended.position, events, own: true, history };
+  }
+
+  /** So that a retry with the same Idempotency-Key changes no more than the first try, whatever others have done since. */
+  private async noteUnchanged(stream: string, events: number, context: CommandContext): Promise<void> {
+    if (context.idempotency === null) return;
+    const claims = claimsStream(context.idempotency);
+    const { length } = await this.store.readStream(claims);
+    // Without a claim it is a command that another stream recognises.
+    if (length === 0) return;
+    const answered = fact(idempotencyKeyAnswered, { stream, events });
+    try {
+      await this.store.append(claims, length - 1, this.eventsOf(claims, [answered], context, length));
+    } catch (error) {
+      // Another try of the same request was faster.
+      if (!(error instanceof WrongExpectedRevision)) throw error;
+    }
+  }
+
+  private eventsOf(stream: string, facts: readonly Fact[], context: CommandContext, revision: number): NewEvent[] {
+    const { actor, correlation_id, body_hash, idempotency } = context;
+    const recorded_at = this.timestamp(this.clock());
+    return facts.map(({ type, schema, data, occurredAt }, index) => {
+      const occurred_at = occurredAt === undefined ? recorded_at : new Date(occurredAt).toISOString();
+      const id = eventId(stream, body_hash, revision + index);
+      const metadata: EventMetadata = {
+        schema,
+        occurred_at,
+        recorded_at,
+        correlation_id,
+        actor,
+        body_hash,
+        index,
+        size: facts.length,
+      };
+      if (idempotency !== null) metadata.idempotency = idempotency;
+      return { id, type, data, metadata };
+    });
+  }
+
+  /** ISO 8601. Many commands are of the same millisecond. */
+  private timestamp(now: number): string {
+    if (now !== this.lastTime) [this.lastTime, this.lastTimestamp] = [now, new Date(now).toISOString()];
+    return this.lastTimestamp;
+  }
+
+  private async inTurn<T>(stream: string, work: () => Promise<T>): Promise<T> {
+    const before = this.queues.get(stream) ?? Promise.resolve();
+    const turn = before.then(work, work);
+    const settled = turn.catch(() => undefined);
+    this.queues.set(stream, settled);
+    try {
+      return await turn;
+    } finally {
+      if (this.queues.get(stream) === settled) this.queues.delete(stream);
+    }
+  }
+}
+
+/** Does the event come from an earlier try of the request, known by its Idempotency-Key? */
+export function isRetryOf({ metadata }: RecordedEvent, context: CommandContext): boolean {
+  return metadata.idempotency !== undefined && metadata.idempotency === context.idempotency;
+}
+
+/** Stream of what is known of an Idempotency-Key, by its hash. */
+function claimsStream(idempotency: string): string {
+  return `idem-${idempotency}`;
+}
+
+/** Name of a stream that is found by client strings, which are hashed so that they never appear in a name. */
+export function hashedStream(category: string, ...parts: string[]): string {
+  return `${category}-${hashOf(...parts)}`;
+}

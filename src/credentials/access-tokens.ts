@@ -1,0 +1,69 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../kernel/clock.js';
+import { readSigned } from './jws.js';
+import { Problem, type ProblemCode } from '../kernel/problems.js';
+import type { SigningKeys } from './signing-keys.js';
+import type { Caller, Session } from './caller.js';
+
+/** Lifetime in seconds: how long a session that was revoked may still read. What it writes is checked against the log. */
+export const ACCESS_TOKEN_S = 300;
+const TYPE = 'session+jwt';
+const AUDIENCE = 'credence-session';
+/** How far another process's clock may be ahead of ours. */
+const CLOCK_SKEW_S = 60;
+const NO_SCOPES: ReadonlySet<never> = new Set<never>();
+
+/**
+ * Access tokens: short Ed25519 JWTs. Their `typ` and audience keep them apart from eligibility tokens, which are signed
+ * with the same keys. The issuer is not compared: whatever these keys signed comes from this deployment.
+ */
+export class AccessTokens {
+  constructor(
+    private readonly keys: SigningKeys,
+    private readonly clock: Clock = Date.now,
+  ) {}
+
+  sign({ family, wallet, chainId, trisId }: Session, issuer: string): Promise<string> {
+    const iat = Math.floor(this.clock() / 1000);
+    const claims = {
+      iss: issuer,
+      sub: trisId ?? wallet,
+      aud: AUDIENCE,
+      iat,
+      exp: iat + ACCESS_TOKEN_S,
+      jti: randomUUID(),
+      sid: family,
+      wallet,
+      chain_id: chainId,
+      tris_id: trisId,
+    };
+    return this.keys.sign(claims, TYPE);
+  }
+
+  /** @throws Problem token_malformed, token_type, token_algorithm, token_signature, token_audience, token_expired */
+  caller(token: string): Caller {
+    const session = this.verify(token);
+    return { keyId: `session:${session.wallet}`, scopes: NO_SCOPES, organization: null, session };
+  }
+
+  private verify(token: string): Session {
+    const read = readSigned(token, TYPE, this.keys.jwks);
+    if ('wrong' in read) throw refused(`token_${read.wrong}`, read.detail);
+    const { aud, iat, exp, sid, wallet, chain_id, tris_id } = read.payload;
+    if (aud !== AUDIENCE) throw refused('token_audience', 'The token is for another audience.');
+    const isSession = typeof sid === 'string' && typeof wallet === 'string' && isNumber(iat) && isNumber(exp);
+    if (!isSession || !(chain_id === null || isNumber(chain_id)) || !(tris_id === null || typeof tris_id === 'string'))
+      throw refused('token_malformed', 'The token lacks a claim, or has one of a wrong type.');
+    const now = this.clock() / 1000;
+    if (iat > now + CLOCK_SKEW_S) throw refused('token_malformed', 'The token is from the future.');
+    if (exp <= now) throw refused('token_expired', 'The access token has expired; refresh it.');
+    return { family: sid, wallet, chainId: chain_id, trisId: tris_id };
+  }
+}
+
+const isNumber = (value: unknown): value is number => Number.isSafeInteger(value);
+
+function refused(code: ProblemCode, detail: string): Problem {
+  const challenge = 'Bearer realm="credence", error="invalid_token"';
+  return new Problem(code, detail, { headers: { 'www-authenticate': challenge } });
+}

@@ -1,0 +1,180 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import type { Clock } from '../kernel/clock.js';
+import { type Config, ConfigError } from '../kernel/config.js';
+import { sha256Hex } from '../kernel/hash.js';
+import type { Log } from '../kernel/logger.js';
+import { SHA256_HEX, TRIS_ID } from '../kernel/identifiers.js';
+import { type Scope, SCOPES, type Caller } from './caller.js';
+import { isObject } from '../kernel/json.js';
+import { FileWatch, createFile, exclusively, replaceFile } from './secret-file.js';
+
+/**
+ * API keys. Only the SHA-256 of a key is kept: keys are 256 random bits, so a plain digest cannot be searched, and
+ * looking a digest up leaks nothing about a key through its timing.
+ *
+ * Where they come from: the file CREDENCE_API_KEYS, which then rules alone; without it `<data>/api-keys.json`, if there
+ * is one (`credence keys create` makes it), and the development key in `<data>/dev-api-key` with every scope.
+ */
+export interface ApiKeyRecord {
+  /** Stands in the log as the actor `key:<id>`. */
+  id: string;
+  /** SHA-256 of the key, lower-case hex. */
+  sha256: string;
+  scopes: Scope[];
+  /** TRIS id the key is bound to. */
+  organization?: string;
+}
+
+const KEY_ID = /^[A-Za-z0-9._-]{1,64}$/;
+const DEVELOPMENT_ID = 'dev';
+
+const digest = sha256Hex;
+const generateKey = (): string => `credence_${randomBytes(32).toString('base64url')}`;
+
+export class ApiKeys {
+  private callers = new Map<string, Caller>();
+  private readonly file: FileWatch;
+  /** The key this boot has generated, to be printed once; undefined when there was one already. */
+  readonly createdDevelopmentKey: string | undefined;
+  private readonly developmentDigest: string | undefined;
+
+  /** @throws ConfigError when the keys file is missing (where it is configured) or not as described */
+  constructor(
+    private readonly config: Config,
+    private readonly log: Log,
+    clock: Clock = Date.now,
+  ) {
+    if (config.apiKeys === undefined) {
+      if (config.profile === 'cluster') {
+        throw new ConfigError('The cluster profile needs CREDENCE_API_KEYS; `credence keys create` makes the file.');
+      }
+      const { key, created } = developmentKey(config.inData('dev-api-key'));
+      this.developmentDigest = digest(key);
+      this.createdDevelopmentKey = created ? key : undefined;
+    } else if (!existsSync(config.apiKeys)) {
+      throw new ConfigError(`CREDENCE_API_KEYS names ${config.apiKeys}, which does not exist.`);
+    }
+    this.file = new FileWatch(keysFile(config), clock);
+    this.load();
+  }
+
+  /** The caller a key stands for, or undefined when there is no such key. */
+  find(key: string): Caller | undefined {
+    if (this.file.changed()) this.reload();
+    return this.callers.get(digest(key));
+  }
+
+  private reload(): void {
+    try {
+      this.load();
+      this.log.info('API keys reloaded', { keys: this.callers.size });
+    } catch (error) {
+      this.log.error('The API keys file cannot be used; the keys read before stay in force', {
+        detail: (error as Error).message,
+      });
+    }
+  }
+
+  private load(): void {
+    const records = this.config.apiKeys !== undefined || existsSync(keysFile(this.config)) ? listKeys(this.config) : [];
+    const callers = new Map<string, Caller>();
+    if (this.developmentDigest) {
+      callers.set(this.developmentDigest, {
+        keyId: DEVELOPMENT_ID,
+        scopes: new Set(SCOPES),
+        organization: null,
+        session: null,
+      });
+    }
+    for (const { id, sha256, scopes, organization } of records) {
+      callers.set(sha256, { keyId: id, scopes: new Set(scopes), organization: organization ?? null, session: null });
+    }
+    this.callers = callers;
+  }
+}
+
+/** The file `credence keys` works on. */
+export const keysFile = (config: Config): string => config.apiKeys ?? config.inData('api-keys.json');
+
+/** @throws ConfigError naming the file and the entry that is wrong */
+export function listKeys(config: Config): ApiKeyRecord[] {
+  const file = keysFile(config);
+  let entries: unknown;
+  try {
+    entries = JSON.parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new ConfigError(`${file} cannot be read as JSON: ${(error as Error).message}.`);
+  }
+  if (!Array.isArray(entries)) throw new ConfigError(`${file} must hold a JSON array of keys.`);
+  const ids = new Set<string>();
+  const digests = new Set<string>();
+  return entries.map((entry: unknown, index) => {
+    const wrong = (what: string) => new ConfigError(`${file}: entry ${index + 1} ${what}.`);
+    if (!isObject(entry)) throw wrong('must be an object {id, sha256, scopes, organization?}');
+    const { id, sha256, scopes, organization, ...others } = entry;
+    const unknown = Object.keys(others)[0];
+    if (unknown !== undefined) throw wrong(`has the unknown member "${unknown}"`);
+    if (typeof id !== 'string' || !KEY_ID.test(id)) throw wrong('must have an id of 1 to 64 letters, digits or ._-');
+    if (ids.has(id)) throw wrong(`repeats the id "${id}"`);
+    if (typeof sha256 !== 'string' || !SHA256_HEX.test(sha256)) {
+      throw wrong('must have sha256, the digest of the key as 64 small hexadecimal digits');
+    }
+    if (digests.has(sha256)) throw wrong('repeats the sha256 of another entry');
+    if (!Array.isArray(scopes) || scopes.length === 0 || !scopes.every(isScope)) {
+      throw wrong(`must have scopes, a list of ${SCOPES.join(', ')}`);
+    }
+    if (organization !== undefined && !(typeof organization === 'string' && TRIS_ID.test(organization))) {
+      throw wrong('has an organization that is not a TRIS id');
+    }
+    ids.add(id);
+    digests.add(sha256);
+    return { id, sha256, scopes, ...(organization !== undefined && { organization }) };
+  });
+}
+
+const isScope = (scope: unknown): scope is Scope => (SCOPES as readonly unknown[]).includes(scope);
+
+/**
+ * Adds a key to the file and returns the key itself, which is stored nowhere.
+ * @throws ConfigError when the id is taken or anything is not as described at `listKeys`
+ */
+export function createKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
+  return exclusively(keysFile(config), () => {
+    const keys = existsSync(keysFile(config)) ? listKeys(config) : [];
+    if (!KEY_ID.test(record.id)) throw new ConfigError('The id must be 1 to 64 letters, digits or ._-.');
+    if (record.id === DEVELOPMENT_ID || keys.some(({ id }) => id === record.id)) {
+      throw new ConfigError(`There is a key with the id "${record.id}" already.`);
+    }
+    if (record.scopes.length === 0 || !record.scopes.every(isScope)) {
+      throw new ConfigError(`The scopes must be some of ${SCOPES.join(', ')}.`);
+    }
+    if (record.organization !== undefined && !TRIS_ID.test(record.organization)) {
+      throw new ConfigError(`"${record.organization}" is not a TRIS id.`);
+    }
+    const key = generateKey();
+    writeKeys(config, [...keys, { ...record, sha256: digest(key) }]);
+    return key;
+  });
+}
+
+/** Removes a key; running servers notice within a second. @returns false when there is no key with this id */
+export function revokeKey(config: Config, id: string): boolean {
+  return exclusively(keysFile(config), () => {
+    const keys = existsSync(keysFile(config)) ? listKeys(config) : [];
+    const kept = keys.filter((key) => key.id !== id);
+    if (kept.length === keys.length) return false;
+    writeKeys(config, kept);
+    return true;
+  });
+}
+
+const writeKeys = (config: Config, keys: ApiKeyRecord[]): void =>
+  replaceFile(keysFile(config), `${JSON.stringify(keys, null, 2)}\n`);
+
+function developmentKey(file: string): { key: string; created: boolean } {
+  const created = !existsSync(file) && createFile(file, generateKey());
+  const key = readFileSync(file, 'utf8').trim();
+  if (key === '') throw new ConfigError(`${file} is empty; delete it to have a new development key made.`);
+  return { key, created };
+}

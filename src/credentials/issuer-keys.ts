@@ -1,0 +1,102 @@
+import { createECDH, randomBytes } from 'node:crypto';
+import { Inject, Injectable } from '@nestjs/common';
+import { getAddress } from 'ethers/address';
+import { keccak256 } from 'ethers/crypto';
+import { isPrivate, signRecoverable } from 'tiny-secp256k1';
+import { CLOCK, type Clock } from '../kernel/clock.js';
+import { Config, ConfigError } from '../kernel/config.js';
+import { Log } from '../kernel/logger.js';
+import { type Key, KeyFile, type KeyKind, KeyRing, type ListedKey } from './key-file.js';
+
+/** An issuer of vouchers: a key on secp256k1. Its name (`kid`) is its address, EIP-55. */
+interface IssuerKey extends Key {
+  /** 32 bytes. Absent: published only. */
+  secret: Uint8Array | undefined;
+}
+
+/** The file `credence signing-keys --vouchers` works on. */
+export const issuerKeyFile = (config: Config) =>
+  new KeyFile(config.voucherKeys ?? config.inData('voucher-keys.json'), SECP256K1);
+
+/**
+ * The keys that sign what contracts verify, from a JWK set of their own (RFC 8812): they rotate apart from those of
+ * tokens, since each new address has to be registered on chains before it signs.
+ */
+@Injectable()
+export class IssuerKeys {
+  private readonly ring: KeyRing<IssuerKey> | undefined;
+
+  /**
+   * Reads the file, or makes it with one new key (0600) if it does not exist. In the cluster profile processes share it:
+   * a file that is named must exist, and without one nothing is issued.
+   * @throws ConfigError
+   */
+  constructor(@Inject(Config) config: Config, log: Log, @Inject(CLOCK) clock: Clock) {
+    const file = issuerKeyFile(config);
+    if (config.profile === 'cluster') {
+      if (config.voucherKeys === undefined) return;
+      if (!file.exists) {
+        const advice = '`credence signing-keys create --vouchers` makes the file, one for all processes';
+        throw new ConfigError(`CREDENCE_VOUCHER_KEYS names ${file.path}, which does not exist; ${advice}.`);
+      }
+    }
+    file.create();
+    this.ring = new KeyRing(file, log, clock);
+  }
+
+  /** Address of the key that signs now, EIP-55; undefined: there are no keys. */
+  get issuer(): string | undefined {
+    return this.ring?.current.kid;
+  }
+
+  list(): ListedKey[] {
+    return this.ring?.list() ?? [];
+  }
+
+  /**
+   * Signs a hash by ECDSA: deterministic (RFC 6979), with s in the lower half of the order (EIP-2).
+   * @param hash 32 bytes
+   * @returns r, s and v (27 or 28), 65 bytes as hex; null: the private part of the issuer's key is not here
+   */
+  sign(hash: Uint8Array, issuer: string): string | null {
+    const key = this.ring?.signer(issuer);
+    if (!key) return null;
+    const { signature, recoveryId } = signRecoverable(hash, key.secret!);
+    return `0x${Buffer.from(signature).toString('hex')}${(27 + recoveryId).toString(16)}`;
+  }
+}
+
+const SECP256K1: KeyKind<IssuerKey> = {
+  make() {
+    let secret: Buffer;
+    do secret = randomBytes(32);
+    while (!isPrivate(secret));
+    const [x, y] = pointOf(secret);
+    const jwk = { kty: 'EC', crv: 'secp256k1', x: x.toString('base64url'), y: y.toString('base64url') };
+    return { ...jwk, d: secret.toString('base64url'), kid: addressOf(x, y), use: 'sig', alg: 'ES256K' };
+  },
+
+  read({ kty, crv, x, y, d }, wrong) {
+    const point = [x, y].map((each) => Buffer.from(typeof each === 'string' ? each : '', 'base64url'));
+    if (kty !== 'EC' || crv !== 'secp256k1' || point.some(({ length }) => length !== 32)) {
+      throw wrong('is not a key on secp256k1 (kty "EC", crv "secp256k1", x, y)');
+    }
+    const kid = addressOf(point[0]!, point[1]!);
+    if (d === undefined) return { kid, secret: undefined, isPrivate: false };
+    const secret = Buffer.from(typeof d === 'string' ? d : '', 'base64url');
+    if (!isPrivate(secret) || addressOf(...pointOf(secret)) !== kid) {
+      throw wrong('has a private part that is not of its x and y');
+    }
+    return { kid, secret, isPrivate: true };
+  },
+};
+
+function pointOf(secret: Buffer): [x: Buffer, y: Buffer] {
+  const curve = createECDH('secp256k1');
+  curve.setPrivateKey(secret);
+  const point = curve.getPublicKey(null, 'uncompressed');
+  return [point.subarray(1, 33), point.subarray(33)];
+}
+
+/** Of a public key, as Ethereum has it. */
+const addressOf = (x: Buffer, y: Buffer): string => getAddress(`0x${keccak256(Buffer.concat([x, y])).slice(-40)}`);

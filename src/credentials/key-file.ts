@@ -1,0 +1,219 @@
+import { existsSync, readFileSync } from 'node:fs';
+import type { Clock } from '../kernel/clock.js';
+import { ConfigError } from '../kernel/config.js';
+import { parseTimestamp } from '../kernel/identifiers.js';
+import { FileWatch, createFile, exclusively, replaceFile } from './secret-file.js';
+import { type JsonObject, isObject } from '../kernel/json.js';
+import type { Log } from '../kernel/logger.js';
+
+/** Files of private keys that take turns in signing: JWK sets (RFC 7517), whatever kind of key they hold. */
+
+export interface Key {
+  /** What it is called: in tokens, in events, on the command line. */
+  kid: string;
+  /** Is its private part here? Without it, it is published only. */
+  isPrivate: boolean;
+}
+
+/** How the keys of one kind are made and read. */
+export interface KeyKind<K extends Key> {
+  make(): JsonObject;
+  /** @param wrong makes the error of what does not hold, as "is not an Ed25519 key" */
+  read(jwk: JsonObject, wrong: (what: string) => ConfigError): K;
+}
+
+/** How long a new key is published before it signs, at least: longer than anyone may keep the old set. */
+export const ANNOUNCED_MS = 10 * 60_000;
+/** How long what a key has signed last may live: the longest ttl of an access policy, and a margin for clocks. */
+export const LAST_TOKEN_MS = 86_400_000 + 60_000;
+
+/** A key as an operator sees it. Times in ms since the epoch. */
+export interface ListedKey {
+  kid: string;
+  /** `published`: it has no private part here, or its turn never comes. */
+  status: 'next' | 'signing' | 'retired' | 'published';
+  /** null: from the beginning, or never. */
+  signs_from: number | null;
+  /** When the last it has signed is dead; null: not retired. */
+  prunable_from: number | null;
+}
+
+interface Turn<K> {
+  key: K;
+  /** ms since the epoch; −Infinity for a key that never waited. */
+  signsFrom: number;
+}
+
+/** A key file as the command line works on it: each change is made under a lock and replaces the file as a whole. */
+export class KeyFile<K extends Key> {
+  constructor(
+    readonly path: string,
+    private readonly kind: KeyKind<K>,
+  ) {}
+
+  get exists(): boolean {
+    return existsSync(this.path);
+  }
+
+  /** Makes the file with one new key that signs at once. @returns whether it did: false if there is one */
+  create(): boolean {
+    return !this.exists && createFile(this.path, toText([this.kind.make()]));
+  }
+
+  /** @throws ConfigError */
+  list(now: number): ListedKey[] {
+    return listed(
+      this.read().map(({ turn }) => turn),
+      now,
+    );
+  }
+
+  /**
+   * Adds a new key that signs from a time on; running servers publish it within a second.
+   * @param delayMs from now; less than ANNOUNCED_MS makes signatures that verifiers with an older set refuse at first
+   * @throws ConfigError when a next key is announced already
+   */
+  rotate(now: number, delayMs: number): { kid: string; signs_from: number } {
+    return exclusively(this.path, () => {
+      const next = this.list(now).find(({ status }) => status === 'next');
+      if (next) {
+        const when = new Date(next.signs_from!).toISOString();
+        throw new ConfigError(`The key ${next.kid} is announced already; it signs from ${when}.`);
+      }
+      const key = this.kind.make();
+      const signs_from = now + delayMs;
+      const stored = this.read().map(({ raw }) => raw);
+      replaceFile(this.path, toText([...stored, { ...key, signs_from: new Date(signs_from).toISOString() }]));
+      return { kid: key['kid'] as string, signs_from };
+    });
+  }
+
+  /** Removes the retired keys whose last signature is dead, and returns their kids. */
+  prune(now: number): string[] {
+    return exclusively(this.path, () => {
+      const dead = this.list(now)
+        .filter(({ prunable_from }) => prunable_from !== null && prunable_from <= now)
+        .map(({ kid }) => kid);
+      const kept = this.read().filter(({ turn }) => !dead.includes(turn.key.kid));
+      if (dead.length > 0) replaceFile(this.path, toText(kept.map(({ raw }) => raw)));
+      return dead;
+    });
+  }
+
+  /** @throws ConfigError */
+  read(): { turn: Turn<K>; raw: JsonObject }[] {
+    let set: unknown;
+    try {
+      set = JSON.parse(readFileSync(this.path, 'utf8'));
+    } catch (error) {
+      throw new ConfigError(`${this.path} cannot be read as JSON: ${(error as Error).message}.`);
+    }
+    if (!isObject(set) || !Array.isArray(set.keys) || set.keys.length === 0) {
+      throw new ConfigError(`${this.path} must be a JWK set: {"keys": [...]} with at least one key.`);
+    }
+    const keys = set.keys.map((raw: unknown, index) => {
+      const wrong = (what: string) => new ConfigError(`${this.path}: key ${index + 1} ${what}.`);
+      const jwk = isObject(raw) ? (raw as JsonObject) : {};
+      const key = this.kind.read(jwk, wrong);
+      if (jwk['kid'] !== undefined && jwk['kid'] !== key.kid) throw wrong('has a kid that is not its own');
+      const signsFrom = jwk['signs_from'] === undefined ? -Infinity : parseTimestamp(String(jwk['signs_from']));
+      if (signsFrom === undefined) throw wrong('has a signs_from that is not a time');
+      return { raw: jwk, turn: { key, signsFrom } };
+    });
+    if (keys.every(({ turn }) => !turn.key.isPrivate)) {
+      throw new ConfigError(`${this.path} holds no private key to sign with.`);
+    }
+    return keys;
+  }
+}
+
+/**
+ * The keys of a file, reread when it changes. Of those with a private part, the one whose time to sign (`signs_from`, a
+ * member of ours) came last signs; without any such times the first. So a key can be announced before it signs and
+ * outlive its last signature.
+ */
+export class KeyRing<K extends Key> {
+  private all: Turn<K>[] = [];
+  private turns: Turn<K>[] = [];
+  private readonly watch: FileWatch;
+
+  /** @throws ConfigError */
+  constructor(
+    private readonly file: KeyFile<K>,
+    private readonly log: Log | undefined,
+    private readonly clock: Clock,
+  ) {
+    this.watch = new FileWatch(file.path, clock);
+    this.load();
+  }
+
+  /** All keys, in the order of the file. */
+  get keys(): K[] {
+    this.refresh();
+    return this.all.map(({ key }) => key);
+  }
+
+  /** The key that signs now. */
+  get current(): K {
+    this.refresh();
+    return signingAt(this.turns, this.clock()).key;
+  }
+
+  /** The key of this name, if its private part is here, whether or not its time to sign is now. */
+  signer(kid: string): K | undefined {
+    this.refresh();
+    return this.all.find(({ key }) => key.kid === kid && key.isPrivate)?.key;
+  }
+
+  list(): ListedKey[] {
+    this.refresh();
+    return listed(this.all, this.clock());
+  }
+
+  private refresh(): void {
+    if (!this.watch.changed()) return;
+    try {
+      this.load();
+      this.log?.info('signing keys reloaded', { keys: this.all.length });
+    } catch (error) {
+      this.log?.error('The signing keys file cannot be used; the keys read before stay in force', {
+        detail: (error as Error).message,
+      });
+    }
+  }
+
+  private load(): void {
+    this.all = this.file.read().map(({ turn }) => turn);
+    this.turns = inTurn(this.all);
+  }
+}
+
+function listed<K extends Key>(all: readonly Turn<K>[], now: number): ListedKey[] {
+  const turns = inTurn(all);
+  const signing = signingAt(turns, now);
+  return all.map((each) => {
+    const turn = turns.indexOf(each);
+    const retiredAt = turns[turn + 1]?.signsFrom;
+    const isRetired = turn >= 0 && turn < turns.indexOf(signing);
+    const status = each === signing ? 'signing' : turn < 0 ? 'published' : isRetired ? 'retired' : 'next';
+    return {
+      kid: each.key.kid,
+      status,
+      signs_from: turn >= 0 && each.signsFrom > -Infinity ? each.signsFrom : null,
+      prunable_from: isRetired ? retiredAt! + LAST_TOKEN_MS : null,
+    };
+  });
+}
+
+/** The keys that sign at some time, in the order in which they do. Of several for one time, the first in the file does. */
+function inTurn<K extends Key>(all: readonly Turn<K>[]): Turn<K>[] {
+  const candidates = all.filter(({ key }) => key.isPrivate);
+  const turns = candidates.filter((key, i) => candidates.findIndex((other) => other.signsFrom === key.signsFrom) === i);
+  return turns.sort((a, b) => (a.signsFrom < b.signsFrom ? -1 : 1));
+}
+
+function signingAt<K extends Key>(turns: readonly Turn<K>[], now: number): Turn<K> {
+  return turns.findLast(({ signsFrom }) => signsFrom <= now) ?? turns[0]!;
+}
+
+const toText = (keys: readonly object[]): string => `${JSON.stringify({ keys }, null, 2)}\n`;

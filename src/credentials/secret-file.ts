@@ -1,0 +1,110 @@
+import { randomBytes } from 'node:crypto';
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Clock } from '../kernel/clock.js';
+
+/** Replaces a secret file in one step: a reader sees the old content or the new one, and only the owner sees either. */
+export function replaceFile(file: string, content: string): void {
+  const draft = writeDraft(file, content);
+  renameSync(draft, file);
+}
+
+/** Creates a secret file unless there is one; of several processes at once, one wins. @returns whether it was this one */
+export function createFile(file: string, content: string): boolean {
+  const draft = writeDraft(file, content);
+  try {
+    linkSync(draft, file);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+const CHECK_MS = 1_000;
+const LOCK_POLL_MS = 20;
+const LOCK_WAIT_MS = 5_000;
+
+/**
+ * Runs a change of a file, its reading included, while no other process runs one. The lock is a file beside it that names
+ * the process; that of a process that is gone does not count.
+ * @throws Error when another process keeps it for longer than five seconds
+ */
+export function exclusively<T>(file: string, change: () => T): T {
+  const lock = `${file}.lock`;
+  for (let waited = 0; !createFile(lock, `${process.pid} ${randomBytes(6).toString('hex')}`); waited += LOCK_POLL_MS) {
+    if (waited >= LOCK_WAIT_MS) {
+      throw new Error(`${file} is being changed by another process; if none is, delete ${lock}.`);
+    }
+    removeIfAbandoned(lock);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOCK_POLL_MS);
+  }
+  try {
+    return change();
+  } finally {
+    rmSync(lock, { force: true });
+  }
+}
+
+function removeIfAbandoned(lock: string): void {
+  const grave = `${lock}.${randomBytes(6).toString('hex')}.tmp`;
+  try {
+    const owner = readFileSync(lock, 'utf8');
+    if (isAlive(Number.parseInt(owner, 10))) return;
+    renameSync(lock, grave);
+    // Another process may have been first, and a third have locked since: that one's lock is given back.
+    if (readFileSync(grave, 'utf8') !== owner) linkSync(grave, lock);
+    rmSync(grave, { force: true });
+  } catch (error) {
+    if (!['ENOENT', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** Notices within a second that a file has changed since, to whoever keeps asking. */
+export class FileWatch {
+  private version: string;
+  private checkedAt = -Infinity;
+
+  constructor(
+    private readonly file: string,
+    private readonly clock: Clock,
+  ) {
+    this.version = versionOf(file);
+  }
+
+  /** Whether it has changed since the last time this was true, or since the watch began. */
+  changed(): boolean {
+    const now = this.clock();
+    // The second test: a clock that was set back must not keep a revoked key valid until it catches up.
+    if (now < this.checkedAt + CHECK_MS && now >= this.checkedAt) return false;
+    this.checkedAt = now;
+    const version = versionOf(this.file);
+    if (version === this.version) return false;
+    this.version = version;
+    return true;
+  }
+}
+
+/** Changes when the file does: replaced (inode), rewritten (mtime, size), made or removed. */
+function versionOf(file: string): string {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  return stat ? `${stat.ino}:${stat.mtimeMs}:${stat.size}` : 'absent';
+}
+
+function writeDraft(file: string, content: string): string {
+  mkdirSync(dirname(file), { recursive: true });
+  const draft = `${file}.${randomBytes(6).toString('hex')}.tmp`;
+  writeFileSync(draft, content, { mode: 0o600, flag: 'wx', flush: true });
+  return draft;
+}

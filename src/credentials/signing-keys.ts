@@ -1,0 +1,129 @@
+import { type KeyObject, createHash, createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { promisify } from 'node:util';
+import type { Clock } from '../kernel/clock.js';
+import { type Config, ConfigError } from '../kernel/config.js';
+import { canonicalJson } from '../kernel/hash.js';
+import type { JsonObject } from '../kernel/json.js';
+import type { Log } from '../kernel/logger.js';
+import { endOfTurn } from '../kernel/turn.js';
+import { type Key, KeyFile, type KeyKind, KeyRing } from './key-file.js';
+
+/** The public half of an Ed25519 key, RFC 8037. */
+export interface PublicJwk {
+  kty: 'OKP';
+  crv: 'Ed25519';
+  x: string;
+  kid: string;
+  use: 'sig';
+  alg: 'EdDSA';
+}
+
+interface SigningKey extends Key {
+  jwk: PublicJwk;
+  /** Absent: published only. */
+  secret: KeyObject | undefined;
+}
+
+const signBytes = promisify(sign);
+
+/** The file `credence signing-keys` works on. */
+export const signingKeyFile = (config: Config) =>
+  new KeyFile(config.signingKeys ?? config.inData('signing-keys.json'), ED25519);
+
+/** The keys behind every proof the service gives, from a JWK set file (RFC 7517). All are published. */
+export class SigningKeys {
+  private readonly ring: KeyRing<SigningKey>;
+  /** Protected headers already encoded, by kid and `typ`. */
+  private readonly headers = new Map<string, string>();
+
+  /**
+   * Reads the file, or makes it with one new key (0600) if it does not exist; in the cluster profile it must exist.
+   * @throws ConfigError
+   */
+  constructor(config: Config, log?: Log, clock: Clock = Date.now) {
+    if (config.profile === 'cluster') refuseUnlessShared(config);
+    const file = signingKeyFile(config);
+    file.create();
+    this.ring = new KeyRing(file, log, clock);
+  }
+
+  /** The public set for `/.well-known/jwks.json`. */
+  get jwks(): { keys: PublicJwk[] } {
+    return { keys: this.ring.keys.map(({ jwk }) => jwk) };
+  }
+
+  /** RFC 7638 thumbprint of the key that signs now. */
+  get kid(): string {
+    return this.ring.current.kid;
+  }
+
+  /** Is the private part of this key here, whether or not its time to sign is now? */
+  signsWith(kid: string): boolean {
+    return this.ring.signer(kid) !== undefined;
+  }
+
+  /**
+   * A compact JWS (RFC 7515) by EdDSA (RFC 8037) over the canonical JSON (RFC 8785) of the payload. Ed25519 is
+   * deterministic: the same payload and key give the same bytes.
+   * Signed in threads of their own: it takes longer than most requests do.
+   * @param kid default: of the key that signs now; else one that `signsWith` knows
+   */
+  async sign(payload: JsonObject, typ: string, kid?: string): Promise<string> {
+    const key = kid === undefined ? this.ring.current : this.ring.signer(kid)!;
+    const name = `${key.kid} ${typ}`;
+    let header = this.headers.get(name);
+    if (header === undefined) {
+      header = base64url(JSON.stringify({ alg: 'EdDSA', kid: key.kid, typ }));
+      this.headers.set(name, header);
+    }
+    const input = `${header}.${base64url(canonicalJson(payload))}`;
+    await endOfTurn();
+    const signature = await signBytes(null, Buffer.from(input), key.secret!);
+    return `${input}.${signature.toString('base64url')}`;
+  }
+}
+
+/** What one process signs every other must publish: none of several may make keys of its own. */
+function refuseUnlessShared({ signingKeys }: Config): void {
+  const advice = '`credence signing-keys create` makes the file, one for all processes';
+  if (signingKeys === undefined) throw new ConfigError(`The cluster profile needs CREDENCE_SIGNING_KEYS; ${advice}.`);
+  if (existsSync(signingKeys)) return;
+  throw new ConfigError(`CREDENCE_SIGNING_KEYS names ${signingKeys}, which does not exist; ${advice}.`);
+}
+
+const base64url = (text: string): string => Buffer.from(text, 'utf8').toString('base64url');
+
+/** RFC 7638 section 3: SHA-256 over the required members of the key, in lexicographic order. */
+export const thumbprint = (x: string): string =>
+  createHash('sha256')
+    .update(JSON.stringify({ crv: 'Ed25519', kty: 'OKP', x }))
+    .digest('base64url');
+
+const ED25519: KeyKind<SigningKey> = {
+  make() {
+    // Not by a key's `export`: a garbage collection during that frees what has made the key, which waits for the end of
+    // the export, for ever. The key stands at the end of what RFC 8410 says about it.
+    const { privateKey, publicKey } = generateKeyPairSync('ed25519', {
+      privateKeyEncoding: { type: 'pkcs8', format: 'der' },
+      publicKeyEncoding: { type: 'spki', format: 'der' },
+    });
+    const [d, x] = [privateKey.toString('base64url', 16), publicKey.toString('base64url', 12)];
+    return { kty: 'OKP', crv: 'Ed25519', x, d, kid: thumbprint(x), use: 'sig', alg: 'EdDSA' };
+  },
+
+  read({ kty, crv, x, d }, wrong) {
+    if (kty !== 'OKP' || crv !== 'Ed25519' || typeof x !== 'string') {
+      throw wrong('is not an Ed25519 key (kty "OKP", crv "Ed25519", x)');
+    }
+    const kid = thumbprint(x);
+    const jwk: PublicJwk = { kty, crv, x, kid, use: 'sig', alg: 'EdDSA' };
+    if (d === undefined) return { kid, jwk, secret: undefined, isPrivate: false };
+    try {
+      const secret = createPrivateKey({ key: { kty, crv, x, d: d as string }, format: 'jwk' });
+      return { kid, jwk, secret, isPrivate: true };
+    } catch {
+      throw wrong('has a private part that cannot be read');
+    }
+  },
+};

@@ -1,4 +1,0 @@
-import { defineEvent, text } from '../event-store/codec.js';
-
-/** A token counts no more, from now on. Stream `access-<jti>`, after the AccessChecked that issued it. */
-export const eligibilityRevoked = defineEvent('EligibilityRevoked', { jti: text });

@@ -1,0 +1,64 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { Problem } from '../../kernel/problems.js';
+import { SharedLookUps } from '../../kernel/turn.js';
+import { AP_ID, type AccessPolicy, accessPolicyOf, accessPolicyStream } from './ap.js';
+import { type Evaluator, compile } from './evaluate.js';
+import { type Rule, parseRules } from './rules.js';
+
+/** Policies, and rules compiled, kept at most; those of 64 nodes take about 20 kB. */
+const CACHED = 1_000;
+
+/** Rules ready to judge by. */
+export interface CompiledRules {
+  rule: Rule;
+  evaluate: Evaluator;
+}
+
+/** Access policies by id, each from its own stream, so never behind; and their rules, compiled once. */
+@Injectable()
+export class AccessPolicies {
+  private readonly active = new Map<string, AccessPolicy>();
+  private readonly lookUps = new SharedLookUps<AccessPolicy>();
+  private readonly compiled = new Map<string, CompiledRules>();
+
+  constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
+
+  /** @throws Problem policy_not_found, history_unreadable */
+  async get(policyId: string): Promise<AccessPolicy> {
+    return this.lookUps.of(policyId, () => this.lookUp(policyId));
+  }
+
+  private async lookUp(policyId: string): Promise<AccessPolicy> {
+    if (!AP_ID.test(policyId)) throw unknownAccessPolicy(policyId);
+    const stream = accessPolicyStream(policyId);
+    const known = this.active.get(policyId);
+    // What it says never changes; whether it was retired since does.
+    if (known && (await this.store.readStream(stream, { from: 1, limit: 1 })).length === 0) return known;
+    const policy = accessPolicyOf(await this.store.readStream(stream));
+    if (!policy) throw unknownAccessPolicy(policyId);
+    if (policy.retired) this.active.delete(policyId);
+    else remember(this.active, policyId, policy);
+    return policy;
+  }
+
+  /** @throws Error if the stored rules are none, which a later build's could be */
+  rulesOf({ policy_id, content_hash, rules }: AccessPolicy): CompiledRules {
+    const known = this.compiled.get(content_hash);
+    if (known) return known;
+    const parsed = parseRules(rules);
+    if ('errors' in parsed) throw new Error(`the rules of ${policy_id} are not readable: ${parsed.errors[0]?.message}`);
+    const compiled = { rule: parsed.rule, evaluate: compile(parsed.rule) };
+    remember(this.compiled, content_hash, compiled);
+    return compiled;
+  }
+}
+
+function remember<T>(cache: Map<string, T>, key: string, value: T): void {
+  if (cache.size >= CACHED) cache.delete(cache.keys().next().value!);
+  cache.set(key, value);
+}
+
+function unknownAccessPolicy(policyId: string): Problem {
+  return new Problem('policy_not_found', `There is no access policy ${policyId}.`);
+}

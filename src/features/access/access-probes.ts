@@ -1,0 +1,94 @@
+import { Global, Injectable, Module } from '@nestjs/common';
+import { ACCESS_POLICIES } from '../../../projections/access-policies.js';
+import type { IdentityState } from '../../../projections/identities.js';
+import { Views } from '../../read-side/views.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
+import type { Lens } from '../../scoring/lens.js';
+import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from '../validation/access-preview.js';
+import { ValidationPolicies } from '../lenses/validation-policies.js';
+import type { LensOwner } from '../lenses/lens-stream.js';
+import type { AccessPolicy } from './ap.js';
+import { AccessPolicies } from './access-policies.js';
+import { TRUE } from './evaluate.js';
+import { type Facts, factsOf } from './facts.js';
+
+const PAGE = 1_000;
+
+/** Access policies as previews of a validation policy try them: on states as they come, and recording nothing. */
+@Injectable()
+export class AccessProbes implements AccessPreview {
+  constructor(
+    private readonly views: Views,
+    private readonly policies: AccessPolicies,
+    private readonly lenses: ValidationPolicies,
+  ) {}
+
+  async probes(switched: LensOwner, policyIds?: readonly string[]): Promise<AccessProbe[]> {
+    const asked = await Promise.all((policyIds ?? (await this.all())).map((policyId) => this.policies.get(policyId)));
+    const policies = asked.filter(({ retired }) => !retired || policyIds !== undefined);
+    const rules = policies.map((policy) => this.policies.rulesOf(policy));
+    const facts = new SharedFacts();
+    return Promise.all(
+      policies.map(async (policy, i): Promise<AccessProbe> => {
+        const { evaluate } = rules[i]!;
+        const own = await this.fixedLens(policy, switched);
+        return {
+          policy_id: policy.policy_id,
+          lens: own,
+          grants: (state, lens, asOf) => evaluate(facts.of(state, own ?? lens, asOf)) === TRUE,
+        };
+      }),
+    );
+  }
+
+  /** The lens a policy's checks see through whatever is switched; null if it is the one that is switched. */
+  private async fixedLens({ vp, owner }: AccessPolicy, switched: LensOwner): Promise<Lens | null> {
+    if (vp !== null) return this.lenses.lens(vp);
+    if (switched.scope === 'organization' && owner === switched.tris_org) return null;
+    if (switched.scope === 'platform' && owner === null) return null;
+    const wish = { organization: owner };
+    const queries = this.lenses.queries(wish);
+    if (queries.length === 0) return this.lenses.resolve(wish, await this.views.manifest(), []);
+    const { manifest, results } = await this.views.read(queries);
+    // Without a lens of its own an organization sees through the platform's.
+    if (switched.scope === 'platform' && results[0] === undefined) return null;
+    return this.lenses.resolve(wish, manifest, results);
+  }
+
+  private async all(): Promise<string[]> {
+    const ids: string[] = [];
+    for (let after: string | undefined; ;) {
+      const { results } = await this.views.read([{ range: { ...ACCESS_POLICIES, after, limit: PAGE } }]);
+      const rows = results[0] as RangeRow[];
+      ids.push(...rows.map(({ sort }) => sort));
+      if (rows.length < PAGE) return ids;
+      after = rows.at(-1)!.sort;
+    }
+  }
+}
+
+/** Facts are the dear part of a probe: those of one identity are measured once per lens, however many policies ask. */
+class SharedFacts {
+  private state: IdentityState | undefined;
+  private asOf = 0;
+  private readonly byLens = new Map<Lens, Facts>();
+
+  of(state: IdentityState, lens: Lens, asOf: number): Facts {
+    if (state !== this.state || asOf !== this.asOf) {
+      this.state = state;
+      this.asOf = asOf;
+      this.byLens.clear();
+    }
+    let facts = this.byLens.get(lens);
+    if (!facts) this.byLens.set(lens, (facts = factsOf(state, lens, asOf)));
+    return facts;
+  }
+}
+
+/** Global, so that the validation policies find it without knowing this feature. */
+@Global()
+@Module({
+  providers: [AccessPolicies, ValidationPolicies, { provide: ACCESS_PREVIEW, useClass: AccessProbes }],
+  exports: [ACCESS_PREVIEW],
+})
+export class AccessPreviewModule {}

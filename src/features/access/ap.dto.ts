@@ -1,0 +1,192 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { IsInt, IsObject, IsOptional, Matches, Max, Min } from 'class-validator';
+import { PageQuery } from '../../http/common.dto.js';
+import { VoucherDto } from './eligibility.dto.js';
+import { IsHeldAddress, IsTrisId } from '../../http/fields.js';
+import { POLICY_REF } from '../../kernel/identifiers.js';
+import type { JsonObject } from '../../kernel/json.js';
+import { VP_ID } from '../lenses/validation-policy.js';
+import { AP_ID } from './ap.js';
+
+const AP_MESSAGE = '$property must have the form AP_<NAME>_V<n>: capital letters, digits and underscores, n from 1';
+const RULES = {
+  type: 'object',
+  additionalProperties: true,
+  example: { disc_min: 60, metrics: { finance: 0.6 }, verification: ['zk-KYH'] },
+} as const;
+
+/** An access policy (spec 2.2). */
+export class CreateAccessPolicyDto {
+  @Matches(AP_ID, { message: AP_MESSAGE })
+  policy_id: string;
+
+  /**
+   * Conditions, all of which must hold: disc_min 0..100, tct_min, rating_min, reliability_min 0..1, metrics {category:
+   * 0..1}, verification [statuses]. Or a combinator, alone in its object: {all: […]}, {any: […]}, {not: …},
+   * {at_least: n, of: […]}. At most 8 deep, 64 combinators and conditions.
+   */
+  @IsObject()
+  @ApiProperty(RULES)
+  rules: JsonObject;
+
+  /** Lifetime of the tokens it grants. */
+  @IsOptional()
+  @IsInt()
+  @Min(1)
+  @Max(86_400)
+  ttl_seconds: number = 600;
+
+  /** The validation policy to see subjects through; default: the owner's lens, else the platform's. */
+  @IsOptional()
+  @Matches(VP_ID, { message: '$property must have the form VP_<NAME>_V<n>' })
+  vp?: string;
+}
+
+/** The path parameter `:policy_id`. */
+export class AccessPolicyParams {
+  @Matches(POLICY_REF, { message: AP_MESSAGE })
+  policy_id: string;
+}
+
+export class AccessPoliciesQuery extends PageQuery {
+  /** Only the policies of this organization. */
+  @IsOptional()
+  @IsTrisId()
+  tris_org?: string;
+}
+
+export const ACCESS_POLICY_STATUSES = ['active', 'retired'] as const;
+export type AccessPolicyStatus = (typeof ACCESS_POLICY_STATUSES)[number];
+
+export class ListedAccessPolicyDto {
+  policy_id: string;
+  @ApiProperty({ enum: ACCESS_POLICY_STATUSES })
+  status: AccessPolicyStatus;
+  /** SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds and vp. */
+  content_hash: string;
+  ttl_seconds: number;
+  @ApiProperty({ type: String, nullable: true })
+  vp: string | null;
+  /** The owner; null: the platform's operators. */
+  @ApiProperty({ type: String, nullable: true })
+  tris_org: string | null;
+  created_at: string;
+}
+
+export class AccessPolicyDto extends ListedAccessPolicyDto {
+  @ApiProperty(RULES)
+  rules: JsonObject;
+}
+
+export class AccessPoliciesDto {
+  policies: ListedAccessPolicyDto[];
+  next_cursor: string | null;
+}
+
+export class RetiredAccessPolicyDto {
+  policy_id: string;
+  @ApiProperty({ enum: ACCESS_POLICY_STATUSES })
+  status: AccessPolicyStatus;
+}
+
+export class CheckAccessDto {
+  @Matches(POLICY_REF, { message: AP_MESSAGE })
+  policy_id: string;
+
+  @IsTrisId()
+  subject_tris: string;
+
+  /** Whom the token is for, such as the address of an application: it then verifies for nobody else. */
+  @IsOptional()
+  @Matches(/^[!-~]{1,255}$/, { message: '$property must be 1 to 255 printable ASCII characters without spaces' })
+  audience?: string;
+
+  /**
+   * Asks for a voucher: the wallet, of the subject, that alone may redeem it. With it come `chain_id` and
+   * `verifying_contract`.
+   */
+  @IsOptional()
+  @IsHeldAddress()
+  wallet?: string;
+
+  /** EIP-155: the chain of the contract that verifies the voucher. */
+  @IsOptional()
+  @IsInt()
+  @Min(1)
+  @Max(Number.MAX_SAFE_INTEGER)
+  chain_id?: number;
+
+  /** The contract that verifies the voucher, an `EligibilityVerifier`. */
+  @IsOptional()
+  @IsHeldAddress()
+  verifying_contract?: string;
+}
+
+const ANY_VALUE = { oneOf: [{ type: 'number' }, { type: 'string' }, { type: 'boolean' }], nullable: true };
+
+export class AccessReasonDto {
+  /** RFC 6901 JSON pointer into the policy's rules. */
+  pointer: string;
+  @ApiProperty({
+    enum: [
+      'identity',
+      'disc_min',
+      'tct_min',
+      'rating_min',
+      'reliability_min',
+      'metrics',
+      'verification',
+      'all',
+      'any',
+      'not',
+      'at_least',
+    ],
+  })
+  rule: string;
+  @ApiProperty(ANY_VALUE)
+  required: number | string | boolean | null;
+  /** null: unknown, which is not the same as a low value. */
+  @ApiProperty(ANY_VALUE)
+  actual: number | string | boolean | null;
+  @ApiProperty({ enum: ['failed', 'unknown'] })
+  outcome: 'failed' | 'unknown';
+}
+
+export class FactChangeDto {
+  /** `net_tct`, `health.<category>`, `reliability`, `verification.<status>`, `bad_status` or `actions`. */
+  fact: string;
+  /** The least value that does it; true for a verification; null: the BAD status must be cleared. */
+  @ApiProperty(ANY_VALUE)
+  required: number | true | null;
+  /** null: no evidence yet. */
+  @ApiProperty(ANY_VALUE)
+  actual: number | false | null;
+  /** Some rule forbids more: the value must stay below this. */
+  @ApiProperty({ type: Number, required: false })
+  below?: number;
+  /** JSON pointers to the conditions that come to hold by it. */
+  pointers: string[];
+}
+
+/** The answer to a check (spec 2.3). */
+export class AccessDto {
+  granted: boolean;
+  /** JWT of the type eligibility+jwt; null: not granted. */
+  @ApiProperty({ type: String, nullable: true })
+  eligibility_token: string | null;
+  @ApiProperty({ type: String, nullable: true })
+  expires_at: string | null;
+  /** The same decision for a contract to verify; null: not granted, or not asked for. */
+  @ApiProperty({ type: VoucherDto, nullable: true })
+  voucher: VoucherDto | null;
+  policy_id: string;
+  subject_tris: string;
+  /** null: the subject is unknown. */
+  @ApiProperty({ type: Number, nullable: true })
+  score: number | null;
+  /** Every part of the rules that keeps them from granting, as written; empty if granted. */
+  reasons: AccessReasonDto[];
+  /** A smallest set of changes after which the same check grants; empty if granted, or if nothing that can rise does it. */
+  how_to_pass: FactChangeDto[];
+  checked_at: string;
+}

@@ -1,0 +1,288 @@
+import { randomUUID } from 'node:crypto';
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { ACCESS_POLICIES, type AccessPolicyRow, accessPoliciesOf } from '../../../projections/access-policies.js';
+import { identityRow } from '../../../projections/identities.js';
+import { Chains } from '../accounts/chains.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { IdentityReader } from '../disc/identity-reader.js';
+import { EligibilityTokens } from './tokens.js';
+import { Vouchers } from './vouchers.js';
+import type { NewEvent, Position } from '../../kernel/event.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { type CommandContext, Writer } from '../../commands/writer.js';
+import { hashOf, uuidOf } from '../../kernel/hash.js';
+import type { Caller } from '../../credentials/caller.js';
+import { Problem, type ProblemCode } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
+import { WalletLinks } from '../accounts/wallet-links.js';
+import { trisActedFor } from '../accounts/wallets.js';
+import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { AccessPolicies } from './access-policies.js';
+import type { AccessDto, AccessPoliciesDto, AccessPolicyDto, RetiredAccessPolicyDto } from './ap.dto.js';
+import {
+  AP_ID,
+  type AccessDecision,
+  type AccessPolicy,
+  type AccessPolicyContent,
+  type CheckRequest,
+  type Observation,
+  type VoucherTarget,
+  accessPolicyOf,
+  accessPolicyStream,
+  accessStream,
+  decideCheck,
+  decideCreate,
+  decideRetire,
+  judge,
+} from './ap.js';
+import { factsOf } from './facts.js';
+
+/** Creates an access policy, for good. Its rules have been parsed. */
+export class CreateAccessPolicy extends Command<{ body: AccessPolicyDto; position: Position; own: boolean }> {
+  constructor(
+    readonly content: AccessPolicyContent,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(CreateAccessPolicy)
+export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPolicy> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly policies: AccessPolicies,
+    private readonly validationPolicies: ValidationPolicies,
+  ) {}
+
+  /** @throws Problem policy_not_found for the VP, policy_conflict */
+  async execute({ content, caller, context }: CreateAccessPolicy) {
+    const { policy_id, vp } = content;
+    if (vp !== null) await this.validationPolicies.lens(vp);
+    const { position, own } = await this.writer.execute(accessPolicyStream(policy_id), context, (history) =>
+      decideCreate(accessPolicyOf(history), content, caller.organization),
+    );
+    return { body: policyDto(await this.policies.get(policy_id)), position, own };
+  }
+}
+
+/** Ends an access policy: it is checked no more. */
+export class RetireAccessPolicy extends Command<{ body: RetiredAccessPolicyDto; position: Position }> {
+  constructor(
+    readonly policyId: string,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RetireAccessPolicy)
+export class RetireAccessPolicyHandler implements ICommandHandler<RetireAccessPolicy> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly policies: AccessPolicies,
+  ) {}
+
+  /** @throws Problem policy_not_found, forbidden */
+  async execute({ policyId, caller, context }: RetireAccessPolicy) {
+    await this.policies.get(policyId);
+    const { position } = await this.writer.execute(accessPolicyStream(policyId), context, (history) =>
+      decideRetire(accessPolicyOf(history)!, caller.organization),
+    );
+    return { body: { policy_id: policyId, status: 'retired' as const }, position };
+  }
+}
+
+/** One access policy, from its stream, so never behind. */
+export class GetAccessPolicy extends Query<AccessPolicyDto> {
+  constructor(readonly policyId: string) {
+    super();
+  }
+}
+
+@QueryHandler(GetAccessPolicy)
+export class GetAccessPolicyHandler implements IQueryHandler<GetAccessPolicy> {
+  constructor(private readonly policies: AccessPolicies) {}
+
+  /** @throws Problem policy_not_found */
+  async execute({ policyId }: GetAccessPolicy): Promise<AccessPolicyDto> {
+    return policyDto(await this.policies.get(policyId));
+  }
+}
+
+/** Access policies by id. */
+export class ListAccessPolicies extends Query<AccessPoliciesDto> {
+  constructor(
+    readonly limit: number,
+    readonly cursor: string | undefined,
+    readonly trisOrg: string | undefined,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListAccessPolicies)
+export class ListAccessPoliciesHandler implements IQueryHandler<ListAccessPolicies> {
+  constructor(private readonly views: Views) {}
+
+  async execute({ limit, cursor, trisOrg }: ListAccessPolicies): Promise<AccessPoliciesDto> {
+    const list = trisOrg === undefined ? ACCESS_POLICIES : accessPoliciesOf(trisOrg);
+    const { page, next_cursor } = await this.views.page<AccessPolicyRow>(list, { cursor, limit }, AP_ID);
+    return {
+      policies: page.map(({ created_at, retired, ...row }) => ({
+        ...row,
+        status: statusOf(retired),
+        created_at: new Date(created_at).toISOString(),
+      })),
+      next_cursor,
+    };
+  }
+}
+
+/** Checks a subject by an access policy, and records the decision. */
+export class CheckAccess extends Command<{ body: AccessDto; position: Position }> {
+  constructor(
+    readonly request: CheckRequest,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+/** How often a subject may come into being between two reads. */
+const LOOKS = 3;
+
+@CommandHandler(CheckAccess)
+export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly policies: AccessPolicies,
+    private readonly identities: IdentityReader,
+    private readonly views: Views,
+    private readonly tokens: EligibilityTokens,
+    private readonly vouchers: Vouchers,
+    private readonly chains: Chains,
+    private readonly links: WalletLinks,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  /**
+   * @throws Problem policy_not_found, policy_not_active, chain_not_configured, wallet_not_linked, vouchers_not_configured,
+   * idempotency_key_reused, projection_rebuilding
+   */
+  async execute({ request, context }: CheckAccess): Promise<{ body: AccessDto; position: Position }> {
+    // The decision's id follows from the Idempotency-Key, so that a retry finds it, and with it the token's.
+    const jti = context.idempotency === null ? randomUUID() : uuidOf(hashOf('access', context.idempotency), 8);
+    const stream = accessStream(jti);
+    if (context.idempotency !== null) {
+      const [earlier] = await this.store.readStream(stream, { limit: 1 });
+      if (earlier) return this.repeat(earlier, earlier.position, context);
+    }
+    const policy = await this.policies.get(request.policy_id);
+    if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired: it grants nothing.`);
+    const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
+    const { rule, evaluate } = this.policies.rulesOf(policy);
+    const observation = await this.observe(request.subject_tris, policy);
+    const judgement = judge(rule, evaluate, observation.seen?.facts ?? null);
+    const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
+    const decision = decideCheck(request, policy, observation, judgement, issued);
+    if (context.idempotency === null) {
+      const recorded = this.writer.create(stream, [decision], context);
+      const [body, { position }] = await Promise.all([this.answer(decision.data as AccessDecision), recorded]);
+      return { body, position };
+    }
+    await this.writer.create(stream, [decision], context);
+    // Of two tries at once one is stored, and the other's append is taken for a repetition of it.
+    const [stored] = await this.store.readStream(stream, { limit: 1 });
+    return this.repeat(stored!, stored!.position, context);
+  }
+
+  /** @throws Problem idempotency_key_reused */
+  private async repeat({ data, metadata }: NewEvent, position: Position, context: CommandContext) {
+    if (metadata.body_hash !== context.body_hash) {
+      throw new Problem(
+        'idempotency_key_reused',
+        'This Idempotency-Key was used for another check; send a new key with a new check.',
+      );
+    }
+    return { body: await this.answer(data as AccessDecision), position };
+  }
+
+  /** Who signs a voucher for a wallet of the subject. Only what the wallet has signed itself makes it the subject's. */
+  private async issuerFor({ wallet, chain_id }: VoucherTarget, subject: string): Promise<string> {
+    if (!this.chains.has(chain_id)) {
+      throw wrong('chain_not_configured', '/chain_id', `Vouchers for chain ${chain_id} are not given here.`);
+    }
+    const link = await this.links.of(wallet);
+    // A key holds its address on every chain, a contract on its own.
+    if (![null, chain_id].some((chain) => trisActedFor(link, chain) === subject)) {
+      const how = 'it must have signed to be linked (purpose claim or link), a contract wallet on the same chain';
+      throw wrong('wallet_not_linked', '/wallet', `The wallet is not known for one of ${subject}: ${how}.`);
+    }
+    const issuer = this.vouchers.issuer;
+    if (issuer === undefined) {
+      throw new Problem(
+        'vouchers_not_configured',
+        'This service has no keys to sign vouchers with (CREDENCE_VOUCHER_KEYS).',
+      );
+    }
+    return issuer;
+  }
+
+  /** The subject at this very moment: a verification that expires within the hour counts until it does. */
+  private async observe(trisId: string, { vp, owner }: AccessPolicy): Promise<Observation> {
+    const now = this.clock();
+    const log = this.identities.logId;
+    for (let look = 1; ; look++) {
+      try {
+        const sight = await this.identities.see(trisId, { now, organization: owner, ...(vp !== null && { vp }) });
+        const { state, lens, position } = sight;
+        return { as_of: now, log, position, seen: { facts: factsOf(state, lens, now), lens } };
+      } catch (error) {
+        if (!(error instanceof Problem) || error.code !== 'identity_not_found') throw error;
+      }
+      const { position, results } = await this.views.read([{ get: identityRow(trisId) }]);
+      if (results[0] === undefined || look === LOOKS) return { as_of: now, log, position, seen: null };
+    }
+  }
+
+  private async answer(decision: AccessDecision): Promise<AccessDto> {
+    const { granted, policy_id, subject_tris, score, reasons, how_to_pass, exp, as_of } = decision;
+    return {
+      granted,
+      eligibility_token: await this.tokens.sign(decision),
+      expires_at: exp === null ? null : new Date(exp * 1000).toISOString(),
+      voucher: this.vouchers.sign(decision),
+      policy_id,
+      subject_tris,
+      score,
+      reasons: reasons as unknown as AccessDto['reasons'],
+      how_to_pass: how_to_pass as unknown as AccessDto['how_to_pass'],
+      checked_at: as_of,
+    };
+  }
+}
+
+const wrong = (code: ProblemCode, pointer: string, message: string) =>
+  new Problem(code, message, { errors: [{ pointer, code, message }] });
+
+function policyDto(policy: AccessPolicy): AccessPolicyDto {
+  const { policy_id, retired, content_hash, ttl_seconds, rules, vp, owner, created_at } = policy;
+  const at = new Date(created_at).toISOString();
+  return {
+    policy_id,
+    status: statusOf(retired),
+    content_hash,
+    ttl_seconds,
+    rules,
+    vp,
+    tris_org: owner,
+    created_at: at,
+  };
+}
+
+const statusOf = (retired: boolean) => (retired ? 'retired' : 'active');

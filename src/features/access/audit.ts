@@ -1,0 +1,122 @@
+import { type IdentityState, evolve, newIdentity } from '../../../projections/identities.js';
+import { type IdentityEvent, subjectOf } from '../../../projections/identity-events.js';
+import type { Position } from '../../kernel/event.js';
+import type { EventStore } from '../../stores/ports/event-store.js';
+import { type EventOf, decodeEvent } from '../../../projections/events.js';
+import { counts } from '../disc/identity-reader.js';
+import { canonicalJson } from '../../kernel/hash.js';
+import { Problem } from '../../kernel/problems.js';
+import { MODEL_LENS } from '../../scoring/lens.js';
+import { MODEL_HASH } from '../../scoring/model.js';
+import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { AccessPolicies } from './access-policies.js';
+import { type AccessDecision, accessStream, judge } from './ap.js';
+import { factsOf } from './facts.js';
+
+/** A recorded decision, and whether deriving it again from the log comes to the same. */
+export interface Audited {
+  jti: string;
+  /** Of the record in the log. */
+  position: Position;
+  checked_at: string;
+  policy_id: string;
+  granted: boolean;
+  score: number | null;
+  /** What differs, as `<what>: recorded …, derived …`; empty: it agrees. */
+  differences: string[];
+}
+
+/**
+ * Derives every recorded decision about a subject again, from the log alone: the subject's events up to the decision's
+ * position and time, through its lens, judged by its policy. Answers them in log order. Where the decision was recorded
+ * in another log, whose positions say nothing here, by the events that precede it.
+ * @param onProgress events read, of those there were when it began
+ * @throws NewerSchema
+ */
+export async function* audit(
+  store: EventStore,
+  subject: string,
+  onProgress: (done: number, total: number) => void = () => undefined,
+): AsyncIterable<Audited> {
+  const policies = new AccessPolicies(store);
+  const lenses = new ValidationPolicies(store);
+  const subjectAt = new Replayed();
+  const total = await store.countAfter(0);
+  let done = 0;
+  for await (const slice of store.readAll(0)) {
+    for (const recorded of slice) {
+      const { tris_id, tris_org, subject_tris } = recorded.data;
+      // Most of the log names somebody else: not worth decoding.
+      if ([tris_id, tris_org, subject_tris].some((named) => typeof named === 'string' && named !== subject)) continue;
+      const event = decodeEvent(recorded);
+      const about = subjectOf(event);
+      if (about?.tris_id === subject) subjectAt.events.push(about.event);
+      if (event.type === 'AccessChecked') {
+        const isOfThisLog = (event.data.log ?? store.logId) === store.logId;
+        yield await derive(event, subjectAt.state(event.data, isOfThisLog), policies, lenses);
+      }
+      if (event.type === 'Undecodable' && subject_tris === subject) yield unreadable(event);
+    }
+    done += slice.length;
+    onProgress(done, total);
+  }
+}
+
+async function derive(
+  { data, position }: EventOf<'AccessChecked'>,
+  state: IdentityState | null,
+  policies: AccessPolicies,
+  lenses: ValidationPolicies,
+): Promise<Audited> {
+  const { jti, policy_id, granted, score, as_of } = data;
+  const audited: Audited = { jti, position, checked_at: as_of, policy_id, granted, score, differences: [] };
+  const compare = (what: string, recorded: unknown, derived: unknown) => {
+    const [before, now] = [canonicalJson(recorded), canonicalJson(derived)];
+    if (before !== now) audited.differences.push(`${what}: recorded ${before}, derived ${now}`);
+  };
+  compare('model', data.model_hash, MODEL_HASH);
+  try {
+    const policy = await policies.get(policy_id);
+    compare('policy', data.policy_hash, policy.content_hash);
+    const { rule, evaluate } = policies.rulesOf(policy);
+    const lens = data.lens_policy_id === null ? MODEL_LENS : await lenses.lens(data.lens_policy_id);
+    compare('lens', data.lens_hash, state && lens.content_hash);
+    const judgement = judge(rule, evaluate, state && factsOf(state, lens, Date.parse(as_of)), data.advice);
+    compare('granted', granted, judgement.granted);
+    compare('score', score, judgement.score);
+    compare('reasons', data.reasons, judgement.reasons);
+    compare('how_to_pass', data.how_to_pass, judgement.how_to_pass);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    audited.differences.push(error.message);
+  }
+  return audited;
+}
+
+function unreadable({ data, stream, position, recorded_at }: EventOf<'Undecodable'>): Audited {
+  return {
+    jti: stream.slice(accessStream('').length),
+    position,
+    checked_at: new Date(recorded_at).toISOString(),
+    policy_id: '',
+    granted: false,
+    score: null,
+    differences: [`the record cannot be read: ${data.reason}`],
+  };
+}
+
+/** The subject's events so far, in log order, and its state at any point among them. */
+class Replayed {
+  readonly events: IdentityEvent[] = [];
+
+  /** @param isOfThisLog does the position say anything here? @returns null: nothing was known of it */
+  state({ position, as_of }: Pick<AccessDecision, 'position' | 'as_of'>, isOfThisLog: boolean): IdentityState | null {
+    const state = newIdentity();
+    const asOf = Date.parse(as_of);
+    for (const event of this.events) {
+      if (isOfThisLog && event.position > position) break;
+      if (counts(event, { as_of: asOf, isPresent: true })) evolve(state, event);
+    }
+    return state.changed === 0 ? null : state;
+  }
+}

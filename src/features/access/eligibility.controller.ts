@@ -1,0 +1,72 @@
+import { Body, Controller, Get, Post } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { Written } from '../../http/answers.js';
+import { Context, RequestContext } from '../../http/command-context.js';
+import { PublicRead, Write } from '../../http/routes.js';
+import { refusal } from '../../http/validation.js';
+import {
+  EligibilityDto,
+  RevokeEligibilityDto,
+  RevokedEligibilityDto,
+  VerifyEligibilityDto,
+  VoucherIssuersDto,
+} from './eligibility.dto.js';
+import { RevokeEligibility, VerifyEligibility } from './eligibility.handlers.js';
+import { EligibilityTokens } from './tokens.js';
+import { Vouchers } from './vouchers.js';
+
+@Controller('/v1/eligibility')
+export class EligibilityController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+    private readonly tokens: EligibilityTokens,
+    private readonly vouchers: Vouchers,
+  ) {}
+
+  @Post('/verify')
+  @PublicRead({
+    summary: 'Whether an eligibility token permits what it was issued for, now',
+    description: 'Also says whether it was revoked, which a verifier away from the service cannot know.',
+    type: EligibilityDto,
+  })
+  async verify(@Body() { token, audience, policy_id }: VerifyEligibilityDto) {
+    return this.queries.execute(new VerifyEligibility(token, audience, policy_id));
+  }
+
+  @Post('/revoke')
+  @Write({
+    scope: 'access:check',
+    summary: 'Revoke an eligibility token',
+    type: RevokedEligibilityDto,
+    problems: ['not_found', 'idempotency_key_reused', 'write_conflict'],
+  })
+  async revoke(@Body() body: RevokeEligibilityDto, @Context() request: RequestContext) {
+    const jti = this.jtiOf(body);
+    const context = request.of({ jti, revoked: true });
+    const { body: answer, position } = await this.commands.execute(new RevokeEligibility(jti, request.caller, context));
+    return new Written(answer, position);
+  }
+
+  @Get('/issuers')
+  @PublicRead({
+    summary: 'The addresses that sign vouchers, for contracts to believe, and what they sign',
+    type: VoucherIssuersDto,
+  })
+  issuers(): VoucherIssuersDto {
+    return this.vouchers.issuers();
+  }
+
+  /** @throws Problem validation_failed */
+  private jtiOf({ token, jti }: RevokeEligibilityDto): string {
+    if ((token === undefined) === (jti === undefined)) {
+      throw refusal([{ pointer: '', code: 'exclusive', message: 'send either the token or its jti' }]);
+    }
+    if (jti !== undefined) return jti;
+    // Whatever else may be wrong with it, such as its age or its audience: a token with our signature names its id.
+    const verification = this.tokens.verify(token!, {});
+    if (verification.claims) return verification.claims.jti;
+    const { detail } = verification as { detail: string };
+    throw refusal([{ pointer: '/token', code: 'eligibility_token', message: detail }]);
+  }
+}

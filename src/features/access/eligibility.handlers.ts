@@ -1,0 +1,84 @@
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import type { Position } from '../../kernel/event.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { type CommandContext, Writer } from '../../commands/writer.js';
+import type { Caller } from '../../credentials/caller.js';
+import { AccessPolicies } from './access-policies.js';
+import { accessStream } from './ap.js';
+import { Problem } from '../../kernel/problems.js';
+import type { EligibilityDto, RevokedEligibilityDto } from './eligibility.dto.js';
+import { JTI, decideRevoke, issuedOf } from './eligibility.js';
+import { EligibilityTokens } from './tokens.js';
+
+/** Whether a token permits what it was issued for, now. */
+export class VerifyEligibility extends Query<EligibilityDto> {
+  constructor(
+    readonly token: string,
+    readonly audience: string | undefined,
+    readonly policyId: string | undefined,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(VerifyEligibility)
+export class VerifyEligibilityHandler implements IQueryHandler<VerifyEligibility> {
+  constructor(
+    private readonly tokens: EligibilityTokens,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  async execute({ token, audience, policyId }: VerifyEligibility): Promise<EligibilityDto> {
+    const verification = this.tokens.verify(token, { audience, policy: policyId });
+    if (!verification.active) return verification;
+    const { claims } = verification;
+    // From the stream, so that a revocation counts as soon as it is acknowledged.
+    const issued = JTI.test(claims.jti) ? issuedOf(await this.store.readStream(accessStream(claims.jti))) : undefined;
+    if (!issued) {
+      const detail = 'The log does not hold the decision this token is of; check the subject again.';
+      return { active: false, reason: 'eligibility_unknown', detail, claims };
+    }
+    if (issued.revoked) {
+      return { active: false, reason: 'eligibility_revoked', detail: 'The token was revoked.', claims };
+    }
+    return { active: true, claims };
+  }
+}
+
+/** Makes a token count no more. */
+export class RevokeEligibility extends Command<{ body: RevokedEligibilityDto; position: Position }> {
+  constructor(
+    readonly jti: string,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RevokeEligibility)
+export class RevokeEligibilityHandler implements ICommandHandler<RevokeEligibility> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly policies: AccessPolicies,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  /** An organization's key revokes what its own policies granted, and what it asked for itself. @throws Problem not_found, forbidden */
+  async execute({ jti, caller, context }: RevokeEligibility) {
+    const stream = accessStream(jti);
+    const history = await this.store.readStream(stream);
+    const issued = issuedOf(history);
+    if (!issued) throw new Problem('not_found', `No token has the jti ${jti}.`);
+    const isAsker = history[0]!.metadata.actor === context.actor;
+    if (caller.organization !== null && !isAsker) {
+      const { owner, policy_id } = await this.policies.get(issued.decision.policy_id);
+      if (owner !== caller.organization) {
+        throw new Problem('forbidden', `The token is of ${policy_id}, which ${caller.organization} does not own.`);
+      }
+    }
+    const { position } = await this.writer.execute(stream, context, (now) => decideRevoke(issuedOf(now)!));
+    return { body: { jti, revoked: true }, position };
+  }
+}

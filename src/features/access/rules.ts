@@ -1,0 +1,244 @@
+import { isObject, pointerTo } from '../../kernel/json.js';
+import type { FieldError } from '../../kernel/problems.js';
+import { CATEGORY_NAMES, categoryOf } from '../../scoring/metrics.js';
+import { type Category, MODEL } from '../../scoring/model.js';
+
+/**
+ * The rules of an access policy: the flat form of spec 2.2 and trees of it (design §5). An object of conditions means all
+ * of them, at any depth; a combinator (`all`, `any`, `not`, `at_least` with `of`) stands alone in its object.
+ */
+
+/** The verification statuses a rule can require (spec 2.2). The last one is derived from the score, never granted. */
+export const STATUSES = ['zk-KYH', 'zk-KYC (ID only)', 'zk-KYC (ID + AML)', 'BAD Status validation'] as const;
+export type Status = (typeof STATUSES)[number];
+
+/** Lowest score of each rating name. */
+export const LOWEST_SCORE: ReadonlyMap<string, number> = new Map([['BAD', 0], ...MODEL.ratings]);
+
+/** Levels of objects within each other, the outermost included. */
+export const MAX_DEPTH = 8;
+/** Combinators and single conditions (each category of `metrics` and each status of `verification` is one). */
+export const MAX_NODES = 64;
+const MAX_ERRORS = 100;
+
+/** One thing that must hold. `pointer` is where it stands in the rules (RFC 6901, from the root of the rules). */
+export type Condition = { pointer: string } & (
+  | { rule: 'disc_min' | 'tct_min' | 'reliability_min'; least: number }
+  | { rule: 'rating_min'; rating: string }
+  | { rule: 'metrics'; category: Category; least: number }
+  | { rule: 'verification'; status: Status }
+);
+
+/** Rules as parsed: every list is non-empty, every threshold in range, every name known. */
+export type Rule =
+  | Condition
+  | { rule: 'all' | 'any'; pointer: string; of: Rule[] }
+  | { rule: 'at_least'; pointer: string; least: number; of: Rule[] }
+  | { rule: 'not'; pointer: string; of: [Rule] };
+
+/** Reads rules from any JSON value; never throws. With errors, each points at the wrong node below `at`. */
+export function parseRules(value: unknown, at = '/rules'): { rule: Rule } | { errors: FieldError[] } {
+  const parser = new Parser(at);
+  const rule = parser.rule(value, '', 1);
+  return rule && parser.errors.length === 0 ? { rule } : { errors: parser.errors };
+}
+
+const COMBINATORS = ['all', 'any', 'not', 'at_least'];
+const CONDITIONS = ['disc_min', 'tct_min', 'rating_min', 'reliability_min', 'metrics', 'verification'];
+
+class Parser {
+  readonly errors: FieldError[] = [];
+  private nodes = 0;
+
+  constructor(private readonly at: string) {}
+
+  rule(value: unknown, pointer: string, depth: number): Rule | undefined {
+    if (!isObject(value)) return this.wrong(pointer, 'is_object', `a rule must be a JSON object, not ${kindOf(value)}`);
+    if (depth > MAX_DEPTH) return this.wrong(pointer, 'too_deep', `rules may be nested ${MAX_DEPTH} deep at most`);
+    const names = Object.keys(value);
+    if (names.length === 0) {
+      return this.wrong(pointer, 'empty', 'a rule must state at least one condition; nothing would always be granted');
+    }
+    const known = [...CONDITIONS, ...COMBINATORS, 'of'];
+    const unknown = names.filter((name) => !known.includes(name));
+    for (const name of unknown) {
+      const message = `${JSON.stringify(name.slice(0, 60))} is no rule; there is ${known.join(', ')}`;
+      this.wrong(pointerTo(pointer, name), 'unknown_field', message);
+      if (this.errors.length >= MAX_ERRORS) return undefined;
+    }
+    const combinator = names.find((name) => COMBINATORS.includes(name)) ?? (names.includes('of') ? 'at_least' : null);
+    if (combinator !== null) return this.combination(combinator, value, names, pointer, depth);
+    return this.conditions(value, names, pointer);
+  }
+
+  private combination(
+    combinator: string,
+    value: Record<string, unknown>,
+    names: string[],
+    pointer: string,
+    depth: number,
+  ): Rule | undefined {
+    if (!this.count()) return undefined;
+    const own = combinator === 'at_least' ? ['at_least', 'of'] : [combinator];
+    for (const name of names) {
+      if (own.includes(name) || !(CONDITIONS.includes(name) || COMBINATORS.includes(name) || name === 'of')) continue;
+      const message = `${own.join(' with ')} stands alone in its object; put ${name} into a rule of its own beside it`;
+      this.wrong(pointerTo(pointer, name), 'stands_alone', message);
+    }
+    switch (combinator) {
+      case 'not': {
+        const inner = this.rule(value['not'], `${pointer}/not`, depth + 1);
+        return inner && { rule: 'not', pointer: `${pointer}/not`, of: [inner] };
+      }
+      case 'at_least':
+        return this.atLeast(value, pointer, depth);
+      default: {
+        const of = this.list(value[combinator], `${pointer}/${combinator}`, depth);
+        return of && { rule: combinator as 'all' | 'any', pointer: `${pointer}/${combinator}`, of };
+      }
+    }
+  }
+
+  private atLeast(value: Record<string, unknown>, pointer: string, depth: number): Rule | undefined {
+    const at = `${pointer}/at_least`;
+    const least = value['at_least'];
+    const of = Object.hasOwn(value, 'of')
+      ? this.list(value['of'], `${pointer}/of`, depth)
+      : this.wrong(`${pointer}/of`, 'required', 'at_least needs `of`, the list of rules to count');
+    if (!Object.hasOwn(value, 'at_least')) {
+      return this.wrong(at, 'required', '`of` needs at_least, the number of rules that must hold');
+    }
+    if (!Number.isInteger(least) || (least as number) < 1) {
+      return this.wrong(at, 'min', `at_least must be an integer from 1, not ${kindOf(least)}`);
+    }
+    const offered = Array.isArray(value['of']) ? value['of'].length : Infinity;
+    if ((least as number) > offered) {
+      return this.wrong(at, 'max', `at_least is ${least as number}, but of lists only ${offered}: it could never hold`);
+    }
+    return of && { rule: 'at_least', pointer: at, least: least as number, of };
+  }
+
+  private list(value: unknown, pointer: string, depth: number): Rule[] | undefined {
+    if (!Array.isArray(value)) return this.wrong(pointer, 'is_array', `must be a list of rules, not ${kindOf(value)}`);
+    if (value.length === 0) return this.wrong(pointer, 'empty', 'the list must hold at least one rule');
+    const rules: (Rule | undefined)[] = [];
+    for (let i = 0; i < value.length && this.roomLeft; i++)
+      rules.push(this.rule(value[i], `${pointer}/${i}`, depth + 1));
+    return rules.every((rule) => rule !== undefined) ? (rules as Rule[]) : undefined;
+  }
+
+  private conditions(value: Record<string, unknown>, names: string[], pointer: string): Rule | undefined {
+    const of = names.flatMap((name) => this.condition(name, value[name], `${pointer}/${name}`));
+    return of.length === 1 ? of[0] : { rule: 'all', pointer, of };
+  }
+
+  private condition(name: string, value: unknown, pointer: string): Condition[] {
+    switch (name) {
+      case 'disc_min':
+        return this.threshold(name, value, pointer, 100);
+      case 'tct_min':
+        return this.threshold(name, value, pointer, Number.MAX_SAFE_INTEGER);
+      case 'reliability_min':
+        return this.threshold(name, value, pointer, 1);
+      case 'rating_min':
+        if (!this.count()) return [];
+        if (typeof value === 'string' && LOWEST_SCORE.has(value)) return [{ rule: name, pointer, rating: value }];
+        this.wrong(pointer, 'is_in', `must be one of ${[...LOWEST_SCORE.keys()].join(', ')}, not ${kindOf(value)}`);
+        return [];
+      case 'metrics':
+        return this.metrics(value, pointer);
+      case 'verification':
+        return this.verification(value, pointer);
+      default:
+        return [];
+    }
+  }
+
+  private threshold(
+    rule: 'disc_min' | 'tct_min' | 'reliability_min',
+    value: unknown,
+    pointer: string,
+    max: number,
+  ): Condition[] {
+    if (!this.count() || !this.isWithin(value, max, pointer)) return [];
+    return [{ rule, pointer, least: value }];
+  }
+
+  private metrics(value: unknown, pointer: string): Condition[] {
+    if (!isObject(value)) {
+      this.wrong(pointer, 'is_object', `must map categories to thresholds, not ${kindOf(value)}`);
+      return [];
+    }
+    const conditions: Condition[] = [];
+    const names = Object.keys(value);
+    if (names.length === 0) this.wrong(pointer, 'empty', 'metrics must name at least one category');
+    for (const name of names) {
+      if (!this.count()) break;
+      const at = pointerTo(pointer, name);
+      const category = categoryOf(name);
+      if (category === undefined) {
+        const message = `${JSON.stringify(name.slice(0, 60))} is no category; there is ${CATEGORY_NAMES.join(', ')}`;
+        this.wrong(at, 'unknown_category', message);
+      } else if (conditions.some((other) => other.rule === 'metrics' && other.category === category)) {
+        this.wrong(at, 'duplicate', `${category} is named twice, once by an alias`);
+      } else if (this.isWithin(value[name], 1, at)) {
+        conditions.push({ rule: 'metrics', pointer: at, category, least: value[name] });
+      }
+    }
+    return conditions;
+  }
+
+  private verification(value: unknown, pointer: string): Condition[] {
+    if (!Array.isArray(value)) {
+      this.wrong(pointer, 'is_array', `must be a list of verification statuses, not ${kindOf(value)}`);
+      return [];
+    }
+    if (value.length === 0) this.wrong(pointer, 'empty', 'verification must list at least one status');
+    const conditions: Condition[] = [];
+    for (const [i, status] of value.entries()) {
+      if (!this.count()) break;
+      if (!STATUSES.includes(status)) {
+        this.wrong(`${pointer}/${i}`, 'is_in', `must be one of ${STATUSES.join(', ')}, not ${kindOf(status)}`);
+      } else if (value.indexOf(status) < i) {
+        this.wrong(`${pointer}/${i}`, 'duplicate', `${status} is listed twice`);
+      } else {
+        conditions.push({ rule: 'verification', pointer: `${pointer}/${i}`, status });
+      }
+    }
+    return conditions;
+  }
+
+  private isWithin(value: unknown, max: number, pointer: string): value is number {
+    if (typeof value === 'number' && value >= 0 && value <= max) return true;
+    const range = max === Number.MAX_SAFE_INTEGER ? 'a number from 0' : `a number from 0 to ${max}`;
+    const code = typeof value !== 'number' ? 'is_number' : value > max ? 'max' : 'min';
+    this.wrong(pointer, code, `must be ${range}, not ${kindOf(value)}`);
+    return false;
+  }
+
+  private get roomLeft(): boolean {
+    return this.nodes <= MAX_NODES && this.errors.length < MAX_ERRORS;
+  }
+
+  /** Counts a node. False once there are too many, which is an error of the whole. */
+  private count(): boolean {
+    this.nodes++;
+    if (this.nodes === MAX_NODES + 1) {
+      this.wrong('', 'too_many_nodes', `rules may have ${MAX_NODES} combinators and conditions in all at most`);
+    }
+    return this.nodes <= MAX_NODES;
+  }
+
+  private wrong(pointer: string, code: string, message: string): undefined {
+    if (this.errors.length < MAX_ERRORS) this.errors.push({ pointer: this.at + pointer, code, message });
+    return undefined;
+  }
+}
+
+/** A value as an error names it. */
+function kindOf(value: unknown): string {
+  if (value === undefined) return 'absent';
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 60));
+  if (Array.isArray(value)) return 'a list';
+  return typeof value === 'object' && value !== null ? 'an object' : String(value);
+}

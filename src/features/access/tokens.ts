@@ -1,0 +1,56 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { formatPosition, POSITION_GATE, type PositionGate } from '../../kernel/positions.js';
+import { PublicAddress } from '../../kernel/public-address.js';
+import { SigningKeys } from '../../credentials/signing-keys.js';
+import type { EventOf } from '../../../projections/events.js';
+import { type EligibilityVerification, verify } from '../../credentials/jws.js';
+
+/** Signs eligibility tokens from recorded decisions, and verifies them as an integrator would. */
+@Injectable()
+export class EligibilityTokens {
+  constructor(
+    private readonly keys: SigningKeys,
+    private readonly address: PublicAddress,
+    @Inject(POSITION_GATE) private readonly gate: PositionGate,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  get issuer(): string {
+    return this.address.url;
+  }
+
+  /** Thumbprint of the key that signs now. */
+  get kid(): string {
+    return this.keys.kid;
+  }
+
+  /**
+   * The token of a decision, the same bytes each time. null if it did not grant, or if its key has been pruned, which
+   * happens only after its last token has expired.
+   */
+  async sign(decision: EventOf<'AccessChecked'>['data']): Promise<string | null> {
+    const { iss, kid, iat, exp, lens_hash, audience } = decision;
+    if (iss === null || kid === null || iat === null || exp === null || !this.keys.signsWith(kid)) return null;
+    const claims = {
+      iss,
+      sub: decision.subject_tris,
+      ...(audience !== null && { aud: audience }),
+      jti: decision.jti,
+      iat,
+      exp,
+      policy_id: decision.policy_id,
+      policy_hash: decision.policy_hash,
+      as_of: decision.as_of,
+      position: formatPosition(decision.log ?? this.gate.logId, decision.position),
+      lens: { policy_id: decision.lens_policy_id, content_hash: lens_hash },
+      model: { id: decision.model_id, hash: decision.model_hash },
+    };
+    return this.keys.sign(claims, 'eligibility+jwt', kid);
+  }
+
+  /** All that the token itself tells; whether it was revoked stands in the log. */
+  verify(token: string, expected: { audience?: string; policy?: string }): EligibilityVerification {
+    return verify(token, { jwks: this.keys.jwks, now: this.clock(), ...expected });
+  }
+}

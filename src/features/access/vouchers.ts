@@ -1,0 +1,71 @@
+import { Injectable } from '@nestjs/common';
+import { getAddress } from 'ethers/address';
+import { keccak256 } from 'ethers/crypto';
+import { TypedDataEncoder, id as hashOfText } from 'ethers/hash';
+import type { EventOf } from '../../../projections/events.js';
+import { IssuerKeys } from '../../credentials/issuer-keys.js';
+import type { VoucherDto, VoucherIssuersDto } from './eligibility.dto.js';
+
+/** What `contracts/EligibilityVerifier.sol` verifies, besides the chain and the contract (EIP-712). */
+const VOUCHER_DOMAIN = { name: 'Credence', version: '1' } as const;
+const VOUCHER_TYPES = {
+  Voucher: [
+    { name: 'jti', type: 'bytes16' },
+    { name: 'wallet', type: 'address' },
+    { name: 'subject', type: 'bytes32' },
+    { name: 'policy', type: 'bytes32' },
+    { name: 'policyHash', type: 'bytes32' },
+    { name: 'audience', type: 'bytes32' },
+    { name: 'expiresAt', type: 'uint64' },
+  ],
+};
+
+/** To make one takes longer than to use it. */
+const ENCODER = TypedDataEncoder.from(VOUCHER_TYPES);
+/** In place of the hash of an audience. */
+const NOBODY = `0x${'0'.repeat(64)}`;
+
+/** Signs the decisions of access checks for contracts. */
+@Injectable()
+export class Vouchers {
+  constructor(private readonly keys: IssuerKeys) {}
+
+  /** Address of the issuer that signs now; undefined: none can. */
+  get issuer(): string | undefined {
+    return this.keys.issuer;
+  }
+
+  issuers(): VoucherIssuersDto {
+    const issuers = this.keys.list().map(({ kid, status, signs_from, prunable_from }) => ({
+      address: kid,
+      status,
+      signs_from: signs_from === null ? null : new Date(signs_from).toISOString(),
+      ends_at: prunable_from === null ? null : new Date(prunable_from).toISOString(),
+    }));
+    return { issuers, domain: VOUCHER_DOMAIN, primary_type: 'Voucher', types: VOUCHER_TYPES };
+  }
+
+  /**
+   * The voucher of a decision, the same bytes each time. null if it did not grant, was not asked for one, or if its key
+   * has been pruned, which happens only after its last voucher has expired.
+   */
+  sign(decision: EventOf<'AccessChecked'>['data']): VoucherDto | null {
+    const { wallet, chain_id, verifying_contract, voucher_issuer, exp, audience } = decision;
+    if (wallet === null || chain_id === null || verifying_contract === null) return null;
+    if (voucher_issuer === null || exp === null) return null;
+    const domain = { ...VOUCHER_DOMAIN, chainId: chain_id, verifyingContract: getAddress(verifying_contract) };
+    const message = {
+      jti: `0x${decision.jti.replaceAll('-', '')}`,
+      wallet: getAddress(wallet),
+      subject: hashOfText(decision.subject_tris),
+      policy: hashOfText(decision.policy_id),
+      policyHash: `0x${decision.policy_hash}`,
+      audience: audience === null ? NOBODY : hashOfText(audience),
+      expiresAt: exp,
+    };
+    const parts = ['0x1901', TypedDataEncoder.hashDomain(domain), ENCODER.hash(message)];
+    const digest = keccak256(`0x${parts.map((part) => part.slice(2)).join('')}`);
+    const signature = this.keys.sign(Buffer.from(digest.slice(2), 'hex'), voucher_issuer);
+    return signature === null ? null : { domain, message, signature };
+  }
+}

@@ -1,0 +1,83 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { PublicClient } from 'viem';
+import { Config } from '../../kernel/config.js';
+import { inTime } from '../../kernel/deadline.js';
+import { Log } from '../../kernel/logger.js';
+import { Problem } from '../../kernel/problems.js';
+
+/** How long a chain may take to answer one request, ms. */
+const TIMEOUT_MS = 5_000;
+/** How long it may take to answer a question, however many requests that is, ms. */
+const DEADLINE_MS = 8_000;
+
+/** The EVM chains an operator has configured (CREDENCE_RPC_<chainId>). */
+@Injectable()
+export class Chains {
+  private readonly clients = new Map<number, Promise<PublicClient>>();
+
+  constructor(
+    @Inject(Config) private readonly config: Config,
+    private readonly log: Log,
+  ) {}
+
+  has(chainId: number): boolean {
+    return this.config.rpc.has(String(chainId));
+  }
+
+  /**
+   * A client that reads a chain. Its endpoint has said once that it is of that chain: what a contract says on one chain
+   * must not count on another.
+   * @throws Problem chain_not_configured, chain_unavailable
+   */
+  async client(chainId: number): Promise<PublicClient> {
+    const url = this.config.rpc.get(String(chainId));
+    if (url === undefined) throw notConfigured(chainId);
+    let client = this.clients.get(chainId);
+    if (!client) {
+      client = this.open(chainId, url);
+      this.clients.set(chainId, client);
+      // Asked again by the next request.
+      client.catch(() => this.clients.delete(chainId));
+    }
+    return client;
+  }
+
+  /** Lets a chain answer a question. @throws Problem chain_not_configured, chain_unavailable */
+  async ask<T>(chainId: number, question: (client: PublicClient) => Promise<T>): Promise<T> {
+    try {
+      return await inTime(this.client(chainId).then(question), DEADLINE_MS);
+    } catch (error) {
+      if (error instanceof Problem) throw error;
+      return this.fail(chainId, error);
+    }
+  }
+
+  private async open(chainId: number, url: string): Promise<PublicClient> {
+    // Not before it is needed: the library takes half a second to load.
+    const { createPublicClient, http } = await import('viem');
+    const client = createPublicClient({
+      transport: http(url, { timeout: TIMEOUT_MS, retryCount: 0 }),
+      // A contract could have us fetch whatever URL it names (ERC-3668).
+      ccipRead: false,
+    });
+    const actual = await client.getChainId().catch((error: unknown) => this.fail(chainId, error));
+    if (actual !== chainId) this.fail(chainId, new Error(`CREDENCE_RPC_${chainId} is an endpoint of chain ${actual}`));
+    return client;
+  }
+
+  private fail(chainId: number, error: unknown): never {
+    // The short message only: the long one holds the endpoint's URL, and that often a secret.
+    const { shortMessage, message } = error as { shortMessage?: string; message: string };
+    this.log.error('A chain cannot be asked', { chain_id: chainId, detail: shortMessage ?? message });
+    throw new Problem('chain_unavailable', `Chain ${chainId} gives no answer now. The same request may be repeated.`, {
+      headers: { 'retry-after': '5' },
+    });
+  }
+}
+
+export function notConfigured(chainId: number): Problem {
+  return new Problem(
+    'chain_not_configured',
+    `A contract wallet's signature is judged by its contract, and chain ${chainId} is not configured here.`,
+  );
+}

@@ -1,0 +1,157 @@
+import { createHash, createHmac, randomBytes } from 'node:crypto';
+import { Inject, Injectable } from '@nestjs/common';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import type { Position } from '../../kernel/event.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { type CommandContext, Writer, fact } from '../../commands/writer.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { Problem } from '../../kernel/problems.js';
+import { refreshFamilyRevoked } from './sessions.events.js';
+
+/** How long a session lasts at most, ms, however often it is refreshed. */
+const FAMILY_MS = 30 * 86_400_000;
+/** How long the token before the current one is answered again: its answer may have been lost. */
+const GRACE_MS = 15_000;
+const HANDLE_BYTES = 16;
+const SECRET_BYTES = 32;
+const TOKEN = /^[A-Za-z0-9_-]{64}$/;
+
+/** A family of refresh tokens, of which one counts at a time. The tokens themselves are kept nowhere. */
+interface Family {
+  /** With its EIP-55 checksum, which costs as much to make again as all the rest of a refresh but the signature. */
+  wallet: string;
+  chain_id: number | null;
+  /** ms since the epoch. */
+  expires_at: number;
+  /** SHA-256 of the secret that counts, hex. */
+  current: string;
+  /** SHA-256 of the one before it; null for the first. */
+  previous: string | null;
+  /** What makes the current secret out of the previous one, so that a repeated question gets the same answer. */
+  seed: string | null;
+  rotated_at: number;
+}
+
+export interface Refreshed {
+  family: string;
+  /** EIP-55. */
+  wallet: string;
+  chainId: number | null;
+  token: string;
+}
+
+/**
+ * Refresh tokens: a handle that finds the family, and a secret of 256 bits that is replaced with every use. A secret
+ * that was replaced comes from somebody who has, or had, a token of the family: within the grace it gets the successor
+ * again, the same one, later it ends the family. That end is an event: losing or restoring the short-lived state cannot
+ * undo it.
+ */
+@Injectable()
+export class RefreshFamilies {
+  constructor(
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    private readonly writer: Writer,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  async begin(wallet: string, chainId: number | null): Promise<Refreshed> {
+    const token = randomBytes(HANDLE_BYTES + SECRET_BYTES);
+    const { id, secret } = partsOf(token);
+    const now = this.clock();
+    const family: Family = {
+      wallet,
+      chain_id: chainId,
+      expires_at: now + FAMILY_MS,
+      current: digest(secret),
+      previous: null,
+      seed: null,
+      rotated_at: now,
+    };
+    await this.keyValue.put(keyOf(id), { ...family }, FAMILY_MS);
+    return { family: id, wallet, chainId, token: token.toString('base64url') };
+  }
+
+  /**
+   * Replaces a token by its successor, in one conditional write.
+   * @throws Problem refresh_unknown, refresh_revoked; refresh_reused, and then the family is revoked
+   */
+  async rotate(token: string, context: Omit<CommandContext, 'actor' | 'body_hash'>): Promise<Refreshed> {
+    const { id, handle, secret } = read(token);
+    const presented = digest(secret);
+    for (;;) {
+      const [stored, revoked] = await Promise.all([this.find(id), this.isRevoked(id)]);
+      if (!stored) throw unknown();
+      if (revoked) throw new Problem('refresh_revoked', 'The session was ended; sign in again.');
+      const now = this.clock();
+      const answer = (seed: string): Refreshed => ({
+        family: id,
+        wallet: stored.wallet,
+        chainId: stored.chain_id,
+        token: Buffer.concat([handle, successor(secret, seed)]).toString('base64url'),
+      });
+      if (presented === stored.current) {
+        const seed = randomBytes(SECRET_BYTES).toString('base64url');
+        const next = { current: digest(successor(secret, seed)), previous: presented, seed, rotated_at: now };
+        const replaced = { ...stored, ...next };
+        const ttl = stored.expires_at - now;
+        if (await this.keyValue.replace(keyOf(id), { ...stored }, replaced, ttl)) return answer(seed);
+        continue; // another request with the same token was faster: look what it left
+      }
+      if (presented === stored.previous && now - stored.rotated_at <= GRACE_MS) return answer(stored.seed!);
+      await this.end(id, stored.wallet, 'reused', context);
+      const detail = 'A refresh token is good for one use; this one was used before, so the session is ended.';
+      throw new Problem('refresh_reused', detail);
+    }
+  }
+
+  /** Ends the family of a token, current or not. A token that is not known has nothing to end. */
+  async revoke(token: string, context: Omit<CommandContext, 'actor' | 'body_hash'>): Promise<Position | null> {
+    if (!TOKEN.test(token)) return null;
+    const { id } = read(token);
+    const family = await this.find(id);
+    return family ? this.end(id, family.wallet, 'signed_out', context) : null;
+  }
+
+  async isRevoked(id: string): Promise<boolean> {
+    return (await this.store.readStream(familyStream(id), { limit: 1 })).length > 0;
+  }
+
+  private async find(id: string): Promise<Family | undefined> {
+    const family = (await this.keyValue.get(keyOf(id))) as unknown as Family | undefined;
+    return family && family.expires_at > this.clock() ? family : undefined;
+  }
+
+  private async end(
+    id: string,
+    wallet: string,
+    reason: 'signed_out' | 'reused',
+    context: Omit<CommandContext, 'actor' | 'body_hash'>,
+  ): Promise<Position> {
+    const address = wallet.toLowerCase();
+    const ended = fact(refreshFamilyRevoked, { family_id: id, wallet: address, reason });
+    const by = { ...context, actor: `session:${address}`, body_hash: id };
+    return (await this.writer.create(familyStream(id), [ended], by)).position;
+  }
+}
+
+/** @throws Problem refresh_unknown for what no token looks like */
+function read(token: string) {
+  if (!TOKEN.test(token)) throw unknown();
+  return partsOf(Buffer.from(token, 'base64url'));
+}
+
+/** The handle finds the family and is known to holders of its tokens only; its digest is the family's public id. */
+function partsOf(token: Buffer) {
+  const handle = token.subarray(0, HANDLE_BYTES);
+  return { id: digest(handle), handle, secret: token.subarray(HANDLE_BYTES) };
+}
+
+const successor = (secret: Buffer, seed: string): Buffer => createHmac('sha256', seed).update(secret).digest();
+const digest = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
+const keyOf = (id: string): string => `family:${id}`;
+const familyStream = (id: string): string => `family-${id}`;
+
+function unknown(): Problem {
+  return new Problem('refresh_unknown', 'The refresh token is not known, or its session has run out; sign in again.');
+}

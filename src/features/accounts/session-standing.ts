@@ -1,0 +1,30 @@
+import { Injectable } from '@nestjs/common';
+import type { Session } from '../../credentials/caller.js';
+import { Problem } from '../../kernel/problems.js';
+import { WalletLinks } from './wallet-links.js';
+import { trisActedFor } from './wallets.js';
+import { RefreshFamilies } from './families.js';
+
+/** What a session stands for now, by the log: an access token only tells what was so when it was issued. */
+@Injectable()
+export class SessionStanding {
+  constructor(
+    private readonly families: RefreshFamilies,
+    private readonly links: WalletLinks,
+  ) {}
+
+  /** The session, with the TRIS it may act for now, or null. @throws Problem session_revoked */
+  async of(session: Session): Promise<Session> {
+    const [revoked, trisId] = await Promise.all([
+      this.families.isRevoked(session.family),
+      this.trisOf(session.wallet, session.chainId),
+    ]);
+    if (revoked) throw new Problem('session_revoked', 'The session was ended; sign in again.');
+    return { ...session, trisId };
+  }
+
+  /** The TRIS that a wallet's holder may act for now. */
+  async trisOf(wallet: string, chainId: number | null): Promise<string | null> {
+    return trisActedFor(await this.links.of(wallet), chainId);
+  }
+}

@@ -1,0 +1,115 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { IsIn, IsInt, IsOptional, IsString, Matches, Max, MaxLength, Min } from 'class-validator';
+import { IsTrisId, IsWalletAddress } from '../../http/fields.js';
+import type { ProblemCode } from '../../kernel/problems.js';
+import { MAX_SIGNATURE_LENGTH } from './signatures.js';
+import { MAX_MESSAGE_LENGTH, PURPOSES, type Purpose } from './siwe.js';
+
+export class StartSignInDto {
+  /** The wallet that will sign. */
+  @IsWalletAddress()
+  address: string;
+
+  /** EIP-155. Where a contract wallet lives; for others any chain will do. */
+  @IsInt()
+  @Min(1)
+  @Max(Number.MAX_SAFE_INTEGER)
+  chain_id: number;
+
+  /**
+   * `sign_in`; `claim`: also make the wallet the first of its own TRIS, `tris:<address in small letters>`; `link`: agree
+   * to be linked to another TRIS, whose session then sends the message to /v1/wallets/link.
+   */
+  @IsOptional()
+  @IsIn(PURPOSES)
+  purpose: Purpose = 'sign_in';
+
+  /** The TRIS to link to; for `link` only. */
+  @IsOptional()
+  @IsTrisId()
+  tris_id?: string;
+}
+
+export class ChallengeDto {
+  nonce: string;
+  /** An EIP-4361 message, to be signed to the letter (EIP-191, `personal_sign`). */
+  message: string;
+  /** When it must have been signed and sent. */
+  expires_at: string;
+}
+
+export class SignedMessageDto {
+  /** As it was given out. */
+  @IsString()
+  @MaxLength(MAX_MESSAGE_LENGTH, {
+    context: { code: 'siwe_too_long' },
+    message: `message must have at most ${MAX_MESSAGE_LENGTH} characters`,
+  })
+  message: string;
+
+  /** `0x` and hex digits: 65 bytes r, s, v of the wallet's key; or whatever its contract understands. */
+  @IsString()
+  @MaxLength(MAX_SIGNATURE_LENGTH, {
+    context: { code: 'siwe_signature_form' },
+    message: `signature must have at most ${MAX_SIGNATURE_LENGTH} characters`,
+  })
+  @Matches(/^0x(?:[0-9A-Fa-f]{2})+$/, {
+    context: { code: 'siwe_signature_form' },
+    message: 'signature must be 0x and an even number of hexadecimal digits',
+  })
+  signature: string;
+}
+
+/** Everything that can be wrong with a signed message. */
+export const SIGNED_MESSAGE_PROBLEMS: ProblemCode[] = [
+  'address_checksum',
+  'chain_not_configured',
+  'siwe_malformed',
+  'siwe_too_long',
+  'siwe_signature_form',
+  'siwe_signature_compact',
+  'siwe_domain',
+  'siwe_uri',
+  'siwe_not_yet_valid',
+  'siwe_expired',
+  'siwe_too_old',
+  'siwe_nonce_unknown',
+  'nonce_used',
+  'siwe_address',
+  'siwe_chain',
+  'siwe_resources',
+  'siwe_changed',
+  'siwe_purpose',
+  'siwe_signature',
+  'siwe_signature_high_s',
+  'siwe_no_contract',
+  'wallet_already_linked',
+  'chain_unavailable',
+];
+
+export class TokensDto {
+  /** For `Authorization: Bearer`. */
+  access_token: string;
+  @ApiProperty({ enum: ['Bearer'] })
+  token_type: 'Bearer';
+  /** Seconds the access token lives. */
+  expires_in: number;
+  /** Good for one refresh. */
+  refresh_token: string;
+  /** The TRIS the session acts for; null: the wallet is linked to none, or only by somebody's word. */
+  @ApiProperty({ type: String, nullable: true })
+  tris_id: string | null;
+  /** EIP-55. */
+  wallet: string;
+}
+
+export class RefreshTokenDto {
+  @IsString()
+  @MaxLength(4_096)
+  refresh_token: string;
+}
+
+export class RevokedDto {
+  @ApiProperty({ enum: [true] })
+  revoked: true;
+}

@@ -1,0 +1,139 @@
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import type { Position } from '../../kernel/event.js';
+import type { CommandContext } from '../../commands/writer.js';
+import { ACCESS_TOKEN_S, AccessTokens } from '../../credentials/access-tokens.js';
+import { PublicAddress } from '../../kernel/public-address.js';
+import { WalletLinks } from './wallet-links.js';
+import { Challenges } from './challenges.js';
+import { RefreshFamilies, type Refreshed } from './families.js';
+import type { ChallengeDto, TokensDto } from './sessions.dto.js';
+import { SessionStanding } from './session-standing.js';
+import { Signatures } from './signatures.js';
+import type { Wish } from './siwe.js';
+
+/** Puts a wish into words that its wallet can sign. */
+export class StartSignIn extends Command<ChallengeDto> {
+  constructor(readonly wish: Wish) {
+    super();
+  }
+}
+
+@CommandHandler(StartSignIn)
+export class StartSignInHandler implements ICommandHandler<StartSignIn> {
+  constructor(private readonly challenges: Challenges) {}
+
+  async execute({ wish }: StartSignIn): Promise<ChallengeDto> {
+    const { nonce, challenge } = await this.challenges.give(wish);
+    const { message, expires_at } = challenge;
+    return { nonce, message, expires_at: new Date(expires_at).toISOString() };
+  }
+}
+
+type Context = Omit<CommandContext, 'actor'>;
+interface SignedIn {
+  tokens: TokensDto;
+  /** Where the log holds the claim; null: nothing was written to it. */
+  position: Position | null;
+}
+
+/** Begins a session of the wallet that signed a message. */
+export class SignIn extends Command<SignedIn> {
+  constructor(
+    readonly message: string,
+    readonly signature: string,
+    readonly context: Context,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(SignIn)
+export class SignInHandler implements ICommandHandler<SignIn> {
+  constructor(
+    private readonly challenges: Challenges,
+    private readonly signatures: Signatures,
+    private readonly links: WalletLinks,
+    private readonly families: RefreshFamilies,
+    private readonly standing: SessionStanding,
+    private readonly tokens: AccessTokens,
+    private readonly address: PublicAddress,
+  ) {}
+
+  /** @throws Problem siwe_*, nonce_used, chain_not_configured, chain_unavailable, wallet_already_linked */
+  async execute({ message, signature, context }: SignIn): Promise<SignedIn> {
+    const challenge = await this.challenges.find(message, ['sign_in', 'claim']);
+    const chainId = await this.signatures.judge(challenge, signature);
+    const wallet = challenge.address;
+    let position: Position | null = null;
+    if (challenge.purpose === 'claim') {
+      const link = { tris_id: challenge.tris_id!, proof: 'signed', chain_id: chainId } as const;
+      position = await this.links.link(wallet, link, { ...context, actor: `session:${link.tris_id}` });
+    }
+    const trisId = await this.standing.trisOf(wallet, chainId);
+    const tokens = await tokensOf(await this.families.begin(wallet, chainId), trisId, this.tokens, this.address.url);
+    return { tokens, position };
+  }
+}
+
+/** Replaces a refresh token, with a new access token. */
+export class RefreshSession extends Command<TokensDto> {
+  constructor(
+    readonly refreshToken: string,
+    readonly context: Omit<Context, 'body_hash'>,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RefreshSession)
+export class RefreshSessionHandler implements ICommandHandler<RefreshSession> {
+  constructor(
+    private readonly families: RefreshFamilies,
+    private readonly standing: SessionStanding,
+    private readonly tokens: AccessTokens,
+    private readonly address: PublicAddress,
+  ) {}
+
+  /** @throws Problem refresh_unknown, refresh_reused, refresh_revoked */
+  async execute({ refreshToken, context }: RefreshSession): Promise<TokensDto> {
+    const refreshed = await this.families.rotate(refreshToken, context);
+    const trisId = await this.standing.trisOf(refreshed.wallet, refreshed.chainId);
+    return tokensOf(refreshed, trisId, this.tokens, this.address.url);
+  }
+}
+
+/** Ends the session of a refresh token. */
+export class RevokeSession extends Command<Position | null> {
+  constructor(
+    readonly refreshToken: string,
+    readonly context: Omit<Context, 'body_hash'>,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RevokeSession)
+export class RevokeSessionHandler implements ICommandHandler<RevokeSession> {
+  constructor(private readonly families: RefreshFamilies) {}
+
+  execute({ refreshToken, context }: RevokeSession): Promise<Position | null> {
+    return this.families.revoke(refreshToken, context);
+  }
+}
+
+async function tokensOf(
+  refreshed: Refreshed,
+  trisId: string | null,
+  tokens: AccessTokens,
+  issuer: string,
+): Promise<TokensDto> {
+  const { family, wallet, chainId, token } = refreshed;
+  return {
+    access_token: await tokens.sign({ family, wallet: wallet.toLowerCase(), chainId, trisId }, issuer),
+    token_type: 'Bearer',
+    expires_in: ACCESS_TOKEN_S,
+    refresh_token: token,
+    tris_id: trisId,
+    wallet,
+  };
+}

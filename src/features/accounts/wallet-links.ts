@@ -1,0 +1,54 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { Position, RecordedEvent } from '../../kernel/event.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { type CommandContext, Writer, isRetryOf } from '../../commands/writer.js';
+import { type Link, decideLink, decideUnlink, linkOf, walletStream } from './wallets.js';
+
+/** The links of wallets, from each wallet's own stream, so never behind; and the one way in which they change. */
+@Injectable()
+export class WalletLinks {
+  constructor(
+    private readonly writer: Writer,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  async of(wallet: string): Promise<Link | null> {
+    return linkOf(await this.store.readStream(walletStream(wallet)));
+  }
+
+  /**
+   * Links a wallet by exactly the revision of its stream: of any number of attempts at once, one TRIS gets it.
+   * @throws Problem wallet_already_linked, idempotency_key_reused
+   */
+  async link(wallet: string, wanted: Link, context: CommandContext): Promise<Position> {
+    const { position } = await this.writer.execute(walletStream(wallet), context, (history) =>
+      decideLink(linkOf(history), wallet, wanted),
+    );
+    return position;
+  }
+
+  /**
+   * Ends a link. `refuse` throws where the caller may not, and is asked again should the link change meanwhile.
+   * @returns the link that ended
+   * @throws Problem idempotency_key_reused, and what `refuse` throws
+   */
+  async unlink(
+    wallet: string,
+    context: CommandContext,
+    refuse: (link: Link | null, history: readonly RecordedEvent[]) => asserts link is Link,
+  ): Promise<{ link: Link; position: Position }> {
+    const stream = walletStream(wallet);
+    const before = await this.store.readStream(stream);
+    const earlier = before.findIndex((event) => isRetryOf(event, context));
+    const standing = earlier < 0 ? before : before.slice(0, earlier);
+    const link = linkOf(standing);
+    refuse(link, standing);
+    await this.writer.claim(stream, context);
+    const { position } = await this.writer.update(stream, context, (history) => {
+      const now = linkOf(history);
+      refuse(now, history);
+      return decideUnlink(now, wallet);
+    });
+    return { link, position };
+  }
+}

@@ -1,0 +1,194 @@
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { getAddress } from 'ethers/address';
+import { type WalletRow, walletsOf } from '../../../projections/wallets.js';
+import type { Position } from '../../kernel/event.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { type CommandContext, isRetryOf } from '../../commands/writer.js';
+import { decodeEvent } from '../../../projections/events.js';
+import type { Caller } from '../../credentials/caller.js';
+import { Problem } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
+import { Challenges } from './challenges.js';
+import { SessionStanding } from './session-standing.js';
+import { Signatures } from './signatures.js';
+import { WalletLinks } from './wallet-links.js';
+import type { WalletsDto } from './wallets.dto.js';
+import { type Link, trisActedFor, walletStream } from './wallets.js';
+
+/** Links a wallet that signed for it, in the session of the TRIS or by an operator. */
+export class LinkWallet extends Command<{ wallet: string; trisId: string; position: Position }> {
+  constructor(
+    readonly message: string,
+    readonly signature: string,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(LinkWallet)
+export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
+  constructor(
+    private readonly challenges: Challenges,
+    private readonly signatures: Signatures,
+    private readonly standing: SessionStanding,
+    private readonly links: WalletLinks,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  /** @throws Problem forbidden, siwe_*, nonce_used, chain_*, wallet_already_linked, idempotency_key_reused */
+  async execute({ message, signature, caller, context }: LinkWallet) {
+    const session = caller.session && (await this.standing.of(caller.session));
+    const earlier = await this.earlier(message, context);
+    if (earlier) return earlier;
+    const challenge = await this.challenges.find(message, ['link']);
+    const trisId = challenge.tris_id!;
+    if (session ? session.trisId !== trisId : caller.organization !== null) throw notYours(trisId);
+    const chainId = await this.signatures.judge(challenge, signature);
+    const wallet = challenge.address;
+    const link = { tris_id: trisId, proof: 'signed', chain_id: chainId } as const;
+    return { wallet, trisId, position: await this.links.link(wallet, link, context) };
+  }
+
+  /** What the first try of this request did: its message is used up, so only the log can tell. */
+  private async earlier(message: string, context: CommandContext) {
+    const wallet = /^0x[0-9A-Fa-f]{40}$/m.exec(message)?.[0];
+    if (context.idempotency === null || wallet === undefined) return undefined;
+    const history = await this.store.readStream(walletStream(wallet));
+    const event = history.findLast((one) => isRetryOf(one, context) && one.metadata.body_hash === context.body_hash);
+    const linked = event && decodeEvent(event);
+    if (linked?.type !== 'WalletLinked') return undefined;
+    return { wallet: getAddress(wallet), trisId: linked.data.tris_id, position: linked.position };
+  }
+}
+
+/** Links a wallet by somebody's word (spec 4.4): a key's, or that of the session whose own wallet it is. */
+export class LinkAccount extends Command<{ position: Position }> {
+  constructor(
+    readonly wallet: string,
+    readonly trisId: string,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(LinkAccount)
+export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
+  constructor(
+    private readonly standing: SessionStanding,
+    private readonly links: WalletLinks,
+  ) {}
+
+  /** @throws Problem forbidden, wallet_already_linked, idempotency_key_reused */
+  async execute({ wallet, trisId, caller, context }: LinkAccount) {
+    const link = caller.session ? await this.ownLink(wallet, trisId, caller.session) : asserted(trisId);
+    return { position: await this.links.link(wallet, link, context) };
+  }
+
+  /** A session speaks for its wallet only; its TRIS has either agreed already, or is the wallet's own. */
+  private async ownLink(wallet: string, trisId: string, claimed: NonNullable<Caller['session']>): Promise<Link> {
+    const session = await this.standing.of(claimed);
+    if (session.wallet !== wallet.toLowerCase()) {
+      throw new Problem(
+        'forbidden',
+        'A session links its own wallet here; another one must sign, at /v1/wallets/link.',
+      );
+    }
+    if (session.trisId !== trisId && trisId !== `tris:${session.wallet}`) throw notYours(trisId);
+    return { tris_id: trisId, proof: 'signed', chain_id: session.chainId };
+  }
+}
+
+/** Ends a link. */
+export class UnlinkWallet extends Command<{ trisId: string; position: Position }> {
+  constructor(
+    readonly wallet: string,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(UnlinkWallet)
+export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
+  constructor(
+    private readonly standing: SessionStanding,
+    private readonly links: WalletLinks,
+  ) {}
+
+  /**
+   * The TRIS's session ends any of its links, the wallet's session its own. A key ends what is only asserted: an
+   * organization's key what it asserted itself.
+   * @throws Problem wallet_not_linked, also for a link that is none of a session's business; forbidden
+   */
+  async execute({ wallet, caller, context }: UnlinkWallet) {
+    const session = caller.session && (await this.standing.of(caller.session));
+    const { link, position } = await this.links.unlink(wallet, context, (now, history): asserts now is Link => {
+      if (now === null) throw notLinked();
+      if (!session) {
+        const isOwn = caller.organization === null || history.at(-1)!.metadata.actor === context.actor;
+        if (now.proof === 'asserted' && isOwn) return;
+        const detail = 'A key ends a link that was only asserted, and an organization’s key only what it asserted.';
+        throw new Problem('forbidden', detail);
+      }
+      const isOwnWallet = session.wallet === wallet.toLowerCase();
+      const isOwnLink = isOwnWallet && (now.proof === 'asserted' || trisActedFor(now, session.chainId) !== null);
+      if (now.tris_id !== session.trisId && !isOwnLink) throw notLinked();
+    });
+    return { trisId: link.tris_id, position };
+  }
+}
+
+/** The wallets of a TRIS by address: for its own session, or for a key. */
+export class ListWallets extends Query<WalletsDto> {
+  constructor(
+    readonly trisId: string,
+    readonly caller: Caller,
+    readonly limit: number,
+    readonly cursor: string | undefined,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListWallets)
+export class ListWalletsHandler implements IQueryHandler<ListWallets> {
+  constructor(
+    private readonly standing: SessionStanding,
+    private readonly views: Views,
+  ) {}
+
+  /** @throws Problem forbidden, validation_failed for a cursor of another list */
+  async execute({ trisId, caller, limit, cursor }: ListWallets): Promise<WalletsDto> {
+    if (caller.session && (await this.standing.of(caller.session)).trisId !== trisId) throw notYours(trisId);
+    const { page, next_cursor } = await this.views.page<WalletRow>(
+      walletsOf(trisId),
+      { cursor, limit },
+      /^0x[0-9a-f]{40}$/,
+    );
+    return {
+      tris_id: trisId,
+      wallets: page.map(({ wallet, proof, chain_id, linked_at }) => ({
+        wallet: getAddress(wallet),
+        proof,
+        chain_id,
+        linked_at: new Date(linked_at).toISOString(),
+      })),
+      next_cursor,
+    };
+  }
+}
+
+const asserted = (trisId: string): Link => ({ tris_id: trisId, proof: 'asserted', chain_id: null });
+
+function notYours(trisId: string): Problem {
+  return new Problem('forbidden', `This takes a session of ${trisId}, or an operator’s key.`);
+}
+function notLinked(): Problem {
+  return new Problem('wallet_not_linked', 'The wallet is not linked, or not to a TRIS of yours.');
+}

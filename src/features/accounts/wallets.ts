@@ -1,0 +1,65 @@
+import type { RecordedEvent } from '../../kernel/event.js';
+import { type Fact, fact } from '../../commands/writer.js';
+import { decodeStream } from '../../../projections/events.js';
+import { Problem } from '../../kernel/problems.js';
+import { type LINK_PROOFS, walletLinked, walletUnlinked } from './wallets.events.js';
+
+/** To which TRIS a wallet belongs, and how that is known. */
+export interface Link {
+  tris_id: string;
+  proof: (typeof LINK_PROOFS)[number];
+  /** The chain whose contract signed; null: the key of the address itself, or nobody. */
+  chain_id: number | null;
+}
+
+/** @param wallet an address in any spelling */
+export function walletStream(wallet: string): string {
+  return `wallet-${wallet.toLowerCase()}`;
+}
+
+/** Folds a `wallet-<address>` stream: the link there is, or null. @throws Problem history_unreadable */
+export function linkOf(history: readonly RecordedEvent[]): Link | null {
+  let link: Link | null = null;
+  for (const event of decodeStream(history)) {
+    if (event.type === 'WalletLinked') {
+      const { tris_id, proof, chain_id } = event.data;
+      link = { tris_id, proof, chain_id };
+    }
+    if (event.type === 'WalletUnlinked') link = null;
+  }
+  return link;
+}
+
+/**
+ * The TRIS that whoever has shown to control the wallet may act for. Nobody's word but the wallet's counts, and a
+ * contract's word only on its own chain: on another one somebody else may hold the same address.
+ */
+export function trisActedFor(link: Link | null, chainId: number | null): string | null {
+  return link?.proof === 'signed' && link.chain_id === chainId ? link.tris_id : null;
+}
+
+/**
+ * A wallet belongs to one TRIS. A signed link displaces one that was only asserted; repeating a link changes nothing.
+ * @throws Problem wallet_already_linked, which does not say to whom
+ */
+export function decideLink(link: Link | null, wallet: string, wanted: Link): Fact[] {
+  const linked = fact(walletLinked, { wallet: wallet.toLowerCase(), ...wanted });
+  if (link === null) return [linked];
+  const isSame = link.tris_id === wanted.tris_id;
+  if (isSame && wanted.proof === 'asserted') return [];
+  if (link.proof === 'signed') {
+    if (isSame && link.chain_id === wanted.chain_id) return [];
+    throw alreadyLinked();
+  }
+  if (isSame) return [linked];
+  if (wanted.proof === 'asserted') throw alreadyLinked();
+  return [...decideUnlink(link, wallet, 'displaced'), linked];
+}
+
+export function decideUnlink(link: Link, wallet: string, reason: 'unlinked' | 'displaced' = 'unlinked'): Fact[] {
+  return [fact(walletUnlinked, { tris_id: link.tris_id, wallet: wallet.toLowerCase(), reason })];
+}
+
+export function alreadyLinked(): Problem {
+  return new Problem('wallet_already_linked', 'The wallet is linked already; a wallet belongs to one TRIS at a time.');
+}

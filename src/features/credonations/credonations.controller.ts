@@ -1,0 +1,23 @@
+import { Controller, Get, Param, Query } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+import { Read } from '../../http/answers.js';
+import { PageQuery, TrisIdParams } from '../../http/common.dto.js';
+import { PublicRead } from '../../http/routes.js';
+import { ValidationsDto } from './credonations.dto.js';
+import { ListCredonations } from './credonations.handlers.js';
+
+@Controller()
+export class CredonationsController {
+  constructor(private readonly queries: QueryBus) {}
+
+  @Get('/api/tris-validations/:tris_id')
+  @PublicRead({
+    summary: 'Credonations an identity received, in log order',
+    type: ValidationsDto,
+    problems: ['identity_not_found'],
+  })
+  async list(@Param() { tris_id }: TrisIdParams, @Query() { limit, cursor }: PageQuery) {
+    const { body, etagParts } = await this.queries.execute(new ListCredonations(tris_id, limit, cursor));
+    return new Read(body, etagParts);
+  }
+}

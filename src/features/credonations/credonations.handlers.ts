@@ -1,0 +1,43 @@
+import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type CredonationRow, credonationsOf } from '../../../projections/credonations.js';
+import { identityRow } from '../../../projections/identities.js';
+import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
+import { unknownIdentity } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
+import type { ValidationsDto } from './credonations.dto.js';
+
+/** Credonations an identity received, in log order. */
+export class ListCredonations extends Query<{ body: ValidationsDto; etagParts: (string | number)[] }> {
+  constructor(
+    readonly trisId: string,
+    readonly limit: number,
+    readonly cursor: string | undefined,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListCredonations)
+export class ListCredonationsHandler implements IQueryHandler<ListCredonations> {
+  constructor(private readonly views: Views) {}
+
+  /** @throws Problem identity_not_found */
+  async execute({ trisId, limit, cursor }: ListCredonations) {
+    const after = rowAfter(cursor);
+    const queries = [{ get: identityRow(trisId) }, { range: { ...credonationsOf(trisId), after, limit: limit + 1 } }];
+    const { results, position, generation } = await this.views.lookUp(
+      () => this.views.read(queries),
+      (read) => read.results[0] !== undefined,
+    );
+    const [identity, rows] = results as [unknown, RangeRow[]];
+    if (!identity) throw unknownIdentity(trisId);
+    const page = rows.slice(0, limit);
+    const validations = page.map(({ value }) => {
+      const { from, amount, occurred_at, category } = value as unknown as CredonationRow;
+      return { from, amount, timestamp: new Date(occurred_at).toISOString(), category };
+    });
+    const next_cursor = rows.length > limit ? cursorAfter(page.at(-1)!.sort) : null;
+    return { body: { tris_id: trisId, validations, next_cursor }, etagParts: [position, generation] };
+  }
+}

@@ -1,0 +1,45 @@
+import { Body, Controller, Get, Param, Post, Query } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { Written } from '../../http/answers.js';
+import { Context, RequestContext } from '../../http/command-context.js';
+import { Keyed, Write } from '../../http/routes.js';
+import {
+  AcknowledgeDeadLetterDto,
+  DeadLetterDto,
+  DeadLetterParams,
+  DeadLettersDto,
+  DeadLettersQuery,
+} from './dead-letters.dto.js';
+import { AcknowledgeDeadLetter, ListDeadLetters } from './dead-letters.handlers.js';
+
+@Controller('/v1/dead-letters')
+export class DeadLettersController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+  ) {}
+
+  @Get()
+  @Keyed({ scope: 'ops', summary: 'List events that could not be decoded', type: DeadLettersDto })
+  async list(@Query() { state, limit, cursor }: DeadLettersQuery) {
+    return this.queries.execute(new ListDeadLetters(state, limit, cursor));
+  }
+
+  @Post('/:event_id/acknowledge')
+  @Write({
+    scope: 'ops',
+    summary: 'Go on without what an undecodable event says: its identity is no longer incomplete because of it',
+    description: 'The first acknowledgement stands; a later one gets its answer.',
+    type: DeadLetterDto,
+    problems: ['not_found', 'idempotency_key_reused', 'projection_rebuilding'],
+  })
+  async acknowledge(
+    @Param() { event_id }: DeadLetterParams,
+    @Body() { reason_code }: AcknowledgeDeadLetterDto,
+    @Context() request: RequestContext,
+  ) {
+    const context = request.of({ event_id, reason_code });
+    const { body, position } = await this.commands.execute(new AcknowledgeDeadLetter(event_id, reason_code, context));
+    return new Written(body, position);
+  }
+}

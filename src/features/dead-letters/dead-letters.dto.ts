@@ -1,0 +1,51 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { IsIn, IsOptional, IsUUID } from 'class-validator';
+import { PageQuery } from '../../http/common.dto.js';
+import { IsReasonCode } from '../../http/fields.js';
+
+export const DEAD_LETTER_STATES = ['open', 'acknowledged'] as const;
+export type DeadLetterState = (typeof DEAD_LETTER_STATES)[number];
+
+export class DeadLettersQuery extends PageQuery {
+  @IsOptional()
+  @IsIn(DEAD_LETTER_STATES)
+  state: DeadLetterState = 'open';
+}
+
+export class DeadLetterParams {
+  @IsUUID()
+  event_id: string;
+}
+
+export class AcknowledgeDeadLetterDto {
+  /** Why the service may go on without it. */
+  @IsReasonCode()
+  reason_code: string;
+}
+
+export class AcknowledgementDto {
+  at: string;
+  /** `key:<id>` or `cli`. */
+  by: string;
+  reason_code: string;
+}
+
+/** An event that this build cannot decode. */
+export class DeadLetterDto {
+  event_id: string;
+  event_type: string;
+  position: string;
+  /** The identity it is about; null: none that could be told. */
+  @ApiProperty({ type: String, nullable: true })
+  tris_id: string | null;
+  /** What is wrong with it. */
+  reason: string;
+  /** null: open, and its identity is incomplete. */
+  @ApiProperty({ type: AcknowledgementDto, nullable: true })
+  acknowledged: AcknowledgementDto | null;
+}
+
+export class DeadLettersDto {
+  dead_letters: DeadLetterDto[];
+  next_cursor: string | null;
+}

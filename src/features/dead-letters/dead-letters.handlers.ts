@@ -1,0 +1,93 @@
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import {
+  ACKNOWLEDGED_DEAD_LETTERS,
+  type DeadLetterRow,
+  OPEN_DEAD_LETTERS,
+  deadLetterRow,
+} from '../../../projections/dead-letters.js';
+import type { Position } from '../../kernel/event.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { type CommandContext, Writer } from '../../commands/writer.js';
+import type { EventOf } from '../../../projections/events.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { Problem } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
+import type { DeadLetterDto, DeadLetterState, DeadLettersDto } from './dead-letters.dto.js';
+import { deadLetterStream, decideAcknowledge } from './dead-letters.js';
+
+/** Goes on without what an undecodable event says. The first acknowledgement stands; a later one gets its answer. */
+export class AcknowledgeDeadLetter extends Command<{ body: DeadLetterDto; position: Position }> {
+  constructor(
+    readonly eventId: string,
+    readonly reasonCode: string,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(AcknowledgeDeadLetter)
+export class AcknowledgeDeadLetterHandler implements ICommandHandler<AcknowledgeDeadLetter> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly views: Views,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  /** @throws Problem not_found, idempotency_key_reused, projection_rebuilding */
+  async execute({ eventId, reasonCode, context }: AcknowledgeDeadLetter) {
+    const letter = await this.views.lookUp(
+      async () => (await this.views.read([{ get: deadLetterRow(eventId) }])).results[0] as DeadLetterRow | undefined,
+      (found) => found !== undefined,
+    );
+    if (!letter)
+      throw new Problem('not_found', `There is no dead letter ${eventId}: the event is unknown, or it can be read.`);
+    const stream = deadLetterStream(eventId);
+    await this.writer.claim(stream, context);
+    const facts = decideAcknowledge(letter, reasonCode, context.actor);
+    const { position } = await this.writer.create(stream, facts, context);
+    // The store answers a repeat as it answered the first: what it holds says when that was.
+    const [stored] = await this.store.readStream(stream, { limit: 1 });
+    const { data, metadata } = stored!;
+    const { acknowledged_by: by, reason_code } = data as EventOf<'DeadLetterAcknowledged'>['data'];
+    const acknowledged = { at: Date.parse(metadata.recorded_at), by, reason_code };
+    return { body: letterDto({ ...letter, acknowledged }, this.views.logId), position };
+  }
+}
+
+/** Dead letters in log order: those that are open, or those that are acknowledged. */
+export class ListDeadLetters extends Query<DeadLettersDto> {
+  constructor(
+    readonly state: DeadLetterState,
+    readonly limit: number,
+    readonly cursor: string | undefined,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListDeadLetters)
+export class ListDeadLettersHandler implements IQueryHandler<ListDeadLetters> {
+  constructor(private readonly views: Views) {}
+
+  async execute({ state, limit, cursor }: ListDeadLetters): Promise<DeadLettersDto> {
+    const list = state === 'open' ? OPEN_DEAD_LETTERS : ACKNOWLEDGED_DEAD_LETTERS;
+    const { page, next_cursor } = await this.views.page<DeadLetterRow>(list, { cursor, limit }, /^\d{16}$/);
+    return {
+      dead_letters: page.map((row) => letterDto(row, this.views.logId)),
+      next_cursor,
+    };
+  }
+}
+
+function letterDto(
+  { stream: _stream, position, acknowledged, ...letter }: DeadLetterRow,
+  logId: string,
+): DeadLetterDto {
+  return {
+    ...letter,
+    position: formatPosition(logId, position),
+    acknowledged: acknowledged && { ...acknowledged, at: new Date(acknowledged.at).toISOString() },
+  };
+}

@@ -1,0 +1,24 @@
+import type { DeadLetterRow } from '../../../projections/dead-letters.js';
+import { type Fact, fact } from '../../commands/writer.js';
+import { deadLetterAcknowledged } from './dead-letters.events.js';
+
+/** One stream for each dead letter: of two acknowledgements at once one is stored. */
+export function deadLetterStream(eventId: string): string {
+  return `dead-letter-${eventId}`;
+}
+
+export function decideAcknowledge(
+  { event_id, event_type, tris_id }: DeadLetterRow,
+  reasonCode: string,
+  actor: string,
+): Fact[] {
+  return [
+    fact(deadLetterAcknowledged, {
+      event_id,
+      event_type,
+      tris_id,
+      reason_code: reasonCode,
+      acknowledged_by: actor,
+    }),
+  ];
+}

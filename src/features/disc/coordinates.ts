@@ -1,0 +1,75 @@
+import { parseTimestamp } from '../../kernel/identifiers.js';
+import { Problem } from '../../kernel/problems.js';
+
+/** Which state of an identity a query asks about. All absent: what is applied now, as of the current UTC hour. */
+export interface Coordinates {
+  /** ms: events that occurred by then. */
+  as_of?: number;
+  /** ms: the moment it is, in the place of the current hour's end where `as_of` is absent. */
+  now?: number;
+  /** ms: events that were recorded by then. */
+  known_at?: number;
+  /** Wire form: events up to and including this position. */
+  as_of_position?: string;
+  /** Id of the VP to see through, or `model`; absent: the organization's lens, else the platform's. */
+  vp?: string;
+  /** The organization whose key asks. */
+  organization?: string | null;
+}
+
+/** The parameters as they arrive, validated. */
+export interface CoordinateParameters {
+  as_of?: string;
+  known_at?: string;
+  as_of_position?: string;
+  vp?: string;
+}
+
+const HOUR_MS = 3_600_000;
+
+/** The last millisecond of the UTC hour of a time: the default `as_of`, so that an answer stays the same for an hour. */
+export function endOfHour(ms: number): number {
+  return ms - (ms % HOUR_MS) + HOUR_MS - 1;
+}
+
+/**
+ * @param at prefix of the pointers in errors: `?` for query parameters, `/` for a body
+ * @param organization whose key asks
+ */
+export function toCoordinates(
+  parameters: CoordinateParameters,
+  now: number,
+  at: '?' | '/',
+  organization: string | null = null,
+): Coordinates {
+  const { as_of_position, vp } = parameters;
+  if (parameters.known_at !== undefined && as_of_position !== undefined) {
+    throw refused(
+      `${at}as_of_position`,
+      'exclusive',
+      'known_at and as_of_position say the same thing: send one of them',
+    );
+  }
+  return {
+    as_of: notLater(parameters.as_of, 'as_of'),
+    known_at: notLater(parameters.known_at, 'known_at'),
+    as_of_position,
+    vp,
+    organization,
+  };
+
+  function notLater(value: string | undefined, name: string): number | undefined {
+    if (value === undefined) return undefined;
+    const ms = parseTimestamp(value)!;
+    if (ms <= endOfHour(now)) return ms;
+    throw refused(
+      at + name,
+      'in_the_future',
+      `${name} must not be after the current hour; it is ${new Date(now).toISOString()} here`,
+    );
+  }
+}
+
+function refused(pointer: string, code: string, message: string): Problem {
+  return new Problem('validation_failed', message, { errors: [{ pointer, code, message }] });
+}

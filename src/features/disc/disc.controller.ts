@@ -1,0 +1,216 @@
+import { Body, Controller, Get, Inject, Param, Post, Query } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { Read } from '../../http/answers.js';
+import { PageQuery, TrisIdParams } from '../../http/common.dto.js';
+import { problemMembers } from '../../http/problem-response.js';
+import { POSITION_GATE, type PositionGate } from '../../kernel/positions.js';
+import type { Caller } from '../../credentials/caller.js';
+import { RequestCaller, PublicRead } from '../../http/routes.js';
+import { Problem } from '../../kernel/problems.js';
+import { type CoordinateParameters, type Coordinates, toCoordinates } from './coordinates.js';
+import {
+  ChangesDto,
+  CoordinatesQuery,
+  DiscRankDto,
+  DiscScoreDto,
+  ExplanationDto,
+  HistoryDto,
+  HistoryQuery,
+  MetricsBatchDto,
+  MetricsBatchResultDto,
+  MetricsDto,
+  MetricsQuery,
+  ReportBatchDto,
+  ReportBatchResultDto,
+  ReportDto,
+  ReportQuery,
+  ScoreBatchDto,
+  ScoreBatchResultDto,
+  ScoreDto,
+} from './disc.dto.js';
+import {
+  GetChanges,
+  GetExplanation,
+  GetHistory,
+  GetMetrics,
+  GetRank,
+  GetReports,
+  SeeIdentities,
+  SeeIdentity,
+  type Seen,
+} from './disc.handlers.js';
+import { etagOf, score } from './score.js';
+import { ScoreAnswers } from './score-answers.js';
+
+@Controller()
+export class DiscController {
+  private readonly answers = new ScoreAnswers();
+
+  constructor(
+    private readonly queries: QueryBus,
+    @Inject(CLOCK) private readonly clock: Clock,
+    @Inject(POSITION_GATE) private readonly gate: PositionGate,
+  ) {}
+
+  @Get('/api/disc-score/:tris_id')
+  @PublicRead({ summary: 'DISC score of an individual', type: DiscScoreDto, problems: ['identity_not_found'] })
+  async discScore(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
+    const sight = await this.queries.execute(new SeeIdentity(tris_id, wishOf(caller)));
+    return new Read(this.answers.of(sight), etagOf(sight));
+  }
+
+  @Get('/api/disc-rank/:tris_id')
+  @PublicRead({ summary: 'Rank of a vetted organization', type: DiscRankDto, problems: ['organization_not_vetted'] })
+  async discRank(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
+    return seen(await this.queries.execute(new GetRank(tris_id, wishOf(caller))));
+  }
+
+  @Get('/v1/disc/score/:tris_id')
+  @PublicRead({
+    summary: 'Score with everything that makes it reproducible',
+    type: ScoreDto,
+    problems: ['identity_not_found', 'policy_not_found'],
+  })
+  async score(
+    @Param() { tris_id }: TrisIdParams,
+    @Query() query: CoordinatesQuery,
+    @RequestCaller() caller: Caller | null,
+  ) {
+    const sight = await this.queries.execute(new SeeIdentity(tris_id, this.coordinates(query, caller)));
+    return new Read(score(sight, this.gate.logId), etagOf(sight));
+  }
+
+  @Get('/v1/disc/score/:tris_id/history')
+  @PublicRead({
+    summary: 'The events that made a score, in log order',
+    type: HistoryDto,
+    problems: ['identity_not_found', 'policy_not_found'],
+  })
+  async history(
+    @Param() { tris_id }: TrisIdParams,
+    @Query() { limit, cursor, ...query }: HistoryQuery,
+    @RequestCaller() caller: Caller | null,
+  ) {
+    return seen(await this.queries.execute(new GetHistory(tris_id, this.coordinates(query, caller), limit, cursor)));
+  }
+
+  @Get('/v1/disc/score/:tris_id/explain')
+  @PublicRead({
+    summary: 'What a score is made of, and what is missing to the next rating',
+    type: ExplanationDto,
+    problems: ['identity_not_found', 'policy_not_found'],
+  })
+  async explain(
+    @Param() { tris_id }: TrisIdParams,
+    @Query() query: CoordinatesQuery,
+    @RequestCaller() caller: Caller | null,
+  ) {
+    return seen(await this.queries.execute(new GetExplanation(tris_id, this.coordinates(query, caller))));
+  }
+
+  @Get('/v1/disc/metrics/:tris_id')
+  @PublicRead({
+    summary: 'Health of categories or metrics, with a proof',
+    type: MetricsDto,
+    problems: ['identity_not_found', 'policy_not_found', 'unknown_metric'],
+  })
+  async metrics(
+    @Param() { tris_id }: TrisIdParams,
+    @Query() { metrics, ...query }: MetricsQuery,
+    @RequestCaller() caller: Caller | null,
+  ) {
+    return only(
+      await this.queries.execute(new GetMetrics([tris_id], this.coordinates(query, caller), metrics, '?metrics')),
+    );
+  }
+
+  @Get('/v1/disc/report/:tris_id')
+  @PublicRead({
+    summary: 'Report over a window of months, with a proof',
+    type: ReportDto,
+    problems: ['identity_not_found', 'policy_not_found'],
+  })
+  async report(
+    @Param() { tris_id }: TrisIdParams,
+    @Query() { window, depth, ...query }: ReportQuery,
+    @RequestCaller() caller: Caller | null,
+  ) {
+    return only(await this.queries.execute(new GetReports([tris_id], this.coordinates(query, caller), window, depth)));
+  }
+
+  @Post('/v1/disc/score/batch')
+  @PublicRead({
+    summary: 'Scores of up to 100 identities',
+    type: ScoreBatchResultDto,
+    problems: ['batch_too_large', 'policy_not_found'],
+  })
+  async scores(@Body() { tris_ids, ...query }: ScoreBatchDto, @RequestCaller() caller: Caller | null) {
+    const coordinates = this.coordinates(query, caller, '/');
+    const sights = await this.queries.execute(new SeeIdentities(tris_ids, coordinates));
+    return batch(
+      tris_ids,
+      sights.map((sight) => (sight instanceof Problem ? sight : score(sight, this.gate.logId))),
+    );
+  }
+
+  @Post('/v1/disc/metrics/batch')
+  @PublicRead({
+    summary: 'Metrics of up to 100 identities',
+    type: MetricsBatchResultDto,
+    problems: ['batch_too_large', 'policy_not_found', 'unknown_metric'],
+  })
+  async metricsOfMany(
+    @Body() { tris_ids, metrics, ...query }: MetricsBatchDto,
+    @RequestCaller() caller: Caller | null,
+  ) {
+    const coordinates = this.coordinates(query, caller, '/');
+    return batch(tris_ids, await this.queries.execute(new GetMetrics(tris_ids, coordinates, metrics, '/metrics')));
+  }
+
+  @Post('/v1/disc/report/batch')
+  @PublicRead({
+    summary: 'Reports of up to 25 identities',
+    type: ReportBatchResultDto,
+    problems: ['batch_too_large', 'policy_not_found'],
+  })
+  async reports(@Body() { tris_ids, window, depth, ...query }: ReportBatchDto, @RequestCaller() caller: Caller | null) {
+    const coordinates = this.coordinates(query, caller, '/');
+    return batch(tris_ids, await this.queries.execute(new GetReports(tris_ids, coordinates, window, depth)));
+  }
+
+  @Get('/v1/disc/changes')
+  @PublicRead({ summary: 'Identities in the order of their last change, as a feed to follow', type: ChangesDto })
+  async changes(@Query() { limit, cursor }: PageQuery, @RequestCaller() caller: Caller | null) {
+    return this.queries.execute(new GetChanges(limit, cursor, wishOf(caller)));
+  }
+
+  private coordinates(query: CoordinateParameters, caller: Caller | null, at: '?' | '/' = '?'): Coordinates {
+    return toCoordinates(query, this.clock(), at, caller?.organization);
+  }
+}
+
+/** The default lens of whoever asks. */
+function wishOf(caller: Caller | null) {
+  return { organization: caller?.organization ?? null };
+}
+
+function seen<T>({ body, viewpoint }: Seen<T>): Read<T> {
+  return new Read(body, etagOf(viewpoint));
+}
+
+/** The answer about the one identity asked for. @throws Problem if there is none */
+function only<T>([answer]: readonly (T | Problem)[]): T {
+  if (answer instanceof Problem) throw answer;
+  return answer!;
+}
+
+/** One result per identity, in order; what is wrong with one identity does not spoil the others. */
+function batch<T>(trisIds: readonly string[], answers: readonly (T | Problem)[]) {
+  const results = answers.map((answer, i) => {
+    const tris_id = trisIds[i]!;
+    if (!(answer instanceof Problem)) return { tris_id, status: 200, data: answer };
+    return { tris_id, status: answer.status, problem: problemMembers(answer) };
+  });
+  return { results };
+}

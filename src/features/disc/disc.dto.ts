@@ -1,0 +1,394 @@
+import { ApiProperty } from '@nestjs/swagger';
+import {
+  ArrayMaxSize,
+  ArrayMinSize,
+  IsArray,
+  IsIn,
+  IsInt,
+  IsOptional,
+  IsString,
+  Length,
+  Matches,
+  Max,
+  Min,
+} from 'class-validator';
+import { CommaSeparated, IsOneOf, IsTimestamp, IsTrisId, IsUnique } from '../../http/fields.js';
+import { POLICY_REF } from '../../kernel/identifiers.js';
+import { PROBLEMS } from '../../kernel/problems.js';
+import { type Category, MODEL, type Rank, type Rating } from '../../scoring/model.js';
+import type { CoordinateParameters } from './coordinates.js';
+import { DEPTH_NAMES, type Depth, WINDOWS, type Window } from './report.js';
+
+const RATINGS = ['BAD', ...MODEL.ratings.map(([name]) => name)];
+const RANKS = MODEL.ranks.map(([name]) => name);
+const METRIC_NAME = /^[a-z][a-z0-9_]{0,127}$/;
+const METRIC_MESSAGE = '$property must hold metric names: small letters, digits and underscores';
+
+/** A validation policy to see through. */
+const POLICY_MESSAGE = 'vp must be the id of a validation policy, such as VP_LEND_V1';
+
+/** Which state of the identities a request asks about; without any: what is applied now. */
+class SharedCoordinates implements CoordinateParameters {
+  /** Only events that occurred by then count. Default: the end of the current UTC hour. */
+  @IsOptional()
+  @IsTimestamp()
+  as_of?: string;
+
+  /** Only events that were recorded by then count. */
+  @IsOptional()
+  @IsTimestamp()
+  known_at?: string;
+
+  /** Id of the validation policy to see through. */
+  @IsOptional()
+  @Matches(POLICY_REF, { message: POLICY_MESSAGE })
+  vp?: string;
+}
+
+export class CoordinatesQuery extends SharedCoordinates implements CoordinateParameters {
+  /** Only events up to and including this position count. */
+  @IsOptional()
+  @IsString()
+  @Length(1, 128)
+  as_of_position?: string;
+}
+
+export class HistoryQuery extends CoordinatesQuery {
+  @IsOptional()
+  @IsInt()
+  @Min(1)
+  @Max(1000)
+  limit: number = 100;
+
+  /** `next_cursor` of the page before. */
+  @IsOptional()
+  @IsString()
+  @Length(1, 1024)
+  cursor?: string;
+}
+
+export class MetricsQuery extends CoordinatesQuery {
+  /** Categories, aliases or full metrics; default: the seven categories. */
+  @IsOptional()
+  @CommaSeparated()
+  @ArrayMaxSize(50)
+  @Matches(METRIC_NAME, { each: true, message: METRIC_MESSAGE })
+  metrics?: string[];
+}
+
+export class ReportQuery extends CoordinatesQuery {
+  /** Months that the report covers. */
+  @IsOptional()
+  @IsOneOf(WINDOWS)
+  window: Window = 3;
+
+  @IsOptional()
+  @IsIn(DEPTH_NAMES)
+  depth: Depth = 'insight';
+}
+
+const TOO_LARGE = { context: { code: 'batch_too_large' } };
+
+export class ScoreBatchDto extends SharedCoordinates {
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(100, TOO_LARGE)
+  @IsTrisId({ each: true })
+  @IsUnique()
+  tris_ids: string[];
+}
+
+export class MetricsBatchDto extends ScoreBatchDto {
+  @IsOptional()
+  @IsArray()
+  @ArrayMaxSize(50)
+  @Matches(METRIC_NAME, { each: true, message: METRIC_MESSAGE })
+  metrics?: string[];
+}
+
+export class ReportBatchDto extends SharedCoordinates {
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(25, TOO_LARGE)
+  @IsTrisId({ each: true })
+  @IsUnique()
+  tris_ids: string[];
+
+  /** Months that the report covers. */
+  @IsOptional()
+  @IsOneOf(WINDOWS)
+  window: Window = 3;
+
+  @IsOptional()
+  @IsIn(DEPTH_NAMES)
+  depth: Depth = 'insight';
+}
+
+/** Health per category, 0..1, four decimals. */
+export class DiscMetricsDto implements Record<Category, number> {
+  financial: number;
+  creative: number;
+  educational: number;
+  behavioral: number;
+  social: number;
+  security: number;
+  compliance: number;
+}
+
+/** Spec 2.5. */
+export class DiscScoreDto {
+  tris_id: string;
+  total_tct: number;
+  @ApiProperty({ enum: RATINGS })
+  score_rating: Rating;
+  disc_metrics: DiscMetricsDto;
+}
+
+/** Spec 2.6. */
+export class DiscRankDto {
+  tris_id: string;
+  tct_total: number;
+  @ApiProperty({ enum: RANKS })
+  disc_rank: Rank;
+}
+
+export class LensDto {
+  /** null: the model's own lens, in which an action weighs its criticality. */
+  policy_id: string | null;
+  content_hash: string;
+}
+
+export class ModelDto {
+  id: string;
+  /** Content hash of all constants of the model. */
+  hash: string;
+}
+
+export class VerificationDto {
+  status: string;
+  issuer: string;
+  scheme: string;
+  expires_at: string | null;
+}
+
+export class BadStatusSinceDto {
+  level: number;
+  reason_code: string;
+  since: string;
+}
+
+/** What an answer depends on: equal values give equal numbers for ever. */
+export class CoordinatesDto {
+  lens: LensDto;
+  model: ModelDto;
+  as_of: string;
+  /** Last position that counts, `<log id>.<decimal>`. */
+  position: string;
+}
+
+export class ScoreDto extends CoordinatesDto {
+  tris_id: string;
+  /** 1.0..100.0, one decimal. */
+  score: number;
+  @ApiProperty({ enum: RATINGS })
+  score_rating: Rating;
+  /** max(0, earned − forfeited). */
+  total_tct: number;
+  earned_tct: number;
+  /** Ten times the flagged TCT. */
+  forfeited_tct: number;
+  /** 0..1, four decimals: how likely the next action is a good one. */
+  reliability: number;
+  disc_metrics: DiscMetricsDto;
+  verification: VerificationDto[];
+  @ApiProperty({ type: BadStatusSinceDto, nullable: true })
+  bad_status: BadStatusSinceDto | null;
+  /** Generation of the read model that answered. */
+  generation: string;
+  /** Present when an event about the identity could not be read and was not acknowledged. */
+  incomplete?: boolean;
+}
+
+export class HistoryEntryDto {
+  position: string;
+  occurred_at: string;
+  recorded_at: string;
+  event_id: string;
+  event_type: string;
+  metric: string | null;
+  platform_id: string | null;
+  /** Change of net TCT: an action's TCT, or minus ten times it for a flag. */
+  tct_delta: number;
+  /** After this event. */
+  total_tct: number;
+  score: number;
+  @ApiProperty({ enum: RATINGS })
+  score_rating: Rating;
+}
+
+export class HistoryDto {
+  tris_id: string;
+  lens: LensDto;
+  entries: HistoryEntryDto[];
+  next_cursor: string | null;
+}
+
+export class ContributionDto {
+  metric: string;
+  category: string;
+  actions: number;
+  tct: number;
+  /** Part of all earned TCT, 0..1. */
+  share: number;
+  last_at: string;
+}
+
+export class ForfeitDto {
+  metric: string;
+  category: string;
+  actions: number;
+  flagged_tct: number;
+  /** Ten times the flagged TCT. */
+  forfeited_tct: number;
+  last_at: string;
+}
+
+export class PlatformShareDto {
+  platform_id: string;
+  actions: number;
+  tct: number;
+  flagged_tct: number;
+}
+
+export class NextRatingDto {
+  @ApiProperty({ enum: RATINGS })
+  rating: Rating;
+  /** Net TCT that is missing to it. */
+  tct_needed: number;
+}
+
+export class ExplanationDto extends CoordinatesDto {
+  tris_id: string;
+  score: number;
+  contributions: ContributionDto[];
+  /** The hundred that moved the score most. */
+  platforms: PlatformShareDto[];
+  forfeits: ForfeitDto[];
+  /** null at the top, and under an explicit BAD status. */
+  @ApiProperty({ type: NextRatingDto, nullable: true })
+  next_rating: NextRatingDto | null;
+}
+
+/** Spec 2.8. */
+export class MetricsDto {
+  @ApiProperty({ enum: ['success'] })
+  status: 'success';
+  /** Compact Ed25519 JWS over subject, payload, timestamp and coordinates. */
+  proof: string;
+  /** Health 0..1 by the names asked for. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
+  payload: Record<string, number>;
+  timestamp: string;
+}
+
+export class PeriodDto {
+  from: string;
+  to: string;
+}
+
+export class TrajectoryPointDto {
+  at: string;
+  score: number;
+  @ApiProperty({ enum: RATINGS })
+  score_rating: Rating;
+  total_tct: number;
+}
+
+export class CredonatorDto {
+  from: string;
+  amount: number;
+  count: number;
+}
+
+export class ReportDto extends CoordinatesDto {
+  report_id: string;
+  /** SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, proof and generated_at. */
+  report_hash: string;
+  tris_id: string;
+  period: PeriodDto;
+  /** Months. */
+  @ApiProperty({ type: 'integer', enum: WINDOWS })
+  window: Window;
+  @ApiProperty({ enum: DEPTH_NAMES })
+  depth: Depth;
+  score: number;
+  /** Since the start of the period. */
+  score_delta: number;
+  @ApiProperty({ enum: RATINGS })
+  score_rating: Rating;
+  total_tct: number;
+  trajectory: TrajectoryPointDto[];
+  metrics: DiscMetricsDto;
+  top_credonators: CredonatorDto[];
+  top_platforms: PlatformShareDto[];
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
+  actions_by_metric: Record<string, number>;
+  verification: VerificationDto[];
+  wallets_count: number;
+  /** Compact Ed25519 JWS over the report's id, hash and coordinates. */
+  proof: string;
+  generated_at: string;
+}
+
+export class ChangeDto {
+  tris_id: string;
+  score: number;
+  total_tct: number;
+  /** Of the last event about the identity. */
+  position: string;
+}
+
+export class ChangesDto {
+  changes: ChangeDto[];
+  /** For the changes after these; never null: ask again later with it. */
+  next_cursor: string;
+  /** The cursor was for another log, lens or model: these are the first changes again. */
+  reset?: boolean;
+}
+
+/** Why one identity of a batch has no data. */
+class BatchProblemDto {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  @ApiProperty({ enum: Object.keys(PROBLEMS) })
+  code: string;
+}
+
+class BatchResultDto {
+  tris_id: string;
+  /** HTTP status this identity alone would have got. */
+  status: number;
+  @ApiProperty({ type: BatchProblemDto, required: false })
+  problem?: BatchProblemDto;
+}
+
+export class ScoreResultDto extends BatchResultDto {
+  data?: ScoreDto;
+}
+export class MetricsResultDto extends BatchResultDto {
+  data?: MetricsDto;
+}
+export class ReportResultDto extends BatchResultDto {
+  data?: ReportDto;
+}
+export class ScoreBatchResultDto {
+  results: ScoreResultDto[];
+}
+export class MetricsBatchResultDto {
+  results: MetricsResultDto[];
+}
+export class ReportBatchResultDto {
+  results: ReportResultDto[];
+}

@@ -1,0 +1,359 @@
+import { Inject } from '@nestjs/common';
+import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type CredonationRow, credonationsOf } from '../../../projections/credonations.js';
+import { CHANGES, type IdentityState, identityRow } from '../../../projections/identities.js';
+import type { IdentityEvent } from '../../../projections/identity-events.js';
+import { type OrganizationRow, organizationRow } from '../../../projections/organizations.js';
+import { policyMetricRow } from '../../../projections/policies.js';
+import { sortByPosition } from '../../../projections/projection.js';
+import { timelineOf } from '../../../projections/timeline.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { decodeCursor, encodeCursor } from '../../kernel/cursor.js';
+import { formatPosition } from '../../kernel/positions.js';
+import type { JsonObject } from '../../kernel/json.js';
+import { type LensWish, ValidationPolicies } from '../lenses/validation-policies.js';
+import { Problem } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
+import { SigningKeys } from '../../credentials/signing-keys.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
+import { canonicalMetric } from '../../scoring/metrics.js';
+import { MODEL_HASH } from '../../scoring/model.js';
+import { ledgerOf, netTct, rankOf, standingOf } from '../../scoring/score.js';
+import type { Coordinates } from './coordinates.js';
+import type { ChangesDto, DiscRankDto, ExplanationDto, HistoryDto, MetricsDto, ReportDto } from './disc.dto.js';
+import { PlatformShares, explain } from './explain.js';
+import { RunningStanding, historyEntry } from './history.js';
+import { IdentityReader, type Sight, type Viewpoint } from './identity-reader.js';
+import { isUndocumented, metrics } from './metrics.js';
+import { type Depth, ReportBuilder, type Window } from './report.js';
+import { coordinatesOf } from './score.js';
+
+/** An answer and what it is a function of. */
+export interface Seen<T> {
+  body: T;
+  viewpoint: Viewpoint;
+}
+
+/** An identity's state as of a viewpoint: what the scores and metrics are computed from. */
+export class SeeIdentity extends Query<Sight> {
+  constructor(
+    readonly trisId: string,
+    readonly coordinates: Coordinates,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(SeeIdentity)
+export class SeeIdentityHandler implements IQueryHandler<SeeIdentity> {
+  constructor(private readonly identities: IdentityReader) {}
+
+  execute({ trisId, coordinates }: SeeIdentity): Promise<Sight> {
+    return this.identities.see(trisId, coordinates);
+  }
+}
+
+/** Several identities as of one viewpoint. */
+export class SeeIdentities extends Query<(Sight | Problem)[]> {
+  constructor(
+    readonly trisIds: readonly string[],
+    readonly coordinates: Coordinates,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(SeeIdentities)
+export class SeeIdentitiesHandler implements IQueryHandler<SeeIdentities> {
+  constructor(private readonly identities: IdentityReader) {}
+
+  execute({ trisIds, coordinates }: SeeIdentities): Promise<(Sight | Problem)[]> {
+    return this.identities.seeAll(trisIds, coordinates);
+  }
+}
+
+/** Rank and TCT total of a vetted organization. */
+export class GetRank extends Query<Seen<DiscRankDto>> {
+  constructor(
+    readonly trisId: string,
+    readonly wish: LensWish,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetRank)
+export class GetRankHandler implements IQueryHandler<GetRank> {
+  constructor(
+    private readonly views: Views,
+    private readonly policies: ValidationPolicies,
+  ) {}
+
+  /** @throws Problem organization_not_vetted */
+  async execute({ trisId, wish }: GetRank): Promise<Seen<DiscRankDto>> {
+    const queries = [{ get: organizationRow(trisId) }, { get: identityRow(trisId) }, ...this.policies.queries(wish)];
+    const { manifest, results, position, generation } = await this.views.lookUp(
+      () => this.views.read(queries),
+      (read) => (read.results[0] as unknown as OrganizationRow | undefined)?.vetted === true,
+    );
+    const [organization, state] = results as unknown as [OrganizationRow?, IdentityState?];
+    if (!organization?.vetted) {
+      throw new Problem('organization_not_vetted', `${trisId} is not a vetted organization; only those have a rank.`);
+    }
+    const lens = await this.policies.resolve(wish, manifest, results.slice(2));
+    const tct_total = state ? Math.max(0, netTct(ledgerOf(state.evidence, lens))) : 0;
+    const body = { tris_id: trisId, tct_total, disc_rank: rankOf(tct_total) };
+    return { body, viewpoint: { as_of: 0, position, lens, generation } };
+  }
+}
+
+/** The events that made a score, in log order, each with the standing it left. */
+export class GetHistory extends Query<Seen<HistoryDto>> {
+  constructor(
+    readonly trisId: string,
+    readonly coordinates: Coordinates,
+    readonly limit: number,
+    readonly cursor: string | undefined,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetHistory)
+export class GetHistoryHandler implements IQueryHandler<GetHistory> {
+  constructor(private readonly identities: IdentityReader) {}
+
+  async execute({ trisId, coordinates, limit, cursor }: GetHistory): Promise<Seen<HistoryDto>> {
+    const sight = await this.identities.see(trisId, coordinates);
+    const { lens } = sight;
+    const { running, after } = RunningStanding.resume(cursor, trisId, lens, coordinates);
+    const body: HistoryDto = {
+      tris_id: trisId,
+      lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
+      entries: [],
+      next_cursor: null,
+    };
+    let last = after;
+    for await (const page of this.identities.events(trisId, sight, after)) {
+      for (const event of page) {
+        if (body.entries.length === limit) {
+          body.next_cursor = running.cursorAt(last, trisId, coordinates);
+          return { body, viewpoint: sight };
+        }
+        body.entries.push(historyEntry(event, running, this.identities.logId));
+        last = event.position;
+      }
+    }
+    return { body, viewpoint: sight };
+  }
+}
+
+/** What a score is made of. */
+export class GetExplanation extends Query<Seen<ExplanationDto>> {
+  constructor(
+    readonly trisId: string,
+    readonly coordinates: Coordinates,
+  ) {
+    super();
+  }
+}
+
+const EXPLAINED_PLATFORMS = 100;
+
+@QueryHandler(GetExplanation)
+export class GetExplanationHandler implements IQueryHandler<GetExplanation> {
+  constructor(private readonly identities: IdentityReader) {}
+
+  async execute({ trisId, coordinates }: GetExplanation): Promise<Seen<ExplanationDto>> {
+    const sight = await this.identities.see(trisId, coordinates);
+    const platforms = new PlatformShares(sight.lens);
+    await each(this.identities.events(trisId, sight), (event) => platforms.add(event));
+    return { body: explain(sight, platforms.top(EXPLAINED_PLATFORMS), this.identities.logId), viewpoint: sight };
+  }
+}
+
+/** Health by name, with a proof, of each of several identities. */
+export class GetMetrics extends Query<(MetricsDto | Problem)[]> {
+  constructor(
+    readonly trisIds: readonly string[],
+    readonly coordinates: Coordinates,
+    readonly names: readonly string[] | undefined,
+    /** Of the names, for errors. */
+    readonly pointer: string,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetMetrics)
+export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
+  constructor(
+    private readonly identities: IdentityReader,
+    private readonly views: Views,
+    private readonly keys: SigningKeys,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  /** @throws Problem unknown_metric if none of the identities knows the names; if only some do, it is the others' answer */
+  async execute({ trisIds, coordinates, names, pointer }: GetMetrics): Promise<(MetricsDto | Problem)[]> {
+    const sights = await this.identities.seeAll(trisIds, coordinates);
+    const weighed = await this.weighedBySomePolicy(names ?? []);
+    const all = await answers<MetricsDto>(sights, async (sight) => {
+      const payload = metrics(sight, names, weighed, pointer);
+      if (payload instanceof Problem) return payload;
+      const timestamp = new Date(this.clock()).toISOString();
+      const claims = claimsOf(sight, this.identities.logId, timestamp, { payload });
+      return { status: 'success', proof: await this.keys.sign(claims, 'credence-metrics+jws'), payload, timestamp };
+    });
+    const unknown = all.find((answer) => answer instanceof Problem && answer.code === 'unknown_metric');
+    if (unknown && all.every((answer) => answer instanceof Problem)) throw unknown;
+    return all;
+  }
+
+  private async weighedBySomePolicy(names: readonly string[]): Promise<Set<string>> {
+    const asked = names.flatMap((name) => canonicalMetric(name) ?? []).filter(isUndocumented);
+    if (asked.length === 0) return new Set();
+    const { results } = await this.views.read(asked.map((metric) => ({ get: policyMetricRow(metric) })));
+    return new Set(asked.filter((_metric, i) => results[i] !== undefined));
+  }
+}
+
+/** A report over a window of months, with a proof, of each of several identities. */
+export class GetReports extends Query<(ReportDto | Problem)[]> {
+  constructor(
+    readonly trisIds: readonly string[],
+    readonly coordinates: Coordinates,
+    readonly window: Window,
+    readonly depth: Depth,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetReports)
+export class GetReportsHandler implements IQueryHandler<GetReports> {
+  constructor(
+    private readonly identities: IdentityReader,
+    private readonly views: Views,
+    private readonly keys: SigningKeys,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  async execute({ trisIds, coordinates, window, depth }: GetReports): Promise<(ReportDto | Problem)[]> {
+    const sights = await this.identities.seeAll(trisIds, coordinates);
+    return answers(sights, (sight) => this.report(sight, window, depth));
+  }
+
+  private async report(sight: Sight, window: Window, depth: Depth): Promise<ReportDto> {
+    const builder = new ReportBuilder(sight, window, depth);
+    await each(this.identities.events(sight.tris_id, sight), (event) => builder.addEvent(event));
+    for await (const row of credonationsUpTo(this.views, sight)) builder.addCredonation(row);
+    const report = builder.build(this.identities.logId);
+    const { report_id, report_hash } = report;
+    const timestamp = new Date(this.clock()).toISOString();
+    const claims = claimsOf(sight, this.identities.logId, timestamp, { report_id, report_hash });
+    return { ...report, proof: await this.keys.sign(claims, 'credence-report+jws'), generated_at: timestamp };
+  }
+}
+
+/** What a proof says: a statement about an identity, when it was made, and the four coordinates that reproduce it. */
+function claimsOf(sight: Sight, logId: string, timestamp: string, statement: JsonObject): JsonObject {
+  return { sub: sight.tris_id, ...statement, timestamp, ...coordinatesOf(sight, logId) };
+}
+
+/** An answer of each sight; what there is none of keeps its problem. */
+async function answers<T>(
+  sights: readonly (Sight | Problem)[],
+  answer: (sight: Sight) => T | Problem | Promise<T | Problem>,
+): Promise<(T | Problem)[]> {
+  const all: (T | Problem)[] = [];
+  for (const sight of sights) all.push(sight instanceof Problem ? sight : await answer(sight));
+  return all;
+}
+
+/** Identities in the order of their last change, each once, with its present score. */
+export class GetChanges extends Query<ChangesDto> {
+  constructor(
+    readonly limit: number,
+    readonly cursor: string | undefined,
+    readonly wish: LensWish,
+  ) {
+    super();
+  }
+}
+
+/** Changes to look at for one answer: most may be superseded, so an answer may hold few or none before the end. */
+const LOOKED_AT = 10_000;
+
+@QueryHandler(GetChanges)
+export class GetChangesHandler implements IQueryHandler<GetChanges> {
+  constructor(
+    private readonly views: Views,
+    private readonly policies: ValidationPolicies,
+  ) {}
+
+  async execute({ limit, cursor, wish }: GetChanges): Promise<ChangesDto> {
+    const rangeAfter = (position: number) => ({ range: { ...CHANGES, after: sortByPosition(position), limit: PAGE } });
+    const from = cursor === undefined ? undefined : decodeCursor(cursor, isChangesCursor);
+    let last = from?.p ?? 0;
+    const first = await this.views.read([rangeAfter(last), ...this.policies.queries(wish)]);
+    const lens = await this.policies.resolve(wish, first.manifest, first.results.slice(1));
+    const scope = { g: this.views.logId, l: lens.content_hash, m: MODEL_HASH };
+    const reset = from !== undefined && (from.g !== scope.g || from.l !== scope.l || from.m !== scope.m);
+    if (reset) last = 0;
+    let rows = reset ? undefined : (first.results[0] as RangeRow[]);
+    const changes: ChangesDto['changes'] = [];
+    for (let looked = 0; changes.length < limit && looked < LOOKED_AT;) {
+      rows ??= (await this.views.read([rangeAfter(last)])).results[0] as RangeRow[];
+      if (rows.length === 0) break;
+      const gets = rows.map(({ value }) => ({ get: identityRow(value as string) }));
+      const { results } = await this.views.readSince(Number(rows.at(-1)!.sort), gets);
+      for (const [i, { sort, value }] of rows.entries()) {
+        if (changes.length === limit) break;
+        last = Number(sort);
+        const state = results[i] as unknown as IdentityState;
+        if (state.changed !== last) continue; // it changed again: it comes later
+        const { score, total_tct } = standingOf(ledgerOf(state.evidence, lens), state.bad_status?.level ?? null);
+        changes.push({ tris_id: value as string, score, total_tct, position: formatPosition(this.views.logId, last) });
+      }
+      looked += rows.length;
+      rows = undefined;
+    }
+    return { changes, next_cursor: encodeCursor({ p: last, ...scope }), ...(reset && { reset }) };
+  }
+}
+
+interface ChangesCursor {
+  p: number;
+  g: string;
+  l: string;
+  m: string;
+}
+
+function isChangesCursor(state: unknown): state is ChangesCursor {
+  if (typeof state !== 'object' || state === null) return false;
+  const { p, g, l, m } = state as ChangesCursor;
+  return Number.isSafeInteger(p) && p >= 0 && [g, l, m].every((part) => typeof part === 'string');
+}
+
+async function each(pages: AsyncIterable<IdentityEvent[]>, visit: (event: IdentityEvent) => void): Promise<void> {
+  for await (const page of pages) page.forEach(visit);
+}
+
+const PAGE = 1_000;
+
+/**
+ * A credonation counts with its action, which stands just before it in the same append: a viewpoint at the position of an
+ * action reaches to the identity's next event.
+ */
+async function* credonationsUpTo(views: Views, { tris_id, position }: Sight): AsyncIterable<CredonationRow> {
+  const following = { ...timelineOf(tris_id), after: sortByPosition(position), limit: 1 };
+  for (let last = 0; ;) {
+    const range = { ...credonationsOf(tris_id), after: sortByPosition(last), limit: PAGE };
+    const { results } = await views.readSince(position, [{ range }, { range: following }]);
+    const [rows, [next]] = results as [RangeRow[], RangeRow[]];
+    for (const { sort, value } of rows) if (!next || sort < next.sort) yield value as unknown as CredonationRow;
+    if (rows.length < PAGE) return;
+    last = Number(rows.at(-1)!.sort);
+  }
+}

@@ -1,0 +1,47 @@
+import { Problem } from '../../kernel/problems.js';
+import { categoryHealth, metricHealth } from '../../scoring/health.js';
+import { CATEGORY_NAMES, DOCUMENTED_METRICS, canonicalMetric, categoryOf } from '../../scoring/metrics.js';
+import { MODEL } from '../../scoring/model.js';
+import type { Sight } from './identity-reader.js';
+
+const DOCUMENTED = new Set(DOCUMENTED_METRICS.map(canonicalMetric));
+
+/** Is it a metric whose name only the identity's evidence or a stored policy can vouch for? */
+export function isUndocumented(metric: string): boolean {
+  return !DOCUMENTED.has(metric);
+}
+
+/**
+ * Health of categories, aliases or full metrics, under the names asked for; none: the seven categories.
+ * @param weighed canonical metrics that are known because a stored policy weighs them
+ * @param pointer of the list of names in errors
+ * @returns Problem unknown_metric for a name that is no category, not documented, not weighed and not in the evidence
+ */
+export function metrics(
+  sight: Sight,
+  names: readonly string[] | undefined,
+  weighed: ReadonlySet<string>,
+  pointer: string,
+): Record<string, number> | Problem {
+  const { state, lens, as_of } = sight;
+  const categories = categoryHealth(state.evidence, lens, as_of);
+  const payload: Record<string, number> = {};
+  for (const [i, name] of (names ?? MODEL.categories).entries()) {
+    const category = categoryOf(name);
+    const metric = canonicalMetric(name);
+    if (category) payload[name] = categories[category];
+    else if (metric && (DOCUMENTED.has(metric) || weighed.has(metric) || Object.hasOwn(state.evidence, metric))) {
+      payload[name] = metricHealth(state.evidence, metric, lens, as_of);
+    } else
+      return unknownMetric(name, pointer.startsWith('?') ? pointer : `${pointer}/${i}`, Object.keys(state.evidence));
+  }
+  return payload;
+}
+
+function unknownMetric(name: string, pointer: string, inEvidence: string[]): Problem {
+  const message = `${JSON.stringify(name)} is not a metric of this identity`;
+  const known = [...CATEGORY_NAMES, ...new Set([...DOCUMENTED_METRICS, ...inEvidence])];
+  return new Problem('unknown_metric', `${message}. Known here: ${known.join(', ')}.`, {
+    errors: [{ pointer, code: 'unknown_metric', message }],
+  });
+}

@@ -1,0 +1,111 @@
+import type { CredonationRow } from '../../../projections/credonations.js';
+import type { IdentityEvent } from '../../../projections/identity-events.js';
+import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
+import { round } from '../../scoring/exact.js';
+import { categoryHealth } from '../../scoring/health.js';
+
+import type { Standing } from '../../scoring/score.js';
+import type { ReportDto } from './disc.dto.js';
+import { PlatformShares } from './explain.js';
+import { RunningStanding } from './history.js';
+import type { Sight } from './identity-reader.js';
+import { coordinatesOf, verificationsOf } from './score.js';
+
+/** How much a report holds: entries of its lists, and points on its trajectory per month (0: none). */
+const DEPTHS = {
+  snapshot: { top: 3, pointsPerMonth: 0 },
+  insight: { top: 5, pointsPerMonth: 1 },
+  analysis: { top: 20, pointsPerMonth: 4 },
+} as const;
+export type Depth = keyof typeof DEPTHS;
+export const DEPTH_NAMES = Object.keys(DEPTHS) as Depth[];
+export const WINDOWS = [1, 3, 6, 12] as const;
+export type Window = (typeof WINDOWS)[number];
+
+/** The same moment some months before, in UTC; the last day of a shorter month. */
+export function monthsBefore(ms: number, months: number): number {
+  const date = new Date(ms);
+  const day = date.getUTCDate();
+  date.setUTCDate(1);
+  date.setUTCMonth(date.getUTCMonth() - months);
+  const lastDay = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 0)).getUTCDate();
+  date.setUTCDate(Math.min(day, lastDay));
+  return date.getTime();
+}
+
+/**
+ * Gathers a report from an identity's events up to the viewpoint, in log order, and its credonations. The trajectory
+ * shows the standing as of past times by what is known now, so a late record of an early action moves it.
+ */
+export class ReportBuilder {
+  private readonly from: number;
+  private readonly platforms: PlatformShares;
+  private readonly actionsByMetric = new Map<string, number>();
+  private readonly credonators = new Map<string, { from: string; amount: number; count: number }>();
+  /** Times at which the standing is wanted, ascending, the window's start first and its end last. */
+  private readonly points: { at: number; running: RunningStanding }[];
+
+  constructor(
+    private readonly sight: Sight,
+    private readonly window: Window,
+    private readonly depth: Depth,
+  ) {
+    this.from = monthsBefore(sight.as_of, window);
+    const steps = Math.max(1, DEPTHS[depth].pointsPerMonth * window);
+    this.points = Array.from({ length: steps + 1 }, (_, i) => ({
+      at: this.from + Math.round(((sight.as_of - this.from) * i) / steps),
+      running: new RunningStanding(sight.lens),
+    }));
+    this.platforms = new PlatformShares(sight.lens);
+  }
+
+  addEvent(event: IdentityEvent): void {
+    for (const { at, running } of this.points) if (event.occurred_at <= at) running.apply(event);
+    if (event.type !== 'ActionRelayed' || event.occurred_at <= this.from) return;
+    this.platforms.add(event);
+    const { metric } = event.data;
+    this.actionsByMetric.set(metric, (this.actionsByMetric.get(metric) ?? 0) + 1);
+  }
+
+  addCredonation({ from, amount, occurred_at }: CredonationRow): void {
+    if (occurred_at <= this.from || occurred_at > this.sight.as_of) return;
+    let credonator = this.credonators.get(from);
+    if (!credonator) this.credonators.set(from, (credonator = { from, amount: 0, count: 0 }));
+    credonator.amount += amount;
+    credonator.count++;
+  }
+
+  /** Everything but the proof and the time of making; the hash covers all of it. */
+  build(logId: string): Omit<ReportDto, 'proof' | 'generated_at'> {
+    const { sight } = this;
+    const { top, pointsPerMonth } = DEPTHS[this.depth];
+    const first = this.points[0]!.running.standing;
+    const last = this.points.at(-1)!.running.standing;
+    const credonators = [...this.credonators.values()];
+    credonators.sort((a, b) => b.amount - a.amount || (a.from < b.from ? -1 : 1));
+    const content = {
+      tris_id: sight.tris_id,
+      period: { from: new Date(this.from).toISOString(), to: new Date(sight.as_of).toISOString() },
+      window: this.window,
+      depth: this.depth,
+      score: last.score,
+      score_delta: round(last.score - first.score, 1),
+      score_rating: last.score_rating,
+      total_tct: last.total_tct,
+      trajectory: pointsPerMonth === 0 ? [] : this.points.map(({ at, running }) => pointAt(at, running.standing)),
+      metrics: categoryHealth(sight.state.evidence, sight.lens, sight.as_of),
+      top_credonators: credonators.slice(0, top),
+      top_platforms: this.platforms.top(top),
+      actions_by_metric: Object.fromEntries([...this.actionsByMetric].sort(([a], [b]) => (a < b ? -1 : 1))),
+      verification: verificationsOf(sight),
+      wallets_count: sight.state.wallets?.length ?? 0,
+      ...coordinatesOf(sight, logId),
+    };
+    const report_hash = sha256Hex(canonicalJson(content));
+    return { report_id: `rep_${report_hash.slice(0, 32)}`, report_hash, ...content };
+  }
+}
+
+function pointAt(at: number, { score, score_rating, total_tct }: Standing) {
+  return { at: new Date(at).toISOString(), score, score_rating, total_tct };
+}

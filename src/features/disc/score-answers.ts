@@ -1,0 +1,45 @@
+import { JsonText } from '../../http/answers.js';
+import type { Sight } from './identity-reader.js';
+import { discScore } from './score.js';
+
+/** Some 2 MB. */
+const KEPT = 4_000;
+
+interface Answered {
+  generation: string;
+  lens: string;
+  as_of: number;
+  isPresent: boolean;
+  changed: number;
+  text: JsonText;
+}
+
+/**
+ * Public scores of the identities asked for lately, as they are sent. A state follows from its generation, its identity
+ * and the position that last changed it, and an answer from the state, the lens and the time: while none of these is
+ * another, the answer is the same to the byte.
+ */
+export class ScoreAnswers {
+  private readonly known = new Map<string, Answered>();
+
+  of(sight: Sight): JsonText {
+    const { tris_id, generation, as_of, isPresent } = sight;
+    const { changed } = sight.state;
+    const lens = sight.lens.content_hash;
+    const last = this.known.get(tris_id);
+    if (
+      last?.changed === changed &&
+      last.as_of === as_of &&
+      last.isPresent === isPresent &&
+      last.generation === generation &&
+      last.lens === lens
+    ) {
+      return last.text;
+    }
+    const text = new JsonText(JSON.stringify(discScore(sight)));
+    // Which one goes is only a matter of memory.
+    if (!last && this.known.size >= KEPT) this.known.delete(this.known.keys().next().value!);
+    this.known.set(tris_id, { generation, lens, as_of, isPresent, changed, text });
+    return text;
+  }
+}

@@ -1,0 +1,56 @@
+import { isIncomplete } from '../../../projections/identities.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { categoryHealth, reliability } from '../../scoring/health.js';
+import { MODEL, MODEL_HASH } from '../../scoring/model.js';
+import { type Standing, ledgerOf, standingOf } from '../../scoring/score.js';
+import type { DiscScoreDto, ScoreDto } from './disc.dto.js';
+import type { Sight, Viewpoint } from './identity-reader.js';
+
+/** What an identity's evidence comes to from a viewpoint. */
+export function standing({ state, lens }: Sight): Standing {
+  return standingOf(ledgerOf(state.evidence, lens), state.bad_status?.level ?? null);
+}
+
+/** The spec's public look-up, 2.5. */
+export function discScore(sight: Sight): DiscScoreDto {
+  const { total_tct, score_rating } = standing(sight);
+  const disc_metrics = categoryHealth(sight.state.evidence, sight.lens, sight.as_of);
+  return { tris_id: sight.tris_id, total_tct, score_rating, disc_metrics };
+}
+
+/** The full score with everything that makes it reproducible. */
+export function score(sight: Sight, logId: string): ScoreDto {
+  const { state, lens, as_of } = sight;
+  const { bad_status } = state;
+  return {
+    tris_id: sight.tris_id,
+    ...standing(sight),
+    reliability: reliability(state.evidence, lens, as_of),
+    disc_metrics: categoryHealth(state.evidence, lens, as_of),
+    verification: verificationsOf(sight),
+    bad_status: bad_status && { ...bad_status, since: new Date(bad_status.since).toISOString() },
+    ...coordinatesOf(sight, logId),
+    generation: sight.generation,
+    ...(isIncomplete(state) && { incomplete: true }),
+  };
+}
+
+/** Verifications that hold at the viewpoint's time. */
+export function verificationsOf({ state, as_of }: Sight) {
+  return state.verifications.filter(({ expires_at }) => expires_at === null || Date.parse(expires_at) > as_of);
+}
+
+/** The four coordinates of an answer: equal ones give equal numbers for ever. */
+export function coordinatesOf({ as_of, position, lens }: Viewpoint, logId: string) {
+  return {
+    lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
+    model: { id: MODEL.id, hash: MODEL_HASH },
+    as_of: new Date(as_of).toISOString(),
+    position: formatPosition(logId, position),
+  };
+}
+
+/** What an answer is a function of besides its address. */
+export function etagOf({ as_of, position, lens, generation }: Viewpoint): (string | number)[] {
+  return [position, lens.content_hash, MODEL_HASH, as_of, generation];
+}

@@ -1,0 +1,103 @@
+import { Body, Controller, Delete, Param, Post, Query } from '@nestjs/common';
+import { CommandBus } from '@nestjs/cqrs';
+import { Written } from '../../http/answers.js';
+import { Context, RequestContext } from '../../http/command-context.js';
+import { TrisIdParams } from '../../http/common.dto.js';
+import { parseTimestamp } from '../../kernel/identifiers.js';
+import { Write } from '../../http/routes.js';
+import { Problem } from '../../kernel/problems.js';
+import {
+  GrantVerificationDto,
+  GrantedVerificationDto,
+  IdentityBadStatusDto,
+  RevokeVerificationQuery,
+  RevokedVerificationDto,
+  SetBadStatusDto,
+  VerificationParams,
+} from './identity.dto.js';
+import { StateAboutIdentity } from './identity.handlers.js';
+
+@Controller('/v1/identities')
+export class IdentityController {
+  constructor(private readonly commands: CommandBus) {}
+
+  @Post('/:tris_id/bad-status')
+  @Write({
+    scope: 'ops',
+    summary: 'Set an identity’s BAD status: it overrides the computed score',
+    type: IdentityBadStatusDto,
+    problems: ['idempotency_key_reused', 'write_conflict'],
+  })
+  async setBadStatus(
+    @Param() { tris_id }: TrisIdParams,
+    @Body() { level, reason_code }: SetBadStatusDto,
+    @Context() request: RequestContext,
+  ) {
+    const position = await this.state(tris_id, { kind: 'set_bad_status', level, reason_code }, request);
+    return new Written({ tris_id, bad_status: { level, reason_code } }, position);
+  }
+
+  @Delete('/:tris_id/bad-status')
+  @Write({
+    scope: 'ops',
+    summary: 'Clear an identity’s BAD status',
+    type: IdentityBadStatusDto,
+    problems: ['write_conflict'],
+  })
+  async clearBadStatus(@Param() { tris_id }: TrisIdParams, @Context() request: RequestContext) {
+    const position = await this.state(tris_id, { kind: 'clear_bad_status' }, request);
+    return new Written({ tris_id, bad_status: null }, position);
+  }
+
+  @Post('/:tris_id/verifications')
+  @Write({
+    scope: 'identity:write',
+    status: 201,
+    summary: 'Grant an identity a verification status',
+    type: GrantedVerificationDto,
+    problems: ['idempotency_key_reused', 'write_conflict'],
+  })
+  async grant(
+    @Param() { tris_id }: TrisIdParams,
+    @Body() { status, expires_at, evidence_hash }: GrantVerificationDto,
+    @Context() request: RequestContext,
+  ) {
+    const grant = {
+      status,
+      issuer: request.caller.organization ?? request.actor,
+      expires_at: expires_at === undefined ? null : new Date(parseTimestamp(expires_at)!).toISOString(),
+      evidence_hash,
+    };
+    const position = await this.state(tris_id, { kind: 'grant', grant }, request);
+    const answer = { tris_id, status, issuer: grant.issuer, scheme: 'operator', expires_at: grant.expires_at };
+    return new Written(answer, position);
+  }
+
+  @Delete('/:tris_id/verifications/:status')
+  @Write({
+    scope: 'identity:write',
+    summary: 'Revoke a verification status: an organization’s key its own grants, an operator’s key every issuer’s',
+    type: RevokedVerificationDto,
+    problems: ['idempotency_key_reused', 'write_conflict'],
+  })
+  async revoke(
+    @Param() { tris_id, status }: VerificationParams,
+    @Query() { issuer, scheme }: RevokeVerificationQuery,
+    @Context() request: RequestContext,
+  ) {
+    const { organization } = request.caller;
+    if (organization !== null && issuer !== undefined && issuer !== organization) {
+      throw new Problem('forbidden', `The key of ${organization} cannot revoke what ${issuer} granted.`);
+    }
+    const grants = { status, issuer: organization ?? issuer ?? null, scheme: scheme ?? null };
+    const position = await this.state(tris_id, { kind: 'revoke', grants }, request);
+    return new Written({ tris_id, status, revoked: true }, position);
+  }
+
+  /** The position of what the statement wrote, or of the last event about the identity if it changed nothing. */
+  private async state(trisId: string, statement: StateAboutIdentity['statement'], request: RequestContext) {
+    const context = request.of({ tris_id: trisId, ...statement });
+    const { position } = await this.commands.execute(new StateAboutIdentity(trisId, statement, context));
+    return position === 0 ? null : position;
+  }
+}

@@ -1,0 +1,75 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { IsIn, IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
+import { TrisIdParams } from '../../http/common.dto.js';
+import { IsReasonCode, IsSha256, IsTimestamp } from '../../http/fields.js';
+import { GRANTABLE_STATUSES } from './identity.events.js';
+
+export class SetBadStatusDto {
+  /** 1 (worst) to 6; it is the identity's score from now on. */
+  @IsInt()
+  @Min(1)
+  @Max(6)
+  level: number;
+
+  /** Why, as a code: small letters, digits and underscores. No free text: the log is for ever. */
+  @IsReasonCode()
+  reason_code: string;
+}
+
+export class BadStatusDto {
+  level: number;
+  reason_code: string;
+}
+
+export class IdentityBadStatusDto {
+  tris_id: string;
+  @ApiProperty({ type: BadStatusDto, nullable: true })
+  bad_status: BadStatusDto | null;
+}
+
+export class GrantVerificationDto {
+  @IsIn(GRANTABLE_STATUSES)
+  status: (typeof GRANTABLE_STATUSES)[number];
+
+  /** Default: does not expire. */
+  @IsOptional()
+  @IsTimestamp()
+  expires_at?: string;
+
+  /** SHA-256 of the evidence the operator holds. */
+  @IsSha256()
+  evidence_hash: string;
+}
+
+export class VerificationParams extends TrisIdParams {
+  @IsIn(GRANTABLE_STATUSES)
+  status: (typeof GRANTABLE_STATUSES)[number];
+}
+
+/** Narrows what is revoked, where there are several of the status. */
+export class RevokeVerificationQuery {
+  /** Whose grants: the `issuer` that the score lists. */
+  @IsOptional()
+  @Matches(/^(?:key:)?[!-~]{1,128}$/, { message: '$property must be the issuer of a verification' })
+  issuer?: string;
+
+  /** By which scheme: `operator`, or the id of a proof scheme. */
+  @IsOptional()
+  @Matches(/^[a-z][a-z0-9-]{0,63}$/, { message: '$property must be the scheme of a verification' })
+  scheme?: string;
+}
+
+export class GrantedVerificationDto {
+  tris_id: string;
+  status: string;
+  issuer: string;
+  scheme: string;
+  expires_at: string | null;
+}
+
+export class RevokedVerificationDto {
+  tris_id: string;
+  status: string;
+  @ApiProperty({ enum: [true] })
+  revoked: boolean;
+}

@@ -1,0 +1,34 @@
+import { defineEvent, nullable, oneOf, text, time, wholeNumber } from '../../kernel/event-definition.js';
+
+/** The statuses an identity can be granted (spec 2.2); "BAD Status validation" is derived, never granted. */
+export const GRANTABLE_STATUSES = ['zk-KYH', 'zk-KYC (ID only)', 'zk-KYC (ID + AML)'] as const;
+
+/** Stream `identity-<tris>`: what operators state about an identity. */
+export const badStatusSet = defineEvent('BadStatusSet', {
+  tris_id: text,
+  level: wholeNumber(1, 6),
+  reason_code: text,
+});
+export const badStatusCleared = defineEvent('BadStatusCleared', { tris_id: text });
+export const verificationGranted = defineEvent('VerificationGranted', {
+  tris_id: text,
+  status: oneOf(GRANTABLE_STATUSES),
+  /** Who vouches for it: an organization's TRIS or `key:<id>`. */
+  issuer: text,
+  /** How it was established: `operator`, or the id of a proof scheme. */
+  scheme: text,
+  expires_at: nullable(time),
+  evidence_hash: text,
+});
+export const verificationRevoked = defineEvent(
+  'VerificationRevoked',
+  {
+    tris_id: text,
+    status: oneOf(GRANTABLE_STATUSES),
+    /** Whose grant; null: every issuer's. */
+    issuer: nullable(text),
+    /** By which scheme; null: by any. */
+    scheme: nullable(text),
+  },
+  { schema: 2, upcasters: { 1: (data) => ({ ...data, scheme: null }) } },
+);

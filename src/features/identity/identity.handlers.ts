@@ -1,0 +1,62 @@
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import type { Position } from '../../kernel/event.js';
+import { type CommandContext, type Fact, Writer } from '../../commands/writer.js';
+import {
+  type Grant,
+  type GrantableStatus,
+  type OperatorState,
+  decideClearBadStatus,
+  decideGrant,
+  decideRevoke,
+  decideSetBadStatus,
+  identityStream,
+  operatorStateOf,
+} from './identity.js';
+
+/** What an operator states about an identity. The four commands differ in what they decide and nothing else. */
+type Statement =
+  | { kind: 'set_bad_status'; level: number; reason_code: string }
+  | { kind: 'clear_bad_status' }
+  | { kind: 'grant'; grant: Grant }
+  | { kind: 'revoke'; grants: { status: GrantableStatus; issuer: string | null; scheme: string | null } };
+
+export class StateAboutIdentity extends Command<{ position: Position }> {
+  constructor(
+    readonly trisId: string,
+    readonly statement: Statement,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(StateAboutIdentity)
+export class StateAboutIdentityHandler implements ICommandHandler<StateAboutIdentity> {
+  constructor(
+    private readonly writer: Writer,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  /** @throws Problem validation_failed for a grant that has expired, idempotency_key_reused, write_conflict */
+  async execute({ trisId, statement, context }: StateAboutIdentity): Promise<{ position: Position }> {
+    const { position } = await this.writer.execute(identityStream(trisId), context, (history) =>
+      decide(operatorStateOf(history), trisId, statement, this.clock()),
+    );
+    return { position };
+  }
+}
+
+function decide(state: OperatorState, trisId: string, statement: Statement, now: number): Fact[] {
+  switch (statement.kind) {
+    case 'set_bad_status':
+      return decideSetBadStatus(state, trisId, statement.level, statement.reason_code);
+    case 'clear_bad_status':
+      return decideClearBadStatus(state, trisId);
+    case 'grant':
+      return decideGrant(trisId, statement.grant, now);
+    case 'revoke':
+      return decideRevoke(state, trisId, statement.grants);
+  }
+}

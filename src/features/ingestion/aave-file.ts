@@ -1,0 +1,64 @@
+import { type FieldError, Problem } from '../../kernel/problems.js';
+import type { Action } from '../relay/relay.js';
+import { metricCategory } from '../../scoring/metrics.js';
+import type { Category } from '../../scoring/model.js';
+import { PROTOCOLS, chainPlatform } from './chain-events.js';
+
+/** Chains by the names that data sets of Aave v2 give them. */
+const NETWORKS: Record<string, number> = { mainnet: 1, ethereum: 1, polygon: 137, avalanche: 43114 };
+
+/** What a data set of Aave v2 calls the events of its pool. */
+const EVENTS: Record<string, string> = {
+  deposit: 'Deposit',
+  redeemunderlying: 'Withdraw',
+  borrow: 'Borrow',
+  repay: 'Repay',
+  liquidationcall: 'LiquidationCall',
+};
+
+const isAddress = (value: unknown) => typeof value === 'string' && /^0x[0-9a-fA-F]{40}$/.test(value);
+
+/**
+ * A line of a data set of Aave v2 lending, `{userWallet, network, logId, timestamp, action, actionData}`, as the action that the
+ * event would have become, of the wallet's own TRIS.
+ * @throws Problem validation_failed with every wrong field
+ */
+export function aaveAction(line: unknown, now: number): Action {
+  const { userWallet, network, logId, timestamp, action, actionData } = (line ?? {}) as Partial<
+    Record<string, unknown>
+  >;
+  const errors: FieldError[] = [];
+  const check = (holds: boolean, field: string, must: string) => {
+    if (!holds) errors.push({ pointer: `/${field}`, code: 'not_of_aave_v2', message: `${field} must be ${must}` });
+  };
+  const event = typeof action === 'string' && Object.hasOwn(EVENTS, action) ? EVENTS[action] : undefined;
+  const chainId = typeof network === 'string' && Object.hasOwn(NETWORKS, network) ? NETWORKS[network] : undefined;
+  check(isAddress(userWallet), 'userWallet', 'an address');
+  check(chainId !== undefined, 'network', `one of ${Object.keys(NETWORKS).join(', ')}`);
+  check(typeof logId === 'string' && /^[!-~]{1,100}$/.test(logId), 'logId', '1 to 100 printable ASCII characters');
+  check(
+    Number.isInteger(timestamp) && (timestamp as number) > 0 && (timestamp as number) * 1_000 <= now,
+    'timestamp',
+    'seconds since the epoch, not in the future',
+  );
+  // A logId names a transaction and a kind of event, of which it may hold several.
+  const { poolId = '', amount = '' } = (actionData ?? {}) as { poolId?: unknown; amount?: unknown };
+  check(poolId === '' || isAddress(poolId), 'actionData/poolId', 'an address');
+  check(typeof amount === 'string' && /^\d{0,40}$/.test(amount), 'actionData/amount', 'a whole number as text');
+  check(event !== undefined, 'action', `one of ${Object.keys(EVENTS).join(', ')}`);
+  if (errors.length > 0) {
+    throw new Problem('validation_failed', errors.map(({ message }) => message).join('; '), { errors });
+  }
+  const mapping = PROTOCOLS['aave-v2'].find((mapped) => mapped.event.startsWith(`${event}(`))!;
+  const category = metricCategory(mapping.metric) as Category;
+  return {
+    tris_id: `tris:${(userWallet as string).toLowerCase()}`,
+    category,
+    action_type: mapping.metric.slice(category.length + 1),
+    criticality: mapping.criticality,
+    platform_id: chainPlatform(chainId!),
+    occurred_at: (timestamp as number) * 1_000,
+    external_id: `aave-v2:${[logId, poolId, amount].join(':')}`,
+    evidence_uri: null,
+  };
+}

@@ -1,0 +1,53 @@
+import { readFileSync } from 'node:fs';
+import { isAddress } from 'ethers/address';
+import { ConfigError } from '../../kernel/config.js';
+import { CONTRACTS, type Contract, PROTOCOLS, PROTOCOL_NAMES, type Protocol } from './chain-events.js';
+
+export type ContractsByChain = Readonly<Record<string, readonly Contract[]>>;
+
+/**
+ * The contracts whose events count, by chain id.
+ * @param file JSON `{"<chain id>": [{"address", "protocol", "attesters"?}]}`; it takes the place of the built-in list
+ * @throws ConfigError that says what is wrong and where
+ */
+export function loadContracts(file: string | undefined): ContractsByChain {
+  if (file === undefined) return CONTRACTS;
+  const wrong = (what: string) => new ConfigError(`The contracts in ${file} cannot be used: ${what}.`);
+  let chains: unknown;
+  try {
+    chains = JSON.parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw wrong((error as Error).message);
+  }
+  if (!isObject(chains)) throw wrong('it must hold an object with chain ids as names');
+  for (const [chainId, contracts] of Object.entries(chains)) {
+    if (!/^[1-9]\d{0,14}$/.test(chainId)) throw wrong(`"${chainId}" is no chain id`);
+    if (!Array.isArray(contracts)) throw wrong(`/${chainId} must be a list of contracts`);
+    contracts.forEach((contract, i) => {
+      const problem = problemOf(contract);
+      if (problem) throw wrong(`/${chainId}/${i} ${problem}`);
+    });
+  }
+  return chains as unknown as ContractsByChain;
+}
+
+function problemOf(contract: unknown): string | undefined {
+  if (!isObject(contract)) return 'must be an object with address and protocol';
+  const { address, protocol, attesters, ...others } = contract;
+  if (!isContractAddress(address)) return 'must have an address with a right EIP-55 checksum, or in small letters';
+  if (!PROTOCOL_NAMES.includes(protocol as Protocol)) return `must have a protocol of ${PROTOCOL_NAMES.join(', ')}`;
+  const attested = PROTOCOLS[protocol as Protocol].some((event) => 'attester' in event);
+  if (attested && !(Array.isArray(attesters) && attesters.length > 0 && attesters.every(isContractAddress))) {
+    return `must have attesters, a list of addresses: of protocol ${String(protocol)} only theirs count`;
+  }
+  if (!attested && attesters !== undefined) return `has attesters, which protocol ${String(protocol)} does not know`;
+  const [unknown] = Object.keys(others);
+  return unknown === undefined ? undefined : `has ${JSON.stringify(unknown)}, which is not known`;
+}
+
+// The library takes addresses without 0x too.
+const isContractAddress = (value: unknown): boolean =>
+  typeof value === 'string' && value.startsWith('0x') && isAddress(value);
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,0 +1,52 @@
+import { Body, Controller, Get, Param, Post } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { Written } from '../../http/answers.js';
+import { Context, RequestContext } from '../../http/command-context.js';
+import type { Caller } from '../../credentials/caller.js';
+import { RequestCaller, Keyed, Write } from '../../http/routes.js';
+import { IngestionDto, IngestionParams, IngestionStartedDto, IngestWalletDto } from './ingestion.dto.js';
+import { GetIngestion, IngestWallet } from './ingestion.handlers.js';
+
+@Controller('/v1/wallets/ingest')
+export class IngestionController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+  ) {}
+
+  @Post()
+  @Write({
+    scope: 'identity:write',
+    session: true,
+    status: 202,
+    summary: 'Read a linked wallet’s history on a chain, in the background',
+    description:
+      'What it did in contracts that are listed becomes actions of its TRIS, each once. The link must be signed. For ' +
+      'the session of the TRIS, or a key.',
+    type: IngestionStartedDto,
+    problems: [
+      'address_checksum',
+      'chain_not_configured',
+      'wallet_not_linked',
+      'idempotency_key_reused',
+      'ingestion_open',
+    ],
+  })
+  async ingest(@Body() { wallet, chain_id, from_block }: IngestWalletDto, @Context() request: RequestContext) {
+    const context = request.of({ wallet, chain_id, from_block: from_block ?? null });
+    const command = new IngestWallet(wallet, chain_id, from_block ?? null, request.caller, context);
+    return new Written<IngestionStartedDto>(await this.commands.execute(command), null);
+  }
+
+  @Get('/:job_id')
+  @Keyed({
+    scope: 'identity:write',
+    session: true,
+    summary: 'How far the reading of a wallet’s history is',
+    type: IngestionDto,
+    problems: ['ingestion_not_found'],
+  })
+  async get(@Param() { job_id }: IngestionParams, @RequestCaller() caller: Caller) {
+    return this.queries.execute(new GetIngestion(job_id, caller));
+  }
+}

@@ -1,0 +1,73 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
+import { IsWalletAddress } from '../../http/fields.js';
+
+/** A linked wallet's history on a chain (spec 4.7). */
+export class IngestWalletDto {
+  @IsWalletAddress()
+  wallet: string;
+
+  @IsInt()
+  @Min(1)
+  @Max(Number.MAX_SAFE_INTEGER)
+  chain_id: number;
+
+  /** First block to read. Default: where the last reading ended, else the chain's first. */
+  @IsOptional()
+  @IsInt()
+  @Min(0)
+  @Max(Number.MAX_SAFE_INTEGER)
+  from_block?: number;
+}
+
+export class IngestionStartedDto {
+  job_id: string;
+}
+
+export class IngestionParams {
+  @Matches(/^ing_[0-9a-f]{32}$/, { message: '$property must be the id of an ingestion' })
+  job_id: string;
+}
+
+/** Blocks. */
+export class IngestionProgressDto {
+  @ApiProperty({ type: 'integer' })
+  done: number;
+  @ApiProperty({ type: 'integer' })
+  total: number;
+}
+
+export class IngestionResultDto {
+  @ApiProperty({ type: 'integer' })
+  from_block: number;
+  /** Null if there was nothing new. */
+  @ApiProperty({ type: 'integer', nullable: true })
+  to_block: number | null;
+  /** Logs about the wallet. */
+  @ApiProperty({ type: 'integer' })
+  logs: number;
+  /** Actions recorded now. */
+  @ApiProperty({ type: 'integer' })
+  recorded: number;
+  @ApiProperty({ type: 'integer' })
+  already_present: number;
+  /** Recorded before, while the wallet was another identity's. */
+  @ApiProperty({ type: 'integer' })
+  counted_elsewhere: number;
+}
+
+export class IngestionDto {
+  job_id: string;
+  tris_id: string;
+  wallet: string;
+  @ApiProperty({ type: 'integer' })
+  chain_id: number;
+  @ApiProperty({ enum: ['queued', 'running', 'completed', 'failed', 'cancelled'] })
+  status: string;
+  progress: IngestionProgressDto;
+  @ApiProperty({ type: IngestionResultDto, nullable: true })
+  result: IngestionResultDto | null;
+  error: string | null;
+  started_at: string;
+  finished_at: string | null;
+}

@@ -1,0 +1,95 @@
+import { randomUUID } from 'node:crypto';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { getAddress } from 'ethers/address';
+import type { CommandContext } from '../../commands/writer.js';
+import type { Caller } from '../../credentials/caller.js';
+import type { Job } from '../../stores/ports/jobs.js';
+import { Problem } from '../../kernel/problems.js';
+import { SessionStanding } from '../accounts/session-standing.js';
+import type { IngestionDto } from './ingestion.dto.js';
+import { Ingestion, type IngestionInput } from './ingestion.js';
+
+/** Starts reading a linked wallet's history on a chain. */
+export class IngestWallet extends Command<{ job_id: string }> {
+  constructor(
+    readonly wallet: string,
+    readonly chainId: number,
+    readonly fromBlock: number | null,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(IngestWallet)
+export class IngestWalletHandler implements ICommandHandler<IngestWallet> {
+  constructor(
+    private readonly ingestion: Ingestion,
+    private readonly standing: SessionStanding,
+  ) {}
+
+  /** @throws Problem chain_not_configured, wallet_not_linked, forbidden, idempotency_key_reused, ingestion_open */
+  async execute({ wallet, chainId, fromBlock, caller, context }: IngestWallet): Promise<{ job_id: string }> {
+    if (!this.ingestion.knows(chainId)) {
+      throw new Problem('chain_not_configured', `No history of chain ${chainId} is read here.`);
+    }
+    const small = wallet.toLowerCase();
+    const tris_id = await this.ingestion.trisOf(small, chainId);
+    await this.refuseUnlessOwn(caller, tris_id);
+    if (tris_id === null) {
+      throw new Problem('wallet_not_linked', 'The wallet has not signed that it is linked to a TRIS on this chain.');
+    }
+    const unique = context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '');
+    const input = { wallet: small, chain_id: chainId, from_block: fromBlock, tris_id };
+    return { job_id: (await this.ingestion.enqueue(`ing_${unique}`, input, context)).id };
+  }
+
+  private async refuseUnlessOwn({ session }: Caller, trisId: string | null): Promise<void> {
+    if (session && (await this.standing.of(session)).trisId !== trisId) {
+      throw new Problem('forbidden', 'A session reads the histories of the wallets of its own TRIS.');
+    }
+  }
+}
+
+/** How far it is, and what came of it. */
+export class GetIngestion extends Query<IngestionDto> {
+  constructor(
+    readonly id: string,
+    readonly caller: Caller,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetIngestion)
+export class GetIngestionHandler implements IQueryHandler<GetIngestion> {
+  constructor(
+    private readonly ingestion: Ingestion,
+    private readonly standing: SessionStanding,
+  ) {}
+
+  /** @throws Problem ingestion_not_found, also for a session's that is another TRIS's */
+  async execute({ id, caller: { session } }: GetIngestion): Promise<IngestionDto> {
+    const job = await this.ingestion.find(id);
+    const isHidden = session && (await this.standing.of(session)).trisId !== job?.input['tris_id'];
+    if (!job || isHidden) throw new Problem('ingestion_not_found', `There is no ingestion ${id}.`);
+    return ingestionOf(job);
+  }
+}
+
+function ingestionOf({ id, input, status, progress, result, error, enqueued_at, finished_at }: Job): IngestionDto {
+  const { wallet, chain_id, tris_id } = input as unknown as IngestionInput;
+  return {
+    job_id: id,
+    tris_id,
+    wallet: getAddress(wallet),
+    chain_id,
+    status,
+    progress,
+    result: result as unknown as IngestionDto['result'],
+    error,
+    started_at: enqueued_at,
+    finished_at,
+  };
+}

@@ -1,0 +1,250 @@
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Chains } from '../accounts/chains.js';
+import { Config } from '../../kernel/config.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import type { CommandContext } from '../../commands/writer.js';
+import { hashOf } from '../../kernel/hash.js';
+import { bodyHash } from '../../http/command-context.js';
+import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { Log } from '../../kernel/logger.js';
+import { Platforms } from '../organizations/platforms.js';
+import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
+import { type Action, actionStream } from '../relay/relay.js';
+import { ActionRecorder } from '../relay/relay.handlers.js';
+import { metricCategory } from '../../scoring/metrics.js';
+import type { Category } from '../../scoring/model.js';
+import { WalletLinks } from '../accounts/wallet-links.js';
+import { chainPlatform } from './chain-events.js';
+import { type ContractsByChain, loadContracts } from './contracts.js';
+import type { IngestionResultDto } from './ingestion.dto.js';
+import type { Cursor, Occurrence } from './scan.js';
+
+const JOB_KIND = 'chain_ingestion';
+/** Appends under way at once. */
+const IN_FLIGHT = 256;
+/** Losing a cursor costs a second reading, nothing else. */
+const CURSOR_TTL_MS = 100 * 365 * 86_400_000;
+/** So long an Idempotency-Key finds the reading it was answered with, if that is another request's. */
+const ANSWERED_TTL_MS = 30 * 86_400_000;
+
+/** What is asked for: a wallet's history on a chain, for the TRIS it is linked to. */
+export interface IngestionInput {
+  /** In small letters. */
+  wallet: string;
+  chain_id: number;
+  /** Null: where the last reading ended, else the first block. */
+  from_block: number | null;
+  tris_id: string;
+}
+
+/** Reads wallets' histories on chains into ordinary actions, as jobs that go on where they were after a crash. */
+@Injectable()
+export class Ingestion implements OnModuleInit {
+  private contracts: ContractsByChain = {};
+
+  constructor(
+    private readonly chains: Chains,
+    private readonly links: WalletLinks,
+    private readonly actions: ActionRecorder,
+    private readonly platforms: Platforms,
+    private readonly log: Log,
+    @Inject(Config) private readonly config: Config,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+    @Inject(JOBS) private readonly jobs: Jobs,
+  ) {}
+
+  onModuleInit(): void {
+    this.contracts = loadContracts(this.config.chainContracts);
+    this.jobs.handle(JOB_KIND, (job) => this.run(job) as never, { attempts: 5, backoffMs: 2_000 });
+  }
+
+  /** Are there contracts on this chain whose events count, and an endpoint to ask? */
+  knows(chainId: number): boolean {
+    return this.chains.has(chainId) && (this.contracts[chainId]?.length ?? 0) > 0;
+  }
+
+  /**
+   * The TRIS whose history a wallet's is: its signed link's. Somebody's word is not enough to score by it, nor is the
+   * word of a contract on another chain.
+   */
+  async trisOf(wallet: string, chainId: number): Promise<string | null> {
+    const link = await this.links.of(wallet);
+    return link?.proof === 'signed' && (link.chain_id === null || link.chain_id === chainId) ? link.tris_id : null;
+  }
+
+  /**
+   * Puts the reading in the queue, where a wallet has one for a chain at most: asked for again, that one is answered.
+   * With an Idempotency-Key, the same one again.
+   * @throws Problem idempotency_key_reused, ingestion_open
+   */
+  async enqueue(id: string, input: IngestionInput, { body_hash, idempotency }: CommandContext): Promise<Job> {
+    const answered = `ingest-answered:${id}`;
+    const other = (await this.keyValue.get(answered)) as { id: string; body_hash: string } | undefined;
+    const known = await this.jobs.get(JOB_KIND, other?.id ?? id);
+    const earlier = other?.body_hash ?? known?.input['body_hash'];
+    if (earlier !== undefined && earlier !== body_hash) throw idempotencyKeyReused();
+    if (known) return known;
+    const slot = `ingest-open:${input.chain_id}:${input.wallet}`;
+    const mine = { id, input: { ...input, body_hash } };
+    for (;;) {
+      const last = (await this.keyValue.get(slot)) as typeof mine | undefined;
+      if (last) {
+        // There already, but for one just put into the slot, now or before a crash.
+        const job = await this.jobs.enqueue(JOB_KIND, last.id, last.input);
+        if (job.status === 'queued' || job.status === 'running' || last.id === id) {
+          if (last.input.from_block === input.from_block && last.input.tris_id === input.tris_id) {
+            if (idempotency !== null && job.id !== id) {
+              await this.keyValue.putIfAbsent(answered, { id: job.id, body_hash }, ANSWERED_TTL_MS);
+            }
+            return job;
+          }
+          throw new Problem('ingestion_open', 'Another reading of the wallet’s history on this chain is not over yet.');
+        }
+      }
+      if (last) await this.keyValue.replace(slot, last, mine, CURSOR_TTL_MS);
+      else await this.keyValue.putIfAbsent(slot, mine, CURSOR_TTL_MS);
+    }
+  }
+
+  async find(id: string): Promise<Job | undefined> {
+    return this.jobs.get(JOB_KIND, id);
+  }
+
+  private async run({ id, input, signal, progress }: RunningJob): Promise<IngestionResultDto> {
+    const { wallet, chain_id, from_block, tris_id } = input as unknown as IngestionInput;
+    const { RefusedRange, Scan } = await import('./scan.js'); // with the library, which takes half a second to load
+    const contracts = this.contracts[chain_id] ?? [];
+    const client = await this.chains.client(chain_id);
+    const ask = (method: string, params: unknown[]) =>
+      client.request({ method, params } as never).catch((error: unknown) => {
+        throw isTooMuch(error) ? new RefusedRange(shortMessageOf(error)) : new Error(shortMessageOf(error));
+      });
+    const scan = new Scan(ask, wallet, contracts);
+    const last = await scan.finalBlock();
+    const cursorKey = `ingest:${chain_id}:${wallet}:${hashOf(bodyHash([...contracts]))}`;
+    let cursor = await this.cursor(cursorKey, from_block, id);
+    if (
+      cursor.last_hash !== null &&
+      cursor.next_block - 1 <= last &&
+      (await scan.hashOf(cursor.next_block - 1)) !== cursor.last_hash
+    ) {
+      this.log.warn('A chain replaced final blocks; the wallet is read again', { chain_id, wallet, job: id });
+      cursor = startAt(cursor.since);
+    }
+    const first = cursor.next_block;
+    const result: IngestionResultDto = {
+      from_block: first,
+      to_block: null,
+      logs: 0,
+      recorded: 0,
+      already_present: 0,
+      counted_elsewhere: 0,
+    };
+    progress(0, Math.max(0, last + 1 - first));
+    while (cursor.next_block <= last) {
+      signal.throwIfAborted();
+      const read = await scan.next(cursor, last);
+      if ((await this.trisOf(wallet, chain_id)) !== tris_id) {
+        throw new Problem('wallet_not_linked', `The wallet is no longer linked to ${tris_id}.`);
+      }
+      await this.record(read.occurrences, { wallet, chain_id, from_block, tris_id }, id, result);
+      cursor = read.cursor;
+      await this.keyValue.put(cursorKey, { ...cursor, job: id }, CURSOR_TTL_MS);
+      result.to_block = cursor.next_block - 1;
+      result.logs += read.logs;
+      progress(cursor.next_block - first, last + 1 - first);
+    }
+    return result;
+  }
+
+  /** Where a job goes on that was interrupted, where the last one ended, or where it was told to start. */
+  private async cursor(key: string, fromBlock: number | null, id: string): Promise<Cursor> {
+    const kept = (await this.keyValue.get(key)) as unknown as (Cursor & { job: string }) | undefined;
+    if (!kept || (fromBlock !== null && kept.job !== id)) return startAt(fromBlock ?? 0);
+    const { since, next_block, last_hash, tokens } = kept;
+    return { since, next_block, last_hash, tokens };
+  }
+
+  /** An occurrence is an action whose external id is its place on the chain: however often it is read, it counts once. */
+  private async record(
+    occurrences: readonly Occurrence[],
+    input: IngestionInput,
+    job: string,
+    result: IngestionResultDto,
+  ) {
+    const platform_id = chainPlatform(input.chain_id);
+    const owner = await this.platforms.ownerOf(platform_id);
+    for (let i = 0; i < occurrences.length; i += IN_FLIGHT) {
+      const slice = occurrences.slice(i, i + IN_FLIGHT);
+      await Promise.all(
+        slice.map(async ({ block_hash, log_index, occurred_at, metric, criticality }) => {
+          const category = metricCategory(metric) as Category;
+          const action: Action = {
+            tris_id: input.tris_id,
+            category,
+            action_type: metric.slice(category.length + 1),
+            criticality,
+            platform_id,
+            occurred_at,
+            external_id: `${input.chain_id}:${block_hash}:${log_index}`,
+            evidence_uri: null,
+          };
+          const context = {
+            actor: `wallet:${input.wallet}`,
+            correlation_id: job,
+            idempotency: null,
+            body_hash: bodyHash(action),
+          };
+          const stream = actionStream(action, null, () => '');
+          const [existing] = await this.store.readStream(stream, { limit: 1 });
+          if (existing?.metadata.body_hash === context.body_hash) {
+            result.already_present++;
+            return;
+          }
+          try {
+            await this.actions.record(action, stream, owner, context);
+            result.recorded++;
+          } catch (error) {
+            // Read before, while the wallet was another's: what happened once counts once.
+            if (!(error instanceof Problem && error.code === 'external_id_conflict')) throw error;
+            result.counted_elsewhere++;
+          }
+        }),
+      );
+    }
+  }
+}
+
+function startAt(block: number): Cursor {
+  return { since: block, next_block: block, last_hash: null, tokens: [] };
+}
+
+/** The short message only: the long one holds the endpoint's URL, and that often a secret. */
+function shortMessageOf(error: unknown): string {
+  const { shortMessage, details, message } = error as { shortMessage?: string; details?: string; message: string };
+  if (shortMessage === undefined) return message;
+  return details === undefined ? shortMessage : `${shortMessage} ${details}`;
+}
+
+/**
+ * Whether an answer would be too much, so that less should be asked for. Providers agree neither on the code nor on the
+ * words; a node that takes too long is asked for less, too. Not one that is asked too often: less at once is more often.
+ */
+function isTooMuch(error: unknown): boolean {
+  const {
+    name,
+    code,
+    status,
+    details = '',
+    message,
+  } = error as Error & { code?: number; status?: number; details?: string };
+  const words = `${details} ${message.split('URL:')[0]}`;
+  const tooOften = /\brate\b|quota|throttl|too many requests|requests? (?:per|count)|per second/i;
+  if (status === 429 || tooOften.test(words)) return false;
+  if (name === 'TimeoutError' || status === 413 || code === -32005) return true;
+  return /too (?:many|large|big|wide|long)|limit(?:ed)? (?:to|exceeded)|more than|exceed|range|max(?:imum)? /i.test(
+    words,
+  );
+}

@@ -1,0 +1,98 @@
+import type { RecordedEvent } from '../../kernel/event.js';
+import { type Fact, fact } from '../../commands/writer.js';
+import { decodeStream } from '../../../projections/events.js';
+import { Problem } from '../../kernel/problems.js';
+import { MODEL_LENS } from '../../scoring/lens.js';
+import { type LensName, type LensScope, lensActivated } from './lenses.events.js';
+
+/** Which policy the platform, or one organization, sees through: every promotion and rollback is in one stream. */
+
+export const PLATFORM_LENS_STREAM = 'lens-platform';
+
+/** Whose lens. */
+export type LensOwner = { scope: 'platform'; tris_org: null } | { scope: 'organization'; tris_org: string };
+
+export function lensOwner(scope: LensScope, trisOrg: string): LensOwner {
+  return scope === 'platform' ? { scope, tris_org: null } : { scope, tris_org: trisOrg };
+}
+
+/** No TRIS id is `platform`, so the streams of organizations cannot meet that of the platform. */
+export function lensStream({ tris_org }: LensOwner): string {
+  return tris_org === null ? PLATFORM_LENS_STREAM : `lens-${tris_org}`;
+}
+
+/** The lenses of one owner: the active one last, those a rollback returns to before it. */
+export type LensStack = [LensName, ...LensName[]];
+
+/** Before any promotion the platform sees through the model's own lens, and an organization through the platform's. */
+function bottom({ scope }: LensOwner): LensName {
+  return { policy_id: null, content_hash: scope === 'platform' ? MODEL_LENS.content_hash : null };
+}
+
+/** Folds a stream of lenses. @throws Problem history_unreadable */
+export function lensStackOf(history: readonly RecordedEvent[], owner: LensOwner): LensStack {
+  const stack: LensStack = [bottom(owner)];
+  for (const event of decodeStream(history)) {
+    if (event.type !== 'LensActivated') continue;
+    const { reason, policy_id, content_hash } = event.data;
+    if (reason === 'promoted') stack.push({ policy_id, content_hash });
+    else stack.pop();
+  }
+  return stack;
+}
+
+export function activeLens(stack: LensStack): LensName {
+  return stack.at(-1)!;
+}
+
+/**
+ * @param replayId of the replay over the population that the decision is based on
+ * @throws Problem policy_retired
+ */
+export function decidePromote(
+  stack: LensStack,
+  owner: LensOwner,
+  policy: { policy_id: string; content_hash: string; retired: boolean },
+  replayId: string | null,
+): Fact[] {
+  const { policy_id, content_hash, retired } = policy;
+  const previous = activeLens(stack);
+  if (previous.policy_id === policy_id) return [];
+  if (retired) throw new Problem('policy_retired', `${policy_id} is retired: it can be read through, not promoted.`);
+  return [
+    fact(lensActivated, { ...owner, reason: 'promoted', policy_id, content_hash, replay_id: replayId, previous }),
+  ];
+}
+
+/** @throws Problem replay_not_usable unless the replay shows what the promotion would do, and has ended */
+export function refuseUnlessBasis(
+  replay: { replay_id: string; content_hash: string; scope: LensScope; status: string },
+  { policy_id, content_hash }: { policy_id: string; content_hash: string },
+  scope: LensScope,
+): void {
+  const { replay_id, status } = replay;
+  const message =
+    replay.content_hash !== content_hash
+      ? `${replay_id} is not a replay of ${policy_id}`
+      : replay.scope !== scope
+        ? `${replay_id} is a replay for the scope "${replay.scope}", not "${scope}"`
+        : status !== 'completed'
+          ? `${replay_id} is ${status}, not completed`
+          : undefined;
+  if (message === undefined) return;
+  throw new Problem('replay_not_usable', `${message}.`, {
+    errors: [{ pointer: '/replay_id', code: 'replay_not_usable', message }],
+  });
+}
+
+/** Back to what was active before the policy was promoted. @throws Problem policy_not_active */
+export function decideRollback(stack: LensStack, owner: LensOwner, policyId: string): Fact[] {
+  const active = activeLens(stack);
+  const before = stack.at(-2);
+  if (active.policy_id !== policyId || !before) {
+    const whose = owner.tris_org ?? 'the platform';
+    const now = active.policy_id ?? (owner.tris_org === null ? 'the model’s own lens' : 'the platform’s lens');
+    throw new Problem('policy_not_active', `${policyId} is not what ${whose} sees through; that is ${now}.`);
+  }
+  return [fact(lensActivated, { ...owner, reason: 'rolled_back', ...before, replay_id: null, previous: active })];
+}

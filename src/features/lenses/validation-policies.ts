@@ -1,0 +1,72 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { type LensRow, lensRow } from '../../../projections/lenses.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import type { Json } from '../../kernel/json.js';
+import { Problem } from '../../kernel/problems.js';
+import type { Manifest, Query, RangeRow } from '../../stores/ports/read-models.js';
+import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
+import { type Policy, VP_ID, lensOf, policyOf, policyStream } from './validation-policy.js';
+
+/** What is kept in memory at most; a policy of a hundred inputs takes about 20 kB. */
+const CACHED_LENSES = 1_000;
+
+/** Through which lens a request sees. Neither: through the platform's. */
+export interface LensWish {
+  /** Id of a policy, or `model` for the model's own lens. Overrides everything. */
+  vp?: string;
+  /** The organization whose key the request carries: its own lens, if it has one. */
+  organization?: string | null;
+}
+
+/** `vp=` for the lens that weighs every action by its own criticality, whatever was promoted. */
+export const MODEL_VP = 'model';
+
+/** Validation policies by id, each from its own stream, so never behind; and the lenses they are. */
+@Injectable()
+export class ValidationPolicies {
+  private readonly lenses = new Map<string, Lens>();
+
+  constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
+
+  /** @throws Problem policy_not_found, history_unreadable */
+  async get(policyId: string): Promise<Policy> {
+    return this.read(policyId);
+  }
+
+  /** The lens of a policy, retired ones included: what was scored by it stays explicable. @throws Problem policy_not_found */
+  async lens(policyId: string): Promise<Lens> {
+    const known = this.lenses.get(policyId);
+    if (known) return known;
+    // Its first event is its content, which never changes: whatever came later, scores through it go on.
+    const lens = lensOf(await this.read(policyId, 1));
+    // Which one goes, and when, is only a matter of memory.
+    if (this.lenses.size >= CACHED_LENSES) this.lenses.delete(this.lenses.keys().next().value!);
+    this.lenses.set(policyId, lens);
+    return lens;
+  }
+
+  private async read(policyId: string, limit?: number): Promise<Policy> {
+    const history = VP_ID.test(policyId) ? await this.store.readStream(policyStream(policyId), { limit }) : [];
+    const policy = policyOf(history);
+    if (!policy) throw unknownPolicy(policyId);
+    return policy;
+  }
+
+  /** What to read together with the data, so that data and lens are of one moment. */
+  queries({ vp, organization }: LensWish): Query[] {
+    return vp === undefined && organization ? [{ get: lensRow(organization) }] : [];
+  }
+
+  /** @param rows results of `queries` @throws Problem policy_not_found for an unknown `vp` */
+  async resolve({ vp }: LensWish, manifest: Manifest, rows: readonly (Json | RangeRow[] | undefined)[]): Promise<Lens> {
+    if (vp === MODEL_VP) return MODEL_LENS;
+    if (vp !== undefined) return this.lens(vp);
+    const own = rows[0] as unknown as LensRow | undefined;
+    const { policy_id } = own ?? manifest.lens;
+    return policy_id === null ? MODEL_LENS : this.lens(policy_id);
+  }
+}
+
+export function unknownPolicy(policyId: string): Problem {
+  return new Problem('policy_not_found', `There is no validation policy ${policyId}.`);
+}

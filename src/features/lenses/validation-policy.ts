@@ -1,0 +1,207 @@
+import type { RecordedEvent } from '../../kernel/event.js';
+import { type Fact, fact } from '../../commands/writer.js';
+import { decodeStream } from '../../../projections/events.js';
+import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
+import { type FieldError, Problem, type ProblemCode } from '../../kernel/problems.js';
+import type { Lens } from '../../scoring/lens.js';
+import { DOCUMENTED_METRICS, canonicalMetric, metricCategory } from '../../scoring/metrics.js';
+import { type Category, type Criticality, MODEL } from '../../scoring/model.js';
+import {
+  type PolicyInput,
+  type PolicyMetadata,
+  validationPolicyCreated,
+  validationPolicyRetired,
+} from './lenses.events.js';
+
+/** A validation policy: which metrics count, and how much each (spec 2.1). Canonical names; never changes. */
+export type PolicyContent = {
+  policy_id: string;
+  tris_org: string;
+  inputs: PolicyInput[];
+  metadata: PolicyMetadata;
+};
+
+export interface Policy extends PolicyContent {
+  content_hash: string;
+  retired: boolean;
+}
+
+/** Something an owner may want to look at; the policy is accepted. */
+export interface Warning {
+  pointer: string;
+  code: 'computed_weight_low' | 'total_weight_differs' | 'similar_metric';
+  message: string;
+}
+
+/** `VP_<NAME>_V<n>`, n from 1 (spec 2.1). */
+export const VP_ID = /^(?=.{1,128}$)VP_[A-Z0-9_]+_V[1-9]\d{0,8}$/;
+/** Bounds of a policy's total weight, both inclusive, in hundredths (spec 7.1). */
+export const TOTAL_HUNDREDTHS = { min: 95, max: 105 };
+
+export function policyStream(policyId: string): string {
+  return `vp-${policyId}`;
+}
+
+/** The policy its stream tells of; undefined if there is none. @throws Problem history_unreadable */
+export function policyOf(history: readonly RecordedEvent[]): Policy | undefined {
+  let policy: Policy | undefined;
+  for (const event of decodeStream(history)) {
+    if (event.type === 'ValidationPolicyCreated') {
+      const { policy_id, tris_org, inputs, metadata, content_hash } = event.data;
+      policy = { policy_id, tris_org, inputs, metadata, content_hash, retired: false };
+    }
+    if (event.type === 'ValidationPolicyRetired' && policy) policy.retired = true;
+  }
+  return policy;
+}
+
+/** SHA-256 of the RFC 8785 JSON of a policy's content, hex. */
+export function contentHash({ policy_id, tris_org, inputs, metadata }: PolicyContent): string {
+  return sha256Hex(
+    canonicalJson({
+      policy_id,
+      tris_org,
+      inputs: inputs.map(({ metric, criticality, weight }) => ({ metric, criticality, weight })),
+      metadata: { ...metadata },
+    }),
+  );
+}
+
+/** A policy never changes: creating it again as it is changes nothing. @throws Problem policy_conflict */
+export function decideCreate(policy: Policy | undefined, content: PolicyContent): Fact[] {
+  const { policy_id, tris_org, inputs, metadata } = content;
+  const content_hash = contentHash(content);
+  if (policy) {
+    if (policy.content_hash === content_hash) return [];
+    const message = `${policy_id} exists with other content`;
+    throw new Problem('policy_conflict', `${message}; a policy never changes: count its version up.`, {
+      errors: [{ pointer: '/policy_id', code: 'policy_conflict', message }],
+    });
+  }
+  return [fact(validationPolicyCreated, { policy_id, tris_org, inputs, metadata, content_hash })];
+}
+
+/** Retiring what is retired changes nothing. What a retired policy is active for stays as it is. */
+export function decideRetire({ policy_id, tris_org, retired }: Policy): Fact[] {
+  return retired ? [] : [fact(validationPolicyRetired, { policy_id, tris_org })];
+}
+
+/** The lens a policy is: under it an action weighs its metric's weight here, and metrics outside do not count. */
+export function lensOf({ policy_id, content_hash, inputs }: PolicyContent & { content_hash: string }): Lens {
+  const tct = inputs.map(
+    ({ metric, criticality }) => [metric, hundredths(criticality) * MODEL.tct_per_hundredth] as const,
+  );
+  return { policy_id, content_hash, tct_by_metric: new Map(tct) };
+}
+
+/** The sum of a policy's weights, in all and by category, as exact decimals. */
+export function weightsOf(inputs: readonly PolicyInput[]): {
+  computed_weight: number;
+  category_weights: Partial<Record<Category, number>>;
+} {
+  const byCategory = new Map<Category, number>();
+  for (const { metric, criticality } of inputs) {
+    const category = metricCategory(metric);
+    byCategory.set(category, (byCategory.get(category) ?? 0) + hundredths(criticality));
+  }
+  const category_weights: Partial<Record<Category, number>> = {};
+  for (const category of MODEL.categories) {
+    const sum = byCategory.get(category);
+    if (sum !== undefined) category_weights[category] = sum / 100;
+  }
+  return { computed_weight: totalHundredths(inputs) / 100, category_weights };
+}
+
+/**
+ * Refuses a policy that breaks a rule over its weights, naming every place at once (spec 2.1, 7.1, 8).
+ * @param parent pointer of the policy in the request
+ * @throws Problem weight_criticality_mismatch, duplicate_metric, total_weight_out_of_range; where there are several,
+ * the code of the first
+ */
+export function refuseUnsound({ inputs, metadata }: PolicyContent, parent = ''): void {
+  const errors: (FieldError & { code: ProblemCode })[] = [];
+  const firstOf = new Map<string, number>();
+  for (const [i, { metric, criticality, weight }] of inputs.entries()) {
+    const pointer = `${parent}/inputs/${i}`;
+    const due = hundredths(criticality) / 100;
+    if (weight !== due) {
+      const message = `the weight of ${criticality} is ${due}, not ${weight}`;
+      errors.push({ pointer: `${pointer}/weight`, code: 'weight_criticality_mismatch', message });
+    }
+    const first = firstOf.get(metric);
+    if (first === undefined) firstOf.set(metric, i);
+    else {
+      const message = `${metric} is already weighed by inputs/${first}`;
+      errors.push({ pointer: `${pointer}/metric`, code: 'duplicate_metric', message });
+    }
+  }
+  const { min, max } = TOTAL_HUNDREDTHS;
+  if (metadata.total_weight < min / 100 || metadata.total_weight > max / 100) {
+    const message = `total_weight must be from ${min / 100} to ${max / 100}, not ${metadata.total_weight}`;
+    errors.push({ pointer: `${parent}/metadata/total_weight`, code: 'total_weight_out_of_range', message });
+  }
+  const computed = totalHundredths(inputs);
+  if (computed > max) {
+    const message = `the weights of the inputs add to ${computed / 100}, more than ${max / 100}`;
+    errors.push({ pointer: `${parent}/inputs`, code: 'total_weight_out_of_range', message });
+  }
+  const [first] = errors;
+  if (!first) return;
+  const more = errors.length === 1 ? '' : ` (and ${errors.length - 1} more)`;
+  throw new Problem(first.code, `${first.message} at ${first.pointer}${more}`, { errors });
+}
+
+/** What is allowed and yet perhaps not meant. */
+export function warningsOf({ inputs, metadata }: PolicyContent, parent = ''): Warning[] {
+  const warnings: Warning[] = [];
+  for (const [i, { metric }] of inputs.entries()) {
+    const similar = similarDocumented(metric);
+    if (similar === undefined) continue;
+    const message = `${metric} is in no catalogue; did you mean ${similar}?`;
+    warnings.push({ pointer: `${parent}/inputs/${i}/metric`, code: 'similar_metric', message });
+  }
+  const computed = totalHundredths(inputs);
+  const declared = metadata.total_weight;
+  if (computed < TOTAL_HUNDREDTHS.min) {
+    const message = `the weights of the inputs add to ${computed / 100}, less than ${TOTAL_HUNDREDTHS.min / 100}; total_weight declares ${declared}`;
+    warnings.push({ pointer: `${parent}/inputs`, code: 'computed_weight_low', message });
+  } else if (computed / 100 !== declared) {
+    const message = `total_weight declares ${declared}, and the weights of the inputs add to ${computed / 100}`;
+    warnings.push({ pointer: `${parent}/metadata/total_weight`, code: 'total_weight_differs', message });
+  }
+  return warnings;
+}
+
+function hundredths(criticality: Criticality): number {
+  return MODEL.criticality_hundredths[criticality];
+}
+
+function totalHundredths(inputs: readonly PolicyInput[]): number {
+  return inputs.reduce((sum, { criticality }) => sum + hundredths(criticality), 0);
+}
+
+const DOCUMENTED = new Map(DOCUMENTED_METRICS.map((name) => [canonicalMetric(name)!, name]));
+/** So many letters wrong, missing, added or swapped for each other are taken for a slip. */
+const SLIP = 2;
+
+/** The documented name that an undocumented metric is probably a misspelling of. */
+function similarDocumented(metric: string): string | undefined {
+  if (DOCUMENTED.has(metric)) return undefined;
+  const distances = [...DOCUMENTED].map(([canonical, name]) => ({ name, distance: editDistance(metric, canonical) }));
+  return distances.filter(({ distance }) => distance <= SLIP).sort((a, b) => a.distance - b.distance)[0]?.name;
+}
+
+/** Levenshtein's distance; SLIP + 1 stands for anything beyond. */
+function editDistance(a: string, b: string): number {
+  if (Math.abs(a.length - b.length) > SLIP) return SLIP + 1;
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}

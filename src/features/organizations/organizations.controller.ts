@@ -1,0 +1,106 @@
+import { Body, Controller, Get, Param, Post, Query } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { ApiResponse } from '@nestjs/swagger';
+import { Written } from '../../http/answers.js';
+import { Context, RequestContext } from '../../http/command-context.js';
+import { PageQuery, TrisIdParams } from '../../http/common.dto.js';
+import { Keyed, Write } from '../../http/routes.js';
+import {
+  OrganizationDto,
+  OrganizationsDto,
+  PlatformDto,
+  RegisterOrganizationDto,
+  RegisterPlatformDto,
+  VettingDto,
+} from './organizations.dto.js';
+import {
+  GetOrganization,
+  ListOrganizations,
+  RegisterOrganization,
+  RegisterPlatform,
+  SetVetting,
+} from './organizations.handlers.js';
+
+@Controller('/v1')
+export class OrganizationsController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+  ) {}
+
+  @Post('/organizations')
+  @Write({
+    scope: 'ops',
+    status: 201,
+    summary: 'Register an organization and the platforms it owns',
+    description: 'Repeated for a registered organization it adds platforms, or answers 200 if there is nothing to add.',
+    type: OrganizationDto,
+    problems: ['platform_already_registered', 'idempotency_key_reused', 'write_conflict'],
+  })
+  @ApiResponse({ status: 200, description: 'Registered before, with these platforms', type: OrganizationDto })
+  async register(@Body() { tris_org, platform_ids }: RegisterOrganizationDto, @Context() request: RequestContext) {
+    const context = request.of({ tris_org, platform_ids });
+    const result = await this.commands.execute(new RegisterOrganization(tris_org, platform_ids, context));
+    return new Written(result.body, result.position, result.own ? 201 : 200);
+  }
+
+  @Get('/organizations')
+  @Keyed({ scope: 'ops', summary: 'List registered organizations', type: OrganizationsDto })
+  async list(@Query() { limit, cursor }: PageQuery) {
+    return this.queries.execute(new ListOrganizations(limit, cursor));
+  }
+
+  @Get('/organizations/:tris_id')
+  @Keyed({
+    scope: 'ops',
+    summary: 'One organization',
+    type: OrganizationDto,
+    problems: ['organization_not_found'],
+  })
+  async get(@Param() { tris_id }: TrisIdParams) {
+    return this.queries.execute(new GetOrganization(tris_id));
+  }
+
+  @Post('/organizations/:tris_id/vet')
+  @Write({
+    scope: 'ops',
+    summary: 'Vet an organization: it has a public rank from now on',
+    type: VettingDto,
+    problems: ['organization_not_found', 'idempotency_key_reused', 'write_conflict'],
+  })
+  async vet(@Param() { tris_id }: TrisIdParams, @Context() request: RequestContext) {
+    return this.setVetting(tris_id, true, request);
+  }
+
+  @Post('/organizations/:tris_id/revoke')
+  @Write({
+    scope: 'ops',
+    summary: 'Revoke an organization’s vetting',
+    type: VettingDto,
+    problems: ['organization_not_found', 'idempotency_key_reused', 'write_conflict'],
+  })
+  async revoke(@Param() { tris_id }: TrisIdParams, @Context() request: RequestContext) {
+    return this.setVetting(tris_id, false, request);
+  }
+
+  @Post('/platforms')
+  @Write({
+    scope: 'ops',
+    status: 201,
+    summary: 'Register a platform to an organization',
+    type: PlatformDto,
+    problems: ['organization_not_found', 'platform_already_registered', 'idempotency_key_reused'],
+  })
+  @ApiResponse({ status: 200, description: 'Registered to this organization before', type: PlatformDto })
+  async registerPlatform(@Body() { platform_id, tris_org }: RegisterPlatformDto, @Context() request: RequestContext) {
+    const context = request.of({ platform_id, tris_org });
+    const result = await this.commands.execute(new RegisterPlatform(platform_id, tris_org, context));
+    return new Written(result.body, result.position, result.own ? 201 : 200);
+  }
+
+  private async setVetting(trisOrg: string, vetted: boolean, request: RequestContext) {
+    const context = request.of({ tris_org: trisOrg, vetted });
+    const { body, position } = await this.commands.execute(new SetVetting(trisOrg, vetted, context));
+    return new Written(body, position);
+  }
+}

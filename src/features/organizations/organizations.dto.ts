@@ -1,0 +1,51 @@
+import { ArrayMaxSize, IsArray } from 'class-validator';
+import { IsPlatformId, IsTrisId, IsUnique } from '../../http/fields.js';
+
+export class RegisterOrganizationDto {
+  @IsTrisId()
+  tris_org: string;
+
+  /**
+   * Platforms it owns; each belongs to one organization for good. A repeat may name more, and is answered with those it
+   * names; `GET /v1/organizations/{tris_id}` has all.
+   */
+  @IsArray()
+  @ArrayMaxSize(100)
+  @IsPlatformId({ each: true })
+  @IsUnique()
+  platform_ids: string[];
+}
+
+export class RegisterPlatformDto {
+  @IsPlatformId()
+  platform_id: string;
+
+  /** A registered organization. */
+  @IsTrisId()
+  tris_org: string;
+}
+
+export class ListedOrganizationDto {
+  tris_org: string;
+  vetted: boolean;
+  registered_at: string;
+}
+
+export class OrganizationDto extends ListedOrganizationDto {
+  platform_ids: string[];
+}
+
+export class OrganizationsDto {
+  organizations: ListedOrganizationDto[];
+  next_cursor: string | null;
+}
+
+export class PlatformDto {
+  platform_id: string;
+  tris_org: string;
+}
+
+export class VettingDto {
+  tris_org: string;
+  vetted: boolean;
+}

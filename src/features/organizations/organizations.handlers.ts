@@ -1,0 +1,201 @@
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { ORGANIZATIONS, type OrganizationRow, platformsOf } from '../../../projections/organizations.js';
+import type { Position } from '../../kernel/event.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { type CommandContext, Writer } from '../../commands/writer.js';
+import { TRIS_ID } from '../../kernel/identifiers.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
+import { Problem } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
+import { decideRegister, decideVetting, organizationOf, organizationStream } from './organizations.js';
+import { Platforms, platformStream } from './platforms.js';
+
+export interface OrganizationView {
+  tris_org: string;
+  vetted: boolean;
+  registered_at: string;
+  platform_ids: string[];
+}
+interface Result<T> {
+  body: T;
+  position: Position;
+  /** Written by this request, or by an earlier try of it. */
+  own: boolean;
+}
+
+/** Registers an organization with platforms. Each platform's owner is a fact of its own, so a retry completes what is missing. */
+export class RegisterOrganization extends Command<Result<OrganizationView>> {
+  constructor(
+    readonly trisOrg: string,
+    readonly platformIds: readonly string[],
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RegisterOrganization)
+export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrganization> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly platforms: Platforms,
+  ) {}
+
+  /** @throws Problem platform_already_registered, before anything is written unless two requests race for a platform */
+  async execute({ trisOrg, platformIds, context }: RegisterOrganization): Promise<Result<OrganizationView>> {
+    for (const [i, platformId] of platformIds.entries()) {
+      await this.platforms.refuseIfTaken(platformId, trisOrg, `/platform_ids/${i}`);
+    }
+    const stream = organizationStream(trisOrg);
+    await this.writer.claim(stream, context);
+    // The organization last: whoever waits for its position sees its platforms too.
+    let own = false;
+    let position = 0;
+    for (const [i, platformId] of platformIds.entries()) {
+      const outcome = await this.platforms.register(platformId, trisOrg, context, `/platform_ids/${i}`);
+      own ||= outcome.own;
+      position = Math.max(position, outcome.position);
+    }
+    const outcome = await this.writer.update(stream, context, (history) =>
+      decideRegister(organizationOf(history), trisOrg),
+    );
+    const registered = outcome.history[0] ?? outcome.events[0]!;
+    return {
+      body: {
+        tris_org: trisOrg,
+        vetted: organizationOf(outcome.history).vetted,
+        registered_at: registered.metadata.recorded_at,
+        platform_ids: [...platformIds],
+      },
+      position: Math.max(position, outcome.position),
+      own: own || outcome.own,
+    };
+  }
+}
+
+/** Makes an organization the owner of a platform, for good. */
+export class RegisterPlatform extends Command<Result<{ platform_id: string; tris_org: string }>> {
+  constructor(
+    readonly platformId: string,
+    readonly trisOrg: string,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RegisterPlatform)
+export class RegisterPlatformHandler implements ICommandHandler<RegisterPlatform> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly platforms: Platforms,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  /** @throws Problem organization_not_found, platform_already_registered */
+  async execute({ platformId, trisOrg, context }: RegisterPlatform) {
+    const history = await this.store.readStream(organizationStream(trisOrg));
+    if (organizationOf(history).registered_at === null) throw unknownOrganization(trisOrg);
+    await this.platforms.refuseIfTaken(platformId, trisOrg, '/platform_id');
+    await this.writer.claim(platformStream(platformId), context);
+    const { position, own } = await this.platforms.register(platformId, trisOrg, context, '/platform_id');
+    return { body: { platform_id: platformId, tris_org: trisOrg }, position, own };
+  }
+}
+
+/** Vets an organization, or revokes that. */
+export class SetVetting extends Command<Result<{ tris_org: string; vetted: boolean }>> {
+  constructor(
+    readonly trisOrg: string,
+    readonly vetted: boolean,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(SetVetting)
+export class SetVettingHandler implements ICommandHandler<SetVetting> {
+  constructor(private readonly writer: Writer) {}
+
+  /** @throws Problem organization_not_found */
+  async execute({ trisOrg, vetted, context }: SetVetting) {
+    const { position, own } = await this.writer.execute(organizationStream(trisOrg), context, (history) => {
+      const organization = organizationOf(history);
+      if (organization.registered_at === null) throw unknownOrganization(trisOrg);
+      return decideVetting(organization, trisOrg, vetted);
+    });
+    return { body: { tris_org: trisOrg, vetted }, position, own };
+  }
+}
+
+/** One organization: registration and vetting from its stream (never behind), platforms from the read model. */
+export class GetOrganization extends Query<OrganizationView> {
+  constructor(readonly trisOrg: string) {
+    super();
+  }
+}
+
+@QueryHandler(GetOrganization)
+export class GetOrganizationHandler implements IQueryHandler<GetOrganization> {
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    private readonly views: Views,
+  ) {}
+
+  /** @throws Problem organization_not_found, projection_behind */
+  async execute({ trisOrg }: GetOrganization): Promise<OrganizationView> {
+    const history = await this.store.readStream(organizationStream(trisOrg));
+    const { registered_at, vetted } = organizationOf(history);
+    if (registered_at === null) throw unknownOrganization(trisOrg);
+    await this.views.demand(history[0]!.position, 'The list of platforms is behind; try again shortly.');
+    const platform_ids = await readAll(this.views, platformsOf(trisOrg), (row) => row.sort);
+    return { tris_org: trisOrg, vetted, registered_at: new Date(registered_at).toISOString(), platform_ids };
+  }
+}
+
+/** Registered organizations by TRIS id. */
+export class ListOrganizations extends Query<{
+  organizations: Omit<OrganizationView, 'platform_ids'>[];
+  next_cursor: string | null;
+}> {
+  constructor(
+    readonly limit: number,
+    readonly cursor: string | undefined,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListOrganizations)
+export class ListOrganizationsHandler implements IQueryHandler<ListOrganizations> {
+  constructor(private readonly views: Views) {}
+
+  async execute({ limit, cursor }: ListOrganizations) {
+    const { page, next_cursor } = await this.views.page<OrganizationRow>(ORGANIZATIONS, { cursor, limit }, TRIS_ID);
+    return {
+      organizations: page.map(({ tris_org, vetted, registered_at }) => ({
+        tris_org,
+        vetted,
+        registered_at: new Date(registered_at).toISOString(),
+      })),
+      next_cursor,
+    };
+  }
+}
+
+async function readAll<T>(views: Views, range: { view: string; key: string }, map: (row: RangeRow) => T): Promise<T[]> {
+  const all: T[] = [];
+  for (let after: string | undefined; ;) {
+    const { results } = await views.read([{ range: { ...range, after, limit: 1_000 } }]);
+    const rows = results[0] as RangeRow[];
+    all.push(...rows.map(map));
+    if (rows.length < 1_000) return all;
+    after = rows.at(-1)!.sort;
+  }
+}
+
+function unknownOrganization(trisOrg: string): Problem {
+  return new Problem('organization_not_found', `No organization ${trisOrg} is registered.`);
+}

@@ -1,0 +1,65 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { type CommandContext, type Outcome, Writer, fact, hashedStream } from '../../commands/writer.js';
+import { Problem } from '../../kernel/problems.js';
+import { platformRegistered } from './organizations.events.js';
+
+export function platformStream(platformId: string): string {
+  return hashedStream('platform', platformId);
+}
+
+/** Platforms and their owners, from each platform's own stream, so never behind. An owner never changes. */
+@Injectable()
+export class Platforms {
+  private readonly owners = new Map<string, string>();
+
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    private readonly writer: Writer,
+  ) {}
+
+  /** TRIS of the owning organization, or null. */
+  async ownerOf(platformId: string): Promise<string | null> {
+    const known = this.owners.get(platformId);
+    if (known !== undefined) return known;
+    const [registered] = await this.store.readStream(platformStream(platformId), { limit: 1 });
+    if (!registered) return null;
+    const owner = registered.data['tris_org'] as string;
+    this.owners.set(platformId, owner);
+    return owner;
+  }
+
+  /** @throws Problem platform_already_registered with the pointer */
+  async refuseIfTaken(platformId: string, trisOrg: string, pointer: string): Promise<void> {
+    const owner = await this.ownerOf(platformId);
+    if (owner !== null && owner !== trisOrg) throw taken(platformId, pointer);
+  }
+
+  /** @throws Problem platform_already_registered if another organization was faster */
+  async register(platformId: string, trisOrg: string, context: CommandContext, pointer: string): Promise<Outcome> {
+    const registration = fact(platformRegistered, { platform_id: platformId, tris_org: trisOrg });
+    const outcome = await this.writer.update(platformStream(platformId), context, (history) =>
+      history.length === 0 ? [registration] : [],
+    );
+    const registered = outcome.history[0] ?? outcome.events[0]!;
+    if (registered.data['tris_org'] !== trisOrg) throw taken(platformId, pointer);
+    return outcome;
+  }
+}
+
+/** @throws Problem platform_not_owned unless the caller is an operator (null) or the platform's owner */
+export function refuseUnlessOwned(platformId: string, organization: string | null, owner: string | null): void {
+  if (organization === null || organization === owner) return;
+  const why = owner === null ? 'is not registered' : 'belongs to another organization';
+  throw new Problem(
+    'platform_not_owned',
+    `This key relays for the platforms of ${organization}; ${platformId} ${why}.`,
+  );
+}
+
+function taken(platformId: string, pointer: string): Problem {
+  const message = `${platformId} is registered to another organization`;
+  return new Problem('platform_already_registered', `${message}; a platform keeps its owner.`, {
+    errors: [{ pointer, code: 'platform_already_registered', message }],
+  });
+}

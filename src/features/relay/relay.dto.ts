@@ -1,0 +1,52 @@
+import { IsIn, IsOptional, IsUrl, Matches, MaxLength } from 'class-validator';
+import { ApiProperty } from '@nestjs/swagger';
+import { IsActionType, IsExternalId, IsPlatformId, IsTimestamp, IsTrisId } from '../../http/fields.js';
+import { CATEGORY_NAMES } from '../../scoring/metrics.js';
+import { IsCriticality } from '../../http/criticality.js';
+
+/** A score-relevant action (spec 2.4); the last three fields are ours. */
+export class RelayActionDto {
+  /** Identity the action belongs to. */
+  @IsTrisId()
+  tris_id: string;
+
+  /** Kind of action; with the category it names the metric. An ending of `_flags` makes it negative evidence. */
+  @IsActionType()
+  action_type: string;
+
+  @IsIn(CATEGORY_NAMES)
+  category: string;
+
+  /** Minimal, Low, Moderate, High or Critical, in any case. */
+  @IsCriticality()
+  criticality: string;
+
+  /** Platform that verified and submits the action. */
+  @IsPlatformId()
+  platform_id: string;
+
+  /** When it happened; default: when it is received. At most a minute ahead of the server's clock. */
+  @IsOptional()
+  @IsTimestamp()
+  occurred_at?: string;
+
+  /** The platform's own id of the action: relayed again, it is the same action and gets the same answer. */
+  @IsOptional()
+  @IsExternalId()
+  external_id?: string;
+
+  /** Where the evidence is. The log keeps its SHA-256 only. */
+  @IsOptional()
+  @Matches(/^[!-~]+$/, { message: 'evidence_uri must be a URI, RFC 3986: printable ASCII without spaces' })
+  @MaxLength(2000)
+  @IsUrl({ protocols: ['https', 'http', 'ipfs', 'ar'], require_protocol: true, require_tld: false })
+  evidence_uri?: string;
+}
+
+export class RelayedDto {
+  @ApiProperty({ enum: ['received'] })
+  status: 'received';
+  message: string;
+  /** Id of the recorded action. */
+  action_id: string;
+}

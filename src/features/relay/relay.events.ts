@@ -1,0 +1,23 @@
+import { defineEvent, nullable, oneOf, text, wholeNumber } from '../../kernel/event-definition.js';
+import { CRITICALITIES, MODEL } from '../../scoring/model.js';
+
+/** An identity did something that was verified by a platform. Stream `action-<hash>`, revision 0. */
+export const actionRelayed = defineEvent('ActionRelayed', {
+  tris_id: text,
+  /** Canonical, `<category>_<action_type>`. */
+  metric: text,
+  criticality: oneOf(CRITICALITIES),
+  platform_id: text,
+  /** SHA-256 of the evidence's URI, which lives in a deletable side table (design §2.10). */
+  evidence_hash: nullable(text),
+});
+
+/** The platform's organization endorsed the identity for that action (spec 1.6). Same stream, revision 1. */
+export const credonationRecorded = defineEvent('CredonationRecorded', {
+  tris_id: text,
+  /** The sender is whoever owned the platform at this point of the log: resolved by the fold. */
+  platform_id: text,
+  /** TCT of the action by its own criticality. */
+  amount: wholeNumber(0, Number.MAX_SAFE_INTEGER),
+  category: oneOf(MODEL.categories),
+});

@@ -1,0 +1,82 @@
+import { randomUUID } from 'node:crypto';
+import { Inject, Injectable } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import type { NewEvent, Position } from '../../kernel/event.js';
+import { type CommandContext, Writer } from '../../commands/writer.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { keepText } from '../../commands/kept-texts.js';
+import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
+import { Problem } from '../../kernel/problems.js';
+import { type Action, actionStream, decide } from './relay.js';
+
+interface Relayed {
+  action_id: string;
+  position: Position;
+}
+
+/** Records one verified action. */
+export class RelayAction extends Command<Relayed> {
+  constructor(
+    readonly action: Action,
+    readonly context: CommandContext,
+    /** The organization the caller's key is bound to; null for an operator's key. */
+    readonly organization: string | null,
+  ) {
+    super();
+  }
+}
+
+/** Writes actions to their streams. An import and the reading of a chain come in here. */
+@Injectable()
+export class ActionRecorder {
+  constructor(
+    private readonly writer: Writer,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+  ) {}
+
+  /**
+   * Writes an action to its stream, or finds it there.
+   * @param owner TRIS of the organization that owns the platform, or null
+   * @throws Problem external_id_conflict
+   */
+  async record(action: Action, stream: string, owner: string | null, context: CommandContext): Promise<Relayed> {
+    if (action.evidence_uri !== null) await keepText(this.keyValue, action.evidence_uri);
+    const { position, events } = await this.writer.create(stream, decide(action, owner), context);
+    refuseIfOther(events, action, context);
+    return { action_id: events[0]!.id, position };
+  }
+}
+
+@CommandHandler(RelayAction)
+export class RelayActionHandler implements ICommandHandler<RelayAction> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly platforms: Platforms,
+    private readonly recorder: ActionRecorder,
+  ) {}
+
+  /** @throws Problem platform_not_owned, external_id_conflict, idempotency_key_reused */
+  async execute({ action, context, organization }: RelayAction): Promise<Relayed> {
+    const owner = await this.platforms.ownerOf(action.platform_id);
+    refuseUnlessOwned(action.platform_id, organization, owner);
+    const stream = actionStream(action, context.idempotency, randomUUID);
+    // Without an external_id the stream is the key's own, and nothing else is in it.
+    const refuse =
+      action.external_id === null
+        ? undefined
+        : (history: readonly NewEvent[]) => refuseIfOther(history, action, context);
+    await this.writer.claim(stream, context, refuse);
+    return this.recorder.record(action, stream, owner, context);
+  }
+}
+
+/** The stream of an action holds it and nothing else. @throws Problem external_id_conflict */
+function refuseIfOther([relayed]: readonly NewEvent[], action: Action, context: CommandContext): void {
+  if (relayed === undefined || relayed.metadata.body_hash === context.body_hash) return;
+  throw new Problem(
+    'external_id_conflict',
+    `${action.platform_id} already relayed another action with external_id ${JSON.stringify(action.external_id)}. ` +
+      'A retry must repeat the first request; a new action needs an id of its own.',
+    { errors: [{ pointer: '/external_id', code: 'external_id_conflict', message: 'was used for another action' }] },
+  );
+}

@@ -1,0 +1,43 @@
+import { type Fact, fact, hashedStream } from '../../commands/writer.js';
+import { sha256Hex } from '../../kernel/hash.js';
+import { isFlags } from '../../scoring/metrics.js';
+import { CRITICALITIES, type Category, type Criticality, TCT_BY_CRITICALITY } from '../../scoring/model.js';
+import { actionRelayed, credonationRecorded } from './relay.events.js';
+
+/** A verified action, as validated: names canonical, times in ms. */
+export interface Action {
+  tris_id: string;
+  action_type: string;
+  category: Category;
+  criticality: Criticality;
+  platform_id: string;
+  occurred_at: number | null;
+  external_id: string | null;
+  evidence_uri: string | null;
+}
+
+/**
+ * The stream that holds exactly this action: found again by a retry through the platform's own id for it, else through
+ * the Idempotency-Key; with neither, every request is a new action.
+ */
+export function actionStream(action: Action, idempotency: string | null, newId: () => string): string {
+  if (action.external_id !== null) return hashedStream('action', action.platform_id, action.external_id);
+  if (idempotency !== null) return hashedStream('action', idempotency);
+  return `action-${newId()}`;
+}
+
+/**
+ * The events of an action: that it was relayed, and the credonation it earns. Flags earn none, and nobody endorses itself.
+ * @param owner TRIS of the organization that owns the platform, or null
+ */
+export function decide(action: Action, owner: string | null): Fact[] {
+  const { tris_id, category, criticality, platform_id } = action;
+  const metric = `${category}_${action.action_type}`;
+  const occurredAt = action.occurred_at ?? undefined;
+  const evidence_hash = action.evidence_uri === null ? null : sha256Hex(action.evidence_uri);
+  const relayed = fact(actionRelayed, { tris_id, metric, criticality, platform_id, evidence_hash }, occurredAt);
+  const endorser = owner ?? `tris:platform:${platform_id}`;
+  if (isFlags(metric) || endorser === tris_id) return [relayed];
+  const amount = TCT_BY_CRITICALITY[CRITICALITIES.indexOf(criticality)]!;
+  return [relayed, fact(credonationRecorded, { tris_id, platform_id, amount, category }, occurredAt)];
+}

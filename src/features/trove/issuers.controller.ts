@@ -1,0 +1,53 @@
+import { Body, Controller, Get, Param, Post } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { ApiResponse } from '@nestjs/swagger';
+import { Written } from '../../http/answers.js';
+import { Context, RequestContext } from '../../http/command-context.js';
+import { Keyed, Write } from '../../http/routes.js';
+import { GetIssuer, RegisterIssuer, RetireIssuer } from './issuers.handlers.js';
+import { IssuerDto, IssuerParams, RegisterIssuerDto } from './trove.dto.js';
+import { toIssuer } from './trove.input.js';
+
+@Controller('/v1/trove/issuers')
+export class IssuersController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+  ) {}
+
+  @Post()
+  @Write({
+    scope: 'ops',
+    status: 201,
+    summary: 'Register an issuer: records with its proof are approved from now on',
+    description: 'An issuer never changes; the same again answers 200.',
+    type: IssuerDto,
+    problems: ['address_checksum', 'issuer_conflict', 'idempotency_key_reused', 'write_conflict'],
+  })
+  @ApiResponse({ status: 200, description: 'Registered before, the same', type: IssuerDto })
+  async register(@Body() body: RegisterIssuerDto, @Context() request: RequestContext) {
+    const content = toIssuer(body);
+    const context = request.of(content);
+    const result = await this.commands.execute(new RegisterIssuer(content, context));
+    return new Written(result.body, result.position, result.own ? 201 : 200);
+  }
+
+  @Get('/:issuer_id')
+  @Keyed({ scope: 'any', summary: 'One issuer', type: IssuerDto, problems: ['issuer_not_found'] })
+  async get(@Param() { issuer_id }: IssuerParams) {
+    return this.queries.execute(new GetIssuer(issuer_id));
+  }
+
+  @Post('/:issuer_id/retire')
+  @Write({
+    scope: 'ops',
+    summary: 'Retire an issuer: its proofs are believed no more',
+    type: IssuerDto,
+    problems: ['issuer_not_found', 'idempotency_key_reused', 'write_conflict'],
+  })
+  async retire(@Param() { issuer_id }: IssuerParams, @Context() request: RequestContext) {
+    const context = request.of({ issuer_id, retired: true });
+    const { body, position } = await this.commands.execute(new RetireIssuer(issuer_id, context));
+    return new Written(body, position);
+  }
+}

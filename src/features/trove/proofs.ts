@@ -1,0 +1,103 @@
+import { createPublicKey, verify } from 'node:crypto';
+import type { TroveRecord } from '../../../projections/trove.js';
+import type { Issuer } from './issuers.js';
+import { statementOf } from './trove.js';
+import type { RecordProof } from './trove.events.js';
+
+/**
+ * What an attestation in the form of EAS must carry: the record's statement as ABI values, the time in ms since the
+ * epoch, agent and operator empty for other record types. Its schema UID is that of this text without a resolver.
+ */
+export const EAS_SCHEMA =
+  'string tris_id,string record_type,string metric,string criticality,bytes32 content_hash,uint64 occurred_at,string agent_id,string operator_tris';
+
+/** Version 2 of EAS's off-chain attestations: EIP-712 over this type. */
+const ATTEST = [
+  { name: 'version', type: 'uint16' },
+  { name: 'schema', type: 'bytes32' },
+  { name: 'recipient', type: 'address' },
+  { name: 'time', type: 'uint64' },
+  { name: 'expirationTime', type: 'uint64' },
+  { name: 'revocable', type: 'bool' },
+  { name: 'refUID', type: 'bytes32' },
+  { name: 'data', type: 'bytes' },
+  { name: 'salt', type: 'bytes32' },
+] as const;
+
+const CLOCK_SKEW_S = 60;
+/** DER of an Ed25519 public key up to its 32 bytes (RFC 8410). */
+const ED25519_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
+
+/**
+ * Checks a record's proof against the issuer it names.
+ * @returns null if it holds, else the reason code of the rejection
+ */
+export async function failureOf(
+  record: TroveRecord,
+  proof: RecordProof,
+  issuer: Issuer,
+  now: number,
+): Promise<string | null> {
+  if (issuer.retired) return 'issuer_retired';
+  if (proof.type === 'eas') return easFailure(record, proof, issuer.address, now);
+  const statement = statementOf(record);
+  if (issuer.ed25519 !== null) {
+    const key = createPublicKey({
+      key: Buffer.concat([ED25519_PREFIX, Buffer.from(issuer.ed25519, 'base64url')]),
+      format: 'der',
+      type: 'spki',
+    });
+    const signature = Buffer.from(proof.signature, 'base64url');
+    return verify(null, Buffer.from(statement), key, signature) ? null : 'signature_invalid';
+  }
+  const { recoverMessageAddress } = await import('viem');
+  const signer = await recoverMessageAddress({ message: statement, signature: proof.signature as `0x${string}` }).catch(
+    () => null,
+  );
+  return signer === issuer.address ? null : 'signature_invalid';
+}
+
+async function easFailure(
+  record: TroveRecord,
+  { attestation, signature }: RecordProof,
+  address: string | null,
+  now: number,
+) {
+  if (attestation === null || address === null) return 'proof_kind_mismatch';
+  const { decodeAbiParameters, encodePacked, keccak256, parseAbiParameters, recoverTypedDataAddress, zeroAddress } =
+    await import('viem');
+  const { domain, message } = attestation;
+  const signer = await recoverTypedDataAddress({
+    domain,
+    types: { Attest: ATTEST },
+    primaryType: 'Attest',
+    message: message as never,
+    signature: signature as `0x${string}`,
+  }).catch(() => null);
+  if (signer !== address) return 'signature_invalid';
+  const uid = encodePacked(['string', 'address', 'bool'], [EAS_SCHEMA, zeroAddress, message['revocable'] === true]);
+  if (message['schema'] !== keccak256(uid)) return 'attestation_schema_unknown';
+  const [attested, expires] = [Number(message['time']), Number(message['expirationTime'])];
+  if (attested > now / 1000 + CLOCK_SKEW_S) return 'attestation_in_the_future';
+  if (expires !== 0 && expires <= now / 1000) return 'attestation_expired';
+  try {
+    const [tris_id, record_type, metric, criticality, content, occurredAt, agent, operator] = decodeAbiParameters(
+      parseAbiParameters(EAS_SCHEMA),
+      message['data'] as `0x${string}`,
+    );
+    const attestedRecord = {
+      ...record,
+      tris_id,
+      record_type: record_type as TroveRecord['record_type'],
+      metric,
+      criticality: criticality as TroveRecord['criticality'],
+      content_hash: content.slice(2),
+      occurred_at: Number(occurredAt),
+      agent_id: agent === '' ? null : agent,
+      operator_tris: operator === '' ? null : operator,
+    };
+    return statementOf(attestedRecord) === statementOf(record) ? null : 'attests_another_record';
+  } catch {
+    return 'attestation_unreadable';
+  }
+}

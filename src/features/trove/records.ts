@@ -1,0 +1,23 @@
+import { type TroveEntry, type TroveRecord, recordRow } from '../../../projections/trove.js';
+import type { Views } from '../../read-side/views.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
+
+/**
+ * Records of a list, in its order.
+ * @param after sort key of the row before them; undefined: from the first
+ * @returns as many as `limit` at most, and the sort key of the last if others follow
+ */
+export async function pageOfRecords(
+  views: Views,
+  list: { view: string; key: string },
+  after: string | undefined,
+  limit: number,
+): Promise<{ records: TroveRecord[]; last: string | undefined }> {
+  const listed = await views.read([{ range: { ...list, after, limit: limit + 1 } }]);
+  const rows = listed.results[0] as RangeRow[];
+  const page = rows.slice(0, limit);
+  if (page.length === 0) return { records: [], last: undefined };
+  const gets = page.map(({ value }) => ({ get: recordRow((value as unknown as TroveEntry).content_hash) }));
+  const { results } = await views.readSince(listed.position, gets);
+  return { records: results as unknown as TroveRecord[], last: rows.length > limit ? page.at(-1)!.sort : undefined };
+}

@@ -1,0 +1,87 @@
+import { Body, Controller, Get, Inject, Param, Post, Query } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { Written } from '../../http/answers.js';
+import { Context, RequestContext } from '../../http/command-context.js';
+import { Keyed, Write } from '../../http/routes.js';
+import { refusal } from '../../http/validation.js';
+import {
+  RecordDto,
+  RecordParams,
+  RecordsDto,
+  RecordsQuery,
+  ReviewRecordDto,
+  SubmitRecordDto,
+  SubmittedRecordDto,
+} from './trove.dto.js';
+import { GetRecord, ListRecords, ReviewRecord, SubmitRecord } from './trove.handlers.js';
+import { toSubmission } from './trove.input.js';
+
+@Controller('/v1/trove')
+export class TroveController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  @Post('/submit')
+  @Write({
+    scope: 'trove:write',
+    status: 202,
+    summary: 'Submit a verifiable record: a milestone, an activity or an AI agent’s behavior',
+    description: 'It counts once it is approved: by its proof, which is verified soon after, or by a reviewer.',
+    type: SubmittedRecordDto,
+    problems: ['unknown_criticality', 'record_conflict', 'idempotency_key_reused', 'write_conflict'],
+  })
+  async submit(@Body() body: SubmitRecordDto, @Context() request: RequestContext) {
+    const submission = toSubmission(body, this.clock());
+    const context = request.of(submission);
+    const { body: answer, position } = await this.commands.execute(new SubmitRecord(submission, context));
+    return new Written(answer, position);
+  }
+
+  @Get()
+  @Keyed({ scope: 'any', summary: 'List records in order of submission', type: RecordsDto })
+  async list(@Query() { tris_id, status, limit, cursor }: RecordsQuery) {
+    return this.queries.execute(new ListRecords(tris_id ?? null, status ?? null, limit, cursor));
+  }
+
+  @Get('/:record_id')
+  @Keyed({ scope: 'any', summary: 'One record', type: RecordDto, problems: ['record_not_found'] })
+  async get(@Param() { record_id }: RecordParams) {
+    return this.queries.execute(new GetRecord(record_id));
+  }
+
+  @Post('/:record_id/review')
+  @Write({
+    scope: 'trove:review',
+    summary: 'Approve or reject a pending record',
+    type: SubmittedRecordDto,
+    problems: ['record_not_found', 'record_decided', 'platform_not_owned', 'idempotency_key_reused', 'write_conflict'],
+  })
+  async review(
+    @Param() { record_id }: RecordParams,
+    @Body() { decision, reason_code, ...rest }: ReviewRecordDto,
+    @Context() request: RequestContext,
+  ) {
+    const platform_id = rest.platform_id ?? null;
+    // Who decides is part of the decision.
+    const { actor } = request;
+    const context = request.of({ record_id, decision, reason_code: reason_code ?? null, platform_id, actor });
+    const review = new ReviewRecord(record_id, reviewOf(decision, reason_code, platform_id), request.caller, context);
+    const { body, position } = await this.commands.execute(review);
+    return new Written(body, position);
+  }
+}
+
+function reviewOf(decision: 'approve' | 'reject', reasonCode: string | undefined, platformId: string | null) {
+  const wrong = (field: string, code: string, message: string) => refusal([{ pointer: `/${field}`, code, message }]);
+  if (decision === 'approve') {
+    if (reasonCode !== undefined) throw wrong('reason_code', 'not_of_this_type', 'reason_code belongs to a rejection');
+    return { approve: true as const, platform_id: platformId };
+  }
+  if (reasonCode === undefined) throw wrong('reason_code', 'required', 'reason_code is missing: a rejection says why');
+  if (platformId !== null) throw wrong('platform_id', 'not_of_this_type', 'platform_id belongs to an approval');
+  return { approve: false as const, reason_code: reasonCode };
+}

@@ -1,0 +1,295 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { Type } from 'class-transformer';
+import {
+  IsBoolean,
+  IsIn,
+  IsInt,
+  IsObject,
+  IsOptional,
+  IsString,
+  IsUrl,
+  Length,
+  Matches,
+  Max,
+  MaxLength,
+  Min,
+  ValidateNested,
+} from 'class-validator';
+import { TROVE_STATUSES, type TroveStatus } from '../../../projections/trove.js';
+import { PageQuery } from '../../http/common.dto.js';
+import { IsCriticality } from '../../http/criticality.js';
+import {
+  IsHeldAddress,
+  IsMetric,
+  IsPlatformId,
+  IsReasonCode,
+  IsSha256,
+  IsTimestamp,
+  IsTrisId,
+} from '../../http/fields.js';
+import { DECISION_METHODS, RECORD_TYPES } from './trove.events.js';
+
+const ISSUER_ID = /^[a-z0-9][a-z0-9._-]{0,63}$/;
+const ISSUER_MESSAGE = '$property must be 1 to 64 small letters, digits or ._-, a letter or digit first';
+const BYTES_32 = /^0x[0-9a-f]{64}$/;
+const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
+
+/** EIP-712 domain of an attestation. */
+export class AttestationDomainDto {
+  @IsIn(['EAS Attestation'])
+  name: string;
+
+  @IsString()
+  @Length(1, 20)
+  version: string;
+
+  @IsInt()
+  @Min(1)
+  @Max(Number.MAX_SAFE_INTEGER)
+  chainId: number;
+
+  @Matches(ADDRESS)
+  verifyingContract: string;
+}
+
+/** An off-chain attestation in the form of EAS, version 2. Times in seconds since the epoch. */
+export class AttestationMessageDto {
+  @IsIn([2])
+  version: number;
+
+  @Matches(BYTES_32)
+  schema: string;
+
+  @Matches(ADDRESS)
+  recipient: string;
+
+  @IsInt()
+  @Min(0)
+  @Max(Number.MAX_SAFE_INTEGER)
+  time: number;
+
+  /** 0: does not expire. */
+  @IsInt()
+  @Min(0)
+  @Max(Number.MAX_SAFE_INTEGER)
+  expirationTime: number;
+
+  @IsBoolean()
+  revocable: boolean;
+
+  @Matches(BYTES_32)
+  refUID: string;
+
+  /** ABI-encoded values of the schema. */
+  @Matches(/^0x(?:[0-9a-f]{2}){32,4096}$/, {
+    message: '$property must be 32 to 4096 bytes in small hexadecimal digits after 0x',
+  })
+  data: string;
+
+  @Matches(BYTES_32)
+  salt: string;
+}
+
+export class AttestationDto {
+  @ValidateNested()
+  @Type(() => AttestationDomainDto)
+  domain: AttestationDomainDto;
+
+  @ValidateNested()
+  @Type(() => AttestationMessageDto)
+  message: AttestationMessageDto;
+}
+
+/** An issuer's proof of a record. */
+export class RecordProofDto {
+  /** `signature`: over the record's statement; `eas`: an off-chain attestation. */
+  @IsIn(['signature', 'eas'])
+  type: 'signature' | 'eas';
+
+  /** Id of a registered issuer. */
+  @Matches(ISSUER_ID, { message: ISSUER_MESSAGE })
+  issuer: string;
+
+  /** Ed25519: 64 bytes as base64url. Ethereum: 65 bytes as hex after 0x. */
+  @Matches(/^(?:[A-Za-z0-9_-]{86}|0x[0-9a-f]{130})$/, {
+    message:
+      '$property must be 64 bytes as base64url without padding, or 65 bytes as small hexadecimal digits after 0x',
+  })
+  signature: string;
+
+  /** Of `eas`. */
+  @IsOptional()
+  @IsObject()
+  @ValidateNested()
+  @Type(() => AttestationDto)
+  attestation?: AttestationDto;
+}
+
+/** A verifiable record: a project milestone, an activity, or what an AI agent did (spec 4.8). */
+export class SubmitRecordDto {
+  /** Identity the record is about. */
+  @IsTrisId()
+  tris_id: string;
+
+  @IsIn(RECORD_TYPES)
+  record_type: (typeof RECORD_TYPES)[number];
+
+  /** Metric that it counts for once approved; an ending of `_flags` makes it negative evidence. */
+  @IsMetric()
+  metric: string;
+
+  @IsCriticality()
+  criticality: string;
+
+  /** For people to read. The log keeps its SHA-256 only. */
+  @IsString()
+  @Length(1, 200)
+  title: string;
+
+  /** SHA-256 of the content: the record's id. The same content is the same record. */
+  @IsSha256()
+  content_hash: string;
+
+  /** Where the content is. The log keeps its SHA-256 only. */
+  @IsOptional()
+  @Matches(/^[!-~]+$/, { message: 'uri must be a URI, RFC 3986: printable ASCII without spaces' })
+  @MaxLength(2000)
+  @IsUrl({ protocols: ['https', 'http', 'ipfs', 'ar'], require_protocol: true, require_tld: false })
+  uri?: string;
+
+  /** When it happened; at most a minute ahead of the server's clock. */
+  @IsTimestamp()
+  occurred_at: string;
+
+  /** Of an ai_behavior record, which needs it: the agent. */
+  @IsOptional()
+  @IsPlatformId()
+  agent_id?: string;
+
+  /** Of an ai_behavior record, which needs it: the TRIS of who operates the agent. */
+  @IsOptional()
+  @IsTrisId()
+  operator_tris?: string;
+
+  /** Without one a reviewer decides. */
+  @IsOptional()
+  @IsObject()
+  @ValidateNested()
+  @Type(() => RecordProofDto)
+  proof?: RecordProofDto;
+}
+
+export class RecordParams {
+  @IsSha256()
+  record_id: string;
+}
+
+export class RecordsQuery extends PageQuery {
+  /** Only records about this identity. */
+  @IsOptional()
+  @IsTrisId()
+  tris_id?: string;
+
+  @IsOptional()
+  @IsIn(TROVE_STATUSES)
+  status?: TroveStatus;
+}
+
+export class ReviewRecordDto {
+  @IsIn(['approve', 'reject'])
+  decision: 'approve' | 'reject';
+
+  /** Needed to reject, as a code: small letters, digits and underscores. No free text: the log is for ever. */
+  @IsOptional()
+  @IsReasonCode()
+  reason_code?: string;
+
+  /** Platform whose action an approved record becomes: its owner endorses the identity. Default `trove`. */
+  @IsOptional()
+  @IsPlatformId()
+  platform_id?: string;
+}
+
+export class SubmittedRecordDto {
+  /** The content hash. */
+  record_id: string;
+  @ApiProperty({ enum: TROVE_STATUSES })
+  status: TroveStatus;
+}
+
+export class RecordDecisionDto {
+  @ApiProperty({ enum: DECISION_METHODS })
+  method: string;
+  /** An issuer's id, or `key:<id>` of the reviewer. */
+  decided_by: string;
+  reason_code: string | null;
+  decided_at: string;
+  /** Id of the action it became. */
+  action_id: string | null;
+}
+
+export class OfferedProofDto {
+  @ApiProperty({ enum: ['signature', 'eas'] })
+  type: string;
+  issuer: string;
+}
+
+export class RecordDto extends SubmittedRecordDto {
+  tris_id: string;
+  @ApiProperty({ enum: RECORD_TYPES })
+  record_type: string;
+  metric: string;
+  criticality: string;
+  /** Null once it was deleted. */
+  title: string | null;
+  content_hash: string;
+  uri: string | null;
+  occurred_at: string;
+  submitted_at: string;
+  agent_id: string | null;
+  operator_tris: string | null;
+  @ApiProperty({ type: OfferedProofDto, nullable: true })
+  proof: OfferedProofDto | null;
+  @ApiProperty({ type: RecordDecisionDto, nullable: true })
+  decision: RecordDecisionDto | null;
+  /** What an issuer signs: canonical JSON, RFC 8785. */
+  statement: string;
+}
+
+export class RecordsDto {
+  records: RecordDto[];
+  next_cursor: string | null;
+}
+
+/** Whose proofs are believed. Exactly one of the two keys. */
+export class RegisterIssuerDto {
+  @Matches(ISSUER_ID, { message: ISSUER_MESSAGE })
+  issuer_id: string;
+
+  /** Records it proves count as actions of this platform: its owner endorses the identity. */
+  @IsPlatformId()
+  platform_id: string;
+
+  /** Public key: 32 bytes as base64url. */
+  @IsOptional()
+  @Matches(/^[A-Za-z0-9_-]{43}$/, { message: '$property must be 32 bytes as base64url without padding' })
+  ed25519?: string;
+
+  /** Ethereum address: in small letters, or with a right EIP-55 checksum. */
+  @IsOptional()
+  @IsHeldAddress()
+  address?: string;
+}
+
+export class IssuerParams {
+  @Matches(ISSUER_ID, { message: ISSUER_MESSAGE })
+  issuer_id: string;
+}
+
+export class IssuerDto {
+  issuer_id: string;
+  platform_id: string;
+  ed25519: string | null;
+  address: string | null;
+  retired: boolean;
+}

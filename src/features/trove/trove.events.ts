@@ -1,0 +1,74 @@
+import { type Check, defineEvent, nullable, oneOf, text } from '../../kernel/event-definition.js';
+import { CRITICALITIES } from '../../scoring/model.js';
+
+export const RECORD_TYPES = ['milestone', 'activity', 'ai_behavior'] as const;
+export const DECISION_METHODS = ['signature', 'attestation', 'review'] as const;
+
+/** An issuer's signature over the record's statement, or an off-chain attestation in the form of EAS, which is signed. */
+export interface RecordProof {
+  type: 'signature' | 'eas';
+  issuer: string;
+  /** `signature`: Ed25519 as base64url, or secp256k1 (EIP-191) as hex. */
+  signature: string;
+  /** `eas`: the signed domain and message; null otherwise. */
+  attestation: { domain: Attested; message: Attested } | null;
+}
+type Attested = Record<string, string | number | boolean>;
+
+const proof: Check<RecordProof> = (value): value is RecordProof => {
+  const given = value as Partial<RecordProof> | null;
+  return (
+    typeof given === 'object' &&
+    given !== null &&
+    (given.type === 'signature' || given.type === 'eas') &&
+    typeof given.issuer === 'string' &&
+    typeof given.signature === 'string' &&
+    typeof given.attestation === 'object'
+  );
+};
+
+/** Stream `trove-<content hash>`, revision 0: somebody claims something about an identity. When it happened is in the metadata. */
+export const troveRecordSubmitted = defineEvent('TroveRecordSubmitted', {
+  content_hash: text,
+  tris_id: text,
+  record_type: oneOf(RECORD_TYPES),
+  /** Canonical, `<category>_<name>`. */
+  metric: text,
+  criticality: oneOf(CRITICALITIES),
+  /** SHA-256 of the title and of the URI, which live in a deletable side table (design §2.10). */
+  title_hash: text,
+  uri_hash: nullable(text),
+  /** Of an ai_behavior record: the agent, and the TRIS of who operates it. */
+  agent_id: nullable(text),
+  operator_tris: nullable(text),
+  proof: nullable(proof),
+});
+/** A proof for a record that has none, or whose last one failed. Same stream. */
+export const troveProofSubmitted = defineEvent('TroveProofSubmitted', { content_hash: text, tris_id: text, proof });
+/** Same stream, in one append with the ActionRelayed and CredonationRecorded that follow from it. */
+export const troveRecordApproved = defineEvent('TroveRecordApproved', {
+  content_hash: text,
+  tris_id: text,
+  method: oneOf(DECISION_METHODS),
+  /** The issuer's id, or `key:<id>` of the reviewer. */
+  decided_by: text,
+});
+export const troveRecordRejected = defineEvent('TroveRecordRejected', {
+  content_hash: text,
+  tris_id: text,
+  method: oneOf(DECISION_METHODS),
+  decided_by: text,
+  reason_code: text,
+});
+
+/** Stream `issuer-<id>`: whose proofs are believed. One of the two keys is set. */
+export const issuerRegistered = defineEvent('IssuerRegistered', {
+  issuer_id: text,
+  /** Approved records count as actions of this platform; its owner endorses the identity. */
+  platform_id: text,
+  /** Public key, 32 bytes as base64url. */
+  ed25519: nullable(text),
+  /** Ethereum address with EIP-55 checksum. */
+  address: nullable(text),
+});
+export const issuerRetired = defineEvent('IssuerRetired', { issuer_id: text });

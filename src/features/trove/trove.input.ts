@@ -1,0 +1,70 @@
+import { getAddress } from 'ethers/address';
+import { criticalityOf } from '../../http/criticality.js';
+import { notInTheFuture } from '../../http/times.js';
+import { refusal } from '../../http/validation.js';
+import type { FieldError } from '../../kernel/problems.js';
+import { canonicalMetric } from '../../scoring/metrics.js';
+import type { Submission } from './trove.js';
+import type { IssuerContent } from './issuers.js';
+import type { RecordProofDto, RegisterIssuerDto, SubmitRecordDto } from './trove.dto.js';
+import type { RecordProof } from './trove.events.js';
+
+/** A validated submission in canonical terms. @throws Problem validation_failed where fields do not fit each other */
+export function toSubmission(body: SubmitRecordDto, now: number): Submission {
+  const { tris_id, record_type, metric, criticality, title, content_hash, uri, agent_id, operator_tris, proof } = body;
+  const errors: FieldError[] = [];
+  for (const [field, value] of Object.entries({ agent_id, operator_tris })) {
+    if (record_type === 'ai_behavior' && value === undefined) {
+      const message = `${field} is missing: an ai_behavior record names the agent and the TRIS of its operator`;
+      errors.push({ pointer: `/${field}`, code: 'required', message });
+    } else if (record_type !== 'ai_behavior' && value !== undefined) {
+      const message = `${field} belongs to ai_behavior records only; this is one of type ${record_type}`;
+      errors.push({ pointer: `/${field}`, code: 'not_of_this_type', message });
+    }
+  }
+  if (proof?.type === 'eas' && !proof.attestation) {
+    const message = 'attestation is missing: a proof of type eas consists of it and its signature';
+    errors.push({ pointer: '/proof/attestation', code: 'required', message });
+  }
+  if (proof?.type === 'signature' && proof.attestation) {
+    const message = 'attestation belongs to proofs of type eas only';
+    errors.push({ pointer: '/proof/attestation', code: 'not_of_this_type', message });
+  }
+  if (errors.length > 0) throw refusal(errors);
+  return {
+    tris_id,
+    record_type,
+    metric: canonicalMetric(metric)!,
+    criticality: criticalityOf(criticality)!,
+    title,
+    content_hash,
+    uri: uri ?? null,
+    occurred_at: notInTheFuture('occurred_at', body.occurred_at, now),
+    agent_id: agent_id ?? null,
+    operator_tris: operator_tris ?? null,
+    proof: proof ? toProof(proof) : null,
+  };
+}
+
+function toProof({ type, issuer, signature, attestation }: RecordProofDto): RecordProof {
+  if (!attestation) return { type, issuer, signature, attestation: null };
+  return {
+    type,
+    issuer,
+    signature,
+    attestation: { domain: { ...attestation.domain }, message: { ...attestation.message } },
+  };
+}
+
+/** @throws Problem validation_failed unless it has exactly one key, which is one */
+export function toIssuer({ issuer_id, platform_id, ed25519, address }: RegisterIssuerDto): IssuerContent {
+  const wrong = (pointer: string, code: string, message: string) => refusal([{ pointer, code, message }]);
+  if ((ed25519 === undefined) === (address === undefined)) {
+    throw wrong('', 'one_key', 'an issuer has either an ed25519 key or an Ethereum address');
+  }
+  if (ed25519 !== undefined && Buffer.from(ed25519, 'base64url').toString('base64url') !== ed25519) {
+    throw wrong('/ed25519', 'base64url', 'ed25519 must be canonical base64url: the last two bits are zero');
+  }
+  if (address === undefined) return { issuer_id, platform_id, ed25519: ed25519!, address: null };
+  return { issuer_id, platform_id, ed25519: null, address: getAddress(address.toLowerCase()) };
+}

@@ -1,0 +1,104 @@
+import {
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+  type OnApplicationShutdown,
+  type OnModuleInit,
+} from '@nestjs/common';
+import { type TroveRecord, troveList } from '../../../projections/trove.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { Config } from '../../kernel/config.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { Writer } from '../../commands/writer.js';
+import { hashOf } from '../../kernel/hash.js';
+import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
+import { Platforms } from '../organizations/platforms.js';
+import { Views } from '../../read-side/views.js';
+import { Issuers } from './issuers.js';
+import { failureOf } from './proofs.js';
+import { pageOfRecords } from './records.js';
+import { type Decision, decideRecord, troveRecordOf, troveStream } from './trove.js';
+
+const JOB_KIND = 'trove_verification';
+const SWEEP_MS = 60_000;
+const SWEEP_PAGE = 500;
+
+/** Decides records by their proofs, as a job for each proof. Run twice, a job decides once. */
+@Injectable()
+export class Verification implements OnModuleInit, OnApplicationBootstrap, OnApplicationShutdown {
+  private sweeps: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly writer: Writer,
+    private readonly views: Views,
+    private readonly issuers: Issuers,
+    private readonly platforms: Platforms,
+    @Inject(Config) private readonly config: Config,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(JOBS) private readonly jobs: Jobs,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  onModuleInit(): void {
+    this.jobs.handle(JOB_KIND, async ({ input }) => this.verify(input['record_id'] as string), { attempts: 10 });
+  }
+
+  /** A crash between a record's append and its job, or a lost queue, leaves a record that waits for nobody. */
+  onApplicationBootstrap(): void {
+    if (!this.config.has('worker')) return;
+    const sweep = () => void this.sweep().catch(() => undefined); // the next one may find the stores there
+    this.sweeps = setInterval(sweep, SWEEP_MS).unref();
+    sweep();
+  }
+
+  onApplicationShutdown(): void {
+    clearInterval(this.sweeps);
+  }
+
+  /** Idempotent by record and proof. Nothing to do without a proof. A job that failed for good gets its attempts again. */
+  async enqueue({ content_hash, status, proof, proofs }: TroveRecord): Promise<void> {
+    if (status !== 'Pending' || proof === null) return;
+    const id = `trv_${content_hash}_${proofs}`;
+    const job = await this.jobs.enqueue(JOB_KIND, id, { record_id: content_hash });
+    if (job.status === 'failed') await this.jobs.retry(JOB_KIND, id);
+  }
+
+  private async verify(recordId: string): Promise<string> {
+    const stream = troveStream(recordId);
+    const record = troveRecordOf(await this.store.readStream(stream));
+    if (record?.status !== 'Pending' || record.proof === null) return record?.status ?? 'unknown';
+    const { proof } = record;
+    const issuer = await this.issuers.find(proof.issuer);
+    const reason_code = issuer ? await failureOf(record, proof, issuer, this.clock()) : 'issuer_unknown';
+    const decision: Decision = {
+      method: proof.type === 'eas' ? 'attestation' : 'signature',
+      decided_by: proof.issuer,
+      outcome:
+        reason_code === null ? { approved: true, platform_id: issuer!.platform_id } : { approved: false, reason_code },
+    };
+    const owner = issuer ? await this.platforms.ownerOf(issuer.platform_id) : null;
+    const context = {
+      actor: `job:${JOB_KIND}`,
+      correlation_id: `trv_${recordId}_${record.proofs}`,
+      idempotency: null,
+      body_hash: hashOf(JOB_KIND, recordId, String(record.proofs)),
+    };
+    const { events, history } = await this.writer.update(stream, context, (history) => {
+      const current = troveRecordOf(history)!;
+      return current.status === 'Pending' && current.proofs === record.proofs
+        ? decideRecord(history, decision, owner)
+        : [];
+    });
+    return events.length > 0 ? (reason_code ?? 'approved') : troveRecordOf(history)!.status;
+  }
+
+  /** Enqueues every pending record with a proof; those in the queue already stay as they are. */
+  async sweep(): Promise<void> {
+    let after: string | undefined;
+    do {
+      const { records, last } = await pageOfRecords(this.views, troveList(null, 'Pending'), after, SWEEP_PAGE);
+      for (const record of records) await this.enqueue(record);
+      after = last;
+    } while (after !== undefined);
+  }
+}

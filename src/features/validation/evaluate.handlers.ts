@@ -1,0 +1,172 @@
+import { Inject } from '@nestjs/common';
+import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type IdentityState, identityRow } from '../../../projections/identities.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { endOfHour } from '../disc/coordinates.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { problemMembers } from '../../http/problem-response.js';
+import type { Caller } from '../../credentials/caller.js';
+import { Problem, unknownIdentity } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
+import { round } from '../../scoring/exact.js';
+import { categoryHealth } from '../../scoring/health.js';
+import type { Lens } from '../../scoring/lens.js';
+import { MODEL } from '../../scoring/model.js';
+import { ledgerOf, standingOf } from '../../scoring/score.js';
+import type { AccessProbe } from './access-preview.js';
+import { Summarizer } from './comparison.js';
+import { lensOwner } from '../lenses/lens-stream.js';
+import { type PopulationChange, Replays } from './replays.js';
+import { ValidationPolicies } from '../lenses/validation-policies.js';
+import type { LensScope } from '../lenses/lenses.events.js';
+import type { EvaluatedSubjectDto, EvaluationDto, PreviewDto } from './vp.dto.js';
+import { refuseUnlessOwner } from './vp.input.js';
+import { type PolicyContent, contentHash, lensOf, refuseUnsound } from '../lenses/validation-policy.js';
+
+/** What a policy would change, for some identities or for everyone. Writes nothing. */
+export class EvaluatePolicy extends Query<EvaluationDto> {
+  constructor(
+    /** A stored one by its id, or one that may never be stored. */
+    readonly policy: string | PolicyContent,
+    readonly scope: LensScope,
+    readonly subjects: readonly string[] | undefined,
+    readonly accessPolicies: readonly string[],
+    readonly caller: Caller,
+    readonly signal: AbortSignal,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(EvaluatePolicy)
+export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
+  private passing = false;
+
+  constructor(
+    private readonly views: Views,
+    private readonly policies: ValidationPolicies,
+    private readonly replays: Replays,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  /**
+   * @throws Problem policy_not_found, forbidden, weight_criticality_mismatch, duplicate_metric,
+   * total_weight_out_of_range, preview_busy, projection_rebuilding
+   */
+  async execute({ policy, scope, subjects, accessPolicies, caller, signal }: EvaluatePolicy): Promise<EvaluationDto> {
+    const content = typeof policy === 'string' ? await this.policies.get(policy) : policy;
+    refuseUnlessOwner(caller, content.tris_org);
+    if (typeof policy !== 'string') refuseUnsound(content, '/policy');
+    const { policy_id, tris_org } = content;
+    const lens = lensOf({ ...content, content_hash: contentHash(content) });
+    const whose = { scope, tris_org };
+    const { results, before, position, generation, as_of, ...summary } =
+      subjects === undefined
+        ? { ...(await this.everyone(lens, whose, accessPolicies, signal)), results: [] }
+        : await this.evaluate(subjects, lens, whose, accessPolicies);
+    const { after, ...sums } = summary;
+    return {
+      policy_id,
+      content_hash: after.content_hash,
+      evaluated_at: new Date(this.clock()).toISOString(),
+      lens: before,
+      as_of,
+      position,
+      generation,
+      results,
+      summary: sums,
+    };
+  }
+
+  /** One pass at a time in this process: each takes the time of a replay, within a request. */
+  private async everyone(...pass: Parameters<Replays['compare']>): Promise<PopulationChange> {
+    if (this.passing) {
+      const detail =
+        'A preview over everyone is under way here. Ask again later, or start a replay: it waits its turn.';
+      throw new Problem('preview_busy', detail, { headers: { 'retry-after': '5' } });
+    }
+    this.passing = true;
+    try {
+      return await this.replays.compare(...pass);
+    } finally {
+      this.passing = false;
+    }
+  }
+
+  private async evaluate(
+    subjects: readonly string[],
+    after: Lens,
+    { scope, tris_org }: { scope: LensScope; tris_org: string },
+    accessPolicies: readonly string[],
+  ): Promise<PopulationChange & { results: EvaluatedSubjectDto[] }> {
+    const wish = { organization: scope === 'organization' ? tris_org : null };
+    const probes = await this.replays.probes(lensOwner(scope, tris_org), accessPolicies);
+    const rows = subjects.map((trisId) => ({ get: identityRow(trisId) }));
+    const read = await this.views.read([...rows, ...this.policies.queries(wish)]);
+    const before = await this.policies.resolve(wish, read.manifest, read.results.slice(subjects.length));
+    const now = this.clock();
+    const as_of = endOfHour(now);
+    const fold = new Summarizer(before, after, probes, now);
+    const results = subjects.map((tris_id, i): EvaluatedSubjectDto => {
+      const state = read.results[i] as unknown as IdentityState | undefined;
+      if (!state) return nobody(tris_id);
+      fold.add(tris_id, state);
+      return changeOf(tris_id, state, before, after, as_of, probes, now);
+    });
+    return {
+      ...fold.summary(),
+      results,
+      before: { policy_id: before.policy_id, content_hash: before.content_hash },
+      after: { policy_id: after.policy_id, content_hash: after.content_hash },
+      generation: read.generation,
+      position: formatPosition(this.views.logId, read.position),
+      as_of: new Date(as_of).toISOString(),
+    };
+  }
+}
+
+function nobody(tris_id: string): EvaluatedSubjectDto {
+  const problem = problemMembers(unknownIdentity(tris_id));
+  return { tris_id, current: null, projected: null, delta: null, rating_change: null, access: [], problem };
+}
+
+function changeOf(
+  tris_id: string,
+  state: IdentityState,
+  before: Lens,
+  after: Lens,
+  asOf: number,
+  probes: readonly AccessProbe[],
+  now: number,
+): EvaluatedSubjectDto {
+  const current = preview(state, before, asOf);
+  const projected = preview(state, after, asOf);
+  const metrics: Record<string, number> = {};
+  for (const category of MODEL.categories) {
+    metrics[category] = round(projected.disc_metrics[category] - current.disc_metrics[category], 4);
+  }
+  return {
+    tris_id,
+    current,
+    projected,
+    delta: {
+      score: round(projected.score - current.score, 1),
+      total_tct: projected.total_tct - current.total_tct,
+      metrics,
+    },
+    rating_change:
+      current.score_rating === projected.score_rating
+        ? null
+        : { from: current.score_rating, to: projected.score_rating },
+    access: probes.map((probe) => ({
+      policy_id: probe.policy_id,
+      before: probe.grants(state, before, now),
+      after: probe.grants(state, after, now),
+    })),
+  };
+}
+
+function preview({ evidence, bad_status }: IdentityState, lens: Lens, asOf: number): PreviewDto {
+  const { score, score_rating, total_tct } = standingOf(ledgerOf(evidence, lens), bad_status?.level ?? null);
+  return { score, score_rating, total_tct, disc_metrics: categoryHealth(evidence, lens, asOf) };
+}

@@ -1,0 +1,214 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
+import { EVENT_STORE, type EventStore, WrongExpectedRevision } from '../../stores/ports/event-store.js';
+import { type CommandContext, type Fact, Writer } from '../../commands/writer.js';
+import { formatPosition } from '../../kernel/positions.js';
+import type { Caller } from '../../credentials/caller.js';
+import type { JsonObject } from '../../kernel/json.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { Problem } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
+import {
+  type LensOwner,
+  type LensStack,
+  activeLens,
+  decidePromote,
+  decideRollback,
+  lensOwner,
+  lensStackOf,
+  lensStream,
+  refuseUnlessBasis,
+} from '../lenses/lens-stream.js';
+import { Replays } from './replays.js';
+import { ValidationPolicies } from '../lenses/validation-policies.js';
+import type { LensName, LensScope } from '../lenses/lenses.events.js';
+import type { PromotionDto, SwitchDto } from './vp.dto.js';
+import { refuseUnlessOwner } from './vp.input.js';
+
+const WAIT_MS = 2_000;
+/** How long it can be asked whether a switch is applied that took longer than its request. */
+const KEPT_MS = 86_400_000;
+
+/** Who may switch the lens of whom. @throws Problem forbidden */
+export function refuseSwitch(caller: Caller, scope: LensScope, trisOrg: string): void {
+  const needed = scope === 'platform' ? 'ops' : 'policies:write';
+  if (!caller.scopes.has(needed)) {
+    throw new Problem('forbidden', `The key "${caller.keyId}" lacks the scope "${needed}", which this takes.`);
+  }
+  refuseUnlessOwner(caller, trisOrg);
+}
+
+interface Switched {
+  body: SwitchDto;
+  position: Position;
+  /** The read models have applied it. */
+  applied: boolean;
+}
+
+/** Makes the platform, or one organization, see through another lens. */
+@Injectable()
+export class Promotions {
+  private readonly underWay = new Set<string>();
+
+  constructor(
+    private readonly writer: Writer,
+    private readonly views: Views,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+  ) {}
+
+  /**
+   * Appends at exactly the revision that was decided on: of two at once one wins, and nothing is decided again on a
+   * state its author has not seen.
+   * @throws Problem promotion_conflict, idempotency_key_reused
+   */
+  async switchLens(
+    owner: LensOwner,
+    policyId: string,
+    context: CommandContext,
+    decide: (stack: LensStack) => Fact[],
+  ): Promise<Switched> {
+    const stream = lensStream(owner);
+    // Another one that is still being applied was decided on by nobody who asks now.
+    if (this.underWay.has(stream)) throw conflict(owner);
+    this.underWay.add(stream);
+    try {
+      const decideOn = (history: readonly RecordedEvent[]) => decide(lensStackOf(history, owner));
+      await this.writer.claim(stream, context, decideOn);
+      const outcome = await this.writer.updateOnce(stream, context, decideOn);
+      const position = outcome.position;
+      const body: SwitchDto = {
+        policy_id: policyId,
+        scope: owner.scope,
+        ...(switchOf(outcome.events) ?? unchanged(lensStackOf(outcome.history, owner))),
+        generation: null,
+        position: formatPosition(this.store.logId, position),
+      };
+      if (await this.views.reach(position, WAIT_MS)) {
+        return { body: { ...body, generation: await this.generation() }, position, applied: true };
+      }
+      const job_id = (outcome.events.at(-1) ?? outcome.history.at(-1)!).id;
+      const answer = { ...body, job_id } as unknown as JsonObject;
+      await this.keyValue.put(keyOf(job_id), { position, answer }, KEPT_MS);
+      return { body: { ...body, job_id }, position, applied: false };
+    } catch (error) {
+      throw error instanceof WrongExpectedRevision ? conflict(owner) : error;
+    } finally {
+      this.underWay.delete(stream);
+    }
+  }
+
+  /** How far a switch is that took longer than its request. @throws Problem not_found */
+  async find(jobId: string): Promise<PromotionDto> {
+    const kept = await this.keyValue.get(keyOf(jobId));
+    if (!kept) throw new Problem('not_found', `There is no promotion ${jobId} of the last day that took a while.`);
+    const { position, answer } = kept as unknown as { position: Position; answer: SwitchDto };
+    if (!(await this.views.reach(position, 0))) return { ...answer, status: 'switching' };
+    return { ...answer, generation: await this.generation(), status: 'applied' };
+  }
+
+  private async generation(): Promise<string> {
+    return (await this.views.manifest()).views['identities']!;
+  }
+}
+
+const keyOf = (jobId: string) => `promotion:${jobId}`;
+
+function switchOf(events: readonly NewEvent[]) {
+  const event = events.at(-1);
+  if (!event) return undefined;
+  const { policy_id, content_hash, previous, replay_id } = event.data as unknown as LensName & {
+    previous: LensName;
+    replay_id: string | null;
+  };
+  return { active: { policy_id, content_hash }, previous, replay_id };
+}
+
+/** Promoting what is active already. */
+function unchanged(stack: LensStack) {
+  return { active: activeLens(stack), previous: stack.at(-2) ?? activeLens(stack), replay_id: null };
+}
+
+function conflict({ tris_org }: LensOwner): Problem {
+  const whose = tris_org ?? 'the platform';
+  const detail = `The lens of ${whose} was switched at the same time; look at what is active and decide again.`;
+  return new Problem('promotion_conflict', detail);
+}
+
+/** Makes a policy the lens of the platform or of its organization. */
+export class PromotePolicy extends Command<Switched> {
+  constructor(
+    readonly policyId: string,
+    readonly scope: LensScope,
+    readonly replayId: string | null,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(PromotePolicy)
+export class PromotePolicyHandler implements ICommandHandler<PromotePolicy> {
+  constructor(
+    private readonly promotions: Promotions,
+    private readonly policies: ValidationPolicies,
+    private readonly replays: Replays,
+  ) {}
+
+  /** @throws Problem policy_not_found, forbidden, replay_not_found, replay_not_usable, policy_retired, promotion_conflict */
+  async execute({ policyId, scope, replayId, caller, context }: PromotePolicy): Promise<Switched> {
+    const policy = await this.policies.get(policyId);
+    refuseSwitch(caller, scope, policy.tris_org);
+    if (replayId !== null) refuseUnlessBasis(await this.replays.find(replayId), policy, scope);
+    const owner = lensOwner(scope, policy.tris_org);
+    return this.promotions.switchLens(owner, policyId, context, (stack) =>
+      decidePromote(stack, owner, policy, replayId),
+    );
+  }
+}
+
+/** Goes back to what was active before a policy was promoted. */
+export class RollBackPolicy extends Command<Switched> {
+  constructor(
+    readonly policyId: string,
+    readonly scope: LensScope,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RollBackPolicy)
+export class RollBackPolicyHandler implements ICommandHandler<RollBackPolicy> {
+  constructor(
+    private readonly promotions: Promotions,
+    private readonly policies: ValidationPolicies,
+  ) {}
+
+  /** @throws Problem policy_not_found, forbidden, policy_not_active, promotion_conflict */
+  async execute({ policyId, scope, caller, context }: RollBackPolicy): Promise<Switched> {
+    const { tris_org } = await this.policies.get(policyId);
+    refuseSwitch(caller, scope, tris_org);
+    const owner = lensOwner(scope, tris_org);
+    return this.promotions.switchLens(owner, policyId, context, (stack) => decideRollback(stack, owner, policyId));
+  }
+}
+
+/** A switch that took longer than its request. */
+export class GetPromotion extends Query<PromotionDto> {
+  constructor(readonly jobId: string) {
+    super();
+  }
+}
+
+@QueryHandler(GetPromotion)
+export class GetPromotionHandler implements IQueryHandler<GetPromotion> {
+  constructor(private readonly promotions: Promotions) {}
+
+  execute({ jobId }: GetPromotion): Promise<PromotionDto> {
+    return this.promotions.find(jobId);
+  }
+}

@@ -1,0 +1,79 @@
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import type { CommandContext } from '../../commands/writer.js';
+import type { Caller } from '../../credentials/caller.js';
+import { Replays } from './replays.js';
+import { ValidationPolicies } from '../lenses/validation-policies.js';
+import type { LensScope } from '../lenses/lenses.events.js';
+import type { ReplayDto } from './vp.dto.js';
+import { refuseUnlessOwner } from './vp.input.js';
+
+/** Starts a replay over the whole population. */
+export class StartReplay extends Command<ReplayDto> {
+  constructor(
+    readonly policyId: string,
+    readonly scope: LensScope,
+    readonly accessPolicies: readonly string[] | undefined,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(StartReplay)
+export class StartReplayHandler implements ICommandHandler<StartReplay> {
+  constructor(
+    private readonly replays: Replays,
+    private readonly policies: ValidationPolicies,
+  ) {}
+
+  /** @throws Problem policy_not_found, forbidden, idempotency_key_reused */
+  async execute({ policyId, scope, accessPolicies, caller, context }: StartReplay): Promise<ReplayDto> {
+    const policy = await this.policies.get(policyId);
+    refuseUnlessOwner(caller, policy.tris_org);
+    return this.replays.start(policy, scope, accessPolicies, context);
+  }
+}
+
+/** How far a replay is, and what it came to. */
+export class GetReplay extends Query<ReplayDto> {
+  constructor(
+    readonly replayId: string,
+    readonly caller: Caller,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetReplay)
+export class GetReplayHandler implements IQueryHandler<GetReplay> {
+  constructor(private readonly replays: Replays) {}
+
+  /** @throws Problem replay_not_found, forbidden */
+  async execute({ replayId, caller }: GetReplay): Promise<ReplayDto> {
+    const replay = await this.replays.find(replayId);
+    refuseUnlessOwner(caller, replay.tris_org);
+    return replay;
+  }
+}
+
+/** Stops a replay that is queued or runs. */
+export class CancelReplay extends Command<ReplayDto> {
+  constructor(
+    readonly replayId: string,
+    readonly caller: Caller,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(CancelReplay)
+export class CancelReplayHandler implements ICommandHandler<CancelReplay> {
+  constructor(private readonly replays: Replays) {}
+
+  /** @throws Problem replay_not_found, forbidden */
+  async execute({ replayId, caller }: CancelReplay): Promise<ReplayDto> {
+    refuseUnlessOwner(caller, (await this.replays.find(replayId)).tris_org);
+    return this.replays.cancel(replayId);
+  }
+}

@@ -1,0 +1,197 @@
+import { randomUUID } from 'node:crypto';
+import { Inject, Injectable, type OnModuleInit, Optional } from '@nestjs/common';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { endOfHour } from '../disc/coordinates.js';
+import type { CommandContext } from '../../commands/writer.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
+import type { Json, JsonObject } from '../../kernel/json.js';
+import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
+import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
+import type { Lens } from '../../scoring/lens.js';
+import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from './access-preview.js';
+import { type Comparison, Summarizer, type Summary } from './comparison.js';
+import { type LensOwner, lensOwner } from '../lenses/lens-stream.js';
+import { eachIdentity, openPopulation } from './population.js';
+import { ValidationPolicies } from '../lenses/validation-policies.js';
+import type { LensScope } from '../lenses/lenses.events.js';
+import type { ReplayDto } from './vp.dto.js';
+import type { PolicyContent } from '../lenses/validation-policy.js';
+
+const JOB_KIND = 'vp_replay';
+
+/** What a change of lens would do, and what that was worked out from. */
+export interface PopulationChange extends Summary {
+  before: { policy_id: string | null; content_hash: string };
+  after: { policy_id: string | null; content_hash: string };
+  generation: string;
+  /** Everything up to here is in it. */
+  position: string;
+  as_of: string;
+}
+
+/** Compares two lenses over the whole population: at once, or as a job that survives a crash. */
+@Injectable()
+export class Replays implements OnModuleInit {
+  constructor(
+    private readonly views: Views,
+    private readonly policies: ValidationPolicies,
+    @Inject(READ_MODELS) private readonly readModels: ReadModels,
+    @Inject(JOBS) private readonly jobs: Jobs,
+    @Inject(CLOCK) private readonly clock: Clock,
+    @Optional() @Inject(ACCESS_PREVIEW) private readonly accessPreview?: AccessPreview,
+  ) {}
+
+  onModuleInit(): void {
+    this.jobs.handle(JOB_KIND, async (job) => (await this.run(job)) as unknown as Json);
+  }
+
+  /**
+   * Puts a replay in the queue. With an Idempotency-Key, the same one again.
+   * @throws Problem idempotency_key_reused, policy_not_found for an unknown access policy
+   */
+  async start(
+    { policy_id, tris_org, content_hash }: PolicyContent & { content_hash: string },
+    scope: LensScope,
+    accessPolicies: readonly string[] | undefined,
+    context: CommandContext,
+  ): Promise<ReplayDto> {
+    await this.probes(lensOwner(scope, tris_org), accessPolicies);
+    const unique = context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '');
+    const job = await this.jobs.enqueue(JOB_KIND, `rpl_${unique}`, {
+      policy_id,
+      tris_org,
+      content_hash,
+      scope,
+      access_policies: accessPolicies === undefined ? null : [...accessPolicies],
+      body_hash: context.body_hash,
+    });
+    if (job.input['body_hash'] !== context.body_hash) {
+      throw idempotencyKeyReused();
+    }
+    return replayOf(job);
+  }
+
+  /** @throws Problem replay_not_found */
+  async find(replayId: string): Promise<ReplayDto> {
+    const job = await this.jobs.get(JOB_KIND, replayId);
+    if (!job) throw unknownReplay(replayId);
+    return replayOf(job);
+  }
+
+  /** A finished one stays as it is. @throws Problem replay_not_found */
+  async cancel(replayId: string): Promise<ReplayDto> {
+    const job = await this.jobs.cancel(JOB_KIND, replayId);
+    if (!job) throw unknownReplay(replayId);
+    return replayOf(job);
+  }
+
+  /** The access policies to try. @throws Problem policy_not_found */
+  async probes(switched: LensOwner, policyIds: readonly string[] | undefined) {
+    if (this.accessPreview) return this.accessPreview.probes(switched, policyIds);
+    if (!policyIds?.length) return [];
+    throw new Problem('policy_not_found', `There is no access policy ${policyIds[0]}.`);
+  }
+
+  /**
+   * Folds everyone under the lens that is active and the one proposed. Starts again from nothing each time, so that a
+   * crash costs time only.
+   * @throws Problem projection_rebuilding
+   */
+  async compare(
+    after: Lens,
+    whose: { scope: LensScope; tris_org: string },
+    accessPolicies: readonly string[] | undefined,
+    signal: AbortSignal,
+    onProgress: (done: number, total: number) => void = () => undefined,
+  ): Promise<PopulationChange> {
+    const wish = { organization: whose.scope === 'organization' ? whose.tris_org : null };
+    const queries = this.policies.queries(wish);
+    const { manifest, results } =
+      queries.length > 0 ? await this.views.read(queries) : { manifest: await this.views.manifest(), results: [] };
+    const before = await this.policies.resolve(wish, manifest, results);
+    const probes = await this.probes(lensOwner(whose.scope, whose.tris_org), accessPolicies);
+    return this.between(before, after, manifest, probes, signal, { onPage: onProgress });
+  }
+
+  /**
+   * Folds everyone under two lenses.
+   * @param watch `onIdentity` gets each identity as it was compared; what it gets is good until it returns
+   * @throws Problem projection_rebuilding
+   */
+  async between(
+    before: Lens,
+    after: Lens,
+    manifest: Manifest,
+    probes: readonly AccessProbe[],
+    signal: AbortSignal,
+    watch: {
+      onIdentity?: (trisId: string, comparison: Comparison) => void;
+      onPage?: (done: number, total: number) => void | Promise<void>;
+    } = {},
+  ): Promise<PopulationChange> {
+    const population = await openPopulation(this.readModels, manifest);
+    const now = this.clock();
+    const as_of = endOfHour(now);
+    // Scores are those that anybody is shown; access is decided by what is so now, as in checks.
+    const fold = new Summarizer(before, after, probes, now);
+    const { total } = population;
+    await watch.onPage?.(0, total);
+    await eachIdentity(
+      this.readModels,
+      population,
+      signal,
+      (trisId, state) => {
+        fold.add(trisId, state);
+        watch.onIdentity?.(trisId, fold.comparison);
+      },
+      (done) => watch.onPage?.(done, Math.max(done, total)),
+    );
+    const summary = fold.summary();
+    await watch.onPage?.(summary.count, summary.count);
+    return {
+      ...summary,
+      before: { policy_id: before.policy_id, content_hash: before.content_hash },
+      after: { policy_id: after.policy_id, content_hash: after.content_hash },
+      generation: population.generation,
+      position: formatPosition(this.views.logId, population.position),
+      as_of: new Date(as_of).toISOString(),
+    };
+  }
+
+  private async run({ input, signal, progress }: RunningJob): Promise<PopulationChange> {
+    const { policy_id, tris_org, scope, access_policies } = input as unknown as ReplayInput;
+    const lens = await this.policies.lens(policy_id);
+    return this.compare(lens, { scope, tris_org }, access_policies ?? undefined, signal, progress);
+  }
+}
+
+interface ReplayInput extends JsonObject {
+  policy_id: string;
+  tris_org: string;
+  content_hash: string;
+  scope: LensScope;
+  access_policies: string[] | null;
+}
+
+function replayOf({ id, status, input, progress, result, error, enqueued_at, finished_at }: Job): ReplayDto {
+  const { policy_id, tris_org, content_hash, scope } = input as unknown as ReplayInput;
+  return {
+    replay_id: id,
+    policy_id,
+    tris_org,
+    content_hash,
+    scope,
+    status,
+    progress,
+    result: result as unknown as ReplayDto['result'],
+    error,
+    started_at: enqueued_at,
+    finished_at,
+  };
+}
+
+function unknownReplay(replayId: string): Problem {
+  return new Problem('replay_not_found', `There is no replay ${replayId}.`);
+}

@@ -1,0 +1,239 @@
+import { Body, Controller, Delete, Get, Param, Post, Query } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { ApiResponse } from '@nestjs/swagger';
+import { Written } from '../../http/answers.js';
+import { Context, RequestContext } from '../../http/command-context.js';
+import type { Caller } from '../../credentials/caller.js';
+import { RequestCaller, ClientGone, Keyed, PublicRead, Write } from '../../http/routes.js';
+import { Problem } from '../../kernel/problems.js';
+import { EvaluatePolicy } from './evaluate.handlers.js';
+import { GetPromotion, PromotePolicy, RollBackPolicy } from './promotion.handlers.js';
+import { CancelReplay, GetReplay, StartReplay } from './replays.handlers.js';
+import {
+  CreatePolicyDto,
+  CreatedPolicyDto,
+  EvaluatePolicyDto,
+  EvaluationDto,
+  PoliciesDto,
+  PoliciesQuery,
+  PolicyDto,
+  PolicyParams,
+  PromotePolicyDto,
+  PromotionDto,
+  PromotionParams,
+  ReplayDto,
+  ReplayParams,
+  RetiredPolicyDto,
+  RollBackPolicyDto,
+  StartReplayDto,
+  SwitchDto,
+} from './vp.dto.js';
+import type { LensScope } from '../lenses/lenses.events.js';
+import { CreatePolicy, GetPolicy, ListPolicies, RetirePolicy } from './vp.handlers.js';
+import { toContent } from './vp.input.js';
+
+const SWITCHING = { status: 202, description: 'Recorded; `job_id` tells when it is applied', type: SwitchDto };
+
+@Controller('/v1')
+export class ValidationPoliciesController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+  ) {}
+
+  @Post('/policies/vp')
+  @Write({
+    scope: 'policies:write',
+    status: 201,
+    summary: 'Create a validation policy',
+    description: 'A policy never changes; the same content again answers 200. Nothing sees through it until promoted.',
+    type: CreatedPolicyDto,
+    problems: [
+      'unknown_criticality',
+      'weight_criticality_mismatch',
+      'duplicate_metric',
+      'total_weight_out_of_range',
+      'policy_conflict',
+      'idempotency_key_reused',
+    ],
+  })
+  @ApiResponse({ status: 200, description: 'Created before, with this content', type: CreatedPolicyDto })
+  async create(@Body() body: CreatePolicyDto, @Context() request: RequestContext) {
+    const content = toContent(body);
+    const context = request.of(content);
+    const result = await this.commands.execute(new CreatePolicy(content, request.caller, context));
+    return new Written(result.body, result.position, result.own ? 201 : 200);
+  }
+
+  @Get('/policies/vp')
+  @PublicRead({ summary: 'List validation policies', type: PoliciesDto })
+  async list(@Query() { limit, cursor, tris_org }: PoliciesQuery) {
+    return this.queries.execute(new ListPolicies(limit, cursor, tris_org));
+  }
+
+  @Get('/policies/vp/:policy_id')
+  @PublicRead({
+    summary: 'One validation policy and what became of it',
+    type: PolicyDto,
+    problems: ['policy_not_found'],
+  })
+  async get(@Param() { policy_id }: PolicyParams) {
+    return this.queries.execute(new GetPolicy(policy_id));
+  }
+
+  @Post('/policies/vp/:policy_id/retire')
+  @Write({
+    scope: 'policies:write',
+    summary: 'Retire a validation policy: it can no longer be promoted',
+    description: 'What it scored stays readable through it, and where it is active it stays so until another is.',
+    type: RetiredPolicyDto,
+    problems: ['policy_not_found', 'idempotency_key_reused', 'write_conflict'],
+  })
+  async retire(@Param() { policy_id }: PolicyParams, @Context() request: RequestContext) {
+    const context = request.of({ policy_id, retired: true });
+    const { body, position } = await this.commands.execute(new RetirePolicy(policy_id, request.caller, context));
+    return new Written(body, position);
+  }
+
+  @Post('/policies/vp/evaluate')
+  @Keyed({
+    scope: 'policies:write',
+    summary: 'What a policy would change, for some identities or for everyone; writes nothing',
+    description:
+      'Compares with the lens that is active for the scope. Over everyone one at a time; a replay does the same in the background.',
+    type: EvaluationDto,
+    problems: [
+      'policy_not_found',
+      'unknown_criticality',
+      'weight_criticality_mismatch',
+      'duplicate_metric',
+      'total_weight_out_of_range',
+      'batch_too_large',
+      'preview_busy',
+    ],
+  })
+  async evaluate(@Body() body: EvaluatePolicyDto, @RequestCaller() caller: Caller, @ClientGone() signal: AbortSignal) {
+    const { policy, policy_id, subjects, access_policies = [] } = body;
+    if ((policy === undefined) === (policy_id === undefined)) {
+      const message = 'send either policy or policy_id';
+      throw new Problem('validation_failed', `The body is not valid: ${message}.`, {
+        errors: [{ pointer: '/policy_id', code: 'exclusive', message }],
+      });
+    }
+    const which = policy === undefined ? policy_id! : toContent(policy);
+    return this.queries.execute(
+      new EvaluatePolicy(which, body.scope ?? scopeOf(caller), subjects, access_policies, caller, signal),
+    );
+  }
+
+  @Post('/policies/vp/:policy_id/replay')
+  @Write({
+    scope: 'policies:write',
+    status: 202,
+    summary: 'Replay everyone under a policy, in the background',
+    type: ReplayDto,
+    problems: ['policy_not_found', 'idempotency_key_reused'],
+  })
+  async replay(
+    @Param() { policy_id }: PolicyParams,
+    @Body() { access_policies, ...body }: StartReplayDto,
+    @Context() request: RequestContext,
+  ) {
+    const scope = body.scope ?? scopeOf(request.caller);
+    const context = request.of({ policy_id, scope, access_policies: access_policies ?? null, replay: true });
+    const replay = await this.commands.execute(
+      new StartReplay(policy_id, scope, access_policies, request.caller, context),
+    );
+    return new Written(replay, null);
+  }
+
+  @Get('/replays/:replay_id')
+  @Keyed({
+    scope: 'policies:write',
+    summary: 'How far a replay is, and what it came to',
+    type: ReplayDto,
+    problems: ['replay_not_found'],
+  })
+  async getReplay(@Param() { replay_id }: ReplayParams, @RequestCaller() caller: Caller) {
+    return this.queries.execute(new GetReplay(replay_id, caller));
+  }
+
+  @Delete('/replays/:replay_id')
+  @Write({
+    scope: 'policies:write',
+    summary: 'Cancel a replay; a finished one stays as it is',
+    type: ReplayDto,
+    ignoresIdempotencyKey: true,
+    problems: ['replay_not_found'],
+  })
+  async cancelReplay(@Param() { replay_id }: ReplayParams, @RequestCaller() caller: Caller) {
+    return new Written(await this.commands.execute(new CancelReplay(replay_id, caller)), null);
+  }
+
+  @Post('/policies/vp/:policy_id/promote')
+  @Write({
+    scope: 'any',
+    summary: 'Let the platform, or the owning organization, see through a policy from now on',
+    description:
+      'For the platform with the scope `ops`, for the organization with `policies:write`. Answers 202 with a job_id when the read models take longer than two seconds to switch.',
+    type: SwitchDto,
+    problems: [
+      'policy_not_found',
+      'replay_not_found',
+      'replay_not_usable',
+      'policy_retired',
+      'promotion_conflict',
+      'idempotency_key_reused',
+    ],
+  })
+  @ApiResponse(SWITCHING)
+  async promote(
+    @Param() { policy_id }: PolicyParams,
+    @Body() body: PromotePolicyDto,
+    @Context() request: RequestContext,
+  ) {
+    const { scope } = body;
+    const replay_id = body.replay_id ?? null;
+    const context = request.of({ policy_id, scope, replay_id, promote: true });
+    const command = new PromotePolicy(policy_id, scope, replay_id, request.caller, context);
+    const switched = await this.commands.execute(command);
+    return new Written(switched.body, switched.position, switched.applied ? 200 : 202);
+  }
+
+  @Post('/policies/vp/:policy_id/rollback')
+  @Write({
+    scope: 'any',
+    summary: 'Go back to what was active before a policy was promoted',
+    description: 'Scopes and answers as for a promotion.',
+    type: SwitchDto,
+    problems: ['policy_not_found', 'policy_not_active', 'promotion_conflict', 'idempotency_key_reused'],
+  })
+  @ApiResponse(SWITCHING)
+  async rollBack(
+    @Param() { policy_id }: PolicyParams,
+    @Body() body: RollBackPolicyDto,
+    @Context() request: RequestContext,
+  ) {
+    const scope = body.scope ?? scopeOf(request.caller);
+    const context = request.of({ policy_id, scope, rollback: true });
+    const command = new RollBackPolicy(policy_id, scope, request.caller, context);
+    const switched = await this.commands.execute(command);
+    return new Written(switched.body, switched.position, switched.applied ? 200 : 202);
+  }
+
+  @Get('/policies/vp/promotions/:job_id')
+  @Keyed({
+    scope: 'any',
+    summary: 'Whether a promotion that answered 202 is applied',
+    type: PromotionDto,
+    problems: ['not_found'],
+  })
+  async promotion(@Param() { job_id }: PromotionParams) {
+    return this.queries.execute(new GetPromotion(job_id));
+  }
+}
+
+/** A key that is bound to an organization means it, another one the platform. */
+function scopeOf({ organization }: Caller): LensScope {
+  return organization === null ? 'platform' : 'organization';
+}

@@ -1,0 +1,444 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { Type } from 'class-transformer';
+import {
+  ArrayMaxSize,
+  ArrayMinSize,
+  IsArray,
+  IsIn,
+  IsNumber,
+  IsOptional,
+  IsUUID,
+  Matches,
+  ValidateNested,
+} from 'class-validator';
+import { PageQuery } from '../../http/common.dto.js';
+import { IsCriticality } from '../../http/criticality.js';
+import { IsMetric, IsTrisId, IsUnique } from '../../http/fields.js';
+import { POLICY_REF } from '../../kernel/identifiers.js';
+import type { Category, Criticality, Rating } from '../../scoring/model.js';
+import {
+  type AccessChange,
+  type Histogram,
+  type Mover,
+  RATINGS,
+  type Reason,
+  type Side,
+  type Summary,
+} from './comparison.js';
+import { LENS_SCOPES, type LensScope } from '../lenses/lenses.events.js';
+import { VP_ID } from '../lenses/validation-policy.js';
+
+const VP_MESSAGE = '$property must have the form VP_<NAME>_V<n>: capital letters, digits and underscores, n from 1';
+const REPLAY_ID = /^rpl_[0-9a-f]{32}$/;
+const REPLAY_MESSAGE = '$property must be the id of a replay';
+const VERSION = /^v(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})$/;
+/** A hundred of the least weight, 0.01, add to 1.00. */
+const MAX_INPUTS = 100;
+
+/** What one metric weighs (spec 2.1). */
+export class PolicyInputDto {
+  @IsMetric()
+  metric: string;
+
+  @IsCriticality()
+  criticality: string;
+
+  /** That of the criticality: 0.01, 0.03, 0.07, 0.1 or 0.14. */
+  @IsNumber()
+  weight: number;
+}
+
+export class PolicyMetadataDto {
+  /** As the owner declares it, 0.95 to 1.05. */
+  @IsNumber()
+  total_weight: number;
+
+  @IsIn(['public'])
+  visibility: 'public';
+
+  /** `v<major>.<minor>`. */
+  @Matches(VERSION, { message: '$property must have the form v<major>.<minor>' })
+  version: string;
+}
+
+/** A validation policy (spec 2.1). */
+export class CreatePolicyDto {
+  @Matches(VP_ID, { message: VP_MESSAGE })
+  policy_id: string;
+
+  /** TRIS id of the owning organization. */
+  @IsTrisId()
+  tris_org: string;
+
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(MAX_INPUTS)
+  @ValidateNested({ each: true })
+  @Type(() => PolicyInputDto)
+  inputs: PolicyInputDto[];
+
+  @ValidateNested()
+  @Type(() => PolicyMetadataDto)
+  metadata: PolicyMetadataDto;
+}
+
+/** The path parameter `:policy_id`. */
+export class PolicyParams {
+  @Matches(POLICY_REF, { message: VP_MESSAGE })
+  policy_id: string;
+}
+
+export class PoliciesQuery extends PageQuery {
+  /** Only the policies of this organization. */
+  @IsOptional()
+  @IsTrisId()
+  tris_org?: string;
+}
+
+export const POLICY_STATUSES = ['available', 'retired'] as const;
+export type PolicyStatus = (typeof POLICY_STATUSES)[number];
+
+export class WarningDto {
+  /** RFC 6901 JSON pointer into the policy. */
+  pointer: string;
+  code: string;
+  message: string;
+}
+
+export class CreatedPolicyDto {
+  policy_id: string;
+  tris_org: string;
+  @ApiProperty({ enum: POLICY_STATUSES })
+  status: PolicyStatus;
+  /** SHA-256 of the RFC 8785 JSON of policy_id, tris_org, inputs and metadata with canonical names. */
+  content_hash: string;
+  /** Sum of the inputs' weights. */
+  computed_weight: number;
+  /** The same by category. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
+  category_weights: Partial<Record<string, number>>;
+  /** What is accepted and yet perhaps not meant. */
+  warnings: WarningDto[];
+}
+
+class CanonicalInputDto {
+  metric: string;
+  @ApiProperty({ type: String })
+  criticality: Criticality;
+  weight: number;
+}
+
+class PolicyStateDto {
+  @ApiProperty({ enum: ['created', 'promoted', 'rolled_back', 'retired'] })
+  status: 'created' | 'promoted' | 'rolled_back' | 'retired';
+  /** Of a promotion or the rollback of one. */
+  @ApiProperty({ enum: ['platform', 'organization'], required: false })
+  scope?: 'platform' | 'organization';
+  /** The replay that a promotion was based on. */
+  @ApiProperty({ type: String, nullable: true, required: false })
+  replay_id?: string | null;
+  at: string;
+  position: string;
+}
+
+/** A policy with canonical names, and what became of it. */
+export class PolicyDto extends CreatedPolicyDto {
+  inputs: CanonicalInputDto[];
+  metadata: PolicyMetadataDto;
+  /** Who sees through it now. */
+  @ApiProperty({ enum: ['platform', 'organization'], isArray: true })
+  active_for: ('platform' | 'organization')[];
+  history: PolicyStateDto[];
+}
+
+export class ListedPolicyDto {
+  policy_id: string;
+  tris_org: string;
+  @ApiProperty({ enum: POLICY_STATUSES })
+  status: PolicyStatus;
+  content_hash: string;
+  version: string;
+  created_at: string;
+}
+
+export class PoliciesDto {
+  policies: ListedPolicyDto[];
+  next_cursor: string | null;
+}
+
+export class RetiredPolicyDto {
+  policy_id: string;
+  @ApiProperty({ enum: POLICY_STATUSES })
+  status: PolicyStatus;
+}
+
+/** Of a command whose scope may be left out: that of the key's organization, or the platform for a key without one. */
+class ScopedDto {
+  @IsOptional()
+  @IsIn(LENS_SCOPES)
+  scope?: LensScope;
+}
+
+const AP_MESSAGE = '$property must hold ids of access policies, such as AP_LOAN_V1';
+
+class PreviewedDto extends ScopedDto {
+  /** Access policies whose decisions to compare. Absent: none in a preview, all that are not retired in a replay. */
+  @IsOptional()
+  @IsArray()
+  @ArrayMaxSize(20)
+  @Matches(POLICY_REF, { each: true, message: AP_MESSAGE })
+  @IsUnique()
+  access_policies?: string[];
+}
+
+export class EvaluatePolicyDto extends PreviewedDto {
+  /** A policy that need not be stored; this or policy_id. */
+  @IsOptional()
+  @ValidateNested()
+  @Type(() => CreatePolicyDto)
+  policy?: CreatePolicyDto;
+
+  /** A stored policy; this or policy. */
+  @IsOptional()
+  @Matches(POLICY_REF, { message: VP_MESSAGE })
+  policy_id?: string;
+
+  /** Identities to compare; absent: the summary of everyone. */
+  @IsOptional()
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(100, { context: { code: 'batch_too_large' } })
+  @IsTrisId({ each: true })
+  @IsUnique()
+  subjects?: string[];
+}
+
+export class StartReplayDto extends PreviewedDto {}
+
+export class PromotePolicyDto {
+  @IsIn(LENS_SCOPES)
+  scope: LensScope;
+
+  /** The completed replay of this policy, for the same scope, that the decision is based on; recorded with it. */
+  @IsOptional()
+  @Matches(REPLAY_ID, { message: REPLAY_MESSAGE })
+  replay_id?: string;
+}
+
+export class RollBackPolicyDto extends ScopedDto {}
+
+export class ReplayParams {
+  @Matches(REPLAY_ID, { message: REPLAY_MESSAGE })
+  replay_id: string;
+}
+
+export class PromotionParams {
+  @IsUUID('all', { message: '$property must be a job_id that a promotion answered' })
+  job_id: string;
+}
+
+export class PreviewDto {
+  score: number;
+  @ApiProperty({ enum: RATINGS })
+  score_rating: Rating;
+  total_tct: number;
+  /** Health by category, 0..1. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
+  disc_metrics: Record<Category, number>;
+}
+
+class DeltaDto {
+  score: number;
+  total_tct: number;
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
+  metrics: Record<string, number>;
+}
+
+class RatingChangeDto {
+  @ApiProperty({ enum: RATINGS })
+  from: Rating;
+  @ApiProperty({ enum: RATINGS })
+  to: Rating;
+}
+
+class AccessFlipDto {
+  policy_id: string;
+  before: boolean;
+  after: boolean;
+}
+
+/** Why there is nothing to compare. */
+class SubjectProblemDto {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  code: string;
+}
+
+export class EvaluatedSubjectDto {
+  tris_id: string;
+  /** null, as the next three, for an unknown identity. */
+  @ApiProperty({ type: PreviewDto, nullable: true })
+  current: PreviewDto | null;
+  @ApiProperty({ type: PreviewDto, nullable: true })
+  projected: PreviewDto | null;
+  @ApiProperty({ type: DeltaDto, nullable: true })
+  delta: DeltaDto | null;
+  /** null where the rating stays. */
+  @ApiProperty({ type: RatingChangeDto, nullable: true })
+  rating_change: RatingChangeDto | null;
+  access: AccessFlipDto[];
+  @ApiProperty({ type: SubjectProblemDto, required: false })
+  problem?: SubjectProblemDto;
+}
+
+class LensNameDto {
+  /** null: no policy, which is the model's own lens; for an organization without a content hash, the platform's. */
+  @ApiProperty({ type: String, nullable: true })
+  policy_id: string | null;
+  @ApiProperty({ type: String, nullable: true })
+  content_hash: string | null;
+}
+
+const BY_RATING = { type: 'object', additionalProperties: { type: 'integer' } } as const;
+
+class HistogramDto implements Histogram {
+  @ApiProperty(BY_RATING)
+  by_rating: Record<Rating, number>;
+  /** Identities with a score in [0, 10), [10, 20), … [90, 100]. */
+  @ApiProperty({ type: [Number] })
+  by_score: number[];
+}
+
+class HistogramsDto {
+  before: HistogramDto;
+  after: HistogramDto;
+}
+
+class ReasonDto implements Reason {
+  metric: string;
+  /** Its part of the net TCT under each lens. */
+  before_tct: number;
+  after_tct: number;
+}
+
+class SideDto implements Side {
+  score: number;
+  @ApiProperty({ enum: RATINGS })
+  score_rating: Rating;
+  total_tct: number;
+}
+
+class MoverDto implements Mover {
+  tris_id: string;
+  before: SideDto;
+  after: SideDto;
+  delta: number;
+  /** The metrics that moved it most. */
+  reasons: ReasonDto[];
+}
+
+class TopMoversDto {
+  up: MoverDto[];
+  down: MoverDto[];
+}
+
+class AccessChangeDto implements AccessChange {
+  policy_id: string;
+  gained: number;
+  lost: number;
+  /** Up to twenty each. */
+  gained_by: string[];
+  lost_by: string[];
+}
+
+export class SummaryDto implements Summary {
+  /** Identities compared. */
+  count: number;
+  /** Whose score rises, falls, stays. */
+  up: number;
+  down: number;
+  unchanged: number;
+  mean_delta: number;
+  histogram: HistogramsDto;
+  /** From each rating to each. */
+  @ApiProperty({ type: 'object', additionalProperties: BY_RATING })
+  rating_moves: Record<Rating, Record<Rating, number>>;
+  top_movers: TopMoversDto;
+  access: AccessChangeDto[];
+}
+
+export class EvaluationDto {
+  policy_id: string;
+  content_hash: string;
+  evaluated_at: string;
+  /** What `current` is seen through. */
+  lens: LensNameDto;
+  as_of: string;
+  position: string;
+  generation: string;
+  /** One per subject, in order. */
+  results: EvaluatedSubjectDto[];
+  summary: SummaryDto;
+}
+
+class ProgressDto {
+  /** Identities compared, of all there are. */
+  done: number;
+  total: number;
+}
+
+class ReplayResultDto extends SummaryDto {
+  /** The lenses compared: the active one when it ran, and the policy's. */
+  before: LensNameDto;
+  after: LensNameDto;
+  generation: string;
+  /** Everything up to here is in it. */
+  position: string;
+  as_of: string;
+}
+
+const JOB_STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const;
+
+export class ReplayDto {
+  replay_id: string;
+  policy_id: string;
+  tris_org: string;
+  content_hash: string;
+  /** Compared with the lens of the platform, or of the organization. */
+  @ApiProperty({ enum: LENS_SCOPES })
+  scope: LensScope;
+  @ApiProperty({ enum: JOB_STATUSES })
+  status: (typeof JOB_STATUSES)[number];
+  progress: ProgressDto;
+  @ApiProperty({ type: ReplayResultDto, nullable: true })
+  result: ReplayResultDto | null;
+  @ApiProperty({ type: String, nullable: true })
+  error: string | null;
+  started_at: string;
+  @ApiProperty({ type: String, nullable: true })
+  finished_at: string | null;
+}
+
+export class SwitchDto {
+  policy_id: string;
+  @ApiProperty({ enum: LENS_SCOPES })
+  scope: LensScope;
+  active: LensNameDto;
+  previous: LensNameDto;
+  /** Generation that serves; null while the switch is not applied yet. */
+  @ApiProperty({ type: String, nullable: true })
+  generation: string | null;
+  @ApiProperty({ type: String, nullable: true })
+  replay_id: string | null;
+  /** Whoever reads at or beyond it sees through the active lens. */
+  position: string;
+  /** With status 202: to ask with whether it is applied. */
+  job_id?: string;
+}
+
+export class PromotionDto extends SwitchDto {
+  @ApiProperty({ enum: ['switching', 'applied'] })
+  status: 'switching' | 'applied';
+}

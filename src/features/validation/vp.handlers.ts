@@ -1,0 +1,185 @@
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { POLICIES, type PolicyRow, policiesOf } from '../../../projections/policies.js';
+import type { Position, RecordedEvent } from '../../kernel/event.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { type CommandContext, Writer } from '../../commands/writer.js';
+import { decodeEvent } from '../../../projections/events.js';
+import { formatPosition } from '../../kernel/positions.js';
+import type { Caller } from '../../credentials/caller.js';
+import { Views } from '../../read-side/views.js';
+import { activeLens, lensOwner, lensStackOf, lensStream } from '../lenses/lens-stream.js';
+import { ValidationPolicies, unknownPolicy } from '../lenses/validation-policies.js';
+import { LENS_SCOPES } from '../lenses/lenses.events.js';
+import type { CreatedPolicyDto, PoliciesDto, PolicyDto, PolicyStatus, RetiredPolicyDto } from './vp.dto.js';
+import { refuseUnlessOwner } from './vp.input.js';
+import {
+  type Policy,
+  type PolicyContent,
+  VP_ID,
+  decideCreate,
+  decideRetire,
+  policyOf,
+  policyStream,
+  refuseUnsound,
+  warningsOf,
+  weightsOf,
+} from '../lenses/validation-policy.js';
+
+/** Creates a policy, for good. */
+export class CreatePolicy extends Command<{ body: CreatedPolicyDto; position: Position; own: boolean }> {
+  constructor(
+    readonly content: PolicyContent,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(CreatePolicy)
+export class CreatePolicyHandler implements ICommandHandler<CreatePolicy> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly policies: ValidationPolicies,
+  ) {}
+
+  /**
+   * @throws Problem forbidden, weight_criticality_mismatch, duplicate_metric, total_weight_out_of_range, policy_conflict
+   */
+  async execute({ content, caller, context }: CreatePolicy) {
+    const { policy_id, tris_org } = content;
+    refuseUnlessOwner(caller, tris_org);
+    refuseUnsound(content);
+    const { position, own } = await this.writer.execute(policyStream(policy_id), context, (history) =>
+      decideCreate(policyOf(history), content),
+    );
+    return { body: created(await this.policies.get(policy_id)), position, own };
+  }
+}
+
+/** Takes a policy out of what can be promoted. */
+export class RetirePolicy extends Command<{ body: RetiredPolicyDto; position: Position }> {
+  constructor(
+    readonly policyId: string,
+    readonly caller: Caller,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RetirePolicy)
+export class RetirePolicyHandler implements ICommandHandler<RetirePolicy> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly policies: ValidationPolicies,
+  ) {}
+
+  /** @throws Problem policy_not_found, forbidden */
+  async execute({ policyId, caller, context }: RetirePolicy) {
+    // A policy's owner never changes.
+    const { tris_org } = await this.policies.get(policyId);
+    refuseUnlessOwner(caller, tris_org);
+    const { position } = await this.writer.execute(policyStream(policyId), context, (history) =>
+      decideRetire(policyOf(history)!),
+    );
+    return { body: { policy_id: policyId, status: 'retired' as const }, position };
+  }
+}
+
+/** One policy and what became of it, from the streams, so never behind. */
+export class GetPolicy extends Query<PolicyDto> {
+  constructor(readonly policyId: string) {
+    super();
+  }
+}
+
+@QueryHandler(GetPolicy)
+export class GetPolicyHandler implements IQueryHandler<GetPolicy> {
+  constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
+
+  /** @throws Problem policy_not_found */
+  async execute({ policyId }: GetPolicy): Promise<PolicyDto> {
+    const own = VP_ID.test(policyId) ? await this.store.readStream(policyStream(policyId)) : [];
+    const policy = policyOf(own);
+    if (!policy) throw unknownPolicy(policyId);
+    const active_for: PolicyDto['active_for'] = [];
+    const events = [...own];
+    for (const scope of LENS_SCOPES) {
+      const owner = lensOwner(scope, policy.tris_org);
+      const activations = await this.store.readStream(lensStream(owner));
+      if (activeLens(lensStackOf(activations, owner)).policy_id === policyId) active_for.push(scope);
+      events.push(...activations);
+    }
+    events.sort((a, b) => a.position - b.position);
+    const { inputs, metadata } = policy;
+    const history = events.flatMap((event) => stateOf(event, policyId, this.store.logId) ?? []);
+    return { ...created(policy), inputs, metadata, active_for, history };
+  }
+}
+
+/** Policies by id. */
+export class ListPolicies extends Query<PoliciesDto> {
+  constructor(
+    readonly limit: number,
+    readonly cursor: string | undefined,
+    readonly trisOrg: string | undefined,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListPolicies)
+export class ListPoliciesHandler implements IQueryHandler<ListPolicies> {
+  constructor(private readonly views: Views) {}
+
+  async execute({ limit, cursor, trisOrg }: ListPolicies): Promise<PoliciesDto> {
+    const list = trisOrg === undefined ? POLICIES : policiesOf(trisOrg);
+    const { page, next_cursor } = await this.views.page<PolicyRow>(list, { cursor, limit }, VP_ID);
+    return {
+      policies: page.map(({ created_at, retired, ...row }) => ({
+        ...row,
+        status: statusOf(retired),
+        created_at: new Date(created_at).toISOString(),
+      })),
+      next_cursor,
+    };
+  }
+}
+
+function created(policy: Policy): CreatedPolicyDto {
+  const { policy_id, tris_org, content_hash, retired, inputs } = policy;
+  return {
+    policy_id,
+    tris_org,
+    status: statusOf(retired),
+    content_hash,
+    ...weightsOf(inputs),
+    warnings: warningsOf(policy),
+  };
+}
+
+function statusOf(retired: boolean): PolicyStatus {
+  return retired ? 'retired' : 'available';
+}
+
+/** What an event of the policy's own stream, or of a lens, means to this policy; undefined if nothing. */
+function stateOf(recorded: RecordedEvent, policyId: string, logId: string): PolicyDto['history'][number] | undefined {
+  const event = decodeEvent(recorded);
+  const when = { at: new Date(event.recorded_at).toISOString(), position: formatPosition(logId, event.position) };
+  switch (event.type) {
+    case 'ValidationPolicyCreated':
+      return { status: 'created', ...when };
+    case 'ValidationPolicyRetired':
+      return { status: 'retired', ...when };
+    case 'LensActivated': {
+      const { reason, scope, policy_id, previous, replay_id } = event.data;
+      if (reason === 'promoted' && policy_id === policyId) return { status: reason, scope, replay_id, ...when };
+      if (reason === 'rolled_back' && previous.policy_id === policyId) return { status: reason, scope, ...when };
+      return undefined;
+    }
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,30 @@
+import { criticalityOf } from '../../http/criticality.js';
+import type { Caller } from '../../credentials/caller.js';
+import { Problem } from '../../kernel/problems.js';
+import { canonicalMetric } from '../../scoring/metrics.js';
+import type { PolicyContent } from '../lenses/validation-policy.js';
+import type { CreatePolicyDto } from './vp.dto.js';
+
+/** A validated policy in canonical terms. */
+export function toContent({ policy_id, tris_org, inputs, metadata }: CreatePolicyDto): PolicyContent {
+  const { total_weight, visibility, version } = metadata;
+  return {
+    policy_id,
+    tris_org,
+    inputs: inputs.map(({ metric, criticality, weight }) => ({
+      metric: canonicalMetric(metric)!,
+      criticality: criticalityOf(criticality)!,
+      weight,
+    })),
+    metadata: { total_weight, visibility, version },
+  };
+}
+
+/** A key bound to an organization acts for that one only. @throws Problem forbidden */
+export function refuseUnlessOwner(
+  { keyId, organization }: Pick<Caller, 'keyId' | 'organization'>,
+  trisOrg: string,
+): void {
+  if (organization === null || organization === trisOrg) return;
+  throw new Problem('forbidden', `The key "${keyId}" is bound to ${organization} and does not act for ${trisOrg}.`);
+}

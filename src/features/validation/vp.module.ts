@@ -1,0 +1,29 @@
+import { Module } from '@nestjs/common';
+import { EvaluatePolicyHandler } from './evaluate.handlers.js';
+import { GetPromotionHandler, PromotePolicyHandler, Promotions, RollBackPolicyHandler } from './promotion.handlers.js';
+import { CancelReplayHandler, GetReplayHandler, StartReplayHandler } from './replays.handlers.js';
+import { Replays } from './replays.js';
+import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { ValidationPoliciesController } from './vp.controller.js';
+import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolicyHandler } from './vp.handlers.js';
+
+@Module({
+  controllers: [ValidationPoliciesController],
+  providers: [
+    ValidationPolicies,
+    Replays,
+    Promotions,
+    CreatePolicyHandler,
+    RetirePolicyHandler,
+    GetPolicyHandler,
+    ListPoliciesHandler,
+    EvaluatePolicyHandler,
+    StartReplayHandler,
+    GetReplayHandler,
+    CancelReplayHandler,
+    PromotePolicyHandler,
+    RollBackPolicyHandler,
+    GetPromotionHandler,
+  ],
+})
+export class ValidationPoliciesModule {}

@@ -1,0 +1,110 @@
+import type { RecordedEvent } from '../../kernel/event.js';
+import { type Fact, fact } from '../../commands/writer.js';
+import { type EventOf, decodeStream } from '../../../projections/events.js';
+import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
+import type { GrantableStatus } from '../identity/identity.js';
+import { type FieldError, Problem } from '../../kernel/problems.js';
+import type { VerificationKey } from './proof-format.js';
+import { schemeRegistered, schemeRetired, schemeRootAdded, schemeRootRemoved } from './verifications.events.js';
+
+export const SCHEME_ID = /^(?!operator$)[a-z][a-z0-9-]{0,63}$/;
+export const SCOPE = /^[a-z0-9][a-z0-9.-]{0,63}$/;
+/** Roots a scheme accepts at once: an issuer's current ones and those that proofs on their way may still be of. */
+export const MAX_ROOTS = 100;
+
+export type PublicInput = EventOf<'SchemeRegistered'>['data']['public_inputs'][number];
+
+/** What an operator registers. */
+export interface SchemeDefinition {
+  scheme: string;
+  status: GrantableStatus;
+  issuer: string;
+  scope: string;
+  public_inputs: PublicInput[];
+  verification_key: VerificationKey;
+  roots: string[];
+}
+
+export interface Scheme extends SchemeDefinition {
+  verification_key_hash: string;
+  retired: boolean;
+  /** ms since the epoch. */
+  registered_at: number;
+}
+
+export function schemeStream(scheme: string): string {
+  return `scheme-${scheme}`;
+}
+
+/** Folds a `scheme-<scheme>` stream; undefined if there is none. @throws Problem history_unreadable */
+export function schemeOf(history: readonly RecordedEvent[]): Scheme | undefined {
+  let scheme: Scheme | undefined;
+  for (const event of decodeStream(history)) {
+    if (event.type === 'SchemeRegistered') {
+      const { verification_key, roots, ...rest } = event.data;
+      const key = verification_key as unknown as VerificationKey;
+      scheme = { ...rest, verification_key: key, roots: [...roots], retired: false, registered_at: event.recorded_at };
+    } else if (event.type === 'SchemeRootAdded') scheme?.roots.push(event.data.root);
+    else if (event.type === 'SchemeRootRemoved' && scheme) {
+      scheme.roots = scheme.roots.filter((root) => root !== event.data.root);
+    } else if (event.type === 'SchemeRetired' && scheme) scheme.retired = true;
+  }
+  return scheme;
+}
+
+export function keyHash(key: VerificationKey): string {
+  return sha256Hex(canonicalJson(key));
+}
+
+/** Which inputs there must be, and how often. @returns what is wrong */
+export function checkInputs(inputs: readonly PublicInput[], key: VerificationKey): FieldError[] {
+  const errors: FieldError[] = [];
+  const say = (pointer: string, code: string, message: string) => errors.push({ pointer, code, message });
+  for (const role of ['nullifier', 'root', 'scope', 'subject', 'expires_at'] as const) {
+    const count = inputs.filter((input) => input.role === role).length;
+    if (count !== 1) say('/public_inputs', 'input_count', `the role ${role} must stand once, not ${count} times`);
+  }
+  for (const [i, { role, value }] of inputs.entries()) {
+    if ((role === 'constant') === (value !== null)) continue;
+    const message =
+      role === 'constant' ? 'a constant needs its value' : `the value of the ${role} is not for you to fix`;
+    say(`/public_inputs/${i}`, 'input_value', message);
+  }
+  if (key.nPublic !== inputs.length || key.IC.length !== inputs.length + 1) {
+    const takes = `the key takes ${key.nPublic} public signals and has ${key.IC.length} points in IC`;
+    say('/verification_key', 'input_count', `${takes}; with ${inputs.length} public inputs it must have one more`);
+  }
+  return errors;
+}
+
+/** A scheme never changes: registering it again as it is changes nothing. @throws Problem scheme_conflict */
+export function decideRegister(scheme: Scheme | undefined, definition: SchemeDefinition): Fact[] {
+  if (scheme) {
+    if (contentOf(scheme) === contentOf(definition)) return [];
+    const detail = `The scheme ${scheme.scheme} is registered with other content; a scheme never changes, make another.`;
+    throw new Problem('scheme_conflict', detail);
+  }
+  const { verification_key } = definition;
+  const verification_key_hash = keyHash(verification_key);
+  return [fact(schemeRegistered, { ...definition, verification_key: { ...verification_key }, verification_key_hash })];
+}
+
+/** What a scheme is for good: roots come and go, so they do not count. */
+function contentOf({ scheme, status, issuer, scope, public_inputs, verification_key }: SchemeDefinition): string {
+  return canonicalJson({ scheme, status, issuer, scope, public_inputs, verification_key });
+}
+
+/** A root accepted already changes nothing. @throws RangeError beyond MAX_ROOTS */
+export function decideAddRoot({ scheme, roots }: Scheme, root: string): Fact[] {
+  if (roots.includes(root)) return [];
+  if (roots.length >= MAX_ROOTS) throw new RangeError(`a scheme accepts at most ${MAX_ROOTS} roots; remove one first`);
+  return [fact(schemeRootAdded, { scheme, root })];
+}
+
+export function decideRemoveRoot({ scheme, roots }: Scheme, root: string): Fact[] {
+  return roots.includes(root) ? [fact(schemeRootRemoved, { scheme, root })] : [];
+}
+
+export function decideRetire({ scheme, retired }: Scheme): Fact[] {
+  return retired ? [] : [fact(schemeRetired, { scheme })];
+}

@@ -1,0 +1,132 @@
+import { Body, Controller, Delete, Get, Param, Post, Query } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { ApiResponse } from '@nestjs/swagger';
+import { Written } from '../../http/answers.js';
+import { Context, RequestContext } from '../../http/command-context.js';
+import { PageQuery } from '../../http/common.dto.js';
+import { PublicRead, Write } from '../../http/routes.js';
+import { ChangeScheme, GetScheme, ListSchemes, RegisterScheme } from './schemes.handlers.js';
+import {
+  AddRootDto,
+  RegisterSchemeDto,
+  SchemeDto,
+  SchemeParams,
+  SchemeRootParams,
+  SchemesDto,
+  SubmitProofDto,
+  VerificationGrantedDto,
+} from './verifications.dto.js';
+import { SubmitProof } from './verifications.handlers.js';
+
+@Controller('/v1')
+export class VerificationsController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+  ) {}
+
+  @Post('/tris/verifications')
+  @Write({
+    scope: 'identity:write',
+    session: true,
+    status: 201,
+    summary: 'Verify an identity by a zero-knowledge proof',
+    description:
+      'For the session of the TRIS, or a key. The proof is bound to the identity; the same again answers 200.',
+    type: VerificationGrantedDto,
+    problems: [
+      'scheme_not_found',
+      'scheme_retired',
+      'public_signal_mismatch',
+      'proof_expired',
+      'proof_invalid',
+      'nullifier_used',
+      'verification_revoked',
+      'verifier_unavailable',
+      'idempotency_key_reused',
+      'write_conflict',
+    ],
+  })
+  @ApiResponse({ status: 200, description: 'Held already, until then or longer', type: VerificationGrantedDto })
+  async submit(@Body() body: SubmitProofDto, @Context() request: RequestContext) {
+    const { scheme, proof, public_signals, tris_id = null } = body;
+    const submission = { trisId: tris_id, scheme, proof, signals: public_signals };
+    const result = await this.commands.execute(new SubmitProof(submission, request));
+    return new Written(result.body, result.position, result.own ? 201 : 200);
+  }
+
+  @Post('/verification-schemes')
+  @Write({
+    scope: 'ops',
+    status: 201,
+    summary: 'Register a scheme: what a proof by a verification key grants',
+    description: 'A scheme never changes but for its roots; the same content again answers 200.',
+    type: SchemeDto,
+    problems: ['scheme_conflict', 'verifier_unavailable', 'idempotency_key_reused'],
+  })
+  @ApiResponse({ status: 200, description: 'Registered before, with this content', type: SchemeDto })
+  async register(@Body() body: RegisterSchemeDto, @Context() request: RequestContext) {
+    const { scheme, status, issuer, scope, roots } = body;
+    const { vk_alphabeta_12: _, ...verification_key } = body.verification_key;
+    const public_inputs = body.public_inputs.map(({ role, value = null }) => ({ role, value }));
+    const definition = { scheme, status, issuer, scope, public_inputs, verification_key, roots };
+    const context = request.of(definition);
+    const result = await this.commands.execute(new RegisterScheme(definition, context));
+    return new Written(result.body, result.position, result.own ? 201 : 200);
+  }
+
+  @Get('/verification-schemes')
+  @PublicRead({ summary: 'List verification schemes', type: SchemesDto })
+  async list(@Query() { limit, cursor }: PageQuery) {
+    return this.queries.execute(new ListSchemes(limit, cursor));
+  }
+
+  @Get('/verification-schemes/:scheme')
+  @PublicRead({
+    summary: 'One verification scheme, with all a prover needs',
+    type: SchemeDto,
+    problems: ['scheme_not_found'],
+  })
+  async get(@Param() { scheme }: SchemeParams) {
+    return this.queries.execute(new GetScheme(scheme));
+  }
+
+  @Post('/verification-schemes/:scheme/roots')
+  @Write({
+    scope: 'ops',
+    summary: 'Accept proofs of a further root of the issuer',
+    type: SchemeDto,
+    problems: ['scheme_not_found', 'scheme_retired', 'idempotency_key_reused', 'write_conflict'],
+  })
+  async addRoot(@Param() { scheme }: SchemeParams, @Body() { root }: AddRootDto, @Context() request: RequestContext) {
+    return this.change(scheme, { kind: 'add_root', root }, request);
+  }
+
+  @Delete('/verification-schemes/:scheme/roots/:root')
+  @Write({
+    scope: 'ops',
+    summary: 'Accept no more proofs of a root; what it granted stays',
+    type: SchemeDto,
+    problems: ['scheme_not_found', 'write_conflict'],
+  })
+  async removeRoot(@Param() { scheme, root }: SchemeRootParams, @Context() request: RequestContext) {
+    return this.change(scheme, { kind: 'remove_root', root }, request);
+  }
+
+  @Post('/verification-schemes/:scheme/retire')
+  @Write({
+    scope: 'ops',
+    summary: 'Retire a scheme: it takes no more proofs; what it granted stays',
+    type: SchemeDto,
+    problems: ['scheme_not_found', 'idempotency_key_reused', 'write_conflict'],
+  })
+  async retire(@Param() { scheme }: SchemeParams, @Context() request: RequestContext) {
+    return this.change(scheme, { kind: 'retire' }, request);
+  }
+
+  private async change(scheme: string, change: ChangeScheme['change'], request: RequestContext) {
+    const context = request.of({ scheme, ...change });
+    const { body, position } = await this.commands.execute(new ChangeScheme(scheme, change, context));
+    return new Written(body, position);
+  }
+}

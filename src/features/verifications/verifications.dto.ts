@@ -1,0 +1,216 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { Type } from 'class-transformer';
+import {
+  ArrayMaxSize,
+  ArrayMinSize,
+  IsArray,
+  IsIn,
+  IsInt,
+  IsOptional,
+  Matches,
+  Max,
+  Min,
+  ValidateBy,
+  ValidateNested,
+} from 'class-validator';
+import { IsTrisId, IsUnique } from '../../http/fields.js';
+import { GRANTABLE_STATUSES } from '../identity/identity.events.js';
+import { isG1, isG2, isSignal } from './proof-format.js';
+import { MAX_ROOTS, SCHEME_ID, SCOPE } from './schemes.js';
+import { INPUT_ROLES } from './verifications.events.js';
+
+/** More than any circuit here has use for; each costs the verifier a millisecond. */
+const MAX_INPUTS = 32;
+const SCHEME_MESSAGE =
+  '$property must be a small letter followed by up to 63 small letters, digits or hyphens, and not "operator"';
+
+function check(name: string, holds: (value: unknown) => boolean, must: string, schema: object) {
+  return (options?: { each: boolean }): PropertyDecorator =>
+    (target, property) => {
+      const validator = { validate: holds, defaultMessage: () => `$property must be ${must}` };
+      ValidateBy({ name, validator }, options)(target, property);
+      ApiProperty(options?.each ? { type: 'array', items: schema } : schema)(target, property);
+    };
+}
+const decimal = { type: 'string', pattern: '^(?:0|[1-9]\\d{0,76})$' };
+const coordinates = { type: 'array', items: decimal, minItems: 2, maxItems: 3 };
+const IsSignal = check('signal', isSignal, 'a decimal number below the order of bn254, without a leading zero', {
+  ...decimal,
+  example: '1814400',
+});
+const IsG1 = check('g1', isG1, 'a point [x, y, "1"]: x and y decimal numbers below the prime of bn254', coordinates);
+const IsG2 = check(
+  'g2',
+  isG2,
+  'a point [[x, x\'], [y, y\'], ["1", "0"]]: each a decimal number below the prime of bn254',
+  { type: 'array', items: { ...coordinates, maxItems: 2 }, minItems: 3, maxItems: 3 },
+);
+
+/** A proof as snarkjs writes it. */
+export class ProofDto {
+  @IsG1()
+  pi_a: string[];
+  @IsG2()
+  pi_b: string[][];
+  @IsG1()
+  pi_c: string[];
+  @IsIn(['groth16'])
+  protocol: 'groth16';
+  /** Another name of bn254. */
+  @IsIn(['bn128'])
+  curve: 'bn128';
+}
+
+export class SubmitProofDto {
+  @Matches(SCHEME_ID, { message: SCHEME_MESSAGE })
+  scheme: string;
+
+  @ValidateNested()
+  @Type(() => ProofDto)
+  proof: ProofDto;
+
+  /** As many as the scheme has public inputs, in their order. */
+  @IsArray()
+  @ArrayMaxSize(MAX_INPUTS)
+  @IsSignal({ each: true })
+  public_signals: string[];
+
+  /** Whom the proof is about. A session may leave it out: it is its own TRIS. */
+  @IsOptional()
+  @IsTrisId()
+  tris_id?: string;
+}
+
+export class VerificationGrantedDto {
+  tris_id: string;
+  @ApiProperty({ enum: GRANTABLE_STATUSES })
+  status: string;
+  issuer: string;
+  scheme: string;
+  expires_at: string;
+}
+
+export class PublicInputDto {
+  @IsIn(INPUT_ROLES)
+  role: (typeof INPUT_ROLES)[number];
+
+  /** Of a constant. */
+  @IsOptional()
+  @IsSignal()
+  value?: string;
+}
+
+/** A verification key as snarkjs exports it. */
+export class VerificationKeyDto {
+  @IsIn(['groth16'])
+  protocol: 'groth16';
+  /** Another name of bn254. */
+  @IsIn(['bn128'])
+  curve: 'bn128';
+  /** Public signals it takes. */
+  @IsInt()
+  @Min(1)
+  @Max(MAX_INPUTS)
+  nPublic: number;
+  @IsG1()
+  vk_alpha_1: string[];
+  @IsG2()
+  vk_beta_2: string[][];
+  @IsG2()
+  vk_gamma_2: string[][];
+  @IsG2()
+  vk_delta_2: string[][];
+  /** Taken and not kept: it follows from alpha and beta. */
+  @IsOptional()
+  @IsArray()
+  @ApiProperty({ type: 'array', items: {} })
+  vk_alphabeta_12?: unknown[];
+  @IsArray()
+  @ArrayMaxSize(MAX_INPUTS + 1)
+  @IsG1({ each: true })
+  IC: string[][];
+}
+
+export class RegisterSchemeDto {
+  @Matches(SCHEME_ID, { message: SCHEME_MESSAGE })
+  scheme: string;
+
+  /** What a proof grants. */
+  @IsIn(GRANTABLE_STATUSES)
+  status: (typeof GRANTABLE_STATUSES)[number];
+
+  /** TRIS id of the organization whose roots it accepts, and whose key can revoke. */
+  @IsTrisId()
+  issuer: string;
+
+  /** A credential verifies one identity in a scope. Schemes that name the same scope share that. */
+  @Matches(SCOPE, { message: '$property must be 1 to 64 small letters, digits, dots or hyphens' })
+  scope: string;
+
+  /** What each public signal means, in their order. */
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(MAX_INPUTS)
+  @ValidateNested({ each: true })
+  @Type(() => PublicInputDto)
+  public_inputs: PublicInputDto[];
+
+  @ValidateNested()
+  @Type(() => VerificationKeyDto)
+  verification_key: VerificationKeyDto;
+
+  /** Merkle roots, or keys, of the issuer that proofs may be of. */
+  @IsArray()
+  @ArrayMaxSize(MAX_ROOTS)
+  @IsSignal({ each: true })
+  @IsUnique()
+  roots: string[];
+}
+
+export class SchemeParams {
+  @Matches(SCHEME_ID, { message: SCHEME_MESSAGE })
+  scheme: string;
+}
+
+export class AddRootDto {
+  @IsSignal()
+  root: string;
+}
+
+export class SchemeRootParams extends SchemeParams {
+  @IsSignal()
+  root: string;
+}
+
+export class ListedSchemeDto {
+  scheme: string;
+  @ApiProperty({ enum: GRANTABLE_STATUSES })
+  status: string;
+  issuer: string;
+  scope: string;
+  /** SHA-256 of the key's RFC 8785 JSON, without vk_alphabeta_12. */
+  verification_key_hash: string;
+  registered_at: string;
+  retired: boolean;
+}
+
+export class StoredInputDto {
+  @ApiProperty({ enum: INPUT_ROLES })
+  role: string;
+  @ApiProperty({ type: String, nullable: true })
+  value: string | null;
+}
+
+export class SchemeDto extends ListedSchemeDto {
+  /** The public signal that stands for the scope. */
+  scope_value: string;
+  public_inputs: StoredInputDto[];
+  verification_key: VerificationKeyDto;
+  roots: string[];
+}
+
+export class SchemesDto {
+  schemes: ListedSchemeDto[];
+  @ApiProperty({ type: String, nullable: true })
+  next_cursor: string | null;
+}

@@ -1,0 +1,47 @@
+import { type Check, defineEvent, nullable, oneOf, text } from '../../kernel/event-definition.js';
+import { GRANTABLE_STATUSES } from '../identity/identity.events.js';
+import type { JsonObject } from '../../kernel/json.js';
+
+/**
+ * What a public input of a proof means. The service fixes the value of each but the nullifier, which the holder brings,
+ * and the expiry, which it only compares with the clock.
+ */
+export const INPUT_ROLES = ['nullifier', 'root', 'scope', 'subject', 'expires_at', 'constant'] as const;
+
+const object: Check<JsonObject> = (value): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const texts: Check<string[]> = (value): value is string[] => Array.isArray(value) && value.every(text);
+const role = oneOf(INPUT_ROLES);
+const value = nullable(text);
+type PublicInputData = { role: (typeof INPUT_ROLES)[number]; value: string | null };
+const publicInputs: Check<PublicInputData[]> = (inputs): inputs is PublicInputData[] =>
+  Array.isArray(inputs) && inputs.every((input) => object(input) && role(input['role']) && value(input['value']));
+
+/** A scheme in full, for good. Stream `scheme-<scheme>`, revision 0. */
+export const schemeRegistered = defineEvent('SchemeRegistered', {
+  scheme: text,
+  status: oneOf(GRANTABLE_STATUSES),
+  /** TRIS of the organization that vouches by its root. */
+  issuer: text,
+  /** Schemes of one scope share its nullifiers. */
+  scope: text,
+  /** In the order of the public signals. */
+  public_inputs: publicInputs,
+  /** In the form of snarkjs. */
+  verification_key: object,
+  /** SHA-256 of the key's RFC 8785 JSON. */
+  verification_key_hash: text,
+  /** Accepted from the start. */
+  roots: texts,
+});
+/** Same stream. */
+export const schemeRootAdded = defineEvent('SchemeRootAdded', { scheme: text, root: text });
+export const schemeRootRemoved = defineEvent('SchemeRootRemoved', { scheme: text, root: text });
+/** It takes no more proofs; what it granted stays. Same stream. */
+export const schemeRetired = defineEvent('SchemeRetired', { scheme: text });
+
+/** Stream `nullifier-<scope>-<hash>`, revision 0: whose a nullifier is, for good. */
+export const nullifierUsed = defineEvent('NullifierUsed', {
+  scope: text,
+  tris_id: text,
+});

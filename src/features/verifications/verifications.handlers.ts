@@ -1,0 +1,150 @@
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { Counter, Registry } from 'prom-client';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import type { NewEvent, Position } from '../../kernel/event.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { type CommandContext, Writer, fact, hashedStream, isRetryOf } from '../../commands/writer.js';
+import type { RequestContext } from '../../http/command-context.js';
+import type { Caller } from '../../credentials/caller.js';
+import { refusal } from '../../http/validation.js';
+import { identityStream } from '../identity/identity.js';
+import { Problem } from '../../kernel/problems.js';
+import { SessionStanding } from '../accounts/session-standing.js';
+import type { Proof } from './proof-format.js';
+import { Schemes, retired } from './schemes.handlers.js';
+import { type ProvenGrant, decideProven, grantOf, readSignals } from './verifications.js';
+import { nullifierUsed } from './verifications.events.js';
+import { ProofVerifier } from './verifier.js';
+
+export interface Verification {
+  tris_id: string;
+  status: string;
+  issuer: string;
+  scheme: string;
+  expires_at: string;
+}
+
+interface Submission {
+  /** null: that of the session. */
+  trisId: string | null;
+  scheme: string;
+  proof: Proof;
+  signals: readonly string[];
+}
+
+/** Verifies a proof and grants the status its scheme is for. */
+export class SubmitProof extends Command<{ body: Verification; position: Position; own: boolean }> {
+  constructor(
+    readonly submission: Submission,
+    readonly request: RequestContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(SubmitProof)
+export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
+  private readonly counter: Counter<'outcome'>;
+
+  constructor(
+    private readonly writer: Writer,
+    private readonly schemes: Schemes,
+    private readonly verifier: ProofVerifier,
+    private readonly standing: SessionStanding,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(CLOCK) private readonly clock: Clock,
+    registry: Registry,
+  ) {
+    this.counter = new Counter({
+      name: 'credence_proofs_total',
+      help: 'Submitted proofs by outcome: granted, held already, or the code of the refusal',
+      labelNames: ['outcome'],
+      registers: [registry],
+    });
+  }
+
+  async execute(command: SubmitProof) {
+    try {
+      const result = await this.submit(command);
+      this.counter.inc({ outcome: result.own ? 'granted' : 'held' });
+      return result;
+    } catch (error) {
+      this.counter.inc({ outcome: error instanceof Problem ? error.code : 'failed' });
+      throw error;
+    }
+  }
+
+  /**
+   * @throws Problem forbidden, session_revoked, scheme_not_found, scheme_retired, validation_failed, public_signal_mismatch, verifier_unavailable,
+   * proof_invalid, nullifier_used, proof_expired, verification_revoked
+   */
+  private async submit({ submission, request }: SubmitProof) {
+    const { scheme: id, proof, signals } = submission;
+    const trisId = await this.subjectOf(submission.trisId, request.caller);
+    // Without the proof: of one statement anyone can make any number of proofs.
+    const context = request.of({ scheme: id, public_signals: signals, tris_id: trisId });
+    const stream = identityStream(trisId);
+    const earlier = (await this.store.readStream(stream)).find((event) => isRetryOf(event, context));
+    // What it needs may have expired or gone since; the first answer stands.
+    if (earlier?.metadata.body_hash === context.body_hash) {
+      const { status, issuer, scheme, expires_at } = earlier.data as unknown as Verification;
+      return { body: { tris_id: trisId, status, issuer, scheme, expires_at }, position: earlier.position, own: true };
+    }
+    const scheme = await this.schemes.get(id);
+    if (scheme.retired) throw retired(id);
+    if (signals.length !== scheme.public_inputs.length) {
+      const message = `the scheme ${id} has ${scheme.public_inputs.length} public signals, not ${signals.length}`;
+      throw refusal([{ pointer: '/public_signals', code: 'signal_count', message }]);
+    }
+    const { nullifier, expires_at } = readSignals(scheme, signals, trisId);
+    const verdict = await this.verifier.verify(scheme.verification_key_hash, scheme.verification_key, proof, signals);
+    if (typeof verdict === 'object') {
+      throw refusal([{ pointer: `/proof${verdict.pointer}`, code: 'not_a_point', message: verdict.message }]);
+    }
+    if (!verdict) throw new Problem('proof_invalid', `The proof does not prove these signals under the scheme ${id}.`);
+
+    const grant = grantOf(scheme, trisId, signals, expires_at);
+    const nullifierStream = hashedStream(`nullifier-${scheme.scope}`, nullifier);
+    // Before the claim: a request that is refused leaves nothing in the log.
+    refuseIfOthers(await this.store.readStream(nullifierStream), scheme.scope, trisId);
+    decideProven(await this.store.readStream(stream), grant, this.clock());
+    await this.writer.claim(stream, context);
+    // First whose the nullifier is, then the grant: whoever fails between the two goes on by sending the proof again.
+    const use = fact(nullifierUsed, { scope: scheme.scope, tris_id: trisId });
+    const { events } = await this.writer.create(nullifierStream, [use], context);
+    refuseIfOthers(events, scheme.scope, trisId);
+    return this.grant(stream, grant, context);
+  }
+
+  /** A key speaks for any TRIS, since the proof names it; a session for its own, which need not be named. */
+  private async subjectOf(named: string | null, { session }: Caller): Promise<string> {
+    if (!session) {
+      if (named !== null) return named;
+      throw refusal([
+        { pointer: '/tris_id', code: 'required', message: 'tris_id is missing: a key has none of its own' },
+      ]);
+    }
+    const { trisId } = await this.standing.of(session);
+    if (trisId !== null && (named ?? trisId) === trisId) return trisId;
+    throw new Problem('forbidden', 'A session verifies the TRIS that it acts for.');
+  }
+
+  private async grant(stream: string, grant: ProvenGrant, context: CommandContext) {
+    const { tris_id, status, issuer, scheme } = grant;
+    let { expires_at } = grant;
+    const { position, own } = await this.writer.update(stream, context, (history) => {
+      const decided = decideProven(history, grant, this.clock());
+      ({ expires_at } = decided);
+      return decided.facts;
+    });
+    return { body: { tris_id, status, issuer, scheme, expires_at }, position, own };
+  }
+}
+
+/** A nullifier stream says in its first event whose the nullifier is. */
+function refuseIfOthers([used]: readonly NewEvent[], scope: string, trisId: string): void {
+  if (used === undefined || used.data['tris_id'] === trisId) return;
+  const detail = `The holder of this credential has verified another identity in the scope ${scope}.`;
+  throw new Problem('nullifier_used', detail);
+}

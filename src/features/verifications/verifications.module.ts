@@ -1,0 +1,27 @@
+import { Module } from '@nestjs/common';
+import {
+  ChangeSchemeHandler,
+  GetSchemeHandler,
+  ListSchemesHandler,
+  RegisterSchemeHandler,
+  Schemes,
+} from './schemes.handlers.js';
+import { SiweModule } from '../accounts/siwe.module.js';
+import { VerificationsController } from './verifications.controller.js';
+import { SubmitProofHandler } from './verifications.handlers.js';
+import { ProofVerifier } from './verifier.js';
+
+@Module({
+  imports: [SiweModule],
+  controllers: [VerificationsController],
+  providers: [
+    Schemes,
+    ProofVerifier,
+    RegisterSchemeHandler,
+    ChangeSchemeHandler,
+    GetSchemeHandler,
+    ListSchemesHandler,
+    SubmitProofHandler,
+  ],
+})
+export class VerificationsModule {}

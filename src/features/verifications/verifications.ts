@@ -1,0 +1,105 @@
+import { operatorStateOf } from '../identity/identity.js';
+import { verificationGranted } from '../identity/identity.events.js';
+import type { RecordedEvent } from '../../kernel/event.js';
+import { type Fact, fact } from '../../commands/writer.js';
+import { decodeEvent } from '../../../projections/events.js';
+import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
+import { type FieldError, Problem } from '../../kernel/problems.js';
+import { fieldOf } from './proof-format.js';
+import type { Scheme } from './schemes.js';
+
+/** Last second a timestamp of four-digit years can name. */
+const LAST_SECOND = 253_402_300_799n;
+
+/** What the signals of a proof say, once they are those the service expects. */
+export interface Statement {
+  nullifier: string;
+  /** ISO 8601 UTC. */
+  expires_at: string;
+}
+
+/**
+ * Holds public signals against what the scheme fixes: before the pairing, since it costs nothing, and with a code for
+ * each, since the holder can do something about each.
+ * @throws Problem public_signal_mismatch
+ */
+export function readSignals(scheme: Scheme, signals: readonly string[], trisId: string): Statement {
+  const errors: FieldError[] = [];
+  const statement = { nullifier: '', expires_at: '' };
+  for (const [i, { role, value }] of scheme.public_inputs.entries()) {
+    const signal = signals[i]!;
+    const wrong = (code: string, message: string) => errors.push({ pointer: `/public_signals/${i}`, code, message });
+    switch (role) {
+      case 'nullifier':
+        statement.nullifier = signal;
+        break;
+      case 'root':
+        if (!scheme.roots.includes(signal)) wrong('unknown_root', 'this is no root the scheme accepts');
+        break;
+      case 'scope':
+        if (signal !== fieldOf(scheme.scope)) wrong('wrong_scope', `this is not the scope ${scheme.scope}`);
+        break;
+      case 'subject':
+        if (signal !== fieldOf(trisId)) wrong('wrong_subject', `the proof is not bound to ${trisId}`);
+        break;
+      case 'constant':
+        if (signal !== value) wrong('wrong_constant', `the scheme fixes this signal at ${value}`);
+        break;
+      case 'expires_at': {
+        const seconds = BigInt(signal);
+        if (seconds > LAST_SECOND) wrong('wrong_expiry', 'this is no time in seconds since the epoch');
+        else statement.expires_at = new Date(Number(seconds) * 1000).toISOString();
+      }
+    }
+  }
+  if (errors.length > 0) {
+    const detail = `${errors[0]!.message} at ${errors[0]!.pointer}`;
+    throw new Problem('public_signal_mismatch', detail, { errors });
+  }
+  return statement;
+}
+
+/** A verification by proof, as it is granted. */
+export interface ProvenGrant {
+  tris_id: string;
+  status: Scheme['status'];
+  issuer: string;
+  scheme: string;
+  expires_at: string;
+  evidence_hash: string;
+}
+
+/** The evidence is the statement, never the proof: of one statement anyone can make any number of proofs. */
+export function grantOf(scheme: Scheme, trisId: string, signals: readonly string[], expiresAt: string): ProvenGrant {
+  const { status, issuer, scheme: id, verification_key_hash } = scheme;
+  const evidence_hash = sha256Hex(canonicalJson({ verification_key_hash, public_signals: [...signals] }));
+  return { tris_id: trisId, status, issuer, scheme: id, expires_at: expiresAt, evidence_hash };
+}
+
+/**
+ * What a proven statement changes about an identity, given its `identity-<tris>` stream: nothing where it holds the same
+ * or a longer verification by this scheme; else it is granted, or prolonged. After a revocation only a credential that
+ * ends later than all before counts, so that repeating a proof does not undo it.
+ * @param now ms since the epoch
+ * @returns the facts, and until when the verification holds after them
+ * @throws Problem proof_expired, verification_revoked
+ */
+export function decideProven(history: readonly RecordedEvent[], grant: ProvenGrant, now: number) {
+  if (Date.parse(grant.expires_at) <= now) {
+    const detail = `What the proof proves ended at ${grant.expires_at}; ask the issuer for a new credential.`;
+    throw new Problem('proof_expired', detail);
+  }
+  const isThis = (other: { status: string; issuer: string; scheme: string }) =>
+    other.status === grant.status && other.issuer === grant.issuer && other.scheme === grant.scheme;
+  const held = operatorStateOf(history).verifications.find(isThis);
+  if (held?.expires_at && held.expires_at >= grant.expires_at) return { facts: [], expires_at: held.expires_at };
+  const before = history
+    .map(decodeEvent)
+    .flatMap((event) => (event.type === 'VerificationGranted' && isThis(event.data) ? [event.data.expires_at] : []));
+  if (!held && before.some((expiry) => expiry !== null && expiry >= grant.expires_at)) {
+    const detail = 'This verification was revoked; it takes a credential that ends later than the revoked one.';
+    throw new Problem('verification_revoked', detail);
+  }
+  const facts: Fact[] = [fact(verificationGranted, { ...grant })];
+  return { facts, expires_at: grant.expires_at };
+}

@@ -1,0 +1,328 @@
+import 'reflect-metadata';
+import { join, resolve } from 'node:path';
+import { plainToInstance, Transform } from 'class-transformer';
+import {
+  IsIn,
+  IsInt,
+  IsOptional,
+  IsString,
+  IsUrl,
+  Length,
+  Matches,
+  Max,
+  Min,
+  ArrayNotEmpty,
+  validateSync,
+} from 'class-validator';
+
+/** A configuration that cannot be used. The message is one sentence for the operator; the boot stops with it. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+interface Declared {
+  name: string;
+  description: string;
+  /** Ends the sentence "<name> must …". */
+  must: string;
+  /** As an operator would write it; absent when unset has a meaning of its own (see `unset`). */
+  default?: string;
+  /** What an unset variable means, where there is no plain default. */
+  unset?: string;
+  /** May hold a password: its value is never repeated. */
+  secret?: true;
+  /** Of a family of variables: what one of them is called. Its first group is the key of the property's record. */
+  family?: RegExp;
+}
+
+const variables: { property: string; declared: Declared }[] = [];
+
+/** Declares an environment variable once: its validation, its sentence in an error and its row in the README. */
+function Variable(declared: Declared): PropertyDecorator {
+  return (_target, property) => void variables.push({ property: String(property), declared });
+}
+
+const AsInteger = () => Transform(({ value }) => (/^\d{1,15}$/.test(value) ? Number(value) : value));
+const AsList = () =>
+  Transform(({ value }) => [
+    ...new Set(
+      String(value)
+        .split(',')
+        .map((item) => item.trim()),
+    ),
+  ]);
+
+export const MODULES = [
+  'relay',
+  'disc',
+  'credonations',
+  'organizations',
+  'identity',
+  'verifications',
+  'policies',
+  'trove',
+  'sessions',
+  'wallets',
+  'ingestion',
+] as const;
+export type ModuleName = (typeof MODULES)[number];
+export const PROFILES = ['embedded', 'cluster'] as const;
+export type Profile = (typeof PROFILES)[number];
+const ROLES = ['api', 'worker'] as const;
+type Role = (typeof ROLES)[number];
+export const LOG_LEVELS = ['error', 'warn', 'info', 'debug'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** Everything an operator can set. Read once at boot by `loadConfig`; never read `process.env` elsewhere. */
+export class Config {
+  @Variable({
+    name: 'CREDENCE_HOST',
+    description: 'Address to listen on; a process that is only a worker serves health and metrics there',
+    default: '127.0.0.1',
+    must: 'be a host name or an address',
+  })
+  @IsString()
+  @Length(1, 255)
+  readonly host: string;
+
+  @Variable({
+    name: 'CREDENCE_PORT',
+    description: 'Port to listen on; 0 takes any free one and prints it',
+    default: '3000',
+    must: 'be an integer from 0 to 65535',
+  })
+  @AsInteger()
+  @IsInt()
+  @Min(0)
+  @Max(65535)
+  readonly port: number;
+
+  @Variable({
+    name: 'CREDENCE_DATA',
+    description:
+      'Folder of the log, the read models and the generated keys; in the cluster profile only of the marker of its log',
+    default: './data',
+    must: 'be the path of a folder',
+  })
+  @IsString()
+  @Length(1, 4096)
+  readonly data: string;
+
+  @Variable({
+    name: 'CREDENCE_PROFILE',
+    description: '`embedded`: everything in `CREDENCE_DATA`; `cluster`: EventStoreDB, Redis and BullMQ',
+    default: 'embedded',
+    must: `be one of ${PROFILES.join(', ')}`,
+  })
+  @IsIn(PROFILES)
+  readonly profile: Profile;
+
+  @Variable({
+    name: 'CREDENCE_ROLES',
+    description:
+      'What this process does, separated by commas: `api` answers requests, `worker` runs projections and jobs',
+    default: ROLES.join(','),
+    must: `be a comma separated list of ${ROLES.join(', ')}`,
+  })
+  @AsList()
+  @ArrayNotEmpty()
+  @IsIn(ROLES, { each: true })
+  readonly roles: readonly Role[];
+
+  @Variable({
+    name: 'EVENTSTORE_URL',
+    description: 'Connection string of EventStoreDB, for the cluster profile',
+    unset: 'none',
+    must: 'be a connection string such as esdb://host:2113?tls=true',
+    secret: true,
+  })
+  @IsOptional()
+  @Matches(/^[a-z+]+:\/\/\S+$/)
+  readonly eventStoreUrl?: string;
+
+  @Variable({
+    name: 'REDIS_URL',
+    description: 'Address of Redis, for the cluster profile; several hosts mean a Redis Cluster',
+    unset: 'none',
+    must: 'have the form redis://[user:password@]host:port[,host:port][/database], or rediss:// for TLS',
+    secret: true,
+  })
+  @IsOptional()
+  @Matches(/^rediss?:\/\/\S+$/)
+  readonly redisUrl?: string;
+
+  @Variable({
+    name: 'CREDENCE_MODULES',
+    description: `Modules to serve, separated by commas, of ${MODULES.join(', ')}`,
+    default: MODULES.join(','),
+    must: `be a comma separated list of ${MODULES.join(', ')}`,
+  })
+  @AsList()
+  @ArrayNotEmpty()
+  @IsIn(MODULES, { each: true })
+  readonly modules: readonly ModuleName[];
+
+  @Variable({
+    name: 'CREDENCE_PUBLIC_URL',
+    description: 'Address under which clients reach the service; the issuer of its proofs, and what wallets sign in to',
+    unset: '`http://<host>:<port>`',
+    must: 'be an http or https URL without a query',
+  })
+  @IsOptional()
+  @IsUrl({ protocols: ['http', 'https'], require_protocol: true, require_tld: false, allow_query_components: false })
+  readonly publicUrl?: string;
+
+  @Variable({
+    name: 'CREDENCE_RATE_LIMIT',
+    description: 'Requests a minute and client address on public routes; 0 = no limit',
+    default: '600',
+    must: 'be an integer from 0 to 1000000000',
+  })
+  @AsInteger()
+  @IsInt()
+  @Min(0)
+  @Max(1_000_000_000)
+  readonly rateLimit: number;
+
+  @Variable({
+    name: 'CREDENCE_TRUST_PROXY',
+    description: 'Believe the client address in X-Forwarded-For; only behind a proxy that sets it',
+    default: 'off',
+    must: 'be "on" or "off"',
+  })
+  @Transform(({ value }) => (value === 'on' ? true : value === 'off' ? false : value))
+  @IsIn([true, false])
+  readonly trustProxy: boolean;
+
+  @Variable({
+    name: 'CREDENCE_API_KEYS',
+    description: 'JSON file `[{id, sha256, scopes[], organization?}]`, reread when it changes',
+    unset: 'a development key with every scope in `<data>/dev-api-key`; the cluster profile needs the file',
+    must: 'be the path of a file',
+  })
+  @IsOptional()
+  @IsString()
+  @Length(1, 4096)
+  readonly apiKeys?: string;
+
+  @Variable({
+    name: 'CREDENCE_SIGNING_KEYS',
+    description: 'JWK set with the private signing keys (Ed25519), created if absent',
+    unset: '`<data>/signing-keys.json`; the cluster profile needs the file, one for all processes',
+    must: 'be the path of a file',
+  })
+  @IsOptional()
+  @IsString()
+  @Length(1, 4096)
+  readonly signingKeys?: string;
+
+  @Variable({
+    name: 'CREDENCE_VOUCHER_KEYS',
+    description: 'JWK set with the private keys (secp256k1) of the issuers of vouchers, created if absent',
+    unset: '`<data>/voucher-keys.json`; the cluster profile gives no vouchers without the file, one for all processes',
+    must: 'be the path of a file',
+  })
+  @IsOptional()
+  @IsString()
+  @Length(1, 4096)
+  readonly voucherKeys?: string;
+
+  @Variable({
+    name: 'CREDENCE_LOG_LEVEL',
+    description: `Least severe level to log, of ${LOG_LEVELS.join(', ')}; request lines are at debug`,
+    default: 'info',
+    must: `be one of ${LOG_LEVELS.join(', ')}`,
+  })
+  @IsIn(LOG_LEVELS)
+  readonly logLevel: LogLevel;
+
+  @Variable({
+    name: 'CREDENCE_RPC_<chainId>',
+    description:
+      'JSON-RPC endpoint of an EVM chain, as `CREDENCE_RPC_137`: for contract wallets, histories and vouchers on it',
+    unset: 'contract wallets of that chain cannot sign in, no history on it is read, and no voucher for it given',
+    must: 'be an http or https URL',
+    family: /^CREDENCE_RPC_([1-9]\d{0,14})$/,
+    secret: true,
+  })
+  @IsUrl(
+    { protocols: ['http', 'https'], require_protocol: true, require_tld: false, allow_protocol_relative_urls: false },
+    { each: true },
+  )
+  readonly rpc: ReadonlyMap<string, string>;
+
+  @Variable({
+    name: 'CREDENCE_CHAIN_CONTRACTS',
+    description:
+      'JSON file `{"<chain id>": [{address, protocol, attesters?}]}`: contracts whose events count for linked wallets',
+    unset: 'the list in `src/features/ingestion/chain-events.ts`',
+    must: 'be the path of a file',
+  })
+  @IsOptional()
+  @IsString()
+  @Length(1, 4096)
+  readonly chainContracts?: string;
+
+  has(role: Role): boolean {
+    return this.roles.includes(role);
+  }
+
+  /** Absolute path of a file in the data folder. */
+  inData(file: string): string {
+    return join(resolve(this.data), file);
+  }
+}
+
+/**
+ * Reads and checks the environment. An empty variable counts as unset.
+ * @throws ConfigError naming the first variable that is unknown or has a bad value
+ */
+export function loadConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
+  const known = variables.map(({ declared }) => declared.name);
+  const isKnown = (name: string) =>
+    variables.some(({ declared: { name: own, family } }) => (family ? family.test(name) : own === name));
+  const unknown = Object.keys(env).find((name) => name.startsWith('CREDENCE_') && !isKnown(name));
+  if (unknown) throw new ConfigError(`${unknown} is not a variable of Credence; there are ${known.join(', ')}.`);
+
+  const values: Record<string, string> = {};
+  const families: Record<string, Map<string, string>> = {};
+  for (const { property, declared } of variables) {
+    if (declared.family) families[property] = familyOf(declared.family, env);
+    const value = env[declared.name] || declared.default;
+    if (value !== undefined) values[property] = value;
+  }
+  const config = Object.assign(plainToInstance(Config, values), families);
+  const [wrong] = validateSync(config);
+  if (wrong) {
+    const { declared } = variables.find(({ property }) => property === wrong.property)!;
+    const name = declared.family ? namesOf(declared.family, env).join(', ') : declared.name;
+    const found = declared.secret ? '' : `, not "${values[wrong.property]}"`;
+    throw new ConfigError(`${name} must ${declared.must}${found}.`);
+  }
+  if (config.profile === 'cluster') {
+    for (const [name, value] of [
+      ['EVENTSTORE_URL', config.eventStoreUrl],
+      ['REDIS_URL', config.redisUrl],
+    ]) {
+      if (value === undefined) throw new ConfigError(`The cluster profile needs ${name}.`);
+    }
+  }
+  return config;
+}
+
+function familyOf(family: RegExp, env: Readonly<Record<string, string | undefined>>): Map<string, string> {
+  return new Map(namesOf(family, env).map((name) => [family.exec(name)![1]!, env[name]!]));
+}
+
+function namesOf(family: RegExp, env: Readonly<Record<string, string | undefined>>): string[] {
+  return Object.keys(env).filter((name) => family.test(name) && env[name]);
+}
+
+/** The table of all variables for the README, in Markdown. */
+export function configurationTable(): string {
+  const rows = variables.map(({ declared: d }) => {
+    const value = d.unset ?? (d.default === undefined ? '' : `\`${d.default}\``);
+    return `| \`${d.name}\` | ${value} | ${d.description} |`;
+  });
+  return ['| Variable | Default | Meaning |', '|---|---|---|', ...rows].join('\n');
+}

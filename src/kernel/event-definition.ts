@@ -1,0 +1,149 @@
+import type { JsonObject } from './json.js';
+import { Problem } from './problems.js';
+import type { NewEvent, RecordedEvent } from './event.js';
+
+/** Event types as values: a name, a schema version, a check of the data, and upcasters for older versions. */
+
+export type Check<T> = (value: unknown) => value is T;
+type Shape = Record<string, Check<unknown>>;
+type DataOf<S extends Shape> = { [K in keyof S]: S[K] extends Check<infer T> ? T : never };
+
+export interface EventDefinition<T extends string = string, D = unknown> {
+  type: T;
+  /** Current schema version; the one written. */
+  schema: number;
+  /** Brings data of the version it is keyed by to the next one. */
+  upcasters: Record<number, (data: JsonObject) => JsonObject>;
+  check(data: unknown): data is D;
+}
+
+export const text: Check<string> = (value): value is string => typeof value === 'string';
+export const time: Check<string> = (value): value is string => typeof value === 'string' && !isNaN(Date.parse(value));
+export function oneOf<const T extends string | number>(values: readonly T[]): Check<T> {
+  return (value): value is T => values.includes(value as T);
+}
+export function wholeNumber(min: number, max: number): Check<number> {
+  return (value): value is number => Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
+}
+export function nullable<T>(check: Check<T>): Check<T | null> {
+  return (value): value is T | null => value === null || check(value);
+}
+
+/** Defines an event type. A field that is not in the shape is ignored, a missing or wrong one makes it undecodable. */
+export function defineEvent<T extends string, S extends Shape>(
+  type: T,
+  shape: S,
+  { schema = 1, upcasters = {} }: { schema?: number; upcasters?: EventDefinition['upcasters'] } = {},
+): EventDefinition<T, DataOf<S>> {
+  const checks = Object.entries(shape);
+  return {
+    type,
+    schema,
+    upcasters,
+    check(data): data is DataOf<S> {
+      if (typeof data !== 'object' || data === null) return false;
+      for (const [field, check] of checks) if (!check((data as JsonObject)[field])) return false;
+      return true;
+    },
+  };
+}
+
+/** What an event is apart from its data. Times in ms since the epoch. */
+export interface EventHeader {
+  id: string;
+  stream: string;
+  position: number;
+  occurred_at: number;
+  recorded_at: number;
+}
+
+export type Decoded<D extends EventDefinition> =
+  D extends EventDefinition<infer T, infer Data> ? EventHeader & { type: T; data: Data } : never;
+
+/** An event this build cannot read although its version claims that it can: it quarantines its identity. */
+export interface Undecodable extends EventHeader {
+  type: 'Undecodable';
+  data: { tris_id: string | null; event_type: string; reason: string };
+}
+
+/**
+ * An event for those who must not go on without what it says, as deciders must not: it may be what ends a grant.
+ * @throws Problem history_unreadable
+ */
+export function readable<E extends EventHeader & { type: string }>(event: E | Undecodable): E {
+  if (event.type !== 'Undecodable') return event as E;
+  const detail = `${event.stream} cannot be read: its event ${event.id} is a dead letter, at which an operator must look.`;
+  throw new Problem('history_unreadable', detail);
+}
+
+/** Written by a newer build: the reader must stop here rather than skip it. */
+export class NewerSchema extends Error {
+  constructor(event: RecordedEvent, known: number | undefined) {
+    super(
+      `event ${event.id} at position ${event.position} is ${event.type} schema ${event.metadata.schema}; this build ` +
+        (known === undefined ? 'does not know the type' : `knows up to ${known}`) +
+        ': run a build that is at least as new as the one that wrote it',
+    );
+    this.name = 'NewerSchema';
+  }
+}
+
+/** Makes a decoder for a closed set of event types. */
+export function decoderFor<D extends EventDefinition>(definitions: readonly D[]) {
+  const byType = new Map(definitions.map((definition) => [definition.type, definition]));
+  const [occurredAt, recordedAt] = [timeReader(), timeReader()];
+
+  /** @throws NewerSchema */
+  return (event: RecordedEvent): Decoded<D> | Undecodable => {
+    const definition = byType.get(event.type);
+    const { id, type, stream, position, metadata } = event;
+    const version = metadata.schema;
+    if (!definition || version > definition.schema) throw new NewerSchema(event, definition?.schema);
+    const occurred_at = occurredAt(metadata.occurred_at);
+    const recorded_at = recordedAt(metadata.recorded_at);
+    let data = event.data;
+    let reason: string;
+    try {
+      for (let from = version; from < definition.schema; from++) data = definition.upcasters[from]!(data);
+      if (isNaN(occurred_at) || isNaN(recorded_at)) reason = 'its metadata holds no valid times';
+      else if (definition.check(data)) {
+        return { id, stream, position, occurred_at, recorded_at, type, data } as Decoded<D>;
+      } else reason = `its data is not that of ${type} schema ${version}`;
+    } catch (error) {
+      reason = `upcasting from schema ${version} failed: ${(error as Error).message}`;
+    }
+    // Rows hold numbers only: a time that cannot be read becomes the next best one that can.
+    return {
+      id,
+      stream,
+      position,
+      occurred_at: occurred_at || recorded_at || 0,
+      recorded_at: recorded_at || 0,
+      type: 'Undecodable',
+      data: { tris_id: subjectGuess(event), event_type: type, reason },
+    };
+  };
+}
+
+/** Date.parse that remembers its last answer: neighbours in the log often carry the same time. */
+function timeReader(): (text: string) => number {
+  let [last, time] = ['', NaN];
+  return (text) => {
+    if (text !== last) [last, time] = [text, Date.parse(text)];
+    return time;
+  };
+}
+
+/** The identity an undecodable event is about, as far as its raw form tells. */
+function subjectGuess({ data, stream }: NewEvent & { stream: string }): string | null {
+  for (const field of ['tris_id', 'tris_org']) {
+    const value = (data as JsonObject | null)?.[field];
+    if (typeof value === 'string' && isName(value)) return value;
+  }
+  return /^(?:identity|organization)-(.+)$/.exec(stream)?.[1] ?? null;
+}
+
+/** Can it be an identity, and so the key of a row? */
+function isName(value: string): boolean {
+  return /^[ -~]{1,128}$/.test(value);
+}

@@ -1,0 +1,90 @@
+import type { LoggerService } from '@nestjs/common';
+import { LOG_LEVELS, type LogLevel } from './config.js';
+
+type Fields = Record<string, unknown>;
+
+/**
+ * Structured logs: one JSON object a line with `time`, `level`, `msg` and further fields, on standard error. Whoever
+ * logs keeps keys, tokens and bodies out. `LoggerService` lets Nest write through the same sink.
+ */
+export class Log implements LoggerService {
+  private readonly threshold: number;
+
+  constructor(
+    level: LogLevel,
+    private readonly sink: (line: string) => void = (line) => void process.stderr.write(line),
+  ) {
+    this.threshold = LOG_LEVELS.indexOf(level);
+  }
+
+  enabled(level: LogLevel): boolean {
+    return LOG_LEVELS.indexOf(level) <= this.threshold;
+  }
+
+  write(level: LogLevel, msg: string, fields: Fields = {}): void {
+    if (!this.enabled(level)) return;
+    this.sink(`${JSON.stringify({ time: new Date().toISOString(), level, msg, ...fields }, readable)}\n`);
+  }
+
+  info(msg: string, fields?: Fields): void {
+    this.write('info', msg, fields);
+  }
+  warn(msg: unknown, ...rest: unknown[]): void {
+    this.write('warn', text(msg), fieldsOf(msg, rest));
+  }
+  error(msg: unknown, ...rest: unknown[]): void {
+    this.write('error', text(msg), fieldsOf(msg, rest));
+  }
+  debug(msg: unknown, ...rest: unknown[]): void {
+    this.write('debug', text(msg), fieldsOf(msg, rest));
+  }
+  fatal(msg: unknown, ...rest: unknown[]): void {
+    this.error(msg, ...rest);
+  }
+  /** Nest's own chatter (modules, mapped routes) is of no use to an operator unless they debug. */
+  log(msg: unknown, ...rest: unknown[]): void {
+    this.debug(msg, ...rest);
+  }
+  verbose(msg: unknown, ...rest: unknown[]): void {
+    this.debug(msg, ...rest);
+  }
+}
+
+const text = (msg: unknown): string =>
+  typeof msg === 'string' ? msg : msg instanceof Error ? msg.message : JSON.stringify(msg, readable);
+
+/** Our own calls pass an object of fields; Nest passes an optional stack and a context name. */
+function fieldsOf(msg: unknown, rest: unknown[]): Fields {
+  const fields: Fields = msg instanceof Error ? { error: msg } : {};
+  for (const item of rest) {
+    if (item instanceof Error) fields.error = item;
+    else if (typeof item === 'object' && item !== null) Object.assign(fields, item);
+    else if (typeof item === 'string') fields[item.includes('\n') ? 'stack' : 'context'] = item;
+  }
+  return fields;
+}
+
+function readable(_key: string, value: unknown): unknown {
+  if (value instanceof Error) return { ...described(value), stack: value.stack, ...causes(value) };
+  return typeof value === 'bigint' ? String(value) : value;
+}
+
+function described(error: Error): Fields {
+  const { name, message, code } = error as NodeJS.ErrnoException;
+  return { name, message, ...(code !== undefined && { code }) };
+}
+
+const MAX_CAUSES = 5;
+
+/** What led to an error, outermost first: a full disk is seldom the error that arrives, but the cause of it. */
+function causes(error: Error): Fields {
+  const chain: unknown[] = [];
+  for (
+    let { cause } = error;
+    cause !== undefined && chain.length < MAX_CAUSES;
+    cause = (cause as Error | null)?.cause
+  ) {
+    chain.push(cause instanceof Error ? described(cause) : cause);
+  }
+  return chain.length > 0 ? { causes: chain } : {};
+}

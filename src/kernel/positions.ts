@@ -1,0 +1,22 @@
+import type { Position } from './event.js';
+
+/** What the edge needs of the projector to let a read wait for a write. Provided by the projector module. */
+export interface PositionGate {
+  /** Identifies the log; the first part of every position on the wire. */
+  readonly logId: string;
+  /** The last event's position. */
+  head(): Promise<Position>;
+  /** Resolves to true once every projection that reads are answered from has applied this position, to false after `timeoutMs`. */
+  reach(position: Position, timeoutMs: number): Promise<boolean>;
+}
+export const POSITION_GATE = Symbol('PositionGate');
+
+/** Opaque to clients: `<log id>.<decimal>`. */
+export const formatPosition = (logId: string, position: Position): string => `${logId}.${position}`;
+
+/** Reads what `formatPosition` wrote; undefined for another log or another form. */
+export function parsePosition(wire: string, logId: string): Position | undefined {
+  if (!wire.startsWith(`${logId}.`)) return undefined;
+  const digits = wire.slice(logId.length + 1);
+  return /^(?:0|[1-9]\d{0,15})$/.test(digits) && Number.isSafeInteger(Number(digits)) ? Number(digits) : undefined;
+}

@@ -1,0 +1,61 @@
+import type { Projection, RowChanges, RowOverlay } from '../../projections/projection.js';
+import type { DomainEvent } from '../../projections/events.js';
+import type { Json } from '../kernel/json.js';
+import type { RowKey, RowSink } from '../stores/ports/read-models.js';
+
+/** Live, rebuild and verify all fold through here. */
+
+/** Sees to it that an overlay knows the rows that folding these events will read: those it lacks as `load` answers them. */
+export async function loadRows(
+  projections: readonly Projection[],
+  events: readonly DomainEvent[],
+  load: (rows: RowKey[]) => Promise<(Json | undefined)[]>,
+  overlay: RowOverlay,
+): Promise<void> {
+  const wanted: RowKey[] = [];
+  for (const event of events) {
+    for (const projection of projections) {
+      for (const row of projection.reads(event)) if (overlay.expect(row)) wanted.push(row);
+    }
+  }
+  const values = wanted.length > 0 ? await load(wanted) : [];
+  wanted.forEach((row, i) => overlay.load(row, values[i]));
+}
+
+/** Folds events on top of the rows they read. */
+export function foldInto(
+  overlay: RowOverlay,
+  projections: readonly Projection[],
+  events: readonly DomainEvent[],
+): void {
+  for (const event of events) for (const projection of projections) projection.apply(event, overlay);
+}
+
+/** Some whole appends, folded. */
+export interface FoldedBatch<S extends RowSink> {
+  events: number;
+  last: DomainEvent;
+  changes: RowChanges<S>;
+}
+
+/**
+ * Folds events on top of the rows they read, in batches that end with the append that brings them to `rows` changed rows.
+ * A batch's changes are its own once the next is asked for.
+ */
+export function* foldInBatches<S extends RowSink>(
+  projections: readonly Projection[],
+  events: readonly DomainEvent[],
+  /** Whether the event at this place is the last of its append. */
+  endsAppend: (place: number) => boolean,
+  overlay: RowOverlay<S>,
+  rows = Infinity,
+): Generator<FoldedBatch<S>> {
+  let from = 0;
+  for (const [place, event] of events.entries()) {
+    for (const projection of projections) projection.apply(event, overlay);
+    const isLast = place === events.length - 1;
+    if (!isLast && !(overlay.changedRows >= rows && endsAppend(place))) continue;
+    yield { events: place + 1 - from, last: event, changes: overlay.takeChanges() };
+    from = place + 1;
+  }
+}

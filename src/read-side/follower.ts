@@ -1,0 +1,256 @@
+import { randomUUID } from 'node:crypto';
+import { type Projection, RowOverlay } from '../../projections/projection.js';
+import { NewerSchema } from '../kernel/event-definition.js';
+import type { RecordedEvent } from '../kernel/event.js';
+import type { EventStore } from '../stores/ports/event-store.js';
+import { type DomainEvent, decodeEvent } from '../../projections/events.js';
+import type { Json } from '../kernel/json.js';
+import { PLATFORM_LENS_STREAM } from '../features/lenses/lens-stream.js';
+import { EncodedRows } from '../stores/ports/encoded-rows.js';
+import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
+import { PROJECTIONS } from './all-projections.js';
+import { type FoldedBatch, foldInBatches, foldInto, loadRows } from './fold.js';
+import { reflectPlatformLens } from './manifest.js';
+
+/** Renewed at a third of it; so long the read models stand still after the process that kept them up was killed. */
+const LEASE_MS = 2_000;
+/** Events folded at once: enough to share a commit while following, few enough to keep the event loop's pauses short. */
+const SLICE = 1_000;
+/** Events folded at once while catching up where rows are far away, and asked for together. */
+const FAR_BULK_SLICE = 20_000;
+/** Batches on their way at once, where they are small. Each is applied on top of the one before it, or refused. */
+const BATCHES_IN_FLIGHT = 8;
+/** A build is ready once it has applied what was the log's head at most so long ago: the head itself may never rest. */
+const READY_MS = 1_000;
+
+/** Why following ended. A lease is `taken` by another from the start, or `lost` under way, perhaps to nobody. */
+export type Ended = 'at_head' | 'aborted' | 'lease_taken' | 'lease_lost' | 'gone';
+
+export interface FollowOptions {
+  signal: AbortSignal;
+  /** End at the head instead of waiting there for further events, and apply in large batches. */
+  toHead?: boolean;
+  onApplied?: (checkpoint: Checkpoint, events: number) => void;
+}
+
+type Overlay = RowOverlay<EncodedRows>;
+type Folded = FoldedBatch<EncodedRows>;
+
+/** A batch whose rows are being written. */
+interface Applying {
+  next: Checkpoint;
+  events: number;
+  outcome: ReturnType<ReadModels['apply']>;
+}
+
+/**
+ * Applies the log to one generation, in order, from its stored checkpoint on. The checkpoint is stored in the same
+ * atomic step as the rows, so a crash at any point neither loses nor repeats an event; only the holder of the
+ * generation's lease can apply, and a lease is given up only between batches.
+ */
+export class Follower {
+  private readonly holder = randomUUID();
+
+  constructor(
+    private readonly store: EventStore,
+    private readonly readModels: ReadModels,
+  ) {}
+
+  /** @throws NewerSchema once everything before the event that this build cannot read is applied */
+  async follow(id: string, options: FollowOptions): Promise<Ended> {
+    if (!(await this.readModels.acquireLease(id, this.holder, LEASE_MS))) {
+      return (await this.generation(id)) ? 'lease_taken' : 'gone';
+    }
+    const lost = new AbortController();
+    const renew = () => this.readModels.acquireLease(id, this.holder, LEASE_MS);
+    const renewal = setInterval(
+      () =>
+        renew().then(
+          (held) => !held && lost.abort(),
+          () => lost.abort(),
+        ),
+      LEASE_MS / 3,
+    );
+    try {
+      const generation = await this.generation(id);
+      if (!generation) return 'gone';
+      const ended = await this.apply(generation, options, AbortSignal.any([options.signal, lost.signal]));
+      return lost.signal.aborted && ended === 'aborted' ? 'lease_lost' : ended;
+    } finally {
+      clearInterval(renewal);
+      await this.readModels.releaseLease(id, this.holder);
+    }
+  }
+
+  private async apply(generation: Generation, options: FollowOptions, signal: AbortSignal): Promise<Ended> {
+    const { id } = generation;
+    const { rowsPerBatch } = this.readModels;
+    const inFlight = rowsPerBatch === undefined ? 1 : BATCHES_IN_FLIGHT;
+    const bulkSlice = rowsPerBatch === undefined ? SLICE : FAR_BULK_SLICE;
+    /** Whether a batch may span slices. */
+    const spans = options.toHead === true && rowsPerBatch === undefined;
+    // All that the generation holds, whatever this process serves of it: its views share the checkpoint.
+    const projections = PROJECTIONS.filter(({ name }) => name in generation.views);
+    let { checkpoint } = generation;
+    const applying: Applying[] = [];
+    /** Waits until so many batches are left under way. False: one was refused, so the lease is lost. */
+    const settled = async (left: number): Promise<boolean> => {
+      while (applying.length > left) {
+        const { outcome, next, events } = applying.shift()!;
+        if ((await outcome) === 'refused') return false;
+        checkpoint = next;
+        options.onApplied?.(next, events);
+      }
+      return true;
+    };
+    const refused = async (): Promise<Ended> => ((await this.generation(id)) ? 'lease_lost' : 'gone');
+    const isReady = await this.readiness(generation);
+
+    await isReady(checkpoint);
+    do {
+      const { position } = checkpoint;
+      const slices = options.toHead
+        ? this.store.readAll(position, { sliceSize: bulkSlice, signal })
+        : this.store.subscribe(position, { sliceSize: SLICE, signal });
+      /** What batches under way have written is read from here. */
+      let before: Overlay | undefined;
+      let overlay = newOverlay();
+      let base = checkpoint;
+      /** Events that the overlay holds over several slices, and the last of them. */
+      let held: Omit<Folded, 'changes'> | undefined;
+      /** Changed rows that make the next batch. */
+      let bulkRows: number | undefined;
+      const start = async (batch: Folded): Promise<boolean> => {
+        if (!(await settled(inFlight - 1))) return false;
+        const started = this.startToApply(id, base, batch);
+        applying.push(started);
+        base = started.next;
+        return true;
+      };
+      /** Makes a batch of what the overlay holds. */
+      const release = async (): Promise<boolean> => {
+        if (!held) return true;
+        const batch = { ...held, changes: overlay.takeChanges() };
+        held = undefined;
+        bulkRows = undefined;
+        if (!(await start(batch))) return false;
+        before = overlay;
+        overlay = newOverlay();
+        return true;
+      };
+      for await (const slice of slices) {
+        const { events, endsAppend, stop } = decodeSlice(slice);
+        if (events.length > 0) {
+          if (events.some(({ stream }) => stream === PLATFORM_LENS_STREAM)) {
+            await reflectPlatformLens(this.store, this.readModels);
+          }
+          await this.load(id, projections, events, overlay, before);
+          if (spans) {
+            foldInto(overlay, projections, events);
+            held = { events: (held?.events ?? 0) + events.length, last: events.at(-1)! };
+            // Found out once per batch: it takes a look at the store.
+            bulkRows ??= this.readModels.bulkRows?.(id) ?? Infinity;
+            if (overlay.changedRows >= bulkRows && !(await release())) return refused();
+          } else {
+            let batches = 0;
+            for (const batch of foldInBatches(projections, events, endsAppend, overlay, rowsPerBatch)) {
+              if (!(await start(batch))) return refused();
+              batches++;
+            }
+            // None of a slice before this one is left: the next slice reads what those have written.
+            if (!(await settled(batches))) return refused();
+            before = overlay;
+            overlay = newOverlay();
+          }
+        }
+        if (stop || signal.aborted || !options.toHead) {
+          if (!(await release()) || !(await settled(0))) return refused();
+          before = undefined;
+          await isReady(checkpoint);
+        }
+        if (stop) throw stop;
+        if (signal.aborted) return 'aborted';
+      }
+      if (!(await release())) return refused();
+      if (!(await settled(0))) return refused();
+    } while (!signal.aborted && options.toHead && !(await isReady(checkpoint)));
+    return signal.aborted ? 'aborted' : 'at_head';
+  }
+
+  /** A function that makes a generation `ready` once it has caught up, and answers whether it is. */
+  private async readiness({ id, status }: Generation): Promise<(checkpoint: Checkpoint) => Promise<boolean>> {
+    let ready = status !== 'building';
+    const look = async () => ({ head: await this.store.head(), at: performance.now() });
+    let goal = await look();
+    return async ({ position }) => {
+      if (ready || position < goal.head) return ready;
+      if (performance.now() - goal.at > READY_MS) goal = await look();
+      if (position < goal.head) return false;
+      await this.readModels.setStatus(id, 'ready');
+      return (ready = true);
+    };
+  }
+
+  private load(
+    id: string,
+    projections: readonly Projection[],
+    events: readonly DomainEvent[],
+    overlay: Overlay,
+    before: Overlay | undefined,
+  ): Promise<void> {
+    const load = async (rows: RowKey[]): Promise<(Json | undefined)[]> => {
+      const stored = before ? rows.filter((row) => !before.knows(row)) : rows;
+      // In parts: nobody else writes, so it need not be one snapshot.
+      const size = this.readModels.rowsPerBatch ?? stored.length;
+      const parts: Promise<(Json | undefined)[]>[] = [];
+      for (let i = 0; i < stored.length; i += size) parts.push(this.read(id, stored.slice(i, i + size)));
+      const values = (await Promise.all(parts)).flat();
+      if (!before) return values;
+      let i = 0;
+      return rows.map((row) => (before.knows(row) ? before.get(row) : values[i++]));
+    };
+    return loadRows(projections, events, load, overlay);
+  }
+
+  private async read(id: string, rows: readonly RowKey[]): Promise<(Json | undefined)[]> {
+    const queries = rows.map((row) => ({ get: row }));
+    const read = await this.readModels.read(id, queries);
+    // Gone: what is folded from nothing will be refused.
+    return read ? (read.results as (Json | undefined)[]) : rows.map(() => undefined);
+  }
+
+  private startToApply(id: string, base: Checkpoint, { events, last, changes }: Folded): Applying {
+    const next = { log: this.store.logId, position: last.position, event_id: last.id };
+    const outcome = this.readModels.apply(id, { id: randomUUID(), base, holder: this.holder, next, ...changes });
+    outcome.catch(() => undefined); // thrown where it is awaited
+    return { next, events, outcome };
+  }
+
+  private async generation(id: string): Promise<Generation | undefined> {
+    const generation = (await this.readModels.generations()).find((candidate) => candidate.id === id);
+    return generation?.status === 'dropped' ? undefined : generation;
+  }
+}
+
+function newOverlay(): Overlay {
+  return new RowOverlay(() => new EncodedRows());
+}
+
+/** Decodes up to the first event of a newer schema, and then only whole appends before it. */
+function decodeSlice(slice: readonly RecordedEvent[]): {
+  events: DomainEvent[];
+  endsAppend: (place: number) => boolean;
+  stop?: NewerSchema;
+} {
+  const endsAppend = (place: number) => slice[place]!.metadata.index === slice[place]!.metadata.size - 1;
+  const events: DomainEvent[] = [];
+  for (const event of slice) {
+    try {
+      events.push(decodeEvent(event));
+    } catch (error) {
+      if (!(error instanceof NewerSchema)) throw error;
+      return { events: events.slice(0, events.length - event.metadata.index), endsAppend, stop: error };
+    }
+  }
+  return { events, endsAppend };
+}

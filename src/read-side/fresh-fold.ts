@@ -1,0 +1,92 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Projection, Rows } from '../../projections/projection.js';
+import type { Position } from '../kernel/event.js';
+import type { EventStore } from '../stores/ports/event-store.js';
+import { type DomainEvent, decodeEvent } from '../../projections/events.js';
+import type { Json } from '../kernel/json.js';
+import type { RowKey } from '../stores/ports/read-models.js';
+
+const SLICE = 5_000;
+const ATTEMPTS = 100;
+const RETRY_MS = 10;
+
+/** A fold asked for a row of a view whose rows were not kept: begin again with that view kept. */
+export class ViewNotKept extends Error {
+  constructor(readonly view: string) {
+    super(`rows of ${view} are read by a fold`);
+    this.name = 'ViewNotKept';
+  }
+}
+
+export interface FreshFoldOptions {
+  projections: readonly Projection[];
+  /** Which events to fold in a projection. */
+  takes(projection: Projection, event: DomainEvent): boolean;
+  /** Views whose rows the folds read again; of the others only the changes are told. */
+  kept: ReadonlySet<string>;
+  /** Every change of a row: its new content as JSON, undefined where it is deleted. */
+  onChange(row: RowKey, address: string, content: string | undefined): void;
+}
+
+/** Folds the log from its start in memory, to any position and then on, beside whatever is stored. */
+export class FreshFold implements Rows {
+  position: Position = 0;
+  private readonly values = new Map<string, string>();
+
+  constructor(
+    private readonly store: EventStore,
+    private readonly options: FreshFoldOptions,
+  ) {}
+
+  /**
+   * @param to position of an event
+   * @throws ViewNotKept; NewerSchema for an event that this build cannot read; Error if the log does not reach so far
+   */
+  async advance(to: Position, onProgress: (position: Position) => void = () => undefined): Promise<void> {
+    // The log is read up to its end more than once where a checkpoint is newer than what was seen of it.
+    for (let attempt = 0; this.position < to && attempt < ATTEMPTS; attempt++) {
+      const sliceSize = Math.min(SLICE, to - this.position);
+      for await (const slice of this.store.readAll(this.position, { sliceSize })) {
+        for (const recorded of slice) if (recorded.position <= to) this.apply(decodeEvent(recorded));
+        onProgress(this.position);
+        if (this.position >= to) return;
+      }
+      await sleep(RETRY_MS);
+    }
+    if (this.position < to) throw new Error(`The log ends at position ${this.position}, before ${to}.`);
+  }
+
+  private apply(event: DomainEvent): void {
+    for (const projection of this.options.projections) {
+      if (this.options.takes(projection, event)) projection.apply(event, this);
+    }
+    this.position = event.position;
+  }
+
+  get<T>(row: RowKey): T | undefined {
+    if (!this.options.kept.has(row.view)) throw new ViewNotKept(row.view);
+    const content = this.values.get(addressOf(row));
+    return content === undefined ? undefined : (JSON.parse(content) as T);
+  }
+
+  put(row: RowKey, value: unknown): void {
+    const address = addressOf(row);
+    const content = JSON.stringify(value as Json);
+    if (this.options.kept.has(row.view)) this.values.set(address, content);
+    this.options.onChange(row, address, content);
+  }
+
+  insert(row: RowKey, value: unknown): void {
+    this.put(row, value);
+  }
+
+  delete(row: RowKey): void {
+    const address = addressOf(row);
+    this.values.delete(address);
+    this.options.onChange(row, address, undefined);
+  }
+}
+
+export function addressOf({ view, key, sort }: RowKey): string {
+  return sort === undefined ? `${view}\0${key}` : `${view}\0${key}\0${sort}`;
+}

@@ -1,0 +1,162 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Projection } from '../../projections/projection.js';
+import { NewerSchema } from '../kernel/event-definition.js';
+import type { EventStore } from '../stores/ports/event-store.js';
+import { decodeEvent } from '../../projections/events.js';
+import { PLATFORM_LENS_STREAM } from '../features/lenses/lens-stream.js';
+import type { Checkpoint, Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
+import { MODEL_LENS } from '../scoring/lens.js';
+import { MODEL_HASH } from '../scoring/model.js';
+import { StartError } from '../kernel/start-error.js';
+import { PROJECTIONS } from './all-projections.js';
+
+/**
+ * Makes sure that every projection is served by a sound generation, and answers the manifest that says by which.
+ *
+ * A projection that has none, or whose generation is not sound, gets a new one, to be built from the start of the log;
+ * until that is built, reads of it are refused rather than wrong. Safe to run in several processes at once.
+ * @throws StartError where what serves was folded from another log
+ */
+export async function ensureManifest(
+  projections: readonly Projection[],
+  store: EventStore,
+  readModels: ReadModels,
+): Promise<Manifest> {
+  for (;;) {
+    const manifest = await readModels.manifest();
+    const generations = await readModels.generations();
+    refuseOtherLog(manifest, generations, store.logId);
+    const sound = new Map<string, Generation>();
+    for (const generation of generations) if (await isSound(generation, store)) sound.set(generation.id, generation);
+    // Read after the manifest: in the log it was made from, the stream is at least as far.
+    const platform = (await platformLens(store)) ?? manifest;
+    const views = Object.fromEntries(
+      Object.entries(manifest?.views ?? {}).filter(([view, id]) => view in (sound.get(id)?.views ?? {})),
+    );
+    const unserved = projections.filter(({ name }) => !(name in views));
+    const lens = platform?.lens ?? { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
+    const lens_revision = platform?.lens_revision ?? -1;
+    const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
+    if (manifest && unserved.length === 0 && seesRight && manifest.model_hash === MODEL_HASH) {
+      // What was folded from more of this log than there is can never be of use again; another log's may be, to others.
+      for (const { id, status, checkpoint } of generations) {
+        const isOwn = status !== 'dropped' && checkpoint.log === store.logId;
+        if (isOwn && !(await isInLog(checkpoint, store))) await readModels.dropGeneration(id);
+      }
+      return manifest;
+    }
+
+    if (unserved.length > 0) {
+      const versions = Object.fromEntries(unserved.map(({ name, version }) => [name, version]));
+      const id = await createGeneration(versions, store, readModels);
+      if (id === undefined) continue;
+      for (const { name } of unserved) views[name] = id;
+    }
+    await readModels.swapManifest({
+      revision: (manifest?.revision ?? 0) + 1,
+      lens,
+      model_hash: MODEL_HASH,
+      lens_revision,
+      views,
+      previous_views: null,
+      ...(manifest?.dropping && { dropping: manifest.dropping }),
+    });
+    // Swapped, or beaten to it by another process: either way, look again.
+  }
+}
+
+/**
+ * Read models of another log mean that a process was told the wrong place of one of the two. It must not take them for
+ * its own, nor those of its own log for better: other processes may be serving from them.
+ * @throws StartError naming both logs, and how to give up the read models of a log that is gone
+ */
+export function refuseOtherLog(manifest: Manifest | null, generations: readonly Generation[], logId: string): void {
+  const other = servingOfOthers(manifest, generations, logId);
+  if (!other) return;
+  throw new StartError(
+    `The read models that serve (${other.id}) are of the log ${other.checkpoint.log}, but the log here is ${logId}: ` +
+      'set EVENTSTORE_URL and REDIS_URL (or CREDENCE_DATA) to what belongs together, or, if this log has replaced that ' +
+      'one for good, run "credence rebuild all --swap --new-log".',
+  );
+}
+
+/** A generation that serves and was folded from another log. */
+function servingOfOthers(
+  manifest: Manifest | null,
+  generations: readonly Generation[],
+  logId: string,
+): Generation | undefined {
+  const serving = new Set(PROJECTIONS.map(({ name }) => manifest?.views[name]));
+  return generations.find(
+    ({ id, status, checkpoint }) => serving.has(id) && status !== 'dropped' && checkpoint.log !== logId,
+  );
+}
+
+/** @returns the id of a new generation of these views; undefined if another process has taken it for others */
+export async function createGeneration(
+  views: Record<string, number>,
+  store: EventStore,
+  readModels: ReadModels,
+): Promise<string | undefined> {
+  const id = nextGenerationId(await readModels.generations());
+  await readModels.createGeneration(id, views, store.logId);
+  const made = (await readModels.generations()).find((generation) => generation.id === id);
+  return made && made.checkpoint.log === store.logId && isOf(made, views) ? id : undefined;
+}
+
+/** Is it a generation of exactly these views, in these versions? */
+export function isOf(generation: Generation, views: Record<string, number>): boolean {
+  return isDeepStrictEqual({ ...generation.views }, views);
+}
+
+/**
+ * Makes the manifest name the lens that the platform sees through by now. A follower does this before it applies the
+ * promotion's event, so that whoever reads at or beyond its position sees through it; the revision only ever grows. Not
+ * while what serves is of another log, whose lens it is then.
+ */
+export async function reflectPlatformLens(store: EventStore, readModels: ReadModels): Promise<void> {
+  for (;;) {
+    const manifest = await readModels.manifest();
+    const platform = await platformLens(store);
+    if (!manifest || !platform || platform.lens_revision <= manifest.lens_revision) return;
+    if (servingOfOthers(manifest, await readModels.generations(), store.logId)) return;
+    if (await readModels.swapManifest({ ...manifest, revision: manifest.revision + 1, ...platform })) return;
+  }
+}
+
+/** The last word of the `lens-platform` stream; undefined if this build cannot read it. */
+export async function platformLens(store: EventStore): Promise<Pick<Manifest, 'lens' | 'lens_revision'> | undefined> {
+  const model = { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
+  const [last] = await store.readStream(PLATFORM_LENS_STREAM, { direction: 'backward', limit: 1 });
+  if (!last) return { lens: model, lens_revision: -1 };
+  try {
+    const event = decodeEvent(last);
+    if (event.type !== 'LensActivated') return undefined;
+    const { policy_id, content_hash } = event.data;
+    const lens = policy_id === null || content_hash === null ? model : { policy_id, content_hash };
+    return { lens, lens_revision: last.revision };
+  } catch (error) {
+    if (error instanceof NewerSchema) return undefined; // The follower halts there and says so.
+    throw error;
+  }
+}
+
+/**
+ * Can this build keep the generation up with this log? Its folds must all be of this build's versions, since they share
+ * a checkpoint, and the event its checkpoint names must be in the log (which may have been restored from elsewhere).
+ */
+export async function isSound({ status, views, checkpoint }: Generation, store: EventStore): Promise<boolean> {
+  if (status === 'dropped') return false;
+  const known = new Map(PROJECTIONS.map(({ name, version }) => [name, version]));
+  if (!Object.entries(views).every(([name, version]) => known.get(name) === version)) return false;
+  return isInLog(checkpoint, store);
+}
+
+async function isInLog({ log, position, event_id }: Checkpoint, store: EventStore): Promise<boolean> {
+  if (log !== store.logId) return false;
+  return position === 0 || (await store.readAt(position))?.id === event_id;
+}
+
+function nextGenerationId(generations: readonly Generation[]): string {
+  return `g${Math.max(0, ...generations.map(({ id }) => Number(id.slice(1)))) + 1}`;
+}

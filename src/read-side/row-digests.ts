@@ -1,0 +1,108 @@
+import { digest64 } from '../kernel/hash.js';
+
+/**
+ * What rows should be, as a 64-bit digest each in flat arrays: some 30 bytes a row whatever it holds, so that millions
+ * fit where the rows would not. Not cryptographic: it guards against errors, of which it misses one in 2^64.
+ */
+export class RowDigests {
+  private capacity = 1 << 12;
+  /** Four words a slot: the address's digest, and the content's. */
+  private words = new Uint32Array(4 * this.capacity);
+  private states = new Uint8Array(this.capacity);
+  /** Slots that are not free, deleted ones included: probing has to pass them. */
+  private used = 0;
+  private present = 0;
+  private unseen = 0;
+
+  get size(): number {
+    return this.present;
+  }
+
+  /** Rows that `matches` was not asked about and that were not set as `seen`. */
+  get unseenRows(): number {
+    return this.unseen;
+  }
+
+  /** @param seen whether the row needs no further look, since whoever sets it will check it apart */
+  set(address: string, content: string, seen: boolean): void {
+    if (this.used >= this.capacity * 0.7) this.resize();
+    const [high, low] = digest64(address);
+    let slot = this.find(high, low);
+    if (slot < 0) {
+      slot = ~slot;
+      this.words[4 * slot] = high;
+      this.words[4 * slot + 1] = low;
+      this.used++;
+    }
+    this.words.set(digest64(content), 4 * slot + 2);
+    this.mark(slot, seen || this.states[slot] === SEEN ? SEEN : UNSEEN);
+  }
+
+  delete(address: string): void {
+    const [high, low] = digest64(address);
+    const slot = this.find(high, low);
+    if (slot >= 0) this.mark(slot, DELETED);
+  }
+
+  /** Is this the row's content (undefined: is there no such row)? From then on it counts as seen. */
+  matches(address: string, content: string | undefined): boolean {
+    const [high, low] = digest64(address);
+    const slot = this.find(high, low);
+    const exists = slot >= 0 && this.states[slot] !== DELETED;
+    if (!exists) return content === undefined;
+    this.mark(slot, SEEN);
+    if (content === undefined) return false;
+    const digest = digest64(content);
+    return this.words[4 * slot + 2] === digest[0] && this.words[4 * slot + 3] === digest[1];
+  }
+
+  isUnseen(address: string): boolean {
+    const [high, low] = digest64(address);
+    const slot = this.find(high, low);
+    return slot >= 0 && this.states[slot] === UNSEEN;
+  }
+
+  private mark(slot: number, state: number): void {
+    const before = this.states[slot]!;
+    this.states[slot] = state;
+    this.present += Number(isPresent(state)) - Number(isPresent(before));
+    this.unseen += Number(state === UNSEEN) - Number(before === UNSEEN);
+  }
+
+  /** The slot of an address, or ~slot of where it would go. */
+  private find(high: number, low: number): number {
+    const mask = this.capacity - 1;
+    for (let slot = low & mask; ; slot = (slot + 1) & mask) {
+      if (this.states[slot] === FREE) return ~slot;
+      if (this.words[4 * slot] === high && this.words[4 * slot + 1] === low) return slot;
+    }
+  }
+
+  private resize(): void {
+    const { words, states, capacity } = this;
+    if (this.present > capacity * 0.35) this.capacity *= 2;
+    this.words = new Uint32Array(4 * this.capacity);
+    this.states = new Uint8Array(this.capacity);
+    for (let from = 0; from < capacity; from++) {
+      if (!isPresent(states[from]!)) continue;
+      const slot = ~this.find(words[4 * from]!, words[4 * from + 1]!);
+      this.words.set(words.subarray(4 * from, 4 * from + 4), 4 * slot);
+      this.states[slot] = states[from]!;
+    }
+    this.used = this.present;
+  }
+}
+
+const FREE = 0;
+const UNSEEN = 1;
+const SEEN = 2;
+const DELETED = 3;
+
+function isPresent(state: number): boolean {
+  return state === UNSEEN || state === SEEN;
+}
+
+/** Which of n parts a text falls into. */
+export function partOf(text: string, parts: number): number {
+  return digest64(text)[0] % parts;
+}

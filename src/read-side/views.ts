@@ -1,0 +1,252 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Inject, Injectable } from '@nestjs/common';
+import type { Position } from '../kernel/event.js';
+import { EVENT_STORE, type EventStore } from '../stores/ports/event-store.js';
+import { unknownCursor } from '../kernel/cursor.js';
+import type { PositionGate } from '../kernel/positions.js';
+import type { Json } from '../kernel/json.js';
+import { Problem, rebuilding } from '../kernel/problems.js';
+import {
+  type Manifest,
+  type Query,
+  READ_MODELS,
+  type RangeRow,
+  type ReadModels,
+  type ReadResult,
+} from '../stores/ports/read-models.js';
+
+/** What a view answers a query with: the row or undefined for `get`, the rows for `range`. */
+type Result = Json | undefined | RangeRow[];
+
+export interface ViewRead {
+  manifest: Manifest;
+  /** Generation of the first query's view. */
+  generation: string;
+  /** Applied position that the rows reflect (the least, where several generations took part). */
+  position: Position;
+  results: Result[];
+}
+
+const POLL_MS = 3;
+const COUNT_MS = 100;
+const CATCH_UP_MS = 500;
+const DEMAND_MS = 2_000;
+const TRIES = 5;
+
+/** Reads rows of the serving generations: one manifest, and one snapshot of each generation, per call. */
+@Injectable()
+export class Views implements PositionGate {
+  readonly logId: string;
+  private lastManifest: Manifest | undefined;
+  /** By generation that was being built: how far the others were when somebody last waited for them without it. */
+  private readonly passedOver = new Map<string, Position>();
+  private looking: Promise<Position> | undefined;
+  private counting: Promise<{ progress?: { done: number; total: number } }> | undefined;
+
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(READ_MODELS) private readonly readModels: ReadModels,
+  ) {
+    this.logId = store.logId;
+  }
+
+  /** @throws Problem projection_rebuilding while a view that is asked for is being built */
+  async read(queries: readonly Query[]): Promise<ViewRead> {
+    for (let attempt = 0; attempt < TRIES; attempt++) {
+      // Rows and manifest at once, which are one way to a server and not two: it seldom points elsewhere than last time.
+      const last = this.lastManifest;
+      const guess = last && servingOf(last, queries);
+      const early = guess && this.readFrom(guess, queries);
+      const [manifest, guessed] = await Promise.all([this.readModels.manifest(), early]);
+      if (!manifest) break;
+      this.lastManifest = manifest;
+      const serving = guess && manifest === last ? guess : queries.map((query) => generationOf(manifest, query));
+      const read = sameAs(serving, guess) ? guessed : await this.readFrom(serving, queries);
+      if (!read) continue; // A generation was dropped since: look where the manifest points now.
+      if (read.status === 'building') throw await this.stillBuilding(read);
+      return { manifest, generation: serving[0]!, position: read.checkpoint.position, results: read.results };
+    }
+    throw await this.notServed();
+  }
+
+  /**
+   * As `read`, of rows that reflect at least a position: that of rows read before, of which an answer tells as well. A
+   * generation that began to serve in between may be behind it.
+   * @throws Problem projection_rebuilding, projection_behind
+   */
+  async readSince(position: Position, queries: readonly Query[]): Promise<ViewRead> {
+    for (;;) {
+      const read = await this.read(queries);
+      if (read.position >= position) return read;
+      await this.demand(position, 'What this answer is made of has not been applied everywhere yet.');
+    }
+  }
+
+  /** Which generations serve, and through which lens. @throws Problem projection_rebuilding before the first */
+  async manifest(): Promise<Manifest> {
+    const manifest = await this.readModels.manifest();
+    if (!manifest) throw await this.notServed();
+    return manifest;
+  }
+
+  private async notServed(): Promise<Problem> {
+    return rebuilding('no generation serves this view yet', await this.progress(0));
+  }
+
+  /** One snapshot of each of these generations, one for each query. Undefined if one of them is gone. */
+  private readFrom(serving: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
+    const [first] = serving as [string];
+    if (serving.every((id) => id === first)) return this.readOne(first, queries);
+    return this.readEach(serving, queries);
+  }
+
+  /** As `readFrom`, of several generations. */
+  private async readEach(serving: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
+    const results: Result[] = [];
+    let least: ReadResult | undefined;
+    for (const id of new Set(serving)) {
+      const at = serving.flatMap((other, i) => (other === id ? [i] : []));
+      const asked = at.map((i) => queries[i]!);
+      const read = await this.readOne(id, asked);
+      if (!read) return undefined;
+      if (read.status === 'building') return read;
+      at.forEach((i, n) => (results[i] = read.results[n]));
+      if (!least || read.checkpoint.position < least.checkpoint.position) least = read;
+    }
+    return { ...least!, results };
+  }
+
+  /** What is not to be answered from is given out as `building`. */
+  private async readOne(id: string, queries: readonly Query[]): Promise<ReadResult | undefined> {
+    const read = await this.readModels.read(id, queries);
+    if (!read || (this.isOwn(read) && read.checkpoint.position >= (this.passedOver.get(id) ?? 0))) return read;
+    return { ...read, status: 'building' };
+  }
+
+  /** Folded from this log? Another one's numbers are never this one's, whoever has pointed the manifest to them. */
+  private isOwn({ checkpoint }: ReadResult): boolean {
+    return checkpoint.log === this.logId;
+  }
+
+  private async stillBuilding({ checkpoint }: ReadResult): Promise<Problem> {
+    if (checkpoint.log !== this.logId) return rebuilding('those there are were folded from another log');
+    const known = await this.progress(checkpoint.position);
+    return rebuilding(
+      known.progress ? `${known.progress.done} of ${known.progress.total} events` : 'not all events yet',
+      known,
+    );
+  }
+
+  /** Events applied at a position, of all there are; nothing while that takes longer to count than a refusal should. */
+  private async progress(position: Position): Promise<{ progress?: { done: number; total: number } }> {
+    // One at a time: where counting means reading, many who are refused must not read the log each.
+    this.counting ??= this.count(position)
+      .catch(() => ({}))
+      .finally(() => (this.counting = undefined));
+    return Promise.race([this.counting, sleep(COUNT_MS, {})]);
+  }
+
+  private async count(position: Position) {
+    const total = await this.store.countAfter(0);
+    const left = position === 0 ? total : await this.store.countAfter(position);
+    return { progress: { done: Math.max(0, total - left), total } };
+  }
+
+  head(): Promise<Position> {
+    return this.store.head();
+  }
+
+  async reach(position: Position, timeoutMs: number): Promise<boolean> {
+    const deadline = performance.now() + timeoutMs;
+    let applied = await this.applied();
+    while (applied < position) {
+      if (performance.now() >= deadline) return false;
+      applied = await this.nextLook();
+    }
+    return true;
+  }
+
+  /** The applied position a moment later; all who wait share the looks at it. */
+  private nextLook(): Promise<Position> {
+    this.looking ??= sleep(POLL_MS)
+      .then(() => this.applied())
+      .finally(() => (this.looking = undefined));
+    return this.looking;
+  }
+
+  /** As `reach`, for what cannot be answered before. @throws Problem projection_behind with this detail */
+  async demand(position: Position, detail: string): Promise<void> {
+    if (await this.reach(position, DEMAND_MS)) return;
+    throw new Problem('projection_behind', detail, { headers: { 'retry-after': '1' } });
+  }
+
+  /**
+   * One page of a list: its rows beyond the cursor, which is a row's sort key.
+   * @throws Problem validation_failed for a cursor that is no sort key of such a list
+   */
+  async page<T>(
+    list: { view: string; key: string },
+    { cursor, limit }: { cursor: string | undefined; limit: number },
+    sortKey: RegExp,
+  ): Promise<{ page: T[]; next_cursor: string | null }> {
+    if (cursor !== undefined && !sortKey.test(cursor)) throw unknownCursor();
+    const { results } = await this.read([{ range: { ...list, after: cursor, limit: limit + 1 } }]);
+    const rows = results[0] as RangeRow[];
+    const page = rows.slice(0, limit);
+    return {
+      page: page.map(({ value }) => value as unknown as T),
+      next_cursor: rows.length > limit ? page.at(-1)!.sort : null,
+    };
+  }
+
+  /**
+   * What `look` answers; if that is not `found`, what it answers once the read models have reached the log's head as of
+   * now, or half a second later: what was acknowledged before a request is found by it.
+   */
+  async lookUp<T>(look: () => Promise<T>, found: (answer: T) => boolean): Promise<T> {
+    const answer = await look();
+    if (found(answer)) return answer;
+    await this.reach(await this.head(), CATCH_UP_MS);
+    return look();
+  }
+
+  /**
+   * The least applied position among the serving generations. One that is being built is passed over beside others:
+   * reads of it are refused, and will be until it has come as far. Once it is ready it is waited for.
+   */
+  private async applied(): Promise<Position> {
+    const manifest = await this.readModels.manifest();
+    const ids = [...new Set(Object.values(manifest?.views ?? {}))];
+    const reads = await Promise.all(ids.map(async (id) => ({ id, read: await this.readModels.read(id, []) })));
+    const building = reads.filter(({ read }) => read && (read.status === 'building' || !this.isOwn(read)));
+    const others = building.length < reads.length ? reads.filter((each) => !building.includes(each)) : reads;
+    const least = Math.min(...others.map(({ read }) => (read && this.isOwn(read) ? read.checkpoint.position : 0)));
+    if (others === reads) return least;
+    for (const { id } of building) this.passedOver.set(id, Math.max(least, this.passedOver.get(id) ?? 0));
+    return least;
+  }
+}
+
+/** The generation that serves a query's view; `identities.changes` is part of `identities`. */
+function generationOf(manifest: Manifest, query: Query): string {
+  const name = viewOf(query);
+  const id = manifest.views[name];
+  if (id === undefined) throw rebuilding(`no generation serves ${name} yet`);
+  return id;
+}
+
+/** The generations that serve these queries' views; undefined if one has none. */
+function servingOf(manifest: Manifest, queries: readonly Query[]): string[] | undefined {
+  const ids = queries.map((query) => manifest.views[viewOf(query)]);
+  return ids.includes(undefined) ? undefined : (ids as string[]);
+}
+
+function viewOf(query: Query): string {
+  const { view } = 'get' in query ? query.get : query.range;
+  const dot = view.indexOf('.');
+  return dot < 0 ? view : view.slice(0, dot);
+}
+
+function sameAs(ids: readonly string[], others: readonly string[] | undefined): boolean {
+  return others !== undefined && ids.every((id, n) => id === others[n]);
+}

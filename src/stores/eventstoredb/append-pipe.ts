@@ -1,0 +1,255 @@
+import { randomUUID } from 'node:crypto';
+import { unpackToCommandError } from '@eventstore/db-client/dist/streams/appendToStream/unpackError.js';
+import { parseUUID } from '@eventstore/db-client/dist/utils/grpcUUID.js';
+import shared from '@eventstore/db-client/generated/shared_pb.js';
+import streamsGrpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
+import streams from '@eventstore/db-client/generated/streams_pb.js';
+import type { NewEvent } from '../../kernel/event.js';
+import {
+  type Appended,
+  AppendRefused,
+  type ExpectedRevision,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../ports/event-store.js';
+import { watch } from './arrivals.js';
+import { breaksConnection, closedError, type Connection, isDefinite, type Link, NoAnswer } from './connection.js';
+
+/** Appends sent and not yet answered; more would wait in the server instead of here. */
+const WINDOW = 512;
+/** Appends that may wait while the server is away. Beyond that they are refused at once, so that memory stays bounded. */
+const MAX_WAITING = 4_096;
+const MAX_WAITING_BYTES = 64 * 1024 * 1024;
+/** How often it is looked for appends that have waited too long. */
+const LOOK_MS = 200;
+
+interface Pending {
+  id: string;
+  stream: string;
+  expected: ExpectedRevision;
+  events: readonly NewEvent[];
+  bytes: number;
+  until: number;
+  resolve: (appended: Appended) => void;
+  reject: (error: Error) => void;
+}
+
+/**
+ * Appends over one call of the server's BatchAppend, as the client does it, with the client's connection and messages,
+ * but not with its `appendToStream`. That one keeps the appends of the whole process in one table, so that an error of
+ * one connection rejects those of another, and the answer that then comes for one of them ends the process; so does a
+ * connection that breaks while writes wait (an unhandled rejection). It also gives the server an absolute time of this
+ * machine as deadline. See test/eventstoredb/faults.test.ts.
+ *
+ * Appends are sent in the order in which they were given. When their fate is unknown (the connection broke, the server
+ * was silent or timed out), all that were not answered are sent again in that order, identical, on a new connection:
+ * those stored already are answered as the first time, and one that depends on another still comes after it.
+ */
+export class AppendPipe {
+  /** In the order given. */
+  readonly #pending = new Map<string, Pending>();
+  /** Those of `#pending` that were not sent on the present connection, in order. */
+  #unsent: Pending[] = [];
+  #bytes = 0;
+  #send: () => void = () => undefined;
+  #running = false;
+  #idle: () => void = () => undefined;
+  #lastFailure: unknown = new NoAnswer('no answer came');
+
+  constructor(private readonly connection: Connection) {}
+
+  /** `texts`: the events as encodeAppend gave them, for their size. */
+  append(
+    stream: string,
+    expected: ExpectedRevision,
+    events: readonly NewEvent[],
+    texts: readonly string[],
+  ): Promise<Appended> {
+    const bytes = texts.reduce((sum, text) => sum + text.length, 0);
+    if (this.connection.closed) throw closedError();
+    if (this.#pending.size >= MAX_WAITING || this.#bytes + bytes > MAX_WAITING_BYTES) {
+      throw new StoreUnavailable(`${this.#pending.size} appends wait for EventStoreDB already`);
+    }
+    return new Promise((resolve, reject) => {
+      const until = performance.now() + this.connection.patience.patienceMs;
+      const pending = { id: randomUUID(), stream, expected, events, bytes, until, resolve, reject };
+      this.#pending.set(pending.id, pending);
+      this.#unsent.push(pending);
+      this.#bytes += bytes;
+      if (this.#running) this.#send();
+      else void this.#run();
+    });
+  }
+
+  /** Waits until every append has its outcome. */
+  async drained(): Promise<void> {
+    while (this.#pending.size > 0) await new Promise<void>((resolve) => (this.#idle = resolve));
+  }
+
+  /** Keeps a call open as long as there is something to append, and while it lasts. */
+  async #run(): Promise<void> {
+    this.#running = true;
+    const look = setInterval(() => this.#expire(), LOOK_MS);
+    for (let attempt = 0; this.#pending.size > 0; attempt++) {
+      const { link } = this.connection;
+      try {
+        await this.#converse(link, () => (attempt = 0));
+      } catch (error) {
+        this.#lastFailure = error;
+        if (breaksConnection(error)) this.connection.renew(link);
+      }
+      this.#send = () => undefined;
+      this.#unsent = [...this.#pending.values()];
+      if (this.#pending.size > 0) await this.connection.pause(attempt);
+    }
+    clearInterval(look);
+    this.#running = false;
+  }
+
+  /** One call of BatchAppend until it fails. @throws why it did */
+  async #converse(link: Link, onAnswer: () => void): Promise<never> {
+    const { client } = link;
+    const { answerMs } = this.connection.patience;
+    let end = (): void => undefined;
+    const failed = new Promise<never>((_, reject) => {
+      const gone = () => reject(new NoAnswer('the connection was made again'));
+      link.gone.addEventListener('abort', gone);
+      if (link.gone.aborted) gone();
+      // Without anything to answer, silence says nothing.
+      const watchdog = watch(answerMs, () => {
+        if (this.#pending.size > 0) reject(new NoAnswer(`nothing came for ${answerMs} ms`));
+      });
+      const create = client['GRPCStreamCreator'](streamsGrpc.StreamsClient, 'appendToStream', (grpc) =>
+        grpc.batchAppend(...client['callArguments']({}, { deadline: Infinity })),
+      );
+      let ended = false;
+      end = () => {
+        ended = true;
+        watchdog.end();
+        link.gone.removeEventListener('abort', gone);
+      };
+      create().then((call) => {
+        if (ended) return call.cancel();
+        const cancel = end;
+        end = () => {
+          cancel();
+          call.cancel();
+        };
+        let [sent, blocked] = [0, false];
+        const send = () => {
+          while (!blocked && !ended && sent < WINDOW && this.#unsent.length > 0) {
+            const next = this.#unsent.shift()!;
+            if (!this.#pending.has(next.id)) continue;
+            if (sent++ === 0) watchdog.alive();
+            blocked = !call.write(requestOf(next));
+          }
+        };
+        call.on('drain', () => {
+          blocked = false;
+          send();
+        });
+        call.on('data', (response: streams.BatchAppendResp) => {
+          if (ended) return;
+          watchdog.alive();
+          onAnswer();
+          sent--;
+          const unknown = this.#settle(response);
+          if (unknown) reject(unknown);
+          else send();
+        });
+        call.on('error', reject);
+        call.on('end', () => reject(new NoAnswer('the server ended the call')));
+        this.#send = send;
+        send();
+      }, reject);
+    });
+    try {
+      return await failed;
+    } finally {
+      end();
+    }
+  }
+
+  /** Gives an append its outcome. @returns the error of one that has none: it is to be sent again */
+  #settle(response: streams.BatchAppendResp): Error | undefined {
+    const pending = this.#pending.get(parseUUID(response.getCorrelationId())!);
+    // It has waited too long and was refused.
+    if (!pending) return undefined;
+    const error = response.getError();
+    if (!error) {
+      const success = response.getSuccess()!;
+      const position = Number(success.getPosition()!.getCommitPosition());
+      this.#settled(pending);
+      pending.resolve({ position, revision: Number(success.getCurrentRevision()) });
+      return undefined;
+    }
+    const unpacked = unpackToCommandError(error, pending.stream);
+    if (!isDefinite(unpacked)) return unpacked;
+    this.#settled(pending);
+    pending.reject(refusalOf(unpacked, pending, this.connection));
+    return undefined;
+  }
+
+  #settled(pending: Pending): void {
+    this.#pending.delete(pending.id);
+    this.#bytes -= pending.bytes;
+    if (this.#pending.size === 0) this.#idle();
+  }
+
+  /** Refuses what has waited too long; the oldest come first. */
+  #expire(): void {
+    const now = performance.now();
+    for (const pending of this.#pending.values()) {
+      if (pending.until > now && !this.connection.closed) return;
+      this.#settled(pending);
+      pending.reject(this.connection.unavailable(this.#lastFailure));
+    }
+  }
+}
+
+function refusalOf(error: ReturnType<typeof unpackToCommandError>, pending: Pending, connection: Connection): Error {
+  switch (error.type) {
+    case 'wrong-expected-version': {
+      const { actualVersion } = error as { actualVersion?: unknown };
+      const actual = typeof actualVersion === 'bigint' ? Number(actualVersion) : 'no-stream';
+      return new WrongExpectedRevision(pending.stream, pending.expected, actual);
+    }
+    case 'maximum-append-size-exceeded':
+      return new AppendRefused(`EventStoreDB refuses the append: ${error.message || 'it is too large'}`);
+    case 'access-denied':
+      return connection.unavailable('it does not let these credentials append');
+    default:
+      return error;
+  }
+}
+
+function requestOf({ id, stream, expected, events }: Pending): streams.BatchAppendReq {
+  const options = new streams.BatchAppendReq.Options();
+  const name = new shared.StreamIdentifier();
+  name.setStreamName(Buffer.from(stream));
+  options.setStreamIdentifier(name);
+  if (expected === 'any') options.setAny(new shared.Empty());
+  else if (expected === 'no-stream') options.setNoStream(new shared.Empty());
+  else options.setStreamPosition(String(expected));
+  const request = new streams.BatchAppendReq();
+  request.setCorrelationId(uuidOf(id));
+  request.setOptions(options);
+  request.setProposedMessagesList(events.map(messageOf));
+  request.setIsFinal(true);
+  return request;
+}
+
+function messageOf({ id, type, data, metadata }: NewEvent): streams.BatchAppendReq.ProposedMessage {
+  const message = new streams.BatchAppendReq.ProposedMessage();
+  message.setId(uuidOf(id));
+  message.getMetadataMap().set('type', type).set('content-type', 'application/json');
+  message.setData(Buffer.from(JSON.stringify(data)));
+  message.setCustomMetadata(Buffer.from(JSON.stringify(metadata)));
+  return message;
+}
+
+function uuidOf(id: string): shared.UUID {
+  const uuid = new shared.UUID();
+  uuid.setString(id);
+  return uuid;
+}

@@ -1,0 +1,395 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type AllStreamResolvedEvent,
+  BACKWARDS,
+  END,
+  type EventStoreDBClient,
+  FORWARDS,
+  type RecordedEvent as ServerRecord,
+  type ResolvedEvent,
+  START as FIRST,
+  StreamNotFoundError,
+  UnknownError,
+} from '@eventstore/db-client';
+import { StartError } from '../../kernel/start-error.js';
+import { type NewEvent, type Position, type RecordedEvent, START } from '../../kernel/event.js';
+import { encodeAppend } from '../ports/event-encoding.js';
+import {
+  type Appended,
+  AppendRefused,
+  type EventStore,
+  type ExpectedRevision,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../ports/event-store.js';
+import { checkMarker, LogMarker } from '../ports/log-marker.js';
+import { AppendPipe } from './append-pipe.js';
+import { arrivals, type ServerStream } from './arrivals.js';
+import { breaksConnection, closedError, Connection, isDefinite, type Link, type Patience } from './connection.js';
+import { EventCounter } from './event-counter.js';
+import { Growth } from './growth.js';
+import { isDomain, isReserved, LOG_STREAM, positionOf, recordedEvent } from './records.js';
+
+const DEFAULT_SLICE = 1_000;
+/** Records read back from the end at a time, to find the last that is a domain event. */
+const HEAD_PAGE = 32;
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+export interface EventStoreDbOptions {
+  /** Connection string, `esdb://…` or `esdb+discover://…`, as in the client's documentation. */
+  url: string;
+  /** Path of the file that remembers which log this was and how far it reached at least; see LogMarker. */
+  marker?: string;
+  /** Told of each append: how many events it made durable and how long the answer took, in milliseconds. */
+  onCommit?: (commit: { events: number; milliseconds: number }) => void;
+  /** Told what the client has to say about the connection string. */
+  onWarning?: (message: string) => void;
+  /** How long the server may be silent; default 2 s. */
+  answerMs?: number;
+  /** How long a caller waits for a definite answer before StoreUnavailable; default 8 s. */
+  patienceMs?: number;
+}
+
+/** Where a reader of the log is. */
+interface Cursor {
+  /** Events up to this position have been read. */
+  after: Position;
+  /** Where the server is asked to go on: `after`, or a record of its own beyond it. START where it is not known. */
+  from: Position;
+}
+
+/**
+ * The log in EventStoreDB or KurrentDB. A position is an event's commit position. Whatever has no definite answer is
+ * done again, identically, until it has one or the patience is over; nothing needs a restart of this process.
+ */
+export class EventStoreDbEventStore implements EventStore {
+  #logId = '';
+  #marker: LogMarker | undefined;
+  #written: Position = START;
+  readonly #connection: Connection;
+  readonly #pipe: AppendPipe;
+  readonly #growth: Growth;
+  readonly #counter = new EventCounter((after) => this.readAll(after));
+  readonly #onCommit: EventStoreDbOptions['onCommit'];
+  /** The last domain event when the log's last record was `scanned`. */
+  #head = { position: START, scanned: START };
+  #looking: Promise<Position> | undefined;
+  #nextLook: Promise<Position> | undefined;
+
+  /** @throws StartError if there is no answer, or not the log that was there before */
+  static async open(options: EventStoreDbOptions): Promise<EventStoreDbEventStore> {
+    const store = new EventStoreDbEventStore(options);
+    try {
+      await store.#identify(options.marker);
+      return store;
+    } catch (error) {
+      store.#connection.close();
+      if (error instanceof StoreUnavailable) throw new StartError(`${error.message}.`);
+      if ((error as { type?: unknown }).type === 'access-denied') {
+        throw new StartError(
+          `EventStoreDB at ${store.#connection.place} refuses the credentials of EVENTSTORE_URL, or they may not read and append.`,
+        );
+      }
+      throw error;
+    }
+  }
+
+  private constructor({ url, onCommit, onWarning = () => undefined, ...patience }: EventStoreDbOptions) {
+    const { answerMs = 2_000, patienceMs = 8_000 } = patience;
+    const asked: Patience = { answerMs, patienceMs };
+    this.#connection = new Connection(url, asked, onWarning);
+    this.#pipe = new AppendPipe(this.#connection);
+    this.#growth = new Growth(this.#connection);
+    this.#onCommit = onCommit;
+  }
+
+  get logId(): string {
+    return this.#logId;
+  }
+
+  async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
+    const texts = encodeAppend(stream, events);
+    if (isReserved(stream)) throw new AppendRefused(`streams named $… and ${LOG_STREAM} are not for facts`);
+    for (const [index, { id, type }] of events.entries()) {
+      if (!UUID.test(id)) throw new AppendRefused(`events[${index}].id must be a UUID in lower case`);
+      if (type.startsWith('$')) throw new AppendRefused(`events[${index}].type begins with $, as only the server's do`);
+    }
+    const started = performance.now();
+    const appended = await this.#pipe.append(stream, expected, events, texts);
+    this.#written = Math.max(this.#written, appended.position);
+    this.#marker?.touch();
+    const commit = { events: events.length, milliseconds: performance.now() - started };
+    queueMicrotask(() => this.#onCommit?.(commit));
+    return appended;
+  }
+
+  async readStream(
+    stream: string,
+    options: { direction?: 'forward' | 'backward'; from?: number; limit?: number } = {},
+  ): Promise<RecordedEvent[]> {
+    const { direction = 'forward', from, limit = Number.MAX_SAFE_INTEGER } = options;
+    if (isReserved(stream) || stream === '' || limit <= 0) return [];
+    return this.#connection.persist(async (link) => {
+      try {
+        return await this.#collect(
+          link,
+          (client) =>
+            client.readStream(stream, {
+              direction: direction === 'forward' ? FORWARDS : BACKWARDS,
+              fromRevision: from === undefined ? (direction === 'forward' ? FIRST : END) : BigInt(Math.max(from, 0)),
+              maxCount: limit,
+              requiresLeader: true,
+            }),
+          ({ event }: ResolvedEvent) => event && recordedEvent(event),
+        );
+      } catch (error) {
+        if (error instanceof StreamNotFoundError) return [];
+        throw error;
+      }
+    });
+  }
+
+  async *readAll(
+    after: Position,
+    { sliceSize, signal }: { sliceSize?: number; signal?: AbortSignal } = {},
+  ): AsyncGenerator<RecordedEvent[]> {
+    yield* this.#toHead({ after, from: after }, sliceSize, signal);
+  }
+
+  async *subscribe(
+    after: Position,
+    { sliceSize, signal }: { sliceSize?: number; signal: AbortSignal },
+  ): AsyncGenerator<RecordedEvent[]> {
+    const cursor = { after, from: after };
+    this.#growth.enter();
+    try {
+      while (!signal.aborted) {
+        const { version } = this.#growth;
+        try {
+          yield* this.#toHead(cursor, sliceSize, signal);
+        } catch (error) {
+          // A follower has nothing else to do: it waits for the server.
+          if (!(error instanceof StoreUnavailable) || this.#connection.closed) throw error;
+          continue;
+        }
+        if (this.#connection.closed) throw closedError();
+        await this.#growth.beyond(version, signal);
+      }
+    } finally {
+      this.#growth.leave();
+    }
+  }
+
+  /** Callers at the same time share a look that begins after they asked. */
+  head(): Promise<Position> {
+    if (!this.#looking) return this.#look();
+    const look = () => this.#look();
+    return (this.#nextLook ??= this.#looking.then(look, look));
+  }
+
+  async readAt(position: Position): Promise<RecordedEvent | undefined> {
+    if (!Number.isSafeInteger(position) || position <= START) return undefined;
+    return this.#connection.persist(async (link) => {
+      try {
+        const [event] = await this.#collect(
+          link,
+          (client) => client.readAll({ fromPosition: at(position), maxCount: 1, requiresLeader: true }),
+          ({ event }: AllStreamResolvedEvent) => event,
+        );
+        return event && positionOf(event) === position && isDomain(event) ? recordedEvent(event) : undefined;
+      } catch (error) {
+        if (isWithinRecord(error)) return undefined;
+        throw error;
+      }
+    });
+  }
+
+  countAfter(position: Position): Promise<number> {
+    return this.#counter.countAfter(position);
+  }
+
+  /** Waits for the appends under way. */
+  async close(): Promise<void> {
+    if (this.#connection.closed) return;
+    await this.#pipe.drained();
+    this.#connection.close();
+    await this.#marker?.close();
+  }
+
+  /** Finds out which log this is, or makes it one. */
+  async #identify(markerPath: string | undefined): Promise<void> {
+    const { place } = this.#connection;
+    const known = await this.#readLogId();
+    const head = await this.head();
+    if (markerPath !== undefined) await checkMarker(markerPath, `EventStoreDB at ${place}`, known, head);
+    this.#logId = known ?? (await this.#claimLogId());
+    this.#written = head;
+    if (markerPath !== undefined) {
+      this.#marker = new LogMarker(markerPath, () => ({ log_id: this.#logId, position: this.#written }));
+    }
+  }
+
+  async #readLogId(): Promise<string | undefined> {
+    return this.#connection.persist(async (link) => {
+      try {
+        const [event] = await this.#collect(
+          link,
+          (client) => client.readStream(LOG_STREAM, { maxCount: 1, requiresLeader: true }),
+          ({ event }: ResolvedEvent) => event,
+        );
+        return (event?.data as { log_id?: string } | undefined)?.log_id;
+      } catch (error) {
+        if (error instanceof StreamNotFoundError) return undefined;
+        throw error;
+      }
+    });
+  }
+
+  /** Of several processes that start on an empty database, one gives the id. */
+  async #claimLogId(): Promise<string> {
+    const id = randomUUID();
+    const metadata = { schema: 1, index: 0, size: 1 };
+    const event = { id, type: 'LogIdentified', data: { log_id: id }, metadata } as unknown as NewEvent;
+    await this.#pipe.append(LOG_STREAM, 'no-stream', [event], []).catch((error: unknown) => {
+      if (!(error instanceof WrongExpectedRevision)) throw error;
+    });
+    return (await this.#readLogId())!;
+  }
+
+  #look(): Promise<Position> {
+    this.#nextLook = undefined;
+    const looking = this.#connection.persist((link) => this.#readHead(link));
+    this.#looking = looking;
+    const done = () => {
+      if (this.#looking === looking) this.#looking = undefined;
+    };
+    looking.then(done, done);
+    return looking;
+  }
+
+  /** Reads back from the end to the last domain event, or to what was looked through before. */
+  async #readHead(link: Link): Promise<Position> {
+    let from: 'end' | Position = END;
+    let scanned: Position | undefined;
+    for (;;) {
+      const fromPosition: 'end' | ReturnType<typeof at> = from === END ? END : at(from);
+      const page: ServerRecord[] = await this.#collect(
+        link,
+        (client) => client.readAll({ direction: BACKWARDS, fromPosition, maxCount: HEAD_PAGE, requiresLeader: true }),
+        ({ event }: AllStreamResolvedEvent) => event,
+      );
+      scanned ??= page[0] && positionOf(page[0]);
+      for (const record of page) {
+        if (positionOf(record) <= this.#head.scanned) return this.#seen(this.#head.position, scanned!);
+        if (isDomain(record)) return this.#seen(positionOf(record), scanned!);
+      }
+      if (page.length < HEAD_PAGE) return this.#seen(START, scanned ?? START);
+      from = positionOf(page.at(-1)!);
+    }
+  }
+
+  #seen(position: Position, scanned: Position): Position {
+    if (scanned > this.#head.scanned) this.#head = { position, scanned };
+    return position;
+  }
+
+  /** Everything of a short read. */
+  async #collect<T, R>(
+    link: Link,
+    open: (client: EventStoreDBClient) => ServerStream<T>,
+    convert: (value: T) => R | undefined,
+  ): Promise<R[]> {
+    const found: R[] = [];
+    const take = (value: T) => {
+      const converted = convert(value);
+      if (converted !== undefined) found.push(converted);
+      return undefined;
+    };
+    const { answerMs } = this.#connection.patience;
+    const reading = arrivals<T, R[]>(link, () => open(link.client), { take, rest: () => found, answerMs });
+    for await (const all of reading) return all;
+    return found;
+  }
+
+  /** Slices up to the head; moves the cursor with each. Goes on after failures, unless nothing comes for too long. */
+  async *#toHead(
+    cursor: Cursor,
+    sliceSize: number | undefined,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<RecordedEvent[]> {
+    const { patienceMs } = this.#connection.patience;
+    let until = performance.now() + patienceMs;
+    for (let attempt = 0; !signal?.aborted; attempt++) {
+      if (this.#connection.closed) throw closedError();
+      const { link } = this.#connection;
+      try {
+        for await (const { events, from } of this.#slices(link, cursor, sliceSize, signal)) {
+          cursor.from = from;
+          if (events.length > 0) {
+            cursor.after = events.at(-1)!.position;
+            yield events;
+            if (signal?.aborted) return;
+          }
+          attempt = 0;
+          until = performance.now() + patienceMs;
+        }
+        return;
+      } catch (error) {
+        // The position is none of this log: of another one, say. Whatever lies after it is found from the start.
+        if (isWithinRecord(error) && cursor.from !== START) cursor.from = START;
+        else if (isDefinite(error)) throw error;
+        else if (performance.now() > until) throw this.#connection.unavailable(error);
+        else if (breaksConnection(error)) this.#connection.renew(link);
+      }
+      await this.#connection.pause(attempt, signal);
+    }
+  }
+
+  /** Domain events after the cursor in slices of whole appends, each with where to read on. */
+  #slices(
+    link: Link,
+    { after, from }: Cursor,
+    sliceSize = DEFAULT_SLICE,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<{ events: RecordedEvent[]; from: Position }> {
+    let events: RecordedEvent[] = [];
+    /** How many of the events are whole appends, and the last record at which none was open. */
+    let whole = 0;
+    let readTo = from;
+    const take = ({ event }: AllStreamResolvedEvent) => {
+      if (!event) return undefined;
+      if (isDomain(event)) {
+        const position = positionOf(event);
+        if (position <= after) return undefined;
+        const recorded = recordedEvent(event);
+        events.push(recorded);
+        if (recorded.metadata.index !== recorded.metadata.size - 1) return undefined;
+        whole = events.length;
+        readTo = position;
+      } else if (whole === events.length) {
+        readTo = positionOf(event);
+      }
+      if (whole < Math.max(1, sliceSize)) return undefined;
+      const slice = { events, from: readTo };
+      [events, whole] = [[], 0];
+      return slice;
+    };
+    const { answerMs } = this.#connection.patience;
+    const fromPosition = from === START ? FIRST : at(from);
+    return arrivals(link, () => link.client.readAll({ fromPosition, requiresLeader: true }), {
+      take,
+      rest: () => ({ events: events.slice(0, whole), from: readTo }),
+      answerMs,
+      signal,
+    });
+  }
+}
+
+function at(position: Position): { commit: bigint; prepare: bigint } {
+  return { commit: BigInt(position), prepare: BigInt(position) };
+}
+
+/** The server's answer when it is asked to read from the middle of a record. */
+function isWithinRecord(error: unknown): boolean {
+  return error instanceof UnknownError && error.message.includes('ReadAllResult');
+}

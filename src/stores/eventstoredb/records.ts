@@ -1,0 +1,49 @@
+import type { RecordedEvent as ServerEvent } from '@eventstore/db-client';
+import type { JsonObject } from '../../kernel/json.js';
+import type { EventMetadata, Position, RecordedEvent } from '../../kernel/event.js';
+import { DamagedLog } from './connection.js';
+
+/** Holds one event, which gives the log its id; it belongs to the adapter as the server's own streams do to the server. */
+export const LOG_STREAM = 'credence-log';
+
+/** Streams that no fact may be appended to, since readers of the log skip them. */
+export function isReserved(stream: string): boolean {
+  return stream.startsWith('$') || stream === LOG_STREAM;
+}
+
+/** Events of the server itself (statistics, stream metadata, links of its projections) and of this adapter. */
+export function isDomain({ streamId, type }: ServerEvent): boolean {
+  return !isReserved(streamId) && !type.startsWith('$');
+}
+
+/** The commit position: the same for every reader, another one for each event, also within one append. */
+export function positionOf({ position }: ServerEvent): Position {
+  return Number(position!.commit);
+}
+
+/** @throws DamagedLog for an event that was not written by Credence */
+export function recordedEvent(event: ServerEvent): RecordedEvent {
+  const { id, type, data, streamId: stream, revision } = event;
+  const metadata = event.metadata as EventMetadata | undefined;
+  // Malformed JSON comes as text, and other content as bytes.
+  const ours = isObject(data) && isObject(metadata) && Number.isInteger(metadata['index']);
+  if (!ours || !Number.isInteger(metadata['size'])) {
+    throw new DamagedLog(
+      `event ${id} (${type}) in stream ${stream} of EventStoreDB was not written by Credence: ` +
+        'Credence needs a database of its own',
+    );
+  }
+  return {
+    id,
+    type,
+    data: data as JsonObject,
+    metadata: metadata as unknown as EventMetadata,
+    stream,
+    revision: Number(revision),
+    position: positionOf(event),
+  };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
+}

@@ -1,0 +1,301 @@
+import { statfsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
+import { StoreUnavailable } from '../ports/event-store.js';
+import { awaitingCall } from './lmdb-exit.js';
+import { endOfTurn } from '../../kernel/turn.js';
+
+const READER_CHECK_MS = 60_000;
+/**
+ * What grows is not written where less than this is free: where many writers meet a disk without any space, the library
+ * corrupts its memory while it reports the failure, and ends the process.
+ */
+const RESERVED_BYTES = 32 * 2 ** 20;
+/** So long a look at the free space counts. */
+const SPACE_CHECK_MS = 100;
+
+export interface EnvironmentOptions {
+  /** The databases inside, by name. They are opened (and created) with the environment. */
+  databases: Record<string, DatabaseOptions>;
+  /**
+   * Leaves the sync of the last commit's meta page to the next one: a crash of the machine may undo the last
+   * transaction as a whole, and nothing else. For rows that are folded again from the log.
+   */
+  relaxed?: boolean;
+}
+
+/** A database has no such key (null), or the key's value begins with this number as a double. */
+export interface Condition {
+  database: string;
+  key: Key;
+  version: number | null;
+}
+
+/** Writes that share a transaction, or at least their fate. */
+interface WriteGroup {
+  /** May another write still join? */
+  isOpen: boolean;
+  writes: Promise<unknown>[];
+  /** Resolves once all of them are settled, and the environment is open again where one has failed. */
+  settled: Promise<void>;
+}
+
+/**
+ * One LMDB environment (a folder), with the settings that make "durable" mean durable and a defined behaviour when a
+ * commit fails. Every folder has one instance per process, shared and counted: two handles of the library on one folder
+ * can block each other for ever.
+ *
+ * Reading: `environment.database('x').get(...)`. All reads within one synchronous stretch of code see one snapshot.
+ */
+export class LmdbEnvironment {
+  static readonly #opened = new Map<string, LmdbEnvironment>();
+
+  readonly folder: string;
+  readonly #options: EnvironmentOptions;
+  readonly #readerCheck: NodeJS.Timeout;
+  #oldestReader: { snapshot: number; since: number } | undefined;
+  #users = 0;
+  #root: RootDatabase | undefined;
+  #databases: Record<string, Database> = {};
+  #reopening: Promise<void> | undefined;
+  #group: WriteGroup | undefined;
+  #space: { isEnough: boolean; until: number } | undefined;
+
+  /** @throws if the folder cannot be opened as an environment */
+  static open(folder: string, options: EnvironmentOptions): LmdbEnvironment {
+    const path = resolve(folder);
+    let environment = LmdbEnvironment.#opened.get(path);
+    if (environment) {
+      environment.#add(options.databases);
+    } else {
+      environment = new LmdbEnvironment(path, options);
+      LmdbEnvironment.#opened.set(path, environment);
+    }
+    environment.#users++;
+    return environment;
+  }
+
+  private constructor(folder: string, options: EnvironmentOptions) {
+    this.folder = folder;
+    this.#options = { ...options, databases: { ...options.databases } };
+    this.#openRoot();
+    // A reader that died leaves its slot and pins the pages of its snapshot: the file would only grow.
+    this.#readerCheck = setInterval(() => this.#root?.readerCheck(), READER_CHECK_MS);
+    this.#readerCheck.unref();
+  }
+
+  get isOpen(): boolean {
+    return this.#root !== undefined;
+  }
+
+  /** Waits until it is open again after a failed write. @throws StoreUnavailable if it cannot be opened */
+  async ready(): Promise<void> {
+    if (!this.#root) await this.#reopen().catch(() => undefined);
+    if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
+  }
+
+  /** A database, to be used at once and not kept: reopening replaces it. @throws StoreUnavailable while closed */
+  database<V, K extends Key = string>(name: string): Database<V, K> {
+    if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
+    return this.#databases[name] as unknown as Database<V, K>;
+  }
+
+  /**
+   * Runs `action`, which reads. After a commit has failed at its meta page, and until the environment is reopened, the
+   * library refuses every read.
+   * @throws StoreUnavailable in that case, and while closed
+   */
+  read<T>(action: () => T): T {
+    try {
+      return action();
+    } catch (error) {
+      if (!(error instanceof Error && error.message.includes('MDB_PANIC'))) throw error;
+      throw new StoreUnavailable(`${this.folder} is not open`, { cause: error });
+    }
+  }
+
+  /**
+   * Runs `action` (synchronous) in one write transaction; resolves once it is committed and synced, and readers see
+   * nothing of it before. If `action` throws, nothing of it is written.
+   * @throws StoreUnavailable if the transaction could not be committed; the environment was reopened, or will be
+   * before the next write
+   */
+  write<T>(action: () => T): Promise<T> {
+    // A child transaction, because the library commits what a throwing `transaction` callback has put so far.
+    return awaitingCall(this.#inGroup(() => this.#root!.childTransaction(action) as Promise<T>));
+  }
+
+  /** As `write`, for what takes more space. @throws StoreUnavailable also where the disk is all but full */
+  async grow<T>(action: () => T): Promise<T> {
+    this.#requireSpace();
+    return this.write(action);
+  }
+
+  /**
+   * Runs `queue`, which puts and removes by the library's asynchronous methods: they are carried out in one
+   * transaction by the library's own thread, while this one goes on. All of it is written if the condition (null: none)
+   * holds when its turn comes, else nothing and the answer is false. Resolves as `write` does.
+   * @param queue must not throw: what it has queued before could not be taken back
+   * @throws StoreUnavailable as `grow`
+   */
+  async writeIf(condition: Condition | null, queue: () => void): Promise<boolean> {
+    this.#requireSpace();
+    return this.#inGroup(() => {
+      if (!condition) return this.#root!.batch(queue);
+      const { database, key, version } = condition;
+      const conditional = this.database<unknown, Key>(database);
+      return version === null ? conditional.ifNoExists(key, queue) : conditional.ifVersion(key, version, queue);
+    });
+  }
+
+  /**
+   * Starts a write, together with all others of this turn of the event loop; what comes while those are being committed
+   * waits and starts together after them. The library would queue it behind them: when their commit then fails, it ends
+   * the process by a rejection that nobody can handle, or never settles what is queued.
+   */
+  async #inGroup<T>(start: () => Promise<T>): Promise<T> {
+    while (this.#group?.isOpen === false || !this.#root) {
+      if (this.#group?.isOpen === false) await this.#group.settled;
+      else await this.ready();
+    }
+    this.#group ??= this.#openGroup();
+    const write = start().catch(async (error: unknown) => {
+      throw await this.#failed(error);
+    });
+    this.#group.writes.push(write);
+    return write;
+  }
+
+  #openGroup(): WriteGroup {
+    const group: WriteGroup = { isOpen: true, writes: [], settled: Promise.resolve() };
+    // It closes before the library's batch does, which is told to later, for the same phase of the event loop.
+    group.settled = endOfTurn().then(async () => {
+      group.isOpen = false;
+      await Promise.allSettled(group.writes);
+      this.#group = undefined;
+    });
+    return group;
+  }
+
+  /**
+   * How long each open environment's oldest reader, of any process, has been seen on one snapshot that commits have
+   * superseded since, in seconds; 0: no reader is behind. Pages that were freed since stay taken. A snapshot's age counts
+   * from the first look that met it.
+   */
+  static readerAges(): { folder: string; seconds: number }[] {
+    return [...LmdbEnvironment.#opened.values()].map((environment) => {
+      return { folder: environment.folder, seconds: environment.#readerAge() };
+    });
+  }
+
+  #readerAge(): number {
+    // The list is a table of text: process, thread, and the snapshot's transaction or "-".
+    const snapshots = [...(this.#root?.readerList() ?? '').matchAll(/^\s*\d+\s+\S+\s+(\d+)$/gm)].map(([, id]) =>
+      Number(id),
+    );
+    const oldest = Math.min(...snapshots);
+    const { lastTxnId } = (this.#root?.getStats() ?? {}) as { lastTxnId?: number };
+    if (lastTxnId === undefined || oldest >= lastTxnId) this.#oldestReader = undefined;
+    else if (this.#oldestReader?.snapshot !== oldest)
+      this.#oldestReader = { snapshot: oldest, since: performance.now() };
+    return this.#oldestReader ? (performance.now() - this.#oldestReader.since) / 1000 : 0;
+  }
+
+  /** Makes the next read see the newest commit, also one that another process made a moment ago. */
+  refresh(): void {
+    this.#root?.resetReadTxn();
+  }
+
+  /** Copies the environment into another, existing folder while it is in use. */
+  async backup(folder: string): Promise<void> {
+    if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
+    await this.#root.backup(folder, false);
+  }
+
+  /** Waits for running writes; closes when the last user of the folder has called it. */
+  async close(): Promise<void> {
+    if (--this.#users > 0) return;
+    LmdbEnvironment.#opened.delete(this.folder);
+    clearInterval(this.#readerCheck);
+    while (this.#group) await this.#group.settled;
+    await this.#reopening?.catch(() => undefined);
+    const root = this.#root;
+    this.#root = undefined;
+    await root?.close();
+  }
+
+  #openRoot(): void {
+    const root = open({
+      path: this.folder,
+      noSubdir: false,
+      // With it, readers see a commit before its sync, and a failed sync leaves it there.
+      overlappingSync: false,
+      // Present in the library, absent from its type declarations.
+      ...({ noMetaSync: this.#options.relaxed ?? false } as object),
+    });
+    this.#databases = {};
+    for (const [name, options] of Object.entries(this.#options.databases)) {
+      this.#databases[name] = root.openDB({ ...options, name });
+    }
+    this.#root = root;
+  }
+
+  #requireSpace(): void {
+    if (!this.#space || this.#space.until < performance.now()) {
+      this.#space = { isEnough: this.#hasSpace(), until: performance.now() + SPACE_CHECK_MS };
+    }
+    if (this.#space.isEnough) return;
+    throw new StoreUnavailable(
+      `less than ${RESERVED_BYTES / 2 ** 20} MB are free on the disk of ${this.folder}: nothing more is written there`,
+    );
+  }
+
+  #hasSpace(): boolean {
+    try {
+      const { bavail, bsize } = statfsSync(this.folder);
+      return bavail * bsize >= RESERVED_BYTES;
+    } catch {
+      return true; // where nobody can tell, the write itself will
+    }
+  }
+
+  /** What a failed commit is to whoever asked for it. */
+  async #failed(failure: unknown): Promise<StoreUnavailable> {
+    // The reason arrives in a second promise; nobody waits for it there, and unhandled it would end the process.
+    const reason = await (failure as { commitError?: Promise<unknown> }).commitError?.then(
+      undefined,
+      (e: unknown) => e,
+    );
+    // After a failed commit the library may never settle the next one: start afresh.
+    await this.#reopen().catch(() => undefined);
+    return new StoreUnavailable(`a write to ${this.folder} failed`, { cause: reason ?? failure });
+  }
+
+  #add(databases: Record<string, DatabaseOptions>): void {
+    for (const [name, options] of Object.entries(databases)) {
+      this.#options.databases[name] = options;
+      this.#databases[name] ??= this.#root?.openDB({ ...options, name }) as Database;
+    }
+  }
+
+  #reopen(): Promise<void> {
+    this.#reopening ??= (async () => {
+      const root = this.#root;
+      this.#root = undefined;
+      await root?.close().catch(() => undefined);
+      if (this.#users > 0) this.#openRoot();
+    })().finally(() => (this.#reopening = undefined));
+    return this.#reopening;
+  }
+}
+
+/**
+ * Bytes of a buffer as a value, to be put before the next call for the same buffer, and not to be changed until they are
+ * written. The library takes the `start` and `end` of a buffer as where its value stands, as its own encoders say it:
+ * thus none has to be made for each value.
+ */
+export function bytesAsValue(buffer: Buffer & { start?: number; end?: number }, start: number, end: number): never {
+  buffer.start = start;
+  buffer.end = end;
+  return asBinary(buffer) as never;
+}

@@ -1,0 +1,269 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../../kernel/clock.js';
+import { hashOf } from '../../kernel/hash.js';
+import type { Json, JsonObject } from '../../kernel/json.js';
+import { LmdbEnvironment } from './environment.js';
+import type { Job, JobStatus } from '../ports/jobs.js';
+
+/** Which instance runs a job. It counts as gone when the time is over or its process is. */
+interface Claim {
+  pid: number;
+  token: string;
+  /** ms since the epoch */
+  expires_at: number;
+}
+
+export interface StoredJob extends Job {
+  /** Order of enqueueing, from 1. */
+  sequence: number;
+  /** Not to be run before, ms since the epoch; 0 unless it waits for its next attempt. */
+  run_at: number;
+  claim: Claim | null;
+}
+
+type Name = [kind: string, id: string];
+
+/** How long a job waits for its next attempt, at most. */
+const LONGEST_WAIT_MS = 600_000;
+/** Instances of this process: a claim of this process id by none of them is one of a process before a restart. */
+const instances = new Set<string>();
+const LIST_SLICE = 1_000;
+const MAX_NAME_LENGTH = 300;
+
+/** The jobs on disk and every change of state they may make, each in one durable transaction. */
+export class JobStore {
+  readonly #env: LmdbEnvironment;
+  readonly #clock: Clock;
+  readonly #claimMs: number;
+  readonly #token = randomUUID();
+
+  constructor(folder: string, clock: Clock, claimMs: number) {
+    const json = { encoding: 'json' } as const;
+    this.#env = LmdbEnvironment.open(folder, { databases: { jobs: json, job_order: json, open_jobs: json } });
+    this.#clock = clock;
+    this.#claimMs = claimMs;
+    instances.add(this.#token);
+  }
+
+  async add(kind: string, id: string, input: JsonObject): Promise<StoredJob> {
+    return this.#env.grow(() => {
+      const existing = this.get(kind, id);
+      if (existing) return existing;
+      let sequence = 1;
+      for (const last of this.#order.getKeys({ reverse: true, limit: 1 })) sequence = last + 1;
+      const job: StoredJob = {
+        kind,
+        id,
+        status: 'queued',
+        input,
+        progress: { done: 0, total: 0 },
+        attempts: 0,
+        result: null,
+        error: null,
+        enqueued_at: this.#now(),
+        finished_at: null,
+        sequence,
+        run_at: 0,
+        claim: null,
+      };
+      this.#order.putSync(sequence, [kind, id]);
+      this.#put(job);
+      return job;
+    });
+  }
+
+  get(kind: string, id: string): StoredJob | undefined {
+    return this.#env.read(() => this.#jobs.get(keyOf(kind, id)));
+  }
+
+  async list(filter: { kind?: string; status?: JobStatus; limit?: number }): Promise<StoredJob[]> {
+    const { kind, status, limit = 100 } = filter;
+    const found: StoredJob[] = [];
+    let start = Number.MAX_SAFE_INTEGER;
+    while (found.length < limit) {
+      const slice = [...this.#order.getRange({ start, end: 0, reverse: true, limit: LIST_SLICE })];
+      for (const { value } of slice) {
+        const job = this.get(...value);
+        const fits =
+          job && (kind === undefined || job.kind === kind) && (status === undefined || job.status === status);
+        if (fits && found.length < limit) found.push(job);
+      }
+      if (slice.length < LIST_SLICE) break;
+      start = slice.at(-1)!.key - 1;
+      await new Promise(setImmediate);
+    }
+    return found;
+  }
+
+  /** Takes the oldest job of a kind that is due, or whose runner is gone. */
+  async claim(kind: string, maxAttempts: number): Promise<StoredJob | undefined> {
+    const due = () => {
+      for (const { value } of this.#open.getRange({ start: 0 })) {
+        if (value[0] !== kind) continue;
+        const job = this.get(...value);
+        if (job && this.#isDue(job)) return job;
+      }
+      return undefined;
+    };
+    if (!due()) return undefined;
+    return this.#env.write(() => {
+      let job = due();
+      while (job && job.attempts >= maxAttempts) {
+        this.#put({
+          ...job,
+          status: 'failed',
+          error: job.error ?? 'its process ended while it ran',
+          ...this.#finished(),
+        });
+        job = due();
+      }
+      if (!job) return undefined;
+      const claimed: StoredJob = { ...job, status: 'running', attempts: job.attempts + 1, claim: this.#claim() };
+      this.#put(claimed);
+      return claimed;
+    });
+  }
+
+  /** Whether this instance still holds the claim under which it runs the job. */
+  holds(job: StoredJob): boolean {
+    return this.#isHeld(this.get(job.kind, job.id), job);
+  }
+
+  /** Prolongs the claim and notes how far it is. */
+  async renew(job: StoredJob, progress: { done: number; total: number }): Promise<void> {
+    await this.#change(job, (stored) => ({ ...stored, progress, claim: this.#claim() }));
+  }
+
+  async complete(job: StoredJob, progress: { done: number; total: number }, result: Json): Promise<void> {
+    await this.#change(job, (stored) => ({
+      ...stored,
+      status: 'completed',
+      progress,
+      result,
+      error: null,
+      ...this.#finished(),
+    }));
+  }
+
+  /** @param waitMs how long to wait before the next attempt, ten minutes at most; null: this was the last attempt */
+  async fail(
+    job: StoredJob,
+    progress: { done: number; total: number },
+    error: string,
+    waitMs: number | null,
+  ): Promise<void> {
+    const run_at = this.#clock() + Math.min(waitMs ?? 0, LONGEST_WAIT_MS);
+    await this.#change(job, (stored) =>
+      waitMs === null
+        ? { ...stored, status: 'failed', progress, error, ...this.#finished() }
+        : { ...stored, status: 'queued', progress, error, claim: null, run_at },
+    );
+  }
+
+  /** Puts a job back as if this attempt had not been: it was not its fault that it ended. */
+  async putBack(job: StoredJob): Promise<void> {
+    await this.#change(job, (stored) => ({
+      ...stored,
+      status: 'queued',
+      attempts: stored.attempts - 1,
+      claim: null,
+      run_at: 0,
+    }));
+  }
+
+  async cancel(kind: string, id: string): Promise<StoredJob | undefined> {
+    return this.#env.write(() => {
+      const job = this.get(kind, id);
+      if (job?.status !== 'queued' && job?.status !== 'running') return job;
+      return this.#put({ ...job, status: 'cancelled', ...this.#finished() });
+    });
+  }
+
+  async reset(kind: string, id: string): Promise<StoredJob | undefined> {
+    return this.#env.write(() => {
+      const job = this.get(kind, id);
+      if (job?.status !== 'failed' && job?.status !== 'cancelled') return job;
+      return this.#put({
+        ...job,
+        status: 'queued',
+        progress: { done: 0, total: 0 },
+        attempts: 0,
+        error: null,
+        finished_at: null,
+        run_at: 0,
+      });
+    });
+  }
+
+  async close(): Promise<void> {
+    instances.delete(this.#token);
+    await this.#env.close();
+  }
+
+  #isDue({ status, run_at, claim }: StoredJob): boolean {
+    const wait = run_at - this.#clock();
+    // The second test: longer than any job was made to wait, so the clock was set back since.
+    if (status === 'queued') return wait <= 0 || wait > LONGEST_WAIT_MS;
+    return status === 'running' && (claim === null || this.#isGone(claim));
+  }
+
+  #isGone({ pid, token, expires_at }: Claim): boolean {
+    if (expires_at <= this.#clock()) return true;
+    return pid === process.pid ? !instances.has(token) : !isAlive(pid);
+  }
+
+  #isHeld(stored: StoredJob | undefined, job: StoredJob): stored is StoredJob {
+    return stored?.status === 'running' && stored.claim?.token === this.#token && stored.attempts === job.attempts;
+  }
+
+  /** Changes a job this instance runs; no effect if it was cancelled or taken over meanwhile. */
+  async #change(job: StoredJob, change: (stored: StoredJob) => StoredJob): Promise<void> {
+    await this.#env.write(() => {
+      const stored = this.get(job.kind, job.id);
+      if (this.#isHeld(stored, job)) this.#put(change(stored));
+    });
+  }
+
+  #put(job: StoredJob): StoredJob {
+    this.#jobs.putSync(keyOf(job.kind, job.id), job);
+    if (job.finished_at === null) this.#open.putSync(job.sequence, [job.kind, job.id]);
+    else this.#open.removeSync(job.sequence);
+    return job;
+  }
+
+  #claim(): Claim {
+    return { pid: process.pid, token: this.#token, expires_at: this.#clock() + this.#claimMs };
+  }
+
+  #finished(): { finished_at: string; claim: null } {
+    return { finished_at: this.#now(), claim: null };
+  }
+
+  #now(): string {
+    return new Date(this.#clock()).toISOString();
+  }
+
+  get #jobs() {
+    return this.#env.database<StoredJob, Name>('jobs');
+  }
+  get #order() {
+    return this.#env.database<Name, number>('job_order');
+  }
+  get #open() {
+    return this.#env.database<Name, number>('open_jobs');
+  }
+}
+
+/** Long names are kept as their hash: the library refuses keys over 1,978 bytes, also on reading. */
+function keyOf(kind: string, id: string): Name {
+  return kind.length + id.length > MAX_NAME_LENGTH ? ['#', hashOf(kind, id)] : [kind, id];
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

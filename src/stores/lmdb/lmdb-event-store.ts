@@ -1,0 +1,403 @@
+import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+import { Chunks } from '../../kernel/chunks.js';
+import { bytesAsValue, LmdbEnvironment } from './environment.js';
+import { endOfTurn } from '../../kernel/turn.js';
+import { decodeStored, encodeAppend, storedText } from '../ports/event-encoding.js';
+import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
+import {
+  StoreUnavailable,
+  WrongExpectedRevision,
+  type Appended,
+  type EventStore,
+  type ExpectedRevision,
+} from '../ports/event-store.js';
+import { checkMarker, LogMarker, markerPath } from '../ports/log-marker.js';
+import { INDEX_DATABASES, StreamIndex, StreamPositions } from './stream-index.js';
+
+/** Reads between two turns of the event loop: the snapshot they hold pins pages, and others wait. */
+const MAX_SLICE = 5_000;
+const DEFAULT_SLICE = 1_000;
+/** How often the head is looked at for appends of other processes. */
+const POLL_MS = 10;
+/** A larger queue is committed in several steps. */
+const MAX_BATCH_APPENDS = 4_096;
+/** Positions are keys of 32 bits. */
+const MAX_POSITION = 0xffff_ffff;
+
+const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'string' }, ...INDEX_DATABASES } as const;
+
+export interface LmdbEventStoreOptions {
+  /** Told of each commit: how many events it made durable and how long they took, in milliseconds. */
+  onCommit?: (commit: { events: number; milliseconds: number }) => void;
+  /** Entries of the stream index held in memory before they are written; default 60,000. */
+  indexBulk?: number;
+}
+
+/** What a batch of appends comes to if nobody else appends before it. */
+interface Staged {
+  /** The event before the first of it. */
+  base: Position;
+  positions: StreamPositions;
+  events: readonly NewEvent[];
+  texts: string[];
+}
+
+interface PendingAppend {
+  stream: string;
+  expected: ExpectedRevision;
+  events: readonly NewEvent[];
+  texts: string[];
+  outcome: Appended | WrongExpectedRevision | undefined;
+  resolve: (appended: Appended) => void;
+  reject: (error: Error) => void;
+}
+
+/**
+ * The log in an LMDB environment: position -> JSON text of the event, positions dense from 1.
+ * Appends that arrive together share one commit; several processes may share the folder.
+ */
+export class LmdbEventStore implements EventStore {
+  readonly logId: string;
+  readonly #env: LmdbEnvironment;
+  readonly #index: StreamIndex;
+  readonly #marker: LogMarker;
+  readonly #onCommit: LmdbEventStoreOptions['onCommit'];
+  readonly #wakeUps = new Set<() => void>();
+  /** The texts of the batch being written. */
+  readonly #chunks = new Chunks();
+  #queue: PendingAppend[] = [];
+  #draining: Promise<void> | undefined;
+  /** A batch of this process is being written. */
+  #writing: Promise<unknown> | undefined;
+  #storing: Promise<void> | undefined;
+  #closed = false;
+
+  /** @throws Error if the folder holds another log than, or less of it than, it did before (see LogMarker) */
+  static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
+    const env = LmdbEnvironment.open(folder, { databases: DATABASES });
+    try {
+      await checkMarker(markerPath(folder), folder, env.database<string>('meta').get('log_id'), lastPosition(env));
+      const logId = await env.write(() => {
+        const meta = env.database<string>('meta');
+        const known = meta.get('log_id');
+        if (known) return known;
+        const created = randomUUID();
+        meta.putSync('log_id', created);
+        return created;
+      });
+      return new LmdbEventStore(folder, env, logId, options);
+    } catch (error) {
+      await env.close();
+      throw error;
+    }
+  }
+
+  private constructor(folder: string, env: LmdbEnvironment, logId: string, options: LmdbEventStoreOptions) {
+    this.logId = logId;
+    this.#env = env;
+    this.#onCommit = options.onCommit;
+    this.#index = new StreamIndex(env, options.indexBulk);
+    this.#marker = new LogMarker(markerPath(folder), () => ({ log_id: logId, position: lastPosition(env) }));
+  }
+
+  append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
+    // What is thrown in here rejects the promise.
+    return new Promise((resolve, reject) => {
+      const texts = encodeAppend(stream, events);
+      this.#refuseIfClosed();
+      this.#queue.push({ stream, expected, events, texts, outcome: undefined, resolve, reject });
+      this.#draining ??= this.#drain();
+    });
+  }
+
+  async readStream(
+    stream: string,
+    options: { direction?: 'forward' | 'backward'; from?: number; limit?: number } = {},
+  ): Promise<RecordedEvent[]> {
+    const { direction = 'forward', limit = Infinity } = options;
+    this.#refuseIfClosed();
+    await this.#catchUp();
+    const backward = direction === 'backward';
+    let revision = Math.max(options.from ?? 0, 0);
+    if (backward) {
+      const last = this.#env.read(() => this.#index.last(stream)) ?? -1;
+      revision = Math.min(options.from ?? last, last);
+    }
+    const events: RecordedEvent[] = [];
+    while (revision >= 0 && events.length < limit) {
+      const position = this.#env.read(() => this.#index.position(stream, revision));
+      if (position === undefined) break;
+      events.push(this.#get(position)!);
+      revision += backward ? -1 : 1;
+      if (events.length % MAX_SLICE === 0) await setImmediate();
+    }
+    return events;
+  }
+
+  async *readAll(
+    after: Position,
+    options: { sliceSize?: number; signal?: AbortSignal } = {},
+  ): AsyncGenerator<RecordedEvent[]> {
+    let position = after;
+    while (!options.signal?.aborted) {
+      const slice = await this.#slice(position, options.sliceSize);
+      if (slice.length === 0) return;
+      position = slice.at(-1)!.position;
+      yield slice;
+      // Lets others run, and the library release the snapshot.
+      await setImmediate();
+    }
+  }
+
+  async *subscribe(
+    after: Position,
+    options: { sliceSize?: number; signal: AbortSignal },
+  ): AsyncGenerator<RecordedEvent[]> {
+    let position = after;
+    while (!options.signal.aborted) {
+      for await (const slice of this.readAll(position, options)) {
+        position = slice.at(-1)!.position;
+        yield slice;
+        if (options.signal.aborted) return;
+      }
+      this.#refuseIfClosed();
+      await this.#nextAppend(position, options.signal);
+    }
+  }
+
+  async head(): Promise<Position> {
+    this.#refuseIfClosed();
+    return lastPosition(this.#env);
+  }
+
+  async readAt(position: Position): Promise<RecordedEvent | undefined> {
+    this.#refuseIfClosed();
+    const event = this.#get(position);
+    if (event) return event;
+    // A reader of the read models may know of an event that came after this turn's snapshot of the log.
+    this.#env.refresh();
+    return this.#get(position);
+  }
+
+  async countAfter(position: Position): Promise<number> {
+    return Math.max(0, (await this.head()) - position);
+  }
+
+  /** Copies the log into another folder while it is in use; the only sound way to copy it. */
+  async backup(folder: string): Promise<void> {
+    await this.#env.backup(folder);
+  }
+
+  /** Waits for the appends under way. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#draining;
+    await this.#storing;
+    for (const wakeUp of this.#wakeUps) wakeUp();
+    await this.#marker.close();
+    await this.#env.close();
+  }
+
+  /**
+   * Commits what is queued, batch after batch: the next is begun before the callers of the last are answered, so that the
+   * library's thread writes while they go on.
+   */
+  async #drain(): Promise<void> {
+    // What arrives in the same turn comes together.
+    await endOfTurn();
+    let commit: Promise<() => void> | undefined = this.#commitNext();
+    while (commit) {
+      const answer = await commit;
+      commit = this.#queue.length > 0 ? this.#commitNext() : undefined;
+      // In the same turn as the look at the queue: the next append starts again.
+      if (!commit) this.#draining = undefined;
+      answer();
+    }
+  }
+
+  /** Resolves with what is then to be done: to answer those who wait for them. */
+  async #commitNext(): Promise<() => void> {
+    const started = performance.now();
+    const batch = this.#queue.splice(0, MAX_BATCH_APPENDS);
+    let staged: Staged;
+    try {
+      staged = await this.#commit(batch);
+    } catch (error) {
+      return () => {
+        for (const { reject } of batch) reject(new StoreUnavailable('the append was not stored', { cause: error }));
+      };
+    }
+    const stored = staged.events.length;
+    const milliseconds = performance.now() - started;
+    return () => {
+      for (const { outcome, resolve, reject } of batch) {
+        if (outcome instanceof WrongExpectedRevision) reject(outcome);
+        else resolve(outcome!);
+      }
+      if (stored === 0) return;
+      for (const wakeUp of this.#wakeUps) wakeUp();
+      this.#marker.touch();
+      // On its own, so that an observer that throws cannot stop the appends.
+      queueMicrotask(() => this.#onCommit?.({ events: stored, milliseconds }));
+      if (this.#index.due) this.#storeIndex();
+    };
+  }
+
+  /** Beside the appends, which may go on. */
+  #storeIndex(): void {
+    // A failure costs nothing: the entries are read again from the log, and the next append says what is wrong.
+    this.#storing = this.#index.store().catch(() => undefined);
+  }
+
+  /**
+   * Decides the appends on what is in the log, and stores them on the condition that no event follows it: positions are
+   * dense, so whatever another process appends in between takes the first position of these: then nothing is stored, and
+   * they are decided again. So no event is ever overwritten.
+   */
+  async #commit(batch: PendingAppend[]): Promise<Staged> {
+    for (;;) {
+      await this.#env.ready();
+      this.#env.refresh();
+      await this.#catchUp();
+      const staged = this.#stage(batch);
+      if (staged.events.length === 0) return staged;
+      const events = this.#env.database<never, number>('events');
+      const first = staged.base + 1;
+      const write = this.#env.writeIf({ database: 'events', key: first, version: null }, () => {
+        this.#chunks.reset();
+        staged.texts.forEach((text, i) => {
+          const chunk = this.#chunks.withRoomFor(text.length);
+          const start = this.#chunks.used;
+          void events.put(first + i, bytesAsValue(chunk, start, this.#chunks.write(text)));
+        });
+      });
+      this.#writing = write;
+      let stored: boolean;
+      try {
+        stored = await write;
+      } finally {
+        this.#writing = undefined;
+      }
+      if (!stored) continue;
+      this.#index.add(staged.positions, staged.base, staged.events.length);
+      return staged;
+    }
+  }
+
+  /** Learns of the events of other processes, in slices between which others have their turn. */
+  async #catchUp(): Promise<void> {
+    // They are most likely the batch being written, whose entries are about to be added: no need to read them.
+    if (this.#writing && this.#env.read(() => this.#index.isBehind)) await this.#writing.catch(() => undefined);
+    while (this.#env.read(() => this.#index.catchUp(MAX_SLICE))) await setImmediate();
+  }
+
+  /** Settles each append's outcome and encodes its events. */
+  #stage(batch: PendingAppend[]): Staged {
+    const base = this.#index.known;
+    const events: NewEvent[] = [];
+    const staged: Staged = { base, positions: new StreamPositions(), events, texts: [] };
+    for (const append of batch) {
+      const { stream, expected, texts } = append;
+      const last = staged.positions.last(stream) ?? this.#index.last(stream) ?? -1;
+      const wanted = expected === 'any' ? last : expected === 'no-stream' ? -1 : expected;
+      if (wanted !== last) {
+        append.outcome =
+          this.#repeated(append, wanted, staged) ??
+          new WrongExpectedRevision(stream, expected, last === -1 ? 'no-stream' : last);
+        continue;
+      }
+      if (base + events.length + texts.length > MAX_POSITION) throw new Error('the log is full');
+      let revision = last;
+      for (let i = 0; i < texts.length; i++) {
+        revision++;
+        events.push(append.events[i]!);
+        staged.texts.push(storedText(stream, revision, texts[i]!));
+        staged.positions.add(stream, revision, base + events.length);
+      }
+      append.outcome = { position: base + events.length, revision };
+    }
+    return staged;
+  }
+
+  /** The first answer again, if exactly these events were appended at the expected revision before. */
+  #repeated({ stream, events }: PendingAppend, expected: number, staged: Staged): Appended | undefined {
+    let appended: Appended | undefined;
+    for (const [index, { id }] of events.entries()) {
+      const revision = expected + 1 + index;
+      const position = staged.positions.position(stream, revision) ?? this.#index.position(stream, revision);
+      if (position === undefined) return undefined;
+      const event = staged.events[position - staged.base - 1] ?? this.#get(position);
+      if (event?.id !== id || event.metadata.index !== index || event.metadata.size !== events.length) return undefined;
+      appended = { position, revision };
+    }
+    return appended;
+  }
+
+  /** At most `size` events, and then those that complete the last append. */
+  async #slice(after: Position, size = DEFAULT_SLICE): Promise<RecordedEvent[]> {
+    this.#refuseIfClosed();
+    // A reader of the whole log goes on after a failed write of others.
+    if (!this.#env.isOpen) await this.#env.ready();
+    const slice: RecordedEvent[] = [];
+    let wanted = Math.max(1, size);
+    while (wanted > 0) {
+      const until = slice.length + Math.min(wanted, MAX_SLICE);
+      while (slice.length < until) {
+        const event = this.#get(after + slice.length + 1);
+        if (!event) return slice;
+        slice.push(event);
+      }
+      wanted = Math.max(0, size - slice.length);
+      if (wanted === 0) {
+        const { metadata } = slice.at(-1)!;
+        wanted = metadata.size - metadata.index - 1;
+      }
+      if (slice.length >= MAX_SLICE && wanted > 0) await setImmediate();
+    }
+    return slice;
+  }
+
+  #get(position: Position): RecordedEvent | undefined {
+    if (!Number.isInteger(position) || position < 1 || position > MAX_POSITION) return undefined;
+    const text = this.#env.read(() => this.#env.database<string, number>('events').get(position));
+    return text === undefined ? undefined : decodeStored(text, position);
+  }
+
+  /** Resolves when there may be an event after the position, or on abort. */
+  #nextAppend(position: Position, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearInterval(poll);
+        this.#wakeUps.delete(done);
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      const poll = setInterval(() => {
+        // While the environment is being reopened there is nothing to see; after a failed commit and until then, reading
+        // throws, and nobody would catch it here.
+        try {
+          if (this.#env.isOpen && this.#env.database<string, number>('events').doesExist(position + 1)) done();
+        } catch {
+          return;
+        }
+      }, POLL_MS);
+      this.#wakeUps.add(done);
+      signal.addEventListener('abort', done);
+      if (signal.aborted) done();
+    });
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw new StoreUnavailable('the event store is closed');
+  }
+}
+
+function lastPosition(env: LmdbEnvironment): Position {
+  return env.read(() => {
+    const events = env.database<string, number>('events');
+    for (const position of events.getKeys({ start: MAX_POSITION, end: 0, reverse: true, limit: 1 })) return position;
+    return 0;
+  });
+}

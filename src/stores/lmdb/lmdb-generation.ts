@@ -1,0 +1,281 @@
+import { setImmediate } from 'node:timers/promises';
+import { asBinary, type Database, type DatabaseOptions } from 'lmdb';
+import type { Clock } from '../../kernel/clock.js';
+import type { Json } from '../../kernel/json.js';
+import { bytesAsValue, LmdbEnvironment } from './environment.js';
+import type { Batch, Checkpoint, Query, RangeRow, RowKey } from '../ports/read-models.js';
+import { rowAddress } from '../ports/row-key.js';
+
+/** Rows read or encoded between two turns of the event loop. */
+const MAX_SLICE = 5_000;
+
+/** An address that is encoded already. */
+interface Bytes {
+  buffer: Buffer;
+  start: number;
+  end: number;
+}
+
+/** Row keys are texts: view, NUL, key and, for a row of a range, NUL, sort. */
+const rowKeyEncoder = {
+  writeKey: (key: string | Bytes | undefined, target: Buffer, position: number) => {
+    if (typeof key === 'string') return position + target.write(key, position);
+    if (!key) return position;
+    const { buffer, start, end } = key;
+    // Short: calls that copy take longer.
+    for (let i = start; i < end; i++) target[position++] = buffer[i]!;
+    return position;
+  },
+  readKey: (source: Buffer, start: number, end: number) => source.toString('utf8', start, end),
+};
+
+/**
+ * A transaction holds every page that it changes in memory, and finds its place among them the slower the more they are.
+ * While there are few pages, many rows share each, and the larger a batch is the fewer times it is written; later nearly
+ * every row of a batch is on a page of its own.
+ */
+const SMALL_PAGES = 16_000;
+const BULK_ROWS_WHILE_SMALL = 120_000;
+const BULK_ROWS = 8_000;
+
+const DATABASES = {
+  rows: { encoding: 'string', keyEncoder: rowKeyEncoder } as DatabaseOptions,
+  state: { encoding: 'string' },
+} as const;
+
+interface Lease {
+  holder: string;
+  expires_at: number;
+}
+interface StoredLease extends Lease {
+  ttl_ms: number;
+}
+interface Applied {
+  checkpoint: Checkpoint;
+  /** Id of the batch that led to it; null at the start. */
+  batch: string | null;
+}
+
+/** A number that changes with every batch and with every holder: what a batch was made for stands if it still does. */
+const FENCE = 'fence';
+
+/** The rows of one generation, with what decides who may change them and from where on. */
+export class LmdbGeneration {
+  readonly #env: LmdbEnvironment;
+  #lastApplied: { text: string; applied: Applied } | undefined;
+  /** The batch under way: one is decided on what the one before it came to. */
+  #applying: Promise<unknown> = Promise.resolve();
+
+  constructor(folder: string) {
+    this.#env = LmdbEnvironment.open(folder, { databases: DATABASES, relaxed: true });
+  }
+
+  /** Makes it a generation at the start of the log, if it is not one already. */
+  async create(log: string): Promise<void> {
+    await this.#env.write(() => {
+      if (this.checkpoint()) return;
+      const start: Applied = { checkpoint: { log, position: 0, event_id: null }, batch: null };
+      this.#state.putSync('applied', JSON.stringify(start));
+    });
+  }
+
+  /** Makes it no generation any more, for every process. */
+  async abandon(): Promise<void> {
+    await this.#env.write(() => {
+      this.#state.removeSync('applied');
+      this.#state.removeSync('lease');
+      this.#moveFence();
+    });
+  }
+
+  /** Undefined if it was dropped. */
+  checkpoint(): Checkpoint | undefined {
+    return this.#applied()?.checkpoint;
+  }
+
+  lease(now: number): Lease | undefined {
+    const lease = this.#lease();
+    if (!lease || lease.expires_at <= now) return undefined;
+    // Further ahead than it was ever given for: the clock was set back since, and nobody is known to hold it.
+    if (lease.expires_at > now + lease.ttl_ms) return undefined;
+    return { holder: lease.holder, expires_at: lease.expires_at };
+  }
+
+  async acquireLease(holder: string, clock: Clock, ttlMs: number): Promise<boolean> {
+    return this.#env.write(() => {
+      // The time at which its turn comes: it may have waited for a large batch, and others been faster.
+      const now = clock();
+      const lease = this.lease(now);
+      if (!this.checkpoint() || (lease && lease.holder !== holder)) return false;
+      if (lease?.holder !== holder) this.#moveFence();
+      const next: StoredLease = { holder, expires_at: now + ttlMs, ttl_ms: ttlMs };
+      this.#state.putSync('lease', JSON.stringify(next));
+      return true;
+    });
+  }
+
+  async releaseLease(holder: string): Promise<void> {
+    await this.#env.write(() => {
+      const lease = this.#lease();
+      if (lease?.holder !== holder) return;
+      this.#state.removeSync('lease');
+      this.#moveFence();
+    });
+  }
+
+  async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
+    // Made first, so that nothing can fail half way.
+    const deletes = batch.deletes.map(rowAddress);
+    const turn = this.#applying.then(() => this.#apply(batch, deletes, clock));
+    this.#applying = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #apply(batch: Batch, deletes: readonly string[], clock: Clock): Promise<'applied' | 'refused'> {
+    for (;;) {
+      await this.#env.ready();
+      this.#env.refresh();
+      const applied = this.#applied();
+      if (!applied) return 'refused';
+      if (applied.batch === batch.id) return 'applied';
+      const { checkpoint } = applied;
+      const { base } = batch;
+      const fits =
+        checkpoint.log === base.log && checkpoint.position === base.position && checkpoint.event_id === base.event_id;
+      if (!fits || this.lease(clock())?.holder !== batch.holder) return 'refused';
+      const fence = this.#fence();
+      const stored = await this.#env.writeIf({ database: 'state', key: FENCE, version: fence }, () => {
+        const rows = this.#rows;
+        for (const key of deletes) void rows.remove(key);
+        batch.puts.forEach((chunk, start, middle, end) => {
+          const address: Bytes = { buffer: chunk, start, end: middle };
+          void rows.put(address as never, bytesAsValue(chunk, middle, end));
+        });
+        const next: Applied = { checkpoint: batch.next, batch: batch.id };
+        void this.#state.put('applied', JSON.stringify(next));
+        void this.#state.put(FENCE, fenceValue(fence));
+      });
+      // Else somebody has applied another batch or taken the lease: look again.
+      if (stored) return 'applied';
+    }
+  }
+
+  /** Synchronous, so that checkpoint and results are of one snapshot; undefined if the generation was dropped. */
+  read(queries: readonly Query[]): { checkpoint: Checkpoint; results: (Json | undefined | RangeRow[])[] } | undefined {
+    return this.#env.read(() => {
+      const checkpoint = this.checkpoint();
+      if (!checkpoint) return undefined;
+      const rows = this.#rows;
+      const results = queries.map((query) =>
+        'get' in query ? valueOf(rows.get(rowAddress(query.get))) : this.#range(query.range),
+      );
+      return { checkpoint, results };
+    });
+  }
+
+  scan(
+    view: string,
+    cursor: string | null,
+    limit: number,
+  ): { rows: { row: RowKey; value: Json }[]; cursor: string | null } {
+    const size = Math.min(Math.max(1, limit), MAX_SLICE);
+    const start = cursor === null ? `${view}\0` : `${view}\0${cursor}`;
+    const rows: { row: RowKey; value: Json }[] = [];
+    let last: string | null = null;
+    const range = this.#rows.getRange({
+      start,
+      exclusiveStart: cursor !== null,
+      end: `${view}\x01`,
+      limit: size,
+    } as object);
+    for (const { key, value } of range) {
+      const [, name, sort] = key.split('\0') as [string, string, string | undefined];
+      rows.push({
+        row: sort === undefined ? { view, key: name } : { view, key: name, sort },
+        value: JSON.parse(value) as Json,
+      });
+      last = key.slice(view.length + 1);
+    }
+    return { rows, cursor: rows.length < size ? null : last };
+  }
+
+  /** See ReadModels. */
+  bulkRows(): number {
+    const { treeLeafPageCount = 0 } = this.#env.read(() => this.#rows.getStats()) as { treeLeafPageCount?: number };
+    return treeLeafPageCount < SMALL_PAGES ? BULK_ROWS_WHILE_SMALL : BULK_ROWS;
+  }
+
+  /** In slices, between which others have their turn. */
+  async count(view: string): Promise<number> {
+    const end = `${view}\x01`;
+    let start: string | undefined = `${view}\0`;
+    for (let counted = 0; ; counted += MAX_SLICE) {
+      const from: string = start;
+      start = undefined;
+      for (const key of this.#rows.getKeys({ start: from, end, offset: MAX_SLICE, limit: 1 })) start = key;
+      if (start === undefined) return counted + this.#rows.getKeysCount({ start: from, end });
+      await setImmediate();
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#env.close();
+  }
+
+  #range({ view, key, after, reverse = false, limit }: Extract<Query, { range: unknown }>['range']): RangeRow[] {
+    if (limit <= 0) return [];
+    const first = `${rowAddress({ view, key })}\0`;
+    const beyond = `${view}\0${key}\x01`;
+    const start = after === undefined ? (reverse ? beyond : first) : first + after;
+    const options = reverse
+      ? { start, exclusiveStart: true, end: first, inclusiveEnd: true, reverse, limit }
+      : { start, exclusiveStart: after !== undefined, end: beyond, limit };
+    const found: RangeRow[] = [];
+    for (const { key: name, value } of this.#rows.getRange(options as object)) {
+      found.push({ sort: name.slice(first.length), value: JSON.parse(value) as Json });
+    }
+    return found;
+  }
+
+  /** Null: nobody has held the lease yet. */
+  #fence(): number | null {
+    return this.#state.getBinary(FENCE)?.readDoubleLE(0) ?? null;
+  }
+
+  #moveFence(): void {
+    this.#state.putSync(FENCE, fenceValue(this.#fence()));
+  }
+
+  get #rows(): Database<string, string> {
+    return this.#env.database('rows');
+  }
+
+  /** Every read asks for it, and most find the one before. */
+  #applied(): Applied | undefined {
+    const text = this.#state.get('applied');
+    if (text !== this.#lastApplied?.text) {
+      this.#lastApplied = text === undefined ? undefined : { text, applied: JSON.parse(text) as Applied };
+    }
+    return this.#lastApplied?.applied;
+  }
+
+  #lease(): StoredLease | undefined {
+    const text = this.#state.get('lease');
+    return text === undefined ? undefined : (JSON.parse(text) as StoredLease);
+  }
+
+  get #state(): Database<string, string> {
+    return this.#env.database('state');
+  }
+}
+
+/** The fence after this one. */
+function fenceValue(fence: number | null): never {
+  const value = Buffer.alloc(8);
+  value.writeDoubleLE((fence ?? 0) + 1);
+  return asBinary(value) as never;
+}
+
+function valueOf(text: string | undefined): Json | undefined {
+  return text === undefined ? undefined : (JSON.parse(text) as Json);
+}

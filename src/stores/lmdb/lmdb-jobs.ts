@@ -1,0 +1,210 @@
+import type { Clock } from '../../kernel/clock.js';
+import type { Json, JsonObject } from '../../kernel/json.js';
+import { JobStore, type StoredJob } from './job-store.js';
+import type { Job, JobHandler, Jobs, JobStatus } from '../ports/jobs.js';
+
+/** How often progress is written, and how often cancellations, retries and jobs of other processes are looked for. */
+const POLL_MS = 250;
+const CLAIM_MS = 30_000;
+/** How long closing waits for a handler that was told to stop. */
+const GRACE_MS = 5_000;
+
+interface Registration {
+  handler: JobHandler;
+  attempts: number;
+  backoffMs: number;
+}
+
+interface Run {
+  job: StoredJob;
+  controller: AbortController;
+  progress: { done: number; total: number };
+  /** Progress that is not written yet. */
+  unwritten: boolean;
+  renewedAt: number;
+  settled: Promise<void>;
+}
+
+/**
+ * Jobs kept in LMDB and run in this process, one at a time of each kind. Several processes may share the folder: each
+ * job is claimed by one of them, and taken over when that process ends or no longer renews its claim.
+ */
+export class LmdbJobs implements Jobs {
+  readonly #store: JobStore;
+  readonly #clock: Clock;
+  readonly #claimMs: number;
+  readonly #kinds = new Map<string, Registration>();
+  readonly #runs = new Map<string, Run>();
+  #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> | undefined;
+  #lookAgain = false;
+  #closing = false;
+
+  /** @param options.claimMs how long a process that hangs keeps its jobs, default 30 s */
+  static async open(folder: string, options: { clock: Clock; claimMs?: number }): Promise<LmdbJobs> {
+    return new LmdbJobs(folder, options.clock, options.claimMs ?? CLAIM_MS);
+  }
+
+  private constructor(folder: string, clock: Clock, claimMs: number) {
+    this.#store = new JobStore(folder, clock, claimMs);
+    this.#clock = clock;
+    this.#claimMs = claimMs;
+  }
+
+  handle(kind: string, handler: JobHandler, options: { attempts?: number; backoffMs?: number } = {}): void {
+    this.#kinds.set(kind, { handler, attempts: options.attempts ?? 3, backoffMs: options.backoffMs ?? 1_000 });
+  }
+
+  async start(): Promise<void> {
+    this.#timer ??= setInterval(() => this.#poll(), POLL_MS);
+    this.#look();
+    await this.#looking;
+  }
+
+  async enqueue(kind: string, id: string, input: JsonObject): Promise<Job> {
+    const job = await this.#store.add(kind, id, input);
+    this.#look();
+    return publicJob(job);
+  }
+
+  async get(kind: string, id: string): Promise<Job | undefined> {
+    const job = this.#store.get(kind, id);
+    return job && publicJob(job);
+  }
+
+  async list(filter: { kind?: string; status?: JobStatus; limit?: number } = {}): Promise<Job[]> {
+    return (await this.#store.list(filter)).map(publicJob);
+  }
+
+  async cancel(kind: string, id: string): Promise<Job | undefined> {
+    const job = await this.#store.cancel(kind, id);
+    const run = this.#runs.get(kind);
+    if (run?.job.id === id && job?.status === 'cancelled') run.controller.abort(new Error('the job was cancelled'));
+    return job && publicJob(job);
+  }
+
+  async retry(kind: string, id: string): Promise<Job | undefined> {
+    const job = await this.#store.reset(kind, id);
+    this.#look();
+    return job && publicJob(job);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing) return;
+    this.#closing = true;
+    clearInterval(this.#timer);
+    await this.#looking;
+    const runs = [...this.#runs.values()];
+    for (const { controller } of runs) controller.abort(new Error('the process is shutting down'));
+    await Promise.all(runs.map(({ job, settled }) => this.#stop(job, settled)));
+    await this.#store.close();
+  }
+
+  async #stop(job: StoredJob, settled: Promise<void>): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const grace = new Promise<void>((resolve) => (timer = setTimeout(resolve, GRACE_MS)));
+    await Promise.race([settled, grace]);
+    clearTimeout(timer);
+    await this.#store.putBack(job).catch(() => undefined); // Without it the claim runs out.
+  }
+
+  #poll(): void {
+    for (const run of this.#runs.values()) this.#attend(run);
+    this.#look();
+  }
+
+  /** Stops a run that was cancelled or taken over elsewhere; otherwise writes its progress and renews its claim. */
+  #attend(run: Run): void {
+    try {
+      if (!this.#store.holds(run.job)) {
+        run.controller.abort(new Error('the job was cancelled'));
+        return;
+      }
+    } catch {
+      return; // The environment is being reopened.
+    }
+    const now = this.#clock();
+    if (!run.unwritten && now - run.renewedAt < this.#claimMs / 3) return;
+    run.unwritten = false;
+    run.renewedAt = now;
+    this.#store.renew(run.job, { ...run.progress }).catch(() => (run.unwritten = true));
+  }
+
+  /** Starts whatever can be started, now; a call during a look makes it look once more. */
+  #look(): void {
+    this.#lookAgain = true;
+    if (this.#timer === undefined || this.#closing) return;
+    this.#looking ??= this.#claimDue().finally(() => (this.#looking = undefined));
+  }
+
+  async #claimDue(): Promise<void> {
+    while (this.#lookAgain && !this.#closing) {
+      this.#lookAgain = false;
+      for (const [kind, registration] of this.#kinds) {
+        if (this.#runs.has(kind)) continue;
+        // Where the claim cannot be written now, the next poll tries again.
+        const job = await this.#store.claim(kind, registration.attempts).catch(() => undefined);
+        if (job) this.#run(job, registration);
+      }
+    }
+  }
+
+  #run(job: StoredJob, registration: Registration): void {
+    const run: Run = {
+      job,
+      controller: new AbortController(),
+      progress: { ...job.progress },
+      unwritten: false,
+      renewedAt: this.#clock(),
+      settled: Promise.resolve(),
+    };
+    this.#runs.set(job.kind, run);
+    run.settled = this.#execute(run, registration)
+      // The outcome could not be written: the claim runs out and the job is run again.
+      .catch(() => undefined)
+      .then(() => {
+        this.#runs.delete(job.kind);
+        this.#look();
+      });
+  }
+
+  async #execute(run: Run, { handler, attempts, backoffMs }: Registration): Promise<void> {
+    const { job, controller } = run;
+    let result: Json;
+    try {
+      const answer = await handler({
+        id: job.id,
+        input: job.input,
+        attempt: job.attempts,
+        signal: controller.signal,
+        progress: (done, total) => {
+          run.progress = { done, total };
+          run.unwritten = true;
+        },
+      });
+      result = JSON.parse(JSON.stringify(answer ?? null)) as Json;
+    } catch (error) {
+      if (this.#closing) return; // `close` puts it back.
+      const message = error instanceof Error ? error.message : String(error);
+      const waitMs = job.attempts < attempts ? backoffMs * 2 ** (job.attempts - 1) : null;
+      await this.#store.fail(job, run.progress, message, waitMs);
+      return;
+    }
+    await this.#store.complete(job, run.progress, result);
+  }
+}
+
+function publicJob({
+  kind,
+  id,
+  status,
+  input,
+  progress,
+  attempts,
+  result,
+  error,
+  enqueued_at,
+  finished_at,
+}: StoredJob): Job {
+  return { kind, id, status, input, progress, attempts, result, error, enqueued_at, finished_at };
+}

@@ -1,0 +1,138 @@
+import type { Clock } from '../../kernel/clock.js';
+import { canonicalJson, hashOf } from '../../kernel/hash.js';
+import type { Json } from '../../kernel/json.js';
+import { LmdbEnvironment } from './environment.js';
+import type { KeyValue } from '../ports/key-value.js';
+
+const SWEEP_MS = 60_000;
+/** Entries looked at in one transaction of a sweep. */
+const SWEEP_SLICE = 1_000;
+/** Longer keys are stored under their hash: the library refuses more than 1,978 bytes. */
+const MAX_KEY_LENGTH = 400;
+
+interface Entry {
+  value: Json;
+  /** ms since the epoch */
+  expires_at: number;
+}
+
+/** Short-lived state in LMDB. The folder may be shared with `LmdbJobs` and with other processes. */
+export class LmdbKeyValue implements KeyValue {
+  readonly #env: LmdbEnvironment;
+  readonly #clock: Clock;
+  readonly #sweeper: NodeJS.Timeout;
+  #sweeping: Promise<void> | undefined;
+  #closed = false;
+
+  static async open(folder: string, options: { clock: Clock }): Promise<LmdbKeyValue> {
+    return new LmdbKeyValue(folder, options.clock);
+  }
+
+  private constructor(folder: string, clock: Clock) {
+    this.#env = LmdbEnvironment.open(folder, { databases: { entries: { encoding: 'json' } } });
+    this.#clock = clock;
+    this.#sweeper = setInterval(() => {
+      // A sweep that fails is repeated with the next.
+      this.#sweeping ??= this.sweep()
+        .catch(() => undefined)
+        .then(() => (this.#sweeping = undefined));
+    }, SWEEP_MS);
+    this.#sweeper.unref();
+  }
+
+  async get(key: string): Promise<Json | undefined> {
+    return this.#env.read(() => this.#entry(stored(key))?.value);
+  }
+
+  async put(key: string, value: Json, ttlMs: number): Promise<void> {
+    await this.#env.grow(() => this.#put(stored(key), value, ttlMs));
+  }
+
+  async putIfAbsent(key: string, value: Json, ttlMs: number): Promise<boolean> {
+    return this.#env.grow(() => {
+      if (this.#entry(stored(key))) return false;
+      this.#put(stored(key), value, ttlMs);
+      return true;
+    });
+  }
+
+  async replace(key: string, expected: Json, next: Json, ttlMs: number): Promise<boolean> {
+    const wanted = canonicalJson(expected);
+    return this.#env.grow(() => {
+      const entry = this.#entry(stored(key));
+      if (!entry || canonicalJson(entry.value) !== wanted) return false;
+      this.#put(stored(key), next, ttlMs);
+      return true;
+    });
+  }
+
+  async take(key: string): Promise<Json | undefined> {
+    return this.#env.write(() => {
+      const entry = this.#entry(stored(key));
+      if (entry) this.#entries.removeSync(stored(key));
+      return entry?.value;
+    });
+  }
+
+  async increment(key: string, ttlMs: number): Promise<{ count: number; resets_at: number }> {
+    return this.#env.grow(() => {
+      const entry = this.#entry(stored(key));
+      const count = typeof entry?.value === 'number' ? entry.value + 1 : 1;
+      const resets_at = entry?.expires_at ?? this.#clock() + ttlMs;
+      this.#entries.putSync(stored(key), { value: count, expires_at: resets_at });
+      return { count, resets_at };
+    });
+  }
+
+  /** Removes expired entries; done every minute. How many there were. */
+  async sweep(): Promise<number> {
+    let removed = 0;
+    let from: string | undefined = '#';
+    while (from !== undefined && !this.#closed) {
+      const start: string = from;
+      const expired: string[] = [];
+      let seen = 0;
+      from = undefined;
+      for (const { key, value } of this.#entries.getRange({ start, limit: SWEEP_SLICE + 1 })) {
+        if (++seen > SWEEP_SLICE) from = key;
+        else if (value.expires_at <= this.#clock()) expired.push(key);
+      }
+      if (expired.length === 0) {
+        await new Promise(setImmediate);
+        continue;
+      }
+      removed += await this.#env.write(() => {
+        // One of them may have been put again.
+        const still = expired.filter((key) => this.#entries.get(key) !== undefined && !this.#entry(key));
+        for (const key of still) this.#entries.removeSync(key);
+        return still.length;
+      });
+    }
+    return removed;
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearInterval(this.#sweeper);
+    await this.#sweeping;
+    await this.#env.close();
+  }
+
+  get #entries() {
+    return this.#env.database<Entry>('entries');
+  }
+
+  #entry(key: string): Entry | undefined {
+    const entry = this.#entries.get(key);
+    return entry && entry.expires_at > this.#clock() ? entry : undefined;
+  }
+
+  #put(key: string, value: Json, ttlMs: number): void {
+    this.#entries.putSync(key, { value, expires_at: this.#clock() + ttlMs });
+  }
+}
+
+function stored(key: string): string {
+  return key.length > MAX_KEY_LENGTH ? `#${hashOf(key)}` : `=${key}`;
+}

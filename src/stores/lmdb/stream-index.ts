@@ -1,0 +1,262 @@
+import type { LmdbEnvironment } from './environment.js';
+import { isTooLong, MAX_STREAM_BYTES, placeOfStored } from '../ports/event-encoding.js';
+import type { Position } from '../../kernel/event.js';
+
+/**
+ * Where the events of a stream stand in the log: (stream, revision) -> position.
+ *
+ * Stream names are hashes, so an index entry written with its event would change one random page per event, four times
+ * the work of the event itself. Instead the entries of the newest events are held in memory (the log itself says them
+ * again after a crash) and written in bulk, neighbours together, once there are enough.
+ */
+export const INDEX_DATABASES = {
+  index: { keyEncoding: 'binary', encoding: 'binary' },
+  meta: { encoding: 'json' },
+} as const;
+
+/**
+ * Entries held in memory before they are written: some 10 MB, 150 ms to read again at start. The more they are, the more
+ * of them share a page.
+ */
+const BULK = 60_000;
+/** Entries written in one transaction: appends go on between two, and the event loop. */
+const SLICE = 2_000;
+
+export class StreamIndex {
+  readonly #env: LmdbEnvironment;
+  #newest = new StreamPositions();
+  /** Entries being written, which are looked up here meanwhile. */
+  #leaving: StreamPositions | undefined;
+  /** Every event up to here is known to this process. */
+  #known: Position;
+  /** Every event up to here was in the stored index when last looked at. */
+  #stored: Position;
+
+  /** @param bulk entries held in memory before they are written */
+  constructor(
+    env: LmdbEnvironment,
+    private readonly bulk = BULK,
+  ) {
+    this.#env = env;
+    this.#known = this.#stored = this.#readStored();
+    this.catchUp();
+  }
+
+  get known(): Position {
+    return this.#known;
+  }
+
+  /** Are there events in the log that this process does not know of? */
+  get isBehind(): boolean {
+    return this.#env.database<string, number>('events').doesExist(this.#known + 1);
+  }
+
+  /**
+   * Learns of events that another process has appended. Cheap if there are none.
+   * @param most learns of so many at most
+   * @returns whether there may be more
+   */
+  catchUp(most = Infinity): boolean {
+    if (!this.isBehind) return false;
+    const events = this.#env.database<string, number>('events');
+    const stored = this.#readStored();
+    // Not while some are on their way out: those would be taken for the last of their streams.
+    if (!this.#leaving && stored > this.#stored && (stored > this.#known || this.#newest.size > this.bulk)) {
+      this.#newest = new StreamPositions();
+      this.#known = this.#stored = stored;
+    }
+    for (let learned = 0; learned < most; learned++) {
+      const position = this.#known + 1;
+      const text = events.get(position);
+      if (text === undefined) return false;
+      const { stream, revision } = placeOfStored(text);
+      this.#newest.add(stream, revision, position);
+      this.#known = position;
+    }
+    return true;
+  }
+
+  /** Takes over what this process has just committed after `base`: `count` events. */
+  add(committed: StreamPositions, base: Position, count: number): void {
+    // What is unknown before it is to be read from the log, and these with it.
+    if (this.#known < base) return;
+    this.#newest.take(committed);
+    this.#known = Math.max(this.#known, base + count);
+  }
+
+  position(stream: string, revision: number): Position | undefined {
+    // Its key would be cut off.
+    if (isTooLong(stream)) return undefined;
+    return (
+      this.#newest.position(stream, revision) ??
+      this.#leaving?.position(stream, revision) ??
+      this.#storedPosition(stream, revision)
+    );
+  }
+
+  /** Revision of the last event; undefined for a stream that does not exist. */
+  last(stream: string): number | undefined {
+    if (isTooLong(stream)) return undefined;
+    const newest = this.#newest.last(stream) ?? this.#leaving?.last(stream);
+    if (newest !== undefined) return newest;
+    if (this.#storedPosition(stream, 0) === undefined) return undefined;
+    // Most streams have one event, and a second look-up is cheaper than a cursor.
+    if (this.#storedPosition(stream, 1) === undefined) return 0;
+    const index = this.#env.database<Buffer, Buffer>('index');
+    const range = { start: indexKey(stream, 0xffff_ffff), end: indexKey(stream, 0), reverse: true, limit: 1 };
+    for (const key of index.getKeys(range)) return key.readUInt32BE(key.length - 4);
+    return 0;
+  }
+
+  /** Are there enough entries in memory to write them, and is nobody at it? */
+  get due(): boolean {
+    return this.#newest.size >= this.bulk && !this.#leaving;
+  }
+
+  /** Writes the entries held in memory, while others are added. @throws StoreUnavailable; nothing is lost by it */
+  async store(): Promise<void> {
+    const upTo = this.#known;
+    const entries = this.#newest;
+    this.#leaving = entries;
+    this.#newest = new StreamPositions();
+    try {
+      // Another process may write the same entries, which changes nothing.
+      for (const slice of entries.slices(SLICE)) {
+        await this.#env.writeIf(null, () => {
+          const index = this.#env.database<Buffer, Buffer>('index');
+          for (const { stream, revision, position } of slice) {
+            const value = Buffer.allocUnsafe(4);
+            value.writeUInt32LE(position);
+            void index.put(lookUpKey(stream, revision), value);
+          }
+        });
+      }
+      await this.#env.write(() => {
+        if (upTo > this.#readStored()) this.#env.database<Position>('meta').putSync('indexed', upTo);
+      });
+      this.#stored = Math.max(this.#stored, upTo);
+    } catch (error) {
+      // They are read again from the log.
+      this.#newest = new StreamPositions();
+      this.#known = this.#stored;
+      throw error;
+    } finally {
+      this.#leaving = undefined;
+    }
+  }
+
+  #readStored(): Position {
+    return this.#env.database<Position>('meta').get('indexed') ?? 0;
+  }
+
+  #storedPosition(stream: string, revision: number): Position | undefined {
+    const index = this.#env.database<Buffer, Buffer>('index');
+    return index.getBinaryFast(lookUpKey(stream, revision))?.readUInt32LE(0);
+  }
+}
+
+interface Entry {
+  stream: string;
+  revision: number;
+  position: Position;
+}
+
+/** Events of one stream, their revisions without a gap from `first` on. */
+interface Run {
+  first: number;
+  positions: Position[];
+}
+
+/** (stream, revision) -> position of some events, the revisions of each stream without a gap. */
+export class StreamPositions {
+  /** Most streams have one event: the position of revision 0 stands for a run of that alone. */
+  readonly #streams = new Map<string, Position | Run>();
+  size = 0;
+
+  /** Adding an entry again changes nothing. */
+  add(stream: string, revision: number, position: Position): void {
+    const entry = this.#streams.get(stream);
+    if (entry === undefined) {
+      this.#streams.set(stream, revision === 0 ? position : { first: revision, positions: [position] });
+      this.size++;
+    } else if (revision === lastOf(entry) + 1) {
+      if (typeof entry === 'number') this.#streams.set(stream, { first: 0, positions: [entry, position] });
+      else entry.positions.push(position);
+      this.size++;
+    }
+  }
+
+  position(stream: string, revision: number): Position | undefined {
+    const entry = this.#streams.get(stream);
+    if (typeof entry !== 'object') return revision === 0 ? entry : undefined;
+    return entry.positions[revision - entry.first];
+  }
+
+  last(stream: string): number | undefined {
+    const entry = this.#streams.get(stream);
+    return entry === undefined ? undefined : lastOf(entry);
+  }
+
+  /**
+   * The entries, `size` at a time, those together whose keys are neighbours in the stored index: by category and first
+   * character of the id, which are hashes or random mostly, and in order within. All in order would be one long sort.
+   */
+  *slices(size: number): Generator<Entry[]> {
+    const groups = new Map<string, string[]>();
+    for (const stream of this.#streams.keys()) {
+      const start = stream.slice(0, stream.indexOf('-') + 2);
+      const group = groups.get(start);
+      if (group) group.push(stream);
+      else groups.set(start, [stream]);
+    }
+    let slice: Entry[] = [];
+    for (const group of groups.values()) {
+      for (const stream of group.sort()) {
+        const { first, positions } = runOf(this.#streams.get(stream)!);
+        for (let offset = 0; offset < positions.length; offset++) {
+          slice.push({ stream, revision: first + offset, position: positions[offset]! });
+          if (slice.length < size) continue;
+          yield slice;
+          slice = [];
+        }
+      }
+    }
+    yield slice;
+  }
+
+  /** Adds all of `others`, which is not to be used any more. */
+  take(others: StreamPositions): void {
+    for (const [stream, entry] of others.#streams) {
+      if (this.#streams.has(stream)) {
+        const { first, positions } = runOf(entry);
+        positions.forEach((position, offset) => this.add(stream, first + offset, position));
+      } else {
+        this.#streams.set(stream, entry);
+        this.size += typeof entry === 'number' ? 1 : entry.positions.length;
+      }
+    }
+  }
+}
+
+function runOf(entry: Position | Run): Run {
+  return typeof entry === 'number' ? { first: 0, positions: [entry] } : entry;
+}
+
+/** The last revision. */
+function lastOf(entry: Position | Run): number {
+  return typeof entry === 'number' ? 0 : entry.first + entry.positions.length - 1;
+}
+
+/** Stream, NUL, revision (32 bit, big-endian): the revisions of one stream follow each other. */
+function indexKey(stream: string, revision: number): Buffer {
+  return Buffer.from(lookUpKey(stream, revision));
+}
+
+const scratch = Buffer.alloc(MAX_STREAM_BYTES + 5);
+/** As indexKey, valid until the next call. */
+function lookUpKey(stream: string, revision: number): Buffer {
+  const length = scratch.write(stream, 0, MAX_STREAM_BYTES);
+  scratch[length] = 0;
+  scratch.writeUInt32BE(revision, length + 1);
+  return scratch.subarray(0, length + 5);
+}

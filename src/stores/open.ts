@@ -1,0 +1,136 @@
+import { existsSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join, relative, resolve } from 'node:path';
+import type { Clock } from '../kernel/clock.js';
+import type { Config, Profile } from '../kernel/config.js';
+import type { EventStore } from './ports/event-store.js';
+import { LmdbEventStore, type LmdbEventStoreOptions } from './lmdb/lmdb-event-store.js';
+import type { Jobs } from './ports/jobs.js';
+import { LmdbJobs } from './lmdb/lmdb-jobs.js';
+import type { KeyValue } from './ports/key-value.js';
+import { LmdbKeyValue } from './lmdb/lmdb-key-value.js';
+import { LmdbEnvironment } from './lmdb/environment.js';
+import type { Log } from '../kernel/logger.js';
+import { LmdbReadModels } from './lmdb/lmdb-read-models.js';
+import type { ReadModels } from './ports/read-models.js';
+import { checkDatabases } from './lmdb/check-databases.js';
+
+/** The four ports, open. */
+export interface Stores {
+  eventStore: EventStore;
+  readModels: ReadModels;
+  keyValue: KeyValue;
+  jobs: Jobs;
+  /** By environment: for how many seconds its oldest reader has held back the pages freed since. Embedded stores only. */
+  readerAges?: () => Record<string, number>;
+}
+
+/** Who is told of commits of the log, and of what happens to connections. */
+interface Watching {
+  log?: Log;
+  onCommit?: LmdbEventStoreOptions['onCommit'];
+}
+type Where = Pick<Config, 'profile' | 'data' | 'eventStoreUrl' | 'redisUrl'>;
+
+/** Opens the adapters of the profile. @throws StartError when they are not there as they should be */
+export function openProfile(where: Where, clock: Clock, options: Watching = {}): Promise<Stores> {
+  return where.profile === 'embedded'
+    ? openStores(where.data, clock, options.onCommit)
+    : openCluster(where, clock, options);
+}
+
+/**
+ * Opens the adapters of the embedded profile. The log, each generation of read models, and short-lived state live in
+ * environments of their own, so that a rebuild never slows an append down (design §2.8).
+ * @throws StartError when they are not there as they should be
+ */
+export async function openStores(
+  data: string,
+  clock: Clock,
+  onCommit?: LmdbEventStoreOptions['onCommit'],
+): Promise<Stores> {
+  checkDatabases(data);
+  const state = join(data, 'state');
+  return {
+    eventStore: await LmdbEventStore.open(join(data, 'log'), { onCommit }),
+    readModels: await LmdbReadModels.open(join(data, 'views'), { clock }),
+    keyValue: await LmdbKeyValue.open(state, { clock }),
+    jobs: await LmdbJobs.open(state, { clock }),
+    readerAges: () =>
+      Object.fromEntries(
+        LmdbEnvironment.readerAges().map(({ folder, seconds }) => [relative(resolve(data), folder), seconds]),
+      ),
+  };
+}
+
+/** Opens the adapters of the cluster profile: what one of several processes holds open, and nothing that one owns. */
+async function openCluster(
+  { data, eventStoreUrl, redisUrl }: Where,
+  clock: Clock,
+  { log, onCommit }: Watching,
+): Promise<Stores> {
+  const { EventStoreDbEventStore, RedisReadModels, RedisKeyValue, BullmqJobs } = await clusterAdapters();
+  const onWarning = (message: string) => log?.warn(message);
+  const marker = join(data, 'eventstore.marker.json');
+  const url = redisUrl!;
+  const opened: { close(): Promise<void> }[] = [];
+  const open = async <T extends { close(): Promise<void> }>(store: Promise<T>): Promise<T> => {
+    opened.push(await store);
+    return store;
+  };
+  try {
+    return {
+      eventStore: await open(EventStoreDbEventStore.open({ url: eventStoreUrl!, marker, onCommit, onWarning })),
+      readModels: await open(RedisReadModels.open({ url, log })),
+      keyValue: await open(RedisKeyValue.open({ url, clock, log })),
+      jobs: await open(BullmqJobs.open(url, { log })),
+    };
+  } catch (error) {
+    // Their connections would keep the process alive.
+    await Promise.all(opened.map((store) => store.close()));
+    throw error;
+  }
+}
+
+/** Their libraries take most of a second to load, which no process of the embedded profile should wait for. */
+async function clusterAdapters() {
+  const [eventStore, readModels, keyValue, jobs] = await Promise.all([
+    import('./eventstoredb/eventstoredb-event-store.js'),
+    import('./redis/redis-read-models.js'),
+    import('./redis/redis-key-value.js'),
+    import('./redis/bullmq-jobs.js'),
+  ]);
+  return { ...eventStore, ...readModels, ...keyValue, ...jobs };
+}
+
+/** Opens the log of a profile alone. @throws StartError */
+export async function openLog(profile: Profile, where: Where): Promise<EventStore> {
+  if (profile === 'cluster') {
+    const { EventStoreDbEventStore } = await clusterAdapters();
+    return EventStoreDbEventStore.open({ url: where.eventStoreUrl! });
+  }
+  checkDatabases(where.data);
+  return LmdbEventStore.open(join(where.data, 'log'), {});
+}
+
+/** Whether the folder holds a log already: a command that only reads must not make one. */
+export function storesExist(data: string): boolean {
+  return existsSync(join(data, 'log', 'data.mdb'));
+}
+
+/** Copies the log and the state into `<target>/log` and `<target>/state` while they are in use. */
+export async function backupStores(data: string, target: string): Promise<void> {
+  for (const name of ['state', 'log']) {
+    await mkdir(join(target, name));
+    const environment = LmdbEnvironment.open(join(data, name), { databases: {} });
+    await environment.backup(join(target, name)).finally(() => environment.close());
+  }
+}
+
+/** Closes everything, the log last. */
+export async function closeStores({ eventStore, readModels, keyValue, jobs }: Stores): Promise<void> {
+  await jobs.close();
+  await keyValue.close();
+  await readModels.close();
+  await eventStore.close();
+}

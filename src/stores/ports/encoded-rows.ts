@@ -1,0 +1,42 @@
+import { Chunks } from '../../kernel/chunks.js';
+import type { RowKey, RowSink } from './read-models.js';
+import { rowAddress, rowContent } from './row-key.js';
+
+/**
+ * Rows on their way to a store, each as the bytes of its address and its content. They are encoded as they come, so that
+ * a batch keeps neither their values nor what those were made of.
+ */
+export class EncodedRows implements RowSink {
+  readonly #chunks = new Chunks();
+  /** Of each row: its chunk, and where in it the address begins, the content begins, and the content ends. */
+  readonly #places: number[] = [];
+
+  static of(rows: Iterable<{ row: RowKey; value: unknown }>): EncodedRows {
+    const encoded = new EncodedRows();
+    for (const { row, value } of rows) encoded.put(row, value);
+    return encoded;
+  }
+
+  get size(): number {
+    return this.#places.length / 4;
+  }
+
+  /** @throws TypeError, RangeError for what cannot be a row, of which then nothing is kept */
+  put(row: RowKey, value: unknown): void {
+    const address = rowAddress(row);
+    const content = rowContent(value);
+    this.#chunks.withRoomFor(address.length + content.length);
+    const start = this.#chunks.used;
+    const middle = this.#chunks.write(address);
+    const end = this.#chunks.write(content);
+    this.#places.push(this.#chunks.current, start, middle, end);
+  }
+
+  /** The rows in the order in which they were put: the address is chunk[start, middle), the content chunk[middle, end). */
+  forEach(visit: (chunk: Buffer, start: number, middle: number, end: number) => void): void {
+    const places = this.#places;
+    for (let i = 0; i < places.length; i += 4) {
+      visit(this.#chunks.at(places[i]!), places[i + 1]!, places[i + 2]!, places[i + 3]!);
+    }
+  }
+}

@@ -1,0 +1,77 @@
+import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
+
+/** The port to the log: the truth of the system. An adapter must pass `test/contracts/event-store.contract.ts`. */
+
+/** `any` is for tests and tools only: a fact is always appended with `no-stream` or an exact revision. */
+export type ExpectedRevision = 'no-stream' | 'any' | number;
+
+export interface Appended {
+  /** Position of the last event of the append. */
+  position: Position;
+  /** Revision of the last event of the append. */
+  revision: number;
+}
+
+export interface EventStore {
+  /** Identifies this log for ever; part of every position on the wire. Available once the store is open. */
+  readonly logId: string;
+
+  /**
+   * Appends all events or none. Resolves only after the disk sync; nothing is visible to any reader before.
+   * @throws WrongExpectedRevision, AppendRefused (nothing written), StoreUnavailable (outcome settled as "not written
+   * as far as can be told"; repeating the identical append is safe)
+   */
+  append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended>;
+
+  /** Events of one stream; an unknown stream is empty. `from` is a revision, inclusive, in the direction read. */
+  readStream(
+    stream: string,
+    options?: { direction?: 'forward' | 'backward'; from?: number; limit?: number },
+  ): Promise<RecordedEvent[]>;
+
+  /**
+   * All domain events after a position, in order, in slices that end at append boundaries; ends at the head
+   * (as of each slice). System events of the server behind are skipped.
+   */
+  readAll(after: Position, options?: { sliceSize?: number; signal?: AbortSignal }): AsyncIterable<RecordedEvent[]>;
+
+  /**
+   * As readAll, and then live: waits for further events (also those of other processes) without a gap or a
+   * duplicate at the seam, until the signal aborts (then it ends without an error).
+   */
+  subscribe(after: Position, options: { sliceSize?: number; signal: AbortSignal }): AsyncIterable<RecordedEvent[]>;
+
+  /** The last domain event's position; START for an empty log. */
+  head(): Promise<Position>;
+
+  /** The event at exactly this position, if there is one. */
+  readAt(position: Position): Promise<RecordedEvent | undefined>;
+
+  /** How many domain events lie after a position: the lag of a reader that has applied it. */
+  countAfter(position: Position): Promise<number>;
+
+  close(): Promise<void>;
+}
+export const EVENT_STORE = Symbol('EventStore');
+
+/** The stream is not where the writer thought: read it and decide again, or answer from what is there. */
+export class WrongExpectedRevision extends Error {
+  constructor(
+    readonly stream: string,
+    readonly expected: ExpectedRevision,
+    readonly actual: number | 'no-stream',
+  ) {
+    super(`stream ${stream} is at ${actual}, expected ${expected}`);
+    this.name = 'WrongExpectedRevision';
+  }
+}
+
+/** The append itself is not acceptable (bad JSON value, too large): a bug of the caller, nothing was written. */
+export class AppendRefused extends Error {
+  override readonly name = 'AppendRefused';
+}
+
+/** No definite answer from the store. The identical append may be repeated. */
+export class StoreUnavailable extends Error {
+  override readonly name = 'StoreUnavailable';
+}

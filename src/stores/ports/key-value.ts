@@ -1,0 +1,20 @@
+import type { Json } from '../../kernel/json.js';
+
+/**
+ * The port to short-lived state: nonces, cached answers, rate limits. Losing it loses no fact.
+ * An adapter must pass `test/contracts/key-value.contract.ts`. Every entry has a time to live; an expired entry is absent.
+ */
+export interface KeyValue {
+  get(key: string): Promise<Json | undefined>;
+  put(key: string, value: Json, ttlMs: number): Promise<void>;
+  /** False, and no effect, if the key is present. */
+  putIfAbsent(key: string, value: Json, ttlMs: number): Promise<boolean>;
+  /** Replaces the value if it is deeply equal to `expected`; false otherwise. One of many concurrent callers wins. */
+  replace(key: string, expected: Json, next: Json, ttlMs: number): Promise<boolean>;
+  /** Reads and removes in one step: of many concurrent takers, one gets the value. */
+  take(key: string): Promise<Json | undefined>;
+  /** Adds 1 to a counter that starts at 0 and lives `ttlMs` from its first increment. */
+  increment(key: string, ttlMs: number): Promise<{ count: number; resets_at: number }>;
+  close(): Promise<void>;
+}
+export const KEY_VALUE = Symbol('KeyValue');

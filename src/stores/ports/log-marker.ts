@@ -1,0 +1,102 @@
+import { open, readFile, rename } from 'node:fs/promises';
+import { StartError } from '../../kernel/start-error.js';
+import type { Position } from '../../kernel/event.js';
+
+const WRITE_EVERY_MS = 1_000;
+
+interface Marker {
+  log_id: string;
+  position: Position;
+}
+
+/**
+ * A small file that says which log stood in a place and how far it reached at least, so that a log
+ * which was replaced by an older copy, emptied or lost is noticed at start and not when a position no longer exists.
+ * Written at most once a second and at close: it may lag behind, but never says more than was durable.
+ */
+export class LogMarker {
+  #written: Position = -1;
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(
+    private readonly path: string,
+    private readonly current: () => Marker,
+  ) {}
+
+  /** To be called after each commit. */
+  touch(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      void this.write().catch(() => undefined); // The next commit tries again.
+    }, WRITE_EVERY_MS).unref();
+  }
+
+  write(): Promise<void> {
+    this.#writing = this.#writing.catch(() => undefined).then(() => this.#write());
+    return this.#writing;
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    await this.write().catch(() => undefined);
+  }
+
+  async #write(): Promise<void> {
+    const marker = this.current();
+    if (marker.position === this.#written) return;
+    const temporary = `${this.path}.${process.pid}.tmp`;
+    const file = await open(temporary, 'w');
+    try {
+      await file.writeFile(`${JSON.stringify(marker)}\n`);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, this.path);
+    this.#written = marker.position;
+  }
+}
+
+/** Where the marker of a log in a folder is: beside it. */
+export function markerPath(folder: string): string {
+  return `${folder.replace(/\/+$/, '')}.marker.json`;
+}
+
+/**
+ * @param place where the log is, for the message
+ * @param logId undefined if there is no log yet
+ * @throws StartError if there is not what the marker says
+ */
+export async function checkMarker(
+  path: string,
+  place: string,
+  logId: string | undefined,
+  head: Position,
+): Promise<void> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw error;
+  }
+  const marker = parseMarker(text, path);
+  const advice = `restore a complete copy, or delete ${path} to go on with what is there`;
+  if (marker.log_id !== logId) {
+    const found = logId ? `the log ${logId}` : 'no log';
+    throw new StartError(`${place} should hold the log ${marker.log_id} but holds ${found}: ${advice}.`);
+  }
+  if (head < marker.position) {
+    const lost = `ends at position ${head} but has reached ${marker.position} before`;
+    throw new StartError(`The log in ${place} ${lost}: ${advice}.`);
+  }
+}
+
+function parseMarker(text: string, path: string): Marker {
+  try {
+    return JSON.parse(text) as Marker;
+  } catch {
+    throw new StartError(`${path} is damaged: delete it if the log beside it is the right one.`);
+  }
+}

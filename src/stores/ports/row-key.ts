@@ -1,0 +1,33 @@
+import { takesMoreThan } from '../../kernel/hash.js';
+import type { RowKey } from './read-models.js';
+
+/** As LMDB can store it: what one adapter refuses, every adapter refuses. */
+const MAX_KEY_BYTES = 1_978;
+
+/**
+ * A row's address as one text whose byte order is that of view, key and sort: view, NUL, key and, for a row of a range,
+ * NUL, sort.
+ * @throws TypeError for a NUL in a part, RangeError for an address over 1,978 bytes
+ */
+export function rowAddress({ view, key, sort }: RowKey): string {
+  const text = sort === undefined ? `${view}\0${key}` : `${view}\0${key}\0${sort}`;
+  if (takesMoreThan(MAX_KEY_BYTES, text)) {
+    throw new RangeError(`a row key of ${view} is longer than ${MAX_KEY_BYTES} bytes`);
+  }
+  if (view.includes('\0') || key.includes('\0') || sort?.includes('\0')) {
+    throw new TypeError('a row key cannot contain NUL');
+  }
+  return text;
+}
+
+/** Is it the address of a row of a range? */
+export function isOfRange(address: string): boolean {
+  return address.includes('\0', address.indexOf('\0') + 1);
+}
+
+/** @throws TypeError if it is no JSON value */
+export function rowContent(value: unknown): string {
+  const text = JSON.stringify(value) as string | undefined;
+  if (text === undefined) throw new TypeError('a row needs a JSON value');
+  return text;
+}

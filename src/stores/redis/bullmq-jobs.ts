@@ -1,0 +1,392 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type DynamicModule, type INestApplicationContext, Module, type Type } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { BullModule, OnWorkerEvent, Processor, WorkerHost } from '@nestjs/bullmq';
+import { type Job as BullJob, type JobState, Queue, UnrecoverableError, WaitingError } from 'bullmq';
+import type { Cluster, Redis } from 'ioredis';
+import { StoreUnavailable } from '../ports/event-store.js';
+import type { Json, JsonObject } from '../../kernel/json.js';
+import type { Log } from '../../kernel/logger.js';
+import { createRedis, parseRedisUrl } from './connection.js';
+import type { Job, JobHandler, Jobs, JobStatus } from '../ports/jobs.js';
+
+/** How often progress is written and cancellations are looked for. */
+const POLL_MS = 250;
+/**
+ * A worker that neither ends a job nor yields for so long loses it to another. Renewed at half of it, so a handler
+ * that computes must let the event loop turn at least every second.
+ */
+const LOCK_MS = 6_000;
+/** How long closing waits for a handler that was told to stop. */
+const GRACE_MS = 5_000;
+const COMMAND_TIMEOUT_MS = 2_000;
+const LIST_SLICE = 200;
+/** Names both a queue and, joined with ":", part of a key. */
+const KIND = /^[\w-]+$/;
+/** How many attempts there are is for the worker to say; the queue must not end them before. */
+const UNCOUNTED = 1_000_000;
+
+const CANCELLED = 'the job was cancelled';
+const PROCESS_ENDED = 'its process ended while it ran';
+/** Fate of a job whose handler has succeeded; of a cancelled one it is the time of that. */
+const FINISHED = 'finished';
+
+interface Registration {
+  handler: JobHandler;
+  attempts: number;
+  backoffMs: number;
+}
+
+interface Payload {
+  id: string;
+  input: JsonObject;
+}
+type StoredJob = BullJob<Payload, Json>;
+
+interface Run {
+  job: StoredJob;
+  progress: { done: number; total: number };
+  /** Progress that is not written yet. */
+  unwritten: boolean;
+  abort(reason: string): void;
+}
+
+/**
+ * Jobs in Redis with BullMQ, a queue for each kind; any number of processes enqueue, look and run, each one job of a
+ * kind at a time. A finished job is kept, so that its id is never run again.
+ *
+ * Two things BullMQ has no word for stand beside its keys, in the same hash slot: the order in which jobs were enqueued,
+ * and a job's *fate*, written once: that its handler succeeded, or when it was cancelled, whichever came first.
+ */
+export class BullmqJobs implements Jobs {
+  readonly #client: Redis | Cluster;
+  readonly #url: string;
+  readonly #prefix: string;
+  readonly #log: Log | undefined;
+  readonly #lockMs: number;
+  readonly #kinds = new Map<string, Registration>();
+  readonly #queues = new Map<string, Queue<Payload, Json>>();
+  readonly #runs = new Set<Run>();
+  #runtime: { context: INestApplicationContext; hosts: WorkerHost[]; client: Redis | Cluster } | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #closing = false;
+
+  /** @param options.prefix of all keys, in braces so that they share a hash slot @throws StartError */
+  static async open(url: string, options: { prefix?: string; log?: Log; lockMs?: number } = {}): Promise<BullmqJobs> {
+    return new BullmqJobs(url, options.prefix ?? '{credence-jobs}', options.log, options.lockMs ?? LOCK_MS);
+  }
+
+  private constructor(url: string, prefix: string, log: Log | undefined, lockMs: number) {
+    this.#lockMs = lockMs;
+    this.#url = url;
+    this.#prefix = prefix;
+    this.#log = log;
+    this.#client = createRedis(parseRedisUrl(url), {
+      commandTimeout: COMMAND_TIMEOUT_MS,
+      maxRetriesPerRequest: null,
+      enableAutoPipelining: true,
+    });
+    // Connections come back by themselves; what a command met is thrown to its caller.
+    this.#client.on('error', () => undefined);
+  }
+
+  handle(kind: string, handler: JobHandler, options: { attempts?: number; backoffMs?: number } = {}): void {
+    this.#kinds.set(kind, { handler, attempts: options.attempts ?? 3, backoffMs: options.backoffMs ?? 1_000 });
+  }
+
+  /** The workers are providers of a Nest application of their own, since jobs are also run where there is no other. */
+  async start(): Promise<void> {
+    if (this.#runtime) return;
+    // Without a time limit: a worker waits for its next job in a command that blocks.
+    const client = createRedis(parseRedisUrl(this.#url), { maxRetriesPerRequest: null });
+    client.on('error', () => undefined);
+    const processors = [...this.#kinds].map(([kind, registration]) => this.#processor(kind, registration));
+    const context = await NestFactory.createApplicationContext(JobsRuntime.with(processors, client, this.#prefix), {
+      logger: this.#log ?? false,
+      abortOnError: false,
+    });
+    this.#runtime = { context, hosts: processors.map((type) => context.get(type)), client };
+    this.#timer = setInterval(() => void this.#poll(), POLL_MS);
+  }
+
+  async enqueue(kind: string, id: string, input: JsonObject): Promise<Job> {
+    return this.#attempt(async () => {
+      await this.#note(kind, id);
+      await this.#queue(kind).add(kind, { id, input }, OPTIONS(id));
+      return (await this.#find(kind, id))!;
+    });
+  }
+
+  get(kind: string, id: string): Promise<Job | undefined> {
+    return this.#attempt(() => this.#find(kind, id));
+  }
+
+  async list(filter: { kind?: string; status?: JobStatus; limit?: number } = {}): Promise<Job[]> {
+    const { kind, status, limit = 100 } = filter;
+    return this.#attempt(async () => {
+      const found: Job[] = [];
+      for (let from = 0; found.length < limit; from += LIST_SLICE) {
+        const names = await this.#client.zrevrange(this.#orderKey, from, from + LIST_SLICE - 1);
+        const wanted = kind === undefined ? names : names.filter((name) => name.startsWith(`${kind}:`));
+        const jobs = await Promise.all(wanted.map((name) => this.#find(...splitName(name))));
+        found.push(...jobs.filter((job) => job !== undefined).filter((job) => !status || job.status === status));
+        if (names.length < LIST_SLICE) break;
+      }
+      return found.slice(0, limit);
+    });
+  }
+
+  async cancel(kind: string, id: string): Promise<Job | undefined> {
+    return this.#attempt(async () => {
+      const job = await this.#find(kind, id);
+      if (job?.status !== 'queued' && job?.status !== 'running') return job;
+      await this.#client.set(this.#fateKey(kind, id), new Date().toISOString(), 'NX');
+      for (const run of this.#runs) if (run.job.name === kind && run.job.data.id === id) await this.#attend(run);
+      return this.#find(kind, id);
+    });
+  }
+
+  async retry(kind: string, id: string): Promise<Job | undefined> {
+    return this.#attempt(async () => {
+      const job = await this.#find(kind, id);
+      if (job?.status !== 'failed' && job?.status !== 'cancelled') return job;
+      const stored = (await this.#queue(kind).getJob(keyOf(id)))!;
+      // A cancelled one may still be on its way out.
+      for (let waited = 0; (await stored.isActive()) && waited < GRACE_MS; waited += POLL_MS) await sleep(POLL_MS);
+      await this.#client.del(this.#fateKey(kind, id));
+      if (await stored.isFailed()) {
+        await stored.updateProgress({ done: 0, total: 0 });
+        await stored.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true });
+      } else {
+        await this.#client.hdel(this.#queue(kind).toKey(keyOf(id)), 'ats');
+      }
+      // Not as it is by now: a worker may have taken it already.
+      return { ...job, status: 'queued', progress: { done: 0, total: 0 }, attempts: 0, error: null, finished_at: null };
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing) return;
+    this.#closing = true;
+    clearInterval(this.#timer);
+    if (this.#runtime) {
+      const { context, hosts, client } = this.#runtime;
+      // In this order: a worker that is closing does not take up again what it puts back.
+      const closed = Promise.all(hosts.map(({ worker }) => worker.close()));
+      for (const run of this.#runs) run.abort('the process is shutting down');
+      const late = new AbortController();
+      await Promise.race([closed.catch(() => undefined), sleep(GRACE_MS, null, { signal: late.signal })]);
+      late.abort();
+      // Nothing but the workers is in it; a handler that did not stop loses its lock, and the job is run elsewhere.
+      void context.close().catch(() => undefined);
+      client.disconnect();
+    }
+    await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
+    this.#client.disconnect();
+  }
+
+  async #find(kind: string, id: string): Promise<Job | undefined> {
+    if (!KIND.test(kind)) return undefined;
+    const queue = this.#queue(kind);
+    // The state first: what belongs to it is there when the job is read.
+    const [state, fate] = await Promise.all([queue.getJobState(keyOf(id)), this.#client.get(this.#fateKey(kind, id))]);
+    const job = await queue.getJob(keyOf(id));
+    return job && publicJob(job, state, fate);
+  }
+
+  /** Notes the job in the list of all, once. */
+  async #note(kind: string, id: string): Promise<void> {
+    if (!KIND.test(kind)) throw new TypeError(`"${kind}" cannot be the kind of a job`);
+    const serial = await this.#client.incr(`${this.#prefix}.serial`);
+    await this.#client.zadd(this.#orderKey, 'NX', serial, `${kind}:${id}`);
+  }
+
+  #processor(kind: string, registration: Registration): Type<WorkerHost> {
+    const perform = (job: StoredJob, token: string, signal: AbortSignal) =>
+      this.#perform(job, token, signal, registration);
+    const log = this.#log;
+
+    @Processor(
+      { name: kind },
+      {
+        concurrency: 1,
+        lockDuration: this.#lockMs,
+        // How often workers look for jobs whose worker has lost its lock.
+        stalledInterval: Math.ceil(this.#lockMs / 3),
+        // Counted as attempts, below.
+        maxStalledCount: UNCOUNTED,
+        settings: { backoffStrategy: (_attempts, _type, _error, job) => delayOf(job as StoredJob, registration) },
+      },
+    )
+    class KindProcessor extends WorkerHost {
+      // BullMQ gives a signal to functions that declare three parameters.
+      override process(job: StoredJob, token?: string, signal?: AbortSignal): Promise<Json> {
+        return perform(job, token!, signal!);
+      }
+
+      @OnWorkerEvent('error')
+      onError({ message }: Error): void {
+        log?.warn(`worker of ${kind}: ${message}`);
+      }
+
+      @OnWorkerEvent('lockRenewalFailed')
+      onLockLost(ids: string[]): void {
+        for (const id of ids) this.worker.cancelJob(id, 'another worker has taken the job over');
+      }
+    }
+    return KindProcessor;
+  }
+
+  /** One attempt. What it throws makes BullMQ try again later, or give up. */
+  async #perform(
+    job: StoredJob,
+    token: string,
+    signal: AbortSignal,
+    { handler, attempts }: Registration,
+  ): Promise<Json> {
+    const fateKey = this.#fateKey(job.name, job.data.id);
+    const stopping = new AbortController();
+    const run: Run = {
+      job,
+      progress: { done: 0, total: 0 },
+      unwritten: false,
+      abort: (reason) => stopping.abort(new Error(reason)),
+    };
+    const fate = await this.#client.get(fateKey);
+    const isCancelled = fate !== null && fate !== FINISHED;
+    if (isCancelled || job.attemptsStarted > attempts) {
+      await this.#uncount(job);
+      throw new UnrecoverableError(isCancelled ? CANCELLED : PROCESS_ENDED);
+    }
+    signal.addEventListener('abort', () => run.abort(String(signal.reason ?? CANCELLED)));
+    this.#runs.add(run);
+    try {
+      const answer = await handler({
+        id: job.data.id,
+        input: job.data.input,
+        attempt: job.attemptsStarted,
+        signal: stopping.signal,
+        progress: (done, total) => {
+          run.progress = { done, total };
+          run.unwritten = true;
+        },
+      });
+      // Decides between this success and a cancellation.
+      const isFirst = await this.#client.set(fateKey, FINISHED, 'NX');
+      if (!isFirst && (await this.#client.get(fateKey)) !== FINISHED) throw new UnrecoverableError(CANCELLED);
+      return JSON.parse(JSON.stringify(answer ?? null)) as Json;
+    } catch (error) {
+      if (!this.#closing) throw error;
+      // It was not this attempt's fault that it ended: it is put back as if it had not been.
+      await this.#uncount(job);
+      await job.moveToWait(token);
+      throw new WaitingError();
+    } finally {
+      this.#runs.delete(run);
+      if (run.unwritten) await job.updateProgress(run.progress).catch(() => undefined);
+    }
+  }
+
+  /** Takes back that an attempt was started. */
+  async #uncount(job: StoredJob): Promise<void> {
+    await this.#client.hincrby(this.#queue(job.name).toKey(job.id!), 'ats', -1);
+  }
+
+  async #poll(): Promise<void> {
+    await Promise.all([...this.#runs].map((run) => this.#attend(run).catch(() => undefined)));
+  }
+
+  /** Writes the progress of a run, and stops it if it was cancelled. */
+  async #attend(run: Run): Promise<void> {
+    const fate = await this.#client.get(this.#fateKey(run.job.name, run.job.data.id));
+    if (fate !== null && fate !== FINISHED) return run.abort(CANCELLED);
+    if (!run.unwritten) return;
+    run.unwritten = false;
+    await run.job.updateProgress(run.progress).catch(() => (run.unwritten = true));
+  }
+
+  #queue(kind: string): Queue<Payload, Json> {
+    let queue = this.#queues.get(kind);
+    if (!queue) {
+      queue = new Queue<Payload, Json>(kind, { connection: this.#client, prefix: this.#prefix });
+      queue.on('error', () => undefined);
+      this.#queues.set(kind, queue);
+    }
+    return queue;
+  }
+
+  /** @throws StoreUnavailable when Redis gives no answer */
+  async #attempt<T>(action: () => Promise<T>): Promise<T> {
+    try {
+      return await action();
+    } catch (error) {
+      if (error instanceof TypeError) throw error;
+      throw new StoreUnavailable(`the jobs in Redis give no answer: ${(error as Error).message}`);
+    }
+  }
+
+  get #orderKey(): string {
+    return `${this.#prefix}.order`;
+  }
+  #fateKey(kind: string, id: string): string {
+    return `${this.#prefix}.fate.${kind}:${id}`;
+  }
+}
+
+@Module({})
+class JobsRuntime {
+  static with(processors: Type<WorkerHost>[], connection: Redis | Cluster, prefix: string): DynamicModule {
+    return {
+      module: JobsRuntime,
+      imports: [BullModule.forRoot({ connection, prefix }), BullModule.registerQueue()],
+      providers: processors,
+    };
+  }
+}
+
+const OPTIONS = (id: string) => ({
+  jobId: keyOf(id),
+  attempts: UNCOUNTED,
+  backoff: { type: 'ours' },
+  stackTraceLimit: 1,
+});
+
+/** BullMQ refuses ids that hold ":" or are integers. */
+function keyOf(id: string): string {
+  return `id-${encodeURIComponent(id)}`;
+}
+
+function splitName(name: string): [kind: string, id: string] {
+  const colon = name.indexOf(':');
+  return [name.slice(0, colon), name.slice(colon + 1)];
+}
+
+/** ms to wait before the next attempt; −1: that was the last. */
+function delayOf(job: StoredJob, { attempts, backoffMs }: Registration): number {
+  const made = job.attemptsStarted;
+  return made < attempts ? backoffMs * 2 ** (made - 1) : -1;
+}
+
+function publicJob(job: StoredJob, state: JobState | 'unknown', fate: string | null): Job {
+  const { name: kind, data, progress, attemptsStarted, timestamp, finishedOn, failedReason, returnvalue } = job;
+  const cancelledAt = fate === null || fate === FINISHED ? null : fate;
+  const status = cancelledAt === null ? statusOf(state) : 'cancelled';
+  const isOver = status === 'completed' || status === 'failed';
+  return {
+    kind,
+    id: data.id,
+    status,
+    input: data.input,
+    progress: typeof progress === 'object' ? (progress as Job['progress']) : { done: 0, total: 0 },
+    attempts: attemptsStarted,
+    result: status === 'completed' ? (returnvalue ?? null) : null,
+    error: status === 'completed' || status === 'cancelled' ? null : (failedReason ?? null),
+    enqueued_at: new Date(timestamp).toISOString(),
+    finished_at: cancelledAt ?? (isOver && finishedOn ? new Date(finishedOn).toISOString() : null),
+  };
+}
+
+function statusOf(state: JobState | 'unknown'): JobStatus {
+  if (state === 'active') return 'running';
+  return state === 'completed' || state === 'failed' ? state : 'queued';
+}

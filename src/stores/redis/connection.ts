@@ -1,0 +1,266 @@
+import { createHash } from 'node:crypto';
+import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
+import { inTime } from '../../kernel/deadline.js';
+import { StoreUnavailable } from '../ports/event-store.js';
+import type { Log } from '../../kernel/logger.js';
+import { StartError } from '../../kernel/start-error.js';
+
+/**
+ * The one place that connects to Redis: one server or a Redis Cluster, with or without TLS. Behaviour when it is away:
+ * commands wait through an interruption of a second, then fail at once with `StoreUnavailable` until it is back, so that
+ * nothing piles up; the connection comes back by itself. Nothing logged or thrown holds a credential.
+ */
+
+/** No answer within this: the outcome is unknown. */
+const COMMAND_TIMEOUT_MS = 2_000;
+const CONNECT_TIMEOUT_MS = 2_000;
+/** A socket that owes answers and is silent for this long is dead: a stalled server or a cut network. */
+const SILENCE_MS = 3_000;
+const MAX_RECONNECT_DELAY_MS = 500;
+/** Commands wait so long for a connection that was lost; after that they fail without waiting. */
+const PATIENCE_MS = 1_000;
+/** How long the first connection may take. */
+const START_MS = 5_000;
+/** Replies that say "not now": loading, failing over, full, read-only, without its disk. */
+const NOT_NOW =
+  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|OOM|MISCONF|NOREPLICAS|UNKILLABLE)\b/;
+const LEAST_VERSION = [6, 2] as const;
+
+/** A Lua script: atomic, and all its keys in one hash slot. */
+export class Script {
+  readonly sha: string;
+  constructor(readonly text: string) {
+    this.sha = createHash('sha1').update(text).digest('hex');
+  }
+}
+
+export interface RedisTarget {
+  nodes: { host: string; port: number }[];
+  cluster: boolean;
+  /** Credentials, database and TLS; no address. */
+  options: RedisOptions;
+}
+
+/**
+ * `redis://[user:password@]host[:port][,host:port …][/database][?cluster=true]`, `rediss://` for TLS. Several hosts, or
+ * `cluster=true`, mean a Redis Cluster; the hosts are where its nodes are asked for.
+ * @throws StartError that does not repeat the URL, since it may hold a password
+ */
+export function parseRedisUrl(url: string): RedisTarget {
+  const parts = /^(rediss?):\/\/(?:([^@/]*)@)?([^/?@]+)(?:\/(\d{0,3}))?(?:\?cluster=(true|false))?$/.exec(url);
+  const nodes = parts?.[3]!.split(',').map((address) => /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::(\d{1,5}))?$/i.exec(address));
+  if (!parts || !nodes?.every((node) => node !== null && Number(node[2] ?? 6379) <= 65_535)) {
+    throw new StartError(
+      'REDIS_URL must have the form redis://[user:password@]host:port[,host:port][/database][?cluster=true], or rediss:// for TLS.',
+    );
+  }
+  const [, scheme, credentials, , database, clustered] = parts;
+  const cluster = clustered === undefined ? nodes.length > 1 : clustered === 'true';
+  const db = Number(database ?? 0);
+  if (cluster && db !== 0) throw new StartError('REDIS_URL names a database, which a Redis Cluster does not have.');
+  if (!cluster && nodes.length > 1) throw new StartError('REDIS_URL names several hosts, but no Redis Cluster.');
+  const options: RedisOptions = { db };
+  if (scheme === 'rediss') options.tls = {};
+  if (credentials !== undefined) {
+    const colon = credentials.indexOf(':');
+    const [user, password] =
+      colon < 0 ? ['', credentials] : [credentials.slice(0, colon), credentials.slice(colon + 1)];
+    try {
+      if (user !== '') options.username = decodeURIComponent(user);
+      options.password = decodeURIComponent(password);
+    } catch {
+      throw new StartError('REDIS_URL holds credentials that are not properly percent-encoded.');
+    }
+  }
+  return {
+    nodes: nodes.map((node) => ({ host: node![1]!.replace(/^\[|\]$/g, ''), port: Number(node![2] ?? 6379) })),
+    cluster,
+    options,
+  };
+}
+
+/** Where it is, for messages: without credentials. */
+function describe({ nodes }: RedisTarget): string {
+  return nodes.map(({ host, port }) => (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`)).join(', ');
+}
+
+/**
+ * A client of the library, not connected yet, for libraries that take one (BullMQ); everything else uses
+ * `RedisConnection`.
+ */
+export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis | Cluster {
+  const options: RedisOptions = {
+    ...target.options,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    disableClientInfo: true,
+    lazyConnect: true,
+    retryStrategy: reconnectDelay,
+    ...own,
+  };
+  if (!target.cluster) return new Redis({ ...target.nodes[0]!, ...options });
+  const { retryStrategy: _, lazyConnect, enableAutoPipelining, ...redisOptions } = options;
+  const cluster: ClusterOptions = {
+    redisOptions,
+    lazyConnect,
+    clusterRetryStrategy: reconnectDelay,
+    slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
+    slotsRefreshInterval: 5_000,
+  };
+  if (enableAutoPipelining !== undefined) cluster.enableAutoPipelining = enableAutoPipelining;
+  // A certificate names a host; the address behind it would not match.
+  if (redisOptions.tls) cluster.dnsLookup = (address, done) => done(null, address);
+  return new Cluster(target.nodes, cluster);
+}
+
+function reconnectDelay(attempts: number): number {
+  return Math.min(50 * 2 ** Math.min(attempts, 5), MAX_RECONNECT_DELAY_MS);
+}
+
+export interface RedisConnectionOptions {
+  /**
+   * Sends the commands of one turn of the event loop together, and the next ones when those are answered: right for
+   * look-ups, wrong for writes, which a slow command would hold up.
+   */
+  pipelined?: boolean;
+  log?: Log;
+}
+
+/** One connection to Redis (a cluster: one to each node). */
+export class RedisConnection {
+  private awaySince: number | undefined;
+  private closed = false;
+
+  /** @throws StartError when it does not answer, refuses the credentials, is too old, or may evict what it holds */
+  static async open(url: string, options: RedisConnectionOptions = {}): Promise<RedisConnection> {
+    const target = parseRedisUrl(url);
+    const client = createRedis(target, {
+      commandTimeout: COMMAND_TIMEOUT_MS,
+      socketTimeout: SILENCE_MS,
+      // Commands are given up by their own timeout.
+      maxRetriesPerRequest: null,
+      enableAutoPipelining: options.pipelined ?? false,
+    });
+    const connection = new RedisConnection(client, describe(target), options.log);
+    try {
+      await connection.start();
+      await connection.check();
+    } catch (error) {
+      client.disconnect();
+      throw error;
+    }
+    return connection;
+  }
+
+  private constructor(
+    private readonly client: Redis | Cluster,
+    private readonly where: string,
+    log: Log | undefined,
+  ) {
+    let lastError = 'the connection was closed';
+    client.on('error', (error: Error) => (lastError = reasonOf(error)));
+    client.on('close', () => {
+      if (this.awaySince === undefined && !this.closed) log?.warn(`Redis at ${where} is away: ${lastError}`);
+      this.awaySince ??= performance.now();
+    });
+    client.on('ready', () => {
+      if (this.awaySince !== undefined) log?.warn(`Redis at ${where} is back`);
+      this.awaySince = undefined;
+    });
+  }
+
+  /** Runs a script on keys of one hash slot. @throws StoreUnavailable when there is no definite answer */
+  async run<T>(script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<T> {
+    const { client } = this;
+    return this.attempt(async () => {
+      try {
+        return (await client.evalsha(script.sha, keys.length, keys as never, args as never)) as T;
+      } catch (error) {
+        if (!(error as Error).message.startsWith('NOSCRIPT')) throw error;
+        return (await client.eval(script.text, keys.length, keys as never, args as never)) as T;
+      }
+    });
+  }
+
+  /** Any command of the library. @throws StoreUnavailable when there is no definite answer */
+  async send<T>(command: (client: Redis | Cluster) => Promise<T>): Promise<T> {
+    return this.attempt(() => command(this.client));
+  }
+
+  /** Lets what was sent be answered, where there is somebody to answer. */
+  async close(): Promise<void> {
+    if (this.closed) return;
+    this.closed = true;
+    if (this.client.status === 'ready') await this.client.quit().catch(() => undefined);
+    this.client.disconnect();
+  }
+
+  private async attempt<T>(action: () => Promise<T>): Promise<T> {
+    if (this.closed) throw new StoreUnavailable(`the connection to Redis at ${this.where} was closed`);
+    if (this.awaySince !== undefined && performance.now() - this.awaySince > PATIENCE_MS) {
+      throw new StoreUnavailable(`Redis at ${this.where} is away`);
+    }
+    try {
+      // The library does not count the time that a command waits for a node of a cluster.
+      return await (this.client instanceof Cluster
+        ? inTime(action(), COMMAND_TIMEOUT_MS, 'Command timed out')
+        : action());
+    } catch (error) {
+      throw this.failure(error as Error);
+    }
+  }
+
+  /** Without the library's error as its cause, which holds the command with its arguments. */
+  private failure(error: Error): Error {
+    const reason = reasonOf(error);
+    if (error.name === 'ReplyError' && !NOT_NOW.test(error.message)) {
+      return new Error(`Redis at ${this.where} refused a command: ${reason}`);
+    }
+    return new StoreUnavailable(`Redis at ${this.where} gives no answer: ${reason}`);
+  }
+
+  private async start(): Promise<void> {
+    let lastError: Error | undefined;
+    const note = (error: Error) => (lastError = error);
+    this.client.on('error', note);
+    try {
+      await inTime(this.client.connect(), START_MS, `no answer within ${START_MS / 1000} s`);
+    } catch (error) {
+      const reason = reasonOf(lastError ?? (error as Error));
+      throw new StartError(`Redis at ${this.where} (REDIS_URL) cannot be used: ${reason}.`);
+    } finally {
+      this.client.off('error', note);
+    }
+  }
+
+  /** Any policy but noeviction drops rows and jobs without a word once memory is short. */
+  private async check(): Promise<void> {
+    const nodes = this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
+    const reports = await this.attempt(() => Promise.all(nodes.map((node) => node.info())));
+    for (const report of reports) {
+      const version = /^redis_version:(\S+)/m.exec(report)?.[1] ?? '0';
+      const [major = 0, minor = 0] = version.split('.').map(Number);
+      if (major < LEAST_VERSION[0] || (major === LEAST_VERSION[0] && minor < LEAST_VERSION[1])) {
+        throw new StartError(
+          `Redis at ${this.where} is version ${version}; at least ${LEAST_VERSION.join('.')} is needed.`,
+        );
+      }
+      const policy = /^maxmemory_policy:(\S+)/m.exec(report)?.[1] ?? 'unknown';
+      if (policy !== 'noeviction') {
+        throw new StartError(
+          `Redis at ${this.where} has the maxmemory-policy ${policy}, which may drop read models and jobs: set it to noeviction.`,
+        );
+      }
+    }
+  }
+}
+
+/** What went wrong, without the arguments of the command that met it. */
+function reasonOf(error: Error): string {
+  const { message, code, lastNodeError, errors } = error as NodeJS.ErrnoException & {
+    lastNodeError?: Error;
+    errors?: Error[];
+  };
+  const inner = lastNodeError ?? errors?.[0];
+  if (inner) return reasonOf(inner);
+  return message || code || 'unknown';
+}

@@ -1,0 +1,121 @@
+import { randomBytes } from 'node:crypto';
+import type { Clock } from '../../kernel/clock.js';
+import { canonicalJson, hashOf } from '../../kernel/hash.js';
+import type { Json } from '../../kernel/json.js';
+import type { Log } from '../../kernel/logger.js';
+import { RedisConnection, Script } from './connection.js';
+import type { KeyValue } from '../ports/key-value.js';
+
+/** Longer keys are stored under their hash. */
+const MAX_KEY_LENGTH = 400;
+
+/**
+ * An entry is a hash: `value`, canonical JSON so that equal values are equal texts, and `by`, the id of the call that
+ * put it there on a condition. The client sends a script again when its reply was lost: by that id the call finds that it
+ * has succeeded, rather than that somebody was faster.
+ */
+
+/** ARGV: value, ttl. */
+const PUT = new Script(`
+redis.call('HSET', KEYS[1], 'value', ARGV[1])
+redis.call('HDEL', KEYS[1], 'by')
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+`);
+
+/** ARGV: value, ttl, id of the call. */
+const PUT_IF_ABSENT = new Script(`
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  return redis.call('HGET', KEYS[1], 'by') == ARGV[3] and 1 or 0
+end
+redis.call('HSET', KEYS[1], 'value', ARGV[1], 'by', ARGV[3])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1
+`);
+
+/** ARGV: value, ttl, id of the call, expected value. */
+const REPLACE = new Script(`
+local entry = redis.call('HMGET', KEYS[1], 'value', 'by')
+if entry[1] and entry[2] == ARGV[3] then return 1 end
+if entry[1] ~= ARGV[4] then return 0 end
+redis.call('HSET', KEYS[1], 'value', ARGV[1], 'by', ARGV[3])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1
+`);
+
+const TAKE = new Script(`
+local value = redis.call('HGET', KEYS[1], 'value')
+redis.call('UNLINK', KEYS[1])
+return value
+`);
+
+/** ARGV: ttl. The count, and how long it lives. */
+const INCREMENT = new Script(`
+local count = redis.call('HINCRBY', KEYS[1], 'value', 1)
+if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+return { count, redis.call('PTTL', KEYS[1]) }
+`);
+
+export interface RedisKeyValueOptions {
+  url: string;
+  clock: Clock;
+  /** Begins every key. */
+  prefix?: string;
+  log?: Log;
+}
+
+/** Short-lived state in Redis, which lets entries end; shared by all processes. */
+export class RedisKeyValue implements KeyValue {
+  /** @throws StartError when Redis cannot be used */
+  static async open({ url, clock, prefix = 'credence', log }: RedisKeyValueOptions): Promise<RedisKeyValue> {
+    return new RedisKeyValue(await RedisConnection.open(url, { pipelined: true, log }), clock, `${prefix}:kv:`);
+  }
+
+  private constructor(
+    private readonly redis: RedisConnection,
+    private readonly clock: Clock,
+    private readonly prefix: string,
+  ) {}
+
+  async get(key: string): Promise<Json | undefined> {
+    return valueOf(await this.redis.send((client) => client.hget(this.stored(key), 'value')));
+  }
+
+  async put(key: string, value: Json, ttlMs: number): Promise<void> {
+    await this.redis.run(PUT, [this.stored(key)], [canonicalJson(value), Math.ceil(ttlMs)]);
+  }
+
+  async putIfAbsent(key: string, value: Json, ttlMs: number): Promise<boolean> {
+    const args = [canonicalJson(value), Math.ceil(ttlMs), callId()];
+    return (await this.redis.run<number>(PUT_IF_ABSENT, [this.stored(key)], args)) === 1;
+  }
+
+  async replace(key: string, expected: Json, next: Json, ttlMs: number): Promise<boolean> {
+    const args = [canonicalJson(next), Math.ceil(ttlMs), callId(), canonicalJson(expected)];
+    return (await this.redis.run<number>(REPLACE, [this.stored(key)], args)) === 1;
+  }
+
+  async take(key: string): Promise<Json | undefined> {
+    return valueOf(await this.redis.run<string | null>(TAKE, [this.stored(key)], []));
+  }
+
+  async increment(key: string, ttlMs: number): Promise<{ count: number; resets_at: number }> {
+    const [count, left] = await this.redis.run<[number, number]>(INCREMENT, [this.stored(key)], [Math.ceil(ttlMs)]);
+    return { count, resets_at: this.clock() + left };
+  }
+
+  async close(): Promise<void> {
+    await this.redis.close();
+  }
+
+  private stored(key: string): string {
+    return this.prefix + (key.length > MAX_KEY_LENGTH ? `#${hashOf(key)}` : `=${key}`);
+  }
+}
+
+function callId(): string {
+  return randomBytes(9).toString('base64url');
+}
+
+function valueOf(text: string | null): Json | undefined {
+  return text === null ? undefined : (JSON.parse(text) as Json);
+}

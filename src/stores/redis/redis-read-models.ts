@@ -1,0 +1,423 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../../kernel/clock.js';
+import type { Json } from '../../kernel/json.js';
+import type { Log } from '../../kernel/logger.js';
+import { RedisConnection } from './connection.js';
+import { SharedLookUps, endOfTurn } from '../../kernel/turn.js';
+import type {
+  Batch,
+  Checkpoint,
+  Generation,
+  GenerationStatus,
+  Manifest,
+  Query,
+  RangeRow,
+  ReadModels,
+  ReadResult,
+  RowKey,
+} from '../ports/read-models.js';
+import { isOfRange, rowAddress } from '../ports/row-key.js';
+import {
+  ACQUIRE_LEASE,
+  APPLY,
+  COUNT,
+  CREATE,
+  DESCRIBE,
+  READ,
+  RELEASE_LEASE,
+  SCAN_RANGES,
+  SCAN_ROWS,
+  SET_STATUS,
+  SWAP_MANIFEST,
+} from './scripts.js';
+
+/** Rows in one page of a scan: some milliseconds of the server's only thread. */
+const MAX_PAGE = 1_000;
+
+export interface RedisReadModelsOptions {
+  url: string;
+  /** Decides when a lease ends; without one, the server's time does, and machines need not agree on theirs. */
+  clock?: Clock;
+  /** Begins every key. */
+  prefix?: string;
+  log?: Log;
+}
+
+/** What the list of generations holds of one: the rest stands beside its rows, in their slot. */
+interface GenerationRecord {
+  /**
+   * Part of its keys. A generation made again under the same id after the list was lost never meets what its namesake
+   * may have left in another node of the cluster.
+   */
+  incarnation: string;
+  dropped: boolean;
+}
+
+/**
+ * Read models in Redis or a Redis Cluster: `{<prefix>:views}:manifest`, `{<prefix>:views}:generations`, and four keys for
+ * each generation (see scripts.ts) in a slot of its own, so that a generation is built on another node than serves.
+ */
+export class RedisReadModels implements ReadModels {
+  /** With what the last append adds, some 500: about two milliseconds of the server's only thread. */
+  readonly rowsPerBatch = 480;
+  readonly #reads: RedisConnection;
+  readonly #writes: RedisConnection;
+  readonly #clock: Clock | undefined;
+  readonly #prefix: string;
+  /** Incarnations by id, as last seen, and their keys. */
+  readonly #incarnations = new Map<string, { incarnation: string; keys: string[] }>();
+  /** By generation and holder: the key of the state that was leased. */
+  readonly #leases = new Map<string, string>();
+  /** By the key of its state: what this turn asks of a generation. */
+  readonly #asked = new Map<string, ReadBatch>();
+  readonly #manifest = new SharedLookUps<Manifest | null>();
+  #lastManifest: { text: string; manifest: Manifest } | undefined;
+
+  /** @throws StartError when Redis cannot be used */
+  static async open({ url, clock, prefix = 'credence', log }: RedisReadModelsOptions): Promise<RedisReadModels> {
+    const reads = await RedisConnection.open(url, { pipelined: true, log });
+    // Not on the connection of the look-ups, which would wait behind a batch.
+    const writes = await RedisConnection.open(url, {}).catch(async (error: unknown) => {
+      await reads.close();
+      throw error;
+    });
+    const models = new RedisReadModels(reads, writes, clock, prefix);
+    await models.#finishDrops();
+    return models;
+  }
+
+  private constructor(reads: RedisConnection, writes: RedisConnection, clock: Clock | undefined, prefix: string) {
+    this.#reads = reads;
+    this.#writes = writes;
+    this.#clock = clock;
+    this.#prefix = prefix;
+  }
+
+  manifest(): Promise<Manifest | null> {
+    return this.#manifest.of(this.#manifestKey, () => this.#readManifest());
+  }
+
+  async #readManifest(): Promise<Manifest | null> {
+    const text = await this.#reads.send((redis) => redis.hget(this.#manifestKey, 'text'));
+    if (text === null) return null;
+    if (this.#lastManifest?.text !== text) this.#lastManifest = { text, manifest: JSON.parse(text) as Manifest };
+    return this.#lastManifest.manifest;
+  }
+
+  async swapManifest(next: Manifest): Promise<boolean> {
+    const args = [next.revision - 1, next.revision, JSON.stringify(next), randomUUID()];
+    return (await this.#writes.run<number>(SWAP_MANIFEST, [this.#manifestKey], args)) === 1;
+  }
+
+  async createGeneration(id: string, views: Record<string, number>, log: string): Promise<void> {
+    if (await this.#record(id)) return;
+    const record: GenerationRecord = { incarnation: randomUUID(), dropped: false };
+    const keys = this.#keys(id, record.incarnation);
+    // The state first: whoever finds the record finds it complete.
+    const start = checkpointText({ log, position: 0, event_id: null });
+    await this.#writes.run(CREATE, keys, [start, JSON.stringify(views), log]);
+    const text = JSON.stringify(record);
+    await this.#writes.send((redis) => redis.hsetnx(this.#generationsKey, id, text));
+    if ((await this.#record(id))?.incarnation !== record.incarnation) await this.#unlink(keys);
+  }
+
+  async generations(): Promise<Generation[]> {
+    const records = await this.#reads.send((redis) => redis.hgetall(this.#generationsKey));
+    const found = Object.entries(records).map(async ([id, text]) => {
+      const { incarnation, dropped } = JSON.parse(text) as GenerationRecord;
+      const described = dropped ? undefined : await this.#describe(id, incarnation);
+      // What has lost its state, with the node that held it, is as gone as what was dropped.
+      const gone = {
+        id,
+        views: {},
+        status: 'dropped',
+        checkpoint: { log: '', position: 0, event_id: null },
+        lease: null,
+      };
+      return described ?? (gone as Generation);
+    });
+    return (await Promise.all(found)).sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  async setStatus(id: string, status: GenerationStatus): Promise<void> {
+    await this.#onKeys(id, (keys) => this.#writes.run(SET_STATUS, keys, [status]));
+  }
+
+  async dropGeneration(id: string): Promise<void> {
+    const record = await this.#record(id);
+    if (!record) return;
+    const keys = this.#keys(id, record.incarnation);
+    // Out of reach first, for every process at once: nobody reads it or adds to it from here on.
+    await this.#writes.run(SET_STATUS, keys, ['dropped']);
+    const dropped = JSON.stringify({ ...record, dropped: true } satisfies GenerationRecord);
+    await this.#writes.send((redis) => redis.hset(this.#generationsKey, id, dropped));
+    this.#incarnations.delete(id);
+    await this.#unlink(keys);
+  }
+
+  async acquireLease(id: string, holder: string, ttlMs: number): Promise<boolean> {
+    const args = [holder, ttlMs, this.#now()];
+    const lease = `${id} ${holder}`;
+    const taken = await this.#onKeys(id, async (keys) => {
+      const [slot] = keys as [string];
+      // Made again under its id while it was held: what the holder knows of it is true of the namesake no more.
+      if ((this.#leases.get(lease) ?? slot) !== slot) return 0;
+      const answer = await this.#writes.run<number>(ACQUIRE_LEASE, keys, args);
+      if (answer === 1) this.#leases.set(lease, slot);
+      return answer;
+    });
+    return taken === 1;
+  }
+
+  async releaseLease(id: string, holder: string): Promise<void> {
+    this.#leases.delete(`${id} ${holder}`);
+    await this.#onKeys(id, (keys) => this.#writes.run(RELEASE_LEASE, keys, [holder]));
+  }
+
+  async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
+    // Before anything is awaited: the caller goes on and changes the values.
+    const changes = changesOf(batch);
+    const head = [batch.id, checkpointText(batch.base), checkpointText(batch.next), batch.holder, this.#now()];
+    const args = [...head, ...changes];
+    const outcome = await this.#onKeys(id, (keys) => this.#writes.run<number>(APPLY, keys, args));
+    return outcome === 1 ? 'applied' : 'refused';
+  }
+
+  /** What is asked within one turn of the event loop goes to the server as one script, and is of one moment. */
+  read(id: string, queries: readonly Query[]): Promise<ReadResult | undefined> {
+    return this.#onKeys(id, (keys) => this.#ask(keys, queries));
+  }
+
+  #ask(keys: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
+    const [slot] = keys as [string];
+    let batch = this.#asked.get(slot);
+    if (!batch || batch.weight >= MAX_PAGE) {
+      const next = new ReadBatch(async (args) => {
+        await endOfTurn();
+        if (this.#asked.get(slot) === next) this.#asked.delete(slot);
+        return this.#reads.run<ReadAnswer | null>(READ, keys, args());
+      });
+      this.#asked.set(slot, (batch = next));
+    }
+    return batch.ask(queries);
+  }
+
+  /** First the rows without sort, then those with one. */
+  async scan(
+    id: string,
+    view: string,
+    cursor: string | null,
+    limit: number,
+  ): Promise<{ rows: { row: RowKey; value: Json }[]; cursor: string | null }> {
+    const size = Math.min(Math.max(1, limit), MAX_PAGE);
+    const rows: { row: RowKey; value: Json }[] = [];
+    const end = `(${view}\x01`;
+    let inRanges = cursor?.startsWith(RANGES) ?? false;
+    let last = cursor?.slice(1);
+    if (!inRanges) {
+      const args = [last === undefined ? `[${view}\0` : `(${last}`, end, size];
+      const page = await this.#onKeys(id, (keys) => this.#reads.run<[string[], string[]]>(SCAN_ROWS, keys, args));
+      if (!page) return { rows, cursor: null };
+      const [addresses, contents] = page;
+      addresses.forEach((address, n) => {
+        rows.push({ row: { view, key: address.slice(view.length + 1) }, value: JSON.parse(contents[n]!) as Json });
+      });
+      if (addresses.length === size) return { rows, cursor: ROWS + addresses.at(-1)! };
+      inRanges = true;
+      last = undefined;
+    }
+    const left = size - rows.length;
+    const args = [last === undefined ? `[${view}\0` : `(${last}\x01`, end, left];
+    const members = (await this.#onKeys(id, (keys) => this.#reads.run<string[]>(SCAN_RANGES, keys, args))) ?? [];
+    for (const member of members) {
+      const [, key, sort, content] = member.split('\0') as [string, string, string, string];
+      rows.push({ row: { view, key, sort }, value: JSON.parse(content) as Json });
+      last = `${view}\0${key}\0${sort}`;
+    }
+    return { rows, cursor: members.length < left ? null : RANGES + last! };
+  }
+
+  async count(id: string, view: string): Promise<number> {
+    const args = [`[${view}\0`, `(${view}\x01`];
+    return (await this.#onKeys(id, (keys) => this.#reads.run<number>(COUNT, keys, args))) ?? 0;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#reads.close(), this.#writes.close()]);
+  }
+
+  async #describe(id: string, incarnation: string): Promise<Generation | undefined> {
+    type State = [string, string, string, string, string | null, string];
+    const keys = this.#keys(id, incarnation);
+    const [status, views, , checkpoint, holder, until] = await this.#reads.run<State>(DESCRIBE, keys, [this.#now()]);
+    if (status === null || status === 'dropped') return undefined;
+    return {
+      id,
+      views: JSON.parse(views) as Record<string, number>,
+      status: status as GenerationStatus,
+      checkpoint: checkpointOf(checkpoint),
+      lease: holder === null ? null : { holder, expires_at: Number(until) },
+    };
+  }
+
+  /**
+   * Runs what refuses by a falsy answer where the generation is not there: then the keys may be those of an incarnation
+   * that is no more, and the list is asked again. Undefined if there is no such generation.
+   */
+  async #onKeys<T>(id: string, action: (keys: string[]) => Promise<T>): Promise<T | undefined> {
+    const known = this.#incarnations.get(id);
+    const answer = known && (await action(known.keys));
+    if (answer) return answer;
+    const record = await this.#record(id);
+    if (!record || record.dropped) {
+      this.#incarnations.delete(id);
+      return undefined;
+    }
+    const { incarnation } = record;
+    if (incarnation === known?.incarnation) return undefined;
+    const keys = this.#keys(id, incarnation);
+    this.#incarnations.set(id, { incarnation, keys });
+    return action(keys);
+  }
+
+  async #record(id: string): Promise<GenerationRecord | undefined> {
+    const text = await this.#reads.send((redis) => redis.hget(this.#generationsKey, id));
+    return text === null ? undefined : (JSON.parse(text) as GenerationRecord);
+  }
+
+  /** Frees what a process that died while it dropped a generation has left. */
+  async #finishDrops(): Promise<void> {
+    const records = await this.#reads.send((redis) => redis.hgetall(this.#generationsKey));
+    for (const [id, text] of Object.entries(records)) {
+      const { incarnation, dropped } = JSON.parse(text) as GenerationRecord;
+      const [state] = this.#keys(id, incarnation);
+      const status = await this.#reads.send((redis) => redis.hget(state!, 'status'));
+      if (status === 'dropped' || (dropped && status !== null)) await this.dropGeneration(id);
+    }
+  }
+
+  /** One at a time, the state last: a drop that was interrupted is still seen to be one. */
+  async #unlink(keys: readonly string[]): Promise<void> {
+    for (const key of keys.toReversed()) await this.#writes.send((redis) => redis.unlink(key));
+  }
+
+  #keys(id: string, incarnation: string): string[] {
+    const slot = `{${this.#prefix}:${id}:${incarnation}}`;
+    return [`${slot}:state`, `${slot}:rows`, `${slot}:index`, `${slot}:ranges`];
+  }
+
+  get #manifestKey(): string {
+    return `{${this.#prefix}:views}:manifest`;
+  }
+
+  get #generationsKey(): string {
+    return `{${this.#prefix}:views}:generations`;
+  }
+
+  #now(): string {
+    return this.#clock ? String(this.#clock()) : '';
+  }
+}
+
+/** Kinds of cursors: the last row that was seen is one without sort, or one with. */
+const ROWS = 'r';
+const RANGES = 's';
+
+type ReadAnswer = [status: string, checkpoint: string, rows: (string | null)[], ...others: (string | string[])[]];
+
+interface Found {
+  at: Omit<ReadResult, 'results'>;
+  rows: (string | null)[];
+  others: (string | string[])[];
+}
+
+/** Queries of several callers that are one script. */
+class ReadBatch {
+  /** Rows that the server has to look at, more or less. */
+  weight = 0;
+  private readonly rows: string[] = [];
+  private readonly others: (string | number)[][] = [];
+  private readonly answer: Promise<Found | undefined>;
+
+  /** @param send asks for the arguments when nobody can add to them any more */
+  constructor(send: (args: () => (string | number)[]) => Promise<ReadAnswer | null>) {
+    this.answer = send(() => [this.rows.length, ...this.rows, ...this.others.flat()]).then((found) => {
+      if (!found) return undefined;
+      const [status, checkpoint, rows, ...others] = found;
+      return { at: { status: status as GenerationStatus, checkpoint: checkpointOf(checkpoint) }, rows, others };
+    });
+  }
+
+  async ask(queries: readonly Query[]): Promise<ReadResult | undefined> {
+    const places = queries.map((query) => this.add(query));
+    const answer = await this.answer;
+    if (!answer) return undefined;
+    const { at, rows, others } = answer;
+    const results = queries.map((query, n) => resultOf(query, (isPlainRow(query) ? rows : others)[places[n]!]));
+    return { status: at.status, checkpoint: at.checkpoint, results };
+  }
+
+  /** Where its answer will be: among the rows, or among the others. */
+  private add(query: Query): number {
+    this.weight += 'get' in query ? 1 : query.range.limit;
+    if (isPlainRow(query)) return this.rows.push(rowAddress(query.get)) - 1;
+    return this.others.push(queryArguments(query)) - 1;
+  }
+}
+
+function isPlainRow(query: Query): query is { get: RowKey } {
+  return 'get' in query && query.get.sort === undefined;
+}
+
+/** One text for one checkpoint, so that equal checkpoints are equal texts. */
+function checkpointText({ log, position, event_id }: Checkpoint): string {
+  return JSON.stringify([log, position, event_id]);
+}
+
+function checkpointOf(text: string): Checkpoint {
+  const [log, position, event_id] = JSON.parse(text) as [string, number, string | null];
+  return { log, position, event_id };
+}
+
+/** Arguments of APPLY from the counts on. Of a row that is written twice the last content counts. */
+function changesOf({ puts, deletes }: Batch): (string | number)[] {
+  const rows = new Map<string, string>();
+  const ranges = new Map<string, string>();
+  puts.forEach((chunk, start, middle, end) => {
+    const address = chunk.toString('utf8', start, middle);
+    (isOfRange(address) ? ranges : rows).set(address, chunk.toString('utf8', middle, end));
+  });
+  const gone = deletes.filter(({ sort }) => sort === undefined).map(rowAddress);
+  const goneOfRanges = deletes.filter(({ sort }) => sort !== undefined).map(rowAddress);
+  const changes: (string | number)[] = [gone.length, goneOfRanges.length, rows.size, ranges.size];
+  for (const address of gone) changes.push(address);
+  for (const address of goneOfRanges) changes.push(address);
+  for (const [address, content] of rows) changes.push(address, content);
+  for (const [address, content] of ranges) changes.push(address, content);
+  return changes;
+}
+
+function queryArguments(query: Query): (string | number)[] {
+  if ('get' in query) return ['s', rowAddress(query.get)];
+  const { view, key, after, reverse = false, limit } = query.range;
+  const first = `${rowAddress({ view, key })}\0`;
+  const beyond = `(${view}\0${key}\x01`;
+  const size = Math.max(0, limit);
+  if (reverse) return ['b', after === undefined ? beyond : `(${first}${after}\0`, `[${first}`, size];
+  return ['f', after === undefined ? `[${first}` : `(${first}${after}\x01`, beyond, size];
+}
+
+/** @param found null or empty: there is no such row */
+function resultOf(query: Query, found: string | string[] | null | undefined): Json | undefined | RangeRow[] {
+  if ('range' in query) {
+    const { view, key } = query.range;
+    const start = view.length + key.length + 2;
+    return (found as string[]).map((member) => {
+      const end = member.indexOf('\0', start);
+      return { sort: member.slice(start, end), value: JSON.parse(member.slice(end + 1)) as Json };
+    });
+  }
+  if (typeof found !== 'string' || found === '') return undefined;
+  const content = query.get.sort === undefined ? found : found.slice(found.lastIndexOf('\0') + 1);
+  return JSON.parse(content) as Json;
+}

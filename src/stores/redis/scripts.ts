@@ -1,0 +1,199 @@
+import { Script } from './connection.js';
+
+/**
+ * What must be one atomic step. A generation is four keys in one hash slot, always given in this order:
+ *
+ * - state (hash): status, views, log, checkpoint, batch, and the lease: holder, until, ttl (ms)
+ * - rows (hash): address → content, of rows that have no sort
+ * - index (sorted set, by bytes): the addresses in `rows`, to page through them
+ * - ranges (sorted set, by bytes): address NUL content, of rows that have a sort
+ *
+ * Addresses are those of `rowAddress`; a content is JSON and so holds no NUL.
+ */
+
+/** The time of the server, unless the caller has a clock of its own: machines need not agree on the time. */
+const NOW = `
+local function now(given)
+  if given ~= '' then return tonumber(given) end
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+`;
+
+/** A lease further ahead than it was ever given for: the clock was set back since, and nobody is known to hold it. */
+const HELD = `
+local function held(holder, expires, ttl, at)
+  if not holder then return false end
+  local left = tonumber(expires) - at
+  return left > 0 and left <= tonumber(ttl)
+end
+`;
+
+/** More values at once than Lua's stack takes. */
+const IN_CHUNKS = `
+local CHUNK = 4000
+local function in_chunks(command, key, from, to)
+  for i = from, to, CHUNK do
+    redis.call(command, key, unpack(ARGV, i, math.min(i + CHUNK - 1, to)))
+  end
+end
+`;
+
+/** ARGV: checkpoint, views, log. Only for keys that nobody else knows yet. */
+export const CREATE = new Script(`
+redis.call('HSET', KEYS[1], 'status', 'building', 'checkpoint', ARGV[1], 'views', ARGV[2], 'log', ARGV[3], 'batch', '')
+return 1
+`);
+
+/** ARGV: status. Dropped is for good. */
+export const SET_STATUS = new Script(`
+local status = redis.call('HGET', KEYS[1], 'status')
+if not status or status == 'dropped' then return 0 end
+redis.call('HSET', KEYS[1], 'status', ARGV[1])
+return 1
+`);
+
+/** ARGV: holder, ttl, time. */
+export const ACQUIRE_LEASE = new Script(`${NOW}${HELD}
+local state = redis.call('HMGET', KEYS[1], 'status', 'holder', 'until', 'ttl')
+if not state[1] or state[1] == 'dropped' then return 0 end
+local at = now(ARGV[3])
+if state[2] ~= ARGV[1] and held(state[2], state[3], state[4], at) then return 0 end
+redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'until', string.format('%.0f', at + ARGV[2]), 'ttl', ARGV[2])
+return 1
+`);
+
+/** ARGV: holder. */
+export const RELEASE_LEASE = new Script(`
+if redis.call('HGET', KEYS[1], 'holder') ~= ARGV[1] then return 0 end
+redis.call('HDEL', KEYS[1], 'holder', 'until', 'ttl')
+return 1
+`);
+
+/** ARGV: time. What is known of a generation, without rows: status, views, log, checkpoint, holder, until or nothing. */
+export const DESCRIBE = new Script(`${NOW}${HELD}
+local state = redis.call('HMGET', KEYS[1], 'status', 'views', 'log', 'checkpoint', 'holder', 'until', 'ttl')
+if not held(state[5], state[6], state[7], now(ARGV[1])) then state[5] = false end
+return state
+`);
+
+/**
+ * Rows and checkpoint in one step. ARGV: batch id, base, next, holder, time; how many deletes without and with sort,
+ * puts without and with sort; then those: addresses, and for puts each address followed by its content.
+ *
+ * Without a stored checkpoint or holder nothing equals, so nothing is applied. A batch whose outcome was reached
+ * already has been applied: the client sends a script again when its reply was lost.
+ */
+export const APPLY = new Script(`${NOW}${HELD}${IN_CHUNKS}
+local state = redis.call('HMGET', KEYS[1], 'status', 'checkpoint', 'batch', 'holder', 'until', 'ttl')
+if not state[1] or state[1] == 'dropped' then return 0 end
+if state[3] == ARGV[1] then return 1 end
+if state[2] ~= ARGV[2] or state[4] ~= ARGV[4] or not held(state[4], state[5], state[6], now(ARGV[5])) then return 0 end
+
+local at = 10
+local count = tonumber(ARGV[6])
+in_chunks('HDEL', KEYS[2], at, at + count - 1)
+in_chunks('ZREM', KEYS[3], at, at + count - 1)
+at = at + count
+for i = at, at + ARGV[7] - 1 do
+  redis.call('ZREMRANGEBYLEX', KEYS[4], '[' .. ARGV[i] .. '\\0', '(' .. ARGV[i] .. '\\1')
+end
+at = at + ARGV[7]
+
+count = tonumber(ARGV[8])
+in_chunks('HSET', KEYS[2], at, at + 2 * count - 1)
+local members = {}
+for i = 0, count - 1 do
+  members[#members + 1] = 0
+  members[#members + 1] = ARGV[at + 2 * i]
+  if #members == CHUNK or i == count - 1 then
+    redis.call('ZADD', KEYS[3], unpack(members))
+    members = {}
+  end
+end
+at = at + 2 * count
+
+count = tonumber(ARGV[9])
+for i = 0, count - 1 do
+  local address, content = ARGV[at + 2 * i], ARGV[at + 2 * i + 1]
+  redis.call('ZREMRANGEBYLEX', KEYS[4], '[' .. address .. '\\0', '(' .. address .. '\\1')
+  members[#members + 1] = 0
+  members[#members + 1] = address .. '\\0' .. content
+  if #members == CHUNK or i == count - 1 then
+    redis.call('ZADD', KEYS[4], unpack(members))
+    members = {}
+  end
+end
+redis.call('HSET', KEYS[1], 'checkpoint', ARGV[3], 'batch', ARGV[1])
+return 1
+`);
+
+/**
+ * Status, checkpoint, and what the queries find, in one snapshot. ARGV: how many rows without sort, and their addresses;
+ * then for each other query its kind: for "s" (a row with sort) its address; for "f" and "b" (a range forwards and
+ * backwards) where it begins, where it ends, and the limit. The answer: status, checkpoint, the contents of the rows
+ * without sort, then what each other query found.
+ */
+export const READ = new Script(`
+local state = redis.call('HMGET', KEYS[1], 'status', 'checkpoint')
+if not state[1] or state[1] == 'dropped' then return false end
+local rows = {}
+local count = tonumber(ARGV[1])
+for from = 2, count + 1, 4000 do
+  local chunk = redis.call('HMGET', KEYS[2], unpack(ARGV, from, math.min(from + 3999, count + 1)))
+  if from == 2 then
+    rows = chunk
+  else
+    for i = 1, #chunk do rows[from - 2 + i] = chunk[i] end
+  end
+end
+local answer = { state[1], state[2], rows }
+local i, n = count + 2, 3
+while i <= #ARGV do
+  local kind = ARGV[i]
+  n = n + 1
+  if kind == 's' then
+    local found = redis.call('ZRANGE', KEYS[4], '[' .. ARGV[i + 1] .. '\\0', '(' .. ARGV[i + 1] .. '\\1', 'BYLEX', 'LIMIT', 0, 1)
+    answer[n] = found[1] or ''
+    i = i + 2
+  else
+    if kind == 'f' then
+      answer[n] = redis.call('ZRANGE', KEYS[4], ARGV[i + 1], ARGV[i + 2], 'BYLEX', 'LIMIT', 0, ARGV[i + 3])
+    else
+      answer[n] = redis.call('ZRANGE', KEYS[4], ARGV[i + 1], ARGV[i + 2], 'BYLEX', 'REV', 'LIMIT', 0, ARGV[i + 3])
+    end
+    i = i + 4
+  end
+end
+return answer
+`);
+
+/** ARGV: where to begin, where to end, limit. Addresses of rows without sort, and their contents. */
+export const SCAN_ROWS = new Script(`
+local status = redis.call('HGET', KEYS[1], 'status')
+if not status or status == 'dropped' then return { {}, {} } end
+local addresses = redis.call('ZRANGE', KEYS[3], ARGV[1], ARGV[2], 'BYLEX', 'LIMIT', 0, ARGV[3])
+if #addresses == 0 then return { {}, {} } end
+return { addresses, redis.call('HMGET', KEYS[2], unpack(addresses)) }
+`);
+
+/** ARGV: where to begin, where to end, limit. Rows with a sort, as they are stored. */
+export const SCAN_RANGES = new Script(`
+local status = redis.call('HGET', KEYS[1], 'status')
+if not status or status == 'dropped' then return {} end
+return redis.call('ZRANGE', KEYS[4], ARGV[1], ARGV[2], 'BYLEX', 'LIMIT', 0, ARGV[3])
+`);
+
+/** ARGV: where to begin, where to end. */
+export const COUNT = new Script(`
+return redis.call('ZLEXCOUNT', KEYS[3], ARGV[1], ARGV[2]) + redis.call('ZLEXCOUNT', KEYS[4], ARGV[1], ARGV[2])
+`);
+
+/** KEYS: manifest (hash: revision, text, by). ARGV: revision before, revision, text, id of this attempt. */
+export const SWAP_MANIFEST = new Script(`
+local stored = redis.call('HMGET', KEYS[1], 'revision', 'by')
+if stored[2] == ARGV[4] then return 1 end
+if (stored[1] or '0') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'revision', ARGV[2], 'text', ARGV[3], 'by', ARGV[4])
+return 1
+`);
