@@ -45,7 +45,9 @@ interface WriteGroup {
  * commit fails. Every folder has one instance per process, shared and counted: two handles of the library on one folder
  * can block each other for ever.
  *
- * Reading: `environment.database('x').get(...)`. All reads within one synchronous stretch of code see one snapshot.
+ * Reading: `environment.database('x').get(...)`. All reads within one synchronous stretch of code see one snapshot. It is
+ * not older than the callback of the event loop that they run in: another process's message, which arrives in a callback
+ * of its own, is followed by reads that see what that process has stored.
  */
 export class LmdbEnvironment {
   static readonly #opened = new Map<string, LmdbEnvironment>();
@@ -60,6 +62,8 @@ export class LmdbEnvironment {
   #reopening: Promise<void> | undefined;
   #group: WriteGroup | undefined;
   #space: { isEnough: boolean; until: number } | undefined;
+  /** Has a read of this callback of the event loop asked for the newest snapshot? */
+  #isFresh = false;
 
   /** @throws if the folder cannot be opened as an environment */
   static open(folder: string, options: EnvironmentOptions): LmdbEnvironment {
@@ -97,6 +101,11 @@ export class LmdbEnvironment {
   /** A database, to be used at once and not kept: reopening replaces it. @throws StoreUnavailable while closed */
   database<V, K extends Key = string>(name: string): Database<V, K> {
     if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
+    if (!this.#isFresh) {
+      this.refresh();
+      this.#isFresh = true;
+      process.nextTick(this.#callbackEnded);
+    }
     return this.#databases[name] as unknown as Database<V, K>;
   }
 
@@ -201,7 +210,10 @@ export class LmdbEnvironment {
     return this.#oldestReader ? (performance.now() - this.#oldestReader.since) / 1000 : 0;
   }
 
-  /** Makes the next read see the newest commit, also one that another process made a moment ago. */
+  /** Runs when the callback and the promises that it settled are through. */
+  readonly #callbackEnded = (): void => void (this.#isFresh = false);
+
+  /** Makes the next read see the newest commit, also one made since this callback's first read. */
   refresh(): void {
     this.#root?.resetReadTxn();
   }

@@ -34,7 +34,7 @@ export class LmdbReadModels implements ReadModels {
   readonly #clock: Clock;
   readonly #control: LmdbEnvironment;
   readonly #generations = new Map<string, LmdbGeneration>();
-  /** What the control environment held when it was read in this turn of the event loop, decoded. */
+  /** What the control environment held when it was read in this callback of the event loop, decoded. */
   readonly #seen = new Map<string, unknown>();
 
   static async open(folder: string, options: { clock: Clock }): Promise<LmdbReadModels> {
@@ -158,11 +158,11 @@ export class LmdbReadModels implements ReadModels {
     return this.#control.database('control');
   }
 
-  /** A record as of this turn of the event loop, for reading only: many requests in one turn look at the same. */
+  /** A record as of this callback of the event loop, for reading only: one request looks at the same several times. */
   #see<T>(key: string): T | undefined {
     const seen = this.#seen;
     if (seen.has(key)) return seen.get(key) as T | undefined;
-    if (seen.size === 0) setImmediate(() => seen.clear());
+    if (seen.size === 0) process.nextTick(() => seen.clear());
     const value = this.#control.read(() => this.#records.get(key));
     seen.set(key, value);
     return value as T | undefined;
