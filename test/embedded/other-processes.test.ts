@@ -14,12 +14,14 @@ import { temporaryFolder } from './temporary-folder.js';
  * the library by itself keeps a snapshot for a millisecond, and for as long as the event loop is busy.
  */
 
-const path = (name: string) => fileURLToPath(new URL(`./processes/${name}`, import.meta.url));
+const LOADER = fileURLToPath(new URL('./processes/typescript.mjs', import.meta.url));
+const STORER = fileURLToPath(new URL('./processes/storer.ts', import.meta.url));
 
 /** Runs to its end, without a turn of this process's event loop: its exit is the message. */
 function storeInAnotherProcess(folder: string): void {
-  const command = ['--import', path('typescript.mjs'), path('storer.ts'), folder];
-  const { status, stderr } = spawnSync(process.execPath, command, { env: { ...process.env, NODE_OPTIONS: '' } });
+  const { status, stderr } = spawnSync(process.execPath, ['--import', LOADER, STORER, folder], {
+    env: { ...process.env, NODE_OPTIONS: '' },
+  });
   if (status !== 0) throw new Error(stderr.toString());
 }
 
