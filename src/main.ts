@@ -7,7 +7,7 @@ import { type Config, ConfigError, loadConfig } from './kernel/config.js';
 import { ApiKeys } from './credentials/api-keys.js';
 import { createApp } from './app/application.js';
 import { Health } from './app/health.js';
-import { Log } from './kernel/logger.js';
+import { Logger } from './kernel/logger.js';
 import { StoreMetrics } from './app/store-metrics.js';
 import { PROJECTIONS } from './read-side/all-projections.js';
 import { refuseOtherLog } from './read-side/manifest.js';
@@ -21,31 +21,31 @@ const SHUTDOWN_MS = 10_000;
 const opened: (() => Promise<unknown>)[] = [];
 
 /** Closes it in reverse, in which time what is under way is finished. */
-async function close(log?: Log): Promise<void> {
+async function close(logger?: Logger): Promise<void> {
   setTimeout(() => {
-    log?.error(`not stopped within ${SHUTDOWN_MS} ms, exiting`);
+    logger?.error(`not stopped within ${SHUTDOWN_MS} ms, exiting`);
     process.exit(1);
   }, SHUTDOWN_MS).unref();
   for (const end of opened.splice(0).reverse()) await end();
 }
 
-async function serve(config: Config, log: Log): Promise<void> {
+async function serve(config: Config, logger: Logger): Promise<void> {
   const metrics = new StoreMetrics();
   if (config.profile === 'embedded') prepareDataFolder(config.data);
-  const stores = await openProfile(config, Date.now, { log, onCommit: (commit) => metrics.observe(commit) });
+  const stores = await openProfile(config, Date.now, { logger, onCommit: (commit) => metrics.observe(commit) });
   opened.push(() => closeStores(stores));
   metrics.watch(stores.eventStore);
   const wanted = projectionsFor(config.modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
   const projector = config.has('worker')
-    ? new Projector(projections, stores.eventStore, stores.readModels, log)
+    ? new Projector(projections, stores.eventStore, stores.readModels, logger)
     : undefined;
   if (projector) opened.push(() => projector.stop());
   await projector?.start();
   const { eventStore, readModels } = stores;
   if (!projector) refuseOtherLog(await readModels.manifest(), await readModels.generations(), eventStore.logId);
 
-  const app = await createApp(AppModule.register(config, stores, Date.now), config, log);
+  const app = await createApp(AppModule.register(config, stores, Date.now), config, logger);
   opened.push(() => app.close());
   // Not before the features have registered how their jobs are done.
   if (config.has('worker')) await stores.jobs.start();
@@ -59,10 +59,10 @@ async function serve(config: Config, log: Log): Promise<void> {
   const stop = async (signal: string) => {
     if (stopping) return;
     stopping = true;
-    log.info('stopping', { signal });
+    logger.info('stopping', { signal });
     app.get(Health).add('shutdown', () => ({ ok: false, detail: 'the service is stopping' }));
-    await close(log);
-    log.info('stopped');
+    await close(logger);
+    logger.info('stopped');
   };
   process.once('SIGTERM', stop);
   process.once('SIGINT', stop);
@@ -109,7 +109,7 @@ function shellWord(text: string): string {
 
 try {
   const config = loadConfig();
-  await serve(config, new Log(config.logLevel));
+  await serve(config, new Logger(config.logLevel));
 } catch (error) {
   const isConfig = error instanceof ConfigError;
   const sentence = isConfig ? error.message : sentenceOf(error);

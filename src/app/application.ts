@@ -7,7 +7,7 @@ import { collectDefaultMetrics, Counter, type Metric, Registry } from 'prom-clie
 import { Config } from '../kernel/config.js';
 import { KEY_VALUE, type KeyValue } from '../stores/ports/key-value.js';
 import { Health } from './health.js';
-import { Log } from '../kernel/logger.js';
+import { Logger } from '../kernel/logger.js';
 import { OpsController } from './ops.controller.js';
 import { RequestMetrics } from '../http/request-metrics.js';
 import { ProofsController } from './key-set.controller.js';
@@ -15,8 +15,8 @@ import { SigningKeys } from '../credentials/signing-keys.js';
 import { Read, sendRead, sendWritten, Written } from '../http/answers.js';
 import { AccessTokens } from '../credentials/access-tokens.js';
 import { ApiKeys } from '../credentials/api-keys.js';
-import { directHandler } from '../http/direct.js';
-import { installEdge, requestId, startAnswer } from '../http/edge.js';
+import { controllerHandler } from '../http/controller-handler.js';
+import { installHooks, requestId, startAnswer } from '../http/hooks.js';
 import { BODY_LIMIT } from '../http/json-body.js';
 import { serveDocs } from '../http/openapi.js';
 import { POSITION_GATE, type PositionGate } from '../kernel/positions.js';
@@ -28,17 +28,17 @@ const VERSION = '0.1.0';
 /** A whole request must arrive within this; it also bounds how long the rest of a refused body is read. */
 const REQUEST_TIMEOUT_MS = 30_000;
 
-/** What every module may inject: Config, Log, Health, SigningKeys, ApiKeys, AccessTokens, PublicAddress, prom-client's Registry. */
+/** What every module may inject: Config, Logger, Health, SigningKeys, ApiKeys, AccessTokens, PublicAddress, prom-client's Registry. */
 @Module({})
 class EdgeModule {
-  static register(config: Config, log: Log): DynamicModule {
-    const signingKeys = new SigningKeys(config, log);
+  static register(config: Config, logger: Logger): DynamicModule {
+    const signingKeys = new SigningKeys(config, logger);
     const provided = [
       { provide: Config, useValue: config },
-      { provide: Log, useValue: log },
+      { provide: Logger, useValue: logger },
       { provide: Health, useValue: new Health() },
       { provide: SigningKeys, useValue: signingKeys },
-      { provide: ApiKeys, useValue: new ApiKeys(config, log) },
+      { provide: ApiKeys, useValue: new ApiKeys(config, logger) },
       { provide: AccessTokens, useValue: new AccessTokens(signingKeys) },
       { provide: Registry, useValue: new Registry() },
     ];
@@ -55,7 +55,7 @@ class EdgeModule {
 @Module({})
 class RootModule {}
 
-function createFastify(config: Config, log: Log): FastifyInstance {
+function createFastify(config: Config, logger: Logger): FastifyInstance {
   return fastify({
     bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT_MS,
@@ -66,7 +66,7 @@ function createFastify(config: Config, log: Log): FastifyInstance {
     genReqId: requestId,
     frameworkErrors: (error, request, reply) => {
       startAnswer(request as FastifyRequest, reply as FastifyReply);
-      sendProblem(reply as FastifyReply, error, log);
+      sendProblem(reply as FastifyReply, error, logger);
     },
     clientErrorHandler: (error, socket) => answerClientError(error, socket as Socket),
     forceCloseConnections: 'idle',
@@ -81,7 +81,7 @@ class EdgeAdapter extends FastifyAdapter {
 
   constructor(
     server: FastifyInstance,
-    private readonly log: Log,
+    private readonly problemLogger: Logger,
   ) {
     // The base class hooks into every request for CORS, versions and middleware, of which there are none here.
     const { addHook } = server;
@@ -99,7 +99,9 @@ class EdgeAdapter extends FastifyAdapter {
   }
 
   override setErrorHandler(): FastifyInstance {
-    return this.instance.setErrorHandler((error, _request, reply) => sendProblem(reply, error, this.log)) as never;
+    return this.instance.setErrorHandler((error, _request, reply) =>
+      sendProblem(reply, error, this.problemLogger),
+    ) as never;
   }
 
   // The edge answers unknown addresses before any handler.
@@ -118,17 +120,17 @@ class EdgeAdapter extends FastifyAdapter {
 export async function createApp(
   module: Type | DynamicModule,
   config: Config,
-  log: Log = new Log(config.logLevel),
+  logger: Logger = new Logger(config.logLevel),
 ): Promise<NestFastifyApplication> {
-  const server = createFastify(config, log);
-  const adapter = new EdgeAdapter(server, log);
+  const server = createFastify(config, logger);
+  const adapter = new EdgeAdapter(server, logger);
   const app = await NestFactory.create<NestFastifyApplication>(
-    { module: RootModule, imports: [EdgeModule.register(config, log), module] },
+    { module: RootModule, imports: [EdgeModule.register(config, logger), module] },
     adapter,
-    { bodyParser: false, logger: log, abortOnError: false },
+    { bodyParser: false, logger, abortOnError: false },
   );
   app.useGlobalFilters({
-    catch: (error, host) => sendProblem(host.switchToHttp().getResponse<FastifyReply>(), error, log),
+    catch: (error, host) => sendProblem(host.switchToHttp().getResponse<FastifyReply>(), error, logger),
   });
 
   const registry = app.get(Registry);
@@ -144,19 +146,19 @@ export async function createApp(
   );
   const answering = {
     reply: (reply: FastifyReply, body: unknown) => adapter.reply(reply, body),
-    fail: (reply: FastifyReply, error: unknown) => sendProblem(reply, error, log),
+    fail: (reply: FastifyReply, error: unknown) => sendProblem(reply, error, logger),
   };
-  installEdge(server, {
+  installHooks(server, {
     keys: app.get(ApiKeys),
     tokens: app.get(AccessTokens),
     rateLimit: requestLimit(config, find<KeyValue>(app, KEY_VALUE)),
     metrics,
-    log,
+    logger,
     gate: () => adapter.gate,
     serves: (url) => config.has('api') || /^\/(?:health\/|metrics$)/.test(url),
-    direct: (policy) => {
+    handlerOf: (policy) => {
       const controller = usesPipeline ? undefined : find(app, policy.controller as Type<object>);
-      return controller && directHandler(policy, controller, policy.status, answering);
+      return controller && controllerHandler(policy, controller, policy.status, answering);
     },
   });
   // An expectation that is not known is ignored (RFC 9110, 10.1.1); Node itself would answer 417 without a word.

@@ -73,7 +73,7 @@ export async function replay(
   onProgress: (done: number, total: number) => void = () => undefined,
 ): Promise<Replay> {
   const reader = new IdentityReader(new Views(eventStore, readModels), Date.now, new ValidationPolicies(eventStore));
-  const sight = await reader.see(trisId, toCoordinates(coordinates, Date.now(), '?'));
+  const sight = await reader.snapshot(trisId, toCoordinates(coordinates, Date.now(), '?'));
   const running = new RunningStanding(sight.lens);
   const state = newIdentity();
   let entries: HistoryEntryDto[] = [];

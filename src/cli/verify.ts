@@ -1,4 +1,4 @@
-import { type Difference, type Verification, verify } from '../read-side/verify.js';
+import { type Difference, type VerifyResult, verify } from '../read-side/verify.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
 import { type Progress, count, duration } from './progress.js';
 
@@ -34,7 +34,7 @@ export function verifyCommand(cli: Cli): void {
     );
 }
 
-function render({ events, rows, generations, difference }: Verification, seconds: number): string {
+function render({ events, rows, generations, difference }: VerifyResult, seconds: number): string {
   const names = generations.map(({ id, views, position, rows, passes }) => {
     return `  ${id} (${views.join(', ')}): ${count(rows)} rows at position ${position}${passes > 1 ? `, ${passes} passes` : ''}`;
   });

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import type { Clock } from '../kernel/clock.js';
 import { type Config, ConfigError } from '../kernel/config.js';
 import { sha256Hex } from '../kernel/hash.js';
-import type { Log } from '../kernel/logger.js';
+import type { Logger } from '../kernel/logger.js';
 import { SHA256_HEX, TRIS_ID } from '../kernel/identifiers.js';
 import { type Scope, SCOPES, type Caller } from './caller.js';
 import { isObject } from '../kernel/json.js';
@@ -42,7 +42,7 @@ export class ApiKeys {
   /** @throws ConfigError when the keys file is missing (where it is configured) or not as described */
   constructor(
     private readonly config: Config,
-    private readonly log: Log,
+    private readonly logger: Logger,
     clock: Clock = Date.now,
   ) {
     if (config.apiKeys === undefined) {
@@ -68,9 +68,9 @@ export class ApiKeys {
   private reload(): void {
     try {
       this.load();
-      this.log.info('API keys reloaded', { keys: this.callers.size });
+      this.logger.info('API keys reloaded', { keys: this.callers.size });
     } catch (error) {
-      this.log.error('The API keys file cannot be used; the keys read before stay in force', {
+      this.logger.error('The API keys file cannot be used; the keys read before stay in force', {
         detail: (error as Error).message,
       });
     }

@@ -5,7 +5,7 @@ import { keccak256 } from 'ethers/crypto';
 import { isPrivate, signRecoverable } from 'tiny-secp256k1';
 import { CLOCK, type Clock } from '../kernel/clock.js';
 import { Config, ConfigError } from '../kernel/config.js';
-import { Log } from '../kernel/logger.js';
+import { Logger } from '../kernel/logger.js';
 import { type Key, KeyFile, type KeyKind, KeyRing, type ListedKey } from './key-file.js';
 
 /** An issuer of vouchers: a key on secp256k1. Its name (`kid`) is its address, EIP-55. */
@@ -31,7 +31,7 @@ export class IssuerKeys {
    * a file that is named must exist, and without one nothing is issued.
    * @throws ConfigError
    */
-  constructor(@Inject(Config) config: Config, log: Log, @Inject(CLOCK) clock: Clock) {
+  constructor(@Inject(Config) config: Config, logger: Logger, @Inject(CLOCK) clock: Clock) {
     const file = issuerKeyFile(config);
     if (config.profile === 'cluster') {
       if (config.voucherKeys === undefined) return;
@@ -41,7 +41,7 @@ export class IssuerKeys {
       }
     }
     file.create();
-    this.ring = new KeyRing(file, log, clock);
+    this.ring = new KeyRing(file, logger, clock);
   }
 
   /** Address of the key that signs now, EIP-55; undefined: there are no keys. */

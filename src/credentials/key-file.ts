@@ -4,7 +4,7 @@ import { ConfigError } from '../kernel/config.js';
 import { parseTimestamp } from '../kernel/identifiers.js';
 import { FileWatch, createFile, exclusively, replaceFile } from './secret-file.js';
 import { type JsonObject, isObject } from '../kernel/json.js';
-import type { Log } from '../kernel/logger.js';
+import type { Logger } from '../kernel/logger.js';
 
 /** Files of private keys that take turns in signing: JWK sets (RFC 7517), whatever kind of key they hold. */
 
@@ -140,7 +140,7 @@ export class KeyRing<K extends Key> {
   /** @throws ConfigError */
   constructor(
     private readonly file: KeyFile<K>,
-    private readonly log: Log | undefined,
+    private readonly logger: Logger | undefined,
     private readonly clock: Clock,
   ) {
     this.watch = new FileWatch(file.path, clock);
@@ -174,9 +174,9 @@ export class KeyRing<K extends Key> {
     if (!this.watch.changed()) return;
     try {
       this.load();
-      this.log?.info('signing keys reloaded', { keys: this.all.length });
+      this.logger?.info('signing keys reloaded', { keys: this.all.length });
     } catch (error) {
-      this.log?.error('The signing keys file cannot be used; the keys read before stay in force', {
+      this.logger?.error('The signing keys file cannot be used; the keys read before stay in force', {
         detail: (error as Error).message,
       });
     }

@@ -5,7 +5,7 @@ import type { Clock } from '../kernel/clock.js';
 import { type Config, ConfigError } from '../kernel/config.js';
 import { canonicalJson } from '../kernel/hash.js';
 import type { JsonObject } from '../kernel/json.js';
-import type { Log } from '../kernel/logger.js';
+import type { Logger } from '../kernel/logger.js';
 import { endOfTurn } from '../kernel/turn.js';
 import { type Key, KeyFile, type KeyKind, KeyRing } from './key-file.js';
 
@@ -41,11 +41,11 @@ export class SigningKeys {
    * Reads the file, or makes it with one new key (0600) if it does not exist; in the cluster profile it must exist.
    * @throws ConfigError
    */
-  constructor(config: Config, log?: Log, clock: Clock = Date.now) {
+  constructor(config: Config, logger?: Logger, clock: Clock = Date.now) {
     if (config.profile === 'cluster') refuseUnlessShared(config);
     const file = signingKeyFile(config);
     file.create();
-    this.ring = new KeyRing(file, log, clock);
+    this.ring = new KeyRing(file, logger, clock);
   }
 
   /** The public set for `/.well-known/jwks.json`. */

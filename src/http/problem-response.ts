@@ -4,7 +4,7 @@ import { HttpException } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { NewerSchema } from '../kernel/event-definition.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
-import type { Log } from '../kernel/logger.js';
+import type { Logger } from '../kernel/logger.js';
 import { Problem, type ProblemCode, PROBLEMS } from '../kernel/problems.js';
 import { NO_SNIFF } from './headers.js';
 
@@ -13,9 +13,9 @@ import { NO_SNIFF } from './headers.js';
 export const CONTENT_TYPE = 'application/problem+json';
 
 /** Answers with a problem; whatever is not a client's doing is logged with the request's id and not told. */
-export function sendProblem(reply: FastifyReply, error: unknown, log: Log): void {
+export function sendProblem(reply: FastifyReply, error: unknown, logger: Logger): void {
   if (reply.sent) {
-    log.error('A request failed after its answer', { request_id: reply.request.id, error });
+    logger.error('A request failed after its answer', { request_id: reply.request.id, error });
     return;
   }
   // Given up because nobody is there to be answered: no failure, and nothing to say.
@@ -25,8 +25,8 @@ export function sendProblem(reply: FastifyReply, error: unknown, log: Log): void
   if (problem.status >= 500) {
     const request = { request_id: reply.request.id, method: reply.request.method, route: reply.request.pattern };
     // A refusal that is foreseen, as while read models are being built, is no failure.
-    if (error === problem) log.warn(problem.message, { ...request, code: problem.code });
-    else log.error(problem.code === 'internal_error' ? 'Internal error' : problem.message, { ...request, error });
+    if (error === problem) logger.warn(problem.message, { ...request, code: problem.code });
+    else logger.error(problem.code === 'internal_error' ? 'Internal error' : problem.message, { ...request, error });
   }
   if (problem.extra.headers) reply.headers(problem.extra.headers);
   // Fastify closes the connection on a body it did not read, which resets it under a client that is still sending.

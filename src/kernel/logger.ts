@@ -7,7 +7,7 @@ type Fields = Record<string, unknown>;
  * Structured logs: one JSON object a line with `time`, `level`, `msg` and further fields, on standard error. Whoever
  * logs keeps keys, tokens and bodies out. `LoggerService` lets Nest write through the same sink.
  */
-export class Log implements LoggerService {
+export class Logger implements LoggerService {
   private readonly threshold: number;
 
   constructor(

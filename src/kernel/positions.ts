@@ -7,7 +7,7 @@ export interface PositionGate {
   /** The last event's position. */
   head(): Promise<Position>;
   /** Resolves to true once every projection that reads are answered from has applied this position, to false after `timeoutMs`. */
-  reach(position: Position, timeoutMs: number): Promise<boolean>;
+  waitForPosition(position: Position, timeoutMs: number): Promise<boolean>;
 }
 export const POSITION_GATE = Symbol('PositionGate');
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Projection } from '../../projections/projection.js';
 import { NewerSchema } from '../kernel/event-definition.js';
 import type { EventStore } from '../stores/ports/event-store.js';
-import type { Log } from '../kernel/logger.js';
+import type { Logger } from '../kernel/logger.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { Follower } from './follower.js';
 import { ensureManifest, isSound, refuseOtherLog } from './manifest.js';
@@ -29,7 +29,7 @@ export class Projector {
     private readonly projections: readonly Projection[],
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
-    private readonly log: Log,
+    private readonly logger: Logger,
   ) {}
 
   /**
@@ -54,7 +54,7 @@ export class Projector {
     while (!signal.aborted) {
       await pause(LOOK_MS, signal);
       if (signal.aborted) return;
-      await this.look().catch((error: unknown) => this.log.error('looking for generations failed', { error }));
+      await this.look().catch((error: unknown) => this.logger.error('looking for generations failed', { error }));
     }
   }
 
@@ -63,7 +63,7 @@ export class Projector {
     const there = new Set(generations.filter(({ status }) => status !== 'dropped').map(({ id }) => id));
     if (this.projections.some(({ name }) => !there.has(manifest?.views[name] ?? ''))) {
       // Where the read models live in a server of their own, that may have been emptied or replaced.
-      this.log.warn('read models are gone: they are built again from the log');
+      this.logger.warn('read models are gone: they are built again from the log');
       await ensureManifest(this.projections, this.store, this.readModels);
       [manifest, generations] = await this.serving();
     }
@@ -94,9 +94,9 @@ export class Projector {
         await pause(STANDBY_MS, signal);
       } catch (error) {
         if (error instanceof NewerSchema) {
-          if (this.halted === null) this.log.error(`projector halted: ${error.message}`);
+          if (this.halted === null) this.logger.error(`projector halted: ${error.message}`);
           this.halted = error.message;
-        } else this.log.error(`projector of ${id} tries again in ${BACKOFF_MS} ms`, { error });
+        } else this.logger.error(`projector of ${id} tries again in ${BACKOFF_MS} ms`, { error });
         await pause(BACKOFF_MS, signal);
       }
     }

@@ -49,7 +49,7 @@ export interface VerifiedGeneration {
   passes: number;
 }
 
-export interface Verification {
+export interface VerifyResult {
   /** Events of the log up to the furthest position compared. */
   events: number;
   rows: number;
@@ -82,7 +82,7 @@ export async function verify(
   store: EventStore,
   readModels: ReadModels,
   options: VerifyOptions = {},
-): Promise<Verification> {
+): Promise<VerifyResult> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await verifyServing(store, readModels, options);
@@ -94,9 +94,9 @@ export async function verify(
   }
 }
 
-async function verifyServing(store: EventStore, readModels: ReadModels, options: VerifyOptions): Promise<Verification> {
+async function verifyServing(store: EventStore, readModels: ReadModels, options: VerifyOptions): Promise<VerifyResult> {
   const serving = new Set(Object.values((await readModels.manifest())?.views ?? {}));
-  const verification: Verification = { events: 0, rows: 0, generations: [], difference: null };
+  const verification: VerifyResult = { events: 0, rows: 0, generations: [], difference: null };
   for (const generation of await readModels.generations()) {
     if (!serving.has(generation.id)) continue;
     const verifier = new GenerationVerifier(generation, store, readModels, options);

@@ -8,7 +8,7 @@ import type { Json } from '../kernel/json.js';
 import { Problem, rebuilding } from '../kernel/problems.js';
 import {
   type Manifest,
-  type Query,
+  type RowQuery,
   READ_MODELS,
   type RangeRow,
   type ReadModels,
@@ -30,7 +30,7 @@ export interface ViewRead {
 const POLL_MS = 3;
 const COUNT_MS = 100;
 const CATCH_UP_MS = 500;
-const DEMAND_MS = 2_000;
+const REQUIRE_MS = 2_000;
 const TRIES = 5;
 
 /** Reads rows of the serving generations: one manifest, and one snapshot of each generation, per call. */
@@ -39,8 +39,8 @@ export class Views implements PositionGate {
   readonly logId: string;
   private lastManifest: Manifest | undefined;
   /** By generation that was being built: how far the others were when somebody last waited for them without it. */
-  private readonly passedOver = new Map<string, Position>();
-  private looking: Promise<Position> | undefined;
+  private readonly notWaitedFor = new Map<string, Position>();
+  private nextPoll: Promise<Position> | undefined;
   private counting: Promise<{ progress?: { done: number; total: number } }> | undefined;
 
   constructor(
@@ -51,7 +51,7 @@ export class Views implements PositionGate {
   }
 
   /** @throws Problem projection_rebuilding while a view that is asked for is being built */
-  async read(queries: readonly Query[]): Promise<ViewRead> {
+  async read(queries: readonly RowQuery[]): Promise<ViewRead> {
     for (let attempt = 0; attempt < TRIES; attempt++) {
       // Rows and manifest at once, which are one way to a server and not two: it seldom points elsewhere than last time.
       const last = this.lastManifest;
@@ -74,11 +74,11 @@ export class Views implements PositionGate {
    * generation that began to serve in between may be behind it.
    * @throws Problem projection_rebuilding, projection_behind
    */
-  async readSince(position: Position, queries: readonly Query[]): Promise<ViewRead> {
+  async readSince(position: Position, queries: readonly RowQuery[]): Promise<ViewRead> {
     for (;;) {
       const read = await this.read(queries);
       if (read.position >= position) return read;
-      await this.demand(position, 'What this answer is made of has not been applied everywhere yet.');
+      await this.requirePosition(position, 'What this answer is made of has not been applied everywhere yet.');
     }
   }
 
@@ -94,14 +94,14 @@ export class Views implements PositionGate {
   }
 
   /** One snapshot of each of these generations, one for each query. Undefined if one of them is gone. */
-  private readFrom(serving: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
+  private readFrom(serving: readonly string[], queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const [first] = serving as [string];
     if (serving.every((id) => id === first)) return this.readOne(first, queries);
     return this.readEach(serving, queries);
   }
 
   /** As `readFrom`, of several generations. */
-  private async readEach(serving: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
+  private async readEach(serving: readonly string[], queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const results: Result[] = [];
     let least: ReadResult | undefined;
     for (const id of new Set(serving)) {
@@ -117,9 +117,9 @@ export class Views implements PositionGate {
   }
 
   /** What is not to be answered from is given out as `building`. */
-  private async readOne(id: string, queries: readonly Query[]): Promise<ReadResult | undefined> {
+  private async readOne(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const read = await this.readModels.read(id, queries);
-    if (!read || (this.isOwn(read) && read.checkpoint.position >= (this.passedOver.get(id) ?? 0))) return read;
+    if (!read || (this.isOwn(read) && read.checkpoint.position >= (this.notWaitedFor.get(id) ?? 0))) return read;
     return { ...read, status: 'building' };
   }
 
@@ -156,7 +156,7 @@ export class Views implements PositionGate {
     return this.store.head();
   }
 
-  async reach(position: Position, timeoutMs: number): Promise<boolean> {
+  async waitForPosition(position: Position, timeoutMs: number): Promise<boolean> {
     const deadline = performance.now() + timeoutMs;
     let applied = await this.applied();
     while (applied < position) {
@@ -168,15 +168,15 @@ export class Views implements PositionGate {
 
   /** The applied position a moment later; all who wait share the looks at it. */
   private nextLook(): Promise<Position> {
-    this.looking ??= sleep(POLL_MS)
+    this.nextPoll ??= sleep(POLL_MS)
       .then(() => this.applied())
-      .finally(() => (this.looking = undefined));
-    return this.looking;
+      .finally(() => (this.nextPoll = undefined));
+    return this.nextPoll;
   }
 
   /** As `reach`, for what cannot be answered before. @throws Problem projection_behind with this detail */
-  async demand(position: Position, detail: string): Promise<void> {
-    if (await this.reach(position, DEMAND_MS)) return;
+  async requirePosition(position: Position, detail: string): Promise<void> {
+    if (await this.waitForPosition(position, REQUIRE_MS)) return;
     throw new Problem('projection_behind', detail, { headers: { 'retry-after': '1' } });
   }
 
@@ -206,7 +206,7 @@ export class Views implements PositionGate {
   async lookUp<T>(look: () => Promise<T>, found: (answer: T) => boolean): Promise<T> {
     const answer = await look();
     if (found(answer)) return answer;
-    await this.reach(await this.head(), CATCH_UP_MS);
+    await this.waitForPosition(await this.head(), CATCH_UP_MS);
     return look();
   }
 
@@ -222,13 +222,13 @@ export class Views implements PositionGate {
     const others = building.length < reads.length ? reads.filter((each) => !building.includes(each)) : reads;
     const least = Math.min(...others.map(({ read }) => (read && this.isOwn(read) ? read.checkpoint.position : 0)));
     if (others === reads) return least;
-    for (const { id } of building) this.passedOver.set(id, Math.max(least, this.passedOver.get(id) ?? 0));
+    for (const { id } of building) this.notWaitedFor.set(id, Math.max(least, this.notWaitedFor.get(id) ?? 0));
     return least;
   }
 }
 
 /** The generation that serves a query's view; `identities.changes` is part of `identities`. */
-function generationOf(manifest: Manifest, query: Query): string {
+function generationOf(manifest: Manifest, query: RowQuery): string {
   const name = viewOf(query);
   const id = manifest.views[name];
   if (id === undefined) throw rebuilding(`no generation serves ${name} yet`);
@@ -236,12 +236,12 @@ function generationOf(manifest: Manifest, query: Query): string {
 }
 
 /** The generations that serve these queries' views; undefined if one has none. */
-function servingOf(manifest: Manifest, queries: readonly Query[]): string[] | undefined {
+function servingOf(manifest: Manifest, queries: readonly RowQuery[]): string[] | undefined {
   const ids = queries.map((query) => manifest.views[viewOf(query)]);
   return ids.includes(undefined) ? undefined : (ids as string[]);
 }
 
-function viewOf(query: Query): string {
+function viewOf(query: RowQuery): string {
   const { view } = 'get' in query ? query.get : query.range;
   const dot = view.indexOf('.');
   return dot < 0 ? view : view.slice(0, dot);

@@ -10,7 +10,7 @@ import { LmdbJobs } from './lmdb/lmdb-jobs.js';
 import type { KeyValue } from './ports/key-value.js';
 import { LmdbKeyValue } from './lmdb/lmdb-key-value.js';
 import { LmdbEnvironment } from './lmdb/environment.js';
-import type { Log } from '../kernel/logger.js';
+import type { Logger } from '../kernel/logger.js';
 import { LmdbReadModels } from './lmdb/lmdb-read-models.js';
 import type { ReadModels } from './ports/read-models.js';
 import { checkDatabases } from './lmdb/check-databases.js';
@@ -27,7 +27,7 @@ export interface Stores {
 
 /** Who is told of commits of the log, and of what happens to connections. */
 interface Watching {
-  log?: Log;
+  logger?: Logger;
   onCommit?: LmdbEventStoreOptions['onCommit'];
 }
 type Where = Pick<Config, 'profile' | 'data' | 'eventStoreUrl' | 'redisUrl'>;
@@ -67,10 +67,10 @@ export async function openStores(
 async function openCluster(
   { data, eventStoreUrl, redisUrl }: Where,
   clock: Clock,
-  { log, onCommit }: Watching,
+  { logger, onCommit }: Watching,
 ): Promise<Stores> {
   const { EventStoreDbEventStore, RedisReadModels, RedisKeyValue, BullmqJobs } = await clusterAdapters();
-  const onWarning = (message: string) => log?.warn(message);
+  const onWarning = (message: string) => logger?.warn(message);
   const marker = join(data, 'eventstore.marker.json');
   const url = redisUrl!;
   const opened: { close(): Promise<void> }[] = [];
@@ -81,9 +81,9 @@ async function openCluster(
   try {
     return {
       eventStore: await open(EventStoreDbEventStore.open({ url: eventStoreUrl!, marker, onCommit, onWarning })),
-      readModels: await open(RedisReadModels.open({ url, log })),
-      keyValue: await open(RedisKeyValue.open({ url, clock, log })),
-      jobs: await open(BullmqJobs.open(url, { log })),
+      readModels: await open(RedisReadModels.open({ url, logger })),
+      keyValue: await open(RedisKeyValue.open({ url, clock, logger })),
+      jobs: await open(BullmqJobs.open(url, { logger })),
     };
   } catch (error) {
     // Their connections would keep the process alive.

@@ -1,6 +1,6 @@
 import { evolve, newIdentity } from '../../projections/identities.js';
 import type { IdentityEvent } from '../../projections/identity-events.js';
-import type { Sight } from '../../src/features/disc/identity-reader.js';
+import type { IdentitySnapshot } from '../../src/features/disc/identity-reader.js';
 import { ScoreAnswers } from '../../src/features/disc/score-answers.js';
 import { discScore } from '../../src/features/disc/score.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
@@ -10,7 +10,7 @@ import { MODEL_LENS } from '../../src/scoring/lens.js';
 const DAY_MS = 86_400_000;
 const NOW = Date.UTC(2026, 0, 15);
 
-function sightOf(actions: number, changes: Partial<Sight> = {}): Sight {
+function sightOf(actions: number, changes: Partial<IdentitySnapshot> = {}): IdentitySnapshot {
   const state = newIdentity();
   for (let position = 1; position <= actions; position++) {
     const at = NOW - position * DAY_MS;

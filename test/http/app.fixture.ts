@@ -27,7 +27,7 @@ import { CommaSeparated, IsActionType, IsPlatformId, IsTimestamp, IsTrisId } fro
 import { POSITION_GATE, type PositionGate } from '../../src/kernel/positions.js';
 import type { Caller } from '../../src/credentials/caller.js';
 import { RequestCaller, Keyed, PublicRead, Write } from '../../src/http/routes.js';
-import { Log } from '../../src/kernel/logger.js';
+import { Logger } from '../../src/kernel/logger.js';
 
 /** A module with one route of each kind, served with the whole edge on a free port. */
 
@@ -149,7 +149,7 @@ class ThingsController {
 const gate: PositionGate = {
   logId: 'log',
   head: async () => 10,
-  reach: async (position) => position <= 5,
+  waitForPosition: async (position) => position <= 5,
 };
 
 @Module({ controllers: [ThingsController], providers: [{ provide: POSITION_GATE, useValue: gate }] })
@@ -171,7 +171,7 @@ export async function serve(env: Record<string, string> = {}): Promise<Served> {
   const data = mkdtempSync(join(tmpdir(), 'credence-http-'));
   const config = loadConfig({ CREDENCE_DATA: data, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env });
   const logs: Record<string, unknown>[] = [];
-  const app = await createApp(ThingsModule, config, new Log('debug', (line) => void logs.push(JSON.parse(line))));
+  const app = await createApp(ThingsModule, config, new Logger('debug', (line) => void logs.push(JSON.parse(line))));
   await app.listen(0, '127.0.0.1');
   const { port } = app.getHttpServer().address() as AddressInfo;
   const { ApiKeys } = await import('../../src/credentials/api-keys.js');

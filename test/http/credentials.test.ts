@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { ConfigError, loadConfig } from '../../src/kernel/config.js';
 import { ApiKeys, createKey, listKeys, revokeKey } from '../../src/credentials/api-keys.js';
 import { SCOPES } from '../../src/credentials/caller.js';
-import { Log } from '../../src/kernel/logger.js';
+import { Logger } from '../../src/kernel/logger.js';
 import { serve, type Served } from './app.fixture.js';
 import { send } from './client.js';
 
@@ -15,7 +15,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const quiet = () => {
   const lines: string[] = [];
-  return { lines, log: new Log('debug', (line) => void lines.push(line)) };
+  return { lines, log: new Logger('debug', (line) => void lines.push(line)) };
 };
 const sha256 = (key: string) => createHash('sha256').update(key).digest('hex');
 
@@ -130,8 +130,8 @@ describe('the keys file', () => {
 
   test('is reread within a second of a change; a broken one leaves the keys as they were', () => {
     let now = 0;
-    const { log, lines } = quiet();
-    const keys = new ApiKeys(config(), log, () => now);
+    const { log: logger, lines } = quiet();
+    const keys = new ApiKeys(config(), logger, () => now);
     keys.find('x');
     const key = createKey(config(), { id: 'shop', scopes: ['relay:write'], organization: 'tris@shop' });
     now += 999;

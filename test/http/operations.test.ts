@@ -6,7 +6,7 @@ import { compactVerify, createLocalJWKSet } from 'jose';
 import { ConfigError, MODULES, configurationTable, loadConfig } from '../../src/kernel/config.js';
 import { canonicalJson } from '../../src/kernel/hash.js';
 import { Health } from '../../src/app/health.js';
-import { Log } from '../../src/kernel/logger.js';
+import { Logger } from '../../src/kernel/logger.js';
 import { SigningKeys, thumbprint } from '../../src/credentials/signing-keys.js';
 import { serve, setSlow, type Served } from './app.fixture.js';
 import { send } from './client.js';
@@ -248,11 +248,11 @@ describe('the configuration', () => {
 
 test('a log record is one line of JSON at or above the level, with errors readable', () => {
   const lines: string[] = [];
-  const log = new Log('warn', (line) => void lines.push(line));
-  log.info('not this');
-  log.log('nor this', 'NestFactory');
-  log.error('failed\nbadly', { request_id: 'r1', error: new TypeError('why') });
-  log.warn('careful', 'SomeContext');
+  const logger = new Logger('warn', (line) => void lines.push(line));
+  logger.info('not this');
+  logger.log('nor this', 'NestFactory');
+  logger.error('failed\nbadly', { request_id: 'r1', error: new TypeError('why') });
+  logger.warn('careful', 'SomeContext');
   expect(lines).toHaveLength(2);
   expect(lines[0]).toMatch(/^[^\n]+\n$/);
   expect(JSON.parse(lines[0]!)).toMatchObject({
@@ -267,12 +267,12 @@ test('a log record is one line of JSON at or above the level, with errors readab
 
 test('a log record tells what an error was caused by', () => {
   const lines: string[] = [];
-  const log = new Log('warn', (line) => void lines.push(line));
+  const logger = new Logger('warn', (line) => void lines.push(line));
   const full = Object.assign(new Error('No space left on device'), { code: 'ENOSPC' });
   const write = new Error('a write failed', { cause: full });
-  log.error('refused', { error: new TypeError('no outcome', { cause: write }) });
+  logger.error('refused', { error: new TypeError('no outcome', { cause: write }) });
   full.cause = write;
-  log.error('a chain that has no end', { error: write });
+  logger.error('a chain that has no end', { error: write });
   expect(JSON.parse(lines[0]!).error).toEqual({
     name: 'TypeError',
     message: 'no outcome',

@@ -4,7 +4,7 @@ import { type Config, loadConfig } from '../../src/kernel/config.js';
 import { ApiKeys } from '../../src/credentials/api-keys.js';
 import { createApp } from '../../src/app/application.js';
 import { formatPosition } from '../../src/kernel/positions.js';
-import { Log } from '../../src/kernel/logger.js';
+import { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Projector } from '../../src/read-side/projector.js';
 import { type Stores, closeStores, openStores } from '../../src/stores/open.js';
@@ -37,17 +37,17 @@ export async function seen({ stores: { eventStore } }: Service): Promise<Record<
 export async function startService(env: Record<string, string> = {}, clock = Date.now): Promise<Service> {
   const folder = await temporaryFolder();
   const config = loadConfig({ CREDENCE_DATA: folder.path, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env });
-  const log = new Log('error');
+  const logger = new Logger('error');
   const stores = await openStores(config.data, clock);
   const wanted = projectionsFor(config.modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
   const project = async () => {
-    const projector = new Projector(projections, stores.eventStore, stores.readModels, log);
+    const projector = new Projector(projections, stores.eventStore, stores.readModels, logger);
     await projector.start();
     return projector;
   };
   let projector = await project();
-  const app = await createApp(AppModule.register(config, stores, clock), config, log);
+  const app = await createApp(AppModule.register(config, stores, clock), config, logger);
   await stores.jobs.start();
   await app.listen(0, '127.0.0.1');
   const { port } = app.getHttpServer().address() as AddressInfo;

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
-import { Log } from '../../src/kernel/logger.js';
+import { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Follower } from '../../src/read-side/follower.js';
 import { drop, generationProgress, rebuild, rollback, swap } from '../../src/read-side/generations.js';
@@ -47,7 +47,7 @@ describe('beside the log of others', () => {
   });
   afterEach(() => other.close());
 
-  const projector = () => new Projector(PROJECTIONS, other, models, new Log('error', () => undefined));
+  const projector = () => new Projector(PROJECTIONS, other, models, new Logger('error', () => undefined));
   const refusal = () => new RegExp(`\\(g1\\) are of the log ${store.logId}, but the log here is ${other.logId}: `);
 
   test('read models that serve another log are refused, and neither replaced nor dropped', async () => {
@@ -65,8 +65,8 @@ describe('beside the log of others', () => {
 
   test('reads of them are refused, and no position of theirs is taken for one of this log', async () => {
     const views = new Views(other, models);
-    expect(await new Views(store, models).reach(3, 0)).toBe(true);
-    expect(await views.reach(1, 0)).toBe(false);
+    expect(await new Views(store, models).waitForPosition(3, 0)).toBe(true);
+    expect(await views.waitForPosition(1, 0)).toBe(false);
     await expect(views.read([query])).rejects.toMatchObject({
       code: 'projection_rebuilding',
       message: expect.stringContaining('another log'),
@@ -108,7 +108,7 @@ describe('beside the log of others', () => {
 
   test('a worker that runs when its read models are replaced by those of another log says so', async () => {
     const lines: string[] = [];
-    const own = new Projector(PROJECTIONS, store, models, new Log('error', (line) => void lines.push(line)));
+    const own = new Projector(PROJECTIONS, store, models, new Logger('error', (line) => void lines.push(line)));
     await own.start();
     const built = await rebuild('all', other, models, signal);
     await swap(built.id, other, models, true);

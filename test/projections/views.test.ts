@@ -146,13 +146,13 @@ describe('reading the views', () => {
     };
     await apply('g1', 0, 3);
     // Nobody else serves yet: what is being built is all there is to wait for.
-    expect([await views.reach(3, 0), await views.reach(4, 0)]).toEqual([true, false]);
+    expect([await views.waitForPosition(3, 0), await views.waitForPosition(4, 0)]).toEqual([true, false]);
     await models.setStatus('g1', 'ready');
     await models.createGeneration('g2', { wallets: VERSIONS['wallets']! }, store.logId);
     const manifest = (await models.manifest())!;
     const named = { ...manifest.views, wallets: 'g2' };
     await models.swapManifest({ ...manifest, revision: manifest.revision + 1, views: named });
-    expect([await views.reach(3, 0), await views.reach(4, 0)]).toEqual([true, false]);
+    expect([await views.waitForPosition(3, 0), await views.waitForPosition(4, 0)]).toEqual([true, false]);
 
     const wallet = { get: { view: 'wallets', key: 'somebody' } };
     await apply('g2', 0, 2);
@@ -161,7 +161,7 @@ describe('reading the views', () => {
     await expect(views.read([{ get: row }, wallet])).rejects.toMatchObject({ code: 'projection_rebuilding' });
     // From now on it is waited for, and so does not have to run after those that are ahead of it.
     await apply('g1', 3, 5);
-    expect(await views.reach(5, 0)).toBe(false);
+    expect(await views.waitForPosition(5, 0)).toBe(false);
     await apply('g2', 2, 3);
     expect(await views.read([wallet])).toMatchObject({ generation: 'g2', position: 3 });
     expect(await views.read([{ get: row }, wallet])).toMatchObject({ generation: 'g1', position: 3 });
@@ -171,10 +171,10 @@ describe('reading the views', () => {
     let looks = 0;
     const read = models.read.bind(models);
     models.read = (...args) => (looks++, read(...args));
-    expect(await Promise.all(Array.from({ length: 200 }, () => views.reach(1, 100)))).not.toContain(true);
+    expect(await Promise.all(Array.from({ length: 200 }, () => views.waitForPosition(1, 100)))).not.toContain(true);
     // Each looks once for itself at first.
     expect(looks).toBeGreaterThan(202);
     expect(looks).toBeLessThan(200 + 50);
-    expect(await views.reach(0, 0)).toBe(true);
+    expect(await views.waitForPosition(0, 0)).toBe(true);
   });
 });

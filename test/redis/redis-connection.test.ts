@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type Server, type Socket, connect, createServer } from 'node:net';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { RedisKeyValue } from '../../src/stores/redis/redis-key-value.js';
-import { Log } from '../../src/kernel/logger.js';
+import { Logger } from '../../src/kernel/logger.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
 import { RedisReadModels } from '../../src/stores/redis/redis-read-models.js';
 import { RedisConnection, parseRedisUrl } from '../../src/stores/redis/connection.js';
@@ -160,8 +160,8 @@ describeOwnRedis('a connection', () => {
   test('that is lost makes commands fail as unavailable, soon at once, and works again by itself; no secret is logged', async () => {
     const own = await RedisServer.start({ requirepass: 'secret' });
     const lines: string[] = [];
-    const log = new Log('debug', (line) => void lines.push(line));
-    const store = await RedisKeyValue.open({ url: own.url.replace('://', '://:secret@'), clock: Date.now, log });
+    const logger = new Logger('debug', (line) => void lines.push(line));
+    const store = await RedisKeyValue.open({ url: own.url.replace('://', '://:secret@'), clock: Date.now, logger });
     try {
       await store.put('a', 1, 60_000);
       await own.kill();

@@ -7,7 +7,7 @@ import { ApiKeys } from '../../src/credentials/api-keys.js';
 import { createApp } from '../../src/app/application.js';
 import { LmdbJobs } from '../../src/stores/lmdb/lmdb-jobs.js';
 import { RedisKeyValue } from '../../src/stores/redis/redis-key-value.js';
-import { Log } from '../../src/kernel/logger.js';
+import { Logger } from '../../src/kernel/logger.js';
 import { StoreMetrics } from '../../src/app/store-metrics.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Projector } from '../../src/read-side/projector.js';
@@ -32,7 +32,7 @@ export interface RedisService {
 export async function startRedisService(url: string, env: Record<string, string> = {}): Promise<RedisService> {
   const folder = await temporaryFolder();
   const config = loadConfig({ CREDENCE_DATA: folder.path, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env });
-  const log = new Log('error', () => undefined);
+  const logger = new Logger('error', () => undefined);
   const stores: Stores = {
     eventStore: await LmdbEventStore.open(join(folder.path, 'log')),
     readModels: await RedisReadModels.open({ url }),
@@ -40,12 +40,12 @@ export async function startRedisService(url: string, env: Record<string, string>
     jobs: await LmdbJobs.open(join(folder.path, 'state'), { clock: Date.now }),
   };
   const project = async () => {
-    const projector = new Projector(PROJECTIONS, stores.eventStore, stores.readModels, log);
+    const projector = new Projector(PROJECTIONS, stores.eventStore, stores.readModels, logger);
     await projector.start();
     return projector;
   };
   let projector = await project();
-  const app = await createApp(AppModule.register(config, stores, Date.now), config, log);
+  const app = await createApp(AppModule.register(config, stores, Date.now), config, logger);
   new StoreMetrics().register(app, stores, projector);
   await app.listen(0, '127.0.0.1');
   const { port } = app.getHttpServer().address() as AddressInfo;

@@ -7,7 +7,7 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { Platforms } from '../../src/features/organizations/platforms.js';
 import { EAS_SCHEMA } from '../../src/features/trove/proofs.js';
-import { Verification } from '../../src/features/trove/verification.js';
+import { ProofChecks } from '../../src/features/trove/proof-checks.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { eventually } from '../contracts/harness.js';
 import { plantEvent } from '../contracts/sample-events.js';
@@ -49,7 +49,7 @@ async function decided(id: string) {
 /** Once the read models hold all of the log. */
 const sweep = async (of = service) => {
   await of.get('/v1/trove', { ...key(of), ...(await seen(of)) });
-  await of.app.get(Verification).sweep();
+  await of.app.get(ProofChecks).sweep();
 };
 const scoreOf = async (trisId: string) => (await service.get(`/v1/disc/score/${trisId}`, await seen(service))).json;
 const statementFor = async (body: Body) => (await get(await submitted(body))).statement as string;
@@ -304,7 +304,7 @@ describe('a proof by a registered issuer', () => {
   });
 
   test('is looked for by workers only, and not among the streams of what waits for a reviewer', async () => {
-    const sweeps = jest.spyOn(Verification.prototype, 'sweep');
+    const sweeps = jest.spyOn(ProofChecks.prototype, 'sweep');
     const api = await startService({ CREDENCE_ROLES: 'api' });
     expect(sweeps).not.toHaveBeenCalled();
     await api.close();

@@ -1,6 +1,6 @@
 import type { Worker } from 'node:worker_threads';
 import { Registry } from 'prom-client';
-import { Log } from '../../src/kernel/logger.js';
+import { Logger } from '../../src/kernel/logger.js';
 import { ProofVerifier } from '../../src/features/verifications/verifier.js';
 import { type Proven, keyOf, prove } from './proofs.fixture.js';
 
@@ -16,7 +16,7 @@ beforeAll(async () => {
 }, 120_000);
 beforeEach(() => {
   errors = [];
-  verifier = new ProofVerifier(new Registry(), new Log('error', (line) => void errors.push(line)));
+  verifier = new ProofVerifier(new Registry(), new Logger('error', (line) => void errors.push(line)));
 });
 afterEach(() => verifier.onModuleDestroy());
 

@@ -239,7 +239,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const log = this.identities.logId;
     for (let look = 1; ; look++) {
       try {
-        const sight = await this.identities.see(trisId, { now, organization: owner, ...(vp !== null && { vp }) });
+        const sight = await this.identities.snapshot(trisId, { now, organization: owner, ...(vp !== null && { vp }) });
         const { state, lens, position } = sight;
         return { as_of: now, log, position, seen: { facts: factsOf(state, lens, now), lens } };
       } catch (error) {

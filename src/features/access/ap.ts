@@ -6,7 +6,7 @@ import type { JsonObject } from '../../kernel/json.js';
 import { Problem } from '../../kernel/problems.js';
 import { type Lens } from '../../scoring/lens.js';
 import { MODEL, MODEL_HASH } from '../../scoring/model.js';
-import { TRUE, type Evaluator, type Reason, reasonsFor } from './evaluate.js';
+import { TRUE, type Evaluator, type DenialReason, reasonsFor } from './evaluate.js';
 import { type Facts, NOTHING, factsFrom } from './facts.js';
 import { ADVICE, type Advice, type Change, howToPass } from './how-to-pass.js';
 import { accessChecked, accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
@@ -115,7 +115,7 @@ export interface Observation {
 export interface Judgement {
   granted: boolean;
   score: number | null;
-  reasons: Reason[];
+  reasons: DenialReason[];
   how_to_pass: Change[];
   advice: Advice;
 }
@@ -123,7 +123,7 @@ export interface Judgement {
 /** Judges a subject by rules; `evaluate` is the compiled form of `rule`. */
 export function judge(rule: Rule, evaluate: Evaluator, facts: Facts | null, advice: Advice = ADVICE): Judgement {
   if (!facts) {
-    const reason: Reason = { pointer: '', rule: 'identity', required: 'known', actual: null, outcome: 'unknown' };
+    const reason: DenialReason = { pointer: '', rule: 'identity', required: 'known', actual: null, outcome: 'unknown' };
     return { granted: false, score: null, reasons: [reason], how_to_pass: becomeKnown(rule, evaluate, advice), advice };
   }
   const granted = evaluate(facts) === TRUE;

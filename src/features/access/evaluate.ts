@@ -107,7 +107,7 @@ function atLeast(least: number, parts: readonly Evaluator[]): Evaluator {
 }
 
 /** Why a check did not grant. */
-export interface Reason {
+export interface DenialReason {
   /** JSON pointer into the stored rules. */
   pointer: string;
   rule: Rule['rule'] | 'identity';
@@ -122,16 +122,16 @@ export interface Reason {
  * does not hold, of a whole that does not hold. An `at_least` stands there itself, with how many of its parts hold; a
  * `not` stands for what is below it. Empty if the rules grant.
  */
-export function reasonsFor(rule: Rule, facts: Facts): Reason[] {
+export function reasonsFor(rule: Rule, facts: Facts): DenialReason[] {
   if (facts.incomplete) {
     return [{ pointer: '', rule: 'identity', required: 'complete', actual: 'incomplete', outcome: 'unknown' }];
   }
-  const reasons: Reason[] = [];
+  const reasons: DenialReason[] = [];
   collect(rule, facts, reasons);
   return reasons;
 }
 
-function collect(rule: Rule, facts: Facts, reasons: Reason[]): void {
+function collect(rule: Rule, facts: Facts, reasons: DenialReason[]): void {
   const result = compileKnown(rule)(facts);
   if (result === TRUE) return;
   const outcome = result === UNKNOWN ? 'unknown' : 'failed';
@@ -157,7 +157,7 @@ function collect(rule: Rule, facts: Facts, reasons: Reason[]): void {
   for (const part of rule.of) collect(part, facts, reasons);
 }
 
-function requiredAndActual(condition: Condition, facts: Facts): Pick<Reason, 'required' | 'actual'> {
+function requiredAndActual(condition: Condition, facts: Facts): Pick<DenialReason, 'required' | 'actual'> {
   switch (condition.rule) {
     case 'disc_min':
       return { required: condition.least, actual: facts.score };

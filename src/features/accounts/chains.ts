@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { PublicClient } from 'viem';
 import { Config } from '../../kernel/config.js';
 import { inTime } from '../../kernel/deadline.js';
-import { Log } from '../../kernel/logger.js';
+import { Logger } from '../../kernel/logger.js';
 import { Problem } from '../../kernel/problems.js';
 
 /** How long a chain may take to answer one request, ms. */
@@ -17,7 +17,7 @@ export class Chains {
 
   constructor(
     @Inject(Config) private readonly config: Config,
-    private readonly log: Log,
+    private readonly logger: Logger,
   ) {}
 
   has(chainId: number): boolean {
@@ -68,7 +68,7 @@ export class Chains {
   private fail(chainId: number, error: unknown): never {
     // The short message only: the long one holds the endpoint's URL, and that often a secret.
     const { shortMessage, message } = error as { shortMessage?: string; message: string };
-    this.log.error('A chain cannot be asked', { chain_id: chainId, detail: shortMessage ?? message });
+    this.logger.error('A chain cannot be asked', { chain_id: chainId, detail: shortMessage ?? message });
     throw new Problem('chain_unavailable', `Chain ${chainId} gives no answer now. The same request may be repeated.`, {
       headers: { 'retry-after': '5' },
     });

@@ -37,8 +37,8 @@ import {
   GetRank,
   GetReports,
   SeeIdentities,
-  SeeIdentity,
-  type Seen,
+  GetIdentity,
+  type QueryAnswer,
 } from './disc.handlers.js';
 import { etagOf, score } from './score.js';
 import { ScoreAnswers } from './score-answers.js';
@@ -56,7 +56,7 @@ export class DiscController {
   @Get('/api/disc-score/:tris_id')
   @PublicRead({ summary: 'DISC score of an individual', type: DiscScoreDto, problems: ['identity_not_found'] })
   async discScore(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
-    const sight = await this.queries.execute(new SeeIdentity(tris_id, wishOf(caller)));
+    const sight = await this.queries.execute(new GetIdentity(tris_id, wishOf(caller)));
     return new Read(this.answers.of(sight), etagOf(sight));
   }
 
@@ -77,7 +77,7 @@ export class DiscController {
     @Query() query: CoordinatesQuery,
     @RequestCaller() caller: Caller | null,
   ) {
-    const sight = await this.queries.execute(new SeeIdentity(tris_id, this.coordinates(query, caller)));
+    const sight = await this.queries.execute(new GetIdentity(tris_id, this.coordinates(query, caller)));
     return new Read(score(sight, this.gate.logId), etagOf(sight));
   }
 
@@ -195,7 +195,7 @@ function wishOf(caller: Caller | null) {
   return { organization: caller?.organization ?? null };
 }
 
-function seen<T>({ body, viewpoint }: Seen<T>): Read<T> {
+function seen<T>({ body, viewpoint }: QueryAnswer<T>): Read<T> {
   return new Read(body, etagOf(viewpoint));
 }
 

@@ -11,7 +11,7 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import { formatPosition } from '../../kernel/positions.js';
 import type { JsonObject } from '../../kernel/json.js';
-import { type LensWish, ValidationPolicies } from '../lenses/validation-policies.js';
+import { type LensSelector, ValidationPolicies } from '../lenses/validation-policies.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
@@ -23,19 +23,19 @@ import type { Coordinates } from './coordinates.js';
 import type { ChangesDto, DiscRankDto, ExplanationDto, HistoryDto, MetricsDto, ReportDto } from './disc.dto.js';
 import { PlatformShares, explain } from './explain.js';
 import { RunningStanding, historyEntry } from './history.js';
-import { IdentityReader, type Sight, type Viewpoint } from './identity-reader.js';
+import { IdentityReader, type IdentitySnapshot, type Viewpoint } from './identity-reader.js';
 import { isUndocumented, metrics } from './metrics.js';
 import { type Depth, ReportBuilder, type Window } from './report.js';
 import { coordinatesOf } from './score.js';
 
 /** An answer and what it is a function of. */
-export interface Seen<T> {
+export interface QueryAnswer<T> {
   body: T;
   viewpoint: Viewpoint;
 }
 
 /** An identity's state as of a viewpoint: what the scores and metrics are computed from. */
-export class SeeIdentity extends Query<Sight> {
+export class GetIdentity extends Query<IdentitySnapshot> {
   constructor(
     readonly trisId: string,
     readonly coordinates: Coordinates,
@@ -44,17 +44,17 @@ export class SeeIdentity extends Query<Sight> {
   }
 }
 
-@QueryHandler(SeeIdentity)
-export class SeeIdentityHandler implements IQueryHandler<SeeIdentity> {
+@QueryHandler(GetIdentity)
+export class GetIdentityHandler implements IQueryHandler<GetIdentity> {
   constructor(private readonly identities: IdentityReader) {}
 
-  execute({ trisId, coordinates }: SeeIdentity): Promise<Sight> {
-    return this.identities.see(trisId, coordinates);
+  execute({ trisId, coordinates }: GetIdentity): Promise<IdentitySnapshot> {
+    return this.identities.snapshot(trisId, coordinates);
   }
 }
 
 /** Several identities as of one viewpoint. */
-export class SeeIdentities extends Query<(Sight | Problem)[]> {
+export class SeeIdentities extends Query<(IdentitySnapshot | Problem)[]> {
   constructor(
     readonly trisIds: readonly string[],
     readonly coordinates: Coordinates,
@@ -67,16 +67,16 @@ export class SeeIdentities extends Query<(Sight | Problem)[]> {
 export class SeeIdentitiesHandler implements IQueryHandler<SeeIdentities> {
   constructor(private readonly identities: IdentityReader) {}
 
-  execute({ trisIds, coordinates }: SeeIdentities): Promise<(Sight | Problem)[]> {
-    return this.identities.seeAll(trisIds, coordinates);
+  execute({ trisIds, coordinates }: SeeIdentities): Promise<(IdentitySnapshot | Problem)[]> {
+    return this.identities.snapshots(trisIds, coordinates);
   }
 }
 
 /** Rank and TCT total of a vetted organization. */
-export class GetRank extends Query<Seen<DiscRankDto>> {
+export class GetRank extends Query<QueryAnswer<DiscRankDto>> {
   constructor(
     readonly trisId: string,
-    readonly wish: LensWish,
+    readonly selector: LensSelector,
   ) {
     super();
   }
@@ -90,8 +90,12 @@ export class GetRankHandler implements IQueryHandler<GetRank> {
   ) {}
 
   /** @throws Problem organization_not_vetted */
-  async execute({ trisId, wish }: GetRank): Promise<Seen<DiscRankDto>> {
-    const queries = [{ get: organizationRow(trisId) }, { get: identityRow(trisId) }, ...this.policies.queries(wish)];
+  async execute({ trisId, selector }: GetRank): Promise<QueryAnswer<DiscRankDto>> {
+    const queries = [
+      { get: organizationRow(trisId) },
+      { get: identityRow(trisId) },
+      ...this.policies.queries(selector),
+    ];
     const { manifest, results, position, generation } = await this.views.lookUp(
       () => this.views.read(queries),
       (read) => (read.results[0] as unknown as OrganizationRow | undefined)?.vetted === true,
@@ -100,7 +104,7 @@ export class GetRankHandler implements IQueryHandler<GetRank> {
     if (!organization?.vetted) {
       throw new Problem('organization_not_vetted', `${trisId} is not a vetted organization; only those have a rank.`);
     }
-    const lens = await this.policies.resolve(wish, manifest, results.slice(2));
+    const lens = await this.policies.resolve(selector, manifest, results.slice(2));
     const tct_total = state ? Math.max(0, netTct(ledgerOf(state.evidence, lens))) : 0;
     const body = { tris_id: trisId, tct_total, disc_rank: rankOf(tct_total) };
     return { body, viewpoint: { as_of: 0, position, lens, generation } };
@@ -108,7 +112,7 @@ export class GetRankHandler implements IQueryHandler<GetRank> {
 }
 
 /** The events that made a score, in log order, each with the standing it left. */
-export class GetHistory extends Query<Seen<HistoryDto>> {
+export class GetHistory extends Query<QueryAnswer<HistoryDto>> {
   constructor(
     readonly trisId: string,
     readonly coordinates: Coordinates,
@@ -123,9 +127,9 @@ export class GetHistory extends Query<Seen<HistoryDto>> {
 export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   constructor(private readonly identities: IdentityReader) {}
 
-  async execute({ trisId, coordinates, limit, cursor }: GetHistory): Promise<Seen<HistoryDto>> {
-    const sight = await this.identities.see(trisId, coordinates);
-    const { lens } = sight;
+  async execute({ trisId, coordinates, limit, cursor }: GetHistory): Promise<QueryAnswer<HistoryDto>> {
+    const snapshot = await this.identities.snapshot(trisId, coordinates);
+    const { lens } = snapshot;
     const { running, after } = RunningStanding.resume(cursor, trisId, lens, coordinates);
     const body: HistoryDto = {
       tris_id: trisId,
@@ -134,22 +138,22 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
       next_cursor: null,
     };
     let last = after;
-    for await (const page of this.identities.events(trisId, sight, after)) {
+    for await (const page of this.identities.events(trisId, snapshot, after)) {
       for (const event of page) {
         if (body.entries.length === limit) {
           body.next_cursor = running.cursorAt(last, trisId, coordinates);
-          return { body, viewpoint: sight };
+          return { body, viewpoint: snapshot };
         }
         body.entries.push(historyEntry(event, running, this.identities.logId));
         last = event.position;
       }
     }
-    return { body, viewpoint: sight };
+    return { body, viewpoint: snapshot };
   }
 }
 
 /** What a score is made of. */
-export class GetExplanation extends Query<Seen<ExplanationDto>> {
+export class GetExplanation extends Query<QueryAnswer<ExplanationDto>> {
   constructor(
     readonly trisId: string,
     readonly coordinates: Coordinates,
@@ -164,11 +168,11 @@ const EXPLAINED_PLATFORMS = 100;
 export class GetExplanationHandler implements IQueryHandler<GetExplanation> {
   constructor(private readonly identities: IdentityReader) {}
 
-  async execute({ trisId, coordinates }: GetExplanation): Promise<Seen<ExplanationDto>> {
-    const sight = await this.identities.see(trisId, coordinates);
-    const platforms = new PlatformShares(sight.lens);
-    await each(this.identities.events(trisId, sight), (event) => platforms.add(event));
-    return { body: explain(sight, platforms.top(EXPLAINED_PLATFORMS), this.identities.logId), viewpoint: sight };
+  async execute({ trisId, coordinates }: GetExplanation): Promise<QueryAnswer<ExplanationDto>> {
+    const snapshot = await this.identities.snapshot(trisId, coordinates);
+    const platforms = new PlatformShares(snapshot.lens);
+    await each(this.identities.events(trisId, snapshot), (event) => platforms.add(event));
+    return { body: explain(snapshot, platforms.top(EXPLAINED_PLATFORMS), this.identities.logId), viewpoint: snapshot };
   }
 }
 
@@ -196,13 +200,13 @@ export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
 
   /** @throws Problem unknown_metric if none of the identities knows the names; if only some do, it is the others' answer */
   async execute({ trisIds, coordinates, names, pointer }: GetMetrics): Promise<(MetricsDto | Problem)[]> {
-    const sights = await this.identities.seeAll(trisIds, coordinates);
+    const snapshots = await this.identities.snapshots(trisIds, coordinates);
     const weighed = await this.weighedBySomePolicy(names ?? []);
-    const all = await answers<MetricsDto>(sights, async (sight) => {
-      const payload = metrics(sight, names, weighed, pointer);
+    const all = await answers<MetricsDto>(snapshots, async (snapshot) => {
+      const payload = metrics(snapshot, names, weighed, pointer);
       if (payload instanceof Problem) return payload;
       const timestamp = new Date(this.clock()).toISOString();
-      const claims = claimsOf(sight, this.identities.logId, timestamp, { payload });
+      const claims = claimsOf(snapshot, this.identities.logId, timestamp, { payload });
       return { status: 'success', proof: await this.keys.sign(claims, 'credence-metrics+jws'), payload, timestamp };
     });
     const unknown = all.find((answer) => answer instanceof Problem && answer.code === 'unknown_metric');
@@ -240,34 +244,34 @@ export class GetReportsHandler implements IQueryHandler<GetReports> {
   ) {}
 
   async execute({ trisIds, coordinates, window, depth }: GetReports): Promise<(ReportDto | Problem)[]> {
-    const sights = await this.identities.seeAll(trisIds, coordinates);
-    return answers(sights, (sight) => this.report(sight, window, depth));
+    const snapshots = await this.identities.snapshots(trisIds, coordinates);
+    return answers(snapshots, (snapshot) => this.report(snapshot, window, depth));
   }
 
-  private async report(sight: Sight, window: Window, depth: Depth): Promise<ReportDto> {
-    const builder = new ReportBuilder(sight, window, depth);
-    await each(this.identities.events(sight.tris_id, sight), (event) => builder.addEvent(event));
-    for await (const row of credonationsUpTo(this.views, sight)) builder.addCredonation(row);
+  private async report(snapshot: IdentitySnapshot, window: Window, depth: Depth): Promise<ReportDto> {
+    const builder = new ReportBuilder(snapshot, window, depth);
+    await each(this.identities.events(snapshot.tris_id, snapshot), (event) => builder.addEvent(event));
+    for await (const row of credonationsUpTo(this.views, snapshot)) builder.addCredonation(row);
     const report = builder.build(this.identities.logId);
     const { report_id, report_hash } = report;
     const timestamp = new Date(this.clock()).toISOString();
-    const claims = claimsOf(sight, this.identities.logId, timestamp, { report_id, report_hash });
+    const claims = claimsOf(snapshot, this.identities.logId, timestamp, { report_id, report_hash });
     return { ...report, proof: await this.keys.sign(claims, 'credence-report+jws'), generated_at: timestamp };
   }
 }
 
 /** What a proof says: a statement about an identity, when it was made, and the four coordinates that reproduce it. */
-function claimsOf(sight: Sight, logId: string, timestamp: string, statement: JsonObject): JsonObject {
-  return { sub: sight.tris_id, ...statement, timestamp, ...coordinatesOf(sight, logId) };
+function claimsOf(snapshot: IdentitySnapshot, logId: string, timestamp: string, statement: JsonObject): JsonObject {
+  return { sub: snapshot.tris_id, ...statement, timestamp, ...coordinatesOf(snapshot, logId) };
 }
 
 /** An answer of each sight; what there is none of keeps its problem. */
 async function answers<T>(
-  sights: readonly (Sight | Problem)[],
-  answer: (sight: Sight) => T | Problem | Promise<T | Problem>,
+  snapshots: readonly (IdentitySnapshot | Problem)[],
+  answer: (snapshot: IdentitySnapshot) => T | Problem | Promise<T | Problem>,
 ): Promise<(T | Problem)[]> {
   const all: (T | Problem)[] = [];
-  for (const sight of sights) all.push(sight instanceof Problem ? sight : await answer(sight));
+  for (const snapshot of snapshots) all.push(snapshot instanceof Problem ? snapshot : await answer(snapshot));
   return all;
 }
 
@@ -276,7 +280,7 @@ export class GetChanges extends Query<ChangesDto> {
   constructor(
     readonly limit: number,
     readonly cursor: string | undefined,
-    readonly wish: LensWish,
+    readonly selector: LensSelector,
   ) {
     super();
   }
@@ -292,12 +296,12 @@ export class GetChangesHandler implements IQueryHandler<GetChanges> {
     private readonly policies: ValidationPolicies,
   ) {}
 
-  async execute({ limit, cursor, wish }: GetChanges): Promise<ChangesDto> {
+  async execute({ limit, cursor, selector }: GetChanges): Promise<ChangesDto> {
     const rangeAfter = (position: number) => ({ range: { ...CHANGES, after: sortByPosition(position), limit: PAGE } });
     const from = cursor === undefined ? undefined : decodeCursor(cursor, isChangesCursor);
     let last = from?.p ?? 0;
-    const first = await this.views.read([rangeAfter(last), ...this.policies.queries(wish)]);
-    const lens = await this.policies.resolve(wish, first.manifest, first.results.slice(1));
+    const first = await this.views.read([rangeAfter(last), ...this.policies.queries(selector)]);
+    const lens = await this.policies.resolve(selector, first.manifest, first.results.slice(1));
     const scope = { g: this.views.logId, l: lens.content_hash, m: MODEL_HASH };
     const reset = from !== undefined && (from.g !== scope.g || from.l !== scope.l || from.m !== scope.m);
     if (reset) last = 0;
@@ -346,7 +350,7 @@ const PAGE = 1_000;
  * A credonation counts with its action, which stands just before it in the same append: a viewpoint at the position of an
  * action reaches to the identity's next event.
  */
-async function* credonationsUpTo(views: Views, { tris_id, position }: Sight): AsyncIterable<CredonationRow> {
+async function* credonationsUpTo(views: Views, { tris_id, position }: IdentitySnapshot): AsyncIterable<CredonationRow> {
   const following = { ...timelineOf(tris_id), after: sortByPosition(position), limit: 1 };
   for (let last = 0; ;) {
     const range = { ...credonationsOf(tris_id), after: sortByPosition(last), limit: PAGE };

@@ -9,7 +9,7 @@ import {
   GetRankHandler,
   GetReportsHandler,
   SeeIdentitiesHandler,
-  SeeIdentityHandler,
+  GetIdentityHandler,
 } from './disc.handlers.js';
 import { IdentityReader } from './identity-reader.js';
 
@@ -18,7 +18,7 @@ import { IdentityReader } from './identity-reader.js';
   providers: [
     ValidationPolicies,
     IdentityReader,
-    SeeIdentityHandler,
+    GetIdentityHandler,
     SeeIdentitiesHandler,
     GetRankHandler,
     GetHistoryHandler,

@@ -6,11 +6,11 @@ import { isFlags, metricCategory } from '../../scoring/metrics.js';
 import { CRITICALITIES, MODEL } from '../../scoring/model.js';
 import { ledgerOf, nextRating } from '../../scoring/score.js';
 import type { ExplanationDto, PlatformShareDto } from './disc.dto.js';
-import type { Sight } from './identity-reader.js';
+import type { IdentitySnapshot } from './identity-reader.js';
 import { coordinatesOf, standing } from './score.js';
 
 /** What a score is made of, largest first, and what is missing to the next rating. */
-export function explain(sight: Sight, platforms: PlatformShareDto[], logId: string): ExplanationDto {
+export function explain(sight: IdentitySnapshot, platforms: PlatformShareDto[], logId: string): ExplanationDto {
   const { state, lens } = sight;
   const ledger = ledgerOf(state.evidence, lens);
   const metrics = Object.entries(state.evidence).map(([metric, entry]) => ({
@@ -41,7 +41,7 @@ export function explain(sight: Sight, platforms: PlatformShareDto[], logId: stri
 export class PlatformShares {
   private readonly shares = new Map<string, PlatformShareDto>();
 
-  constructor(private readonly lens: Sight['lens']) {}
+  constructor(private readonly lens: IdentitySnapshot['lens']) {}
 
   add(event: IdentityEvent): void {
     if (event.type !== 'ActionRelayed') return;

@@ -25,7 +25,7 @@ export interface Viewpoint {
 }
 
 /** An identity seen from a viewpoint. */
-export interface Sight extends Viewpoint {
+export interface IdentitySnapshot extends Viewpoint {
   tris_id: string;
   /**
    * Of the present: what was stated about the identity counts whatever its time, which may be that of a clock that is
@@ -51,10 +51,10 @@ export class IdentityReader {
   }
 
   /** @throws Problem identity_not_found, policy_not_found, position_unknown, projection_behind, projection_rebuilding */
-  async see(trisId: string, coordinates: Coordinates): Promise<Sight> {
-    const [sight] = await this.seeAll([trisId], coordinates);
-    if (sight instanceof Problem) throw sight;
-    return sight!;
+  async snapshot(trisId: string, coordinates: Coordinates): Promise<IdentitySnapshot> {
+    const [snapshot] = await this.snapshots([trisId], coordinates);
+    if (snapshot instanceof Problem) throw snapshot;
+    return snapshot!;
   }
 
   /**
@@ -62,11 +62,11 @@ export class IdentityReader {
    * there are none of.
    * @throws Problem policy_not_found, position_unknown, projection_behind, projection_rebuilding
    */
-  async seeAll(trisIds: readonly string[], coordinates: Coordinates): Promise<(Sight | Problem)[]> {
+  async snapshots(trisIds: readonly string[], coordinates: Coordinates): Promise<(IdentitySnapshot | Problem)[]> {
     const limit = coordinates.as_of_position === undefined ? undefined : await this.limitOf(coordinates.as_of_position);
     return this.views.lookUp(
       () => this.look(trisIds, coordinates, limit),
-      (sights) => !sights.some((sight) => sight instanceof Problem),
+      (snapshots) => !snapshots.some((snapshot) => snapshot instanceof Problem),
     );
   }
 
@@ -74,30 +74,34 @@ export class IdentityReader {
     trisIds: readonly string[],
     coordinates: Coordinates,
     limit: Position | undefined,
-  ): Promise<(Sight | Problem)[]> {
+  ): Promise<(IdentitySnapshot | Problem)[]> {
     const rows = trisIds.map((trisId) => ({ get: identityRow(trisId) }));
     const read = await this.views.read([...rows, ...this.policies.queries(coordinates)]);
     const { manifest, generation, results } = read;
     const lens = await this.policies.resolve(coordinates, manifest, results.slice(trisIds.length));
     const position = limit ?? read.position;
     const isPresent = coordinates.as_of === undefined && coordinates.known_at === undefined;
-    const sights: (Sight | Problem)[] = [];
+    const snapshots: (IdentitySnapshot | Problem)[] = [];
     for (const [i, tris_id] of trisIds.entries()) {
       const state = results[i] as unknown as IdentityState | undefined;
       if (!state) {
-        sights.push(unknownIdentity(tris_id));
+        snapshots.push(unknownIdentity(tris_id));
         continue;
       }
       const as_of = coordinates.as_of ?? coordinates.now ?? this.defaultAsOf(state);
-      const sight = { tris_id, as_of, isPresent, position, lens, generation, state };
+      const snapshot = { tris_id, as_of, isPresent, position, lens, generation, state };
       const isAll = coordinates.known_at === undefined && state.latest <= as_of && state.changed <= position;
-      sights.push(isAll ? sight : await this.seePast(sight, coordinates));
+      snapshots.push(isAll ? snapshot : await this.pastSnapshot(snapshot, coordinates));
     }
-    return sights;
+    return snapshots;
   }
 
   /** The events of an identity's timeline up to a viewpoint, in log order, in pages. */
-  async *events(trisId: string, viewpoint: Omit<Sight, 'state'>, after: Position = 0): AsyncIterable<IdentityEvent[]> {
+  async *events(
+    trisId: string,
+    viewpoint: Omit<IdentitySnapshot, 'state'>,
+    after: Position = 0,
+  ): AsyncIterable<IdentityEvent[]> {
     for (let last = after; ;) {
       const range = { ...timelineOf(trisId), after: sortByPosition(last), limit: PAGE };
       const { results } = await this.views.readSince(viewpoint.position, [{ range }]);
@@ -110,20 +114,23 @@ export class IdentityReader {
     }
   }
 
-  private async seePast(sight: Sight, { as_of, now, known_at, as_of_position }: Coordinates): Promise<Sight | Problem> {
-    const viewpoint = { ...sight };
-    if (known_at !== undefined) viewpoint.position = await this.lastKnown(sight, known_at);
+  private async pastSnapshot(
+    snapshot: IdentitySnapshot,
+    { as_of, now, known_at, as_of_position }: Coordinates,
+  ): Promise<IdentitySnapshot | Problem> {
+    const viewpoint = { ...snapshot };
+    if (known_at !== undefined) viewpoint.position = await this.lastKnown(snapshot, known_at);
     const state = newIdentity();
-    for await (const page of this.events(sight.tris_id, viewpoint)) {
+    for await (const page of this.events(snapshot.tris_id, viewpoint)) {
       for (const event of page) evolve(state, event);
     }
     const isAsked = [as_of, now, known_at, as_of_position].some((coordinate) => coordinate !== undefined);
-    if (state.changed === 0 && isAsked) return unknownIdentity(sight.tris_id, 'at that time');
+    if (state.changed === 0 && isAsked) return unknownIdentity(snapshot.tris_id, 'at that time');
     return { ...viewpoint, state };
   }
 
   /** Position of the identity's last event that had been recorded by a time; 0 if there is none. */
-  private async lastKnown(present: Sight, knownAt: number): Promise<Position> {
+  private async lastKnown(present: IdentitySnapshot, knownAt: number): Promise<Position> {
     let last = 0;
     for await (const page of this.events(present.tris_id, { ...present, as_of: Infinity })) {
       for (const event of page) if (event.recorded_at <= knownAt) last = event.position;
@@ -147,7 +154,7 @@ export class IdentityReader {
     if (position === undefined || position > (await this.views.head())) {
       throw new Problem('position_unknown', 'as_of_position must be a position that this log has reached.');
     }
-    await this.views.demand(position, 'The read models have not reached as_of_position yet.');
+    await this.views.requirePosition(position, 'The read models have not reached as_of_position yet.');
     return position;
   }
 }
@@ -155,7 +162,7 @@ export class IdentityReader {
 /** Does an event count at the time of a viewpoint? */
 export function counts(
   { type, occurred_at }: IdentityEvent,
-  { as_of, isPresent }: Pick<Sight, 'as_of' | 'isPresent'>,
+  { as_of, isPresent }: Pick<IdentitySnapshot, 'as_of' | 'isPresent'>,
 ): boolean {
   return occurred_at <= as_of || (isPresent && type !== 'ActionRelayed');
 }

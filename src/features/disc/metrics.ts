@@ -2,7 +2,7 @@ import { Problem } from '../../kernel/problems.js';
 import { categoryHealth, metricHealth } from '../../scoring/health.js';
 import { CATEGORY_NAMES, DOCUMENTED_METRICS, canonicalMetric, categoryOf } from '../../scoring/metrics.js';
 import { MODEL } from '../../scoring/model.js';
-import type { Sight } from './identity-reader.js';
+import type { IdentitySnapshot } from './identity-reader.js';
 
 const DOCUMENTED = new Set(DOCUMENTED_METRICS.map(canonicalMetric));
 
@@ -18,7 +18,7 @@ export function isUndocumented(metric: string): boolean {
  * @returns Problem unknown_metric for a name that is no category, not documented, not weighed and not in the evidence
  */
 export function metrics(
-  sight: Sight,
+  sight: IdentitySnapshot,
   names: readonly string[] | undefined,
   weighed: ReadonlySet<string>,
   pointer: string,

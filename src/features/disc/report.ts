@@ -8,7 +8,7 @@ import type { Standing } from '../../scoring/score.js';
 import type { ReportDto } from './disc.dto.js';
 import { PlatformShares } from './explain.js';
 import { RunningStanding } from './history.js';
-import type { Sight } from './identity-reader.js';
+import type { IdentitySnapshot } from './identity-reader.js';
 import { coordinatesOf, verificationsOf } from './score.js';
 
 /** How much a report holds: entries of its lists, and points on its trajectory per month (0: none). */
@@ -46,7 +46,7 @@ export class ReportBuilder {
   private readonly points: { at: number; running: RunningStanding }[];
 
   constructor(
-    private readonly sight: Sight,
+    private readonly sight: IdentitySnapshot,
     private readonly window: Window,
     private readonly depth: Depth,
   ) {

@@ -1,5 +1,5 @@
 import { JsonText } from '../../http/answers.js';
-import type { Sight } from './identity-reader.js';
+import type { IdentitySnapshot } from './identity-reader.js';
 import { discScore } from './score.js';
 
 /** Some 2 MB. */
@@ -22,7 +22,7 @@ interface Answered {
 export class ScoreAnswers {
   private readonly known = new Map<string, Answered>();
 
-  of(sight: Sight): JsonText {
+  of(sight: IdentitySnapshot): JsonText {
     const { tris_id, generation, as_of, isPresent } = sight;
     const { changed } = sight.state;
     const lens = sight.lens.content_hash;

@@ -4,22 +4,22 @@ import { categoryHealth, reliability } from '../../scoring/health.js';
 import { MODEL, MODEL_HASH } from '../../scoring/model.js';
 import { type Standing, ledgerOf, standingOf } from '../../scoring/score.js';
 import type { DiscScoreDto, ScoreDto } from './disc.dto.js';
-import type { Sight, Viewpoint } from './identity-reader.js';
+import type { IdentitySnapshot, Viewpoint } from './identity-reader.js';
 
 /** What an identity's evidence comes to from a viewpoint. */
-export function standing({ state, lens }: Sight): Standing {
+export function standing({ state, lens }: IdentitySnapshot): Standing {
   return standingOf(ledgerOf(state.evidence, lens), state.bad_status?.level ?? null);
 }
 
 /** The spec's public look-up, 2.5. */
-export function discScore(sight: Sight): DiscScoreDto {
+export function discScore(sight: IdentitySnapshot): DiscScoreDto {
   const { total_tct, score_rating } = standing(sight);
   const disc_metrics = categoryHealth(sight.state.evidence, sight.lens, sight.as_of);
   return { tris_id: sight.tris_id, total_tct, score_rating, disc_metrics };
 }
 
 /** The full score with everything that makes it reproducible. */
-export function score(sight: Sight, logId: string): ScoreDto {
+export function score(sight: IdentitySnapshot, logId: string): ScoreDto {
   const { state, lens, as_of } = sight;
   const { bad_status } = state;
   return {
@@ -36,7 +36,7 @@ export function score(sight: Sight, logId: string): ScoreDto {
 }
 
 /** Verifications that hold at the viewpoint's time. */
-export function verificationsOf({ state, as_of }: Sight) {
+export function verificationsOf({ state, as_of }: IdentitySnapshot) {
   return state.verifications.filter(({ expires_at }) => expires_at === null || Date.parse(expires_at) > as_of);
 }
 

@@ -7,7 +7,7 @@ import { hashOf } from '../../kernel/hash.js';
 import { bodyHash } from '../../http/command-context.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
-import { Log } from '../../kernel/logger.js';
+import { Logger } from '../../kernel/logger.js';
 import { Platforms } from '../organizations/platforms.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
 import { type Action, actionStream } from '../relay/relay.js';
@@ -48,7 +48,7 @@ export class Ingestion implements OnModuleInit {
     private readonly links: WalletLinks,
     private readonly actions: ActionRecorder,
     private readonly platforms: Platforms,
-    private readonly log: Log,
+    private readonly logger: Logger,
     @Inject(Config) private readonly config: Config,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
@@ -130,7 +130,7 @@ export class Ingestion implements OnModuleInit {
       cursor.next_block - 1 <= last &&
       (await scan.hashOf(cursor.next_block - 1)) !== cursor.last_hash
     ) {
-      this.log.warn('A chain replaced final blocks; the wallet is read again', { chain_id, wallet, job: id });
+      this.logger.warn('A chain replaced final blocks; the wallet is read again', { chain_id, wallet, job: id });
       cursor = startAt(cursor.since);
     }
     const first = cursor.next_block;

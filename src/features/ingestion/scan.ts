@@ -10,7 +10,7 @@ export class RefusedRange extends Error {
 }
 
 /** A log as nodes give it (the Ethereum JSON-RPC specification). */
-interface Log {
+interface EvmLog {
   address: Hex;
   topics: Hex[];
   blockHash: Hex;
@@ -121,12 +121,12 @@ export class Scan {
     const logs = [...(await this.ofWallet(from, to)), ...(await this.ofContract(from, to))];
     const tokens = new Set(cursor.tokens);
     logs.push(...(await this.ofTokens(logs, tokens, from, to)));
-    const order = (log: Log) => [Number(log.blockNumber), Number(log.logIndex)] as const;
+    const order = (log: EvmLog) => [Number(log.blockNumber), Number(log.logIndex)] as const;
     const inOrder = [...new Map(logs.map((log) => [`${log.blockHash}/${log.logIndex}`, log])).values()].sort((a, b) => {
       const [[blockA, indexA], [blockB, indexB]] = [order(a), order(b)];
       return blockA - blockB || indexA - indexB;
     });
-    const found: { log: Log; mapping: Mapping }[] = [];
+    const found: { log: EvmLog; mapping: Mapping }[] = [];
     for (const log of inOrder) {
       this.keepAccount(log, tokens);
       const mapping = this.mappingOf(log, tokens);
@@ -150,8 +150,8 @@ export class Scan {
   }
 
   /** Logs with the wallet as an indexed argument: a question for each place it may stand in. */
-  private async ofWallet(from: number, to: number): Promise<Log[]> {
-    const found: Log[] = [];
+  private async ofWallet(from: number, to: number): Promise<EvmLog[]> {
+    const found: EvmLog[] = [];
     for (const place of [1, 2, 3] as const) {
       const asked = this.mappings.filter(({ wallet }) => wallet === place);
       const topics = asked.map(({ topic }) => topic);
@@ -169,15 +169,20 @@ export class Scan {
   }
 
   /** Logs of the wallet itself, where it is a contract that is listed. */
-  private async ofContract(from: number, to: number): Promise<Log[]> {
+  private async ofContract(from: number, to: number): Promise<EvmLog[]> {
     const own = this.mappings.filter(({ wallet, addresses }) => wallet === 'contract' && addresses.has(this.wallet));
     if (own.length === 0) return [];
     return this.logs([this.wallet], [own.map(({ topic }) => topic)], from, to);
   }
 
   /** Logs about tokens the wallet held in the range at any time. */
-  private async ofTokens(logs: readonly Log[], held: ReadonlySet<string>, from: number, to: number): Promise<Log[]> {
-    const found: Log[] = [];
+  private async ofTokens(
+    logs: readonly EvmLog[],
+    held: ReadonlySet<string>,
+    from: number,
+    to: number,
+  ): Promise<EvmLog[]> {
+    const found: EvmLog[] = [];
     for (const mapping of this.mappings.filter(({ wallet }) => wallet === 'token-owner')) {
       const came = logs.filter((log) => this.isTokenTransfer(log, mapping) && log.topics[2] === this.topic);
       const tokens = new Set([...held, ...came.map(tokenOf)]);
@@ -193,17 +198,17 @@ export class Scan {
   }
 
   /** Which tokens the wallet holds after a log. */
-  private keepAccount(log: Log, tokens: Set<string>): void {
+  private keepAccount(log: EvmLog, tokens: Set<string>): void {
     if (!this.mappings.some((one) => one.wallet === 'token-owner' && this.isTokenTransfer(log, one))) return;
     if (log.topics[1] === this.topic) tokens.delete(tokenOf(log));
     if (log.topics[2] === this.topic) tokens.add(tokenOf(log));
   }
 
-  private isTokenTransfer({ address, topics }: Log, { addresses }: Mapping): boolean {
+  private isTokenTransfer({ address, topics }: EvmLog, { addresses }: Mapping): boolean {
     return addresses.has(address) && topics.length === 4 && topics[0] === selector(ERC721_TRANSFER);
   }
 
-  private mappingOf(log: Log, tokens: ReadonlySet<string>): Mapping | undefined {
+  private mappingOf(log: EvmLog, tokens: ReadonlySet<string>): Mapping | undefined {
     return this.mappings.find(({ wallet, addresses, attesters, attester, topic, topics }) => {
       if (log.topics[0] !== topic || log.topics.length !== topics || !addresses.has(log.address)) return false;
       if (attester !== undefined && !attesters.has(`0x${log.topics[attester]!.slice(-40)}`)) return false;
@@ -214,7 +219,7 @@ export class Scan {
   }
 
   /** Times of the logs' blocks by hash, ms. */
-  private async timesOf(logs: readonly Log[]): Promise<Map<string, number>> {
+  private async timesOf(logs: readonly EvmLog[]): Promise<Map<string, number>> {
     const times = new Map<string, number>();
     for (const { blockHash, blockTimestamp } of logs) {
       if (times.has(blockHash)) continue;
@@ -228,22 +233,22 @@ export class Scan {
   }
 
   /** @throws RefusedRange for more than one block */
-  private async logs(addresses: string[], topics: unknown[], from: number, to: number): Promise<Log[]> {
+  private async logs(addresses: string[], topics: unknown[], from: number, to: number): Promise<EvmLog[]> {
     const filter = { address: addresses, topics, fromBlock: hex(from), toBlock: hex(to) };
-    let logs: Log[];
+    let logs: EvmLog[];
     try {
-      logs = (await this.ask('eth_getLogs', [filter])) as Log[];
+      logs = (await this.ask('eth_getLogs', [filter])) as EvmLog[];
     } catch (error) {
       if (!(error instanceof RefusedRange) || from !== to) throw error;
       // One block has more logs than the node gives at once: its receipts have them all.
-      const receipts = (await this.ask('eth_getBlockReceipts', [hex(from)])) as { logs: Log[] }[];
+      const receipts = (await this.ask('eth_getBlockReceipts', [hex(from)])) as { logs: EvmLog[] }[];
       logs = receipts.flatMap((receipt) => receipt.logs);
     }
     return logs.map(inSmallLetters).filter((log) => fits(log, addresses, topics));
   }
 }
 
-function inSmallLetters(log: Log): Log {
+function inSmallLetters(log: EvmLog): EvmLog {
   const { address, blockHash } = log;
   return {
     ...log,
@@ -254,7 +259,7 @@ function inSmallLetters(log: Log): Log {
 }
 
 /** A node may answer more than it was asked for; a block's receipts do. */
-function fits(log: Log, addresses: readonly string[], topics: readonly unknown[]): boolean {
+function fits(log: EvmLog, addresses: readonly string[], topics: readonly unknown[]): boolean {
   if (!addresses.includes(log.address)) return false;
   return topics.every((topic, i) => {
     const actual = log.topics[i];
@@ -262,7 +267,7 @@ function fits(log: Log, addresses: readonly string[], topics: readonly unknown[]
   });
 }
 
-const tokenOf = ({ address, topics }: Log) => `${address}/${topics[3]}`;
+const tokenOf = ({ address, topics }: EvmLog) => `${address}/${topics[3]}`;
 const hex = (block: number): Hex => `0x${block.toString(16)}`;
 const topicsOf = (event: string) => 1 + (event.match(/\bindexed\b/g) ?? []).length;
 

@@ -3,7 +3,7 @@ import { type LensRow, lensRow } from '../../../projections/lenses.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { Json } from '../../kernel/json.js';
 import { Problem } from '../../kernel/problems.js';
-import type { Manifest, Query, RangeRow } from '../../stores/ports/read-models.js';
+import type { Manifest, RowQuery, RangeRow } from '../../stores/ports/read-models.js';
 import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
 import { type Policy, VP_ID, lensOf, policyOf, policyStream } from './validation-policy.js';
 
@@ -11,7 +11,7 @@ import { type Policy, VP_ID, lensOf, policyOf, policyStream } from './validation
 const CACHED_LENSES = 1_000;
 
 /** Through which lens a request sees. Neither: through the platform's. */
-export interface LensWish {
+export interface LensSelector {
   /** Id of a policy, or `model` for the model's own lens. Overrides everything. */
   vp?: string;
   /** The organization whose key the request carries: its own lens, if it has one. */
@@ -53,12 +53,16 @@ export class ValidationPolicies {
   }
 
   /** What to read together with the data, so that data and lens are of one moment. */
-  queries({ vp, organization }: LensWish): Query[] {
+  queries({ vp, organization }: LensSelector): RowQuery[] {
     return vp === undefined && organization ? [{ get: lensRow(organization) }] : [];
   }
 
   /** @param rows results of `queries` @throws Problem policy_not_found for an unknown `vp` */
-  async resolve({ vp }: LensWish, manifest: Manifest, rows: readonly (Json | RangeRow[] | undefined)[]): Promise<Lens> {
+  async resolve(
+    { vp }: LensSelector,
+    manifest: Manifest,
+    rows: readonly (Json | RangeRow[] | undefined)[],
+  ): Promise<Lens> {
     if (vp === MODEL_VP) return MODEL_LENS;
     if (vp !== undefined) return this.lens(vp);
     const own = rows[0] as unknown as LensRow | undefined;

@@ -149,7 +149,7 @@ export class GetOrganizationHandler implements IQueryHandler<GetOrganization> {
     const history = await this.store.readStream(organizationStream(trisOrg));
     const { registered_at, vetted } = organizationOf(history);
     if (registered_at === null) throw unknownOrganization(trisOrg);
-    await this.views.demand(history[0]!.position, 'The list of platforms is behind; try again shortly.');
+    await this.views.requirePosition(history[0]!.position, 'The list of platforms is behind; try again shortly.');
     const platform_ids = await readAll(this.views, platformsOf(trisOrg), (row) => row.sort);
     return { tris_org: trisOrg, vetted, registered_at: new Date(registered_at).toISOString(), platform_ids };
   }

@@ -24,7 +24,7 @@ import {
   troveStream,
 } from './trove.js';
 import type { RecordDto, RecordsDto, SubmittedRecordDto } from './trove.dto.js';
-import { Verification } from './verification.js';
+import { ProofChecks } from './proof-checks.js';
 
 interface Submitted {
   body: SubmittedRecordDto;
@@ -46,7 +46,7 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
   constructor(
     private readonly writer: Writer,
     private readonly issuers: Issuers,
-    private readonly verification: Verification,
+    private readonly verification: ProofChecks,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {}

@@ -5,14 +5,14 @@ import { GetIssuerHandler, RegisterIssuerHandler, RetireIssuerHandler } from './
 import { Issuers } from './issuers.js';
 import { TroveController } from './trove.controller.js';
 import { GetRecordHandler, ListRecordsHandler, ReviewRecordHandler, SubmitRecordHandler } from './trove.handlers.js';
-import { Verification } from './verification.js';
+import { ProofChecks } from './proof-checks.js';
 
 @Module({
   controllers: [IssuersController, TroveController],
   providers: [
     Issuers,
     Platforms,
-    Verification,
+    ProofChecks,
     RegisterIssuerHandler,
     RetireIssuerHandler,
     GetIssuerHandler,

@@ -21,7 +21,7 @@ export interface Side {
 }
 
 /** How one metric's share of the net TCT moves. */
-export interface Reason {
+export interface MetricChange {
   metric: string;
   before_tct: number;
   after_tct: number;
@@ -34,7 +34,7 @@ export interface Mover {
   /** Score points, one decimal. */
   delta: number;
   /** The metrics that moved it most. */
-  reasons: Reason[];
+  reasons: MetricChange[];
 }
 
 export interface AccessChange {
@@ -116,8 +116,8 @@ export class Comparison {
   }
 
   /** What moved the net TCT, most first. */
-  reasons(evidence: Evidence): Reason[] {
-    const reasons: Reason[] = [];
+  reasons(evidence: Evidence): MetricChange[] {
+    const reasons: MetricChange[] = [];
     for (const [metric, { days }] of Object.entries(evidence)) {
       const effect = this.effects.get(metric) ?? this.learn(metric);
       const reason = { metric, before_tct: 0, after_tct: 0 };
@@ -128,7 +128,7 @@ export class Comparison {
       }
       if (reason.before_tct !== reason.after_tct) reasons.push(reason);
     }
-    const moved = ({ before_tct, after_tct }: Reason) => Math.abs(after_tct - before_tct);
+    const moved = ({ before_tct, after_tct }: MetricChange) => Math.abs(after_tct - before_tct);
     return reasons.sort((a, b) => moved(b) - moved(a) || (a.metric < b.metric ? -1 : 1));
   }
 

@@ -85,7 +85,7 @@ export class Promotions {
         generation: null,
         position: formatPosition(this.store.logId, position),
       };
-      if (await this.views.reach(position, WAIT_MS)) {
+      if (await this.views.waitForPosition(position, WAIT_MS)) {
         return { body: { ...body, generation: await this.generation() }, position, applied: true };
       }
       const job_id = (outcome.events.at(-1) ?? outcome.history.at(-1)!).id;
@@ -104,7 +104,7 @@ export class Promotions {
     const kept = await this.keyValue.get(keyOf(jobId));
     if (!kept) throw new Problem('not_found', `There is no promotion ${jobId} of the last day that took a while.`);
     const { position, answer } = kept as unknown as { position: Position; answer: SwitchDto };
-    if (!(await this.views.reach(position, 0))) return { ...answer, status: 'switching' };
+    if (!(await this.views.waitForPosition(position, 0))) return { ...answer, status: 'switching' };
     return { ...answer, generation: await this.generation(), status: 'applied' };
   }
 

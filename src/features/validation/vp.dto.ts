@@ -21,7 +21,7 @@ import {
   type Histogram,
   type Mover,
   RATINGS,
-  type Reason,
+  type MetricChange,
   type Side,
   type Summary,
 } from './comparison.js';
@@ -316,7 +316,7 @@ class HistogramsDto {
   after: HistogramDto;
 }
 
-class ReasonDto implements Reason {
+class ReasonDto implements MetricChange {
   metric: string;
   /** Its part of the net TCT under each lens. */
   before_tct: number;

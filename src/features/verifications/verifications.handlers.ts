@@ -17,7 +17,7 @@ import { type ProvenGrant, decideProven, grantOf, readSignals } from './verifica
 import { nullifierUsed } from './verifications.events.js';
 import { ProofVerifier } from './verifier.js';
 
-export interface Verification {
+export interface VerificationGranted {
   tris_id: string;
   status: string;
   issuer: string;
@@ -34,7 +34,7 @@ interface Submission {
 }
 
 /** Verifies a proof and grants the status its scheme is for. */
-export class SubmitProof extends Command<{ body: Verification; position: Position; own: boolean }> {
+export class SubmitProof extends Command<{ body: VerificationGranted; position: Position; own: boolean }> {
   constructor(
     readonly submission: Submission,
     readonly request: RequestContext,
@@ -88,7 +88,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     const earlier = (await this.store.readStream(stream)).find((event) => isRetryOf(event, context));
     // What it needs may have expired or gone since; the first answer stands.
     if (earlier?.metadata.body_hash === context.body_hash) {
-      const { status, issuer, scheme, expires_at } = earlier.data as unknown as Verification;
+      const { status, issuer, scheme, expires_at } = earlier.data as unknown as VerificationGranted;
       return { body: { tris_id: trisId, status, issuer, scheme, expires_at }, position: earlier.position, own: true };
     }
     const scheme = await this.schemes.get(id);

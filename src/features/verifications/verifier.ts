@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Gauge, Histogram, Registry } from 'prom-client';
-import { Log } from '../../kernel/logger.js';
+import { Logger } from '../../kernel/logger.js';
 import { Problem } from '../../kernel/problems.js';
 import type { Proof, VerificationKey } from './proof-format.js';
 
@@ -46,7 +46,7 @@ export class ProofVerifier implements OnModuleDestroy {
 
   constructor(
     registry: Registry,
-    private readonly log: Log,
+    private readonly logger: Logger,
   ) {
     this.seconds = new Histogram({
       name: 'credence_proof_seconds',
@@ -122,7 +122,7 @@ export class ProofVerifier implements OnModuleDestroy {
       task?.resolve(answer);
       this.assign();
     });
-    worker.on('error', (error) => this.log.error('a proof thread failed', { error: String(error) }));
+    worker.on('error', (error) => this.logger.error('a proof thread failed', { error: String(error) }));
     // Also after an error, after a termination for lateness, and if someone ends it from outside.
     worker.on('exit', () => {
       clearTimeout(thread.timer);

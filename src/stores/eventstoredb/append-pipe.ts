@@ -12,7 +12,7 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../ports/event-store.js';
-import { watch } from './arrivals.js';
+import { watchSilence } from './server-stream.js';
 import { breaksConnection, closedError, type Connection, isDefinite, type Link, NoAnswer } from './connection.js';
 
 /** Appends sent and not yet answered; more would wait in the server instead of here. */
@@ -116,7 +116,7 @@ export class AppendPipe {
       link.gone.addEventListener('abort', gone);
       if (link.gone.aborted) gone();
       // Without anything to answer, silence says nothing.
-      const watchdog = watch(answerMs, () => {
+      const watchdog = watchSilence(answerMs, () => {
         if (this.#pending.size > 0) reject(new NoAnswer(`nothing came for ${answerMs} ms`));
       });
       const create = client['GRPCStreamCreator'](streamsGrpc.StreamsClient, 'appendToStream', (grpc) =>

@@ -24,10 +24,10 @@ import {
 } from '../ports/event-store.js';
 import { checkMarker, LogMarker } from '../ports/log-marker.js';
 import { AppendPipe } from './append-pipe.js';
-import { arrivals, type ServerStream } from './arrivals.js';
+import { readServerStream, type ServerStream } from './server-stream.js';
 import { breaksConnection, closedError, Connection, isDefinite, type Link, type Patience } from './connection.js';
 import { EventCounter } from './event-counter.js';
-import { Growth } from './growth.js';
+import { HeadWatch } from './head-watch.js';
 import { isDomain, isReserved, LOG_STREAM, positionOf, recordedEvent } from './records.js';
 
 const DEFAULT_SLICE = 1_000;
@@ -68,7 +68,7 @@ export class EventStoreDbEventStore implements EventStore {
   #written: Position = START;
   readonly #connection: Connection;
   readonly #pipe: AppendPipe;
-  readonly #growth: Growth;
+  readonly #headWatch: HeadWatch;
   readonly #counter = new EventCounter((after) => this.readAll(after));
   readonly #onCommit: EventStoreDbOptions['onCommit'];
   /** The last domain event when the log's last record was `scanned`. */
@@ -99,7 +99,7 @@ export class EventStoreDbEventStore implements EventStore {
     const asked: Patience = { answerMs, patienceMs };
     this.#connection = new Connection(url, asked, onWarning);
     this.#pipe = new AppendPipe(this.#connection);
-    this.#growth = new Growth(this.#connection);
+    this.#headWatch = new HeadWatch(this.#connection);
     this.#onCommit = onCommit;
   }
 
@@ -161,10 +161,10 @@ export class EventStoreDbEventStore implements EventStore {
     { sliceSize, signal }: { sliceSize?: number; signal: AbortSignal },
   ): AsyncGenerator<RecordedEvent[]> {
     const cursor = { after, from: after };
-    this.#growth.enter();
+    this.#headWatch.addReader();
     try {
       while (!signal.aborted) {
-        const { version } = this.#growth;
+        const { version } = this.#headWatch;
         try {
           yield* this.#toHead(cursor, sliceSize, signal);
         } catch (error) {
@@ -173,10 +173,10 @@ export class EventStoreDbEventStore implements EventStore {
           continue;
         }
         if (this.#connection.closed) throw closedError();
-        await this.#growth.beyond(version, signal);
+        await this.#headWatch.waitForChange(version, signal);
       }
     } finally {
-      this.#growth.leave();
+      this.#headWatch.removeReader();
     }
   }
 
@@ -306,7 +306,7 @@ export class EventStoreDbEventStore implements EventStore {
       return undefined;
     };
     const { answerMs } = this.#connection.patience;
-    const reading = arrivals<T, R[]>(link, () => open(link.client), { take, rest: () => found, answerMs });
+    const reading = readServerStream<T, R[]>(link, () => open(link.client), { take, rest: () => found, answerMs });
     for await (const all of reading) return all;
     return found;
   }
@@ -376,7 +376,7 @@ export class EventStoreDbEventStore implements EventStore {
     };
     const { answerMs } = this.#connection.patience;
     const fromPosition = from === START ? FIRST : at(from);
-    return arrivals(link, () => link.client.readAll({ fromPosition, requiresLeader: true }), {
+    return readServerStream(link, () => link.client.readAll({ fromPosition, requiresLeader: true }), {
       take,
       rest: () => ({ events: events.slice(0, whole), from: readTo }),
       answerMs,

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { Chunks } from '../../kernel/chunks.js';
+import { TextBuffers } from '../../kernel/text-buffers.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
 import { endOfTurn } from '../../kernel/turn.js';
 import { decodeStored, encodeAppend, storedText } from '../ports/event-encoding.js';
@@ -40,14 +40,14 @@ interface Staged {
   base: Position;
   positions: StreamPositions;
   events: readonly NewEvent[];
-  texts: string[];
+  encoded: string[];
 }
 
 interface PendingAppend {
   stream: string;
   expected: ExpectedRevision;
   events: readonly NewEvent[];
-  texts: string[];
+  encoded: string[];
   outcome: Appended | WrongExpectedRevision | undefined;
   resolve: (appended: Appended) => void;
   reject: (error: Error) => void;
@@ -65,7 +65,7 @@ export class LmdbEventStore implements EventStore {
   readonly #onCommit: LmdbEventStoreOptions['onCommit'];
   readonly #wakeUps = new Set<() => void>();
   /** The texts of the batch being written. */
-  readonly #chunks = new Chunks();
+  readonly #buffers = new TextBuffers();
   #queue: PendingAppend[] = [];
   #draining: Promise<void> | undefined;
   /** A batch of this process is being written. */
@@ -104,9 +104,9 @@ export class LmdbEventStore implements EventStore {
   append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
     // What is thrown in here rejects the promise.
     return new Promise((resolve, reject) => {
-      const texts = encodeAppend(stream, events);
+      const encoded = encodeAppend(stream, events);
       this.#refuseIfClosed();
-      this.#queue.push({ stream, expected, events, texts, outcome: undefined, resolve, reject });
+      this.#queue.push({ stream, expected, events, encoded, outcome: undefined, resolve, reject });
       this.#draining ??= this.#drain();
     });
   }
@@ -266,11 +266,11 @@ export class LmdbEventStore implements EventStore {
       const events = this.#env.database<never, number>('events');
       const first = staged.base + 1;
       const write = this.#env.writeIf({ database: 'events', key: first, version: null }, () => {
-        this.#chunks.reset();
-        staged.texts.forEach((text, i) => {
-          const chunk = this.#chunks.withRoomFor(text.length);
-          const start = this.#chunks.used;
-          void events.put(first + i, bytesAsValue(chunk, start, this.#chunks.write(text)));
+        this.#buffers.reset();
+        staged.encoded.forEach((text, i) => {
+          const chunk = this.#buffers.withRoomFor(text.length);
+          const start = this.#buffers.used;
+          void events.put(first + i, bytesAsValue(chunk, start, this.#buffers.write(text)));
         });
       });
       this.#writing = write;
@@ -297,9 +297,9 @@ export class LmdbEventStore implements EventStore {
   #stage(batch: PendingAppend[]): Staged {
     const base = this.#index.known;
     const events: NewEvent[] = [];
-    const staged: Staged = { base, positions: new StreamPositions(), events, texts: [] };
+    const staged: Staged = { base, positions: new StreamPositions(), events, encoded: [] };
     for (const append of batch) {
-      const { stream, expected, texts } = append;
+      const { stream, expected, encoded } = append;
       const last = staged.positions.last(stream) ?? this.#index.last(stream) ?? -1;
       const wanted = expected === 'any' ? last : expected === 'no-stream' ? -1 : expected;
       if (wanted !== last) {
@@ -308,12 +308,12 @@ export class LmdbEventStore implements EventStore {
           new WrongExpectedRevision(stream, expected, last === -1 ? 'no-stream' : last);
         continue;
       }
-      if (base + events.length + texts.length > MAX_POSITION) throw new Error('the log is full');
+      if (base + events.length + encoded.length > MAX_POSITION) throw new Error('the log is full');
       let revision = last;
-      for (let i = 0; i < texts.length; i++) {
+      for (let i = 0; i < encoded.length; i++) {
         revision++;
         events.push(append.events[i]!);
-        staged.texts.push(storedText(stream, revision, texts[i]!));
+        staged.encoded.push(storedText(stream, revision, encoded[i]!));
         staged.positions.add(stream, revision, base + events.length);
       }
       append.outcome = { position: base + events.length, revision };

@@ -3,7 +3,7 @@ import { asBinary, type Database, type DatabaseOptions } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
-import type { Batch, Checkpoint, Query, RangeRow, RowKey } from '../ports/read-models.js';
+import type { Batch, Checkpoint, RowQuery, RangeRow, RowKey } from '../ports/read-models.js';
 import { rowAddress } from '../ports/row-key.js';
 
 /** Rows read or encoded between two turns of the event loop. */
@@ -161,7 +161,9 @@ export class LmdbGeneration {
   }
 
   /** Synchronous, so that checkpoint and results are of one snapshot; undefined if the generation was dropped. */
-  read(queries: readonly Query[]): { checkpoint: Checkpoint; results: (Json | undefined | RangeRow[])[] } | undefined {
+  read(
+    queries: readonly RowQuery[],
+  ): { checkpoint: Checkpoint; results: (Json | undefined | RangeRow[])[] } | undefined {
     return this.#env.read(() => {
       const checkpoint = this.checkpoint();
       if (!checkpoint) return undefined;
@@ -222,7 +224,7 @@ export class LmdbGeneration {
     await this.#env.close();
   }
 
-  #range({ view, key, after, reverse = false, limit }: Extract<Query, { range: unknown }>['range']): RangeRow[] {
+  #range({ view, key, after, reverse = false, limit }: Extract<RowQuery, { range: unknown }>['range']): RangeRow[] {
     if (limit <= 0) return [];
     const first = `${rowAddress({ view, key })}\0`;
     const beyond = `${view}\0${key}\x01`;

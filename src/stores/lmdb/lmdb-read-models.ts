@@ -11,7 +11,7 @@ import type {
   Generation,
   GenerationStatus,
   Manifest,
-  Query,
+  RowQuery,
   ReadModels,
   ReadResult,
   RowKey,
@@ -124,7 +124,7 @@ export class LmdbReadModels implements ReadModels {
     return this.#generation(id)?.bulkRows() ?? 1;
   }
 
-  async read(id: string, queries: readonly Query[]): Promise<ReadResult | undefined> {
+  async read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const record = this.#see<GenerationRecord>(recordKey(id));
     const found = record && this.#generation(id, record)?.read(queries);
     if (!found) {

@@ -1,4 +1,4 @@
-import { Chunks } from '../../kernel/chunks.js';
+import { TextBuffers } from '../../kernel/text-buffers.js';
 import type { RowKey, RowSink } from './read-models.js';
 import { rowAddress, rowContent } from './row-key.js';
 
@@ -7,7 +7,7 @@ import { rowAddress, rowContent } from './row-key.js';
  * a batch keeps neither their values nor what those were made of.
  */
 export class EncodedRows implements RowSink {
-  readonly #chunks = new Chunks();
+  readonly #chunks = new TextBuffers();
   /** Of each row: its chunk, and where in it the address begins, the content begins, and the content ends. */
   readonly #places: number[] = [];
 

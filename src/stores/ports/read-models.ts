@@ -63,7 +63,7 @@ export interface Manifest {
   dropping?: string[];
 }
 
-export type Query =
+export type RowQuery =
   | { get: RowKey }
   | {
       /** Rows of one key in sort order (or reverse), starting strictly beyond `after` in that order. */
@@ -114,7 +114,7 @@ export interface ReadModels {
   apply(id: string, batch: Batch): Promise<'applied' | 'refused'>;
 
   /** Undefined: the generation does not exist or is dropped; read the manifest again. */
-  read(id: string, queries: readonly Query[]): Promise<ReadResult | undefined>;
+  read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined>;
 
   /** Pages through every row of a view, each once while the generation stands. `cursor` null: the start/end. */
   scan(

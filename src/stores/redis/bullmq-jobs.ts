@@ -6,7 +6,7 @@ import { type Job as BullJob, type JobState, Queue, UnrecoverableError, WaitingE
 import type { Cluster, Redis } from 'ioredis';
 import { StoreUnavailable } from '../ports/event-store.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
-import type { Log } from '../../kernel/logger.js';
+import type { Logger } from '../../kernel/logger.js';
 import { createRedis, parseRedisUrl } from './connection.js';
 import type { Job, JobHandler, Jobs, JobStatus } from '../ports/jobs.js';
 
@@ -62,7 +62,7 @@ export class BullmqJobs implements Jobs {
   readonly #client: Redis | Cluster;
   readonly #url: string;
   readonly #prefix: string;
-  readonly #log: Log | undefined;
+  readonly #logger: Logger | undefined;
   readonly #lockMs: number;
   readonly #kinds = new Map<string, Registration>();
   readonly #queues = new Map<string, Queue<Payload, Json>>();
@@ -72,15 +72,18 @@ export class BullmqJobs implements Jobs {
   #closing = false;
 
   /** @param options.prefix of all keys, in braces so that they share a hash slot @throws StartError */
-  static async open(url: string, options: { prefix?: string; log?: Log; lockMs?: number } = {}): Promise<BullmqJobs> {
-    return new BullmqJobs(url, options.prefix ?? '{credence-jobs}', options.log, options.lockMs ?? LOCK_MS);
+  static async open(
+    url: string,
+    options: { prefix?: string; logger?: Logger; lockMs?: number } = {},
+  ): Promise<BullmqJobs> {
+    return new BullmqJobs(url, options.prefix ?? '{credence-jobs}', options.logger, options.lockMs ?? LOCK_MS);
   }
 
-  private constructor(url: string, prefix: string, log: Log | undefined, lockMs: number) {
+  private constructor(url: string, prefix: string, logger: Logger | undefined, lockMs: number) {
     this.#lockMs = lockMs;
     this.#url = url;
     this.#prefix = prefix;
-    this.#log = log;
+    this.#logger = logger;
     this.#client = createRedis(parseRedisUrl(url), {
       commandTimeout: COMMAND_TIMEOUT_MS,
       maxRetriesPerRequest: null,
@@ -102,7 +105,7 @@ export class BullmqJobs implements Jobs {
     client.on('error', () => undefined);
     const processors = [...this.#kinds].map(([kind, registration]) => this.#processor(kind, registration));
     const context = await NestFactory.createApplicationContext(JobsRuntime.with(processors, client, this.#prefix), {
-      logger: this.#log ?? false,
+      logger: this.#logger ?? false,
       abortOnError: false,
     });
     this.#runtime = { context, hosts: processors.map((type) => context.get(type)), client };
@@ -140,7 +143,7 @@ export class BullmqJobs implements Jobs {
     return this.#attempt(async () => {
       const job = await this.#find(kind, id);
       if (job?.status !== 'queued' && job?.status !== 'running') return job;
-      await this.#client.set(this.#fateKey(kind, id), new Date().toISOString(), 'NX');
+      await this.#client.set(this.#outcomeKey(kind, id), new Date().toISOString(), 'NX');
       for (const run of this.#runs) if (run.job.name === kind && run.job.data.id === id) await this.#attend(run);
       return this.#find(kind, id);
     });
@@ -153,7 +156,7 @@ export class BullmqJobs implements Jobs {
       const stored = (await this.#queue(kind).getJob(keyOf(id)))!;
       // A cancelled one may still be on its way out.
       for (let waited = 0; (await stored.isActive()) && waited < GRACE_MS; waited += POLL_MS) await sleep(POLL_MS);
-      await this.#client.del(this.#fateKey(kind, id));
+      await this.#client.del(this.#outcomeKey(kind, id));
       if (await stored.isFailed()) {
         await stored.updateProgress({ done: 0, total: 0 });
         await stored.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true });
@@ -189,9 +192,12 @@ export class BullmqJobs implements Jobs {
     if (!KIND.test(kind)) return undefined;
     const queue = this.#queue(kind);
     // The state first: what belongs to it is there when the job is read.
-    const [state, fate] = await Promise.all([queue.getJobState(keyOf(id)), this.#client.get(this.#fateKey(kind, id))]);
+    const [state, outcome] = await Promise.all([
+      queue.getJobState(keyOf(id)),
+      this.#client.get(this.#outcomeKey(kind, id)),
+    ]);
     const job = await queue.getJob(keyOf(id));
-    return job && publicJob(job, state, fate);
+    return job && publicJob(job, state, outcome);
   }
 
   /** Notes the job in the list of all, once. */
@@ -204,7 +210,7 @@ export class BullmqJobs implements Jobs {
   #processor(kind: string, registration: Registration): Type<WorkerHost> {
     const perform = (job: StoredJob, token: string, signal: AbortSignal) =>
       this.#perform(job, token, signal, registration);
-    const log = this.#log;
+    const logger = this.#logger;
 
     @Processor(
       { name: kind },
@@ -226,7 +232,7 @@ export class BullmqJobs implements Jobs {
 
       @OnWorkerEvent('error')
       onError({ message }: Error): void {
-        log?.warn(`worker of ${kind}: ${message}`);
+        logger?.warn(`worker of ${kind}: ${message}`);
       }
 
       @OnWorkerEvent('lockRenewalFailed')
@@ -244,7 +250,7 @@ export class BullmqJobs implements Jobs {
     signal: AbortSignal,
     { handler, attempts }: Registration,
   ): Promise<Json> {
-    const fateKey = this.#fateKey(job.name, job.data.id);
+    const outcomeKey = this.#outcomeKey(job.name, job.data.id);
     const stopping = new AbortController();
     const run: Run = {
       job,
@@ -252,8 +258,8 @@ export class BullmqJobs implements Jobs {
       unwritten: false,
       abort: (reason) => stopping.abort(new Error(reason)),
     };
-    const fate = await this.#client.get(fateKey);
-    const isCancelled = fate !== null && fate !== FINISHED;
+    const outcome = await this.#client.get(outcomeKey);
+    const isCancelled = outcome !== null && outcome !== FINISHED;
     if (isCancelled || job.attemptsStarted > attempts) {
       await this.#uncount(job);
       throw new UnrecoverableError(isCancelled ? CANCELLED : PROCESS_ENDED);
@@ -272,8 +278,8 @@ export class BullmqJobs implements Jobs {
         },
       });
       // Decides between this success and a cancellation.
-      const isFirst = await this.#client.set(fateKey, FINISHED, 'NX');
-      if (!isFirst && (await this.#client.get(fateKey)) !== FINISHED) throw new UnrecoverableError(CANCELLED);
+      const isFirst = await this.#client.set(outcomeKey, FINISHED, 'NX');
+      if (!isFirst && (await this.#client.get(outcomeKey)) !== FINISHED) throw new UnrecoverableError(CANCELLED);
       return JSON.parse(JSON.stringify(answer ?? null)) as Json;
     } catch (error) {
       if (!this.#closing) throw error;
@@ -298,8 +304,8 @@ export class BullmqJobs implements Jobs {
 
   /** Writes the progress of a run, and stops it if it was cancelled. */
   async #attend(run: Run): Promise<void> {
-    const fate = await this.#client.get(this.#fateKey(run.job.name, run.job.data.id));
-    if (fate !== null && fate !== FINISHED) return run.abort(CANCELLED);
+    const outcome = await this.#client.get(this.#outcomeKey(run.job.name, run.job.data.id));
+    if (outcome !== null && outcome !== FINISHED) return run.abort(CANCELLED);
     if (!run.unwritten) return;
     run.unwritten = false;
     await run.job.updateProgress(run.progress).catch(() => (run.unwritten = true));
@@ -328,7 +334,7 @@ export class BullmqJobs implements Jobs {
   get #orderKey(): string {
     return `${this.#prefix}.order`;
   }
-  #fateKey(kind: string, id: string): string {
+  #outcomeKey(kind: string, id: string): string {
     return `${this.#prefix}.fate.${kind}:${id}`;
   }
 }
@@ -367,9 +373,9 @@ function delayOf(job: StoredJob, { attempts, backoffMs }: Registration): number 
   return made < attempts ? backoffMs * 2 ** (made - 1) : -1;
 }
 
-function publicJob(job: StoredJob, state: JobState | 'unknown', fate: string | null): Job {
+function publicJob(job: StoredJob, state: JobState | 'unknown', outcome: string | null): Job {
   const { name: kind, data, progress, attemptsStarted, timestamp, finishedOn, failedReason, returnvalue } = job;
-  const cancelledAt = fate === null || fate === FINISHED ? null : fate;
+  const cancelledAt = outcome === null || outcome === FINISHED ? null : outcome;
   const status = cancelledAt === null ? statusOf(state) : 'cancelled';
   const isOver = status === 'completed' || status === 'failed';
   return {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
 import { inTime } from '../../kernel/deadline.js';
 import { StoreUnavailable } from '../ports/event-store.js';
-import type { Log } from '../../kernel/logger.js';
+import type { Logger } from '../../kernel/logger.js';
 import { StartError } from '../../kernel/start-error.js';
 
 /**
@@ -122,7 +122,7 @@ export interface RedisConnectionOptions {
    * look-ups, wrong for writes, which a slow command would hold up.
    */
   pipelined?: boolean;
-  log?: Log;
+  logger?: Logger;
 }
 
 /** One connection to Redis (a cluster: one to each node). */
@@ -140,7 +140,7 @@ export class RedisConnection {
       maxRetriesPerRequest: null,
       enableAutoPipelining: options.pipelined ?? false,
     });
-    const connection = new RedisConnection(client, describe(target), options.log);
+    const connection = new RedisConnection(client, describe(target), options.logger);
     try {
       await connection.start();
       await connection.check();
@@ -154,16 +154,16 @@ export class RedisConnection {
   private constructor(
     private readonly client: Redis | Cluster,
     private readonly where: string,
-    log: Log | undefined,
+    logger: Logger | undefined,
   ) {
     let lastError = 'the connection was closed';
     client.on('error', (error: Error) => (lastError = reasonOf(error)));
     client.on('close', () => {
-      if (this.awaySince === undefined && !this.closed) log?.warn(`Redis at ${where} is away: ${lastError}`);
+      if (this.awaySince === undefined && !this.closed) logger?.warn(`Redis at ${where} is away: ${lastError}`);
       this.awaySince ??= performance.now();
     });
     client.on('ready', () => {
-      if (this.awaySince !== undefined) log?.warn(`Redis at ${where} is back`);
+      if (this.awaySince !== undefined) logger?.warn(`Redis at ${where} is back`);
       this.awaySince = undefined;
     });
   }

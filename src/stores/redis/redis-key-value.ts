@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Clock } from '../../kernel/clock.js';
 import { canonicalJson, hashOf } from '../../kernel/hash.js';
 import type { Json } from '../../kernel/json.js';
-import type { Log } from '../../kernel/logger.js';
+import type { Logger } from '../../kernel/logger.js';
 import { RedisConnection, Script } from './connection.js';
 import type { KeyValue } from '../ports/key-value.js';
 
@@ -60,14 +60,14 @@ export interface RedisKeyValueOptions {
   clock: Clock;
   /** Begins every key. */
   prefix?: string;
-  log?: Log;
+  logger?: Logger;
 }
 
 /** Short-lived state in Redis, which lets entries end; shared by all processes. */
 export class RedisKeyValue implements KeyValue {
   /** @throws StartError when Redis cannot be used */
-  static async open({ url, clock, prefix = 'credence', log }: RedisKeyValueOptions): Promise<RedisKeyValue> {
-    return new RedisKeyValue(await RedisConnection.open(url, { pipelined: true, log }), clock, `${prefix}:kv:`);
+  static async open({ url, clock, prefix = 'credence', logger }: RedisKeyValueOptions): Promise<RedisKeyValue> {
+    return new RedisKeyValue(await RedisConnection.open(url, { pipelined: true, logger }), clock, `${prefix}:kv:`);
   }
 
   private constructor(

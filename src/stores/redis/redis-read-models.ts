@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
-import type { Log } from '../../kernel/logger.js';
+import type { Logger } from '../../kernel/logger.js';
 import { RedisConnection } from './connection.js';
 import { SharedLookUps, endOfTurn } from '../../kernel/turn.js';
 import type {
@@ -10,7 +10,7 @@ import type {
   Generation,
   GenerationStatus,
   Manifest,
-  Query,
+  RowQuery,
   RangeRow,
   ReadModels,
   ReadResult,
@@ -40,7 +40,7 @@ export interface RedisReadModelsOptions {
   clock?: Clock;
   /** Begins every key. */
   prefix?: string;
-  log?: Log;
+  logger?: Logger;
 }
 
 /** What the list of generations holds of one: the rest stands beside its rows, in their slot. */
@@ -74,8 +74,8 @@ export class RedisReadModels implements ReadModels {
   #lastManifest: { text: string; manifest: Manifest } | undefined;
 
   /** @throws StartError when Redis cannot be used */
-  static async open({ url, clock, prefix = 'credence', log }: RedisReadModelsOptions): Promise<RedisReadModels> {
-    const reads = await RedisConnection.open(url, { pipelined: true, log });
+  static async open({ url, clock, prefix = 'credence', logger }: RedisReadModelsOptions): Promise<RedisReadModels> {
+    const reads = await RedisConnection.open(url, { pipelined: true, logger });
     // Not on the connection of the look-ups, which would wait behind a batch.
     const writes = await RedisConnection.open(url, {}).catch(async (error: unknown) => {
       await reads.close();
@@ -184,11 +184,11 @@ export class RedisReadModels implements ReadModels {
   }
 
   /** What is asked within one turn of the event loop goes to the server as one script, and is of one moment. */
-  read(id: string, queries: readonly Query[]): Promise<ReadResult | undefined> {
+  read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     return this.#onKeys(id, (keys) => this.#ask(keys, queries));
   }
 
-  #ask(keys: readonly string[], queries: readonly Query[]): Promise<ReadResult | undefined> {
+  #ask(keys: readonly string[], queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const [slot] = keys as [string];
     let batch = this.#asked.get(slot);
     if (!batch || batch.weight >= MAX_PAGE) {
@@ -348,7 +348,7 @@ class ReadBatch {
     });
   }
 
-  async ask(queries: readonly Query[]): Promise<ReadResult | undefined> {
+  async ask(queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const places = queries.map((query) => this.add(query));
     const answer = await this.answer;
     if (!answer) return undefined;
@@ -358,14 +358,14 @@ class ReadBatch {
   }
 
   /** Where its answer will be: among the rows, or among the others. */
-  private add(query: Query): number {
+  private add(query: RowQuery): number {
     this.weight += 'get' in query ? 1 : query.range.limit;
     if (isPlainRow(query)) return this.rows.push(rowAddress(query.get)) - 1;
     return this.others.push(queryArguments(query)) - 1;
   }
 }
 
-function isPlainRow(query: Query): query is { get: RowKey } {
+function isPlainRow(query: RowQuery): query is { get: RowKey } {
   return 'get' in query && query.get.sort === undefined;
 }
 
@@ -397,7 +397,7 @@ function changesOf({ puts, deletes }: Batch): (string | number)[] {
   return changes;
 }
 
-function queryArguments(query: Query): (string | number)[] {
+function queryArguments(query: RowQuery): (string | number)[] {
   if ('get' in query) return ['s', rowAddress(query.get)];
   const { view, key, after, reverse = false, limit } = query.range;
   const first = `${rowAddress({ view, key })}\0`;
@@ -408,7 +408,7 @@ function queryArguments(query: Query): (string | number)[] {
 }
 
 /** @param found null or empty: there is no such row */
-function resultOf(query: Query, found: string | string[] | null | undefined): Json | undefined | RangeRow[] {
+function resultOf(query: RowQuery, found: string | string[] | null | undefined): Json | undefined | RangeRow[] {
   if ('range' in query) {
     const { view, key } = query.range;
     const start = view.length + key.length + 2;

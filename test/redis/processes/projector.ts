@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LmdbEventStore } from '../../../src/stores/lmdb/lmdb-event-store.js';
-import { Log } from '../../../src/kernel/logger.js';
+import { Logger } from '../../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../../src/read-side/all-projections.js';
 import { Projector } from '../../../src/read-side/projector.js';
 import { RedisReadModels } from '../../../src/stores/redis/redis-read-models.js';
@@ -44,5 +44,5 @@ models.apply = async (...args) => {
   return outcome;
 };
 
-await new Projector(PROJECTIONS, store, models, new Log('error')).start();
+await new Projector(PROJECTIONS, store, models, new Logger('error')).start();
 tell('started');

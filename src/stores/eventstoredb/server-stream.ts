@@ -17,7 +17,7 @@ export interface ServerStream<T> {
 const LOOKS = 4;
 
 /** Calls `silent` whenever no sign of life was noted for so many milliseconds. */
-export function watch(ms: number, silent: () => void): { alive: () => void; end: () => void } {
+export function watchSilence(ms: number, silent: () => void): { alive: () => void; end: () => void } {
   let looks = 0;
   const timer = setInterval(() => {
     if (++looks < LOOKS) return;
@@ -42,7 +42,7 @@ interface Reading<T, R> {
  * is paused then, which the server's flow control passes on.
  * @throws NoAnswer when the server is silent although it should send; otherwise what the client or `take` reports
  */
-export async function* arrivals<T, R>(
+export async function* readServerStream<T, R>(
   link: Link,
   open: () => ServerStream<T>,
   { take, rest, answerMs, signal }: Reading<T, R>,
@@ -67,7 +67,7 @@ export async function* arrivals<T, R>(
   if (link.gone.aborted) throw new NoAnswer('the connection was made again');
 
   const stream = open();
-  const watchdog = watch(answerMs, () => {
+  const watchdog = watchSilence(answerMs, () => {
     if (!paused && !ended) fail(new NoAnswer(`nothing came for ${answerMs} ms`));
   });
   release = () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify';
-import type { Log } from '../kernel/logger.js';
+import type { Logger } from '../kernel/logger.js';
 import type { RequestMetrics } from './request-metrics.js';
 import { Problem } from '../kernel/problems.js';
 import type { AccessTokens } from '../credentials/access-tokens.js';
@@ -26,9 +26,9 @@ export interface EdgeParts {
   /** undefined: no limit. */
   rateLimit: RequestLimit | undefined;
   metrics: RequestMetrics;
-  log: Log;
+  logger: Logger;
   /** The handler of a route without Nest's pipeline, where it can do without. */
-  direct(policy: RoutePolicy): ((request: FastifyRequest, reply: FastifyReply) => void) | undefined;
+  handlerOf(policy: RoutePolicy): ((request: FastifyRequest, reply: FastifyReply) => void) | undefined;
   /** Whether this process answers at an address; elsewhere there is nothing. */
   serves(url: string): boolean;
   /** Asked when needed: the projector opens after the routes are registered. */
@@ -46,14 +46,14 @@ export function requestId(request: IncomingMessage): string {
  * its decorator left, when it is registered; a request then runs only that. Nest's guards, pipes and interceptors would
  * do the same at several times the cost.
  */
-export function installEdge(fastify: FastifyInstance, parts: EdgeParts): void {
+export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   const addresses: Addresses = new Map();
   registerJsonBody(fastify);
   fastify.decorateRequest('caller', null);
   fastify.decorateRequest('problem', null);
   fastify.decorateRequest('pattern', 'none');
   fastify.decorateRequest('startedAt', 0);
-  const debugging = parts.log.enabled('debug');
+  const debugging = parts.logger.enabled('debug');
 
   let closing = false;
   fastify.addHook('preClose', (done) => {
@@ -75,7 +75,7 @@ export function installEdge(fastify: FastifyInstance, parts: EdgeParts): void {
     parts.metrics.observe(request.method, request.pattern, reply.statusCode, milliseconds);
     if (request.problem !== null) parts.metrics.refused(request.problem);
     if (debugging) {
-      parts.log.debug('request', {
+      parts.logger.debug('request', {
         request_id: request.id,
         method: request.method,
         path: request.url.split('?')[0],
@@ -109,7 +109,7 @@ export function installEdge(fastify: FastifyInstance, parts: EdgeParts): void {
     if (policy) {
       route.onRequest = [admission(route.url, policy, parts)];
       route.preValidation = [validation(policy)];
-      route.handler = parts.direct(policy) ?? route.handler;
+      route.handler = parts.handlerOf(policy) ?? route.handler;
       if (policy.waits) route.preHandler = [positionWait(parts)];
     } else if (route.url === '/openapi.json' || route.url.startsWith('/docs')) {
       route.onRequest = [
@@ -258,7 +258,7 @@ async function awaitPosition(wire: string, gate: PositionGate | undefined): Prom
   if (position === undefined || position > (await gate!.head())) {
     throw new Problem('position_unknown', 'Credence-Min-Position is not a Credence-Position this log has given out.');
   }
-  if (!(await gate!.reach(position, WAIT_MS))) {
+  if (!(await gate!.waitForPosition(position, WAIT_MS))) {
     const detail = `The read models have not applied ${wire} within ${WAIT_MS / 1000} s.`;
     throw new Problem('projection_behind', detail, { headers: { 'retry-after': '1' } });
   }

@@ -7,7 +7,7 @@ const KEPT = 8;
  * Large buffers that texts are written into one behind the other: a buffer of its own for each would be most of a large
  * write's garbage.
  */
-export class Chunks {
+export class TextBuffers {
   readonly #chunks: Buffer[] = [];
   /** The chunk that is being filled. */
   current = -1;

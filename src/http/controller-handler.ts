@@ -27,7 +27,12 @@ export interface Answering {
 }
 
 /** @returns undefined when the method needs Nest's pipeline */
-export function directHandler({ controller, method }: Target, instance: object, status: number, answering: Answering) {
+export function controllerHandler(
+  { controller, method }: Target,
+  instance: object,
+  status: number,
+  answering: Answering,
+) {
   const callback = (instance as Record<string | symbol, Method>)[method]!;
   if (PIPELINE.some((key) => Reflect.hasMetadata(key, controller) || Reflect.hasMetadata(key, callback)))
     return undefined;

@@ -25,7 +25,7 @@ const SWEEP_PAGE = 500;
 
 /** Decides records by their proofs, as a job for each proof. Run twice, a job decides once. */
 @Injectable()
-export class Verification implements OnModuleInit, OnApplicationBootstrap, OnApplicationShutdown {
+export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnApplicationShutdown {
   private sweeps: NodeJS.Timeout | undefined;
 
   constructor(

@@ -12,7 +12,7 @@ const LOOK_BLIND_MS = 50;
  * ahead of what was read). Whether one is late, doubled or lost, or the server drops the subscription ("Consumer too
  * slow") does not matter: readers look again after a moment anyway, and read on from what they have.
  */
-export class Growth {
+export class HeadWatch {
   /** Changes whenever there may be something new. */
   version = 0;
   #subscribed = false;
@@ -23,18 +23,18 @@ export class Growth {
   constructor(private readonly connection: Connection) {}
 
   /** While at least one reader follows, the subscription is kept up. */
-  enter(): void {
+  addReader(): void {
     if (this.#readers++ > 0) return;
     this.#end = new AbortController();
     void this.#keepSubscribed(this.#end.signal);
   }
 
-  leave(): void {
+  removeReader(): void {
     if (--this.#readers === 0) this.#end.abort();
   }
 
   /** Resolves when there may be something that was not there when the version was looked at; or on abort. */
-  async beyond(version: number, signal: AbortSignal): Promise<void> {
+  async waitForChange(version: number, signal: AbortSignal): Promise<void> {
     if (this.version !== version || signal.aborted) return;
     await new Promise<void>((resolve) => {
       const done = () => {
