@@ -7,10 +7,11 @@ const LAYERS = [
   ['^src/scoring/'],
   ['^src/credentials/'],
   ['^src/commands/'],
+  ['^src/features/[^/]+/domain/'],
   ['^projections/'],
   ['^src/read-side/'],
   ['^src/http/'],
-  ['^src/features/'],
+  ['^src/features/[^/]+/[^/]+$'],
   ['^src/app/'],
   ['^src/cli/', '^src/(main|cli)\\.ts$'],
 ];
@@ -32,10 +33,7 @@ const FEATURES = {
   access: ['accounts', 'lenses', 'disc', 'validation'],
 };
 
-const above = (index) =>
-  LAYERS.slice(index + 1)
-    .flat()
-    .filter((path) => path !== '^src/features/' || index < 4);
+const above = (index) => LAYERS.slice(index + 1).flat();
 
 module.exports = {
   forbidden: [
@@ -44,6 +42,14 @@ module.exports = {
       severity: 'error',
       from: {},
       to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+    },
+    {
+      name: 'no-circular-folders',
+      comment: 'By values or by types: of two folders, one knows the other, or neither does.',
+      severity: 'error',
+      scope: 'folder',
+      from: {},
+      to: { circular: true },
     },
     ...LAYERS.slice(0, -1).map((paths, index) => ({
       name: `layer-${index}-imports-nothing-above`,
@@ -66,13 +72,20 @@ module.exports = {
       to: { pathNot: '^(src/scoring/|src/kernel/hash\\.ts$)' },
     },
     {
+      name: 'domains-are-pure',
+      comment: 'Events, states and decisions import no framework and no I/O.',
+      severity: 'error',
+      from: { path: '^src/features/[^/]+/domain/' },
+      to: { pathNot: '^(src/(features/[^/]+/domain|scoring|kernel)/|(node:)?crypto$)' },
+    },
+    {
       name: 'projections-are-pure',
       comment: 'Folds import events, scoring and types: no Nest, no I/O, no clock.',
       severity: 'error',
       from: { path: '^projections/' },
       to: {
         pathNot:
-          '^(projections/|src/scoring/|src/features/.*\\.events\\.ts$|src/kernel/|src/commands/idempotency\\.events\\.ts$)',
+          '^(projections/|src/scoring/|src/features/[^/]+/domain/|src/kernel/|src/commands/idempotency\\.events\\.ts$)',
         dependencyTypesNot: ['type-only'],
       },
     },

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { closeStores, openStores } from '../dist/src/stores/open.js';
 import { Writer } from '../dist/src/commands/writer.js';
-import { decide } from '../dist/src/features/relay/relay.js';
+import { decide } from '../dist/src/features/relay/domain/relay.js';
 import { CRITICALITIES, MODEL } from '../dist/src/scoring/model.js';
 
 const IN_FLIGHT = 2_000;

@@ -1,26 +1,26 @@
-import { deadLetterAcknowledged } from '../src/features/dead-letters/dead-letters.events.js';
-import { eligibilityRevoked } from '../src/features/access/eligibility.events.js';
-import { type Decoded, type Undecodable, decoderFor, readable } from '../src/kernel/event-definition.js';
+import { deadLetterAcknowledged } from '../src/features/dead-letters/domain/dead-letters.events.js';
+import { eligibilityRevoked } from '../src/features/access/domain/eligibility.events.js';
+import { type Decoded, type Undecodable, decoderFor } from '../src/kernel/event-definition.js';
 import { idempotencyKeyAnswered, idempotencyKeyClaimed } from '../src/commands/idempotency.events.js';
 import {
   badStatusCleared,
   badStatusSet,
   verificationGranted,
   verificationRevoked,
-} from '../src/features/identity/identity.events.js';
+} from '../src/features/identity/domain/identity.events.js';
 import {
   organizationRegistered,
   organizationVetted,
   organizationVettingRevoked,
   platformRegistered,
-} from '../src/features/organizations/organizations.events.js';
-import { accessChecked, accessPolicyCreated, accessPolicyRetired } from '../src/features/access/ap.events.js';
+} from '../src/features/organizations/domain/organizations.events.js';
+import { accessChecked, accessPolicyCreated, accessPolicyRetired } from '../src/features/access/domain/ap.events.js';
 import {
   lensActivated,
   validationPolicyCreated,
   validationPolicyRetired,
-} from '../src/features/lenses/lenses.events.js';
-import { actionRelayed, credonationRecorded } from '../src/features/relay/relay.events.js';
+} from '../src/features/lenses/domain/lenses.events.js';
+import { actionRelayed, credonationRecorded } from '../src/features/relay/domain/relay.events.js';
 import {
   issuerRegistered,
   issuerRetired,
@@ -28,16 +28,16 @@ import {
   troveRecordApproved,
   troveRecordRejected,
   troveRecordSubmitted,
-} from '../src/features/trove/trove.events.js';
-import { refreshFamilyRevoked } from '../src/features/accounts/sessions.events.js';
-import { walletLinked, walletUnlinked } from '../src/features/accounts/wallets.events.js';
+} from '../src/features/trove/domain/trove.events.js';
+import { refreshFamilyRevoked } from '../src/features/accounts/domain/sessions.events.js';
+import { walletLinked, walletUnlinked } from '../src/features/accounts/domain/wallets.events.js';
 import {
   nullifierUsed,
   schemeRegistered,
   schemeRetired,
   schemeRootAdded,
   schemeRootRemoved,
-} from '../src/features/verifications/verifications.events.js';
+} from '../src/features/verifications/domain/verifications.events.js';
 
 /** Every event type of the log. */
 const DEFINITIONS = [
@@ -84,8 +84,3 @@ export type EventOf<T extends DomainEvent['type']> = Extract<DomainEvent, { type
 export const decodeEvent = decoderFor(DEFINITIONS) as (
   event: Parameters<ReturnType<typeof decoderFor>>[0],
 ) => DomainEvent;
-
-/** One stream as deciders read it: every event of it, or none. @throws NewerSchema, Problem history_unreadable */
-export function decodeStream(history: readonly Parameters<typeof decodeEvent>[0][]) {
-  return history.map((event) => readable(decodeEvent(event)));
-}

@@ -1,16 +1,14 @@
+import { type OperatorState, evolve as evolveStatements } from '../src/features/identity/domain/identity.js';
 import { type Evidence, addAction } from '../src/scoring/evidence.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
 import { type IdentityEvent, subjectOf } from './identity-events.js';
 import { type Projection, rowAt } from './projection.js';
 
 /** What is known of one identity: everything a score, a metric or a decision is computed from. */
-export interface IdentityState {
+export interface IdentityState extends OperatorState {
   /** Integer accumulators per metric, day and criticality. */
   evidence: Evidence;
   actions: number;
-  /** An operator's explicit status; overrides the computed score. `since` in ms. */
-  bad_status: { level: number; reason_code: string; since: number } | null;
-  verifications: Verification[];
   /** Addresses of its wallets; absent before the first was linked. */
   wallets?: string[];
   /** Position of the last event about it. */
@@ -19,14 +17,6 @@ export interface IdentityState {
   latest: number;
   /** Ids of events about it that could not be decoded and that nobody has acknowledged: what they say is missing here. */
   dead_letters: string[];
-}
-
-export interface Verification {
-  status: string;
-  issuer: string;
-  scheme: string;
-  /** ISO 8601 UTC, or null: does not expire. */
-  expires_at: string | null;
 }
 
 export function newIdentity(): IdentityState {
@@ -56,25 +46,10 @@ export function evolve(state: IdentityState, event: IdentityEvent): void {
       state.actions++;
       break;
     case 'BadStatusSet':
-      state.bad_status = {
-        level: event.data.level,
-        reason_code: event.data.reason_code,
-        since: event.recorded_at,
-      };
-      break;
     case 'BadStatusCleared':
-      state.bad_status = null;
-      break;
-    case 'VerificationGranted': {
-      const { status, issuer, scheme, expires_at } = event.data;
-      const others = state.verifications.filter(
-        (held) => held.status !== status || held.issuer !== issuer || held.scheme !== scheme,
-      );
-      state.verifications = [...others, { status, issuer, scheme, expires_at }];
-      break;
-    }
+    case 'VerificationGranted':
     case 'VerificationRevoked':
-      state.verifications = state.verifications.filter((held) => !isGrant(held, event.data));
+      evolveStatements(state, event);
       break;
     case 'WalletLinked':
     case 'WalletUnlinked': {
@@ -89,20 +64,13 @@ export function evolve(state: IdentityState, event: IdentityEvent): void {
     case 'DeadLetterAcknowledged':
       state.dead_letters = state.dead_letters.filter((id) => id !== event.data.event_id);
       break;
+    case 'OrganizationRegistered':
+    case 'OrganizationVetted':
+    case 'OrganizationVettingRevoked':
+      break; // The identity is known by it; nothing else changes.
+    default:
+      event satisfies never;
   }
-}
-
-/** Which grants are meant: those of a status; null: by any issuer, by any scheme. */
-export interface GrantFilter {
-  status: string;
-  issuer: string | null;
-  scheme: string | null;
-}
-
-export function isGrant(held: Verification, { status, issuer, scheme }: GrantFilter): boolean {
-  return (
-    held.status === status && (issuer === null || held.issuer === issuer) && (scheme === null || held.scheme === scheme)
-  );
 }
 
 /**

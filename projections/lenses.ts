@@ -1,5 +1,8 @@
 import type { Projection } from './projection.js';
 
+/** The stream that says through which lens the platform sees. */
+export { PLATFORM_LENS_STREAM } from '../src/features/lenses/domain/lens-stream.js';
+
 /** The lens an organization has promoted for itself. */
 export interface LensRow {
   policy_id: string;

@@ -1,73 +1,6 @@
 import type { DomainEvent, EventOf } from './events.js';
-import type { RecordProof } from '../src/features/trove/trove.events.js';
+import { type TroveRecord, type TroveStatus, evolve } from '../src/features/trove/domain/record.js';
 import { type Projection, sortByPosition } from './projection.js';
-
-export const TROVE_STATUSES = ['Pending', 'Approved', 'Rejected'] as const;
-export type TroveStatus = (typeof TROVE_STATUSES)[number];
-
-/** A submitted record with what became of it. Times in ms. */
-export interface TroveRecord extends Omit<EventOf<'TroveRecordSubmitted'>['data'], 'proof'> {
-  /** Position of its submission, by which lists are ordered. */
-  position: number;
-  occurred_at: number;
-  submitted_at: number;
-  status: TroveStatus;
-  /** The last one; its verification decides. */
-  proof: RecordProof | null;
-  /** How many proofs were offered so far. */
-  proofs: number;
-  decision: {
-    method: string;
-    decided_by: string;
-    reason_code: string | null;
-    decided_at: number;
-    /** Id of the action it became; null if rejected. */
-    action_id: string | null;
-  } | null;
-}
-
-type TroveEvent = EventOf<
-  'TroveRecordSubmitted' | 'TroveProofSubmitted' | 'TroveRecordApproved' | 'TroveRecordRejected'
->;
-
-/** The record after an event of its stream. The same fold serves the command side and the lists. */
-export function evolve(record: TroveRecord | undefined, event: DomainEvent): TroveRecord | undefined {
-  switch (event.type) {
-    case 'TroveRecordSubmitted': {
-      const { proof, ...data } = event.data;
-      return {
-        ...data,
-        position: event.position,
-        occurred_at: event.occurred_at,
-        submitted_at: event.recorded_at,
-        status: 'Pending',
-        proof,
-        proofs: proof === null ? 0 : 1,
-        decision: null,
-      };
-    }
-    case 'TroveProofSubmitted':
-      return (
-        record && { ...record, status: 'Pending', proof: event.data.proof, proofs: record.proofs + 1, decision: null }
-      );
-    case 'TroveRecordApproved':
-      return record && { ...record, status: 'Approved', decision: decisionOf(event, null) };
-    case 'TroveRecordRejected':
-      return record && { ...record, status: 'Rejected', decision: decisionOf(event, event.data.reason_code) };
-    case 'ActionRelayed': // in the same append as the approval
-      return record?.decision ? { ...record, decision: { ...record.decision, action_id: event.id } } : record;
-    default:
-      return record;
-  }
-}
-
-function decisionOf(
-  { data, recorded_at }: EventOf<'TroveRecordApproved' | 'TroveRecordRejected'>,
-  reason: string | null,
-) {
-  const { method, decided_by } = data;
-  return { method, decided_by, reason_code: reason, decided_at: recorded_at, action_id: null };
-}
 
 /** Records by id (the content hash), and `trove.list`: ids in order of submission, by identity and status. */
 export const trove: Projection = {
@@ -100,10 +33,13 @@ export interface TroveEntry {
   tris_id: string;
 }
 
+type RecordEvent = EventOf<
+  'TroveRecordSubmitted' | 'TroveProofSubmitted' | 'TroveRecordApproved' | 'TroveRecordRejected' | 'ActionRelayed'
+>;
 const STREAM = 'trove-';
 
 /** The action that an approval became is in the record's own stream. */
-function isOfTrove(event: DomainEvent): event is TroveEvent | EventOf<'ActionRelayed'> {
+function isOfTrove(event: DomainEvent): event is RecordEvent {
   switch (event.type) {
     case 'TroveRecordSubmitted':
     case 'TroveProofSubmitted':
@@ -117,7 +53,7 @@ function isOfTrove(event: DomainEvent): event is TroveEvent | EventOf<'ActionRel
   }
 }
 
-function contentHashOf(event: TroveEvent | EventOf<'ActionRelayed'>): string {
+function contentHashOf(event: RecordEvent): string {
   return event.stream.slice(STREAM.length);
 }
 

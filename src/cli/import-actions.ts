@@ -7,7 +7,7 @@ import { BODY_LIMIT, parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
 import { Platforms } from '../features/organizations/platforms.js';
 import { type FieldError, Problem } from '../kernel/problems.js';
-import { type Action, actionStream } from '../features/relay/relay.js';
+import { type Action, actionStream } from '../features/relay/domain/relay.js';
 import { RelayActionDto } from '../features/relay/relay.dto.js';
 import { ActionRecorder } from '../features/relay/relay.handlers.js';
 import { toAction } from '../features/relay/relay.input.js';

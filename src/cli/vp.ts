@@ -20,14 +20,14 @@ import {
   lensStackOf,
   lensStream,
   refuseUnlessBasis,
-} from '../features/lenses/lens-stream.js';
+} from '../features/lenses/domain/lens-stream.js';
 import { type PopulationChange, Replays } from '../features/validation/replays.js';
 import { MODEL_VP, ValidationPolicies } from '../features/lenses/validation-policies.js';
-import { LENS_SCOPES, type LensScope } from '../features/lenses/lenses.events.js';
+import { LENS_SCOPES, type LensScope } from '../features/lenses/domain/lenses.events.js';
 import { CreatePolicyDto, type EvaluatedSubjectDto } from '../features/validation/vp.dto.js';
 import { CreatePolicy, CreatePolicyHandler } from '../features/validation/vp.handlers.js';
 import { toContent } from '../features/validation/vp.input.js';
-import type { PolicyContent } from '../features/lenses/validation-policy.js';
+import type { PolicyContent } from '../features/lenses/domain/validation-policy.js';
 import { Views } from '../read-side/views.js';
 import type { Lens } from '../scoring/lens.js';
 import type { Stores } from '../stores/open.js';

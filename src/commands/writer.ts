@@ -1,10 +1,8 @@
+import { type Fact, fact } from '../kernel/fact.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { CLOCK, type Clock } from '../kernel/clock.js';
-import { hashOf } from '../kernel/hash.js';
 import { eventId } from '../stores/ports/event-encoding.js';
-import type { JsonObject } from '../kernel/json.js';
 import { idempotencyKeyReused, Problem } from '../kernel/problems.js';
-import type { EventDefinition } from '../kernel/event-definition.js';
 import type { EventMetadata, NewEvent, Position, RecordedEvent } from '../kernel/event.js';
 import {
   EVENT_STORE,
@@ -23,19 +21,6 @@ export interface CommandContext {
   idempotency: string | null;
   /** SHA-256 of the validated command without server-filled fields. */
   body_hash: string;
-}
-
-/** What a decider decided: a fact of a known type. Made with `fact`, which checks the data against the type. */
-export interface Fact {
-  type: string;
-  schema: number;
-  data: JsonObject;
-  /** ms since the epoch; default: when it is recorded. */
-  occurredAt?: number;
-}
-
-export function fact<D>(definition: EventDefinition<string, D>, data: D & JsonObject, occurredAt?: number): Fact {
-  return { type: definition.type, schema: definition.schema, data, occurredAt };
 }
 
 /** Decides what a command changes, by the history of a stream; throws what refuses it. */
@@ -233,9 +218,4 @@ export function isRetryOf({ metadata }: RecordedEvent, context: CommandContext):
 /** Stream of what is known of an Idempotency-Key, by its hash. */
 function claimsStream(idempotency: string): string {
   return `idem-${idempotency}`;
-}
-
-/** Name of a stream that is found by client strings, which are hashed so that they never appear in a name. */
-export function hashedStream(category: string, ...parts: string[]): string {
-  return `${category}-${hashOf(...parts)}`;
 }

@@ -125,6 +125,17 @@ export function decoderFor<D extends EventDefinition>(definitions: readonly D[])
   };
 }
 
+/**
+ * Makes the decoder of an aggregate's streams, from the definitions of the events that stand in them: it decodes every
+ * event of a stream, or throws.
+ */
+export function streamDecoderFor<D extends EventDefinition>(definitions: readonly D[]) {
+  const decode = decoderFor(definitions);
+  /** @throws NewerSchema, Problem history_unreadable */
+  return (history: readonly RecordedEvent[]): Decoded<D>[] =>
+    history.map((event) => readable(decode(event) as (EventHeader & { type: string }) | Undecodable) as Decoded<D>);
+}
+
 /** Date.parse that remembers its last answer: neighbours in the log often carry the same time. */
 function timeReader(): (text: string) => number {
   let [last, time] = ['', NaN];

@@ -5,7 +5,7 @@ import type { RecordedEvent } from '../kernel/event.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import type { Json } from '../kernel/json.js';
-import { PLATFORM_LENS_STREAM } from '../features/lenses/lens-stream.js';
+import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';

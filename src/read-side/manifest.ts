@@ -3,7 +3,7 @@ import type { Projection } from '../../projections/projection.js';
 import { NewerSchema } from '../kernel/event-definition.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import { decodeEvent } from '../../projections/events.js';
-import { PLATFORM_LENS_STREAM } from '../features/lenses/lens-stream.js';
+import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
 import type { Checkpoint, Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { MODEL_LENS } from '../scoring/lens.js';
 import { MODEL_HASH } from '../scoring/model.js';

@@ -1,12 +1,12 @@
-import { issuedOf } from '../../src/features/access/eligibility.js';
+import { issuedOf } from '../../src/features/access/domain/eligibility.js';
 import type { RecordedEvent } from '../../src/kernel/event.js';
-import { accessPolicyOf } from '../../src/features/access/ap.js';
-import { lensOwner, lensStackOf } from '../../src/features/lenses/lens-stream.js';
-import { policyOf } from '../../src/features/lenses/validation-policy.js';
-import { issuerOf } from '../../src/features/trove/issuers.js';
-import { troveRecordOf } from '../../src/features/trove/trove.js';
-import { schemeOf } from '../../src/features/verifications/schemes.js';
-import { linkOf } from '../../src/features/accounts/wallets.js';
+import { accessPolicyOf } from '../../src/features/access/domain/access-policy.js';
+import { lensOwner, lensStackOf } from '../../src/features/lenses/domain/lens-stream.js';
+import { policyOf } from '../../src/features/lenses/domain/validation-policy.js';
+import { issuerOf } from '../../src/features/trove/domain/issuer.js';
+import { troveRecordOf } from '../../src/features/trove/domain/record.js';
+import { schemeOf } from '../../src/features/verifications/domain/scheme.js';
+import { linkOf } from '../../src/features/accounts/domain/wallet.js';
 import { logOf } from '../projections/log.js';
 
 test.each<[string, string, (history: RecordedEvent[]) => unknown]>([

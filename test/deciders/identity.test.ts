@@ -4,7 +4,7 @@ import {
   decideRevoke,
   decideSetBadStatus,
   operatorStateOf,
-} from '../../src/features/identity/identity.js';
+} from '../../src/features/identity/domain/identity.js';
 import { type Given, badStatus, badStatusCleared, granted, logOf, revoked } from '../projections/log.js';
 
 const ALICE = 'tris:alice';

@@ -1,4 +1,4 @@
-import { decideRegister, decideVetting, organizationOf } from '../../src/features/organizations/organizations.js';
+import { decideRegister, decideVetting, organizationOf } from '../../src/features/organizations/domain/organization.js';
 import { RECORDED, about, logOf } from '../projections/log.js';
 
 const DAO = 'tris:dao';

@@ -1,5 +1,5 @@
 import { sha256Hex } from '../../src/kernel/hash.js';
-import { type Action, actionStream, decide } from '../../src/features/relay/relay.js';
+import { type Action, actionStream, decide } from '../../src/features/relay/domain/relay.js';
 import { toAction } from '../../src/features/relay/relay.input.js';
 
 const given = (more: Partial<Action> = {}): Action => ({

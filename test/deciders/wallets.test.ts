@@ -1,4 +1,10 @@
-import { type Link, decideLink, decideUnlink, linkOf, trisActedFor } from '../../src/features/accounts/wallets.js';
+import {
+  type Link,
+  decideLink,
+  decideUnlink,
+  linkOf,
+  trisActedFor,
+} from '../../src/features/accounts/domain/wallet.js';
 import { type Given, linked, logOf, unlinked } from '../projections/log.js';
 
 const [ALICE, BOB] = ['tris:alice', 'tris:bob'];

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-import { Writer, fact } from '../../src/commands/writer.js';
+import { fact } from '../../src/kernel/fact.js';
+import { Writer } from '../../src/commands/writer.js';
 import { hashOf } from '../../src/kernel/hash.js';
-import { organizationRegistered } from '../../src/features/organizations/organizations.events.js';
+import { organizationRegistered } from '../../src/features/organizations/domain/organizations.events.js';
 import { schemeBody } from '../verifications/proofs.fixture.js';
 import { type Service, policyBody, startService } from '../policies/service.fixture.js';
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { JsonObject } from '../../src/kernel/json.js';
 import { appendsOf } from '../../src/stores/transfer.js';
 import { EligibilityTokens } from '../../src/features/access/tokens.js';
-import type { AccessDecision } from '../../src/features/access/ap.js';
+import type { AccessDecision } from '../../src/features/access/domain/ap.events.js';
 import { audit } from '../../src/features/access/audit.js';
 import { type Service, policyBody, relay, startService } from './service.fixture.js';
 

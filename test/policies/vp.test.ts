@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { NewEvent, RecordedEvent } from '../../src/kernel/event.js';
-import type { Fact } from '../../src/commands/writer.js';
+import type { Fact } from '../../src/kernel/fact.js';
 import { canonicalJson, sha256Hex } from '../../src/kernel/hash.js';
 import { type IdentityState, newIdentity } from '../../projections/identities.js';
 import { Comparison, Summarizer, side } from '../../src/features/validation/comparison.js';
@@ -11,7 +11,7 @@ import {
   decideRollback,
   lensOwner,
   lensStackOf,
-} from '../../src/features/lenses/lens-stream.js';
+} from '../../src/features/lenses/domain/lens-stream.js';
 import {
   type PolicyContent,
   VP_ID,
@@ -23,7 +23,7 @@ import {
   refuseUnsound,
   warningsOf,
   weightsOf,
-} from '../../src/features/lenses/validation-policy.js';
+} from '../../src/features/lenses/domain/validation-policy.js';
 import { Problem } from '../../src/kernel/problems.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { CRITICALITIES, type Criticality, MODEL } from '../../src/scoring/model.js';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { checkKey, verify } from '../../src/features/verifications/groth16.mjs';
-import { isG1, isG2, isSignal } from '../../src/features/verifications/proof-format.js';
+import { isG1, isG2, isSignal } from '../../src/features/verifications/domain/proof-format.js';
 import { type Proven, g1, jsonOfG1, keyOf, malleated, pointOutsideSubgroup, prove } from './proofs.fixture.js';
 
 /** The arithmetic, against proofs of snarkjs. */

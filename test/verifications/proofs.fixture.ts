@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { bn254 } from '@noble/curves/bn254';
-import { type Proof, type VerificationKey, fieldOf } from '../../src/features/verifications/proof-format.js';
+import { type Proof, type VerificationKey, fieldOf } from '../../src/features/verifications/domain/proof-format.js';
 
 /** Real proofs of the two circuits, made by a process of its own: the prover's threads are none of a test's business. */
 export interface Job {

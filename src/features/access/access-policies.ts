@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { Problem } from '../../kernel/problems.js';
 import { SharedLookUps } from '../../kernel/turn.js';
-import { AP_ID, type AccessPolicy, accessPolicyOf, accessPolicyStream } from './ap.js';
+import { AP_ID, type AccessPolicy, accessPolicyOf, accessPolicyStream } from './domain/access-policy.js';
 import { type Evaluator, compile } from './evaluate.js';
 import { type Rule, parseRules } from './rules.js';
 

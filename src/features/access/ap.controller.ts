@@ -22,7 +22,7 @@ import {
   ListAccessPolicies,
   RetireAccessPolicy,
 } from './ap.handlers.js';
-import type { VoucherTarget } from './ap.js';
+import type { VoucherTarget } from './access-check.js';
 import { parseRules } from './rules.js';
 
 @Controller('/v1/policies/ap')

@@ -5,8 +5,8 @@ import { VoucherDto } from './eligibility.dto.js';
 import { IsHeldAddress, IsTrisId } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
-import { VP_ID } from '../lenses/validation-policy.js';
-import { AP_ID } from './ap.js';
+import { VP_ID } from '../lenses/domain/validation-policy.js';
+import { AP_ID } from './domain/access-policy.js';
 
 const AP_MESSAGE = '$property must have the form AP_<NAME>_V<n>: capital letters, digits and underscores, n from 1';
 const RULES = {

@@ -16,26 +16,28 @@ import type { Caller } from '../../credentials/caller.js';
 import { Problem, type ProblemCode } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
-import { trisActedFor } from '../accounts/wallets.js';
+import { trisActedFor } from '../accounts/domain/wallet.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
 import type { AccessDto, AccessPoliciesDto, AccessPolicyDto, RetiredAccessPolicyDto } from './ap.dto.js';
+import type { AccessDecision } from './domain/ap.events.js';
 import {
-  AP_ID,
-  type AccessDecision,
-  type AccessPolicy,
-  type AccessPolicyContent,
   type CheckRequest,
   type Observation,
   type VoucherTarget,
-  accessPolicyOf,
-  accessPolicyStream,
   accessStream,
   decideCheck,
+  judge,
+} from './access-check.js';
+import {
+  AP_ID,
+  type AccessPolicy,
+  type AccessPolicyContent,
+  accessPolicyOf,
+  accessPolicyStream,
   decideCreate,
   decideRetire,
-  judge,
-} from './ap.js';
+} from './domain/access-policy.js';
 import { factsOf } from './facts.js';
 
 /** Creates an access policy, for good. Its rules have been parsed. */

@@ -10,7 +10,8 @@ import { MODEL_LENS } from '../../scoring/lens.js';
 import { MODEL_HASH } from '../../scoring/model.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
-import { type AccessDecision, accessStream, judge } from './ap.js';
+import { accessStream, judge } from './access-check.js';
+import type { AccessDecision } from './domain/ap.events.js';
 import { factsOf } from './facts.js';
 
 /** A recorded decision, and whether deriving it again from the log comes to the same. */

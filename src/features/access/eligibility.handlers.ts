@@ -5,10 +5,10 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import { type CommandContext, Writer } from '../../commands/writer.js';
 import type { Caller } from '../../credentials/caller.js';
 import { AccessPolicies } from './access-policies.js';
-import { accessStream } from './ap.js';
+import { accessStream } from './access-check.js';
 import { Problem } from '../../kernel/problems.js';
 import type { EligibilityDto, RevokedEligibilityDto } from './eligibility.dto.js';
-import { JTI, decideRevoke, issuedOf } from './eligibility.js';
+import { JTI, decideRevoke, issuedOf } from './domain/eligibility.js';
 import { EligibilityTokens } from './tokens.js';
 
 /** Whether a token permits what it was issued for, now. */

@@ -3,7 +3,7 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { formatPosition, POSITION_GATE, type PositionGate } from '../../kernel/positions.js';
 import { PublicAddress } from '../../kernel/public-address.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
-import type { EventOf } from '../../../projections/events.js';
+import type { AccessDecision } from './domain/ap.events.js';
 import { type EligibilityVerification, verify } from '../../credentials/jws.js';
 
 /** Signs eligibility tokens from recorded decisions, and verifies them as an integrator would. */
@@ -29,7 +29,7 @@ export class EligibilityTokens {
    * The token of a decision, the same bytes each time. null if it did not grant, or if its key has been pruned, which
    * happens only after its last token has expired.
    */
-  async sign(decision: EventOf<'AccessChecked'>['data']): Promise<string | null> {
+  async sign(decision: AccessDecision): Promise<string | null> {
     const { iss, kid, iat, exp, lens_hash, audience } = decision;
     if (iss === null || kid === null || iat === null || exp === null || !this.keys.signsWith(kid)) return null;
     const claims = {

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { getAddress } from 'ethers/address';
 import { keccak256 } from 'ethers/crypto';
 import { TypedDataEncoder, id as hashOfText } from 'ethers/hash';
-import type { EventOf } from '../../../projections/events.js';
+import type { AccessDecision } from './domain/ap.events.js';
 import { IssuerKeys } from '../../credentials/issuer-keys.js';
 import type { VoucherDto, VoucherIssuersDto } from './eligibility.dto.js';
 
@@ -49,7 +49,7 @@ export class Vouchers {
    * The voucher of a decision, the same bytes each time. null if it did not grant, was not asked for one, or if its key
    * has been pruned, which happens only after its last voucher has expired.
    */
-  sign(decision: EventOf<'AccessChecked'>['data']): VoucherDto | null {
+  sign(decision: AccessDecision): VoucherDto | null {
     const { wallet, chain_id, verifying_contract, voucher_issuer, exp, audience } = decision;
     if (wallet === null || chain_id === null || verifying_contract === null) return null;
     if (voucher_issuer === null || exp === null) return null;

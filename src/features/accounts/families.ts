@@ -3,10 +3,11 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type CommandContext, Writer, fact } from '../../commands/writer.js';
+import { fact } from '../../kernel/fact.js';
+import { type CommandContext, Writer } from '../../commands/writer.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Problem } from '../../kernel/problems.js';
-import { refreshFamilyRevoked } from './sessions.events.js';
+import { refreshFamilyRevoked } from './domain/sessions.events.js';
 
 /** How long a session lasts at most, ms, however often it is refreshed. */
 const FAMILY_MS = 30 * 86_400_000;

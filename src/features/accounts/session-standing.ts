@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { Session } from '../../credentials/caller.js';
 import { Problem } from '../../kernel/problems.js';
 import { WalletLinks } from './wallet-links.js';
-import { trisActedFor } from './wallets.js';
+import { trisActedFor } from './domain/wallet.js';
 import { RefreshFamilies } from './families.js';
 
 /** What a session stands for now, by the log: an access token only tells what was so when it was issued. */

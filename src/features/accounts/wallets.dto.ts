@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsTrisId, IsWalletAddress } from '../../http/fields.js';
-import { LINK_PROOFS } from './wallets.events.js';
+import { LINK_PROOFS } from './domain/wallets.events.js';
 
 export class LinkAccountDto {
   @IsWalletAddress()

@@ -5,7 +5,8 @@ import { type WalletRow, walletsOf } from '../../../projections/wallets.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type CommandContext, isRetryOf } from '../../commands/writer.js';
-import { decodeEvent } from '../../../projections/events.js';
+import { walletLinked, walletUnlinked } from './domain/wallets.events.js';
+import { decoderFor } from '../../kernel/event-definition.js';
 import type { Caller } from '../../credentials/caller.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -14,7 +15,9 @@ import { SessionStanding } from './session-standing.js';
 import { Signatures } from './signatures.js';
 import { WalletLinks } from './wallet-links.js';
 import type { WalletsDto } from './wallets.dto.js';
-import { type Link, trisActedFor, walletStream } from './wallets.js';
+import { type Link, trisActedFor, walletStream } from './domain/wallet.js';
+
+const decodeLink = decoderFor([walletLinked, walletUnlinked]);
 
 /** Links a wallet that signed for it, in the session of the TRIS or by an operator. */
 export class LinkWallet extends Command<{ wallet: string; trisId: string; position: Position }> {
@@ -58,7 +61,7 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
     if (context.idempotency === null || wallet === undefined) return undefined;
     const history = await this.store.readStream(walletStream(wallet));
     const event = history.findLast((one) => isRetryOf(one, context) && one.metadata.body_hash === context.body_hash);
-    const linked = event && decodeEvent(event);
+    const linked = event && decodeLink(event);
     if (linked?.type !== 'WalletLinked') return undefined;
     return { wallet: getAddress(wallet), trisId: linked.data.tris_id, position: linked.position };
   }

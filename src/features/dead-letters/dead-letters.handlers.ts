@@ -9,12 +9,13 @@ import {
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type CommandContext, Writer } from '../../commands/writer.js';
-import type { EventOf } from '../../../projections/events.js';
+import type { Decoded } from '../../kernel/event-definition.js';
+import { deadLetterAcknowledged } from './domain/dead-letters.events.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import type { DeadLetterDto, DeadLetterState, DeadLettersDto } from './dead-letters.dto.js';
-import { deadLetterStream, decideAcknowledge } from './dead-letters.js';
+import { deadLetterStream, decideAcknowledge } from './domain/dead-letter.js';
 
 /** Goes on without what an undecodable event says. The first acknowledgement stands; a later one gets its answer. */
 export class AcknowledgeDeadLetter extends Command<{ body: DeadLetterDto; position: Position }> {
@@ -50,7 +51,7 @@ export class AcknowledgeDeadLetterHandler implements ICommandHandler<Acknowledge
     // The store answers a repeat as it answered the first: what it holds says when that was.
     const [stored] = await this.store.readStream(stream, { limit: 1 });
     const { data, metadata } = stored!;
-    const { acknowledged_by: by, reason_code } = data as EventOf<'DeadLetterAcknowledged'>['data'];
+    const { acknowledged_by: by, reason_code } = data as Decoded<typeof deadLetterAcknowledged>['data'];
     const acknowledged = { at: Date.parse(metadata.recorded_at), by, reason_code };
     return { body: letterDto({ ...letter, acknowledged }, this.views.logId), position };
   }

@@ -2,7 +2,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { IsIn, IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
 import { TrisIdParams } from '../../http/common.dto.js';
 import { IsReasonCode, IsSha256, IsTimestamp } from '../../http/fields.js';
-import { GRANTABLE_STATUSES } from './identity.events.js';
+import { GRANTABLE_STATUSES } from './domain/identity.events.js';
 
 export class SetBadStatusDto {
   /** 1 (worst) to 6; it is the identity's score from now on. */

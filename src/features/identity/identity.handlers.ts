@@ -2,7 +2,8 @@ import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
-import { type CommandContext, type Fact, Writer } from '../../commands/writer.js';
+import type { Fact } from '../../kernel/fact.js';
+import { type CommandContext, Writer } from '../../commands/writer.js';
 import {
   type Grant,
   type GrantableStatus,
@@ -13,7 +14,7 @@ import {
   decideSetBadStatus,
   identityStream,
   operatorStateOf,
-} from './identity.js';
+} from './domain/identity.js';
 
 /** What an operator states about an identity. The four commands differ in what they decide and nothing else. */
 type Statement =

@@ -1,5 +1,5 @@
 import { type FieldError, Problem } from '../../kernel/problems.js';
-import type { Action } from '../relay/relay.js';
+import type { Action } from '../relay/domain/relay.js';
 import { metricCategory } from '../../scoring/metrics.js';
 import type { Category } from '../../scoring/model.js';
 import { PROTOCOLS, chainPlatform } from './chain-events.js';

@@ -10,7 +10,7 @@ import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Logger } from '../../kernel/logger.js';
 import { Platforms } from '../organizations/platforms.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
-import { type Action, actionStream } from '../relay/relay.js';
+import { type Action, actionStream } from '../relay/domain/relay.js';
 import { ActionRecorder } from '../relay/relay.handlers.js';
 import { metricCategory } from '../../scoring/metrics.js';
 import type { Category } from '../../scoring/model.js';

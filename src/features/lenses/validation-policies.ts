@@ -5,7 +5,7 @@ import type { Json } from '../../kernel/json.js';
 import { Problem } from '../../kernel/problems.js';
 import type { Manifest, RowQuery, RangeRow } from '../../stores/ports/read-models.js';
 import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
-import { type Policy, VP_ID, lensOf, policyOf, policyStream } from './validation-policy.js';
+import { type Policy, VP_ID, lensOf, policyOf, policyStream } from './domain/validation-policy.js';
 
 /** What is kept in memory at most; a policy of a hundred inputs takes about 20 kB. */
 const CACHED_LENSES = 1_000;

@@ -8,7 +8,7 @@ import { TRIS_ID } from '../../kernel/identifiers.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
-import { decideRegister, decideVetting, organizationOf, organizationStream } from './organizations.js';
+import { decideRegister, decideVetting, organizationOf, organizationStream } from './domain/organization.js';
 import { Platforms, platformStream } from './platforms.js';
 
 export interface OrganizationView {

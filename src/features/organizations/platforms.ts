@@ -1,8 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type CommandContext, type Outcome, Writer, fact, hashedStream } from '../../commands/writer.js';
+import { fact, hashedStream } from '../../kernel/fact.js';
+import { type CommandContext, type Outcome, Writer } from '../../commands/writer.js';
 import { Problem } from '../../kernel/problems.js';
-import { platformRegistered } from './organizations.events.js';
+import { platformRegistered } from './domain/organizations.events.js';
 
 export function platformStream(platformId: string): string {
   return hashedStream('platform', platformId);

@@ -7,7 +7,7 @@ import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keepText } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { Problem } from '../../kernel/problems.js';
-import { type Action, actionStream, decide } from './relay.js';
+import { type Action, actionStream, decide } from './domain/relay.js';
 
 interface Relayed {
   action_id: string;

@@ -1,7 +1,7 @@
 import { criticalityOf } from '../../http/criticality.js';
 import { notInTheFuture } from '../../http/times.js';
 import { categoryOf } from '../../scoring/metrics.js';
-import type { Action } from './relay.js';
+import type { Action } from './domain/relay.js';
 import type { RelayActionDto } from './relay.dto.js';
 
 /** A validated submission in canonical terms. @throws Problem validation_failed for a time in the future */

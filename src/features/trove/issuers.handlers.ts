@@ -4,12 +4,12 @@ import { type CommandContext, Writer } from '../../commands/writer.js';
 import {
   type Issuer,
   type IssuerContent,
-  Issuers,
   decideRegister,
   decideRetire,
   issuerOf,
   issuerStream,
-} from './issuers.js';
+} from './domain/issuer.js';
+import { Issuers } from './issuers.js';
 
 interface Result {
   body: Issuer;

@@ -5,7 +5,7 @@ import {
   type OnApplicationShutdown,
   type OnModuleInit,
 } from '@nestjs/common';
-import { type TroveRecord, troveList } from '../../../projections/trove.js';
+import { troveList } from '../../../projections/trove.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Config } from '../../kernel/config.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -17,7 +17,7 @@ import { Views } from '../../read-side/views.js';
 import { Issuers } from './issuers.js';
 import { failureOf } from './proofs.js';
 import { pageOfRecords } from './records.js';
-import { type Decision, decideRecord, troveRecordOf, troveStream } from './trove.js';
+import { type Decision, decideRecord, troveRecordOf, troveStream, type TroveRecord } from './domain/record.js';
 
 const JOB_KIND = 'trove_verification';
 const SWEEP_MS = 60_000;

@@ -1,8 +1,7 @@
 import { createPublicKey, verify } from 'node:crypto';
-import type { TroveRecord } from '../../../projections/trove.js';
-import type { Issuer } from './issuers.js';
-import { statementOf } from './trove.js';
-import type { RecordProof } from './trove.events.js';
+import type { Issuer } from './domain/issuer.js';
+import { statementOf, type TroveRecord } from './domain/record.js';
+import type { RecordProof } from './domain/trove.events.js';
 
 /**
  * What an attestation in the form of EAS must carry: the record's statement as ABI values, the time in ms since the

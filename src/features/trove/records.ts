@@ -1,4 +1,5 @@
-import { type TroveEntry, type TroveRecord, recordRow } from '../../../projections/trove.js';
+import type { TroveRecord } from './domain/record.js';
+import { type TroveEntry, recordRow } from '../../../projections/trove.js';
 import type { Views } from '../../read-side/views.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 

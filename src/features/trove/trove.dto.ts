@@ -15,7 +15,7 @@ import {
   Min,
   ValidateNested,
 } from 'class-validator';
-import { TROVE_STATUSES, type TroveStatus } from '../../../projections/trove.js';
+import { TROVE_STATUSES, type TroveStatus } from './domain/record.js';
 import { PageQuery } from '../../http/common.dto.js';
 import { IsCriticality } from '../../http/criticality.js';
 import {
@@ -27,7 +27,7 @@ import {
   IsTimestamp,
   IsTrisId,
 } from '../../http/fields.js';
-import { DECISION_METHODS, RECORD_TYPES } from './trove.events.js';
+import { DECISION_METHODS, RECORD_TYPES } from './domain/trove.events.js';
 
 const ISSUER_ID = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 const ISSUER_MESSAGE = '$property must be 1 to 64 small letters, digits or ._-, a letter or digit first';

@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import { type TroveRecord, type TroveStatus, troveList } from '../../../projections/trove.js';
+import { troveList } from '../../../projections/trove.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type CommandContext, Writer } from '../../commands/writer.js';
@@ -22,7 +22,9 @@ import {
   statementOf,
   troveRecordOf,
   troveStream,
-} from './trove.js';
+  type TroveRecord,
+  type TroveStatus,
+} from './domain/record.js';
 import type { RecordDto, RecordsDto, SubmittedRecordDto } from './trove.dto.js';
 import { ProofChecks } from './proof-checks.js';
 

@@ -4,10 +4,10 @@ import { notInTheFuture } from '../../http/times.js';
 import { refusal } from '../../http/validation.js';
 import type { FieldError } from '../../kernel/problems.js';
 import { canonicalMetric } from '../../scoring/metrics.js';
-import type { Submission } from './trove.js';
-import type { IssuerContent } from './issuers.js';
+import type { Submission } from './domain/record.js';
+import type { IssuerContent } from './domain/issuer.js';
 import type { RecordProofDto, RegisterIssuerDto, SubmitRecordDto } from './trove.dto.js';
-import type { RecordProof } from './trove.events.js';
+import type { RecordProof } from './domain/trove.events.js';
 
 /** A validated submission in canonical terms. @throws Problem validation_failed where fields do not fit each other */
 export function toSubmission(body: SubmitRecordDto, now: number): Submission {

@@ -1,6 +1,6 @@
 import type { IdentityState } from '../../../projections/identities.js';
 import type { Lens } from '../../scoring/lens.js';
-import type { LensOwner } from '../lenses/lens-stream.js';
+import type { LensOwner } from '../lenses/domain/lens-stream.js';
 
 /** One access policy, ready to be tried on any number of identities. */
 export interface AccessProbe {

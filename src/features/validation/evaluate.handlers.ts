@@ -15,13 +15,13 @@ import { MODEL } from '../../scoring/model.js';
 import { ledgerOf, standingOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
 import { Summarizer } from './comparison.js';
-import { lensOwner } from '../lenses/lens-stream.js';
+import { lensOwner } from '../lenses/domain/lens-stream.js';
 import { type PopulationChange, Replays } from './replays.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
-import type { LensScope } from '../lenses/lenses.events.js';
+import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { EvaluatedSubjectDto, EvaluationDto, PreviewDto } from './vp.dto.js';
 import { refuseUnlessOwner } from './vp.input.js';
-import { type PolicyContent, contentHash, lensOf, refuseUnsound } from '../lenses/validation-policy.js';
+import { type PolicyContent, contentHash, lensOf, refuseUnsound } from '../lenses/domain/validation-policy.js';
 
 /** What a policy would change, for some identities or for everyone. Writes nothing. */
 export class EvaluatePolicy extends Query<EvaluationDto> {

@@ -2,7 +2,8 @@ import { Inject, Injectable } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore, WrongExpectedRevision } from '../../stores/ports/event-store.js';
-import { type CommandContext, type Fact, Writer } from '../../commands/writer.js';
+import type { Fact } from '../../kernel/fact.js';
+import { type CommandContext, Writer } from '../../commands/writer.js';
 import { formatPosition } from '../../kernel/positions.js';
 import type { Caller } from '../../credentials/caller.js';
 import type { JsonObject } from '../../kernel/json.js';
@@ -19,10 +20,10 @@ import {
   lensStackOf,
   lensStream,
   refuseUnlessBasis,
-} from '../lenses/lens-stream.js';
+} from '../lenses/domain/lens-stream.js';
 import { Replays } from './replays.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
-import type { LensName, LensScope } from '../lenses/lenses.events.js';
+import type { LensName, LensScope } from '../lenses/domain/lenses.events.js';
 import type { PromotionDto, SwitchDto } from './vp.dto.js';
 import { refuseUnlessOwner } from './vp.input.js';
 

@@ -3,7 +3,7 @@ import type { CommandContext } from '../../commands/writer.js';
 import type { Caller } from '../../credentials/caller.js';
 import { Replays } from './replays.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
-import type { LensScope } from '../lenses/lenses.events.js';
+import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { ReplayDto } from './vp.dto.js';
 import { refuseUnlessOwner } from './vp.input.js';
 

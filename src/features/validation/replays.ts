@@ -12,12 +12,12 @@ import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/
 import type { Lens } from '../../scoring/lens.js';
 import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from './access-preview.js';
 import { type Comparison, Summarizer, type Summary } from './comparison.js';
-import { type LensOwner, lensOwner } from '../lenses/lens-stream.js';
+import { type LensOwner, lensOwner } from '../lenses/domain/lens-stream.js';
 import { eachIdentity, openPopulation } from './population.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
-import type { LensScope } from '../lenses/lenses.events.js';
+import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { ReplayDto } from './vp.dto.js';
-import type { PolicyContent } from '../lenses/validation-policy.js';
+import type { PolicyContent } from '../lenses/domain/validation-policy.js';
 
 const JOB_KIND = 'vp_replay';
 

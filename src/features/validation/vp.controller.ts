@@ -28,7 +28,7 @@ import {
   StartReplayDto,
   SwitchDto,
 } from './vp.dto.js';
-import type { LensScope } from '../lenses/lenses.events.js';
+import type { LensScope } from '../lenses/domain/lenses.events.js';
 import { CreatePolicy, GetPolicy, ListPolicies, RetirePolicy } from './vp.handlers.js';
 import { toContent } from './vp.input.js';
 

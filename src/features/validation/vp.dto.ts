@@ -25,8 +25,8 @@ import {
   type Side,
   type Summary,
 } from './comparison.js';
-import { LENS_SCOPES, type LensScope } from '../lenses/lenses.events.js';
-import { VP_ID } from '../lenses/validation-policy.js';
+import { LENS_SCOPES, type LensScope } from '../lenses/domain/lenses.events.js';
+import { VP_ID } from '../lenses/domain/validation-policy.js';
 
 const VP_MESSAGE = '$property must have the form VP_<NAME>_V<n>: capital letters, digits and underscores, n from 1';
 const REPLAY_ID = /^rpl_[0-9a-f]{32}$/;

@@ -4,13 +4,18 @@ import { POLICIES, type PolicyRow, policiesOf } from '../../../projections/polic
 import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type CommandContext, Writer } from '../../commands/writer.js';
-import { decodeEvent } from '../../../projections/events.js';
+import { decoderFor } from '../../kernel/event-definition.js';
 import { formatPosition } from '../../kernel/positions.js';
 import type { Caller } from '../../credentials/caller.js';
 import { Views } from '../../read-side/views.js';
-import { activeLens, lensOwner, lensStackOf, lensStream } from '../lenses/lens-stream.js';
+import { activeLens, lensOwner, lensStackOf, lensStream } from '../lenses/domain/lens-stream.js';
 import { ValidationPolicies, unknownPolicy } from '../lenses/validation-policies.js';
-import { LENS_SCOPES } from '../lenses/lenses.events.js';
+import {
+  LENS_SCOPES,
+  lensActivated,
+  validationPolicyCreated,
+  validationPolicyRetired,
+} from '../lenses/domain/lenses.events.js';
 import type { CreatedPolicyDto, PoliciesDto, PolicyDto, PolicyStatus, RetiredPolicyDto } from './vp.dto.js';
 import { refuseUnlessOwner } from './vp.input.js';
 import {
@@ -24,7 +29,7 @@ import {
   refuseUnsound,
   warningsOf,
   weightsOf,
-} from '../lenses/validation-policy.js';
+} from '../lenses/domain/validation-policy.js';
 
 /** Creates a policy, for good. */
 export class CreatePolicy extends Command<{ body: CreatedPolicyDto; position: Position; own: boolean }> {
@@ -164,9 +169,11 @@ function statusOf(retired: boolean): PolicyStatus {
   return retired ? 'retired' : 'available';
 }
 
+const decodePolicyEvent = decoderFor([validationPolicyCreated, validationPolicyRetired, lensActivated]);
+
 /** What an event of the policy's own stream, or of a lens, means to this policy; undefined if nothing. */
 function stateOf(recorded: RecordedEvent, policyId: string, logId: string): PolicyDto['history'][number] | undefined {
-  const event = decodeEvent(recorded);
+  const event = decodePolicyEvent(recorded);
   const when = { at: new Date(event.recorded_at).toISOString(), position: formatPosition(logId, event.position) };
   switch (event.type) {
     case 'ValidationPolicyCreated':

@@ -2,7 +2,7 @@ import { criticalityOf } from '../../http/criticality.js';
 import type { Caller } from '../../credentials/caller.js';
 import { Problem } from '../../kernel/problems.js';
 import { canonicalMetric } from '../../scoring/metrics.js';
-import type { PolicyContent } from '../lenses/validation-policy.js';
+import type { PolicyContent } from '../lenses/domain/validation-policy.js';
 import type { CreatePolicyDto } from './vp.dto.js';
 
 /** A validated policy in canonical terms. */

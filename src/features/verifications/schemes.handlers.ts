@@ -3,11 +3,12 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import { SCHEMES, type SchemeRow } from '../../../projections/schemes.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type CommandContext, type Fact, Writer } from '../../commands/writer.js';
+import type { Fact } from '../../kernel/fact.js';
+import { type CommandContext, Writer } from '../../commands/writer.js';
 import { refusal } from '../../http/validation.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
-import { fieldOf } from './proof-format.js';
+import { fieldOf } from './domain/proof-format.js';
 import {
   SCHEME_ID,
   type Scheme,
@@ -19,7 +20,7 @@ import {
   decideRetire,
   schemeOf,
   schemeStream,
-} from './schemes.js';
+} from './domain/scheme.js';
 import { ProofVerifier } from './verifier.js';
 
 interface Result {

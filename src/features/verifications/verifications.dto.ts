@@ -14,10 +14,10 @@ import {
   ValidateNested,
 } from 'class-validator';
 import { IsTrisId, IsUnique } from '../../http/fields.js';
-import { GRANTABLE_STATUSES } from '../identity/identity.events.js';
-import { isG1, isG2, isSignal } from './proof-format.js';
-import { MAX_ROOTS, SCHEME_ID, SCOPE } from './schemes.js';
-import { INPUT_ROLES } from './verifications.events.js';
+import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
+import { isG1, isG2, isSignal } from './domain/proof-format.js';
+import { MAX_ROOTS, SCHEME_ID, SCOPE } from './domain/scheme.js';
+import { INPUT_ROLES } from './domain/verifications.events.js';
 
 /** More than any circuit here has use for; each costs the verifier a millisecond. */
 const MAX_INPUTS = 32;

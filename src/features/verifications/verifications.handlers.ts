@@ -4,17 +4,18 @@ import { Counter, Registry } from 'prom-client';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { NewEvent, Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type CommandContext, Writer, fact, hashedStream, isRetryOf } from '../../commands/writer.js';
+import { fact, hashedStream } from '../../kernel/fact.js';
+import { type CommandContext, Writer, isRetryOf } from '../../commands/writer.js';
 import type { RequestContext } from '../../http/command-context.js';
 import type { Caller } from '../../credentials/caller.js';
 import { refusal } from '../../http/validation.js';
-import { identityStream } from '../identity/identity.js';
+import { identityStream } from '../identity/domain/identity.js';
 import { Problem } from '../../kernel/problems.js';
 import { SessionStanding } from '../accounts/session-standing.js';
-import type { Proof } from './proof-format.js';
+import type { Proof } from './domain/proof-format.js';
 import { Schemes, retired } from './schemes.handlers.js';
-import { type ProvenGrant, decideProven, grantOf, readSignals } from './verifications.js';
-import { nullifierUsed } from './verifications.events.js';
+import { type ProvenGrant, decideProven, grantOf, readSignals } from './domain/verification.js';
+import { nullifierUsed } from './domain/verifications.events.js';
 import { ProofVerifier } from './verifier.js';
 
 export interface VerificationGranted {

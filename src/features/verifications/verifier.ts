@@ -4,7 +4,7 @@ import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Gauge, Histogram, Registry } from 'prom-client';
 import { Logger } from '../../kernel/logger.js';
 import { Problem } from '../../kernel/problems.js';
-import type { Proof, VerificationKey } from './proof-format.js';
+import type { Proof, VerificationKey } from './domain/proof-format.js';
 
 /** One thread does about 40 proofs a second; the main one keeps a core to itself. */
 const THREADS = Math.max(1, Math.min(4, availableParallelism() - 1));

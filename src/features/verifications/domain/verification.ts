@@ -1,12 +1,11 @@
-import { operatorStateOf } from '../identity/identity.js';
-import { verificationGranted } from '../identity/identity.events.js';
-import type { RecordedEvent } from '../../kernel/event.js';
-import { type Fact, fact } from '../../commands/writer.js';
-import { decodeEvent } from '../../../projections/events.js';
-import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
-import { type FieldError, Problem } from '../../kernel/problems.js';
+import { decodeStatement, operatorStateOf } from '../../identity/domain/identity.js';
+import { verificationGranted } from '../../identity/domain/identity.events.js';
+import type { RecordedEvent } from '../../../kernel/event.js';
+import { type Fact, fact } from '../../../kernel/fact.js';
+import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
+import { type FieldError, Problem } from '../../../kernel/problems.js';
 import { fieldOf } from './proof-format.js';
-import type { Scheme } from './schemes.js';
+import type { Scheme } from './scheme.js';
 
 /** Last second a timestamp of four-digit years can name. */
 const LAST_SECOND = 253_402_300_799n;
@@ -94,7 +93,7 @@ export function decideProven(history: readonly RecordedEvent[], grant: ProvenGra
   const held = operatorStateOf(history).verifications.find(isThis);
   if (held?.expires_at && held.expires_at >= grant.expires_at) return { facts: [], expires_at: held.expires_at };
   const before = history
-    .map(decodeEvent)
+    .map(decodeStatement)
     .flatMap((event) => (event.type === 'VerificationGranted' && isThis(event.data) ? [event.data.expires_at] : []));
   if (!held && before.some((expiry) => expiry !== null && expiry >= grant.expires_at)) {
     const detail = 'This verification was revoked; it takes a credential that ends later than the revoked one.';

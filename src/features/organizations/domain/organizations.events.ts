@@ -1,4 +1,4 @@
-import { defineEvent, text } from '../../kernel/event-definition.js';
+import { defineEvent, text } from '../../../kernel/event-definition.js';
 
 /** Stream `organization-<tris>`. */
 export const organizationRegistered = defineEvent('OrganizationRegistered', { tris_org: text });

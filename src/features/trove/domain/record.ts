@@ -1,12 +1,11 @@
-import { type TroveRecord, evolve } from '../../../projections/trove.js';
-import type { RecordedEvent } from '../../kernel/event.js';
-import { type Fact, fact } from '../../commands/writer.js';
-import { decodeStream } from '../../../projections/events.js';
-import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
-import { Problem } from '../../kernel/problems.js';
-import { actionRelayed } from '../relay/relay.events.js';
-import { decide as decideRelay } from '../relay/relay.js';
-import type { Category, Criticality } from '../../scoring/model.js';
+import type { RecordedEvent } from '../../../kernel/event.js';
+import { type Fact, fact } from '../../../kernel/fact.js';
+import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
+import { Problem } from '../../../kernel/problems.js';
+import { actionRelayed, credonationRecorded } from '../../relay/domain/relay.events.js';
+import { decide as decideRelay } from '../../relay/domain/relay.js';
+import type { Category, Criticality } from '../../../scoring/model.js';
 import {
   type DECISION_METHODS,
   type RECORD_TYPES,
@@ -16,6 +15,30 @@ import {
   troveRecordRejected,
   troveRecordSubmitted,
 } from './trove.events.js';
+
+export const TROVE_STATUSES = ['Pending', 'Approved', 'Rejected'] as const;
+export type TroveStatus = (typeof TROVE_STATUSES)[number];
+
+/** A submitted record with what became of it. Times in ms. */
+export interface TroveRecord extends Omit<Decoded<typeof troveRecordSubmitted>['data'], 'proof'> {
+  /** Position of its submission, by which lists are ordered. */
+  position: number;
+  occurred_at: number;
+  submitted_at: number;
+  status: TroveStatus;
+  /** The last one; its verification decides. */
+  proof: RecordProof | null;
+  /** How many proofs were offered so far. */
+  proofs: number;
+  decision: {
+    method: string;
+    decided_by: string;
+    reason_code: string | null;
+    decided_at: number;
+    /** Id of the action it became; null if rejected. */
+    action_id: string | null;
+  } | null;
+}
 
 /** A record as submitted and validated: names canonical, the time in ms. */
 export interface Submission {
@@ -47,9 +70,62 @@ export function troveStream(contentHash: string): string {
   return `trove-${contentHash}`;
 }
 
+const EVENTS = [
+  troveRecordSubmitted,
+  troveProofSubmitted,
+  troveRecordApproved,
+  troveRecordRejected,
+  // An approval relays an action in the same append.
+  actionRelayed,
+  credonationRecorded,
+] as const;
+export type TroveEvent = Decoded<(typeof EVENTS)[number]>;
+const decode = streamDecoderFor(EVENTS);
+
 /** Folds a `trove-<content hash>` stream. @throws Problem history_unreadable */
 export function troveRecordOf(history: readonly RecordedEvent[]): TroveRecord | undefined {
-  return decodeStream(history).reduce(evolve, undefined as TroveRecord | undefined);
+  return decode(history).reduce(evolve, undefined as TroveRecord | undefined);
+}
+
+/** The record after an event of its stream. The read model of records folds with it, too. */
+export function evolve(record: TroveRecord | undefined, event: TroveEvent): TroveRecord | undefined {
+  switch (event.type) {
+    case 'TroveRecordSubmitted': {
+      const { proof, ...data } = event.data;
+      return {
+        ...data,
+        position: event.position,
+        occurred_at: event.occurred_at,
+        submitted_at: event.recorded_at,
+        status: 'Pending',
+        proof,
+        proofs: proof === null ? 0 : 1,
+        decision: null,
+      };
+    }
+    case 'TroveProofSubmitted':
+      return (
+        record && { ...record, status: 'Pending', proof: event.data.proof, proofs: record.proofs + 1, decision: null }
+      );
+    case 'TroveRecordApproved':
+      return record && { ...record, status: 'Approved', decision: decisionOf(event, null) };
+    case 'TroveRecordRejected':
+      return record && { ...record, status: 'Rejected', decision: decisionOf(event, event.data.reason_code) };
+    case 'ActionRelayed': // in the same append as the approval
+      return record?.decision ? { ...record, decision: { ...record.decision, action_id: event.id } } : record;
+    case 'CredonationRecorded':
+      return record;
+    default:
+      return event satisfies never;
+  }
+}
+
+function decisionOf(
+  { data, recorded_at }: Extract<TroveEvent, { type: 'TroveRecordApproved' | 'TroveRecordRejected' }>,
+  reason: string | null,
+) {
+  const { method, decided_by } = data;
+  return { method, decided_by, reason_code: reason, decided_at: recorded_at, action_id: null };
 }
 
 /**

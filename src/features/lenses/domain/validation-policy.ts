@@ -1,11 +1,11 @@
-import type { RecordedEvent } from '../../kernel/event.js';
-import { type Fact, fact } from '../../commands/writer.js';
-import { decodeStream } from '../../../projections/events.js';
-import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
-import { type FieldError, Problem, type ProblemCode } from '../../kernel/problems.js';
-import type { Lens } from '../../scoring/lens.js';
-import { DOCUMENTED_METRICS, canonicalMetric, metricCategory } from '../../scoring/metrics.js';
-import { type Category, type Criticality, MODEL } from '../../scoring/model.js';
+import type { RecordedEvent } from '../../../kernel/event.js';
+import { type Fact, fact } from '../../../kernel/fact.js';
+import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
+import { type FieldError, Problem, type ProblemCode } from '../../../kernel/problems.js';
+import type { Lens } from '../../../scoring/lens.js';
+import { DOCUMENTED_METRICS, canonicalMetric, metricCategory } from '../../../scoring/metrics.js';
+import { type Category, type Criticality, MODEL } from '../../../scoring/model.js';
 import {
   type PolicyInput,
   type PolicyMetadata,
@@ -42,17 +42,25 @@ export function policyStream(policyId: string): string {
   return `vp-${policyId}`;
 }
 
-/** The policy its stream tells of; undefined if there is none. @throws Problem history_unreadable */
+const EVENTS = [validationPolicyCreated, validationPolicyRetired] as const;
+const decode = streamDecoderFor(EVENTS);
+
+/** Folds a `vp-<id>` stream; undefined if there is no such policy. @throws Problem history_unreadable */
 export function policyOf(history: readonly RecordedEvent[]): Policy | undefined {
-  let policy: Policy | undefined;
-  for (const event of decodeStream(history)) {
-    if (event.type === 'ValidationPolicyCreated') {
+  return decode(history).reduce(evolve, undefined as Policy | undefined);
+}
+
+function evolve(policy: Policy | undefined, event: Decoded<(typeof EVENTS)[number]>): Policy | undefined {
+  switch (event.type) {
+    case 'ValidationPolicyCreated': {
       const { policy_id, tris_org, inputs, metadata, content_hash } = event.data;
-      policy = { policy_id, tris_org, inputs, metadata, content_hash, retired: false };
+      return { policy_id, tris_org, inputs, metadata, content_hash, retired: false };
     }
-    if (event.type === 'ValidationPolicyRetired' && policy) policy.retired = true;
+    case 'ValidationPolicyRetired':
+      return policy && { ...policy, retired: true };
+    default:
+      return event satisfies never;
   }
-  return policy;
 }
 
 /** SHA-256 of the RFC 8785 JSON of a policy's content, hex. */

@@ -1,5 +1,14 @@
-import { type Check, defineEvent, nullable, oneOf, text, time, wholeNumber } from '../../kernel/event-definition.js';
-import type { JsonObject } from '../../kernel/json.js';
+import {
+  type Check,
+  type Decoded,
+  defineEvent,
+  nullable,
+  oneOf,
+  text,
+  time,
+  wholeNumber,
+} from '../../../kernel/event-definition.js';
+import type { JsonObject } from '../../../kernel/json.js';
 
 const object: Check<JsonObject> = (value): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -76,3 +85,4 @@ export const accessChecked = defineEvent(
     },
   },
 );
+export type AccessDecision = Decoded<typeof accessChecked>['data'];

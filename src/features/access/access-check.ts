@@ -1,104 +1,17 @@
-import type { RecordedEvent } from '../../kernel/event.js';
-import { type Fact, fact } from '../../commands/writer.js';
-import { decodeStream, type EventOf } from '../../../projections/events.js';
-import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
-import type { JsonObject } from '../../kernel/json.js';
-import { Problem } from '../../kernel/problems.js';
+import { type Fact, fact } from '../../kernel/fact.js';
 import { type Lens } from '../../scoring/lens.js';
 import { MODEL, MODEL_HASH } from '../../scoring/model.js';
-import { TRUE, type Evaluator, type DenialReason, reasonsFor } from './evaluate.js';
+import type { AccessPolicy } from './domain/access-policy.js';
+import { accessChecked } from './domain/ap.events.js';
+import { TRUE, type DenialReason, type Evaluator, reasonsFor } from './evaluate.js';
 import { type Facts, NOTHING, factsFrom } from './facts.js';
 import { ADVICE, type Advice, type Change, howToPass } from './how-to-pass.js';
-import { accessChecked, accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
 import type { Rule } from './rules.js';
-
-/** `AP_<NAME>_V<n>`, n from 1 (spec 2.2). */
-export const AP_ID = /^(?=.{1,128}$)AP_[A-Z0-9_]+_V[1-9]\d{0,8}$/;
-
-/** An access policy as its owner states it. Never changes. */
-export interface AccessPolicyContent {
-  policy_id: string;
-  rules: JsonObject;
-  /** Lifetime of the tokens it grants, 1..86400. */
-  ttl_seconds: number;
-  vp: string | null;
-}
-
-export interface AccessPolicy extends AccessPolicyContent {
-  /** TRIS of the organization that owns it; null: the platform's operators. */
-  owner: string | null;
-  content_hash: string;
-  /** ms since the epoch. */
-  created_at: number;
-  retired: boolean;
-}
-
-export function accessPolicyStream(policyId: string): string {
-  return `ap-${policyId}`;
-}
-
-/** The policy its stream tells of; undefined if there is none. @throws Problem history_unreadable */
-export function accessPolicyOf(history: readonly RecordedEvent[]): AccessPolicy | undefined {
-  let policy: AccessPolicy | undefined;
-  for (const event of decodeStream(history)) {
-    if (event.type === 'AccessPolicyCreated') policy = { ...event.data, created_at: event.recorded_at, retired: false };
-    if (event.type === 'AccessPolicyRetired' && policy) policy.retired = true;
-  }
-  return policy;
-}
-
-/** SHA-256 of the RFC 8785 JSON of a policy's content, hex. */
-function contentHash({ policy_id, rules, ttl_seconds, vp }: AccessPolicyContent): string {
-  return sha256Hex(canonicalJson({ policy_id, rules, ttl_seconds, vp }));
-}
-
-/**
- * A policy never changes: creating it again as it is changes nothing.
- * @param organization of the key that asks, which is to own it; null: an operator's
- * @throws Problem policy_conflict
- */
-export function decideCreate(
-  policy: AccessPolicy | undefined,
-  content: AccessPolicyContent,
-  organization: string | null,
-): Fact[] {
-  const { policy_id, rules, ttl_seconds, vp } = content;
-  const content_hash = contentHash(content);
-  if (!policy) {
-    return [fact(accessPolicyCreated, { policy_id, owner: organization, rules, ttl_seconds, vp, content_hash })];
-  }
-  if (policy.content_hash !== content_hash) {
-    throw conflict(policy_id, 'exists with other content; a policy never changes: count its version up');
-  }
-  if (organization !== null && organization !== policy.owner) throw conflict(policy_id, 'belongs to another owner');
-  return [];
-}
-
-function conflict(policyId: string, why: string): Problem {
-  const message = `${policyId} ${why}`;
-  return new Problem('policy_conflict', `${message}.`, {
-    errors: [{ pointer: '/policy_id', code: 'policy_conflict', message }],
-  });
-}
-
-/**
- * Retiring what is retired changes nothing. Tokens it has granted live on to their end.
- * @param organization of the key that asks; null: an operator's
- * @throws Problem forbidden
- */
-export function decideRetire({ policy_id, owner, retired }: AccessPolicy, organization: string | null): Fact[] {
-  if (organization !== null && organization !== owner) {
-    throw new Problem('forbidden', `${policy_id} belongs to ${owner ?? 'the operators'}, not to ${organization}.`);
-  }
-  return retired ? [] : [fact(accessPolicyRetired, { policy_id })];
-}
 
 /** Stream of a decision; its id is also that of the token it may carry. */
 export function accessStream(jti: string): string {
   return `access-${jti}`;
 }
-
-export type AccessDecision = EventOf<'AccessChecked'>['data'];
 
 /** A subject as it was seen when it was checked. */
 export interface Observation {

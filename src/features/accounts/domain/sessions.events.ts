@@ -1,4 +1,4 @@
-import { defineEvent, oneOf, text } from '../../kernel/event-definition.js';
+import { defineEvent, oneOf, text } from '../../../kernel/event-definition.js';
 
 /**
  * A session is over: none of its refresh tokens counts any more, whatever the short-lived state says. Stream

@@ -1,5 +1,5 @@
-import { type Check, defineEvent, nullable, oneOf, text } from '../../kernel/event-definition.js';
-import { CRITICALITIES, type Criticality } from '../../scoring/model.js';
+import { type Check, defineEvent, nullable, oneOf, text } from '../../../kernel/event-definition.js';
+import { CRITICALITIES, type Criticality } from '../../../scoring/model.js';
 
 /** An input of a policy: its metric canonical, its weight that of its criticality. */
 export type PolicyInput = { metric: string; criticality: Criticality; weight: number };

@@ -1,8 +1,8 @@
-import type { RecordedEvent } from '../../kernel/event.js';
-import { type Fact, fact } from '../../commands/writer.js';
-import { decodeStream } from '../../../projections/events.js';
-import { Problem } from '../../kernel/problems.js';
-import { MODEL_LENS } from '../../scoring/lens.js';
+import type { RecordedEvent } from '../../../kernel/event.js';
+import { type Fact, fact } from '../../../kernel/fact.js';
+import { streamDecoderFor } from '../../../kernel/event-definition.js';
+import { Problem } from '../../../kernel/problems.js';
+import { MODEL_LENS } from '../../../scoring/lens.js';
 import { type LensName, type LensScope, lensActivated } from './lenses.events.js';
 
 /** Which policy the platform, or one organization, sees through: every promotion and rollback is in one stream. */
@@ -29,12 +29,13 @@ function bottom({ scope }: LensOwner): LensName {
   return { policy_id: null, content_hash: scope === 'platform' ? MODEL_LENS.content_hash : null };
 }
 
+const decode = streamDecoderFor([lensActivated]);
+
 /** Folds a stream of lenses. @throws Problem history_unreadable */
 export function lensStackOf(history: readonly RecordedEvent[], owner: LensOwner): LensStack {
   const stack: LensStack = [bottom(owner)];
-  for (const event of decodeStream(history)) {
-    if (event.type !== 'LensActivated') continue;
-    const { reason, policy_id, content_hash } = event.data;
+  for (const { data } of decode(history)) {
+    const { reason, policy_id, content_hash } = data;
     if (reason === 'promoted') stack.push({ policy_id, content_hash });
     else stack.pop();
   }

@@ -1,6 +1,6 @@
-import { type Check, defineEvent, nullable, oneOf, text } from '../../kernel/event-definition.js';
-import { GRANTABLE_STATUSES } from '../identity/identity.events.js';
-import type { JsonObject } from '../../kernel/json.js';
+import { type Check, defineEvent, nullable, oneOf, text } from '../../../kernel/event-definition.js';
+import { GRANTABLE_STATUSES } from '../../identity/domain/identity.events.js';
+import type { JsonObject } from '../../../kernel/json.js';
 
 /**
  * What a public input of a proof means. The service fixes the value of each but the nullifier, which the holder brings,

@@ -1,4 +1,4 @@
-import { defineEvent, nullable, oneOf, text, wholeNumber } from '../../kernel/event-definition.js';
+import { defineEvent, nullable, oneOf, text, wholeNumber } from '../../../kernel/event-definition.js';
 
 /** How a link is known: the wallet signed for it, or a key said so. */
 export const LINK_PROOFS = ['signed', 'asserted'] as const;

@@ -1,5 +1,5 @@
-import { defineEvent, nullable, oneOf, text, wholeNumber } from '../../kernel/event-definition.js';
-import { CRITICALITIES, MODEL } from '../../scoring/model.js';
+import { defineEvent, nullable, oneOf, text, wholeNumber } from '../../../kernel/event-definition.js';
+import { CRITICALITIES, MODEL } from '../../../scoring/model.js';
 
 /** An identity did something that was verified by a platform. Stream `action-<hash>`, revision 0. */
 export const actionRelayed = defineEvent('ActionRelayed', {

@@ -1,7 +1,7 @@
-import { type Fact, fact, hashedStream } from '../../commands/writer.js';
-import { sha256Hex } from '../../kernel/hash.js';
-import { isFlags } from '../../scoring/metrics.js';
-import { CRITICALITIES, type Category, type Criticality, TCT_BY_CRITICALITY } from '../../scoring/model.js';
+import { type Fact, fact, hashedStream } from '../../../kernel/fact.js';
+import { sha256Hex } from '../../../kernel/hash.js';
+import { isFlags } from '../../../scoring/metrics.js';
+import { CRITICALITIES, type Category, type Criticality, TCT_BY_CRITICALITY } from '../../../scoring/model.js';
 import { actionRelayed, credonationRecorded } from './relay.events.js';
 
 /** A verified action, as validated: names canonical, times in ms. */

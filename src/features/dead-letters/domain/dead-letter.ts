@@ -1,5 +1,4 @@
-import type { DeadLetterRow } from '../../../projections/dead-letters.js';
-import { type Fact, fact } from '../../commands/writer.js';
+import { type Fact, fact } from '../../../kernel/fact.js';
 import { deadLetterAcknowledged } from './dead-letters.events.js';
 
 /** One stream for each dead letter: of two acknowledgements at once one is stored. */
@@ -8,7 +7,7 @@ export function deadLetterStream(eventId: string): string {
 }
 
 export function decideAcknowledge(
-  { event_id, event_type, tris_id }: DeadLetterRow,
+  { event_id, event_type, tris_id }: { event_id: string; event_type: string; tris_id: string | null },
   reasonCode: string,
   actor: string,
 ): Fact[] {

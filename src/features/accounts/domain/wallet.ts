@@ -1,7 +1,7 @@
-import type { RecordedEvent } from '../../kernel/event.js';
-import { type Fact, fact } from '../../commands/writer.js';
-import { decodeStream } from '../../../projections/events.js';
-import { Problem } from '../../kernel/problems.js';
+import type { RecordedEvent } from '../../../kernel/event.js';
+import { type Fact, fact } from '../../../kernel/fact.js';
+import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { Problem } from '../../../kernel/problems.js';
 import { type LINK_PROOFS, walletLinked, walletUnlinked } from './wallets.events.js';
 
 /** To which TRIS a wallet belongs, and how that is known. */
@@ -17,17 +17,25 @@ export function walletStream(wallet: string): string {
   return `wallet-${wallet.toLowerCase()}`;
 }
 
+const EVENTS = [walletLinked, walletUnlinked] as const;
+const decode = streamDecoderFor(EVENTS);
+
 /** Folds a `wallet-<address>` stream: the link there is, or null. @throws Problem history_unreadable */
 export function linkOf(history: readonly RecordedEvent[]): Link | null {
-  let link: Link | null = null;
-  for (const event of decodeStream(history)) {
-    if (event.type === 'WalletLinked') {
+  return decode(history).reduce(evolve, null as Link | null);
+}
+
+function evolve(_link: Link | null, event: Decoded<(typeof EVENTS)[number]>): Link | null {
+  switch (event.type) {
+    case 'WalletLinked': {
       const { tris_id, proof, chain_id } = event.data;
-      link = { tris_id, proof, chain_id };
+      return { tris_id, proof, chain_id };
     }
-    if (event.type === 'WalletUnlinked') link = null;
+    case 'WalletUnlinked':
+      return null;
+    default:
+      return event satisfies never;
   }
-  return link;
 }
 
 /**

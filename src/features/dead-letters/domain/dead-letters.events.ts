@@ -1,4 +1,4 @@
-import { defineEvent, nullable, text } from '../../kernel/event-definition.js';
+import { defineEvent, nullable, text } from '../../../kernel/event-definition.js';
 
 /**
  * An operator lets the service go on without what an event says that cannot be decoded. Stream `dead-letter-<event id>`,

@@ -1,4 +1,4 @@
-import { defineEvent, nullable, oneOf, text, time, wholeNumber } from '../../kernel/event-definition.js';
+import { defineEvent, nullable, oneOf, text, time, wholeNumber } from '../../../kernel/event-definition.js';
 
 /** The statuses an identity can be granted (spec 2.2); "BAD Status validation" is derived, never granted. */
 export const GRANTABLE_STATUSES = ['zk-KYH', 'zk-KYC (ID only)', 'zk-KYC (ID + AML)'] as const;

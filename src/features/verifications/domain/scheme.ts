@@ -1,9 +1,9 @@
-import type { RecordedEvent } from '../../kernel/event.js';
-import { type Fact, fact } from '../../commands/writer.js';
-import { type EventOf, decodeStream } from '../../../projections/events.js';
-import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
-import type { GrantableStatus } from '../identity/identity.js';
-import { type FieldError, Problem } from '../../kernel/problems.js';
+import type { RecordedEvent } from '../../../kernel/event.js';
+import { type Fact, fact } from '../../../kernel/fact.js';
+import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
+import type { GrantableStatus } from '../../identity/domain/identity.js';
+import { type FieldError, Problem } from '../../../kernel/problems.js';
 import type { VerificationKey } from './proof-format.js';
 import { schemeRegistered, schemeRetired, schemeRootAdded, schemeRootRemoved } from './verifications.events.js';
 
@@ -12,7 +12,11 @@ export const SCOPE = /^[a-z0-9][a-z0-9.-]{0,63}$/;
 /** Roots a scheme accepts at once: an issuer's current ones and those that proofs on their way may still be of. */
 export const MAX_ROOTS = 100;
 
-export type PublicInput = EventOf<'SchemeRegistered'>['data']['public_inputs'][number];
+const EVENTS = [schemeRegistered, schemeRootAdded, schemeRootRemoved, schemeRetired] as const;
+type SchemeEvent = Decoded<(typeof EVENTS)[number]>;
+const decode = streamDecoderFor(EVENTS);
+
+export type PublicInput = Extract<SchemeEvent, { type: 'SchemeRegistered' }>['data']['public_inputs'][number];
 
 /** What an operator registers. */
 export interface SchemeDefinition {
@@ -38,18 +42,25 @@ export function schemeStream(scheme: string): string {
 
 /** Folds a `scheme-<scheme>` stream; undefined if there is none. @throws Problem history_unreadable */
 export function schemeOf(history: readonly RecordedEvent[]): Scheme | undefined {
-  let scheme: Scheme | undefined;
-  for (const event of decodeStream(history)) {
-    if (event.type === 'SchemeRegistered') {
+  return decode(history).reduce(evolve, undefined as Scheme | undefined);
+}
+
+function evolve(scheme: Scheme | undefined, event: SchemeEvent): Scheme | undefined {
+  switch (event.type) {
+    case 'SchemeRegistered': {
       const { verification_key, roots, ...rest } = event.data;
       const key = verification_key as unknown as VerificationKey;
-      scheme = { ...rest, verification_key: key, roots: [...roots], retired: false, registered_at: event.recorded_at };
-    } else if (event.type === 'SchemeRootAdded') scheme?.roots.push(event.data.root);
-    else if (event.type === 'SchemeRootRemoved' && scheme) {
-      scheme.roots = scheme.roots.filter((root) => root !== event.data.root);
-    } else if (event.type === 'SchemeRetired' && scheme) scheme.retired = true;
+      return { ...rest, verification_key: key, roots: [...roots], retired: false, registered_at: event.recorded_at };
+    }
+    case 'SchemeRootAdded':
+      return scheme && { ...scheme, roots: [...scheme.roots, event.data.root] };
+    case 'SchemeRootRemoved':
+      return scheme && { ...scheme, roots: scheme.roots.filter((root) => root !== event.data.root) };
+    case 'SchemeRetired':
+      return scheme && { ...scheme, retired: true };
+    default:
+      return event satisfies never;
   }
-  return scheme;
 }
 
 export function keyHash(key: VerificationKey): string {

@@ -1,5 +1,5 @@
-import { type Check, defineEvent, nullable, oneOf, text } from '../../kernel/event-definition.js';
-import { CRITICALITIES } from '../../scoring/model.js';
+import { type Check, defineEvent, nullable, oneOf, text } from '../../../kernel/event-definition.js';
+import { CRITICALITIES } from '../../../scoring/model.js';
 
 export const RECORD_TYPES = ['milestone', 'activity', 'ai_behavior'] as const;
 export const DECISION_METHODS = ['signature', 'attestation', 'review'] as const;

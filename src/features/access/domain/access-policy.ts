@@ -1,0 +1,97 @@
+import type { RecordedEvent } from '../../../kernel/event.js';
+import { type Fact, fact } from '../../../kernel/fact.js';
+import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
+import type { JsonObject } from '../../../kernel/json.js';
+import { Problem } from '../../../kernel/problems.js';
+import { accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
+
+/** `AP_<NAME>_V<n>`, n from 1 (spec 2.2). */
+export const AP_ID = /^(?=.{1,128}$)AP_[A-Z0-9_]+_V[1-9]\d{0,8}$/;
+
+/** An access policy as its owner states it. Never changes. */
+export interface AccessPolicyContent {
+  policy_id: string;
+  rules: JsonObject;
+  /** Lifetime of the tokens it grants, 1..86400. */
+  ttl_seconds: number;
+  vp: string | null;
+}
+
+export interface AccessPolicy extends AccessPolicyContent {
+  /** TRIS of the organization that owns it; null: the platform's operators. */
+  owner: string | null;
+  content_hash: string;
+  /** ms since the epoch. */
+  created_at: number;
+  retired: boolean;
+}
+
+export function accessPolicyStream(policyId: string): string {
+  return `ap-${policyId}`;
+}
+
+const EVENTS = [accessPolicyCreated, accessPolicyRetired] as const;
+const decode = streamDecoderFor(EVENTS);
+
+/** Folds an `ap-<id>` stream; undefined if there is no such policy. @throws Problem history_unreadable */
+export function accessPolicyOf(history: readonly RecordedEvent[]): AccessPolicy | undefined {
+  return decode(history).reduce(evolve, undefined as AccessPolicy | undefined);
+}
+
+function evolve(policy: AccessPolicy | undefined, event: Decoded<(typeof EVENTS)[number]>): AccessPolicy | undefined {
+  switch (event.type) {
+    case 'AccessPolicyCreated':
+      return { ...event.data, created_at: event.recorded_at, retired: false };
+    case 'AccessPolicyRetired':
+      return policy && { ...policy, retired: true };
+    default:
+      return event satisfies never;
+  }
+}
+
+/** SHA-256 of the RFC 8785 JSON of a policy's content, hex. */
+function contentHash({ policy_id, rules, ttl_seconds, vp }: AccessPolicyContent): string {
+  return sha256Hex(canonicalJson({ policy_id, rules, ttl_seconds, vp }));
+}
+
+/**
+ * A policy never changes: creating it again as it is changes nothing.
+ * @param organization of the key that asks, which is to own it; null: an operator's
+ * @throws Problem policy_conflict
+ */
+export function decideCreate(
+  policy: AccessPolicy | undefined,
+  content: AccessPolicyContent,
+  organization: string | null,
+): Fact[] {
+  const { policy_id, rules, ttl_seconds, vp } = content;
+  const content_hash = contentHash(content);
+  if (!policy) {
+    return [fact(accessPolicyCreated, { policy_id, owner: organization, rules, ttl_seconds, vp, content_hash })];
+  }
+  if (policy.content_hash !== content_hash) {
+    throw conflict(policy_id, 'exists with other content; a policy never changes: count its version up');
+  }
+  if (organization !== null && organization !== policy.owner) throw conflict(policy_id, 'belongs to another owner');
+  return [];
+}
+
+function conflict(policyId: string, why: string): Problem {
+  const message = `${policyId} ${why}`;
+  return new Problem('policy_conflict', `${message}.`, {
+    errors: [{ pointer: '/policy_id', code: 'policy_conflict', message }],
+  });
+}
+
+/**
+ * Retiring what is retired changes nothing. Tokens it has granted live on to their end.
+ * @param organization of the key that asks; null: an operator's
+ * @throws Problem forbidden
+ */
+export function decideRetire({ policy_id, owner, retired }: AccessPolicy, organization: string | null): Fact[] {
+  if (organization !== null && organization !== owner) {
+    throw new Problem('forbidden', `${policy_id} belongs to ${owner ?? 'the operators'}, not to ${organization}.`);
+  }
+  return retired ? [] : [fact(accessPolicyRetired, { policy_id })];
+}

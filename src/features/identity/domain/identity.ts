@@ -1,0 +1,127 @@
+import type { RecordedEvent } from '../../../kernel/event.js';
+import { type Fact, fact } from '../../../kernel/fact.js';
+import { type Decoded, decoderFor } from '../../../kernel/event-definition.js';
+import { Problem } from '../../../kernel/problems.js';
+import {
+  type GRANTABLE_STATUSES,
+  badStatusCleared,
+  badStatusSet,
+  verificationGranted,
+  verificationRevoked,
+} from './identity.events.js';
+
+export type GrantableStatus = (typeof GRANTABLE_STATUSES)[number];
+
+export interface Verification {
+  status: string;
+  issuer: string;
+  scheme: string;
+  /** ISO 8601 UTC, or null: does not expire. */
+  expires_at: string | null;
+}
+
+/** What is stated about an identity in its own stream: its BAD status and the verifications it was granted. */
+export interface OperatorState {
+  /** An operator's explicit status; overrides the computed score. `since` in ms. */
+  bad_status: { level: number; reason_code: string; since: number } | null;
+  verifications: Verification[];
+}
+
+export interface Grant {
+  status: GrantableStatus;
+  issuer: string;
+  /** ISO 8601 UTC, or null: does not expire. */
+  expires_at: string | null;
+  /** SHA-256 of the evidence, hex. */
+  evidence_hash: string;
+}
+
+export function identityStream(trisId: string): string {
+  return `identity-${trisId}`;
+}
+
+const EVENTS = [badStatusSet, badStatusCleared, verificationGranted, verificationRevoked] as const;
+/** The events of an `identity-<tris>` stream. */
+export type StatementEvent = Decoded<(typeof EVENTS)[number]>;
+export const decodeStatement = decoderFor(EVENTS);
+
+/** Folds an `identity-<tris>` stream. An event that cannot be read is left out: it marks the identity, see `organizationOf`. */
+export function operatorStateOf(history: readonly RecordedEvent[]): OperatorState {
+  const state: OperatorState = { bad_status: null, verifications: [] };
+  for (const event of history.map(decodeStatement)) if (event.type !== 'Undecodable') evolve(state, event);
+  return state;
+}
+
+/** Applies one statement, in place. The read model of identities folds with it, too. */
+export function evolve(state: OperatorState, event: StatementEvent): void {
+  switch (event.type) {
+    case 'BadStatusSet': {
+      const { level, reason_code } = event.data;
+      state.bad_status = { level, reason_code, since: event.recorded_at };
+      break;
+    }
+    case 'BadStatusCleared':
+      state.bad_status = null;
+      break;
+    case 'VerificationGranted': {
+      const { status, issuer, scheme, expires_at } = event.data;
+      const others = state.verifications.filter(
+        (held) => held.status !== status || held.issuer !== issuer || held.scheme !== scheme,
+      );
+      state.verifications = [...others, { status, issuer, scheme, expires_at }];
+      break;
+    }
+    case 'VerificationRevoked':
+      state.verifications = state.verifications.filter((held) => !isGrant(held, event.data));
+      break;
+    default:
+      event satisfies never;
+  }
+}
+
+/** Which grants are meant: those of a status; null: by any issuer, by any scheme. */
+export interface GrantFilter {
+  status: string;
+  issuer: string | null;
+  scheme: string | null;
+}
+
+export function isGrant(held: Verification, { status, issuer, scheme }: GrantFilter): boolean {
+  return (
+    held.status === status && (issuer === null || held.issuer === issuer) && (scheme === null || held.scheme === scheme)
+  );
+}
+
+/** Setting what is set already changes nothing. */
+export function decideSetBadStatus(state: OperatorState, trisId: string, level: number, reasonCode: string): Fact[] {
+  if (state.bad_status?.level === level && state.bad_status.reason_code === reasonCode) return [];
+  return [fact(badStatusSet, { tris_id: trisId, level, reason_code: reasonCode })];
+}
+
+export function decideClearBadStatus(state: OperatorState, trisId: string): Fact[] {
+  return state.bad_status === null ? [] : [fact(badStatusCleared, { tris_id: trisId })];
+}
+
+/**
+ * A grant replaces the one of the same status and issuer, so that its expiry can be moved.
+ * @param now ms: the grant must not have expired by then
+ * @throws Problem validation_failed
+ */
+export function decideGrant(trisId: string, grant: Grant, now: number): Fact[] {
+  if (grant.expires_at !== null && Date.parse(grant.expires_at) <= now) {
+    const message = `expires_at must be in the future; it is ${new Date(now).toISOString()} here`;
+    throw new Problem('validation_failed', message, {
+      errors: [{ pointer: '/expires_at', code: 'in_the_past', message }],
+    });
+  }
+  return [fact(verificationGranted, { tris_id: trisId, scheme: 'operator', ...grant })];
+}
+
+export function decideRevoke(
+  state: OperatorState,
+  trisId: string,
+  grants: GrantFilter & { status: GrantableStatus },
+): Fact[] {
+  const held = state.verifications.some((grant) => isGrant(grant, grants));
+  return held ? [fact(verificationRevoked, { tris_id: trisId, ...grants })] : [];
+}

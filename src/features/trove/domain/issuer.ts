@@ -1,0 +1,49 @@
+import type { RecordedEvent } from '../../../kernel/event.js';
+import { type Fact, fact } from '../../../kernel/fact.js';
+import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { Problem } from '../../../kernel/problems.js';
+import { issuerRegistered, issuerRetired } from './trove.events.js';
+
+const EVENTS = [issuerRegistered, issuerRetired] as const;
+type IssuerEvent = Decoded<(typeof EVENTS)[number]>;
+const decode = streamDecoderFor(EVENTS);
+
+export type IssuerContent = Extract<IssuerEvent, { type: 'IssuerRegistered' }>['data'];
+export interface Issuer extends IssuerContent {
+  retired: boolean;
+}
+
+export function issuerStream(issuerId: string): string {
+  return `issuer-${issuerId}`;
+}
+
+/** Folds an `issuer-<id>` stream. @throws Problem history_unreadable */
+export function issuerOf(history: readonly RecordedEvent[]): Issuer | undefined {
+  return decode(history).reduce(evolve, undefined as Issuer | undefined);
+}
+
+function evolve(issuer: Issuer | undefined, event: IssuerEvent): Issuer | undefined {
+  switch (event.type) {
+    case 'IssuerRegistered':
+      return { ...event.data, retired: false };
+    case 'IssuerRetired':
+      return issuer && { ...issuer, retired: true };
+    default:
+      return event satisfies never;
+  }
+}
+
+/** An issuer never changes: a new key is a new issuer. @throws Problem issuer_conflict */
+export function decideRegister(issuer: Issuer | undefined, content: IssuerContent): Fact[] {
+  if (!issuer) return [fact(issuerRegistered, { ...content })];
+  const same = (['platform_id', 'ed25519', 'address'] as const).every((field) => issuer[field] === content[field]);
+  if (same) return [];
+  throw new Problem('issuer_conflict', `${content.issuer_id} exists with another key or platform.`, {
+    errors: [{ pointer: '/issuer_id', code: 'issuer_conflict', message: 'exists with another key or platform' }],
+  });
+}
+
+/** Its proofs are believed no more; what was approved stays. */
+export function decideRetire(issuer: Issuer): Fact[] {
+  return issuer.retired ? [] : [fact(issuerRetired, { issuer_id: issuer.issuer_id })];
+}

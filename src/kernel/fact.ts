@@ -1,0 +1,21 @@
+import type { EventDefinition } from './event-definition.js';
+import { hashOf } from './hash.js';
+import type { JsonObject } from './json.js';
+
+/** What a decider decided: a fact of a known type. Made with `fact`, which checks the data against the type. */
+export interface Fact {
+  type: string;
+  schema: number;
+  data: JsonObject;
+  /** ms since the epoch; default: when it is recorded. */
+  occurredAt?: number;
+}
+
+export function fact<D>(definition: EventDefinition<string, D>, data: D & JsonObject, occurredAt?: number): Fact {
+  return { type: definition.type, schema: definition.schema, data, occurredAt };
+}
+
+/** Name of a stream that is found by client strings, which are hashed so that they never appear in a name. */
+export function hashedStream(category: string, ...parts: string[]): string {
+  return `${category}-${hashOf(...parts)}`;
+}
