@@ -3,8 +3,9 @@ FROM node:20-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci
-COPY nest-cli.json tsconfig.json bundle-dependencies.mjs ./
+COPY nest-cli.json tsconfig.json ./
 COPY projections projections
+COPY scripts scripts
 COPY src src
 RUN npm run build && npm prune --omit=dev
 

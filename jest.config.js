@@ -1,4 +1,7 @@
+import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
+
+const { resolve } = createRequire(new URL('test/package.json', import.meta.url));
 
 /** One configuration for every layer; tests that need the built server start dist/src/main.js themselves. */
 export default {
@@ -10,7 +13,7 @@ export default {
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
   transform: {
     '^.+\\.ts$': [
-      '@swc/jest',
+      resolve('@swc/jest'),
       {
         jsc: {
           target: 'es2022',

@@ -1,11 +1,10 @@
 import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import solc from 'solc';
 import { createTestClient, defineChain, http, publicActions, walletActions } from 'viem';
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
+import { ANVIL, compile } from '../contracts/tools.mjs';
 import { ROOT, inTemporaryFolder, median, startServer } from './measure.mjs';
 
 /** A wallet's history, read from a real node (anvil) and recorded as actions. */
@@ -89,11 +88,9 @@ async function oneRound({ url, chain, pool, abi }, data) {
 
 /** A node with the contract of the tests that emits what Aave's pool emits. */
 async function startNode() {
-  const child = spawn(
-    join(ROOT, 'node_modules/.bin/anvil'),
-    ['--port', '0', '--chain-id', String(CHAIN_ID), '--gas-limit', '100000000'],
-    { stdio: ['ignore', 'pipe', 'inherit'] },
-  );
+  const child = spawn(ANVIL, ['--port', '0', '--chain-id', String(CHAIN_ID), '--gas-limit', '100000000'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const url = await new Promise((found, failed) => {
     child.stdout.on('data', (chunk) => {
       const address = /Listening on ([\d.]+:\d+)/.exec(chunk)?.[1];
@@ -114,15 +111,9 @@ async function startNode() {
   })
     .extend(publicActions)
     .extend(walletActions);
-  const content = await readFile(join(ROOT, 'test/ingestion/history.sol'), 'utf8');
-  const outputSelection = { '*': { '*': ['abi', 'evm.bytecode.object'] } };
-  const sources = { history: { content } };
-  const { contracts } = JSON.parse(
-    solc.compile(JSON.stringify({ language: 'Solidity', sources, settings: { outputSelection } })),
-  );
-  const { abi, evm } = contracts.history.History;
+  const { abi, bytecode } = compile('test/ingestion/history.sol').History;
   const [account] = await chain.getAddresses();
-  const hash = await chain.deployContract({ account, abi, bytecode: `0x${evm.bytecode.object}` });
+  const hash = await chain.deployContract({ account, abi, bytecode });
   const { contractAddress: pool } = await chain.waitForTransactionReceipt({ hash });
   return { child, url, chain, pool, abi };
 }

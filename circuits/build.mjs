@@ -28,7 +28,7 @@ try {
   mkdirSync(artifacts, { recursive: true });
   for (const name of CIRCUITS) {
     // From the root and with relative paths: the compiler looks nowhere else.
-    const options = ['--r1cs', '--wasm', '--O2', '-l', 'node_modules', '-o', relative(root, work)];
+    const options = ['--r1cs', '--wasm', '--O2', '-l', 'circuits/node_modules', '-o', relative(root, work)];
     const args = [circom, `circuits/${name}.circom`, ...options];
     execFileSync(process.execPath, args, { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] });
   }

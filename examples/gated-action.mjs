@@ -10,9 +10,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import { bn254 } from '@noble/curves/bn254';
-import solc from 'solc';
 import { ContractFunctionRevertedError, createTestClient, defineChain, http, publicActions, walletActions } from 'viem';
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
+import { ANVIL, compile } from '../contracts/tools.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const CHAIN_ID = 31337;
@@ -98,22 +98,6 @@ async function consent(account, wish) {
   return { message, signature: await account.signMessage({ message }) };
 }
 
-/** The contracts of Solidity files, by name. */
-function compile(...files) {
-  const input = {
-    language: 'Solidity',
-    sources: Object.fromEntries(files.map((file) => [file, { content: readFileSync(join(ROOT, file), 'utf8') }])),
-    settings: {
-      optimizer: { enabled: true, runs: 200 },
-      outputSelection: { '*': { '*': ['abi', 'evm.bytecode.object'] } },
-    },
-  };
-  const { errors, contracts } = JSON.parse(solc.compile(JSON.stringify(input)));
-  if (errors) throw new Unexpected(errors.map(({ formattedMessage }) => formattedMessage).join('\n'));
-  const named = Object.values(contracts).flatMap((file) => Object.entries(file));
-  return Object.fromEntries(named.map(([name, { abi, evm }]) => [name, { abi, bytecode: `0x${evm.bytecode.object}` }]));
-}
-
 /** A holder's proof by the repository's circuit; its prover is a program of its own. */
 async function prove(job) {
   const file = join(folder, 'jobs.json');
@@ -134,7 +118,7 @@ async function main() {
   step('A chain, and a wallet with a past on it');
   const rpc = `http://${await start(
     'anvil',
-    join(ROOT, 'node_modules/.bin/anvil'),
+    ANVIL,
     ['--port', '0', '--chain-id', String(CHAIN_ID)],
     process.env,
     /Listening on ([\d.]+:\d+)/,

@@ -6,7 +6,7 @@ import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { send } from '../http/client.js';
 import { type Service, startService } from '../policies/service.fixture.js';
 import { Anvil } from '../servers/anvil.js';
-import { compile } from '../servers/solidity.js';
+import { compile } from '../../contracts/tools.mjs';
 import { type Account, type Tokens, bearer, call, claim, consent, newAccount, signIn } from '../sessions/wallet.js';
 import { type Endpoint, blocksOf, endpointBefore } from './rpc.js';
 

@@ -1,6 +1,6 @@
 import { type Ask, RefusedRange, Scan } from '../../src/features/ingestion/scan.js';
 import { Anvil } from '../servers/anvil.js';
-import { compile } from '../servers/solidity.js';
+import { compile } from '../../contracts/tools.mjs';
 import { newAccount } from '../sessions/wallet.js';
 import { blocksOf } from './rpc.js';
 

@@ -1,7 +1,7 @@
 import { hashMessage } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
 import { Anvil } from './anvil.js';
-import { compile } from './solidity.js';
+import { compile } from '../../contracts/tools.mjs';
 
 /** The node and the compiler that other tests stand on. */
 

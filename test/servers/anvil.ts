@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { resolve } from 'node:path';
 import {
   type Account,
   type Chain,
@@ -15,11 +14,11 @@ import {
   http,
 } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
-import type { Compiled } from './solidity.js';
+import { ANVIL, type compile } from '../../contracts/tools.mjs';
 
 /** A real EVM node (anvil of npm's @foundry-rs/anvil) on a free port of loopback; offline, ready in a moment. */
 
-const BINARY = resolve('node_modules/.bin/anvil');
+export type Compiled = ReturnType<typeof compile>[string];
 
 /** Whatever a test leaves running is ended with its file. */
 const running = new Set<Anvil>();
@@ -42,7 +41,7 @@ export class Anvil {
    * @param options further command line options, as `--block-time 1`
    */
   static async start(chainId = 31337, options: readonly string[] = []): Promise<Anvil> {
-    const child = spawn(BINARY, ['--port', '0', '--chain-id', String(chainId), ...options], {
+    const child = spawn(ANVIL, ['--port', '0', '--chain-id', String(chainId), ...options], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const url = await new Promise<string>((settle, fail) => {

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Hex, concatHex, encodeErrorResult, encodeFunctionData, hashMessage, parseAbi } from 'viem';
 import { serializeErc6492Signature } from 'viem/utils';
 import { type Service, startService } from '../policies/service.fixture.js';
-import { Anvil, FUNDED } from '../servers/anvil.js';
-import { type Compiled, compile } from '../servers/solidity.js';
+import { Anvil, type Compiled, FUNDED } from '../servers/anvil.js';
+import { compile } from '../../contracts/tools.mjs';
 import { account, bearer, call, codeOf, newAccount, start, verify } from './wallet.js';
 
 /** Contract wallets on a real node: two chains, the same contracts on both. */

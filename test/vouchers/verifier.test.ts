@@ -17,8 +17,8 @@ import {
 import { Vouchers } from '../../src/features/access/vouchers.js';
 import { read, section, tableRows } from '../docs/markdown.js';
 import { type Service, relay, startService } from '../policies/service.fixture.js';
-import { Anvil, FUNDED } from '../servers/anvil.js';
-import { type Compiled, compile } from '../servers/solidity.js';
+import { Anvil, type Compiled, FUNDED } from '../servers/anvil.js';
+import { compile } from '../../contracts/tools.mjs';
 import { type Account, claim, newAccount } from '../sessions/wallet.js';
 
 /** contracts/EligibilityVerifier.sol on a real node, with vouchers of the running service and forged ones. */

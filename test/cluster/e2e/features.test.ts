@@ -6,7 +6,7 @@ import { sha256Hex } from '../../../src/kernel/hash.js';
 import { Server } from '../../e2e/server.js';
 import { Anvil } from '../../servers/anvil.js';
 import { Cluster, describeOnOwnCluster } from '../../servers/cluster.js';
-import { compile } from '../../servers/solidity.js';
+import { compile } from '../../../contracts/tools.mjs';
 import {
   type Tokens,
   bearer,

@@ -4,11 +4,10 @@
  * trace names the file of ours, and without dist/node_modules the same code runs, after a longer start.
  */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { build } from 'esbuild';
 
-const ROOT = dirname(fileURLToPath(import.meta.url));
+const ROOT = join(import.meta.dirname, '..');
 const DIST = join(ROOT, 'dist');
 const MODULES = join(DIST, 'node_modules');
 
