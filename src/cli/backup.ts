@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { backup } from '../stores/backup.js';
 import { storesExist } from '../stores/open.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
-import { duration } from './progress.js';
+import { count, duration } from './progress.js';
 
 export function backupCommand(cli: Cli): void {
   cli.program
@@ -18,9 +18,11 @@ export function backupCommand(cli: Cli): void {
         }
         if (!storesExist(config.data)) throw new CommandFailed(`There is no store in ${config.data}.`);
         const started = performance.now();
-        await backup(config.data, resolve(folder));
+        const { events } = await backup(config.data, resolve(folder));
         const seconds = (performance.now() - started) / 1000;
-        print(`${config.data} is copied to ${folder} in ${duration(seconds)}; it holds secret keys.`);
+        print(
+          `${config.data} is copied to ${folder} in ${duration(seconds)}: ${count(events)} events, each of them read. It holds secret keys.`,
+        );
         return EXIT.ok;
       }),
     );

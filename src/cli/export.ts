@@ -1,6 +1,9 @@
-import { createWriteStream } from 'node:fs';
 import { once } from 'node:events';
-import { exportEvents } from '../stores/transfer.js';
+import { createWriteStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
+import { exportLines } from '../stores/transfer.js';
+import { writtenAside } from '../stores/written-aside.js';
 import { decodeEvent } from '../../projections/events.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import { TRIS_ID } from '../kernel/identifiers.js';
@@ -20,15 +23,14 @@ export function exportCommand(cli: Cli): void {
         const started = performance.now();
         const total = await eventStore.countAfter(0);
         const bar = context.progress('Exporting', 'events');
-        const target = out === undefined ? process.stdout : createWriteStream(out, { mode: 0o600 });
         let written = 0;
+        const lines = exportLines(eventStore, tris === undefined ? undefined : isAbout(tris), (events, position) => {
+          written = events;
+          bar.update(tris === undefined ? events : position, total);
+        });
         try {
-          for await (const event of exportEvents(eventStore, tris === undefined ? undefined : isAbout(tris))) {
-            if (!target.write(`${JSON.stringify(event)}\n`)) await once(target, 'drain');
-            written++;
-            bar.update(tris === undefined ? written : event.position, total);
-          }
-          if (out !== undefined) await new Promise<void>((resolve) => target.end(resolve));
+          if (out === undefined) await print(lines);
+          else await writeFile(out, lines);
         } finally {
           bar.stop();
         }
@@ -36,6 +38,17 @@ export function exportCommand(cli: Cli): void {
         return EXIT.ok;
       }),
     );
+}
+
+async function print(lines: AsyncIterable<string>): Promise<void> {
+  for await (const text of lines) if (!process.stdout.write(text)) await once(process.stdout, 'drain');
+}
+
+async function writeFile(path: string, lines: AsyncIterable<string>): Promise<void> {
+  const write = (file: string) => pipeline(lines, createWriteStream(file, { mode: 0o600 }));
+  // A device or a pipe is written to, not replaced.
+  const isOther = (await stat(path).catch(() => undefined))?.isFile() === false;
+  await (isOther ? write(path) : writtenAside(path, write));
 }
 
 /** Is it about this identity, as its subject or as the receiver of a credonation? */

@@ -1,30 +1,23 @@
-import { createReadStream } from 'node:fs';
-import { createInterface } from 'node:readline';
-import { TransferError, appendsIn, importEvents } from '../stores/transfer.js';
+import { TransferError, appendsIn, checkExport, importEvents } from '../stores/transfer.js';
 import { CommandFailed, EXIT, type ExitCode, type StoresContext } from './cli.js';
 import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';
 
-/** Is this file an export of events rather than a list of actions? Its first line tells. */
-export async function isExport(file: string): Promise<boolean> {
-  for await (const line of createInterface({ input: createReadStream(file), crlfDelay: Infinity })) {
-    try {
-      const first = JSON.parse(line) as object;
-      return 'stream' in first && 'revision' in first && 'metadata' in first;
-    } catch {
-      return false;
-    }
-  }
-  return false;
-}
-
-/** Reads an export into an empty store, ids, times and order as they were; run again, it goes on where it stopped. */
-export async function importExport(context: StoresContext, file: string, json: boolean): Promise<ExitCode> {
+/**
+ * Reads an export into an empty store, ids, times and order as they were; run again, it goes on where it stopped.
+ * @param options.incomplete also a file that was cut or changed
+ */
+export async function importExport(
+  context: StoresContext,
+  file: string,
+  { json, incomplete }: { json?: boolean; incomplete?: boolean },
+): Promise<ExitCode> {
   const { stores, config } = context;
   const started = performance.now();
   const bar = context.progress('Importing', 'events');
   let result: Awaited<ReturnType<typeof importEvents>>;
   try {
+    if (!incomplete) await checkExport(file);
     result = await importEvents(appendsIn(file), stores.eventStore, (events) => bar.update(events, events));
   } catch (error) {
     if (error instanceof TransferError) throw new CommandFailed(error.message);

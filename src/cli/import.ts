@@ -6,7 +6,8 @@ import { pipeline } from 'node:stream/promises';
 import { type Cli, EXIT, type ExitCode, type StoresContext, UsageError } from './cli.js';
 import { aaveAction } from '../features/ingestion/aave-file.js';
 import { type ImportReport, type ReadLine, importActions, relayBody } from './import-actions.js';
-import { importExport, isExport } from './import-events.js';
+import { isExport } from '../stores/transfer.js';
+import { importExport } from './import-events.js';
 import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';
 
@@ -18,12 +19,14 @@ export function importCommand(cli: Cli): void {
     )
     .argument('<file>', 'the file; - reads standard input')
     .option('--json', 'print the counts as JSON')
+    .option(
+      '--incomplete',
+      'read an export also where it was cut or changed, or has no last line with count and digest',
+    )
     .action(
-      cli.withStores('create', async (context, file: string, options: { json?: boolean }) =>
+      cli.withStores('create', async (context, file: string, options: { json?: boolean; incomplete?: boolean }) =>
         withInput(file, async (path) =>
-          (await isExport(path))
-            ? importExport(context, path, options.json === true)
-            : run(context, path, relayBody, options),
+          (await isExport(path)) ? importExport(context, path, options) : run(context, path, relayBody, options),
         ),
       ),
     );

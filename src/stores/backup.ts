@@ -1,7 +1,8 @@
-import { copyFile, mkdir, readdir, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { existsSync } from 'node:fs';
-import { backupStores } from './open.js';
+import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { type CheckedCopy, backupStores, checkCopy } from './open.js';
+import { TargetRefused, writtenAside } from './written-aside.js';
 
 /** Files beside the stores that a restored service needs to be the same service. They hold secrets. */
 const FILES = ['signing-keys.json', 'voucher-keys.json', 'api-keys.json', 'dev-api-key'];
@@ -9,18 +10,26 @@ const FILES = ['signing-keys.json', 'voucher-keys.json', 'api-keys.json', 'dev-a
 /**
  * Copies a data folder while it is in use into a folder that does not exist yet: the log and the state by the store's
  * own backup, and the keys. The copy is a data folder: to restore, serve it. Read models are left out, since the first
- * start folds them again. The folder appears under its name only when it is complete.
- * @throws Error if the target exists
+ * start folds them again. The folder appears under its name once it is complete, has been read, and is on the disk.
+ * @throws TargetRefused if the target exists, or another backup to it is under way; Error for a copy that is not sound
  */
-export async function backup(data: string, target: string): Promise<void> {
-  if (existsSync(target) && (await readdir(target)).length > 0) throw new Error(`${target} exists and is not empty.`);
-  const unfinished = `${target}.unfinished`;
-  await rm(unfinished, { recursive: true, force: true });
-  await mkdir(unfinished, { recursive: true, mode: 0o700 });
-  await backupStores(data, unfinished);
-  for (const file of FILES) {
-    if (existsSync(join(data, file))) await copyFile(join(data, file), join(unfinished, file));
+export async function backup(data: string, target: string): Promise<CheckedCopy> {
+  // Before the work; the rename finds out what comes up meanwhile.
+  if (existsSync(target) && (await readdir(target).catch(() => ['a file'])).length > 0) {
+    throw new TargetRefused(`${target} exists and is not empty.`);
   }
-  await rm(target, { recursive: true, force: true });
-  await rename(unfinished, target);
+  await mkdir(dirname(target), { recursive: true });
+  let checked: CheckedCopy | undefined;
+  await writtenAside(target, async (aside) => {
+    await mkdir(aside, { recursive: true, mode: 0o700 });
+    const least = await backupStores(data, aside);
+    for (const file of FILES) {
+      if (existsSync(join(data, file)))
+        await writeFile(join(aside, file), await readFile(join(data, file)), { mode: 0o600 });
+    }
+    checked = await checkCopy(aside, least);
+    // Made by the look at it, and of no use to whoever serves it.
+    for (const name of ['log/lock.mdb', 'state/lock.mdb']) await rm(join(aside, name), { force: true });
+  });
+  return checked!;
 }

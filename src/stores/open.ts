@@ -4,7 +4,7 @@ import { join, relative, resolve } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
 import type { Config, Profile } from '../kernel/config.js';
 import type { EventStore } from './ports/event-store.js';
-import { LmdbEventStore, type LmdbEventStoreOptions } from './lmdb/lmdb-event-store.js';
+import { LmdbEventStore, type LmdbEventStoreOptions, type LogExtent, copyLog } from './lmdb/lmdb-event-store.js';
 import type { Jobs } from './ports/jobs.js';
 import { LmdbJobs } from './lmdb/lmdb-jobs.js';
 import type { KeyValue } from './ports/key-value.js';
@@ -118,12 +118,41 @@ export function storesExist(data: string): boolean {
   return existsSync(join(data, 'log', 'data.mdb'));
 }
 
-/** Copies the log and the state into `<target>/log` and `<target>/state` while they are in use. */
-export async function backupStores(data: string, target: string): Promise<void> {
-  for (const name of ['state', 'log']) {
-    await mkdir(join(target, name));
-    const environment = LmdbEnvironment.open(join(data, name), { databases: {} });
-    await environment.backup(join(target, name)).finally(() => environment.close());
+/** What a copy of a log was found to hold. */
+export interface CheckedCopy {
+  events: number;
+}
+
+/**
+ * Copies the log and the state into `<target>/log` and `<target>/state` while they are in use.
+ * @returns what the log held before, and the copy must hold
+ */
+export async function backupStores(data: string, target: string): Promise<LogExtent> {
+  await mkdir(join(target, 'state'));
+  const state = LmdbEnvironment.open(join(data, 'state'), { databases: {} });
+  await state.backup(join(target, 'state')).finally(() => state.close());
+  await mkdir(join(target, 'log'));
+  return copyLog(join(data, 'log'), join(target, 'log'));
+}
+
+/** Opens a copy and reads every event of its log. @throws Error if it is not a copy of the log as it was, or cannot be read */
+export async function checkCopy(copy: string, { log_id, position }: LogExtent): Promise<CheckedCopy> {
+  try {
+    checkDatabases(copy);
+    const state = await LmdbKeyValue.open(join(copy, 'state'), { clock: Date.now });
+    await state.close();
+    const log = await LmdbEventStore.open(join(copy, 'log'));
+    try {
+      if (log.logId !== log_id) throw new Error(`it holds the log ${log.logId} instead of ${log_id}`);
+      let last = 0;
+      for await (const slice of log.readAll(0, { sliceSize: 5_000 })) last = slice.at(-1)!.position;
+      if (last < position) throw new Error(`it ends at position ${last}, and the log was at ${position}`);
+      return { events: last };
+    } finally {
+      await log.close();
+    }
+  } catch (error) {
+    throw new Error(`The copy is not sound, and was removed: ${(error as Error).message}.`, { cause: error });
   }
 }
 

@@ -15,6 +15,35 @@ export class TransferError extends Error {
 
 const IN_FLIGHT = 1_000;
 
+/** The last line of an export: how many events stand before it, and the SHA-256 of their lines. */
+interface Trailer {
+  end_of_export: { events: number; sha256: string };
+}
+
+/**
+ * The lines of an export, some thousand to a text, and last the trailer by which an import finds out that a file was cut or
+ * changed.
+ * @param wanted leaves out what it does not accept
+ */
+export async function* exportLines(
+  store: EventStore,
+  wanted: (event: RecordedEvent) => boolean = () => true,
+  onProgress: (written: number, position: Position) => void = () => undefined,
+): AsyncIterable<string> {
+  const hash = createHash('sha256');
+  let events = 0;
+  for await (const slice of store.readAll(0, { sliceSize: 5_000 })) {
+    const lines = slice.filter(wanted).map((event) => `${JSON.stringify(event)}\n`);
+    const text = lines.join('');
+    hash.update(text);
+    events += lines.length;
+    onProgress(events, slice.at(-1)!.position);
+    if (text !== '') yield text;
+  }
+  const trailer: Trailer = { end_of_export: { events, sha256: hash.digest('hex') } };
+  yield `${JSON.stringify(trailer)}\n`;
+}
+
 /** Events in log order, all or those that `wanted` accepts. */
 export async function* exportEvents(
   store: EventStore,
@@ -105,9 +134,7 @@ export async function hashLog(
   const hash = createHash('sha256');
   let events = 0;
   for await (const slice of store.readAll(0, { sliceSize: 5_000 })) {
-    for (const { stream, revision, id, type, data, metadata } of slice) {
-      hash.update(`${canonicalJson({ stream, revision, id, type, data, metadata })}\n`);
-    }
+    for (const event of slice) hash.update(`${contentOf(event)}\n`);
     onProgress((events += slice.length));
   }
   return { events, hash: hash.digest('hex') };
@@ -122,24 +149,71 @@ async function isPresent(
   for (const [i, { id, stream }] of append.entries()) {
     const { done, value: there } = await present.next();
     if (done && i === 0) return false;
-    if (done || there.id !== id || there.stream !== stream) {
+    if (done || there.id !== id || there.stream !== stream || contentOf(there) !== contentOf(append[i]!)) {
       throw new TransferError(`The log holds something else at event ${events}: import into an empty store.`);
     }
   }
   return true;
 }
 
+/** What makes it that event, whatever log it is in. @throws TransferError for what no log holds */
+function contentOf({ stream, revision, id, type, data, metadata }: RecordedEvent): string {
+  try {
+    return canonicalJson({ stream, revision, id, type, data, metadata });
+  } catch (error) {
+    throw new TransferError(`Event ${id}, revision ${revision} of ${stream}, is none: ${(error as Error).message}.`);
+  }
+}
+
 function newEventOf({ id, type, data, metadata }: RecordedEvent): NewEvent {
   return { id, type, data, metadata };
 }
 
-/** The lines of an export, grouped as they were appended. @throws TransferError */
+/** Is this file an export of events rather than a list of actions? Its first line tells. */
+export async function isExport(file: string): Promise<boolean> {
+  for await (const line of linesOf(file)) {
+    try {
+      const first = JSON.parse(line) as object;
+      return isTrailer(first) || ('stream' in first && 'revision' in first && 'metadata' in first);
+    } catch {
+      return false;
+    }
+  }
+  return false;
+}
+
+/** @throws TransferError unless the file ends with a trailer, and holds before it what that says */
+export async function checkExport(file: string): Promise<void> {
+  const hash = createHash('sha256');
+  let events = 0;
+  let trailer: Trailer | undefined;
+  for await (const line of linesOf(file)) {
+    if (line === '') continue;
+    if (trailer) throw new TransferError(`${file} goes on after its last line: it is not one export.`);
+    trailer = trailerIn(line);
+    if (trailer) continue;
+    hash.update(`${line}\n`);
+    events++;
+  }
+  if (!trailer) {
+    throw new TransferError(
+      `${file} has no last line with count and digest: it was cut, or is of a build that wrote none. Nothing was ` +
+        'imported; --incomplete imports what is there.',
+    );
+  }
+  const { end_of_export: end } = trailer;
+  if (end.events === events && end.sha256 === hash.digest('hex')) return;
+  const what = end.events === events ? 'was changed' : `holds ${events} events and ended with ${end.events}`;
+  throw new TransferError(`${file} ${what} since it was exported: nothing was imported.`);
+}
+
+/** The events of an export, grouped as they were appended. @throws TransferError */
 export async function* appendsIn(file: string): AsyncIterable<RecordedEvent[]> {
   let append: RecordedEvent[] = [];
   let line = 0;
-  for await (const text of createInterface({ input: createReadStream(file), crlfDelay: Infinity })) {
+  for await (const text of linesOf(file)) {
     line++;
-    if (text === '') continue;
+    if (text === '' || trailerIn(text)) continue;
     const event = parse(text, line);
     append.push(event);
     if (event.metadata.index === event.metadata.size - 1) {
@@ -148,6 +222,24 @@ export async function* appendsIn(file: string): AsyncIterable<RecordedEvent[]> {
     }
   }
   if (append.length > 0) throw new TransferError(`The file ends in the middle of an append, at line ${line}.`);
+}
+
+function linesOf(file: string): AsyncIterable<string> {
+  return createInterface({ input: createReadStream(file), crlfDelay: Infinity });
+}
+
+function trailerIn(line: string): Trailer | undefined {
+  if (!line.startsWith('{"end_of_export"')) return undefined;
+  try {
+    const trailer = JSON.parse(line) as object;
+    return isTrailer(trailer) ? trailer : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isTrailer(line: object): line is Trailer {
+  return typeof (line as Partial<Trailer>).end_of_export?.sha256 === 'string';
 }
 
 function parse(text: string, line: number): RecordedEvent {

@@ -99,7 +99,7 @@ describe('an operator', () => {
     expect((await store.run('export', '--out', out)).code).toBe(0);
     const other = await Store.create();
     try {
-      const events = readFileSync(out, 'utf8').trim().split('\n').length;
+      const events = readFileSync(out, 'utf8').trim().split('\n').length - 1;
       expect(await other.json('import', out)).toMatchObject({ events, appended: events });
       expect(await other.json('import', out)).toMatchObject({ events, appended: 0 });
       const again = join(other.folder, 'again.ndjson');
@@ -117,6 +117,7 @@ describe('an operator', () => {
     const events = stdout
       .trim()
       .split('\n')
+      .slice(0, -1)
       .map((line) => JSON.parse(line) as { type: string; data: { tris_id: string } });
     expect(new Set(events.map(({ data }) => data.tris_id))).toEqual(new Set(['tris:member-1']));
     expect(events.filter(({ type }) => type === 'ActionRelayed')).toHaveLength(8);
@@ -146,19 +147,63 @@ describe('an operator', () => {
   ])('does not import %s, and says where it is', async (_what, part, replaced, why) => {
     const out = join(store.folder, 'export.ndjson');
     await store.run('export', '--out', out);
-    const lines = readFileSync(out, 'utf8').trim().split('\n');
+    const lines = readFileSync(out, 'utf8').trim().split('\n').slice(0, -1);
     expect(lines.length).toBeGreaterThan(500);
     const bad = lines.findIndex((line, n) => n > 100 && (JSON.parse(line) as Line).metadata.size === 1);
     lines[bad] = lines[bad]!.replace(part, replaced);
     const { id, stream } = JSON.parse(lines[bad]) as Line;
     const other = await Store.create();
     try {
-      const { code, stderr } = await other.run('import', other.file('bad.ndjson', lines));
+      const { code, stderr } = await other.run('import', other.file('bad.ndjson', lines), '--incomplete');
       expect([code, stderr.trim().split('\n').length]).toEqual([1, 1]);
       expect(stderr).toMatch(why);
       expect(stderr).toContain(
         `refuses event ${id}, revision ${(JSON.parse(lines[bad]) as Line).revision} of ${stream}`,
       );
+    } finally {
+      await other.remove();
+    }
+  });
+
+  test.each([
+    ['cut', (lines: string[]) => lines.slice(0, 100), /has no last line .*Nothing was imported; --incomplete/],
+    [
+      'cut in the middle',
+      (lines: string[]) => [...lines.slice(0, 100), ...lines.slice(101)],
+      /holds \d+ events and ended with/,
+    ],
+    [
+      'changed',
+      (lines: string[]) => lines.map((line) => line.replace('tris:member-9', 'tris:member-8')),
+      /was changed since it was exported: nothing was imported/,
+    ],
+    ['two in one', (lines: string[]) => [...lines, ...lines], /goes on after its last line/],
+  ])('does not import an export that was %s, and nothing of it', async (_how, change, why) => {
+    const out = join(store.folder, 'export.ndjson');
+    await store.run('export', '--out', out);
+    const lines = readFileSync(out, 'utf8').trim().split('\n');
+    const other = await Store.create();
+    try {
+      const { code, stderr } = await other.run('import', other.file('bad.ndjson', change(lines)));
+      expect([code, stderr.trim().split('\n').length]).toEqual([1, 1]);
+      expect(stderr).toMatch(why);
+      expect((await other.json<Status>('status')).events).toBe(0);
+    } finally {
+      await other.remove();
+    }
+  });
+
+  test('does not take an event for one that has its id and says something else', async () => {
+    const out = join(store.folder, 'export.ndjson');
+    await store.run('export', '--out', out);
+    const lines = readFileSync(out, 'utf8').trim().split('\n');
+    const other = await Store.create();
+    try {
+      expect((await other.run('import', out)).code).toBe(0);
+      const changed = lines.map((line) => line.replace('tris:member-9', 'tris:member-8'));
+      const { code, stderr } = await other.run('import', other.file('bad.ndjson', changed), '--incomplete');
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/The log holds something else at event \d+: import into an empty store/);
     } finally {
       await other.remove();
     }

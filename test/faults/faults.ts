@@ -56,9 +56,19 @@ export interface Ran {
 const CLI = resolve('dist/src/cli.js');
 
 /** Runs the built command line on a data folder. */
-export async function credence(data: string, ...args: string[]): Promise<Ran> {
+export function credence(data: string, ...args: string[]): Promise<Ran> {
+  return credenceWith({}, data, ...args);
+}
+
+/** As `credence`, with further variables. */
+export async function credenceWith(variables: Record<string, string>, data: string, ...args: string[]): Promise<Ran> {
   if (!existsSync(CLI)) throw new Error(`${CLI} does not exist: run "npm run build" before these tests`);
-  const env = { PATH: process.env['PATH'], CREDENCE_DATA: data, CREDENCE_LOG_LEVEL: 'error' };
+  const env = {
+    ...variables,
+    PATH: process.env['PATH'],
+    CREDENCE_DATA: data,
+    CREDENCE_LOG_LEVEL: 'error',
+  };
   try {
     return { code: 0, ...(await promisify(execFile)(process.execPath, [CLI, ...args], { env, maxBuffer: 2 ** 28 })) };
   } catch (error) {

@@ -2,9 +2,11 @@
  * Preloaded into a process: a disk that is slow, fails, is full or loses power, and a clock that was set. LMDB makes a
  * commit durable in two steps, which are told apart here: fdatasync of its pages, and the write of its meta page through a
  * descriptor opened with O_DSYNC. The file named by FAULTY_MACHINE is shared memory: the test writes what is wrong and
- * reads what happened. FAULTY_UNDO names a folder that keeps what every write not synced yet has overwritten.
+ * reads what happened. FAULTY_UNDO names a folder that keeps what every write not synced yet has overwritten, and the
+ * renames whose folder was not synced since; of databases, and of the files that are concerned.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -62,14 +64,20 @@ static void wait_while(volatile int64_t *hold) {
   __atomic_sub_fetch(&machine->held, 1, __ATOMIC_SEQ_CST);
 }
 
-/* The file that keeps what a database's writes have overwritten since its last sync; -1: none is kept. */
-static int undo_of(int fd) {
-  char path[4096], name[4200];
-  size_t length;
-  if (!undo || !path_of(fd, path, sizeof path) || (length = strlen(path)) < 9 || strcmp(path + length - 9, "/data.mdb"))
-    return -1;
+static void mangle(char *path) {
   for (char *c = path; *c; c++)
     if (*c == '/') *c = '%';
+}
+
+/* The file that keeps what a file's writes have overwritten since its last sync; -1: none is kept. */
+static int undo_of(int fd) {
+  char path[4096], name[4200];
+  struct stat file;
+  if (!undo || !path_of(fd, path, sizeof path) || path[0] != '/' || fstat(fd, &file) || !S_ISREG(file.st_mode)) return -1;
+  size_t length = strlen(path), folder = strlen(undo);
+  int database = length >= 9 && !strcmp(path + length - 9, "/data.mdb");
+  if (!database && (!concerned(fd) || !strncmp(path, undo, folder))) return -1;
+  mangle(path);
   snprintf(name, sizeof name, "%s/%s", undo, path);
   return open(name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
@@ -99,6 +107,54 @@ static void forget_undo(int fd) {
   close(file);
 }
 
+/* What was kept under the old name goes on under the new one; the rename itself is kept in a file "=<new name>". */
+static void keep_rename(const char *from, const char *to) {
+  char old[4096], new[4096], path[8400], moved[8400];
+  snprintf(old, sizeof old, "%s", from);
+  snprintf(new, sizeof new, "%s", to);
+  mangle(old);
+  mangle(new);
+  DIR *folder = opendir(undo);
+  if (!folder) abort();
+  for (struct dirent *entry; (entry = readdir(folder));) {
+    const char *rest = entry->d_name + strlen(old);
+    if (strncmp(entry->d_name, old, strlen(old)) || (*rest && *rest != '%')) continue;
+    snprintf(path, sizeof path, "%s/%s", undo, entry->d_name);
+    snprintf(moved, sizeof moved, "%s/%s%s", undo, new, rest);
+    if (REAL(int (*)(const char *, const char *), rename)(path, moved)) abort();
+  }
+  closedir(folder);
+  snprintf(path, sizeof path, "%s/=%s", undo, new);
+  int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0 || REAL(ssize_t (*)(int, const void *, size_t), write)(file, from, strlen(from)) < 0) abort();
+  close(file);
+}
+
+int rename(const char *from, const char *to) {
+  int result = REAL(int (*)(const char *, const char *), rename)(from, to);
+  if (!result && undo && machine->part[0] && strstr(to, (const char *)machine->part)) keep_rename(from, to);
+  return result;
+}
+
+/* A folder was synced: the renames in it are for good. */
+static void forget_renames(int fd) {
+  char parent[4096], path[8400];
+  struct stat file;
+  if (!undo || fstat(fd, &file) || !S_ISDIR(file.st_mode) || !path_of(fd, parent, sizeof parent)) return;
+  mangle(parent);
+  size_t length = strlen(parent);
+  DIR *folder = opendir(undo);
+  if (!folder) abort();
+  for (struct dirent *entry; (entry = readdir(folder));) {
+    const char *name = entry->d_name + 1;
+    if (entry->d_name[0] != '=' || strncmp(name, parent, length) || name[length] != '%' || strchr(name + length + 1, '%'))
+      continue;
+    snprintf(path, sizeof path, "%s/%s", undo, entry->d_name);
+    unlink(path);
+  }
+  closedir(folder);
+}
+
 static int sync_with(int fd, int (*real)(int)) {
   if (concerned(fd)) {
     wait_while(&machine->hold_syncs);
@@ -110,6 +166,7 @@ static int sync_with(int fd, int (*real)(int)) {
   int result = real(fd);
   if (result == 0) {
     forget_undo(fd);
+    forget_renames(fd);
     if (concerned(fd)) __atomic_add_fetch(&machine->syncs, 1, __ATOMIC_SEQ_CST);
   }
   return result;

@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
   closeSync,
+  existsSync,
   ftruncateSync,
   mkdirSync,
   mkdtempSync,
@@ -8,6 +9,7 @@ import {
   readdirSync,
   readFileSync,
   readSync,
+  renameSync,
   rmSync,
   writeFileSync,
   writeSync,
@@ -90,13 +92,15 @@ export class FaultyMachine {
   }
 
   /**
-   * What a power cut leaves, once the processes are killed: of the writes that no sync followed, some have reached the
-   * disk and some not.
+   * What a power cut leaves, once the processes are gone: of the writes and renames that no sync followed, some have
+   * reached the disk and some not.
    * @param lost whether the next one has not
    */
   cutPower(lost: () => boolean): number {
     let undone = 0;
-    for (const name of readdirSync(this.undo)) {
+    const isRename = (name: string) => name.startsWith('=');
+    const names = readdirSync(this.undo);
+    for (const name of names.filter((other) => !isRename(other))) {
       const journal = readFileSync(join(this.undo, name));
       const entries: { offset: number; size: number; old: Buffer }[] = [];
       for (let at = 0; at + 24 <= journal.length;) {
@@ -109,6 +113,7 @@ export class FaultyMachine {
         at += 24 + length;
       }
       const path = name.replaceAll('%', '/');
+      if (!existsSync(path)) continue; // deleted since
       const database = openSync(path, 'r+');
       const kept = new Set<number>();
       for (const { offset, size, old } of entries.reverse()) {
@@ -127,6 +132,14 @@ export class FaultyMachine {
       }
       closeSync(database);
       writeFileSync(join(this.undo, name), '');
+    }
+    for (const name of names.filter(isRename)) {
+      const kept = join(this.undo, name);
+      if (lost()) {
+        renameSync(name.slice(1).replaceAll('%', '/'), readFileSync(kept, 'utf8'));
+        undone++;
+      }
+      rmSync(kept);
     }
     return undone;
   }

@@ -394,6 +394,24 @@ export class LmdbEventStore implements EventStore {
   }
 }
 
+/** A log, and how far it reached at some moment. */
+export interface LogExtent {
+  log_id: string;
+  position: Position;
+}
+
+/** Copies a log into an existing folder while it is in use. @returns what the copy holds at least */
+export async function copyLog(folder: string, target: string): Promise<LogExtent> {
+  const env = LmdbEnvironment.open(folder, { databases: DATABASES });
+  try {
+    const extent = { log_id: env.database<string>('meta').get('log_id') ?? '', position: lastPosition(env) };
+    await env.backup(target);
+    return extent;
+  } finally {
+    await env.close();
+  }
+}
+
 function lastPosition(env: LmdbEnvironment): Position {
   return env.read(() => {
     const events = env.database<string, number>('events');

@@ -1,0 +1,119 @@
+import { randomUUID } from 'node:crypto';
+import { lstat, open, readFile, readdir, realpath, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { basename, dirname, join, resolve } from 'node:path';
+
+/** Something cannot be written where it was asked for; the message is one sentence. */
+export class TargetRefused extends Error {
+  override readonly name = 'TargetRefused';
+}
+
+/** Who writes to a target, and where. */
+interface Holder {
+  pid: number;
+  host: string;
+  aside: string;
+}
+
+/**
+ * Lets `write` make a file or folder beside the target, syncs all of it, and renames it: the target is complete and on
+ * the disk, or not there. One process at a time may write to a target. What an ended one has left is removed by the next.
+ * A file that exists is replaced; a folder must not exist, or be empty.
+ * @throws TargetRefused while another process writes to the target, or where it is a folder that holds something
+ */
+export async function writtenAside(target: string, write: (aside: string) => Promise<void>): Promise<void> {
+  // A link stays one, and what it names is replaced.
+  const path = await realpath(target).catch(() => resolve(target));
+  const lock = `${path}.lock`;
+  const aside = `${path}.unfinished-${randomUUID()}`;
+  await takeLock(lock, { pid: process.pid, host: hostname(), aside }, target);
+  try {
+    await write(aside);
+    await syncAll(aside);
+    await moveTo(path, aside, target);
+    await sync(dirname(path), true);
+  } catch (error) {
+    await rm(aside, { recursive: true, force: true });
+    throw error;
+  } finally {
+    await rm(lock, { force: true });
+  }
+}
+
+async function takeLock(lock: string, own: Holder, target: string): Promise<void> {
+  for (;;) {
+    try {
+      await writeFile(lock, JSON.stringify(own), { flag: 'wx', mode: 0o600 });
+      return;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+    const holder = await holderOf(lock);
+    if (holder === 'gone') continue;
+    if (!holder || isRunning(holder)) {
+      const who = holder ? `Process ${holder.pid} on ${holder.host}` : 'Another process';
+      throw new TargetRefused(`${who} is writing to ${target}; if there is no such process, delete ${lock}.`);
+    }
+    // Only what that process made under a name of its own: where two processes come here at once, one of them fails at the
+    // rename, and neither spoils what the other writes.
+    if (dirname(holder.aside) === dirname(lock) && basename(holder.aside).includes('.unfinished-')) {
+      await rm(holder.aside, { recursive: true, force: true });
+    }
+    await rm(lock, { force: true });
+  }
+}
+
+/** Undefined: it cannot be read, as while it is being written. */
+async function holderOf(lock: string): Promise<Holder | 'gone' | undefined> {
+  try {
+    const { pid, host, aside } = JSON.parse(await readFile(lock, 'utf8')) as Holder;
+    return Number.isInteger(pid) && typeof host === 'string' && typeof aside === 'string'
+      ? { pid, host, aside }
+      : undefined;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'gone' : undefined;
+  }
+}
+
+/** Of a process on another machine, or in another container, nobody can tell. */
+function isRunning({ pid, host }: Holder): boolean {
+  if (host !== hostname()) return true;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+async function moveTo(path: string, aside: string, target: string): Promise<void> {
+  try {
+    // Fails, as the rename does, where something is in it.
+    if ((await lstat(aside)).isDirectory()) await rmdir(path).catch(ignoreMissing);
+    await rename(aside, path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOTEMPTY' || code === 'EEXIST') throw new TargetRefused(`${target} exists and is not empty.`);
+    if (code === 'ENOTDIR') throw new TargetRefused(`${target} is a file.`);
+    if (code === 'EISDIR') throw new TargetRefused(`${target} is a folder.`);
+    throw error;
+  }
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error;
+}
+
+/** A file, or a folder with all that is in it. */
+async function syncAll(path: string): Promise<void> {
+  const isFolder = (await lstat(path)).isDirectory();
+  if (isFolder) for (const name of await readdir(path)) await syncAll(join(path, name));
+  await sync(path, isFolder);
+}
+
+async function sync(path: string, isFolder: boolean): Promise<void> {
+  // Windows has no sync of a folder.
+  if (isFolder && process.platform === 'win32') return;
+  const file = await open(path, isFolder ? 'r' : 'r+');
+  await file.sync().finally(() => file.close());
+}
