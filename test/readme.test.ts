@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Server } from './e2e/server.js';
 
-/** What a newcomer pastes works as it stands. test/docs/readme.test.ts holds the tour and its answers. */
+/** What a newcomer pastes works as it stands. test/docs/ holds the tour and its answers. */
 
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> };
 

@@ -5,23 +5,27 @@ import { codes, read, section, tableRows } from './markdown.js';
 
 const DOCUMENT = read('docs/architecture.md');
 
-test('every runtime dependency has its reason, and no other package', () => {
-  const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
-  const listed = tableRows(section(DOCUMENT, 'Runtime dependencies')).flatMap(([cell]) => codes(cell!));
-  expect(listed).toEqual(Object.keys(dependencies));
-});
-
-test('every event type has its stream', () => {
-  const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.events.ts'));
-  const defined = files.flatMap((file) =>
-    [...read(`src/${file}`).matchAll(/defineEvent\(\s*'(\w+)'/g)].map(([, type]) => type!),
+const folders = (parent: string): string[] =>
+  readdirSync(parent, { withFileTypes: true }).flatMap((entry) =>
+    entry.isDirectory() ? [`${parent}${entry.name}/`] : [],
   );
-  const listed = tableRows(section(DOCUMENT, 'Streams and events')).flatMap(([, cell]) => codes(cell!));
-  expect(listed.sort()).toEqual(defined.sort());
+
+test('every folder of the sources has a line, and every feature', () => {
+  const listed = tableRows(section(DOCUMENT, 'Folders')).flatMap(([cell]) => codes(cell!));
+  expect(listed).toEqual(expect.arrayContaining(folders('src/')));
+  const features = section(DOCUMENT, 'Folders').split('The features:')[1]!;
+  expect(tableRows(features).map(([cell]) => codes(cell!)[0])).toEqual(
+    expect.arrayContaining(folders('src/features/')),
+  );
 });
 
 test('every file it names exists', () => {
-  const named = codes(DOCUMENT).filter((code) => /^(src|projections|test)\/[\w./-]+$/.test(code));
+  const named = codes(DOCUMENT).filter((code) => /^(src|projections|test|scripts|docs)\/[\w./-]+$/.test(code));
   expect(named.length).toBeGreaterThan(20);
   expect(named.filter((file) => !existsSync(file))).toEqual([]);
+});
+
+test('a newcomer can read it to its end', () => {
+  for (const file of ['README.md', 'docs/architecture.md'])
+    expect(read(file).split('\n').length).toBeLessThanOrEqual(201);
 });

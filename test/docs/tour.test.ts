@@ -1,0 +1,8 @@
+import { read } from './markdown.js';
+import { follow } from './tour.js';
+
+/** docs/tour.md: its commands give the answers that stand below them. */
+
+test('every command of the tour gives the answer that stands below it', async () => {
+  expect(await follow(read('docs/tour.md'))).toBeGreaterThan(10);
+});
