@@ -1,7 +1,7 @@
 import { sha256Hex } from '../kernel/hash.js';
 import type { KeyValue } from '../stores/ports/key-value.js';
 
-/** Free text stands beside the log under its SHA-256, so that it can be deleted (design §2.10); else it is kept for good. */
+/** Free text stands beside the log under its SHA-256, so that it can be deleted (docs/decisions/0010); else it is kept for good. */
 const TEXT_TTL_MS = 100 * 365 * 86_400_000;
 
 /** Call it before the event that names the text's hash is appended. */

@@ -43,7 +43,7 @@ interface Update extends Outcome {
 /** Conflicts that `update` decides again on before it gives up. */
 const ATTEMPTS = 8;
 
-/** Appends what deciders decide: one fact, one stream, one append, exactly once in effect (design §2). */
+/** Appends what deciders decide: one fact, one stream, one append, exactly once in effect (docs/decisions/0001 and 0002). */
 @Injectable()
 export class Writer {
   private readonly queues = new Map<string, Promise<unknown>>();

@@ -3,7 +3,7 @@ import { type Lens, tctOf } from './lens.js';
 
 /**
  * What is known of an identity's actions: integers only, so that adding actions in any order and in batches of any size
- * gives the same bytes (design §3).
+ * gives the same bytes (docs/decisions/0012).
  */
 export interface MetricEvidence {
   /** Latest occurrence, ms since the epoch. */

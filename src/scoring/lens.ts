@@ -4,7 +4,7 @@ import { MODEL, TCT_BY_CRITICALITY } from './model.js';
 
 /**
  * A lens says what an action weighs. Without a VP it weighs its own criticality; under a VP, its metric's weight in that
- * VP, and metrics outside the VP do not count (design §3).
+ * VP, and metrics outside the VP do not count (docs/decisions/0013).
  */
 export interface Lens {
   /** The VP, or null for the model's own lens. */

@@ -1,8 +1,8 @@
 import { type Category, MODEL } from './model.js';
 
-/** Metric names: `<category>_<action_type>`, with aliases for two categories (spec 2.1, design §3). */
+/** Metric names: `<category>_<action_type>`, with aliases for two categories (requirement 25). */
 
-/** The metrics the specification names (2.1). The catalogue is open: others are as good when well-formed. */
+/** The documented metrics (requirement 25). The catalogue is open: others are as good when well-formed. */
 export const DOCUMENTED_METRICS = [
   'finance_loan_repayment_consistency',
   'finance_liquidity_provision_duration',

@@ -8,12 +8,12 @@ import { canonicalJson, sha256Hex } from '../kernel/hash.js';
 export const MODEL = {
   id: 'disc-1',
 
-  /** The seven metric categories of a DISC score (spec 2.5). */
+  /** The seven metric categories of a DISC score (requirement 17). */
   categories: ['financial', 'creative', 'educational', 'behavioral', 'social', 'security', 'compliance'],
-  /** Other names in use for a category (spec 2.1, 2.2): accepted, and echoed as asked. */
+  /** Other names in use for a category (requirement 25): accepted, and echoed as asked. */
   aliases: { finance: 'financial', governance: 'behavioral' },
 
-  /** Weight of one action by criticality (spec 2.1), in hundredths so that sums are exact. */
+  /** Weight of one action by criticality (requirement 23), in hundredths so that sums are exact. */
   criticality_hundredths: { Minimal: 1, Low: 3, Moderate: 7, High: 10, Critical: 14 },
   /** TCT of an action = 1000 × weight = 10 × hundredths. */
   tct_per_hundredth: 10,

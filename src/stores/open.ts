@@ -41,7 +41,7 @@ export function openProfile(where: Where, clock: Clock, options: Watching = {}):
 
 /**
  * Opens the adapters of the embedded profile. The log, each generation of read models, and short-lived state live in
- * environments of their own, so that a rebuild never slows an append down (design §2.8).
+ * environments of their own, so that a rebuild never slows an append down (docs/decisions/0006).
  * @throws StartError when they are not there as they should be
  */
 export async function openStores(

@@ -10,7 +10,7 @@ const history = async (id: string, after?: Answer) => {
 const sameAnswer = ({ status, json, headers }: Answer) => ({ status, json, position: headers['credence-position'] });
 
 describe('an action', () => {
-  test('of the five fields of the specification is received', async () => {
+  test('of the five required fields (requirement 16) is received', async () => {
     const tris_id = unique();
     const answer = await server.relay({ tris_id });
     expect(answer.status).toBe(202);

@@ -33,7 +33,7 @@ const positionOf = ({ headers }: Answer) => String(headers['credence-position'])
 const keys = (value: object) => Object.keys(value).sort();
 const score = async (query = '', id = rich) => (await server.get(`/v1/disc/score/${id}${query}`)).json;
 
-describe('the look-ups of the specification', () => {
+describe('the public look-ups (requirement 29)', () => {
   test('/api/disc-score has exactly the fields of 2.5', async () => {
     const { status, json } = await server.get(`/api/disc-score/${rich}`);
     expect(status).toBe(200);

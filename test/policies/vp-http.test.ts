@@ -4,7 +4,7 @@ let service: Service;
 beforeAll(async () => void (service = await startService()));
 afterAll(() => service.close());
 
-/** The sample of the specification's first edition: declares 1.02 over inputs that add to 0.55. */
+/** A published sample: declares 1.02 over inputs that add to 0.55. */
 const SAMPLE = {
   policy_id: 'VP_LEND_V1',
   tris_org: 'tris@lender',

@@ -10,7 +10,7 @@ import {
 } from '../../src/scoring/metrics.js';
 import { CRITICALITIES, MODEL, MODEL_HASH, TCT_BY_CRITICALITY } from '../../src/scoring/model.js';
 
-/** The numbers here are those of the design, written out again: a change of the model must change this file too. */
+/** The numbers here are those of docs/decisions/0011 and docs/scoring.md, written out again: a change of the model must change this file too. */
 
 test('the criticalities weigh 0.01, 0.03, 0.07, 0.10 and 0.14, and an action 1000 times that', () => {
   expect(MODEL.criticality_hundredths).toEqual({ Minimal: 1, Low: 3, Moderate: 7, High: 10, Critical: 14 });

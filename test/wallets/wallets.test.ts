@@ -183,7 +183,7 @@ describe('a wallet that signs for it', () => {
 });
 
 describe('a link by a key alone', () => {
-  test('is answered as the specification says, and is only asserted: no session acts for the TRIS', async () => {
+  test('is answered as requirement 30 says, and is only asserted: no session acts for the TRIS', async () => {
     const [wallet, tris] = [newAccount(), newTris()];
     const answer = await assert(wallet.address, tris);
     expect([answer.status, answer.json]).toEqual([200, { status: 'linked' }]);

@@ -15,7 +15,7 @@ const RULES = {
   example: { disc_min: 60, metrics: { finance: 0.6 }, verification: ['zk-KYH'] },
 } as const;
 
-/** An access policy (spec 2.2). */
+/** An access policy (requirement 15). */
 export class CreateAccessPolicyDto {
   @Matches(AP_ID, { message: AP_MESSAGE })
   policy_id: string;
@@ -168,7 +168,7 @@ export class FactChangeDto {
   pointers: string[];
 }
 
-/** The answer to a check (spec 2.3). */
+/** The answer to a check (requirement 21). */
 export class AccessDto {
   granted: boolean;
   /** JWT of the type eligibility+jwt; null: not granted. */

@@ -4,11 +4,11 @@ import { CATEGORY_NAMES, categoryOf } from '../../scoring/metrics.js';
 import { type Category, MODEL } from '../../scoring/model.js';
 
 /**
- * The rules of an access policy: the flat form of spec 2.2 and trees of it (design §5). An object of conditions means all
+ * The rules of an access policy: the flat form of requirement 15 and trees of it (docs/decisions/0017). An object of conditions means all
  * of them, at any depth; a combinator (`all`, `any`, `not`, `at_least` with `of`) stands alone in its object.
  */
 
-/** The verification statuses a rule can require (spec 2.2). The last one is derived from the score, never granted. */
+/** The verification statuses a rule can require (requirement 27). The last one is derived from the score, never granted. */
 export const STATUSES = ['zk-KYH', 'zk-KYC (ID only)', 'zk-KYC (ID + AML)', 'BAD Status validation'] as const;
 export type Status = (typeof STATUSES)[number];
 

@@ -67,7 +67,7 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
   }
 }
 
-/** Links a wallet by somebody's word (spec 4.4): a key's, or that of the session whose own wallet it is. */
+/** Links a wallet by somebody's word (requirement 30): a key's, or that of the session whose own wallet it is. */
 export class LinkAccount extends Command<{ position: Position }> {
   constructor(
     readonly wallet: string,

@@ -1,4 +1,4 @@
-/** Spec 2.7. */
+/** A credonation as it is listed (requirement 19). */
 export class CredonationDto {
   /** TRIS of the sender. */
   from: string;
@@ -9,7 +9,7 @@ export class CredonationDto {
   category: string;
 }
 
-/** Spec 4.5, in pages. */
+/** The credonations received (requirement 31), in pages. */
 export class ValidationsDto {
   tris_id: string;
   validations: CredonationDto[];

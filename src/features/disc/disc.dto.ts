@@ -135,7 +135,7 @@ export class DiscMetricsDto implements Record<Category, number> {
   compliance: number;
 }
 
-/** Spec 2.5. */
+/** The public score (requirement 17). */
 export class DiscScoreDto {
   tris_id: string;
   total_tct: number;
@@ -144,7 +144,7 @@ export class DiscScoreDto {
   disc_metrics: DiscMetricsDto;
 }
 
-/** Spec 2.6. */
+/** The rank (requirement 18). */
 export class DiscRankDto {
   tris_id: string;
   tct_total: number;
@@ -279,7 +279,7 @@ export class ExplanationDto extends CoordinatesDto {
   next_rating: NextRatingDto | null;
 }
 
-/** Spec 2.8. */
+/** Metrics with their proof (requirement 20). */
 export class MetricsDto {
   @ApiProperty({ enum: ['success'] })
   status: 'success';

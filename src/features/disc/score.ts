@@ -11,7 +11,7 @@ export function standing({ state, lens }: IdentitySnapshot): Standing {
   return standingOf(ledgerOf(state.evidence, lens), state.bad_status?.level ?? null);
 }
 
-/** The spec's public look-up, 2.5. */
+/** The public look-up (requirement 17). */
 export function discScore(sight: IdentitySnapshot): DiscScoreDto {
   const { total_tct, score_rating } = standing(sight);
   const disc_metrics = categoryHealth(sight.state.evidence, sight.lens, sight.as_of);

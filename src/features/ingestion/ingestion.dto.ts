@@ -2,7 +2,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
 import { IsWalletAddress } from '../../http/fields.js';
 
-/** A linked wallet's history on a chain (spec 4.7). */
+/** A linked wallet's history on a chain (requirement 33). */
 export class IngestWalletDto {
   @IsWalletAddress()
   wallet: string;

@@ -4,7 +4,7 @@ import { IsActionType, IsExternalId, IsPlatformId, IsTimestamp, IsTrisId } from 
 import { CATEGORY_NAMES } from '../../scoring/metrics.js';
 import { IsCriticality } from '../../http/criticality.js';
 
-/** A score-relevant action (spec 2.4); the last three fields are ours. */
+/** A score-relevant action (requirement 16); the last three fields are additions. */
 export class RelayActionDto {
   /** Identity the action belongs to. */
   @IsTrisId()

@@ -125,7 +125,7 @@ export class RecordProofDto {
   attestation?: AttestationDto;
 }
 
-/** A verifiable record: a project milestone, an activity, or what an AI agent did (spec 4.8). */
+/** A verifiable record: a project milestone, an activity, or what an AI agent did (requirement 34). */
 export class SubmitRecordDto {
   /** Identity the record is about. */
   @IsTrisId()

@@ -35,7 +35,7 @@ const VERSION = /^v(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})$/;
 /** A hundred of the least weight, 0.01, add to 1.00. */
 const MAX_INPUTS = 100;
 
-/** What one metric weighs (spec 2.1). */
+/** What one metric weighs (requirement 13). */
 export class PolicyInputDto {
   @IsMetric()
   metric: string;
@@ -61,7 +61,7 @@ export class PolicyMetadataDto {
   version: string;
 }
 
-/** A validation policy (spec 2.1). */
+/** A validation policy (requirement 13). */
 export class CreatePolicyDto {
   @Matches(VP_ID, { message: VP_MESSAGE })
   policy_id: string;

@@ -6,7 +6,7 @@ import type { JsonObject } from '../../../kernel/json.js';
 import { Problem } from '../../../kernel/problems.js';
 import { accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
 
-/** `AP_<NAME>_V<n>`, n from 1 (spec 2.2). */
+/** `AP_<NAME>_V<n>`, n from 1 (requirement 15). */
 export const AP_ID = /^(?=.{1,128}$)AP_[A-Z0-9_]+_V[1-9]\d{0,8}$/;
 
 /** An access policy as its owner states it. Never changes. */

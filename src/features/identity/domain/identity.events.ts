@@ -1,6 +1,6 @@
 import { defineEvent, nullable, oneOf, text, time, wholeNumber } from '../../../kernel/event-definition.js';
 
-/** The statuses an identity can be granted (spec 2.2); "BAD Status validation" is derived, never granted. */
+/** The statuses an identity can be granted (requirement 27); "BAD Status validation" is derived, never granted. */
 export const GRANTABLE_STATUSES = ['zk-KYH', 'zk-KYC (ID only)', 'zk-KYC (ID + AML)'] as const;
 
 /** Stream `identity-<tris>`: what operators state about an identity. */

@@ -13,7 +13,7 @@ import {
   validationPolicyRetired,
 } from './lenses.events.js';
 
-/** A validation policy: which metrics count, and how much each (spec 2.1). Canonical names; never changes. */
+/** A validation policy: which metrics count, and how much each (requirement 13). Canonical names; never changes. */
 export type PolicyContent = {
   policy_id: string;
   tris_org: string;
@@ -33,9 +33,9 @@ export interface Warning {
   message: string;
 }
 
-/** `VP_<NAME>_V<n>`, n from 1 (spec 2.1). */
+/** `VP_<NAME>_V<n>`, n from 1 (requirement 13). */
 export const VP_ID = /^(?=.{1,128}$)VP_[A-Z0-9_]+_V[1-9]\d{0,8}$/;
-/** Bounds of a policy's total weight, both inclusive, in hundredths (spec 7.1). */
+/** Bounds of a policy's total weight, both inclusive, in hundredths (requirement 24). */
 export const TOTAL_HUNDREDTHS = { min: 95, max: 105 };
 
 export function policyStream(policyId: string): string {
@@ -121,7 +121,7 @@ export function weightsOf(inputs: readonly PolicyInput[]): {
 }
 
 /**
- * Refuses a policy that breaks a rule over its weights, naming every place at once (spec 2.1, 7.1, 8).
+ * Refuses a policy that breaks a rule over its weights, naming every place at once (requirements 23, 24).
  * @param parent pointer of the policy in the request
  * @throws Problem weight_criticality_mismatch, duplicate_metric, total_weight_out_of_range; where there are several,
  * the code of the first

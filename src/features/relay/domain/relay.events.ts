@@ -8,11 +8,11 @@ export const actionRelayed = defineEvent('ActionRelayed', {
   metric: text,
   criticality: oneOf(CRITICALITIES),
   platform_id: text,
-  /** SHA-256 of the evidence's URI, which lives in a deletable side table (design §2.10). */
+  /** SHA-256 of the evidence's URI, which lives in a deletable side table (docs/decisions/0010). */
   evidence_hash: nullable(text),
 });
 
-/** The platform's organization endorsed the identity for that action (spec 1.6). Same stream, revision 1. */
+/** The platform's organization endorsed the identity for that action (requirement 6). Same stream, revision 1. */
 export const credonationRecorded = defineEvent('CredonationRecorded', {
   tris_id: text,
   /** The sender is whoever owned the platform at this point of the log: resolved by the fold. */

@@ -35,7 +35,7 @@ export const troveRecordSubmitted = defineEvent('TroveRecordSubmitted', {
   /** Canonical, `<category>_<name>`. */
   metric: text,
   criticality: oneOf(CRITICALITIES),
-  /** SHA-256 of the title and of the URI, which live in a deletable side table (design §2.10). */
+  /** SHA-256 of the title and of the URI, which live in a deletable side table (docs/decisions/0010). */
   title_hash: text,
   uri_hash: nullable(text),
   /** Of an ai_behavior record: the agent, and the TRIS of who operates it. */
