@@ -79,6 +79,13 @@ module.exports = {
       to: { pathNot: '^(src/(features/[^/]+/domain|scoring|kernel)/|(node:)?crypto$)' },
     },
     {
+      name: 'handlers-know-no-http',
+      comment: 'Commands and queries are the same for HTTP and the command line.',
+      severity: 'error',
+      from: { path: '^src/features/.*\\.handlers\\.ts$' },
+      to: { path: '^src/http/' },
+    },
+    {
       name: 'projections-are-pure',
       comment: 'Folds import events, scoring and types: no Nest, no I/O, no clock.',
       severity: 'error',

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { closeStores, openStores } from '../dist/src/stores/open.js';
+import { internalActor } from '../dist/src/commands/context.js';
 import { Writer } from '../dist/src/commands/writer.js';
 import { decide } from '../dist/src/features/relay/domain/relay.js';
 import { CRITICALITIES, MODEL } from '../dist/src/scoring/model.js';
@@ -38,7 +39,12 @@ export async function fill(stores, identities, actionsEach) {
   for (let k = 0; k < actionsEach; k++) {
     for (let n = 0; n < identities; n++) {
       const i = (n * 7919 + k * 13) % identities;
-      const context = { actor: 'cli', correlation_id: 'bench', idempotency: null, body_hash: randomUUID() };
+      const context = {
+        actor: internalActor('cli'),
+        correlation_id: 'bench',
+        idempotency: null,
+        body_hash: randomUUID(),
+      };
       inFlight.push(writer.create(`action-${randomUUID()}`, decide(action(i, k, now), null), context));
       if (inFlight.length === IN_FLIGHT) {
         await Promise.all(inFlight);

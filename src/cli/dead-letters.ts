@@ -12,7 +12,7 @@ import {
   ListDeadLettersHandler,
 } from '../features/dead-letters/dead-letters.handlers.js';
 import { Writer } from '../commands/writer.js';
-import { bodyHash } from '../http/command-context.js';
+import { bodyHash, internalActor } from '../commands/context.js';
 import { readBody, readParams } from '../http/validation.js';
 import { Views } from '../read-side/views.js';
 import type { Stores } from '../stores/open.js';
@@ -67,7 +67,7 @@ export function deadLettersCommands(cli: Cli): void {
           );
           for (const event_id of wanted) {
             const context = {
-              actor: 'cli',
+              actor: internalActor('cli'),
               correlation_id: randomUUID(),
               idempotency: null,
               body_hash: bodyHash({ event_id, reason_code }),

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import type { Clock } from '../kernel/clock.js';
 import { Writer } from '../commands/writer.js';
-import { bodyHash } from '../http/command-context.js';
+import { bodyHash, internalActor } from '../commands/context.js';
 import { BODY_LIMIT, parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
 import { Platforms } from '../features/organizations/platforms.js';
@@ -162,7 +162,12 @@ class Recorder {
       this.report.already_present++;
       return;
     }
-    const context = { actor: 'cli', correlation_id: this.correlationId, idempotency: null, body_hash: hash };
+    const context = {
+      actor: internalActor('cli'),
+      correlation_id: this.correlationId,
+      idempotency: null,
+      body_hash: hash,
+    };
     try {
       await this.recorder.record(action, stream, await this.platforms.ownerOf(action.platform_id), context);
       this.report.recorded++;

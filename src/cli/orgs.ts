@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { type CommandContext, Writer } from '../commands/writer.js';
-import { bodyHash } from '../http/command-context.js';
+import { type CommandContext, bodyHash, internalActor } from '../commands/context.js';
+import { Writer } from '../commands/writer.js';
 import { TRIS_ID } from '../kernel/identifiers.js';
 import { readBody } from '../http/validation.js';
 import { RegisterOrganizationDto } from '../features/organizations/organizations.dto.js';
@@ -115,7 +115,7 @@ export function orgsCommands(cli: Cli): void {
 
 /** Without an Idempotency-Key a retry is not recognised: what repeats it, here or over HTTP, is decided to change nothing. */
 function commandOf(body: object): CommandContext {
-  return { actor: 'cli', correlation_id: randomUUID(), idempotency: null, body_hash: bodyHash(body) };
+  return { actor: internalActor('cli'), correlation_id: randomUUID(), idempotency: null, body_hash: bodyHash(body) };
 }
 
 /** So that the next look-up shows it, whether a server is running or not. */

@@ -3,11 +3,10 @@ import { once } from 'node:events';
 import { createWriteStream, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WrongExpectedRevision } from '../stores/ports/event-store.js';
-import { type CommandContext, Writer } from '../commands/writer.js';
-import { bodyHash } from '../http/command-context.js';
+import { type CommandContext, bodyHash, internalActor } from '../commands/context.js';
+import { Writer } from '../commands/writer.js';
 import { TRIS_ID } from '../kernel/identifiers.js';
 import { parseJson } from '../http/json-body.js';
-import type { Caller } from '../credentials/caller.js';
 import { readBody } from '../http/validation.js';
 import { AccessPolicies } from '../features/access/access-policies.js';
 import { AccessProbes } from '../features/access/access-probes.js';
@@ -60,7 +59,7 @@ export function vpCommands(cli: Cli): void {
         const content = readPolicy(file);
         const { eventStore } = context.stores;
         const handler = new CreatePolicyHandler(new Writer(eventStore, Date.now), new ValidationPolicies(eventStore));
-        const { body } = await handler.execute(new CreatePolicy(content, OPERATOR, commandOf(content)));
+        const { body } = await handler.execute(new CreatePolicy(content, commandOf(content)));
         await applyAll(context.stores, context.config);
         for (const { message } of body.warnings) context.note(`warning: ${message}`);
         context.print(`${body.policy_id} ${body.status} ${body.content_hash}`);
@@ -198,12 +197,7 @@ export function vpCommands(cli: Cli): void {
 }
 
 /** Whoever may run this on the store's folder may act for every organization. */
-const OPERATOR: Caller = {
-  keyId: 'cli',
-  scopes: new Set(['ops', 'policies:write']),
-  organization: null,
-  session: null,
-};
+const OPERATOR = internalActor('cli', ['ops', 'policies:write']);
 
 function scoped(command: ReturnType<Cli['program']['command']>) {
   return command
@@ -242,7 +236,7 @@ async function switchLens(
 }
 
 function commandOf(body: object): CommandContext {
-  return { actor: 'cli', correlation_id: randomUUID(), idempotency: null, body_hash: bodyHash(body) };
+  return { actor: OPERATOR, correlation_id: randomUUID(), idempotency: null, body_hash: bodyHash(body) };
 }
 
 function readPolicy(file: string): PolicyContent {

@@ -1,3 +1,4 @@
+import type { CommandContext } from './context.js';
 import { type Fact, fact } from '../kernel/fact.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { CLOCK, type Clock } from '../kernel/clock.js';
@@ -11,17 +12,6 @@ import {
   WrongExpectedRevision,
 } from '../stores/ports/event-store.js';
 import { idempotencyKeyAnswered, idempotencyKeyClaimed } from './idempotency.events.js';
-
-/** Who commands, and what makes a retry recognisable. */
-export interface CommandContext {
-  /** As in EventMetadata. */
-  actor: string;
-  correlation_id: string;
-  /** SHA-256 of (key id, method, path, Idempotency-Key); null without the header. */
-  idempotency: string | null;
-  /** SHA-256 of the validated command without server-filled fields. */
-  body_hash: string;
-}
 
 /** Decides what a command changes, by the history of a stream; throws what refuses it. */
 type Decide = (history: readonly RecordedEvent[]) => readonly Fact[];
@@ -181,7 +171,7 @@ export class Writer {
         occurred_at,
         recorded_at,
         correlation_id,
-        actor,
+        actor: actor.name,
         body_hash,
         index,
         size: facts.length,

@@ -1,26 +1,22 @@
 import { createParamDecorator } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
-import type { CommandContext } from '../commands/writer.js';
-import { canonicalJson, hashOf, sha256Hex } from '../kernel/hash.js';
+import { type Actor, type CommandContext, type CommandRequest, bodyHash } from '../commands/context.js';
+import { hashOf } from '../kernel/hash.js';
 import { Problem } from '../kernel/problems.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
 import type { Caller } from '../credentials/caller.js';
 
 /** What a command needs to know of its request: who asks, under which request id and Idempotency-Key. */
-export class RequestContext {
-  readonly actor: string;
+export class RequestContext implements CommandRequest {
+  readonly actor: Actor;
   readonly correlation_id: string;
   readonly idempotency: string | null;
 
   /** @throws Problem validation_failed for a malformed Idempotency-Key */
-  constructor(
-    readonly caller: Caller,
-    request: FastifyRequest,
-  ) {
-    const { session, keyId } = caller;
+  constructor(caller: Caller, request: FastifyRequest) {
     this.correlation_id = request.id;
-    this.actor = session ? `session:${session.trisId ?? session.wallet}` : `key:${keyId}`;
-    this.idempotency = idempotencyHash(request, keyId);
+    this.actor = actorOf(caller);
+    this.idempotency = idempotencyHash(request, caller.keyId);
   }
 
   /** @param command validated, server-filled fields left out: equal for a retry, different for another request */
@@ -36,9 +32,15 @@ export const Context = createParamDecorator((_data: unknown, execution): Request
   return new RequestContext(request.caller!, request);
 });
 
-/** Hash of a validated command, its server-filled fields left out: equal for a retry, different for another request. */
-export function bodyHash(command: object): string {
-  return sha256Hex(canonicalJson(command));
+/** Parameter decorator: the actor of an authenticated request. */
+export const RequestActor = createParamDecorator((_data: unknown, execution): Actor =>
+  actorOf(execution.switchToHttp().getRequest<FastifyRequest>().caller!),
+);
+
+/** Whom an authenticated request acts as. */
+function actorOf({ keyId, scopes, organization, session }: Caller): Actor {
+  const name = session ? `session:${session.trisId ?? session.wallet}` : `key:${keyId}`;
+  return { name, scopes, organization, session };
 }
 
 function idempotencyHash(request: FastifyRequest, keyId: string): string | null {

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify';
 import type { Logger } from '../kernel/logger.js';
 import type { RequestMetrics } from './request-metrics.js';
-import { Problem } from '../kernel/problems.js';
+import { Problem, refusal } from '../kernel/problems.js';
 import type { AccessTokens } from '../credentials/access-tokens.js';
 import type { ApiKeys } from '../credentials/api-keys.js';
 import { REQUEST_ID } from '../kernel/identifiers.js';
@@ -15,7 +15,7 @@ import type { RequestLimit } from './rate-limit.js';
 import type { Caller } from '../credentials/caller.js';
 import { policyOf, type RoutePolicy } from './routes.js';
 import { isObject, pointerTo } from '../kernel/json.js';
-import { readBody, readParams, readQuery, refusal } from './validation.js';
+import { readBody, readParams, readQuery } from './validation.js';
 
 const WAIT_MS = 2_000;
 const STOPPING_HEADERS = { 'retry-after': '5' };

@@ -1,8 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { FastifyInstance } from 'fastify';
-import { type FieldError, Problem } from '../kernel/problems.js';
+import { type FieldError, Problem, refusal } from '../kernel/problems.js';
 import { pointerTo, shorten } from '../kernel/json.js';
-import { refusal } from './validation.js';
 
 export const BODY_LIMIT = 1024 * 1024;
 const MAX_DEPTH = 32;

@@ -5,7 +5,7 @@ import type { FastifyReply } from 'fastify';
 import { NewerSchema } from '../kernel/event-definition.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Logger } from '../kernel/logger.js';
-import { Problem, type ProblemCode, PROBLEMS } from '../kernel/problems.js';
+import { Problem, type ProblemCode, PROBLEMS, problemMembers } from '../kernel/problems.js';
 import { NO_SNIFF } from './headers.js';
 
 /** The one place where a refusal or a failure becomes an answer: RFC 9457 `application/problem+json`. */
@@ -44,11 +44,6 @@ export function sendProblem(reply: FastifyReply, error: unknown, logger: Logger)
 export function problemBody(problem: Problem, requestId: string): string {
   const { errors, members } = problem.extra;
   return JSON.stringify({ ...problemMembers(problem), request_id: requestId, ...members, ...(errors && { errors }) });
-}
-
-/** The members every problem has; a batch shows these for each identity it has no data of. */
-export function problemMembers({ code, title, status, message }: Problem) {
-  return { type: `/docs/problems#${code}`, title, status, detail: message.toWellFormed(), code };
 }
 
 const BY_FASTIFY_CODE: Record<string, [ProblemCode, string]> = {

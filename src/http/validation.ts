@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { defaultMetadataStorage } from 'class-transformer/cjs/storage.js';
 import { getMetadataStorage, ValidationTypes, type ValidatorConstraintInterface } from 'class-validator';
 import { isObject, pointerTo, shorten } from '../kernel/json.js';
-import { type FieldError, Problem, type ProblemCode, PROBLEMS } from '../kernel/problems.js';
+import { type FieldError, refusal } from '../kernel/problems.js';
 import { choiceReader, isCommaSeparated } from './fields.js';
 
 /**
@@ -240,14 +240,3 @@ function received(value: unknown): string {
 }
 
 const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-
-/** Many errors of one special kind are that kind; anything else is `validation_failed`. At most 100 are listed. */
-export function refusal(errors: FieldError[]): Problem {
-  const [first] = errors;
-  const shared = errors.every(({ code }) => code === first?.code) && first && first.code in PROBLEMS;
-  const count = errors.length === 1 ? '' : ` (and ${errors.length - 1} more)`;
-  const where = first?.pointer ? ` at ${first.pointer}` : '';
-  return new Problem(shared ? (first.code as ProblemCode) : 'validation_failed', `${first?.message}${where}${count}`, {
-    errors: errors.slice(0, 100),
-  });
-}

@@ -140,3 +140,19 @@ export function rebuilding(detail: string, members: Record<string, unknown> = {}
     members,
   });
 }
+
+/** Many errors of one special kind are that kind; anything else is `validation_failed`. At most 100 are listed. */
+export function refusal(errors: FieldError[]): Problem {
+  const [first] = errors;
+  const shared = errors.every(({ code }) => code === first?.code) && first && first.code in PROBLEMS;
+  const count = errors.length === 1 ? '' : ` (and ${errors.length - 1} more)`;
+  const where = first?.pointer ? ` at ${first.pointer}` : '';
+  return new Problem(shared ? (first.code as ProblemCode) : 'validation_failed', `${first?.message}${where}${count}`, {
+    errors: errors.slice(0, 100),
+  });
+}
+
+/** The members every problem has; a batch shows these for each identity it has no data of. */
+export function problemMembers({ code, title, status, message }: Problem) {
+  return { type: `/docs/problems#${code}`, title, status, detail: message.toWellFormed(), code };
+}

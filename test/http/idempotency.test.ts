@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
+import { internalActor } from '../../src/commands/context.js';
 import { fact } from '../../src/kernel/fact.js';
 import { Writer } from '../../src/commands/writer.js';
 import { hashOf } from '../../src/kernel/hash.js';
@@ -198,7 +199,7 @@ test('a retry is not refused for what its own first try has done meanwhile', asy
   const { eventStore } = service.stores;
   const writer = service.app.get(Writer, { strict: false });
   const context = () => ({
-    actor: 'key:test',
+    actor: internalActor('key:test'),
     correlation_id: 'c',
     idempotency: hashOf('raced'),
     body_hash: hashOf('b'),

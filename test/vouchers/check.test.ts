@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { getAddress, verifyTypedData } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
 import { id as hashOfText } from 'ethers/hash';
+import { internalActor } from '../../src/commands/context.js';
 import { loadConfig } from '../../src/kernel/config.js';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { Logger } from '../../src/kernel/logger.js';
@@ -172,7 +173,7 @@ describe('refuses', () => {
         .link(
           wallet,
           { tris_id: mine.tris, proof: 'signed', chain_id },
-          { actor: 'cli', body_hash: randomUUID(), correlation_id: randomUUID(), idempotency: null },
+          { actor: internalActor('cli'), body_hash: randomUUID(), correlation_id: randomUUID(), idempotency: null },
         );
     const [here, elsewhere] = [newAccount().address, newAccount().address];
     await link(here, 31337);

@@ -4,7 +4,7 @@ import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { PublicRead, Write } from '../../http/routes.js';
-import { refusal } from '../../http/validation.js';
+import { refusal } from '../../kernel/problems.js';
 import {
   AccessDto,
   AccessPoliciesDto,
@@ -48,7 +48,7 @@ export class AccessPoliciesController {
     if ('errors' in parsed) throw refusal(parsed.errors);
     const content = { policy_id, rules, ttl_seconds, vp };
     const context = request.of(content);
-    const result = await this.commands.execute(new CreateAccessPolicy(content, request.caller, context));
+    const result = await this.commands.execute(new CreateAccessPolicy(content, context));
     return new Written(result.body, result.position, result.own ? 201 : 200);
   }
 
@@ -101,7 +101,7 @@ export class AccessPoliciesController {
   })
   async retire(@Param() { policy_id }: AccessPolicyParams, @Context() request: RequestContext) {
     const context = request.of({ policy_id, retired: true });
-    const { body, position } = await this.commands.execute(new RetireAccessPolicy(policy_id, request.caller, context));
+    const { body, position } = await this.commands.execute(new RetireAccessPolicy(policy_id, context));
     return new Written(body, position);
   }
 }

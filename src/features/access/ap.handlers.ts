@@ -10,9 +10,9 @@ import { EligibilityTokens } from './tokens.js';
 import { Vouchers } from './vouchers.js';
 import type { NewEvent, Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type CommandContext, Writer } from '../../commands/writer.js';
+import type { CommandContext } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
-import type { Caller } from '../../credentials/caller.js';
 import { Problem, type ProblemCode } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
@@ -44,7 +44,6 @@ import { factsOf } from './facts.js';
 export class CreateAccessPolicy extends Command<{ body: AccessPolicyDto; position: Position; own: boolean }> {
   constructor(
     readonly content: AccessPolicyContent,
-    readonly caller: Caller,
     readonly context: CommandContext,
   ) {
     super();
@@ -60,11 +59,11 @@ export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPo
   ) {}
 
   /** @throws Problem policy_not_found for the VP, policy_conflict */
-  async execute({ content, caller, context }: CreateAccessPolicy) {
+  async execute({ content, context }: CreateAccessPolicy) {
     const { policy_id, vp } = content;
     if (vp !== null) await this.validationPolicies.lens(vp);
     const { position, own } = await this.writer.execute(accessPolicyStream(policy_id), context, (history) =>
-      decideCreate(accessPolicyOf(history), content, caller.organization),
+      decideCreate(accessPolicyOf(history), content, context.actor.organization),
     );
     return { body: policyDto(await this.policies.get(policy_id)), position, own };
   }
@@ -74,7 +73,6 @@ export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPo
 export class RetireAccessPolicy extends Command<{ body: RetiredAccessPolicyDto; position: Position }> {
   constructor(
     readonly policyId: string,
-    readonly caller: Caller,
     readonly context: CommandContext,
   ) {
     super();
@@ -89,10 +87,10 @@ export class RetireAccessPolicyHandler implements ICommandHandler<RetireAccessPo
   ) {}
 
   /** @throws Problem policy_not_found, forbidden */
-  async execute({ policyId, caller, context }: RetireAccessPolicy) {
+  async execute({ policyId, context }: RetireAccessPolicy) {
     await this.policies.get(policyId);
     const { position } = await this.writer.execute(accessPolicyStream(policyId), context, (history) =>
-      decideRetire(accessPolicyOf(history)!, caller.organization),
+      decideRetire(accessPolicyOf(history)!, context.actor.organization),
     );
     return { body: { policy_id: policyId, status: 'retired' as const }, position };
   }

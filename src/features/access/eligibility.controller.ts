@@ -3,7 +3,7 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { PublicRead, Write } from '../../http/routes.js';
-import { refusal } from '../../http/validation.js';
+import { refusal } from '../../kernel/problems.js';
 import {
   EligibilityDto,
   RevokeEligibilityDto,
@@ -44,7 +44,7 @@ export class EligibilityController {
   async revoke(@Body() body: RevokeEligibilityDto, @Context() request: RequestContext) {
     const jti = this.jtiOf(body);
     const context = request.of({ jti, revoked: true });
-    const { body: answer, position } = await this.commands.execute(new RevokeEligibility(jti, request.caller, context));
+    const { body: answer, position } = await this.commands.execute(new RevokeEligibility(jti, context));
     return new Written(answer, position);
   }
 

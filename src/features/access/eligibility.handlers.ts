@@ -2,8 +2,8 @@ import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type CommandContext, Writer } from '../../commands/writer.js';
-import type { Caller } from '../../credentials/caller.js';
+import type { CommandContext } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
 import { AccessPolicies } from './access-policies.js';
 import { accessStream } from './access-check.js';
 import { Problem } from '../../kernel/problems.js';
@@ -50,7 +50,6 @@ export class VerifyEligibilityHandler implements IQueryHandler<VerifyEligibility
 export class RevokeEligibility extends Command<{ body: RevokedEligibilityDto; position: Position }> {
   constructor(
     readonly jti: string,
-    readonly caller: Caller,
     readonly context: CommandContext,
   ) {
     super();
@@ -66,16 +65,19 @@ export class RevokeEligibilityHandler implements ICommandHandler<RevokeEligibili
   ) {}
 
   /** An organization's key revokes what its own policies granted, and what it asked for itself. @throws Problem not_found, forbidden */
-  async execute({ jti, caller, context }: RevokeEligibility) {
+  async execute({ jti, context }: RevokeEligibility) {
     const stream = accessStream(jti);
     const history = await this.store.readStream(stream);
     const issued = issuedOf(history);
     if (!issued) throw new Problem('not_found', `No token has the jti ${jti}.`);
-    const isAsker = history[0]!.metadata.actor === context.actor;
-    if (caller.organization !== null && !isAsker) {
+    const isAsker = history[0]!.metadata.actor === context.actor.name;
+    if (context.actor.organization !== null && !isAsker) {
       const { owner, policy_id } = await this.policies.get(issued.decision.policy_id);
-      if (owner !== caller.organization) {
-        throw new Problem('forbidden', `The token is of ${policy_id}, which ${caller.organization} does not own.`);
+      if (owner !== context.actor.organization) {
+        throw new Problem(
+          'forbidden',
+          `The token is of ${policy_id}, which ${context.actor.organization} does not own.`,
+        );
       }
     }
     const { position } = await this.writer.execute(stream, context, (now) => decideRevoke(issuedOf(now)!));

@@ -4,7 +4,8 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact } from '../../kernel/fact.js';
-import { type CommandContext, Writer } from '../../commands/writer.js';
+import { type CommandContext, internalActor } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Problem } from '../../kernel/problems.js';
 import { refreshFamilyRevoked } from './domain/sessions.events.js';
@@ -131,7 +132,7 @@ export class RefreshFamilies {
   ): Promise<Position> {
     const address = wallet.toLowerCase();
     const ended = fact(refreshFamilyRevoked, { family_id: id, wallet: address, reason });
-    const by = { ...context, actor: `session:${address}`, body_hash: id };
+    const by = { ...context, actor: internalActor(`session:${address}`), body_hash: id };
     return (await this.writer.create(familyStream(id), [ended], by)).position;
   }
 }

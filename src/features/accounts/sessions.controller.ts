@@ -3,9 +3,9 @@ import { CommandBus } from '@nestjs/cqrs';
 import { getAddress } from 'ethers/address';
 import type { FastifyRequest } from 'fastify';
 import { Written } from '../../http/answers.js';
-import { bodyHash } from '../../http/command-context.js';
+import { bodyHash } from '../../commands/context.js';
 import { PublicWrite } from '../../http/routes.js';
-import { refusal } from '../../http/validation.js';
+import { refusal } from '../../kernel/problems.js';
 import {
   ChallengeDto,
   RefreshTokenDto,

@@ -1,6 +1,6 @@
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { Position } from '../../kernel/event.js';
-import type { CommandContext } from '../../commands/writer.js';
+import { type CommandContext, internalActor } from '../../commands/context.js';
 import { ACCESS_TOKEN_S, AccessTokens } from '../../credentials/access-tokens.js';
 import { PublicAddress } from '../../kernel/public-address.js';
 import { WalletLinks } from './wallet-links.js';
@@ -67,7 +67,7 @@ export class SignInHandler implements ICommandHandler<SignIn> {
     let position: Position | null = null;
     if (challenge.purpose === 'claim') {
       const link = { tris_id: challenge.tris_id!, proof: 'signed', chain_id: chainId } as const;
-      position = await this.links.link(wallet, link, { ...context, actor: `session:${link.tris_id}` });
+      position = await this.links.link(wallet, link, { ...context, actor: internalActor(`session:${link.tris_id}`) });
     }
     const trisId = await this.standing.trisOf(wallet, chainId);
     const tokens = await tokensOf(await this.families.begin(wallet, chainId), trisId, this.tokens, this.address.url);

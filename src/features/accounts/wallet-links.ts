@@ -1,7 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type CommandContext, Writer, isRetryOf } from '../../commands/writer.js';
+import type { CommandContext } from '../../commands/context.js';
+import { Writer, isRetryOf } from '../../commands/writer.js';
 import { type Link, decideLink, decideUnlink, linkOf, walletStream } from './domain/wallet.js';
 
 /** The links of wallets, from each wallet's own stream, so never behind; and the one way in which they change. */

@@ -2,10 +2,10 @@ import { Body, Controller, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { getAddress } from 'ethers/address';
 import { Written } from '../../http/answers.js';
-import { Context, RequestContext } from '../../http/command-context.js';
+import { Context, RequestActor, RequestContext } from '../../http/command-context.js';
 import { PageQuery, TrisIdParams } from '../../http/common.dto.js';
-import type { Caller } from '../../credentials/caller.js';
-import { RequestCaller, Keyed, Write } from '../../http/routes.js';
+import type { Actor } from '../../commands/context.js';
+import { Keyed, Write } from '../../http/routes.js';
 import { SIGNED_MESSAGE_PROBLEMS, SignedMessageDto } from './sessions.dto.js';
 import {
   AccountLinkedDto,
@@ -37,9 +37,9 @@ export class WalletsController {
   })
   async linkAccount(@Body() { wallet, tris_id }: LinkAccountDto, @Context() request: RequestContext) {
     // By a key and by a session it is not the same command: what they link is not.
-    const by = request.caller.session ? { session: request.caller.session.chainId } : { key: true };
+    const by = request.actor.session ? { session: request.actor.session.chainId } : { key: true };
     const context = request.of({ wallet, tris_id, ...by });
-    const { position } = await this.commands.execute(new LinkAccount(wallet, tris_id, request.caller, context));
+    const { position } = await this.commands.execute(new LinkAccount(wallet, tris_id, context));
     return new Written<AccountLinkedDto>({ status: 'linked' }, position);
   }
 
@@ -56,7 +56,7 @@ export class WalletsController {
   })
   async link(@Body() { message, signature }: SignedMessageDto, @Context() request: RequestContext) {
     const context = request.of({ message, signature });
-    const result = await this.commands.execute(new LinkWallet(message, signature, request.caller, context));
+    const result = await this.commands.execute(new LinkWallet(message, signature, context));
     const { wallet, trisId, position } = result;
     return new Written<WalletLinkedDto>({ status: 'linked', wallet, tris_id: trisId }, position);
   }
@@ -74,7 +74,7 @@ export class WalletsController {
   })
   async unlink(@Body() { wallet }: UnlinkWalletDto, @Context() request: RequestContext) {
     const context = request.of({ wallet, unlink: true });
-    const { trisId, position } = await this.commands.execute(new UnlinkWallet(wallet, request.caller, context));
+    const { trisId, position } = await this.commands.execute(new UnlinkWallet(wallet, context));
     const answer = { status: 'unlinked', wallet: getAddress(wallet.toLowerCase()), tris_id: trisId } as const;
     return new Written<WalletUnlinkedDto>(answer, position);
   }
@@ -86,11 +86,7 @@ export class WalletsController {
     summary: 'The wallets of a TRIS, by address: for its own session, or for a key',
     type: WalletsDto,
   })
-  async list(
-    @Param() { tris_id }: TrisIdParams,
-    @Query() { limit, cursor }: PageQuery,
-    @RequestCaller() caller: Caller,
-  ) {
-    return this.queries.execute(new ListWallets(tris_id, caller, limit, cursor));
+  async list(@Param() { tris_id }: TrisIdParams, @Query() { limit, cursor }: PageQuery, @RequestActor() actor: Actor) {
+    return this.queries.execute(new ListWallets(tris_id, actor, limit, cursor));
   }
 }

@@ -4,10 +4,10 @@ import { getAddress } from 'ethers/address';
 import { type WalletRow, walletsOf } from '../../../projections/wallets.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type CommandContext, isRetryOf } from '../../commands/writer.js';
+import type { CommandContext, Actor } from '../../commands/context.js';
+import { isRetryOf } from '../../commands/writer.js';
 import { walletLinked, walletUnlinked } from './domain/wallets.events.js';
 import { decoderFor } from '../../kernel/event-definition.js';
-import type { Caller } from '../../credentials/caller.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { Challenges } from './challenges.js';
@@ -24,7 +24,6 @@ export class LinkWallet extends Command<{ wallet: string; trisId: string; positi
   constructor(
     readonly message: string,
     readonly signature: string,
-    readonly caller: Caller,
     readonly context: CommandContext,
   ) {
     super();
@@ -42,13 +41,13 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
   ) {}
 
   /** @throws Problem forbidden, siwe_*, nonce_used, chain_*, wallet_already_linked, idempotency_key_reused */
-  async execute({ message, signature, caller, context }: LinkWallet) {
-    const session = caller.session && (await this.standing.of(caller.session));
+  async execute({ message, signature, context }: LinkWallet) {
+    const session = context.actor.session && (await this.standing.of(context.actor.session));
     const earlier = await this.earlier(message, context);
     if (earlier) return earlier;
     const challenge = await this.challenges.find(message, ['link']);
     const trisId = challenge.tris_id!;
-    if (session ? session.trisId !== trisId : caller.organization !== null) throw notYours(trisId);
+    if (session ? session.trisId !== trisId : context.actor.organization !== null) throw notYours(trisId);
     const chainId = await this.signatures.judge(challenge, signature);
     const wallet = challenge.address;
     const link = { tris_id: trisId, proof: 'signed', chain_id: chainId } as const;
@@ -72,7 +71,6 @@ export class LinkAccount extends Command<{ position: Position }> {
   constructor(
     readonly wallet: string,
     readonly trisId: string,
-    readonly caller: Caller,
     readonly context: CommandContext,
   ) {
     super();
@@ -87,13 +85,13 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
   ) {}
 
   /** @throws Problem forbidden, wallet_already_linked, idempotency_key_reused */
-  async execute({ wallet, trisId, caller, context }: LinkAccount) {
-    const link = caller.session ? await this.ownLink(wallet, trisId, caller.session) : asserted(trisId);
+  async execute({ wallet, trisId, context }: LinkAccount) {
+    const link = context.actor.session ? await this.ownLink(wallet, trisId, context.actor.session) : asserted(trisId);
     return { position: await this.links.link(wallet, link, context) };
   }
 
   /** A session speaks for its wallet only; its TRIS has either agreed already, or is the wallet's own. */
-  private async ownLink(wallet: string, trisId: string, claimed: NonNullable<Caller['session']>): Promise<Link> {
+  private async ownLink(wallet: string, trisId: string, claimed: NonNullable<Actor['session']>): Promise<Link> {
     const session = await this.standing.of(claimed);
     if (session.wallet !== wallet.toLowerCase()) {
       throw new Problem(
@@ -110,7 +108,6 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
 export class UnlinkWallet extends Command<{ trisId: string; position: Position }> {
   constructor(
     readonly wallet: string,
-    readonly caller: Caller,
     readonly context: CommandContext,
   ) {
     super();
@@ -129,12 +126,12 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
    * organization's key what it asserted itself.
    * @throws Problem wallet_not_linked, also for a link that is none of a session's business; forbidden
    */
-  async execute({ wallet, caller, context }: UnlinkWallet) {
-    const session = caller.session && (await this.standing.of(caller.session));
+  async execute({ wallet, context }: UnlinkWallet) {
+    const session = context.actor.session && (await this.standing.of(context.actor.session));
     const { link, position } = await this.links.unlink(wallet, context, (now, history): asserts now is Link => {
       if (now === null) throw notLinked();
       if (!session) {
-        const isOwn = caller.organization === null || history.at(-1)!.metadata.actor === context.actor;
+        const isOwn = context.actor.organization === null || history.at(-1)!.metadata.actor === context.actor.name;
         if (now.proof === 'asserted' && isOwn) return;
         const detail = 'A key ends a link that was only asserted, and an organization’s key only what it asserted.';
         throw new Problem('forbidden', detail);
@@ -151,7 +148,7 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
 export class ListWallets extends Query<WalletsDto> {
   constructor(
     readonly trisId: string,
-    readonly caller: Caller,
+    readonly actor: Actor,
     readonly limit: number,
     readonly cursor: string | undefined,
   ) {
@@ -167,8 +164,8 @@ export class ListWalletsHandler implements IQueryHandler<ListWallets> {
   ) {}
 
   /** @throws Problem forbidden, validation_failed for a cursor of another list */
-  async execute({ trisId, caller, limit, cursor }: ListWallets): Promise<WalletsDto> {
-    if (caller.session && (await this.standing.of(caller.session)).trisId !== trisId) throw notYours(trisId);
+  async execute({ trisId, actor, limit, cursor }: ListWallets): Promise<WalletsDto> {
+    if (actor.session && (await this.standing.of(actor.session)).trisId !== trisId) throw notYours(trisId);
     const { page, next_cursor } = await this.views.page<WalletRow>(
       walletsOf(trisId),
       { cursor, limit },

@@ -8,7 +8,8 @@ import {
 } from '../../../projections/dead-letters.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type CommandContext, Writer } from '../../commands/writer.js';
+import type { CommandContext } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
 import type { Decoded } from '../../kernel/event-definition.js';
 import { deadLetterAcknowledged } from './domain/dead-letters.events.js';
 import { formatPosition } from '../../kernel/positions.js';
@@ -46,7 +47,7 @@ export class AcknowledgeDeadLetterHandler implements ICommandHandler<Acknowledge
       throw new Problem('not_found', `There is no dead letter ${eventId}: the event is unknown, or it can be read.`);
     const stream = deadLetterStream(eventId);
     await this.writer.claim(stream, context);
-    const facts = decideAcknowledge(letter, reasonCode, context.actor);
+    const facts = decideAcknowledge(letter, reasonCode, context.actor.name);
     const { position } = await this.writer.create(stream, facts, context);
     // The store answers a repeat as it answered the first: what it holds says when that was.
     const [stored] = await this.store.readStream(stream, { limit: 1 });

@@ -3,11 +3,10 @@ import { QueryBus } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Read } from '../../http/answers.js';
 import { PageQuery, TrisIdParams } from '../../http/common.dto.js';
-import { problemMembers } from '../../http/problem-response.js';
 import { POSITION_GATE, type PositionGate } from '../../kernel/positions.js';
 import type { Caller } from '../../credentials/caller.js';
 import { RequestCaller, PublicRead } from '../../http/routes.js';
-import { Problem } from '../../kernel/problems.js';
+import { Problem, problemMembers } from '../../kernel/problems.js';
 import { type CoordinateParameters, type Coordinates, toCoordinates } from './coordinates.js';
 import {
   ChangesDto,

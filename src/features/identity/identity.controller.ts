@@ -64,7 +64,7 @@ export class IdentityController {
   ) {
     const grant = {
       status,
-      issuer: request.caller.organization ?? request.actor,
+      issuer: request.actor.organization ?? request.actor.name,
       expires_at: expires_at === undefined ? null : new Date(parseTimestamp(expires_at)!).toISOString(),
       evidence_hash,
     };
@@ -85,7 +85,7 @@ export class IdentityController {
     @Query() { issuer, scheme }: RevokeVerificationQuery,
     @Context() request: RequestContext,
   ) {
-    const { organization } = request.caller;
+    const { organization } = request.actor;
     if (organization !== null && issuer !== undefined && issuer !== organization) {
       throw new Problem('forbidden', `The key of ${organization} cannot revoke what ${issuer} granted.`);
     }

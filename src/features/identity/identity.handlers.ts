@@ -3,7 +3,8 @@ import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import type { Fact } from '../../kernel/fact.js';
-import { type CommandContext, Writer } from '../../commands/writer.js';
+import type { CommandContext } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
 import {
   type Grant,
   type GrantableStatus,

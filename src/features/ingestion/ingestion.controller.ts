@@ -1,9 +1,9 @@
 import { Body, Controller, Get, Param, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { Written } from '../../http/answers.js';
-import { Context, RequestContext } from '../../http/command-context.js';
-import type { Caller } from '../../credentials/caller.js';
-import { RequestCaller, Keyed, Write } from '../../http/routes.js';
+import { Context, RequestActor, RequestContext } from '../../http/command-context.js';
+import type { Actor } from '../../commands/context.js';
+import { Keyed, Write } from '../../http/routes.js';
 import { IngestionDto, IngestionParams, IngestionStartedDto, IngestWalletDto } from './ingestion.dto.js';
 import { GetIngestion, IngestWallet } from './ingestion.handlers.js';
 
@@ -34,7 +34,7 @@ export class IngestionController {
   })
   async ingest(@Body() { wallet, chain_id, from_block }: IngestWalletDto, @Context() request: RequestContext) {
     const context = request.of({ wallet, chain_id, from_block: from_block ?? null });
-    const command = new IngestWallet(wallet, chain_id, from_block ?? null, request.caller, context);
+    const command = new IngestWallet(wallet, chain_id, from_block ?? null, context);
     return new Written<IngestionStartedDto>(await this.commands.execute(command), null);
   }
 
@@ -46,7 +46,7 @@ export class IngestionController {
     type: IngestionDto,
     problems: ['ingestion_not_found'],
   })
-  async get(@Param() { job_id }: IngestionParams, @RequestCaller() caller: Caller) {
-    return this.queries.execute(new GetIngestion(job_id, caller));
+  async get(@Param() { job_id }: IngestionParams, @RequestActor() actor: Actor) {
+    return this.queries.execute(new GetIngestion(job_id, actor));
   }
 }

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { getAddress } from 'ethers/address';
-import type { CommandContext } from '../../commands/writer.js';
-import type { Caller } from '../../credentials/caller.js';
+import type { CommandContext, Actor } from '../../commands/context.js';
 import type { Job } from '../../stores/ports/jobs.js';
 import { Problem } from '../../kernel/problems.js';
 import { SessionStanding } from '../accounts/session-standing.js';
@@ -15,7 +14,6 @@ export class IngestWallet extends Command<{ job_id: string }> {
     readonly wallet: string,
     readonly chainId: number,
     readonly fromBlock: number | null,
-    readonly caller: Caller,
     readonly context: CommandContext,
   ) {
     super();
@@ -30,13 +28,13 @@ export class IngestWalletHandler implements ICommandHandler<IngestWallet> {
   ) {}
 
   /** @throws Problem chain_not_configured, wallet_not_linked, forbidden, idempotency_key_reused, ingestion_open */
-  async execute({ wallet, chainId, fromBlock, caller, context }: IngestWallet): Promise<{ job_id: string }> {
+  async execute({ wallet, chainId, fromBlock, context }: IngestWallet): Promise<{ job_id: string }> {
     if (!this.ingestion.knows(chainId)) {
       throw new Problem('chain_not_configured', `No history of chain ${chainId} is read here.`);
     }
     const small = wallet.toLowerCase();
     const tris_id = await this.ingestion.trisOf(small, chainId);
-    await this.refuseUnlessOwn(caller, tris_id);
+    await this.refuseUnlessOwn(context.actor, tris_id);
     if (tris_id === null) {
       throw new Problem('wallet_not_linked', 'The wallet has not signed that it is linked to a TRIS on this chain.');
     }
@@ -45,7 +43,7 @@ export class IngestWalletHandler implements ICommandHandler<IngestWallet> {
     return { job_id: (await this.ingestion.enqueue(`ing_${unique}`, input, context)).id };
   }
 
-  private async refuseUnlessOwn({ session }: Caller, trisId: string | null): Promise<void> {
+  private async refuseUnlessOwn({ session }: Actor, trisId: string | null): Promise<void> {
     if (session && (await this.standing.of(session)).trisId !== trisId) {
       throw new Problem('forbidden', 'A session reads the histories of the wallets of its own TRIS.');
     }
@@ -56,7 +54,7 @@ export class IngestWalletHandler implements ICommandHandler<IngestWallet> {
 export class GetIngestion extends Query<IngestionDto> {
   constructor(
     readonly id: string,
-    readonly caller: Caller,
+    readonly actor: Actor,
   ) {
     super();
   }
@@ -70,7 +68,7 @@ export class GetIngestionHandler implements IQueryHandler<GetIngestion> {
   ) {}
 
   /** @throws Problem ingestion_not_found, also for a session's that is another TRIS's */
-  async execute({ id, caller: { session } }: GetIngestion): Promise<IngestionDto> {
+  async execute({ id, actor: { session } }: GetIngestion): Promise<IngestionDto> {
     const job = await this.ingestion.find(id);
     const isHidden = session && (await this.standing.of(session)).trisId !== job?.input['tris_id'];
     if (!job || isHidden) throw new Problem('ingestion_not_found', `There is no ingestion ${id}.`);

@@ -2,9 +2,8 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { Chains } from '../accounts/chains.js';
 import { Config } from '../../kernel/config.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import type { CommandContext } from '../../commands/writer.js';
+import { type CommandContext, bodyHash, internalActor } from '../../commands/context.js';
 import { hashOf } from '../../kernel/hash.js';
-import { bodyHash } from '../../http/command-context.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Logger } from '../../kernel/logger.js';
@@ -192,7 +191,7 @@ export class Ingestion implements OnModuleInit {
             evidence_uri: null,
           };
           const context = {
-            actor: `wallet:${input.wallet}`,
+            actor: internalActor(`wallet:${input.wallet}`),
             correlation_id: job,
             idempotency: null,
             body_hash: bodyHash(action),

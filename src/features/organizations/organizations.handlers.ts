@@ -3,7 +3,8 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import { ORGANIZATIONS, type OrganizationRow, platformsOf } from '../../../projections/organizations.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type CommandContext, Writer } from '../../commands/writer.js';
+import type { CommandContext } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { Problem } from '../../kernel/problems.js';

@@ -1,7 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact, hashedStream } from '../../kernel/fact.js';
-import { type CommandContext, type Outcome, Writer } from '../../commands/writer.js';
+import type { CommandContext } from '../../commands/context.js';
+import { type Outcome, Writer } from '../../commands/writer.js';
 import { Problem } from '../../kernel/problems.js';
 import { platformRegistered } from './domain/organizations.events.js';
 

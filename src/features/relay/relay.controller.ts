@@ -27,7 +27,7 @@ export class RelayController {
     const action = toAction(body, this.clock());
     const context = request.of(action);
     const { action_id, position } = await this.commands.execute(
-      new RelayAction(action, context, request.caller.organization),
+      new RelayAction(action, context, request.actor.organization),
     );
     const answer: RelayedDto = { status: 'received', message: 'Action received for scoring.', action_id };
     return new Written(answer, position);

@@ -1,6 +1,7 @@
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import type { Position } from '../../kernel/event.js';
-import { type CommandContext, Writer } from '../../commands/writer.js';
+import type { CommandContext } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
 import {
   type Issuer,
   type IssuerContent,

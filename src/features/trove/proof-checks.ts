@@ -1,3 +1,4 @@
+import { internalActor } from '../../commands/context.js';
 import {
   Inject,
   Injectable,
@@ -78,7 +79,7 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
     };
     const owner = issuer ? await this.platforms.ownerOf(issuer.platform_id) : null;
     const context = {
-      actor: `job:${JOB_KIND}`,
+      actor: internalActor(`job:${JOB_KIND}`),
       correlation_id: `trv_${recordId}_${record.proofs}`,
       idempotency: null,
       body_hash: hashOf(JOB_KIND, recordId, String(record.proofs)),

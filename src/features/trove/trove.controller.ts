@@ -4,7 +4,7 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { Keyed, Write } from '../../http/routes.js';
-import { refusal } from '../../http/validation.js';
+import { refusal } from '../../kernel/problems.js';
 import {
   RecordDto,
   RecordParams,
@@ -67,9 +67,9 @@ export class TroveController {
   ) {
     const platform_id = rest.platform_id ?? null;
     // Who decides is part of the decision.
-    const { actor } = request;
+    const actor = request.actor.name;
     const context = request.of({ record_id, decision, reason_code: reason_code ?? null, platform_id, actor });
-    const review = new ReviewRecord(record_id, reviewOf(decision, reason_code, platform_id), request.caller, context);
+    const review = new ReviewRecord(record_id, reviewOf(decision, reason_code, platform_id), context);
     const { body, position } = await this.commands.execute(review);
     return new Written(body, position);
   }

@@ -3,14 +3,13 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import { troveList } from '../../../projections/trove.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type CommandContext, Writer } from '../../commands/writer.js';
+import type { CommandContext } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
-import type { Caller } from '../../credentials/caller.js';
-import { refusal } from '../../http/validation.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keepText, keptText } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
-import { Problem } from '../../kernel/problems.js';
+import { Problem, refusal } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { Issuers } from './issuers.js';
 import { pageOfRecords } from './records.js';
@@ -98,7 +97,6 @@ export class ReviewRecord extends Command<Submitted> {
   constructor(
     readonly recordId: string,
     readonly decision: { approve: true; platform_id: string | null } | { approve: false; reason_code: string },
-    readonly caller: Caller,
     readonly context: CommandContext,
   ) {
     super();
@@ -114,25 +112,26 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
   ) {}
 
   /** @throws Problem record_not_found, forbidden, platform_not_owned, record_decided, idempotency_key_reused */
-  async execute({ recordId, decision, caller, context }: ReviewRecord): Promise<Submitted> {
+  async execute({ recordId, decision, context }: ReviewRecord): Promise<Submitted> {
     const stream = troveStream(recordId);
     const record = troveRecordOf(await this.store.readStream(stream));
     if (!record) throw unknownRecord(recordId);
     if (
-      caller.organization === record.tris_id ||
-      (caller.organization !== null && caller.organization === record.operator_tris)
+      context.actor.organization === record.tris_id ||
+      (context.actor.organization !== null && context.actor.organization === record.operator_tris)
     ) {
-      throw new Problem('forbidden', `${caller.organization} cannot review a record about itself or its agent.`);
+      throw new Problem('forbidden', `${context.actor.organization} cannot review a record about itself or its agent.`);
     }
     const platform_id = (decision.approve ? decision.platform_id : null) ?? TROVE_PLATFORM;
     const owner = await this.platforms.ownerOf(platform_id);
     // Anybody who reviews approves for the platform of the trove, unless an organization owns it.
-    if (platform_id !== TROVE_PLATFORM || owner !== null) refuseUnlessOwned(platform_id, caller.organization, owner);
+    if (platform_id !== TROVE_PLATFORM || owner !== null)
+      refuseUnlessOwned(platform_id, context.actor.organization, owner);
     const { position } = await this.writer.execute(stream, context, (history) => {
       const outcome = decision.approve
         ? { approved: true as const, platform_id }
         : { approved: false as const, reason_code: decision.reason_code };
-      return decideRecord(history, { outcome, method: 'review', decided_by: context.actor }, owner);
+      return decideRecord(history, { outcome, method: 'review', decided_by: context.actor.name }, owner);
     });
     return { body: { record_id: recordId, status: decision.approve ? 'Approved' : 'Rejected' }, position };
   }

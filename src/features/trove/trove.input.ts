@@ -1,8 +1,7 @@
 import { getAddress } from 'ethers/address';
 import { criticalityOf } from '../../http/criticality.js';
 import { notInTheFuture } from '../../http/times.js';
-import { refusal } from '../../http/validation.js';
-import type { FieldError } from '../../kernel/problems.js';
+import { type FieldError, refusal } from '../../kernel/problems.js';
 import { canonicalMetric } from '../../scoring/metrics.js';
 import type { Submission } from './domain/record.js';
 import type { IssuerContent } from './domain/issuer.js';

@@ -1,12 +1,11 @@
+import type { Actor } from '../../commands/context.js';
 import { Inject } from '@nestjs/common';
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type IdentityState, identityRow } from '../../../projections/identities.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
 import { formatPosition } from '../../kernel/positions.js';
-import { problemMembers } from '../../http/problem-response.js';
-import type { Caller } from '../../credentials/caller.js';
-import { Problem, unknownIdentity } from '../../kernel/problems.js';
+import { Problem, unknownIdentity, problemMembers } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { round } from '../../scoring/exact.js';
 import { categoryHealth } from '../../scoring/health.js';
@@ -31,7 +30,7 @@ export class EvaluatePolicy extends Query<EvaluationDto> {
     readonly scope: LensScope,
     readonly subjects: readonly string[] | undefined,
     readonly accessPolicies: readonly string[],
-    readonly caller: Caller,
+    readonly actor: Actor,
     readonly signal: AbortSignal,
   ) {
     super();
@@ -53,9 +52,9 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
    * @throws Problem policy_not_found, forbidden, weight_criticality_mismatch, duplicate_metric,
    * total_weight_out_of_range, preview_busy, projection_rebuilding
    */
-  async execute({ policy, scope, subjects, accessPolicies, caller, signal }: EvaluatePolicy): Promise<EvaluationDto> {
+  async execute({ policy, scope, subjects, accessPolicies, actor, signal }: EvaluatePolicy): Promise<EvaluationDto> {
     const content = typeof policy === 'string' ? await this.policies.get(policy) : policy;
-    refuseUnlessOwner(caller, content.tris_org);
+    refuseUnlessOwner(actor, content.tris_org);
     if (typeof policy !== 'string') refuseUnsound(content, '/policy');
     const { policy_id, tris_org } = content;
     const lens = lensOf({ ...content, content_hash: contentHash(content) });

@@ -3,9 +3,9 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore, WrongExpectedRevision } from '../../stores/ports/event-store.js';
 import type { Fact } from '../../kernel/fact.js';
-import { type CommandContext, Writer } from '../../commands/writer.js';
+import type { CommandContext, Actor } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
 import { formatPosition } from '../../kernel/positions.js';
-import type { Caller } from '../../credentials/caller.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Problem } from '../../kernel/problems.js';
@@ -32,12 +32,12 @@ const WAIT_MS = 2_000;
 const KEPT_MS = 86_400_000;
 
 /** Who may switch the lens of whom. @throws Problem forbidden */
-export function refuseSwitch(caller: Caller, scope: LensScope, trisOrg: string): void {
+export function refuseSwitch(actor: Actor, scope: LensScope, trisOrg: string): void {
   const needed = scope === 'platform' ? 'ops' : 'policies:write';
-  if (!caller.scopes.has(needed)) {
-    throw new Problem('forbidden', `The key "${caller.keyId}" lacks the scope "${needed}", which this takes.`);
+  if (!actor.scopes.has(needed)) {
+    throw new Problem('forbidden', `The key "${actor.name}" lacks the scope "${needed}", which this takes.`);
   }
-  refuseUnlessOwner(caller, trisOrg);
+  refuseUnlessOwner(actor, trisOrg);
 }
 
 interface Switched {
@@ -143,7 +143,6 @@ export class PromotePolicy extends Command<Switched> {
     readonly policyId: string,
     readonly scope: LensScope,
     readonly replayId: string | null,
-    readonly caller: Caller,
     readonly context: CommandContext,
   ) {
     super();
@@ -159,9 +158,9 @@ export class PromotePolicyHandler implements ICommandHandler<PromotePolicy> {
   ) {}
 
   /** @throws Problem policy_not_found, forbidden, replay_not_found, replay_not_usable, policy_retired, promotion_conflict */
-  async execute({ policyId, scope, replayId, caller, context }: PromotePolicy): Promise<Switched> {
+  async execute({ policyId, scope, replayId, context }: PromotePolicy): Promise<Switched> {
     const policy = await this.policies.get(policyId);
-    refuseSwitch(caller, scope, policy.tris_org);
+    refuseSwitch(context.actor, scope, policy.tris_org);
     if (replayId !== null) refuseUnlessBasis(await this.replays.find(replayId), policy, scope);
     const owner = lensOwner(scope, policy.tris_org);
     return this.promotions.switchLens(owner, policyId, context, (stack) =>
@@ -175,7 +174,6 @@ export class RollBackPolicy extends Command<Switched> {
   constructor(
     readonly policyId: string,
     readonly scope: LensScope,
-    readonly caller: Caller,
     readonly context: CommandContext,
   ) {
     super();
@@ -190,9 +188,9 @@ export class RollBackPolicyHandler implements ICommandHandler<RollBackPolicy> {
   ) {}
 
   /** @throws Problem policy_not_found, forbidden, policy_not_active, promotion_conflict */
-  async execute({ policyId, scope, caller, context }: RollBackPolicy): Promise<Switched> {
+  async execute({ policyId, scope, context }: RollBackPolicy): Promise<Switched> {
     const { tris_org } = await this.policies.get(policyId);
-    refuseSwitch(caller, scope, tris_org);
+    refuseSwitch(context.actor, scope, tris_org);
     const owner = lensOwner(scope, tris_org);
     return this.promotions.switchLens(owner, policyId, context, (stack) => decideRollback(stack, owner, policyId));
   }

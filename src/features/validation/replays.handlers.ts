@@ -1,6 +1,5 @@
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import type { CommandContext } from '../../commands/writer.js';
-import type { Caller } from '../../credentials/caller.js';
+import type { CommandContext, Actor } from '../../commands/context.js';
 import { Replays } from './replays.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
@@ -13,7 +12,6 @@ export class StartReplay extends Command<ReplayDto> {
     readonly policyId: string,
     readonly scope: LensScope,
     readonly accessPolicies: readonly string[] | undefined,
-    readonly caller: Caller,
     readonly context: CommandContext,
   ) {
     super();
@@ -28,9 +26,9 @@ export class StartReplayHandler implements ICommandHandler<StartReplay> {
   ) {}
 
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused */
-  async execute({ policyId, scope, accessPolicies, caller, context }: StartReplay): Promise<ReplayDto> {
+  async execute({ policyId, scope, accessPolicies, context }: StartReplay): Promise<ReplayDto> {
     const policy = await this.policies.get(policyId);
-    refuseUnlessOwner(caller, policy.tris_org);
+    refuseUnlessOwner(context.actor, policy.tris_org);
     return this.replays.start(policy, scope, accessPolicies, context);
   }
 }
@@ -39,7 +37,7 @@ export class StartReplayHandler implements ICommandHandler<StartReplay> {
 export class GetReplay extends Query<ReplayDto> {
   constructor(
     readonly replayId: string,
-    readonly caller: Caller,
+    readonly actor: Actor,
   ) {
     super();
   }
@@ -50,9 +48,9 @@ export class GetReplayHandler implements IQueryHandler<GetReplay> {
   constructor(private readonly replays: Replays) {}
 
   /** @throws Problem replay_not_found, forbidden */
-  async execute({ replayId, caller }: GetReplay): Promise<ReplayDto> {
+  async execute({ replayId, actor }: GetReplay): Promise<ReplayDto> {
     const replay = await this.replays.find(replayId);
-    refuseUnlessOwner(caller, replay.tris_org);
+    refuseUnlessOwner(actor, replay.tris_org);
     return replay;
   }
 }
@@ -61,7 +59,7 @@ export class GetReplayHandler implements IQueryHandler<GetReplay> {
 export class CancelReplay extends Command<ReplayDto> {
   constructor(
     readonly replayId: string,
-    readonly caller: Caller,
+    readonly actor: Actor,
   ) {
     super();
   }
@@ -72,8 +70,8 @@ export class CancelReplayHandler implements ICommandHandler<CancelReplay> {
   constructor(private readonly replays: Replays) {}
 
   /** @throws Problem replay_not_found, forbidden */
-  async execute({ replayId, caller }: CancelReplay): Promise<ReplayDto> {
-    refuseUnlessOwner(caller, (await this.replays.find(replayId)).tris_org);
+  async execute({ replayId, actor }: CancelReplay): Promise<ReplayDto> {
+    refuseUnlessOwner(actor, (await this.replays.find(replayId)).tris_org);
     return this.replays.cancel(replayId);
   }
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Inject, Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
-import type { CommandContext } from '../../commands/writer.js';
+import type { CommandContext } from '../../commands/context.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import type { Json, JsonObject } from '../../kernel/json.js';

@@ -2,9 +2,9 @@ import { Body, Controller, Delete, Get, Param, Post, Query } from '@nestjs/commo
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../../http/answers.js';
-import { Context, RequestContext } from '../../http/command-context.js';
-import type { Caller } from '../../credentials/caller.js';
-import { RequestCaller, ClientGone, Keyed, PublicRead, Write } from '../../http/routes.js';
+import { Context, RequestActor, RequestContext } from '../../http/command-context.js';
+import type { Actor } from '../../commands/context.js';
+import { ClientGone, Keyed, PublicRead, Write } from '../../http/routes.js';
 import { Problem } from '../../kernel/problems.js';
 import { EvaluatePolicy } from './evaluate.handlers.js';
 import { GetPromotion, PromotePolicy, RollBackPolicy } from './promotion.handlers.js';
@@ -61,7 +61,7 @@ export class ValidationPoliciesController {
   async create(@Body() body: CreatePolicyDto, @Context() request: RequestContext) {
     const content = toContent(body);
     const context = request.of(content);
-    const result = await this.commands.execute(new CreatePolicy(content, request.caller, context));
+    const result = await this.commands.execute(new CreatePolicy(content, context));
     return new Written(result.body, result.position, result.own ? 201 : 200);
   }
 
@@ -91,7 +91,7 @@ export class ValidationPoliciesController {
   })
   async retire(@Param() { policy_id }: PolicyParams, @Context() request: RequestContext) {
     const context = request.of({ policy_id, retired: true });
-    const { body, position } = await this.commands.execute(new RetirePolicy(policy_id, request.caller, context));
+    const { body, position } = await this.commands.execute(new RetirePolicy(policy_id, context));
     return new Written(body, position);
   }
 
@@ -112,7 +112,7 @@ export class ValidationPoliciesController {
       'preview_busy',
     ],
   })
-  async evaluate(@Body() body: EvaluatePolicyDto, @RequestCaller() caller: Caller, @ClientGone() signal: AbortSignal) {
+  async evaluate(@Body() body: EvaluatePolicyDto, @RequestActor() actor: Actor, @ClientGone() signal: AbortSignal) {
     const { policy, policy_id, subjects, access_policies = [] } = body;
     if ((policy === undefined) === (policy_id === undefined)) {
       const message = 'send either policy or policy_id';
@@ -122,7 +122,7 @@ export class ValidationPoliciesController {
     }
     const which = policy === undefined ? policy_id! : toContent(policy);
     return this.queries.execute(
-      new EvaluatePolicy(which, body.scope ?? scopeOf(caller), subjects, access_policies, caller, signal),
+      new EvaluatePolicy(which, body.scope ?? scopeOf(actor), subjects, access_policies, actor, signal),
     );
   }
 
@@ -139,11 +139,9 @@ export class ValidationPoliciesController {
     @Body() { access_policies, ...body }: StartReplayDto,
     @Context() request: RequestContext,
   ) {
-    const scope = body.scope ?? scopeOf(request.caller);
+    const scope = body.scope ?? scopeOf(request.actor);
     const context = request.of({ policy_id, scope, access_policies: access_policies ?? null, replay: true });
-    const replay = await this.commands.execute(
-      new StartReplay(policy_id, scope, access_policies, request.caller, context),
-    );
+    const replay = await this.commands.execute(new StartReplay(policy_id, scope, access_policies, context));
     return new Written(replay, null);
   }
 
@@ -154,8 +152,8 @@ export class ValidationPoliciesController {
     type: ReplayDto,
     problems: ['replay_not_found'],
   })
-  async getReplay(@Param() { replay_id }: ReplayParams, @RequestCaller() caller: Caller) {
-    return this.queries.execute(new GetReplay(replay_id, caller));
+  async getReplay(@Param() { replay_id }: ReplayParams, @RequestActor() actor: Actor) {
+    return this.queries.execute(new GetReplay(replay_id, actor));
   }
 
   @Delete('/replays/:replay_id')
@@ -166,8 +164,8 @@ export class ValidationPoliciesController {
     ignoresIdempotencyKey: true,
     problems: ['replay_not_found'],
   })
-  async cancelReplay(@Param() { replay_id }: ReplayParams, @RequestCaller() caller: Caller) {
-    return new Written(await this.commands.execute(new CancelReplay(replay_id, caller)), null);
+  async cancelReplay(@Param() { replay_id }: ReplayParams, @RequestActor() actor: Actor) {
+    return new Written(await this.commands.execute(new CancelReplay(replay_id, actor)), null);
   }
 
   @Post('/policies/vp/:policy_id/promote')
@@ -195,7 +193,7 @@ export class ValidationPoliciesController {
     const { scope } = body;
     const replay_id = body.replay_id ?? null;
     const context = request.of({ policy_id, scope, replay_id, promote: true });
-    const command = new PromotePolicy(policy_id, scope, replay_id, request.caller, context);
+    const command = new PromotePolicy(policy_id, scope, replay_id, context);
     const switched = await this.commands.execute(command);
     return new Written(switched.body, switched.position, switched.applied ? 200 : 202);
   }
@@ -214,9 +212,9 @@ export class ValidationPoliciesController {
     @Body() body: RollBackPolicyDto,
     @Context() request: RequestContext,
   ) {
-    const scope = body.scope ?? scopeOf(request.caller);
+    const scope = body.scope ?? scopeOf(request.actor);
     const context = request.of({ policy_id, scope, rollback: true });
-    const command = new RollBackPolicy(policy_id, scope, request.caller, context);
+    const command = new RollBackPolicy(policy_id, scope, context);
     const switched = await this.commands.execute(command);
     return new Written(switched.body, switched.position, switched.applied ? 200 : 202);
   }
@@ -234,6 +232,6 @@ export class ValidationPoliciesController {
 }
 
 /** A key that is bound to an organization means it, another one the platform. */
-function scopeOf({ organization }: Caller): LensScope {
+function scopeOf({ organization }: Actor): LensScope {
   return organization === null ? 'platform' : 'organization';
 }

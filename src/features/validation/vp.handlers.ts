@@ -3,10 +3,10 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import { POLICIES, type PolicyRow, policiesOf } from '../../../projections/policies.js';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { type CommandContext, Writer } from '../../commands/writer.js';
+import type { CommandContext } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
 import { decoderFor } from '../../kernel/event-definition.js';
 import { formatPosition } from '../../kernel/positions.js';
-import type { Caller } from '../../credentials/caller.js';
 import { Views } from '../../read-side/views.js';
 import { activeLens, lensOwner, lensStackOf, lensStream } from '../lenses/domain/lens-stream.js';
 import { ValidationPolicies, unknownPolicy } from '../lenses/validation-policies.js';
@@ -35,7 +35,6 @@ import {
 export class CreatePolicy extends Command<{ body: CreatedPolicyDto; position: Position; own: boolean }> {
   constructor(
     readonly content: PolicyContent,
-    readonly caller: Caller,
     readonly context: CommandContext,
   ) {
     super();
@@ -52,9 +51,9 @@ export class CreatePolicyHandler implements ICommandHandler<CreatePolicy> {
   /**
    * @throws Problem forbidden, weight_criticality_mismatch, duplicate_metric, total_weight_out_of_range, policy_conflict
    */
-  async execute({ content, caller, context }: CreatePolicy) {
+  async execute({ content, context }: CreatePolicy) {
     const { policy_id, tris_org } = content;
-    refuseUnlessOwner(caller, tris_org);
+    refuseUnlessOwner(context.actor, tris_org);
     refuseUnsound(content);
     const { position, own } = await this.writer.execute(policyStream(policy_id), context, (history) =>
       decideCreate(policyOf(history), content),
@@ -67,7 +66,6 @@ export class CreatePolicyHandler implements ICommandHandler<CreatePolicy> {
 export class RetirePolicy extends Command<{ body: RetiredPolicyDto; position: Position }> {
   constructor(
     readonly policyId: string,
-    readonly caller: Caller,
     readonly context: CommandContext,
   ) {
     super();
@@ -82,10 +80,10 @@ export class RetirePolicyHandler implements ICommandHandler<RetirePolicy> {
   ) {}
 
   /** @throws Problem policy_not_found, forbidden */
-  async execute({ policyId, caller, context }: RetirePolicy) {
+  async execute({ policyId, context }: RetirePolicy) {
     // A policy's owner never changes.
     const { tris_org } = await this.policies.get(policyId);
-    refuseUnlessOwner(caller, tris_org);
+    refuseUnlessOwner(context.actor, tris_org);
     const { position } = await this.writer.execute(policyStream(policyId), context, (history) =>
       decideRetire(policyOf(history)!),
     );

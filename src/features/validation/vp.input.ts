@@ -1,5 +1,5 @@
+import type { Actor } from '../../commands/context.js';
 import { criticalityOf } from '../../http/criticality.js';
-import type { Caller } from '../../credentials/caller.js';
 import { Problem } from '../../kernel/problems.js';
 import { canonicalMetric } from '../../scoring/metrics.js';
 import type { PolicyContent } from '../lenses/domain/validation-policy.js';
@@ -21,10 +21,7 @@ export function toContent({ policy_id, tris_org, inputs, metadata }: CreatePolic
 }
 
 /** A key bound to an organization acts for that one only. @throws Problem forbidden */
-export function refuseUnlessOwner(
-  { keyId, organization }: Pick<Caller, 'keyId' | 'organization'>,
-  trisOrg: string,
-): void {
+export function refuseUnlessOwner({ name, organization }: Pick<Actor, 'name' | 'organization'>, trisOrg: string): void {
   if (organization === null || organization === trisOrg) return;
-  throw new Problem('forbidden', `The key "${keyId}" is bound to ${organization} and does not act for ${trisOrg}.`);
+  throw new Problem('forbidden', `The key "${name}" is bound to ${organization} and does not act for ${trisOrg}.`);
 }

@@ -4,9 +4,9 @@ import { SCHEMES, type SchemeRow } from '../../../projections/schemes.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { Fact } from '../../kernel/fact.js';
-import { type CommandContext, Writer } from '../../commands/writer.js';
-import { refusal } from '../../http/validation.js';
-import { Problem } from '../../kernel/problems.js';
+import type { CommandContext } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
+import { Problem, refusal } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { fieldOf } from './domain/proof-format.js';
 import {

@@ -5,12 +5,10 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { NewEvent, Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact, hashedStream } from '../../kernel/fact.js';
-import { type CommandContext, Writer, isRetryOf } from '../../commands/writer.js';
-import type { RequestContext } from '../../http/command-context.js';
-import type { Caller } from '../../credentials/caller.js';
-import { refusal } from '../../http/validation.js';
+import type { Actor, CommandContext, CommandRequest } from '../../commands/context.js';
+import { Writer, isRetryOf } from '../../commands/writer.js';
 import { identityStream } from '../identity/domain/identity.js';
-import { Problem } from '../../kernel/problems.js';
+import { Problem, refusal } from '../../kernel/problems.js';
 import { SessionStanding } from '../accounts/session-standing.js';
 import type { Proof } from './domain/proof-format.js';
 import { Schemes, retired } from './schemes.handlers.js';
@@ -38,7 +36,7 @@ interface Submission {
 export class SubmitProof extends Command<{ body: VerificationGranted; position: Position; own: boolean }> {
   constructor(
     readonly submission: Submission,
-    readonly request: RequestContext,
+    readonly request: CommandRequest,
   ) {
     super();
   }
@@ -82,7 +80,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
    */
   private async submit({ submission, request }: SubmitProof) {
     const { scheme: id, proof, signals } = submission;
-    const trisId = await this.subjectOf(submission.trisId, request.caller);
+    const trisId = await this.subjectOf(submission.trisId, request.actor);
     // Without the proof: of one statement anyone can make any number of proofs.
     const context = request.of({ scheme: id, public_signals: signals, tris_id: trisId });
     const stream = identityStream(trisId);
@@ -119,7 +117,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
   }
 
   /** A key speaks for any TRIS, since the proof names it; a session for its own, which need not be named. */
-  private async subjectOf(named: string | null, { session }: Caller): Promise<string> {
+  private async subjectOf(named: string | null, { session }: Actor): Promise<string> {
     if (!session) {
       if (named !== null) return named;
       throw refusal([

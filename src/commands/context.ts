@@ -1,0 +1,40 @@
+import type { Scope, Session } from '../credentials/caller.js';
+import { canonicalJson, sha256Hex } from '../kernel/hash.js';
+
+/** Who gives a command: over HTTP, at the command line, or a job of the service itself. */
+export interface Actor {
+  /** As events record it: `key:<id>`, `session:<tris or wallet>`, `cli`, `job:<kind>` or `wallet:<address>`. */
+  name: string;
+  scopes: ReadonlySet<Scope>;
+  /** The TRIS id of the organization it acts for; null: of none, as operators and sessions. */
+  organization: string | null;
+  /** Set where a wallet signed in; then there are no scopes. */
+  session: Session | null;
+}
+
+/** An actor that needs no permission: the command line, a job. */
+export function internalActor(name: string, scopes: readonly Scope[] = []): Actor {
+  return { name, scopes: new Set(scopes), organization: null, session: null };
+}
+
+/** Who commands, and what makes a retry recognisable. */
+export interface CommandContext {
+  actor: Actor;
+  correlation_id: string;
+  /** SHA-256 of (key id, method, path, Idempotency-Key); null without the header. */
+  idempotency: string | null;
+  /** SHA-256 of the validated command without server-filled fields. */
+  body_hash: string;
+}
+
+/** A request whose command is complete only once a handler has looked something up. */
+export interface CommandRequest {
+  actor: Actor;
+  /** @param command validated, server-filled fields left out: equal for a retry, different for another request */
+  of(command: object): CommandContext;
+}
+
+/** Hash of a validated command, its server-filled fields left out: equal for a retry, different for another request. */
+export function bodyHash(command: object): string {
+  return sha256Hex(canonicalJson(command));
+}
