@@ -17,10 +17,10 @@ import { closeStores, openProfile } from './stores/open.js';
 
 const SHUTDOWN_MS = 10_000;
 
-/** How to close what has been opened, in that order. */
+/** Closes what has been opened; the latest comes last. */
 const opened: (() => Promise<unknown>)[] = [];
 
-/** Closes it in reverse, in which time what is under way is finished. */
+/** Closes in reverse order. Work under way is finished first. */
 async function close(logger?: Logger): Promise<void> {
   setTimeout(() => {
     logger?.error(`not stopped within ${SHUTDOWN_MS} ms, exiting`);
@@ -47,10 +47,10 @@ async function serve(config: Config, logger: Logger): Promise<void> {
 
   const app = await createApp(AppModule.register(config, stores, Date.now), config, logger);
   opened.push(() => app.close());
-  // Not before the features have registered how their jobs are done.
+  // The features have registered their job handlers by now.
   if (config.has('worker')) await stores.jobs.start();
   metrics.register(app, stores, projector);
-  // Not by Nest's own listen, which logs a failure before it throws.
+  // Nest's own listen would log a failure before it throws.
   const server = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
   const { host, port } = config;
   await server.listen({ host, port }).catch((error: unknown) => Promise.reject(listenFailure(error, config)));
@@ -114,7 +114,7 @@ try {
   const isConfig = error instanceof ConfigError;
   const sentence = isConfig ? error.message : sentenceOf(error);
   process.stderr.write(`credence: ${sentence ?? (error as Error).stack}\n`);
-  // What fails here as well is not why the service does not start.
+  // A second failure would hide the reason.
   await close().catch(() => undefined);
   process.exit(isConfig ? 2 : 1);
 }

@@ -23,7 +23,7 @@ import { TroveModule } from '../features/trove/trove.module.js';
 import { WalletsModule } from '../features/accounts/wallets.module.js';
 import { VerificationsModule } from '../features/verifications/verifications.module.js';
 
-/** Each feature stands alone (requirement 9): its module, and the projections it reads. */
+/** Each feature can be enabled alone (requirement 9): its module, and the projections it reads. */
 const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[] }> = {
   relay: { module: RelayModule, projections: [] },
   disc: {

@@ -28,7 +28,7 @@ const VERSION = '0.1.0';
 /** A whole request must arrive within this; it also bounds how long the rest of a refused body is read. */
 const REQUEST_TIMEOUT_MS = 30_000;
 
-/** What every module may inject: Config, Logger, Health, SigningKeys, ApiKeys, AccessTokens, PublicAddress, prom-client's Registry. */
+/** Providers for every module: Config, Logger, Health, SigningKeys, ApiKeys, AccessTokens, PublicAddress, prom-client's Registry. */
 @Module({})
 class EdgeModule {
   static register(config: Config, logger: Logger): DynamicModule {
@@ -59,9 +59,9 @@ function createFastify(config: Config, logger: Logger): FastifyInstance {
   return fastify({
     bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    // A param is a TRIS id of up to 128 characters, each perhaps percent-encoded.
+    // A parameter is a TRIS id of up to 128 characters, each of which may be percent-encoded.
     routerOptions: { maxParamLength: 512 },
-    // Only proxies on this machine or in private networks are believed, so no client can choose its address.
+    // Only proxies on this machine or in private networks are trusted, so no client can choose its address.
     trustProxy: config.trustProxy ? ['loopback', 'linklocal', 'uniquelocal'] : false,
     genReqId: requestId,
     frameworkErrors: (error, request, reply) => {
@@ -70,12 +70,12 @@ function createFastify(config: Config, logger: Logger): FastifyInstance {
     },
     clientErrorHandler: (error, socket) => answerClientError(error, socket as Socket),
     forceCloseConnections: 'idle',
-    // The edge refuses requests while closing, as a problem.
+    // The hooks refuse requests while closing, as a problem.
     return503OnClosing: false,
   });
 }
 
-/** Answers for Nest's handlers; unknown addresses and errors never reach Nest's own layers. */
+/** Sends what Nest's handlers return. Unknown addresses and errors never reach Nest's own layers. */
 class EdgeAdapter extends FastifyAdapter {
   gate: PositionGate | undefined;
 
@@ -104,7 +104,7 @@ class EdgeAdapter extends FastifyAdapter {
     ) as never;
   }
 
-  // The edge answers unknown addresses before any handler.
+  // The hooks answer unknown addresses before any handler.
   override setNotFoundHandler(): FastifyInstance {
     return this.instance as never;
   }
@@ -161,7 +161,7 @@ export async function createApp(
       return controller && controllerHandler(policy, controller, policy.status, answering);
     },
   });
-  // An expectation that is not known is ignored (RFC 9110, 10.1.1); Node itself would answer 417 without a word.
+  // An unknown Expect header is ignored (RFC 9110, 10.1.1); Node itself would answer 417 without a body.
   server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
   if (config.has('api')) serveDocs(app, config, VERSION);
   await app.init();
@@ -187,7 +187,7 @@ function requestLimit({ rateLimit, profile }: Config, keyValue: KeyValue | undef
   return profile === 'cluster' && keyValue ? new SharedRateLimit(rateLimit, keyValue) : new RateLimit(rateLimit);
 }
 
-/** A provider of any module, or undefined. Not by app.get, which logs an error before it throws. */
+/** A provider of any module, or undefined. app.get would log an error before it throws. */
 function find<T>(app: NestFastifyApplication, token: Type<T> | symbol): T | undefined {
   try {
     return app.get(ModuleRef).get<T>(token, { strict: false });

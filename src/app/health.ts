@@ -1,6 +1,6 @@
 import { inTime } from '../kernel/deadline.js';
 
-/** What a part of the service says about itself. `detail` is one sentence for an operator, without secrets. */
+/** The state of one part of the service. `detail` is one sentence for an operator, without secrets. */
 export interface CheckResult {
   ok: boolean;
   detail: string;
@@ -13,7 +13,7 @@ export interface Readiness {
 
 const TIMEOUT_MS = 2_000;
 
-/** The checks behind `/health/ready`; every module that can be not ready adds its own. */
+/** The checks of `/health/ready`. Each module that may not be ready adds its own. */
 export class Health {
   private readonly checks = new Map<string, () => CheckResult | Promise<CheckResult>>();
 
@@ -21,7 +21,7 @@ export class Health {
     this.checks.set(name, check);
   }
 
-  /** Runs all checks at once; one that throws or takes over 2 s has failed. */
+  /** Runs all checks at once; a check that throws or takes over 2 s has failed. */
   async ready(): Promise<Readiness> {
     const checks = await Promise.all(
       [...this.checks].map(async ([name, check]) => {

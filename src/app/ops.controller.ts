@@ -46,7 +46,7 @@ export class OpsController {
   }
 }
 
-/** From loopback itself, not through a proxy on this machine, which would make the whole world local. */
+/** Whether the request comes from this machine, and not through a proxy on it. */
 function isLocal(request: FastifyRequest): boolean {
   const { headers, socket } = request.raw;
   if (headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined) return false;

@@ -17,7 +17,7 @@ export function prepareDataFolder(data: string): void {
   }
 }
 
-/** Not with mkdir's `recursive`, which never ends where a file system such as /proc answers ENOENT to every attempt. */
+/** mkdir with `recursive` never ends on file systems such as /proc, which answer ENOENT to every attempt. */
 function makeFolder(path: string): void {
   if (!existsSync(dirname(path))) makeFolder(dirname(path));
   try {
@@ -27,7 +27,7 @@ function makeFolder(path: string): void {
   }
 }
 
-/** The failures of listening, as sentences; any other error stays what it is. */
+/** Turns a failure to listen into a StartError; returns any other error as it is. */
 export function listenFailure(error: unknown, { host, port }: Config): unknown {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'EADDRINUSE') {
@@ -40,13 +40,13 @@ export function listenFailure(error: unknown, { host, port }: Config): unknown {
   return error;
 }
 
-/** The one sentence for an error of the file system or the database library while starting; undefined for others. */
+/** One sentence for an error of the file system or the database library at start; undefined for other errors. */
 export function sentenceOf(error: unknown): string | undefined {
   if (error instanceof StartError) return error.message;
   if (error instanceof StoreUnavailable) return `A store is away: ${error.message}.`;
   const { code, syscall, path, message } = error as NodeJS.ErrnoException & { code?: string | number };
   if (syscall !== undefined && path !== undefined) return `${path} cannot be used (${code}).`;
-  // The library gives LMDB's own numbers and errno as `code`.
+  // LMDB's errors have a number as `code`.
   if (typeof code === 'number') return `The databases in CREDENCE_DATA cannot be opened: ${message}.`;
   return undefined;
 }

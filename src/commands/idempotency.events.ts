@@ -4,8 +4,8 @@ import { defineEvent, text, wholeNumber } from '../kernel/event-definition.js';
 export const idempotencyKeyClaimed = defineEvent('IdempotencyKeyClaimed', { stream: text });
 
 /**
- * The request with that key changed nothing in `stream`, which had so many events: what it asked for was so already. A
- * retry changes nothing either, whatever has become of it since. In the same stream, after the claim.
+ * The request with that key changed nothing in `stream`, which had `events` events then. A retry changes nothing
+ * either, whatever has happened since. Recorded in the same stream, after the claim.
  */
 export const idempotencyKeyAnswered = defineEvent('IdempotencyKeyAnswered', {
   stream: text,

@@ -1,7 +1,7 @@
 import { sha256Hex } from '../kernel/hash.js';
 import type { KeyValue } from '../stores/ports/key-value.js';
 
-/** Free text stands beside the log under its SHA-256, so that it can be deleted (docs/decisions/0010); else it is kept for good. */
+/** Free text is stored beside the log under its SHA-256, so that it can be deleted (docs/decisions/0010). Otherwise it is kept for good. */
 const TEXT_TTL_MS = 100 * 365 * 86_400_000;
 
 /** Call it before the event that names the text's hash is appended. */
@@ -9,7 +9,7 @@ export async function keepText(keyValue: KeyValue, text: string): Promise<void> 
   await keyValue.put(`text:${sha256Hex(text)}`, text, TEXT_TTL_MS);
 }
 
-/** @returns null if there is none under this hash, or it was deleted */
+/** @returns null if there is no text under this hash, or it was deleted */
 export async function keptText(keyValue: KeyValue, hash: string): Promise<string | null> {
   return ((await keyValue.get(`text:${hash}`)) as string | undefined) ?? null;
 }

@@ -16,7 +16,7 @@ import { idempotencyKeyAnswered, idempotencyKeyClaimed } from './idempotency.eve
 /** Decides what a command changes, by the history of a stream; throws what refuses it. */
 type Decide = (history: readonly RecordedEvent[]) => readonly Fact[];
 
-/** Where a command's effect is: written now, or found because this is a retry. */
+/** The effect of a command: written now, or found because this is a retry. */
 export interface Outcome {
   /** Of the last event of the append. */
   position: Position;
@@ -25,12 +25,12 @@ export interface Outcome {
   own: boolean;
 }
 
-/** And what the stream held when that was decided. */
+/** An outcome, with the events of the stream on which it was decided. */
 interface Update extends Outcome {
   history: readonly RecordedEvent[];
 }
 
-/** Conflicts that `update` decides again on before it gives up. */
+/** How often `update` decides again after a conflict. */
 const ATTEMPTS = 8;
 
 /** Appends what deciders decide: one fact, one stream, one append, exactly once in effect (docs/decisions/0001 and 0002). */
@@ -48,8 +48,8 @@ export class Writer {
   ) {}
 
   /**
-   * A command on one stream: claims its Idempotency-Key, then `update`. One that is refused leaves nothing in the log, and
-   * its key free for a corrected body, unless it was refused for what happened in between.
+   * A command on one stream: claims its Idempotency-Key, then `update`. A refused command leaves nothing in the log,
+   * and its key can be used with a corrected body, unless the refusal comes from a change made in between.
    * @throws Problem idempotency_key_reused, write_conflict
    */
   async execute(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
@@ -58,9 +58,9 @@ export class Writer {
   }
 
   /**
-   * Notes durably that this Idempotency-Key is used for this stream and body, before anything else is written, so that
-   * a retry goes on from there. Nothing to do without a key.
-   * @param refuse throws where the stream's history refuses the command; asked before a new key is noted
+   * Records that this Idempotency-Key is used for this stream and body, before anything else is written, so that a
+   * retry can continue. Does nothing without a key.
+   * @param refuse throws where the stream's history refuses the command; called before a new key is recorded
    * @throws Problem idempotency_key_reused if it was used for another body or stream
    */
   async claim(
@@ -74,7 +74,7 @@ export class Writer {
     const earlier = await this.store.readStream(claims);
     if (earlier.length === 0 && refuse) {
       const history = await this.store.readStream(stream);
-      // The first try may have been faster since.
+      // The first try may have been recorded since.
       if (!history.some((event) => isRetryOf(event, context))) refuse(history);
     }
     const events = earlier.length > 0 ? earlier : (await this.create(claims, [claim], context)).events;
@@ -88,7 +88,7 @@ export class Writer {
     this.unchanged.set(context, new Map(unchanged));
   }
 
-  /** Appends the first events of a stream; if it has some already, answers those. */
+  /** Appends the first events of a stream. If the stream exists, returns its events. */
   async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<Outcome> {
     const events = this.eventsOf(stream, facts, context, 0);
     try {
@@ -120,7 +120,7 @@ export class Writer {
   }
 
   /**
-   * As `update`, but decides once: for what must not be decided again on a state its author has not seen.
+   * As `update`, but decides only once: for commands that must not be decided again on a state their author has not seen.
    * @throws WrongExpectedRevision when another writer came between the reading and the append
    */
   async updateOnce(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
@@ -144,12 +144,12 @@ export class Writer {
     return { position: appended.position, events, own: true, history };
   }
 
-  /** So that a retry with the same Idempotency-Key changes no more than the first try, whatever others have done since. */
+  /** Records that nothing changed, so that a retry with the same Idempotency-Key changes nothing either. */
   private async noteUnchanged(stream: string, events: number, context: CommandContext): Promise<void> {
     if (context.idempotency === null) return;
     const claims = claimsStream(context.idempotency);
     const { length } = await this.store.readStream(claims);
-    // Without a claim it is a command that another stream recognises.
+    // Without a claim, a retry is recognised by another stream.
     if (length === 0) return;
     const answered = fact(idempotencyKeyAnswered, { stream, events });
     try {
@@ -181,7 +181,7 @@ export class Writer {
     });
   }
 
-  /** ISO 8601. Many commands are of the same millisecond. */
+  /** ISO 8601. Cached, since many commands have the same millisecond. */
   private timestamp(now: number): string {
     if (now !== this.lastTime) [this.lastTime, this.lastTimestamp] = [now, new Date(now).toISOString()];
     return this.lastTimestamp;
@@ -200,12 +200,12 @@ export class Writer {
   }
 }
 
-/** Does the event come from an earlier try of the request, known by its Idempotency-Key? */
+/** Whether the event was written by an earlier try of the request, recognised by its Idempotency-Key. */
 export function isRetryOf({ metadata }: RecordedEvent, context: CommandContext): boolean {
   return metadata.idempotency !== undefined && metadata.idempotency === context.idempotency;
 }
 
-/** Stream of what is known of an Idempotency-Key, by its hash. */
+/** The stream of an Idempotency-Key, by its hash. */
 function claimsStream(idempotency: string): string {
   return `idem-${idempotency}`;
 }

@@ -5,7 +5,7 @@ import { Problem, type ProblemCode } from '../kernel/problems.js';
 import type { SigningKeys } from './signing-keys.js';
 import type { Caller, Session } from './caller.js';
 
-/** Lifetime in seconds: how long a session that was revoked may still read. What it writes is checked against the log. */
+/** Lifetime in seconds. A revoked session can still read for this long; its writes are checked against the log. */
 export const ACCESS_TOKEN_S = 300;
 const TYPE = 'session+jwt';
 const AUDIENCE = 'credence-session';
@@ -15,7 +15,7 @@ const NO_SCOPES: ReadonlySet<never> = new Set<never>();
 
 /**
  * Access tokens: short Ed25519 JWTs. Their `typ` and audience keep them apart from eligibility tokens, which are signed
- * with the same keys. The issuer is not compared: whatever these keys signed comes from this deployment.
+ * with the same keys. The issuer is not compared: these keys sign for this deployment only.
  */
 export class AccessTokens {
   constructor(

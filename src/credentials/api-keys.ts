@@ -13,11 +13,11 @@ import { FileWatch, createFile, exclusively, replaceFile } from './secret-file.j
  * API keys. Only the SHA-256 of a key is kept: keys are 256 random bits, so a plain digest cannot be searched, and
  * looking a digest up leaks nothing about a key through its timing.
  *
- * Where they come from: the file CREDENCE_API_KEYS, which then rules alone; without it `<data>/api-keys.json`, if there
- * is one (`credence keys create` makes it), and the development key in `<data>/dev-api-key` with every scope.
+ * They come from the file CREDENCE_API_KEYS alone if it is set. Otherwise from `<data>/api-keys.json` if it exists
+ * (`credence keys create` makes it), plus the development key in `<data>/dev-api-key` with every scope.
  */
 export interface ApiKeyRecord {
-  /** Stands in the log as the actor `key:<id>`. */
+  /** Events record it as the actor `key:<id>`. */
   id: string;
   /** SHA-256 of the key, lower-case hex. */
   sha256: string;
@@ -35,7 +35,7 @@ const generateKey = (): string => `credence_${randomBytes(32).toString('base64ur
 export class ApiKeys {
   private callers = new Map<string, Caller>();
   private readonly file: FileWatch;
-  /** The key this boot has generated, to be printed once; undefined when there was one already. */
+  /** The development key, if this boot generated it: it is printed once. */
   readonly createdDevelopmentKey: string | undefined;
   private readonly developmentDigest: string | undefined;
 
@@ -59,7 +59,7 @@ export class ApiKeys {
     this.load();
   }
 
-  /** The caller a key stands for, or undefined when there is no such key. */
+  /** The caller of a key, or undefined if the key is unknown. */
   find(key: string): Caller | undefined {
     if (this.file.changed()) this.reload();
     return this.callers.get(digest(key));

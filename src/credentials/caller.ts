@@ -1,4 +1,4 @@
-/** What a key may do; one key can hold several. */
+/** What a key may do. A key can have several scopes. */
 export const SCOPES = [
   'relay:write',
   'policies:write',
@@ -20,13 +20,13 @@ export interface Caller {
   session: Session | null;
 }
 
-/** What an access token stands for: a wallet that signed in, and the TRIS it acted for when the token was issued. */
+/** The content of an access token: a wallet that signed in, and the TRIS it acted for when the token was issued. */
 export interface Session {
-  /** Id of the refresh family it belongs to: ends with it. */
+  /** Id of its refresh family. The session ends with it. */
   family: string;
-  /** Address in small letters. */
+  /** Address in lower case. */
   wallet: string;
-  /** The chain whose contract vouched for the wallet; null: the key of the address itself. */
+  /** The chain of the contract wallet that signed; null: the key of the address itself signed. */
   chainId: number | null;
   trisId: string | null;
 }

@@ -19,8 +19,8 @@ export const issuerKeyFile = (config: Config) =>
   new KeyFile(config.voucherKeys ?? config.inData('voucher-keys.json'), SECP256K1);
 
 /**
- * The keys that sign what contracts verify, from a JWK set of their own (RFC 8812): they rotate apart from those of
- * tokens, since each new address has to be registered on chains before it signs.
+ * The keys that sign vouchers for contracts, in a JWK set of their own (RFC 8812). They rotate independently of the
+ * token keys, since each new address must be registered on chains before it signs.
  */
 @Injectable()
 export class IssuerKeys {
@@ -28,7 +28,7 @@ export class IssuerKeys {
 
   /**
    * Reads the file, or makes it with one new key (0600) if it does not exist. In the cluster profile processes share it:
-   * a file that is named must exist, and without one nothing is issued.
+   * a configured file must exist, and without one no vouchers are issued.
    * @throws ConfigError
    */
   constructor(@Inject(Config) config: Config, logger: Logger, @Inject(CLOCK) clock: Clock) {
@@ -44,7 +44,7 @@ export class IssuerKeys {
     this.ring = new KeyRing(file, logger, clock);
   }
 
-  /** Address of the key that signs now, EIP-55; undefined: there are no keys. */
+  /** Address of the key that signs now, EIP-55; undefined if there are no keys. */
   get issuer(): string | undefined {
     return this.ring?.current.kid;
   }
@@ -56,7 +56,7 @@ export class IssuerKeys {
   /**
    * Signs a hash by ECDSA: deterministic (RFC 6979), with s in the lower half of the order (EIP-2).
    * @param hash 32 bytes
-   * @returns r, s and v (27 or 28), 65 bytes as hex; null: the private part of the issuer's key is not here
+   * @returns r, s and v (27 or 28), 65 bytes as hex; null if the private key of the issuer is not here
    */
   sign(hash: Uint8Array, issuer: string): string | null {
     const key = this.ring?.signer(issuer);
@@ -98,5 +98,5 @@ function pointOf(secret: Buffer): [x: Buffer, y: Buffer] {
   return [point.subarray(1, 33), point.subarray(33)];
 }
 
-/** Of a public key, as Ethereum has it. */
+/** The Ethereum address of a public key. */
 const addressOf = (x: Buffer, y: Buffer): string => getAddress(`0x${keccak256(Buffer.concat([x, y])).slice(-40)}`);

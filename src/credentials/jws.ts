@@ -1,9 +1,9 @@
 import { type KeyObject, createPublicKey, verify as verifySignature } from 'node:crypto';
 
 /**
- * Verifies eligibility tokens away from the service that issued them: `import { verify } from 'credence/eligibility'`.
- * Depends on node:crypto only. What it cannot see is a revocation: ask POST /v1/eligibility/verify where that matters
- * more than the token's few minutes.
+ * Verifies eligibility tokens without calling the service: `import { verify } from 'credence/eligibility'`.
+ * Depends on node:crypto only. It cannot see revocations: call POST /v1/eligibility/verify where a revocation must
+ * count before the token expires.
  */
 
 /** An Ed25519 public key of `/.well-known/jwks.json` (RFC 7517, RFC 8037). */
@@ -20,7 +20,7 @@ export interface EligibilityClaims {
   iss: string;
   /** TRIS id that was checked. */
   sub: string;
-  /** Whom the token is for; absent: anyone. */
+  /** The audience; absent: anyone. */
   aud?: string;
   jti: string;
   iat: number;
@@ -52,9 +52,9 @@ export type EligibilityVerification =
 export interface VerifyOptions {
   /** The service's key set. Fetch it again when a token is refused with `eligibility_signature`: keys rotate. */
   jwks: { keys: readonly EligibilityJwk[] };
-  /** Who is verifying. A token bound to an audience is refused without it, and one that is not is refused with it. */
+  /** The expected audience. Tokens with an audience are refused without it; tokens without one are refused with it. */
   audience?: string;
-  /** The id of the only policy to accept. Without it, whatever the token's policy grants is taken for enough. */
+  /** The id of the only policy to accept. Without it, a token of any policy is accepted. */
   policy?: string;
   /** The only issuer to accept. */
   issuer?: string;
@@ -67,7 +67,7 @@ const TYPE = 'eligibility+jwt';
 const CLOCK_SKEW_S = 60;
 const MAX_TOKEN_LENGTH = 8_192;
 
-/** Never throws for any token, whatever its type. */
+/** Never throws, whatever the token is. */
 export function verify(token: unknown, options: VerifyOptions): EligibilityVerification {
   const read = readSigned(token, TYPE, options.jwks);
   if ('wrong' in read) {
@@ -82,7 +82,7 @@ export function verify(token: unknown, options: VerifyOptions): EligibilityVerif
 export type Signed =
   { payload: Record<string, unknown> } | { wrong: 'malformed' | 'type' | 'algorithm' | 'signature'; detail: string };
 
-/** Reads a compact JWT (RFC 7519) of one `typ`, signed with EdDSA by a key of the set. Its claims are not judged. */
+/** Reads a compact JWT (RFC 7519) of one `typ`, signed with EdDSA by a key of the set. Its claims are not checked. */
 export function readSigned(token: unknown, type: string, jwks: VerifyOptions['jwks']): Signed {
   const parts = typeof token === 'string' && token.length <= MAX_TOKEN_LENGTH ? token.split('.') : [];
   const [header, payload] = parts.slice(0, 2).map(jsonOf);
@@ -140,7 +140,7 @@ function jsonOf(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Keys already imported, by `x`. A set holds a few; the bound is for callers with many sets. */
+/** Keys already imported, by `x`. A set has a few keys; the bound is for callers with many sets. */
 const imported = new Map<string, KeyObject>();
 const MAX_IMPORTED = 100;
 

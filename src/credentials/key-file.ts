@@ -6,41 +6,41 @@ import { FileWatch, createFile, exclusively, replaceFile } from './secret-file.j
 import { type JsonObject, isObject } from '../kernel/json.js';
 import type { Logger } from '../kernel/logger.js';
 
-/** Files of private keys that take turns in signing: JWK sets (RFC 7517), whatever kind of key they hold. */
+/** Files of private signing keys that rotate: JWK sets (RFC 7517) of any key type. */
 
 export interface Key {
   /** What it is called: in tokens, in events, on the command line. */
   kid: string;
-  /** Is its private part here? Without it, it is published only. */
+  /** Whether the private part is here. Without it, the key is only published. */
   isPrivate: boolean;
 }
 
 /** How the keys of one kind are made and read. */
 export interface KeyKind<K extends Key> {
   make(): JsonObject;
-  /** @param wrong makes the error of what does not hold, as "is not an Ed25519 key" */
+  /** @param wrong makes the error, from a text such as "is not an Ed25519 key" */
   read(jwk: JsonObject, wrong: (what: string) => ConfigError): K;
 }
 
-/** How long a new key is published before it signs, at least: longer than anyone may keep the old set. */
+/** The minimum time a new key is published before it signs: longer than clients may cache the old set. */
 export const ANNOUNCED_MS = 10 * 60_000;
-/** How long what a key has signed last may live: the longest ttl of an access policy, and a margin for clocks. */
+/** How long a key's last signature can be valid: the longest ttl of an access policy, plus a margin for clocks. */
 export const LAST_TOKEN_MS = 86_400_000 + 60_000;
 
 /** A key as an operator sees it. Times in ms since the epoch. */
 export interface ListedKey {
   kid: string;
-  /** `published`: it has no private part here, or its turn never comes. */
+  /** `published`: it has no private part here, or it never signs. */
   status: 'next' | 'signing' | 'retired' | 'published';
-  /** null: from the beginning, or never. */
+  /** When it starts to sign; null: from the beginning, or never. */
   signs_from: number | null;
-  /** When the last it has signed is dead; null: not retired. */
+  /** When its last signature has expired; null: not retired. */
   prunable_from: number | null;
 }
 
 interface Turn<K> {
   key: K;
-  /** ms since the epoch; −Infinity for a key that never waited. */
+  /** ms since the epoch; −Infinity for a key without a start time. */
   signsFrom: number;
 }
 
@@ -88,7 +88,7 @@ export class KeyFile<K extends Key> {
     });
   }
 
-  /** Removes the retired keys whose last signature is dead, and returns their kids. */
+  /** Removes the retired keys whose last signature has expired, and returns their kids. */
   prune(now: number): string[] {
     return exclusively(this.path, () => {
       const dead = this.list(now)
@@ -128,9 +128,9 @@ export class KeyFile<K extends Key> {
 }
 
 /**
- * The keys of a file, reread when it changes. Of those with a private part, the one whose time to sign (`signs_from`, a
- * member of ours) came last signs; without any such times the first. So a key can be announced before it signs and
- * outlive its last signature.
+ * The keys of a file, reread when it changes. Among the keys with a private part, the one with the latest start time
+ * (`signs_from`, our own member) that has passed signs; without any start time, the first one. So a key can be
+ * published before it signs and stay published after its last signature.
  */
 export class KeyRing<K extends Key> {
   private all: Turn<K>[] = [];
@@ -159,7 +159,7 @@ export class KeyRing<K extends Key> {
     return signingAt(this.turns, this.clock()).key;
   }
 
-  /** The key of this name, if its private part is here, whether or not its time to sign is now. */
+  /** The key with this kid, if its private part is here, whether or not it signs now. */
   signer(kid: string): K | undefined {
     this.refresh();
     return this.all.find(({ key }) => key.kid === kid && key.isPrivate)?.key;
@@ -205,7 +205,7 @@ function listed<K extends Key>(all: readonly Turn<K>[], now: number): ListedKey[
   });
 }
 
-/** The keys that sign at some time, in the order in which they do. Of several for one time, the first in the file does. */
+/** The keys that sign at some time, by start time. Of several with the same start time, the first in the file signs. */
 function inTurn<K extends Key>(all: readonly Turn<K>[]): Turn<K>[] {
   const candidates = all.filter(({ key }) => key.isPrivate);
   const turns = candidates.filter((key, i) => candidates.findIndex((other) => other.signsFrom === key.signsFrom) === i);

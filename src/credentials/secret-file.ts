@@ -3,7 +3,7 @@ import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeF
 import { dirname } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
 
-/** Replaces a secret file in one step: a reader sees the old content or the new one, and only the owner sees either. */
+/** Replaces a secret file in one step: readers see either the old or the new content, and only the owner may read it. */
 export function replaceFile(file: string, content: string): void {
   const draft = writeDraft(file, content);
   renameSync(draft, file);
@@ -29,7 +29,7 @@ const LOCK_WAIT_MS = 5_000;
 
 /**
  * Runs a change of a file, its reading included, while no other process runs one. The lock is a file beside it that names
- * the process; that of a process that is gone does not count.
+ * the process; the lock of a process that has ended does not count.
  * @throws Error when another process keeps it for longer than five seconds
  */
 export function exclusively<T>(file: string, change: () => T): T {
@@ -54,7 +54,7 @@ function removeIfAbandoned(lock: string): void {
     const owner = readFileSync(lock, 'utf8');
     if (isAlive(Number.parseInt(owner, 10))) return;
     renameSync(lock, grave);
-    // Another process may have been first, and a third have locked since: that one's lock is given back.
+    // Another process may have removed it first and a third one locked since: restore that lock.
     if (readFileSync(grave, 'utf8') !== owner) linkSync(grave, lock);
     rmSync(grave, { force: true });
   } catch (error) {
@@ -71,7 +71,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Notices within a second that a file has changed since, to whoever keeps asking. */
+/** Polls a file for changes, at most once a second. */
 export class FileWatch {
   private version: string;
   private checkedAt = -Infinity;
@@ -86,7 +86,7 @@ export class FileWatch {
   /** Whether it has changed since the last time this was true, or since the watch began. */
   changed(): boolean {
     const now = this.clock();
-    // The second test: a clock that was set back must not keep a revoked key valid until it catches up.
+    // Also after the clock was set back: a revoked key must not stay valid until it catches up.
     if (now < this.checkedAt + CHECK_MS && now >= this.checkedAt) return false;
     this.checkedAt = now;
     const version = versionOf(this.file);
@@ -96,7 +96,7 @@ export class FileWatch {
   }
 }
 
-/** Changes when the file does: replaced (inode), rewritten (mtime, size), made or removed. */
+/** A text that changes when the file is replaced (inode), rewritten (mtime, size), created or removed. */
 function versionOf(file: string): string {
   const stat = statSync(file, { throwIfNoEntry: false });
   return stat ? `${stat.ino}:${stat.mtimeMs}:${stat.size}` : 'absent';

@@ -31,7 +31,7 @@ const signBytes = promisify(sign);
 export const signingKeyFile = (config: Config) =>
   new KeyFile(config.signingKeys ?? config.inData('signing-keys.json'), ED25519);
 
-/** The keys behind every proof the service gives, from a JWK set file (RFC 7517). All are published. */
+/** The keys that sign all proofs and tokens, from a JWK set file (RFC 7517). All are published. */
 export class SigningKeys {
   private readonly ring: KeyRing<SigningKey>;
   /** Protected headers already encoded, by kid and `typ`. */
@@ -58,7 +58,7 @@ export class SigningKeys {
     return this.ring.current.kid;
   }
 
-  /** Is the private part of this key here, whether or not its time to sign is now? */
+  /** Whether the private part of this key is here, also if it does not sign now. */
   signsWith(kid: string): boolean {
     return this.ring.signer(kid) !== undefined;
   }
@@ -66,8 +66,8 @@ export class SigningKeys {
   /**
    * A compact JWS (RFC 7515) by EdDSA (RFC 8037) over the canonical JSON (RFC 8785) of the payload. Ed25519 is
    * deterministic: the same payload and key give the same bytes.
-   * Signed in threads of their own: it takes longer than most requests do.
-   * @param kid default: of the key that signs now; else one that `signsWith` knows
+   * Signing runs in libuv's thread pool: it takes longer than most requests do.
+   * @param kid default: of the key that signs now; otherwise a kid for which `signsWith` is true
    */
   async sign(payload: JsonObject, typ: string, kid?: string): Promise<string> {
     const key = kid === undefined ? this.ring.current : this.ring.signer(kid)!;
@@ -84,7 +84,7 @@ export class SigningKeys {
   }
 }
 
-/** What one process signs every other must publish: none of several may make keys of its own. */
+/** In a cluster every process must publish the keys of all others, so none may create its own. */
 function refuseUnlessShared({ signingKeys }: Config): void {
   const advice = '`credence signing-keys create` makes the file, one for all processes';
   if (signingKeys === undefined) throw new ConfigError(`The cluster profile needs CREDENCE_SIGNING_KEYS; ${advice}.`);
@@ -102,8 +102,8 @@ export const thumbprint = (x: string): string =>
 
 const ED25519: KeyKind<SigningKey> = {
   make() {
-    // Not by a key's `export`: a garbage collection during that frees what has made the key, which waits for the end of
-    // the export, for ever. The key stands at the end of what RFC 8410 says about it.
+    // Not by the key's `export`: a garbage collection during it can deadlock. The key is at the end of the DER form
+    // (RFC 8410).
     const { privateKey, publicKey } = generateKeyPairSync('ed25519', {
       privateKeyEncoding: { type: 'pkcs8', format: 'der' },
       publicKeyEncoding: { type: 'spki', format: 'der' },

@@ -25,19 +25,19 @@ interface Declared {
   description: string;
   /** Ends the sentence "<name> must …". */
   must: string;
-  /** As an operator would write it; absent when unset has a meaning of its own (see `unset`). */
+  /** The default as an operator would write it; absent when an unset variable has a meaning of its own (see `unset`). */
   default?: string;
   /** What an unset variable means, where there is no plain default. */
   unset?: string;
   /** May hold a password: its value is never repeated. */
   secret?: true;
-  /** Of a family of variables: what one of them is called. Its first group is the key of the property's record. */
+  /** For a family of variables: the pattern of their names. Its first group is the key in the property's record. */
   family?: RegExp;
 }
 
 const variables: { property: string; declared: Declared }[] = [];
 
-/** Declares an environment variable once: its validation, its sentence in an error and its row in the README. */
+/** Declares an environment variable: its validation, its error message and its row in the README. */
 function Variable(declared: Declared): PropertyDecorator {
   return (_target, property) => void variables.push({ property: String(property), declared });
 }

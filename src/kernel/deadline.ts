@@ -1,4 +1,4 @@
-/** The answer, if it comes within so many milliseconds. @throws Error with this message if it does not */
+/** Waits for the answer for at most `milliseconds`. @throws Error with the message when the time is over */
 export async function inTime<T>(
   answer: Promise<T>,
   milliseconds: number,

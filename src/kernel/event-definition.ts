@@ -12,7 +12,7 @@ export interface EventDefinition<T extends string = string, D = unknown> {
   type: T;
   /** Current schema version; the one written. */
   schema: number;
-  /** Brings data of the version it is keyed by to the next one. */
+  /** Each upcaster takes data of the version it is keyed by and returns data of the next version. */
   upcasters: Record<number, (data: JsonObject) => JsonObject>;
   check(data: unknown): data is D;
 }
@@ -29,7 +29,7 @@ export function nullable<T>(check: Check<T>): Check<T | null> {
   return (value): value is T | null => value === null || check(value);
 }
 
-/** Defines an event type. A field that is not in the shape is ignored, a missing or wrong one makes it undecodable. */
+/** Defines an event type. Unknown fields are ignored; a missing or wrong field makes the event undecodable. */
 export function defineEvent<T extends string, S extends Shape>(
   type: T,
   shape: S,
@@ -48,7 +48,7 @@ export function defineEvent<T extends string, S extends Shape>(
   };
 }
 
-/** What an event is apart from its data. Times in ms since the epoch. */
+/** The parts of an event other than its data. Times in ms since the epoch. */
 export interface EventHeader {
   id: string;
   stream: string;
@@ -60,23 +60,23 @@ export interface EventHeader {
 export type Decoded<D extends EventDefinition> =
   D extends EventDefinition<infer T, infer Data> ? EventHeader & { type: T; data: Data } : never;
 
-/** An event this build cannot read although its version claims that it can: it quarantines its identity. */
+/** An event of a known version that does not decode. It quarantines its identity. */
 export interface Undecodable extends EventHeader {
   type: 'Undecodable';
   data: { tris_id: string | null; event_type: string; reason: string };
 }
 
 /**
- * An event for those who must not go on without what it says, as deciders must not: it may be what ends a grant.
+ * Returns a decoded event. Deciders use it: they must not ignore an event they cannot read, since it may end a grant.
  * @throws Problem history_unreadable
  */
 export function readable<E extends EventHeader & { type: string }>(event: E | Undecodable): E {
   if (event.type !== 'Undecodable') return event as E;
-  const detail = `${event.stream} cannot be read: its event ${event.id} is a dead letter, at which an operator must look.`;
+  const detail = `${event.stream} cannot be read: its event ${event.id} is a dead letter; an operator must examine it.`;
   throw new Problem('history_unreadable', detail);
 }
 
-/** Written by a newer build: the reader must stop here rather than skip it. */
+/** An event written by a newer build. The reader must stop at it, not skip it. */
 export class NewerSchema extends Error {
   constructor(event: RecordedEvent, known: number | undefined) {
     super(
@@ -112,7 +112,7 @@ export function decoderFor<D extends EventDefinition>(definitions: readonly D[])
     } catch (error) {
       reason = `upcasting from schema ${version} failed: ${(error as Error).message}`;
     }
-    // Rows hold numbers only: a time that cannot be read becomes the next best one that can.
+    // Rows hold numbers only, so an unreadable time is replaced by the other one.
     return {
       id,
       stream,
@@ -126,8 +126,8 @@ export function decoderFor<D extends EventDefinition>(definitions: readonly D[])
 }
 
 /**
- * Makes the decoder of an aggregate's streams, from the definitions of the events that stand in them: it decodes every
- * event of a stream, or throws.
+ * Makes the decoder of an aggregate's streams, from the definitions of their events. It decodes every event of a
+ * stream, or throws.
  */
 export function streamDecoderFor<D extends EventDefinition>(definitions: readonly D[]) {
   const decode = decoderFor(definitions);
@@ -136,7 +136,7 @@ export function streamDecoderFor<D extends EventDefinition>(definitions: readonl
     history.map((event) => readable(decode(event) as (EventHeader & { type: string }) | Undecodable) as Decoded<D>);
 }
 
-/** Date.parse that remembers its last answer: neighbours in the log often carry the same time. */
+/** Date.parse with a cache of one: neighbouring events often have the same time. */
 function timeReader(): (text: string) => number {
   let [last, time] = ['', NaN];
   return (text) => {
@@ -145,7 +145,7 @@ function timeReader(): (text: string) => number {
   };
 }
 
-/** The identity an undecodable event is about, as far as its raw form tells. */
+/** The identity an undecodable event is about, as far as its raw data shows. */
 function subjectGuess({ data, stream }: NewEvent & { stream: string }): string | null {
   for (const field of ['tris_id', 'tris_org']) {
     const value = (data as JsonObject | null)?.[field];
@@ -154,7 +154,7 @@ function subjectGuess({ data, stream }: NewEvent & { stream: string }): string |
   return /^(?:identity|organization)-(.+)$/.exec(stream)?.[1] ?? null;
 }
 
-/** Can it be an identity, and so the key of a row? */
+/** Whether it can be an identity, and so the key of a row. */
 function isName(value: string): boolean {
   return /^[ -~]{1,128}$/.test(value);
 }

@@ -16,13 +16,13 @@ export interface EventMetadata {
   recorded_at: string;
   correlation_id: string;
   causation_id?: string;
-  /** Who caused it: `key:<id>`, `session:<tris or wallet>`, `cli`, `job:<kind>`, or `wallet:<address>`, whose history was read. */
+  /** Who caused it: `key:<id>`, `session:<tris or wallet>`, `cli`, `job:<kind>`, or `wallet:<address>` for an imported on-chain history. */
   actor: string;
   /** SHA-256, hex, of the validated command without server-filled fields. */
   body_hash: string;
   /** SHA-256, hex, of (key id, method, path, Idempotency-Key), where the request carried a key. */
   idempotency?: string;
-  /** This event's place in its append and the append's size: a batch that ends here or not. */
+  /** This event's index in its append, and the append's size. */
   index: number;
   size: number;
 }

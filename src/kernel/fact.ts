@@ -2,7 +2,7 @@ import type { EventDefinition } from './event-definition.js';
 import { hashOf } from './hash.js';
 import type { JsonObject } from './json.js';
 
-/** What a decider decided: a fact of a known type. Made with `fact`, which checks the data against the type. */
+/** An event as a decider returns it, without ids and metadata. `fact` makes one; the compiler checks its data. */
 export interface Fact {
   type: string;
   schema: number;
@@ -15,7 +15,7 @@ export function fact<D>(definition: EventDefinition<string, D>, data: D & JsonOb
   return { type: definition.type, schema: definition.schema, data, occurredAt };
 }
 
-/** Name of a stream that is found by client strings, which are hashed so that they never appear in a name. */
+/** Name of a stream that is identified by client strings. They are hashed, so that they never appear in a name. */
 export function hashedStream(category: string, ...parts: string[]): string {
   return `${category}-${hashOf(...parts)}`;
 }

@@ -11,7 +11,7 @@ export function hashOf(...parts: readonly string[]): string {
 }
 
 /**
- * 64 bits of a text as two words of 32, for what only guards against accidents: nothing cryptographic. Two multiplicative
+ * A 64-bit hash of a text, as two 32-bit words. Not cryptographic: it only guards against accidents. Two multiplicative
  * hashes with different factors, mixed at the end (after cyrb53 by bryc, public domain, without its cut to 53 bits).
  */
 export function digest64(text: string): [number, number] {
@@ -34,7 +34,7 @@ export function uuidOf(digest: string, version: 5 | 8): string {
   return `${digest.slice(0, 8)}-${digest.slice(8, 12)}-${third}-${fourth}-${digest.slice(20, 32)}`;
 }
 
-/** Printable ASCII that JSON writes as it stands: most names and values. */
+/** Printable ASCII that JSON needs not escape: most names and values. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 
 /**
@@ -68,13 +68,13 @@ export function canonicalJson(value: unknown): string {
   }
 }
 
-/** True if every surrogate in the string has its pair, that is, if it survives UTF-8. */
+/** True if the string has no lone surrogate, that is, if it survives UTF-8. */
 export function isWellFormed(text: string): boolean {
   return text.isWellFormed();
 }
 
-/** Does a text take more than so many bytes of UTF-8? */
+/** Whether a text takes more than `bytes` bytes of UTF-8. */
 export function takesMoreThan(bytes: number, text: string): boolean {
-  // A UTF-16 code unit takes three at most: a short text need not be counted.
+  // A UTF-16 code unit takes at most three bytes, so a short text need not be measured.
   return text.length > bytes / 3 && Buffer.byteLength(text) > bytes;
 }

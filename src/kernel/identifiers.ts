@@ -1,10 +1,10 @@
 /**
- * The forms of the identifiers clients send, in one place for the HTTP edge and the CLI.
+ * The forms of the identifiers clients send, in one place for HTTP and the CLI.
  * A value is accepted as it is or refused, never silently normalised.
  */
 export const TRIS_ID = /^(?=.{1,128}$)(?:tris[@:]|did:)[A-Za-z0-9._:@-]+$/;
 export const PLATFORM_ID = /^[A-Za-z0-9._:@-]{1,100}$/;
-/** Names a validation or access policy, if there is one; a new id has a narrower form, with its version. */
+/** A reference to a validation or access policy. The id of a new policy has a narrower form, with its version. */
 export const POLICY_REF = /^[A-Za-z0-9_]{1,128}$/;
 export const ACTION_TYPE = /^[a-z][a-z0-9_]{0,63}$/;
 export const REASON_CODE = /^[a-z][a-z0-9_]{0,63}$/;
@@ -23,8 +23,8 @@ const LAST_TIME = Date.parse('9999-12-31T23:59:59.999Z');
 /**
  * Reads an RFC 3339 section 5.6 date-time with an offset.
  * @returns milliseconds since the Unix epoch (finer fractions are cut off), or undefined when the text has another form
- * or names a moment that is not: 30 February, 24:00, an offset beyond ±23:59, or one that leads out of those years. A
- * leap second (:60) is refused too.
+ * or names no valid moment: 30 February, 24:00, an offset beyond ±23:59, or a UTC year outside 0000 to 9999. A leap
+ * second (:60) is refused, too.
  */
 export function parseTimestamp(text: string): number | undefined {
   const match = TIMESTAMP.exec(text);
@@ -41,7 +41,7 @@ export function parseTimestamp(text: string): number | undefined {
   if (hour > 23 || minute > 59 || second > 59 || offsetHour > 23 || offsetMinute > 59) return undefined;
   const millisecond = Number((match[7] ?? '').slice(0, 3).padEnd(3, '0'));
   const date = new Date(0);
-  // Not Date.UTC: it takes the years 0 to 99 for 1900 to 1999.
+  // Date.UTC would read the years 0 to 99 as 1900 to 1999.
   date.setUTCFullYear(year, month - 1, day);
   if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined;
   const offset = (offsetHour * 60 + offsetMinute) * (match[8] === '-' ? -1 : 1);

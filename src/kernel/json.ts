@@ -8,5 +8,5 @@ export const isObject = (value: unknown): value is Record<string, unknown> =>
 export const pointerTo = (parent: string, name: string | number): string =>
   `${parent}/${typeof name === 'string' && /[~/]/.test(name) ? name.replaceAll('~', '~0').replaceAll('/', '~1') : name}`;
 
-/** At most sixty characters of it. */
+/** The first sixty characters of a text. */
 export const shorten = (text: string): string => (text.length > 60 ? `${text.slice(0, 60)}…` : text);

@@ -4,8 +4,8 @@ import { LOG_LEVELS, type LogLevel } from './config.js';
 type Fields = Record<string, unknown>;
 
 /**
- * Structured logs: one JSON object a line with `time`, `level`, `msg` and further fields, on standard error. Whoever
- * logs keeps keys, tokens and bodies out. `LoggerService` lets Nest write through the same sink.
+ * Structured logs: one JSON object a line with `time`, `level`, `msg` and further fields, on standard error. Callers
+ * must not log keys, tokens or bodies. Nest writes through it, too (`LoggerService`).
  */
 export class Logger implements LoggerService {
   private readonly threshold: number;
@@ -41,7 +41,7 @@ export class Logger implements LoggerService {
   fatal(msg: unknown, ...rest: unknown[]): void {
     this.error(msg, ...rest);
   }
-  /** Nest's own chatter (modules, mapped routes) is of no use to an operator unless they debug. */
+  /** Nest's own messages (modules, mapped routes) are at debug level. */
   log(msg: unknown, ...rest: unknown[]): void {
     this.debug(msg, ...rest);
   }
@@ -76,7 +76,7 @@ function described(error: Error): Fields {
 
 const MAX_CAUSES = 5;
 
-/** What led to an error, outermost first: a full disk is seldom the error that arrives, but the cause of it. */
+/** The chain of causes of an error, outermost first. A full disk, for example, usually appears as a cause. */
 function causes(error: Error): Fields {
   const chain: unknown[] = [];
   for (

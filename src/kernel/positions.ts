@@ -1,12 +1,12 @@
 import type { Position } from './event.js';
 
-/** What the edge needs of the projector to let a read wait for a write. Provided by the projector module. */
+/** Lets a read wait until the read models have applied a write. */
 export interface PositionGate {
   /** Identifies the log; the first part of every position on the wire. */
   readonly logId: string;
   /** The last event's position. */
   head(): Promise<Position>;
-  /** Resolves to true once every projection that reads are answered from has applied this position, to false after `timeoutMs`. */
+  /** Resolves to true once every serving projection has applied this position, or to false after `timeoutMs`. */
   waitForPosition(position: Position, timeoutMs: number): Promise<boolean>;
 }
 export const POSITION_GATE = Symbol('PositionGate');

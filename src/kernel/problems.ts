@@ -108,7 +108,7 @@ export interface FieldError {
   message: string;
 }
 
-/** A refusal with a stable code. Thrown anywhere, rendered once by the HTTP edge and the CLI. */
+/** A refusal with a stable code. Thrown anywhere; HTTP and the CLI render it. */
 export class Problem extends Error {
   readonly status: number;
   readonly title: string;
@@ -141,7 +141,7 @@ export function rebuilding(detail: string, members: Record<string, unknown> = {}
   });
 }
 
-/** Many errors of one special kind are that kind; anything else is `validation_failed`. At most 100 are listed. */
+/** A refusal of input. If all errors have the same code and that code is a problem's, it is the problem's code; otherwise `validation_failed`. At most 100 errors are listed. */
 export function refusal(errors: FieldError[]): Problem {
   const [first] = errors;
   const shared = errors.every(({ code }) => code === first?.code) && first && first.code in PROBLEMS;

@@ -6,7 +6,7 @@ import { Config } from './config.js';
 /** Where clients reach the service: the issuer of its tokens, and what wallets sign in to. */
 @Injectable()
 export class PublicAddress {
-  /** Asked for with every check, and costs a system call. */
+  /** Cached: every access check needs it, and it costs a system call. */
   private bound: string | undefined;
 
   constructor(
@@ -14,7 +14,7 @@ export class PublicAddress {
     private readonly host: HttpAdapterHost,
   ) {}
 
-  /** CREDENCE_PUBLIC_URL, or the address that is listened on. */
+  /** CREDENCE_PUBLIC_URL, or else the address the service listens on. */
   get url(): string {
     const { publicUrl, host, port } = this.config;
     if (publicUrl !== undefined) return publicUrl;

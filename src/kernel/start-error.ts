@@ -1,4 +1,4 @@
-/** Why the service or a command cannot start, in one sentence for the operator, who can do something about it. */
+/** The service or a command cannot start. The message is one sentence that tells the operator what to do. */
 export class StartError extends Error {
   override readonly name = 'StartError';
 }

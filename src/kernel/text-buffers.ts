@@ -1,24 +1,23 @@
 const FIRST_BYTES = 16_384;
 const MAX_BYTES = 1_048_576;
-/** Chunks that `reset` keeps. */
+/** Buffers that `reset` keeps. */
 const KEPT = 8;
 
 /**
- * Large buffers that texts are written into one behind the other: a buffer of its own for each would be most of a large
- * write's garbage.
+ * Large reusable buffers for texts. One small buffer per text would make most of the garbage of a large write.
  */
 export class TextBuffers {
   readonly #chunks: Buffer[] = [];
-  /** The chunk that is being filled. */
+  /** Index of the buffer being filled. */
   current = -1;
-  /** Bytes of it that are taken. */
+  /** Bytes used in that buffer. */
   used = 0;
 
   at(place: number): Buffer {
     return this.#chunks[place]!;
   }
 
-  /** The chunk that the next texts, of so many UTF-16 code units together, are written into, from `used` on. */
+  /** The buffer for the next texts, which have `length` UTF-16 code units together. They are written from `used` on. */
   withRoomFor(length: number): Buffer {
     const most = length * 3;
     let chunk = this.#chunks[this.current];
@@ -31,12 +30,12 @@ export class TextBuffers {
     return chunk;
   }
 
-  /** Writes a text that there is room for. Answers where it ends. */
+  /** Writes a text that fits. Returns where it ends. */
   write(text: string): number {
     return (this.used += this.#chunks[this.current]!.write(text, this.used));
   }
 
-  /** Begins anew, in the same chunks: what was written is overwritten. */
+  /** Starts again with the same buffers and overwrites their content. */
   reset(): void {
     this.#chunks.length = Math.min(this.#chunks.length, KEPT);
     this.current = -1;

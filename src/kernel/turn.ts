@@ -1,10 +1,10 @@
-/** Requests that arrive together are handled in one turn of the event loop: what they share need be done only once. */
+/** Requests that arrive together are handled in one turn of the event loop and can share work. */
 
 let end: Promise<void> | undefined;
 
 /**
- * Resolves at the end of this turn of the event loop, and lets all who wait for it go on in succession. Whoever they
- * call upon, a client or a thread, is then woken once and not for each of them.
+ * Resolves at the end of this turn of the event loop. All callers continue one after the other, so that a client or
+ * thread they call is woken once and not once for each of them.
  */
 export function endOfTurn(): Promise<void> {
   end ??= new Promise((resolve) => {
@@ -17,8 +17,8 @@ export function endOfTurn(): Promise<void> {
 }
 
 /**
- * Look-ups that all who ask within one turn of the event loop share. Each is made at the turn's end, after the last of
- * them has asked: nobody gets an answer that is older than the question.
+ * Shares look-ups of one key between all callers in one turn of the event loop. The look-up runs at the end of the
+ * turn, so no caller gets an answer older than its call.
  */
 export class SharedLookUps<T> {
   readonly #asked = new Map<string, Promise<T>>();
