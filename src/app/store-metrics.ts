@@ -130,7 +130,7 @@ export class StoreMetrics {
     health.add('projections', async () => {
       // Nothing that counts: that may take longer than a check has.
       const serving = (await look()).filter(({ serves }) => serves.length > 0);
-      const isServed = serving.length > 0 && serving.every(({ status, isOwn }) => status === 'ready' && isOwn);
+      const isServed = serving.length > 0 && serving.every(({ status, isInLog }) => status === 'ready' && isInLog);
       const details = serving.map(detailOf);
       if (projector && projector.halted !== null) details.unshift(`halted: ${projector.halted}`);
       if (serving.length === 0) details.push('no generation serves yet: a worker makes the first');
@@ -139,8 +139,10 @@ export class StoreMetrics {
   }
 }
 
-function detailOf({ id, status, isOwn, behind, checkpoint }: GenerationState): string {
-  if (!isOwn) return `${id} is of another log, ${checkpoint.log}`;
+function detailOf({ id, status, isOwn, isInLog, behind, checkpoint }: GenerationState): string {
+  if (!isOwn) return `read_models_foreign: ${id} is of another log, ${checkpoint.log}`;
+  if (status === 'damaged') return `read_models_damaged: ${id} has lost rows`;
+  if (!isInLog) return `log_replaced: ${id} has applied position ${checkpoint.position}, which the log does not have`;
   return `${id} ${status}, ${behind === null ? 'at the head' : `${behind.toFixed(1)} s behind`}`;
 }
 

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { HttpException } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { NewerSchema } from '../kernel/event-definition.js';
-import { StoreUnavailable } from '../stores/ports/event-store.js';
+import { type StoreFailure, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Logger } from '../kernel/logger.js';
 import { Problem, type ProblemCode, PROBLEMS, problemMembers } from '../kernel/problems.js';
 import { NO_SNIFF } from './headers.js';
@@ -24,8 +24,9 @@ export function sendProblem(reply: FastifyReply, error: unknown, logger: Logger)
   reply.request.problem = problem.code;
   if (problem.status >= 500) {
     const request = { request_id: reply.request.id, method: reply.request.method, route: reply.request.pattern };
+    if (problem.status === 503 && !isNews(problem.code, logger)) logger.debug(problem.message, { ...request, error });
     // A refusal that is foreseen, as while read models are being built, is no failure.
-    if (error === problem) logger.warn(problem.message, { ...request, code: problem.code });
+    else if (error === problem) logger.warn(problem.message, { ...request, code: problem.code });
     else logger.error(problem.code === 'internal_error' ? 'Internal error' : problem.message, { ...request, error });
   }
   if (problem.extra.headers) reply.headers(problem.extra.headers);
@@ -44,6 +45,19 @@ export function sendProblem(reply: FastifyReply, error: unknown, logger: Logger)
 export function problemBody(problem: Problem, requestId: string): string {
   const { errors, members } = problem.extra;
   return JSON.stringify({ ...problemMembers(problem), request_id: requestId, ...members, ...(errors && { errors }) });
+}
+
+/** While something is away it refuses every request: a line a minute says so, and the rest are for who debugs. */
+const REPEAT_MS = 60_000;
+const saidAt = new WeakMap<Logger, Map<ProblemCode, number>>();
+
+function isNews(code: ProblemCode, logger: Logger): boolean {
+  const said = saidAt.get(logger) ?? new Map<ProblemCode, number>();
+  saidAt.set(logger, said);
+  const now = performance.now();
+  if (now - (said.get(code) ?? -Infinity) < REPEAT_MS) return false;
+  said.set(code, now);
+  return true;
 }
 
 const BY_FASTIFY_CODE: Record<string, [ProblemCode, string]> = {
@@ -68,11 +82,21 @@ const BY_STATUS: Record<number, ProblemCode> = {
   431: 'headers_too_large',
 };
 
+const STORE_FAILURES: Record<StoreFailure, string> = {
+  store_unavailable: 'A store of the service gives no definite answer now. The same request may be repeated.',
+  store_busy: 'More waits for the log already than it can take in time. Nothing was recorded; try again later.',
+  log_replaced:
+    'In the place of the log is another one, or an older copy. Nothing is read or recorded until the right one is back.',
+  read_models_foreign: 'The read models there are were folded from another log.',
+  read_models_damaged: 'The read models have lost rows, or may lose them at any time.',
+};
+
 export function problemOf(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof StoreUnavailable) {
-    const detail = 'A store of the service gives no definite answer now. The same request may be repeated.';
-    return new Problem('store_unavailable', detail, { headers: { 'retry-after': '1' } });
+    return new Problem(error.code, STORE_FAILURES[error.code], {
+      headers: { 'retry-after': String(error.retryAfter) },
+    });
   }
   if (error instanceof NewerSchema) return new Problem('newer_schema', `The ${error.message}.`);
   const known = BY_FASTIFY_CODE[(error as { code?: string } | null)?.code ?? ''];

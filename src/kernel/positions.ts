@@ -6,6 +6,8 @@ export interface PositionGate {
   readonly logId: string;
   /** The last event's position. */
   head(): Promise<Position>;
+  /** Whether the log has an event there, or it is the start. */
+  has(position: Position): Promise<boolean>;
   /** Resolves to true once every serving projection has applied this position, or to false after `timeoutMs`. */
   waitForPosition(position: Position, timeoutMs: number): Promise<boolean>;
 }

@@ -95,6 +95,10 @@ export const PROBLEMS = {
   store_unavailable: [503, 'A store is unavailable'],
   preview_busy: [503, 'Another preview over everyone is under way'],
   verifier_unavailable: [503, 'Proofs cannot be verified at the moment'],
+  store_busy: [503, 'The log has more to do than it can'],
+  log_replaced: [503, 'The log is not the one that was served'],
+  read_models_foreign: [503, 'The read models are of another log'],
+  read_models_damaged: [503, 'The read models have lost rows'],
   projection_behind: [503, 'The read models have not reached the requested position yet'],
   projection_rebuilding: [503, 'The read models are being rebuilt'],
 } as const satisfies Record<string, readonly [number, string]>;

@@ -10,7 +10,7 @@ import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { type FoldedBatch, foldInBatches, foldInto, loadRows } from './fold.js';
-import { reflectPlatformLens } from './manifest.js';
+import { isInLog, reflectPlatformLens } from './manifest.js';
 
 /** Renewed at a third of it; so long the read models stand still after the process that kept them up was killed. */
 const LEASE_MS = 2_000;
@@ -23,8 +23,11 @@ const BATCHES_IN_FLIGHT = 8;
 /** A build is ready once it has applied what was the log's head at most so long ago: the head itself may never rest. */
 const READY_MS = 1_000;
 
-/** Why following ended. A lease is `taken` by another from the start, or `lost` under way, perhaps to nobody. */
-export type Ended = 'at_head' | 'aborted' | 'lease_taken' | 'lease_lost' | 'gone';
+/**
+ * Why following ended. A lease is `taken` by another from the start, or `lost` under way, perhaps to nobody. Nothing may
+ * be applied to a generation that is `unsound`: of another log, or of more of it than there is, or not whole.
+ */
+export type Ended = 'at_head' | 'aborted' | 'lease_taken' | 'lease_lost' | 'gone' | 'unsound';
 
 export interface FollowOptions {
   signal: AbortSignal;
@@ -58,11 +61,14 @@ export class Follower {
 
   /** @throws NewerSchema once everything before the event that this build cannot read is applied */
   async follow(id: string, options: FollowOptions): Promise<Ended> {
-    if (!(await this.readModels.acquireLease(id, this.holder, LEASE_MS))) {
-      return (await this.generation(id)) ? 'lease_taken' : 'gone';
+    const { logId } = this.store;
+    if (!(await this.readModels.acquireLease(id, this.holder, LEASE_MS, logId))) {
+      const generation = await this.generation(id);
+      if (!generation) return 'gone';
+      return generation.checkpoint.log === logId ? 'lease_taken' : 'unsound';
     }
     const lost = new AbortController();
-    const renew = () => this.readModels.acquireLease(id, this.holder, LEASE_MS);
+    const renew = () => this.readModels.acquireLease(id, this.holder, LEASE_MS, logId);
     const renewal = setInterval(
       () =>
         renew().then(
@@ -74,6 +80,9 @@ export class Follower {
     try {
       const generation = await this.generation(id);
       if (!generation) return 'gone';
+      // Since it was last looked at, another server may have taken the place of either store.
+      const { status, checkpoint } = generation;
+      if (status === 'damaged' || !(await isInLog(checkpoint, this.store))) return 'unsound';
       const ended = await this.apply(generation, options, AbortSignal.any([options.signal, lost.signal]));
       return lost.signal.aborted && ended === 'aborted' ? 'lease_lost' : ended;
     } finally {
@@ -186,7 +195,7 @@ export class Follower {
       if (ready || position < goal.head) return ready;
       if (performance.now() - goal.at > READY_MS) goal = await look();
       if (position < goal.head) return false;
-      await this.readModels.setStatus(id, 'ready');
+      await this.readModels.setStatus(id, 'ready', this.store.logId);
       return (ready = true);
     };
   }

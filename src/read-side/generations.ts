@@ -5,7 +5,7 @@ import type { EventStore } from '../stores/ports/event-store.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { Follower } from './follower.js';
-import { createGeneration, isOf, isSound, platformLens, refuseOtherLog } from './manifest.js';
+import { createGeneration, isInLog, isOf, isSound, platformLens, refuseOtherLog } from './manifest.js';
 
 /** What an operator does with generations: build one beside the serving one, swap, roll back, drop. */
 
@@ -23,6 +23,8 @@ export interface GenerationState extends Generation {
   serves: string[];
   /** Was it folded from this log? */
   isOwn: boolean;
+  /** Does the log have the event up to which it was applied? Not where an older copy has taken its place. */
+  isInLog: boolean;
   /** Age of the oldest event it has not applied, in seconds; null at the head. */
   behind: number | null;
 }
@@ -45,7 +47,14 @@ export async function generationStates(
     (await present(readModels)).map(async (generation) => {
       const serves = Object.keys(generation.views).filter((view) => manifest?.views[view] === generation.id);
       const isOwn = generation.checkpoint.log === store.logId;
-      return { ...generation, serves, isOwn, behind: await behind(store, appliedBy(generation, store), clock) };
+      const inLog = await isInLog(generation.checkpoint, store);
+      return {
+        ...generation,
+        serves,
+        isOwn,
+        isInLog: inLog,
+        behind: await behind(store, appliedBy(generation, store), clock),
+      };
     }),
   );
 }
@@ -125,6 +134,9 @@ export async function rebuild(
   // Lost to nobody by a process that had to wait for the processor too long: it may go on.
   while (ended === 'lease_lost') ended = await follow();
   if (ended === 'lease_taken') throw new GenerationError(`${id} is being built by another process.`);
+  if (ended === 'unsound') {
+    throw new GenerationError(`${id} has lost rows, or does not fit the log any more; run it again to begin anew.`);
+  }
   if (ended === 'gone') throw new GenerationError(`${id} was dropped while it was being built.`);
   if (ended === 'aborted') throw new GenerationError(`The build of ${id} was interrupted; run it again to go on.`);
   return find(id, readModels);
@@ -216,7 +228,7 @@ async function point(
 ): Promise<Manifest> {
   const going = Object.values(views).find((id) => manifest.dropping?.includes(id));
   if (going !== undefined) throw new GenerationError(`${going} is being dropped.`);
-  const moved = { revision: manifest.revision + 1, views, previous_views: manifest.views };
+  const moved = { revision: manifest.revision + 1, views, previous_views: manifest.views, log: store.logId };
   const next = { ...manifest, ...(await platformLens(store)), ...moved };
   if (!(await readModels.swapManifest(next))) throw new GenerationError('Another swap was faster; look at the status.');
   return next;

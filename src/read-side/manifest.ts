@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Projection } from '../../projections/projection.js';
 import { NewerSchema } from '../kernel/event-definition.js';
@@ -38,10 +39,11 @@ export async function ensureManifest(
     const lens_revision = platform?.lens_revision ?? -1;
     const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
     if (manifest && unserved.length === 0 && seesRight && manifest.model_hash === MODEL_HASH) {
-      // What was folded from more of this log than there is can never be of use again; another log's may be, to others.
+      // What was folded from more of this log than there is, or has lost rows, can never be of use again; another log's
+      // may be, to others.
       for (const { id, status, checkpoint } of generations) {
         const isOwn = status !== 'dropped' && checkpoint.log === store.logId;
-        if (isOwn && !(await isInLog(checkpoint, store))) await readModels.dropGeneration(id);
+        if (isOwn && (status === 'damaged' || !(await isInLog(checkpoint, store)))) await readModels.dropGeneration(id);
       }
       return manifest;
     }
@@ -59,6 +61,8 @@ export async function ensureManifest(
       lens_revision,
       views,
       previous_views: null,
+      log: store.logId,
+      incarnation: manifest?.incarnation ?? randomUUID(),
       ...(manifest?.dropping && { dropping: manifest.dropping }),
     });
     // Swapped, or beaten to it by another process: either way, look again.
@@ -71,13 +75,26 @@ export async function ensureManifest(
  * @throws StartError naming both logs, and how to give up the read models of a log that is gone
  */
 export function refuseOtherLog(manifest: Manifest | null, generations: readonly Generation[], logId: string): void {
-  const other = servingOfOthers(manifest, generations, logId);
+  const other = otherLog(manifest, generations, logId);
   if (!other) return;
   throw new StartError(
-    `The read models that serve (${other.id}) are of the log ${other.checkpoint.log}, but the log here is ${logId}: ` +
+    `The read models that serve (${other.ids}) are of the log ${other.log}, but the log here is ${logId}: ` +
       'set EVENTSTORE_URL and REDIS_URL (or CREDENCE_DATA) to what belongs together, or, if this log has replaced that ' +
       'one for good, run "credence rebuild all --swap --new-log".',
   );
+}
+
+/** The other log that what serves was folded from, and which generations those are; undefined if it is this one. */
+export function otherLog(
+  manifest: Manifest | null,
+  generations: readonly Generation[],
+  logId: string,
+): { log: string; ids: string } | undefined {
+  const other = servingOfOthers(manifest, generations, logId);
+  if (other) return { log: other.checkpoint.log, ids: other.id };
+  if (manifest?.log === undefined || manifest.log === logId) return undefined;
+  // Without the generations that it points to: they are lost, and it is another log's to build them again.
+  return { log: manifest.log, ids: [...new Set(Object.values(manifest.views))].join(', ') };
 }
 
 /** A generation that serves and was folded from another log. */
@@ -119,7 +136,7 @@ export async function reflectPlatformLens(store: EventStore, readModels: ReadMod
     const manifest = await readModels.manifest();
     const platform = await platformLens(store);
     if (!manifest || !platform || platform.lens_revision <= manifest.lens_revision) return;
-    if (servingOfOthers(manifest, await readModels.generations(), store.logId)) return;
+    if (otherLog(manifest, await readModels.generations(), store.logId)) return;
     if (await readModels.swapManifest({ ...manifest, revision: manifest.revision + 1, ...platform })) return;
   }
 }
@@ -146,13 +163,14 @@ export async function platformLens(store: EventStore): Promise<Pick<Manifest, 'l
  * a checkpoint, and the event its checkpoint names must be in the log (which may have been restored from elsewhere).
  */
 export async function isSound({ status, views, checkpoint }: Generation, store: EventStore): Promise<boolean> {
-  if (status === 'dropped') return false;
+  if (status === 'dropped' || status === 'damaged') return false;
   const known = new Map(PROJECTIONS.map(({ name, version }) => [name, version]));
   if (!Object.entries(views).every(([name, version]) => known.get(name) === version)) return false;
   return isInLog(checkpoint, store);
 }
 
-async function isInLog({ log, position, event_id }: Checkpoint, store: EventStore): Promise<boolean> {
+/** Whether the event that a checkpoint names is where it says: an older copy of the log may have taken its place. */
+export async function isInLog({ log, position, event_id }: Checkpoint, store: EventStore): Promise<boolean> {
   if (log !== store.logId) return false;
   return position === 0 || (await store.readAt(position))?.id === event_id;
 }

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Projection } from '../../projections/projection.js';
 import { NewerSchema } from '../kernel/event-definition.js';
-import type { EventStore } from '../stores/ports/event-store.js';
+import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Logger } from '../kernel/logger.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { Follower } from './follower.js';
-import { ensureManifest, isSound, refuseOtherLog } from './manifest.js';
+import { ensureManifest, isInLog, isSound, otherLog } from './manifest.js';
 
 const STANDBY_MS = 200;
 const BACKOFF_MS = 1_000;
@@ -23,6 +23,8 @@ export class Projector {
   private supervision: Promise<void> = Promise.resolve();
   /** Set when a loop met an event it must not skip: serving goes on, with lag. */
   halted: string | null = null;
+  /** Why nothing is applied although every store answers: what is there is not what it should be. */
+  private trouble: string | null = null;
 
   constructor(
     /** What this process serves. */
@@ -54,20 +56,33 @@ export class Projector {
     while (!signal.aborted) {
       await pause(LOOK_MS, signal);
       if (signal.aborted) return;
-      await this.look().catch((error: unknown) => this.logger.error('looking for generations failed', { error }));
+      await this.look().catch((error: unknown) => {
+        // The store itself says when it goes away and when it is back.
+        if (!(error instanceof StoreUnavailable)) this.logger.error('looking for generations failed', { error });
+      });
     }
   }
 
+  /** Takes up what is to be applied, and nothing while the two stores do not fit each other. */
   private async look(): Promise<void> {
     let [manifest, generations] = await this.serving();
-    const there = new Set(generations.filter(({ status }) => status !== 'dropped').map(({ id }) => id));
+    const trouble = await this.misfit(manifest, generations);
+    if (trouble !== this.trouble) {
+      if (trouble !== null) this.logger.error(trouble);
+      else this.logger.warn('the log and the read models fit each other again');
+      this.trouble = trouble;
+    }
+    if (trouble !== null) return;
+    const whole = generations.filter(({ status }) => status !== 'dropped' && status !== 'damaged');
+    const there = new Set(whole.map(({ id }) => id));
     if (this.projections.some(({ name }) => !there.has(manifest?.views[name] ?? ''))) {
-      // Where the read models live in a server of their own, that may have been emptied or replaced.
-      this.logger.warn('read models are gone: they are built again from the log');
+      // Where the read models live in a server of their own, that may have been emptied, or have evicted rows.
+      const damaged = generations.filter(({ status }) => status === 'damaged').map(({ id }) => id);
+      const what = damaged.length > 0 ? `read_models_damaged: ${damaged.join(', ')} lost rows` : 'read models are gone';
+      this.logger.warn(`${what}: they are built again from the log`);
       await ensureManifest(this.projections, this.store, this.readModels);
       [manifest, generations] = await this.serving();
     }
-    refuseOtherLog(manifest, generations, this.store.logId);
     const serving = new Set(Object.values(manifest?.views ?? {}));
     for (const generation of generations) {
       const { id, status } = generation;
@@ -80,6 +95,28 @@ export class Projector {
     }
   }
 
+  /** What is wrong, and what an operator is to do about it; null if the log and what serves fit each other. */
+  private async misfit(manifest: Manifest | null, generations: readonly Generation[]): Promise<string | null> {
+    const { logId } = this.store;
+    const other = otherLog(manifest, generations, logId);
+    if (other) {
+      return (
+        `read_models_foreign: the read models that serve (${other.ids}) are of the log ${other.log}, not of ${logId}. ` +
+        'Nothing is read or changed there. Bring back the Redis that belongs to this log, or an empty one.'
+      );
+    }
+    const serving = new Set(Object.values(manifest?.views ?? {}));
+    for (const { id, status, checkpoint } of generations) {
+      if (!serving.has(id) || status === 'dropped' || (await isInLog(checkpoint, this.store))) continue;
+      return (
+        `log_replaced: ${id} has applied position ${checkpoint.position}, which the log does not have: it is an older ` +
+        'copy. Nothing is read or applied. Bring the right log back, or, to go on with this one and lose what came ' +
+        'after it, restart every process.'
+      );
+    }
+    return null;
+  }
+
   private async serving(): Promise<[Manifest | null, Generation[]]> {
     return [await this.readModels.manifest(), await this.readModels.generations()];
   }
@@ -90,13 +127,16 @@ export class Projector {
     while (!signal.aborted) {
       try {
         const ended = await follower.follow(id, { signal });
-        if (ended === 'gone') return;
+        // What does not fit is looked at anew before it is followed again.
+        if (ended === 'gone' || ended === 'unsound') return;
         await pause(STANDBY_MS, signal);
       } catch (error) {
         if (error instanceof NewerSchema) {
           if (this.halted === null) this.logger.error(`projector halted: ${error.message}`);
           this.halted = error.message;
-        } else this.logger.error(`projector of ${id} tries again in ${BACKOFF_MS} ms`, { error });
+        } else if (!(error instanceof StoreUnavailable)) {
+          this.logger.error(`projector of ${id} tries again in ${BACKOFF_MS} ms`, { error });
+        }
         await pause(BACKOFF_MS, signal);
       }
     }

@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Position } from '../kernel/event.js';
-import { EVENT_STORE, type EventStore } from '../stores/ports/event-store.js';
+import { EVENT_STORE, type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import { unknownCursor } from '../kernel/cursor.js';
 import type { PositionGate } from '../kernel/positions.js';
 import type { Json } from '../kernel/json.js';
 import { Problem, rebuilding } from '../kernel/problems.js';
 import {
+  type Checkpoint,
   type Manifest,
   type RowQuery,
   READ_MODELS,
@@ -14,6 +15,7 @@ import {
   type ReadModels,
   type ReadResult,
 } from '../stores/ports/read-models.js';
+import { isInLog } from './manifest.js';
 
 /** What a view answers a query with: the row or undefined for `get`, the rows for `range`. */
 type Result = Json | undefined | RangeRow[];
@@ -26,6 +28,10 @@ export interface ViewRead {
   position: Position;
   results: Result[];
 }
+
+const RETRY_SOON = { headers: { 'retry-after': '1' } };
+const DAMAGED = 'The read models have lost rows; a worker builds them again from the log.';
+const WENT_BACK = 'The read models have gone back to an older state and have not caught up yet.';
 
 const POLL_MS = 3;
 const COUNT_MS = 100;
@@ -40,6 +46,9 @@ export class Views implements PositionGate {
   private lastManifest: Manifest | undefined;
   /** By generation that was being built: how far the others were when somebody last waited for them without it. */
   private readonly notWaitedFor = new Map<string, Position>();
+  /** By generation: from which position on it is read, as found at a version of the stores. */
+  private readonly fits = new Map<string, { version: number; floor: Position }>();
+  private readonly checks = new Map<string, { version: number; floor: Promise<Position> }>();
   private nextPoll: Promise<Position> | undefined;
   private counting: Promise<{ progress?: { done: number; total: number } }> | undefined;
 
@@ -52,6 +61,7 @@ export class Views implements PositionGate {
 
   /** @throws Problem projection_rebuilding while a view that is asked for is being built */
   async read(queries: readonly RowQuery[]): Promise<ViewRead> {
+    if (this.store.refusal) throw this.store.refusal;
     for (let attempt = 0; attempt < TRIES; attempt++) {
       // Rows and manifest at once, which are one way to a server and not two: it seldom points elsewhere than last time.
       const last = this.lastManifest;
@@ -59,6 +69,7 @@ export class Views implements PositionGate {
       const early = guess && this.readFrom(guess, queries);
       const [manifest, guessed] = await Promise.all([this.readModels.manifest(), early]);
       if (!manifest) break;
+      this.refuseForeign(manifest);
       this.lastManifest = manifest;
       const serving = guess && manifest === last ? guess : queries.map((query) => generationOf(manifest, query));
       const read = sameAs(serving, guess) ? guessed : await this.readFrom(serving, queries);
@@ -86,6 +97,7 @@ export class Views implements PositionGate {
   async manifest(): Promise<Manifest> {
     const manifest = await this.readModels.manifest();
     if (!manifest) throw await this.notServed();
+    this.refuseForeign(manifest);
     return manifest;
   }
 
@@ -119,8 +131,56 @@ export class Views implements PositionGate {
   /** What is not to be answered from is given out as `building`. */
   private async readOne(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const read = await this.readModels.read(id, queries);
-    if (!read || (this.isOwn(read) && read.checkpoint.position >= (this.notWaitedFor.get(id) ?? 0))) return read;
+    if (!read) return read;
+    if (!this.isOwn(read)) throw foreign(read.checkpoint.log);
+    if (read.status === 'damaged') throw new Problem('read_models_damaged', DAMAGED, RETRY_SOON);
+    const version = this.version();
+    const fit = this.fits.get(id);
+    const floor = fit?.version === version ? fit.floor : await this.checkFit(id, read.checkpoint);
+    if (read.checkpoint.position < floor) throw new Problem('projection_behind', WENT_BACK, RETRY_SOON);
+    if (read.checkpoint.position >= (this.notWaitedFor.get(id) ?? 0)) return read;
     return { ...read, status: 'building' };
+  }
+
+  /** Grows whenever either store may have gone back, or been exchanged, since it was looked at. */
+  private version(): number {
+    return (this.store.connections ?? 0) + (this.readModels.restarts ?? 0);
+  }
+
+  /**
+   * Whether the log has the event up to which a generation has applied it, and from which position on the generation may
+   * be read. Reads that ask at the same time share the look.
+   * @throws StoreUnavailable log_replaced if it has not
+   */
+  private checkFit(id: string, checkpoint: Checkpoint): Promise<Position> {
+    const version = this.version();
+    let check = this.checks.get(id);
+    if (check?.version !== version) {
+      const floor = this.floorOf(checkpoint);
+      check = { version, floor };
+      this.checks.set(id, check);
+      floor
+        .then((floor) => this.fits.set(id, { version, floor }))
+        .catch(() => undefined)
+        .finally(() => this.checks.get(id)?.version === version && this.checks.delete(id));
+    }
+    return check.floor;
+  }
+
+  private async floorOf(checkpoint: Checkpoint): Promise<Position> {
+    const { restarts = 0 } = this.readModels;
+    if (this.store.connections === undefined && restarts === 0) return 0;
+    if (!(await isInLog(checkpoint, this.store))) {
+      throw new StoreUnavailable('the read models have applied more of the log than there is', {
+        code: 'log_replaced',
+      });
+    }
+    // Whatever was read before the server was started again is not taken back, whoever has answered it.
+    return restarts === 0 ? 0 : this.store.head();
+  }
+
+  private refuseForeign({ log }: Manifest): void {
+    if (log !== undefined && log !== this.logId) throw foreign(log);
   }
 
   /** Folded from this log? Another one's numbers are never this one's, whoever has pointed the manifest to them. */
@@ -129,7 +189,6 @@ export class Views implements PositionGate {
   }
 
   private async stillBuilding({ checkpoint }: ReadResult): Promise<Problem> {
-    if (checkpoint.log !== this.logId) return rebuilding('those there are were folded from another log');
     const known = await this.progress(checkpoint.position);
     return rebuilding(
       known.progress ? `${known.progress.done} of ${known.progress.total} events` : 'not all events yet',
@@ -154,6 +213,10 @@ export class Views implements PositionGate {
 
   head(): Promise<Position> {
     return this.store.head();
+  }
+
+  async has(position: Position): Promise<boolean> {
+    return position === 0 || (await this.store.readAt(position)) !== undefined;
   }
 
   async waitForPosition(position: Position, timeoutMs: number): Promise<boolean> {
@@ -215,10 +278,12 @@ export class Views implements PositionGate {
    * reads of it are refused, and will be until it has come as far. Once it is ready it is waited for.
    */
   private async applied(): Promise<Position> {
+    if (this.store.refusal) throw this.store.refusal;
     const manifest = await this.readModels.manifest();
+    if (manifest) this.refuseForeign(manifest);
     const ids = [...new Set(Object.values(manifest?.views ?? {}))];
     const reads = await Promise.all(ids.map(async (id) => ({ id, read: await this.readModels.read(id, []) })));
-    const building = reads.filter(({ read }) => read && (read.status === 'building' || !this.isOwn(read)));
+    const building = reads.filter(({ read }) => read && (read.status !== 'ready' || !this.isOwn(read)));
     const others = building.length < reads.length ? reads.filter((each) => !building.includes(each)) : reads;
     const least = Math.min(...others.map(({ read }) => (read && this.isOwn(read) ? read.checkpoint.position : 0)));
     if (others === reads) return least;
@@ -233,6 +298,12 @@ function generationOf(manifest: Manifest, query: RowQuery): string {
   const id = manifest.views[name];
   if (id === undefined) throw rebuilding(`no generation serves ${name} yet`);
   return id;
+}
+
+function foreign(log: string): Problem {
+  return new Problem('read_models_foreign', `The read models there are were folded from another log, ${log}.`, {
+    headers: { 'retry-after': '5' },
+  });
 }
 
 /** The generations that serve these queries' views; undefined if one has none. */

@@ -79,11 +79,14 @@ async function openCluster(
     return store;
   };
   try {
+    const eventStore = await open(EventStoreDbEventStore.open({ url: eventStoreUrl!, marker, onCommit, onWarning }));
+    // Of this log alone: what another cluster has left in this Redis is not taken for one's own, and jobs least of all.
+    const { logId } = eventStore;
     return {
-      eventStore: await open(EventStoreDbEventStore.open({ url: eventStoreUrl!, marker, onCommit, onWarning })),
+      eventStore,
       readModels: await open(RedisReadModels.open({ url, logger })),
-      keyValue: await open(RedisKeyValue.open({ url, clock, logger })),
-      jobs: await open(BullmqJobs.open(url, { logger })),
+      keyValue: await open(RedisKeyValue.open({ url, clock, prefix: `credence:${logId}` })),
+      jobs: await open(BullmqJobs.open(url, { logger, prefix: `{credence-jobs:${logId}}` })),
     };
   } catch (error) {
     // Their connections would keep the process alive.

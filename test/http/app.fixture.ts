@@ -149,6 +149,7 @@ class ThingsController {
 const gate: PositionGate = {
   logId: 'log',
   head: async () => 10,
+  has: async () => true,
   waitForPosition: async (position) => position <= 5,
 };
 

@@ -18,6 +18,7 @@ function serviceWith(generation: { status: string; position: number; log?: strin
     async *readAll(after: number) {
       if (after < 7) yield [{ metadata: { recorded_at: new Date().toISOString() } }];
     },
+    readAt: async () => ({}),
     append: async () => {
       if (failure) throw failure;
       return { position: 8, revision: 0 };
@@ -106,7 +107,10 @@ test('while the log is still being counted, is ready and tells what needs no cou
 
 test('is not ready while what serves is of another log', async () => {
   const { check } = serviceWith({ status: 'ready', position: 5, log: 'b' });
-  expect(await check('projections')).toMatchObject({ status: 'failed', detail: 'g1 is of another log, b' });
+  expect(await check('projections')).toMatchObject({
+    status: 'failed',
+    detail: 'read_models_foreign: g1 is of another log, b',
+  });
 });
 
 test('tells how much of the log each generation has applied, and how old the readers are', async () => {

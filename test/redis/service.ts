@@ -24,6 +24,8 @@ export interface RedisService {
   get(path: string, headers?: Record<string, string>): Promise<Answer>;
   /** Relays an action for an identity; answers the position to wait for. */
   relay(trisId: string): Promise<string>;
+  /** What it has logged, from warnings on. */
+  lines: string[];
   /** Stops applying the log in this process, and begins again with the function answered. */
   stopProjector(): Promise<() => Promise<void>>;
   close(): Promise<void>;
@@ -32,10 +34,11 @@ export interface RedisService {
 export async function startRedisService(url: string, env: Record<string, string> = {}): Promise<RedisService> {
   const folder = await temporaryFolder();
   const config = loadConfig({ CREDENCE_DATA: folder.path, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env });
-  const logger = new Logger('error', () => undefined);
+  const lines: string[] = [];
+  const logger = new Logger('warn', (line) => void lines.push(line));
   const stores: Stores = {
     eventStore: await LmdbEventStore.open(join(folder.path, 'log')),
-    readModels: await RedisReadModels.open({ url }),
+    readModels: await RedisReadModels.open({ url, logger }),
     keyValue: await RedisKeyValue.open({ url, clock: Date.now }),
     jobs: await LmdbJobs.open(join(folder.path, 'state'), { clock: Date.now }),
   };
@@ -53,6 +56,7 @@ export async function startRedisService(url: string, env: Record<string, string>
   return {
     stores,
     log: join(folder.path, 'log'),
+    lines,
     get: (path, headers = {}) => send(port, 'GET', path, { headers }),
     relay: async (tris_id) => {
       const action = {

@@ -141,7 +141,10 @@ export class LmdbGeneration {
       const { checkpoint } = applied;
       const { base } = batch;
       const fits =
-        checkpoint.log === base.log && checkpoint.position === base.position && checkpoint.event_id === base.event_id;
+        checkpoint.log === base.log &&
+        checkpoint.log === batch.next.log &&
+        checkpoint.position === base.position &&
+        checkpoint.event_id === base.event_id;
       if (!fits || this.lease(clock())?.holder !== batch.holder) return 'refused';
       const fence = this.#fence();
       const stored = await this.#env.writeIf({ database: 'state', key: FENCE, version: fence }, () => {

@@ -81,7 +81,8 @@ export class LmdbReadModels implements ReadModels {
     });
   }
 
-  async setStatus(id: string, status: GenerationStatus): Promise<void> {
+  async setStatus(id: string, status: GenerationStatus, log?: string): Promise<void> {
+    if (log !== undefined && this.#generation(id)?.checkpoint()?.log !== log) return;
     await this.#change(() => {
       const record = this.#record(id);
       if (record && record.status !== 'dropped') this.#putRecord({ ...record, status });
@@ -102,8 +103,10 @@ export class LmdbReadModels implements ReadModels {
     await rm(this.#path(id), { recursive: true, force: true });
   }
 
-  async acquireLease(id: string, holder: string, ttlMs: number): Promise<boolean> {
-    return (await this.#generation(id)?.acquireLease(holder, this.#clock, ttlMs)) ?? false;
+  async acquireLease(id: string, holder: string, ttlMs: number, log?: string): Promise<boolean> {
+    const generation = this.#generation(id);
+    if (log !== undefined && generation?.checkpoint()?.log !== log) return false;
+    return (await generation?.acquireLease(holder, this.#clock, ttlMs)) ?? false;
   }
 
   async releaseLease(id: string, holder: string): Promise<void> {

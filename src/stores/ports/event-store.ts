@@ -50,6 +50,14 @@ export interface EventStore {
   /** How many domain events lie after a position: the lag of a reader that has applied it. */
   countAfter(position: Position): Promise<number>;
 
+  /**
+   * Another number whenever a new connection was made, behind which the log may be an older copy of itself. Absent where
+   * nothing can take the log's place under a running process.
+   */
+  readonly connections?: number;
+  /** Why nothing is read or appended although there is a server: it holds another log, or an older copy of this one. */
+  readonly refusal?: StoreUnavailable | undefined;
+
   close(): Promise<void>;
 }
 export const EVENT_STORE = Symbol('EventStore');
@@ -71,7 +79,25 @@ export class AppendRefused extends Error {
   override readonly name = 'AppendRefused';
 }
 
+/**
+ * Why a store gives no answer: it is away; it has more to do than it can; or what is there is not what it should be, so
+ * that any answer would be wrong.
+ */
+export type StoreFailure =
+  'store_unavailable' | 'store_busy' | 'log_replaced' | 'read_models_foreign' | 'read_models_damaged';
+
 /** No definite answer from the store. The identical append may be repeated. */
 export class StoreUnavailable extends Error {
   override readonly name = 'StoreUnavailable';
+
+  readonly code: StoreFailure;
+  /** Seconds after which it may be worth while to try again. */
+  readonly retryAfter: number;
+
+  constructor(message: string, options: { code?: StoreFailure; retryAfter?: number; cause?: unknown } = {}) {
+    const { code = 'store_unavailable', retryAfter = 1, ...rest } = options;
+    super(message, rest);
+    this.code = code;
+    this.retryAfter = retryAfter;
+  }
 }

@@ -35,7 +35,8 @@ export interface Batch {
   deletes: RowKey[];
 }
 
-export type GenerationStatus = 'building' | 'ready' | 'dropped';
+/** `damaged`: rows of it are lost. Nothing is applied to it or read from it again. */
+export type GenerationStatus = 'building' | 'ready' | 'damaged' | 'dropped';
 
 export interface Generation {
   id: string;
@@ -61,6 +62,10 @@ export interface Manifest {
   previous_views: Record<string, string> | null;
   /** Generations that are being dropped: nothing is to be served from them again. */
   dropping?: string[];
+  /** The log that what serves was folded from. Absent in manifests of older builds. */
+  log?: string;
+  /** Made with the first manifest and kept by each that follows: those of two stores are never taken for one another. */
+  incarnation?: string;
 }
 
 export type RowQuery =
@@ -92,24 +97,37 @@ export interface ReadModels {
   /** Elsewhere: how many changed rows make the next batch of a build, which nobody reads from. */
   bulkRows?(id: string): number;
 
+  /**
+   * Another number whenever rows or checkpoints may have gone back: another server, or another snapshot, may have taken
+   * the place of the one before. Absent where that does not happen under a running process.
+   */
+  readonly restarts?: number;
+
   manifest(): Promise<Manifest | null>;
-  /** Stores `next` if the stored revision is `next.revision - 1` (0: no manifest yet). False: somebody was faster. */
+  /**
+   * Stores `next` if the stored revision is `next.revision - 1` (0: no manifest yet) and the incarnation is the same.
+   * False: somebody was faster, or this is the manifest of another store.
+   */
   swapManifest(next: Manifest): Promise<boolean>;
 
   /** Creates an empty generation, `building`, at checkpoint {log, 0, null}. An existing id: no effect. */
   createGeneration(id: string, views: Record<string, number>, log: string): Promise<void>;
   generations(): Promise<Generation[]>;
-  setStatus(id: string, status: GenerationStatus): Promise<void>;
+  /** @param log nothing is done to a generation of another log */
+  setStatus(id: string, status: GenerationStatus, log?: string): Promise<void>;
   /** Marks the generation dropped, then frees its space. */
   dropGeneration(id: string): Promise<void>;
 
-  /** Takes or renews the right to apply batches, for `ttlMs`. False while another holder's lease is unexpired. */
-  acquireLease(id: string, holder: string, ttlMs: number): Promise<boolean>;
+  /**
+   * Takes or renews the right to apply batches, for `ttlMs`. False while another holder's lease is unexpired.
+   * @param log refused, too, on a generation of another log
+   */
+  acquireLease(id: string, holder: string, ttlMs: number, log?: string): Promise<boolean>;
   /** Gives the lease up, if it is this holder's. */
   releaseLease(id: string, holder: string): Promise<void>;
 
   /**
-   * `refused`: base or holder did not match (or the generation is gone): nothing was written.
+   * `refused`: base, holder or log did not match (or the generation is gone or damaged): nothing was written.
    */
   apply(id: string, batch: Batch): Promise<'applied' | 'refused'>;
 

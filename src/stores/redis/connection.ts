@@ -25,6 +25,9 @@ const START_MS = 5_000;
 const NOT_NOW =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|OOM|MISCONF|NOREPLICAS|UNKILLABLE)\b/;
 const LEAST_VERSION = [6, 2] as const;
+const NO_EVICTION = 'noeviction';
+/** How often it is looked whether the server is as it was. */
+const LOOK_MS = 1_000;
 
 /** A Lua script: atomic, and all its keys in one hash slot. */
 export class Script {
@@ -127,8 +130,22 @@ export interface RedisConnectionOptions {
 
 /** One connection to Redis (a cluster: one to each node). */
 export class RedisConnection {
+  /**
+   * How often the server may have lost or gone back on what it held: it is another process than before, which has read
+   * an older snapshot perhaps, or has evicted keys.
+   */
+  restarts = 0;
+  /** How often the connection was made again. */
+  reconnections = 0;
   private awaySince: number | undefined;
   private closed = false;
+  /** Why no answer of this server is to be believed. */
+  private refusal: StoreUnavailable | undefined;
+  /** Set from the loss of a connection until it is known what is behind the next one. */
+  private unsure: { known: Promise<void>; settle: () => void } | undefined;
+  /** By node: its process, and how many keys that has evicted. */
+  private seen = new Map<string, { run: string; evicted: number }>();
+  private timer: NodeJS.Timeout | undefined;
 
   /** @throws StartError when it does not answer, refuses the credentials, is too old, or may evict what it holds */
   static async open(url: string, options: RedisConnectionOptions = {}): Promise<RedisConnection> {
@@ -144,6 +161,7 @@ export class RedisConnection {
     try {
       await connection.start();
       await connection.check();
+      connection.timer = setInterval(() => void connection.look(), LOOK_MS).unref();
     } catch (error) {
       client.disconnect();
       throw error;
@@ -154,18 +172,31 @@ export class RedisConnection {
   private constructor(
     private readonly client: Redis | Cluster,
     private readonly where: string,
-    logger: Logger | undefined,
+    private readonly logger: Logger | undefined,
   ) {
     let lastError = 'the connection was closed';
+    const closed = lastError;
     client.on('error', (error: Error) => (lastError = reasonOf(error)));
     client.on('close', () => {
       if (this.awaySince === undefined && !this.closed) logger?.warn(`Redis at ${where} is away: ${lastError}`);
       this.awaySince ??= performance.now();
+      if (this.unsure || this.closed) return;
+      let settle = () => undefined as void;
+      const known = new Promise<void>((resolve) => (settle = resolve));
+      this.unsure = { known, settle };
     });
     client.on('ready', () => {
-      if (this.awaySince !== undefined) logger?.warn(`Redis at ${where} is back`);
+      if (this.awaySince === undefined) return;
+      logger?.warn(`Redis at ${where} is back`);
+      lastError = closed;
       this.awaySince = undefined;
+      this.reconnections++;
+      void this.look();
     });
+  }
+
+  get isAway(): boolean {
+    return this.awaySince !== undefined;
   }
 
   /** Runs a script on keys of one hash slot. @throws StoreUnavailable when there is no definite answer */
@@ -190,6 +221,8 @@ export class RedisConnection {
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
+    clearInterval(this.timer);
+    this.unsure?.settle();
     if (this.client.status === 'ready') await this.client.quit().catch(() => undefined);
     this.client.disconnect();
   }
@@ -199,14 +232,19 @@ export class RedisConnection {
     if (this.awaySince !== undefined && performance.now() - this.awaySince > PATIENCE_MS) {
       throw new StoreUnavailable(`Redis at ${this.where} is away`);
     }
+    if (this.refusal) throw this.refusal;
     try {
       // The library does not count the time that a command waits for a node of a cluster.
-      return await (this.client instanceof Cluster
+      const answer = await (this.client instanceof Cluster
         ? inTime(action(), COMMAND_TIMEOUT_MS, 'Command timed out')
         : action());
+      // It may come from the next connection, and from what is behind that.
+      if (this.unsure) await inTime(this.unsure.known, COMMAND_TIMEOUT_MS);
+      if (this.refusal === undefined) return answer;
     } catch (error) {
       throw this.failure(error as Error);
     }
+    throw this.refusal;
   }
 
   /** Without the library's error as its cause, which holds the command with its arguments. */
@@ -232,11 +270,67 @@ export class RedisConnection {
     }
   }
 
+  /** What every node says of itself, by its address. */
+  private async reports(): Promise<Map<string, string>> {
+    const nodes = this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
+    const all = nodes.map(async (node): Promise<[string, string]> => {
+      const { host, port } = node.options;
+      return [`${host}:${port}`, await node.info()];
+    });
+    return new Map(await inTime(Promise.all(all), COMMAND_TIMEOUT_MS));
+  }
+
+  /** Looks whether the server is what it was, and whether it keeps what it is given. */
+  private async look(): Promise<void> {
+    if (this.isAway || this.closed) return;
+    let reports: Map<string, string>;
+    try {
+      reports = await this.reports();
+    } catch {
+      return; // The next look tells, or the next connection.
+    }
+    if (this.isAway || reports.size === 0) return;
+    const evicting = [...reports.values()].map(policyOf).find((policy) => policy !== NO_EVICTION);
+    if (this.note(reports)) this.restarts++;
+    this.judge(evicting);
+    this.unsure?.settle();
+    this.unsure = undefined;
+  }
+
+  /** Refuses what a server answers that may drop anything at any time. */
+  private judge(policy: string | undefined): void {
+    if (policy === undefined) {
+      if (this.refusal) this.logger?.warn(`Redis at ${this.where} keeps what it is given again`);
+      this.refusal = undefined;
+    } else if (!this.refusal) {
+      const message = `Redis at ${this.where} may drop read models and jobs: its maxmemory-policy is ${policy}`;
+      this.refusal = new StoreUnavailable(message, { code: 'read_models_damaged' });
+      this.logger?.error(`${message}. Nothing is read from it until that is set to ${NO_EVICTION}.`);
+    }
+  }
+
+  /** @returns whether a node has been started again since the last look, or has evicted keys */
+  private note(reports: ReadonlyMap<string, string>): boolean {
+    const before = this.seen;
+    this.seen = new Map();
+    let changed = false;
+    for (const [node, report] of reports) {
+      const run = /^run_id:(\S+)/m.exec(report)?.[1] ?? '';
+      const evicted = Number(/^evicted_keys:(\d+)/m.exec(report)?.[1] ?? 0);
+      const last = before.get(node);
+      changed ||= last?.run !== run || evicted > last.evicted;
+      this.seen.set(node, { run, evicted });
+    }
+    return changed;
+  }
+
   /** Any policy but noeviction drops rows and jobs without a word once memory is short. */
   private async check(): Promise<void> {
-    const nodes = this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
-    const reports = await this.attempt(() => Promise.all(nodes.map((node) => node.info())));
-    for (const report of reports) {
+    const reports = await this.reports().catch((error: unknown) => {
+      throw this.failure(error as Error);
+    });
+    this.note(reports);
+    for (const report of reports.values()) {
       const version = /^redis_version:(\S+)/m.exec(report)?.[1] ?? '0';
       const [major = 0, minor = 0] = version.split('.').map(Number);
       if (major < LEAST_VERSION[0] || (major === LEAST_VERSION[0] && minor < LEAST_VERSION[1])) {
@@ -244,14 +338,18 @@ export class RedisConnection {
           `Redis at ${this.where} is version ${version}; at least ${LEAST_VERSION.join('.')} is needed.`,
         );
       }
-      const policy = /^maxmemory_policy:(\S+)/m.exec(report)?.[1] ?? 'unknown';
-      if (policy !== 'noeviction') {
+      const policy = policyOf(report);
+      if (policy !== NO_EVICTION) {
         throw new StartError(
-          `Redis at ${this.where} has the maxmemory-policy ${policy}, which may drop read models and jobs: set it to noeviction.`,
+          `Redis at ${this.where} has the maxmemory-policy ${policy}, which may drop read models and jobs: set it to ${NO_EVICTION}.`,
         );
       }
     }
   }
+}
+
+function policyOf(report: string): string {
+  return /^maxmemory_policy:(\S+)/m.exec(report)?.[1] ?? 'unknown';
 }
 
 /** What went wrong, without the arguments of the command that met it. */

@@ -93,6 +93,10 @@ export class RedisReadModels implements ReadModels {
     this.#prefix = prefix;
   }
 
+  get restarts(): number {
+    return this.#reads.restarts;
+  }
+
   manifest(): Promise<Manifest | null> {
     return this.#manifest.of(this.#manifestKey, () => this.#readManifest());
   }
@@ -105,7 +109,7 @@ export class RedisReadModels implements ReadModels {
   }
 
   async swapManifest(next: Manifest): Promise<boolean> {
-    const args = [next.revision - 1, next.revision, JSON.stringify(next), randomUUID()];
+    const args = [next.revision - 1, next.revision, JSON.stringify(next), randomUUID(), next.incarnation ?? ''];
     return (await this.#writes.run<number>(SWAP_MANIFEST, [this.#manifestKey], args)) === 1;
   }
 
@@ -139,8 +143,8 @@ export class RedisReadModels implements ReadModels {
     return (await Promise.all(found)).sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  async setStatus(id: string, status: GenerationStatus): Promise<void> {
-    await this.#onKeys(id, (keys) => this.#writes.run(SET_STATUS, keys, [status]));
+  async setStatus(id: string, status: GenerationStatus, log = ''): Promise<void> {
+    await this.#onKeys(id, (keys) => this.#writes.run(SET_STATUS, keys, [status, log]));
   }
 
   async dropGeneration(id: string): Promise<void> {
@@ -148,15 +152,15 @@ export class RedisReadModels implements ReadModels {
     if (!record) return;
     const keys = this.#keys(id, record.incarnation);
     // Out of reach first, for every process at once: nobody reads it or adds to it from here on.
-    await this.#writes.run(SET_STATUS, keys, ['dropped']);
+    await this.#writes.run(SET_STATUS, keys, ['dropped', '']);
     const dropped = JSON.stringify({ ...record, dropped: true } satisfies GenerationRecord);
     await this.#writes.send((redis) => redis.hset(this.#generationsKey, id, dropped));
     this.#incarnations.delete(id);
     await this.#unlink(keys);
   }
 
-  async acquireLease(id: string, holder: string, ttlMs: number): Promise<boolean> {
-    const args = [holder, ttlMs, this.#now()];
+  async acquireLease(id: string, holder: string, ttlMs: number, log = ''): Promise<boolean> {
+    const args = [holder, ttlMs, this.#now(), log];
     const lease = `${id} ${holder}`;
     const taken = await this.#onKeys(id, async (keys) => {
       const [slot] = keys as [string];
@@ -177,7 +181,8 @@ export class RedisReadModels implements ReadModels {
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
     // Before anything is awaited: the caller goes on and changes the values.
     const changes = changesOf(batch);
-    const head = [batch.id, checkpointText(batch.base), checkpointText(batch.next), batch.holder, this.#now()];
+    const { id: batchId, base, next, holder } = batch;
+    const head = [batchId, checkpointText(base), checkpointText(next), holder, this.#now(), next.log];
     const args = [...head, ...changes];
     const outcome = await this.#onKeys(id, (keys) => this.#writes.run<number>(APPLY, keys, args));
     return outcome === 1 ? 'applied' : 'refused';

@@ -3,7 +3,8 @@ import { Script } from './connection.js';
 /**
  * What must be one atomic step. A generation is four keys in one hash slot, always given in this order:
  *
- * - state (hash): status, views, log, checkpoint, batch, and the lease: holder, until, ttl (ms)
+ * - state (hash): status, views, log, checkpoint, batch, the lease: holder, until, ttl (ms), and how many entries rows and
+ *   ranges have: a server that evicts, or a hand, may have removed some
  * - rows (hash): address → content, of rows that have no sort
  * - index (sorted set, by bytes): the addresses in `rows`, to page through them
  * - ranges (sorted set, by bytes): address NUL content, of rows that have a sort
@@ -29,6 +30,16 @@ local function held(holder, expires, ttl, at)
 end
 `;
 
+/** Whether all rows are there that were written, in constant time. A build before this one did not note how many. */
+const WHOLE = `
+local function whole(rows, ranges)
+  if not rows then return true end
+  local count = tonumber(rows)
+  return redis.call('HLEN', KEYS[2]) == count and redis.call('ZCARD', KEYS[3]) == count
+    and redis.call('ZCARD', KEYS[4]) == tonumber(ranges)
+end
+`;
+
 /** More values at once than Lua's stack takes. */
 const IN_CHUNKS = `
 local CHUNK = 4000
@@ -41,22 +52,23 @@ end
 
 /** ARGV: checkpoint, views, log. Only for keys that nobody else knows yet. */
 export const CREATE = new Script(`
-redis.call('HSET', KEYS[1], 'status', 'building', 'checkpoint', ARGV[1], 'views', ARGV[2], 'log', ARGV[3], 'batch', '')
+redis.call('HSET', KEYS[1], 'status', 'building', 'checkpoint', ARGV[1], 'views', ARGV[2], 'log', ARGV[3], 'batch', '',
+  'rows', '0', 'ranges', '0')
 return 1
 `);
 
-/** ARGV: status. Dropped is for good. */
+/** ARGV: status, log or nothing. Dropped is for good. */
 export const SET_STATUS = new Script(`
-local status = redis.call('HGET', KEYS[1], 'status')
-if not status or status == 'dropped' then return 0 end
+local state = redis.call('HMGET', KEYS[1], 'status', 'log')
+if not state[1] or state[1] == 'dropped' or (ARGV[2] ~= '' and state[2] ~= ARGV[2]) then return 0 end
 redis.call('HSET', KEYS[1], 'status', ARGV[1])
 return 1
 `);
 
-/** ARGV: holder, ttl, time. */
+/** ARGV: holder, ttl, time, log or nothing. */
 export const ACQUIRE_LEASE = new Script(`${NOW}${HELD}
-local state = redis.call('HMGET', KEYS[1], 'status', 'holder', 'until', 'ttl')
-if not state[1] or state[1] == 'dropped' then return 0 end
+local state = redis.call('HMGET', KEYS[1], 'status', 'holder', 'until', 'ttl', 'log')
+if not state[1] or state[1] == 'dropped' or (ARGV[4] ~= '' and state[5] ~= ARGV[4]) then return 0 end
 local at = now(ARGV[3])
 if state[2] ~= ARGV[1] and held(state[2], state[3], state[4], at) then return 0 end
 redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'until', string.format('%.0f', at + ARGV[2]), 'ttl', ARGV[2])
@@ -71,36 +83,41 @@ return 1
 `);
 
 /** ARGV: time. What is known of a generation, without rows: status, views, log, checkpoint, holder, until or nothing. */
-export const DESCRIBE = new Script(`${NOW}${HELD}
-local state = redis.call('HMGET', KEYS[1], 'status', 'views', 'log', 'checkpoint', 'holder', 'until', 'ttl')
+export const DESCRIBE = new Script(`${NOW}${HELD}${WHOLE}
+local state = redis.call('HMGET', KEYS[1], 'status', 'views', 'log', 'checkpoint', 'holder', 'until', 'ttl', 'rows', 'ranges')
+if state[1] and state[1] ~= 'dropped' and not whole(state[8], state[9]) then state[1] = 'damaged' end
 if not held(state[5], state[6], state[7], now(ARGV[1])) then state[5] = false end
 return state
 `);
 
 /**
- * Rows and checkpoint in one step. ARGV: batch id, base, next, holder, time; how many deletes without and with sort,
+ * Rows and checkpoint in one step. ARGV: batch id, base, next, holder, time, log; how many deletes without and with sort,
  * puts without and with sort; then those: addresses, and for puts each address followed by its content.
  *
- * Without a stored checkpoint or holder nothing equals, so nothing is applied. A batch whose outcome was reached
- * already has been applied: the client sends a script again when its reply was lost.
+ * Without a stored checkpoint or holder nothing equals, so nothing is applied, nor to what was folded from another log
+ * or has lost rows. A batch whose outcome was reached already has been applied: the client sends a script again when its
+ * reply was lost.
  */
-export const APPLY = new Script(`${NOW}${HELD}${IN_CHUNKS}
-local state = redis.call('HMGET', KEYS[1], 'status', 'checkpoint', 'batch', 'holder', 'until', 'ttl')
+export const APPLY = new Script(`${NOW}${HELD}${WHOLE}${IN_CHUNKS}
+local state = redis.call('HMGET', KEYS[1], 'status', 'checkpoint', 'batch', 'holder', 'until', 'ttl', 'log', 'rows', 'ranges')
 if not state[1] or state[1] == 'dropped' then return 0 end
 if state[3] == ARGV[1] then return 1 end
 if state[2] ~= ARGV[2] or state[4] ~= ARGV[4] or not held(state[4], state[5], state[6], now(ARGV[5])) then return 0 end
+if state[7] ~= ARGV[6] or not whole(state[8], state[9]) then return 0 end
+-- Where memory is full this fails, before anything is removed; what follows a write of the same script is let through.
+redis.call('HSETNX', KEYS[1], 'log', state[7])
 
-local at = 10
-local count = tonumber(ARGV[6])
+local at = 11
+local count = tonumber(ARGV[7])
 in_chunks('HDEL', KEYS[2], at, at + count - 1)
 in_chunks('ZREM', KEYS[3], at, at + count - 1)
 at = at + count
-for i = at, at + ARGV[7] - 1 do
+for i = at, at + ARGV[8] - 1 do
   redis.call('ZREMRANGEBYLEX', KEYS[4], '[' .. ARGV[i] .. '\\0', '(' .. ARGV[i] .. '\\1')
 end
-at = at + ARGV[7]
+at = at + ARGV[8]
 
-count = tonumber(ARGV[8])
+count = tonumber(ARGV[9])
 in_chunks('HSET', KEYS[2], at, at + 2 * count - 1)
 local members = {}
 for i = 0, count - 1 do
@@ -113,7 +130,7 @@ for i = 0, count - 1 do
 end
 at = at + 2 * count
 
-count = tonumber(ARGV[9])
+count = tonumber(ARGV[10])
 for i = 0, count - 1 do
   local address, content = ARGV[at + 2 * i], ARGV[at + 2 * i + 1]
   redis.call('ZREMRANGEBYLEX', KEYS[4], '[' .. address .. '\\0', '(' .. address .. '\\1')
@@ -124,7 +141,8 @@ for i = 0, count - 1 do
     members = {}
   end
 end
-redis.call('HSET', KEYS[1], 'checkpoint', ARGV[3], 'batch', ARGV[1])
+redis.call('HSET', KEYS[1], 'checkpoint', ARGV[3], 'batch', ARGV[1], 'rows', redis.call('HLEN', KEYS[2]),
+  'ranges', redis.call('ZCARD', KEYS[4]))
 return 1
 `);
 
@@ -134,9 +152,10 @@ return 1
  * backwards) where it begins, where it ends, and the limit. The answer: status, checkpoint, the contents of the rows
  * without sort, then what each other query found.
  */
-export const READ = new Script(`
-local state = redis.call('HMGET', KEYS[1], 'status', 'checkpoint')
+export const READ = new Script(`${WHOLE}
+local state = redis.call('HMGET', KEYS[1], 'status', 'checkpoint', 'rows', 'ranges')
 if not state[1] or state[1] == 'dropped' then return false end
+if not whole(state[3], state[4]) then state[1] = 'damaged' end
 local rows = {}
 local count = tonumber(ARGV[1])
 for from = 2, count + 1, 4000 do
@@ -189,11 +208,15 @@ export const COUNT = new Script(`
 return redis.call('ZLEXCOUNT', KEYS[3], ARGV[1], ARGV[2]) + redis.call('ZLEXCOUNT', KEYS[4], ARGV[1], ARGV[2])
 `);
 
-/** KEYS: manifest (hash: revision, text, by). ARGV: revision before, revision, text, id of this attempt. */
+/**
+ * KEYS: manifest (hash: revision, text, by, incarnation). ARGV: revision before, revision, text, id of this attempt,
+ * incarnation or nothing.
+ */
 export const SWAP_MANIFEST = new Script(`
-local stored = redis.call('HMGET', KEYS[1], 'revision', 'by')
+local stored = redis.call('HMGET', KEYS[1], 'revision', 'by', 'incarnation')
 if stored[2] == ARGV[4] then return 1 end
-if (stored[1] or '0') ~= ARGV[1] then return 0 end
+if (stored[1] or '0') ~= ARGV[1] or (stored[3] or ARGV[5]) ~= ARGV[5] then return 0 end
 redis.call('HSET', KEYS[1], 'revision', ARGV[2], 'text', ARGV[3], 'by', ARGV[4])
+if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'incarnation', ARGV[5]) end
 return 1
 `);

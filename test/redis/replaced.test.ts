@@ -1,0 +1,206 @@
+import { copyFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { verify } from '../../src/read-side/verify.js';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+import type { Answer } from '../http/client.js';
+import { RedisServer, describeOwnRedis } from '../servers/redis.js';
+import { type RedisService, startRedisService } from './service.js';
+
+const SCORE = '/v1/disc/score/tris:alice';
+const RECOVERY_MS = 15_000;
+
+/** A Redis whose snapshots a test makes, moves and loads, and the service on it with a log of its own. */
+async function start(options: Record<string, string> = {}) {
+  const folder = await temporaryFolder();
+  const redis = await RedisServer.start({ dir: folder.path, ...options });
+  const service = await startRedisService(redis.url);
+  const raw = new Redis(redis.url);
+  raw.on('error', () => undefined);
+  return {
+    redis,
+    service,
+    raw,
+    dump: join(folder.path, 'dump.rdb'),
+    async stop() {
+      raw.disconnect();
+      await service.close();
+      await redis.stop();
+      await folder.remove();
+    },
+  };
+}
+type Own = Awaited<ReturnType<typeof start>>;
+
+describeOwnRedis('what stands in the place of the Redis that was', () => {
+  const started: Own[] = [];
+  const own = async (options?: Record<string, string>): Promise<Own> => {
+    started.push(await start(options));
+    return started.at(-1)!;
+  };
+  afterEach(() => Promise.all(started.splice(0).map((one) => one.stop())).then(() => undefined));
+
+  test('the dump of another log: 503 read_models_foreign, nothing of it is touched, and the right one heals it', async () => {
+    const here = await own();
+    const there = await own();
+    const score = await scoreAfter(here.service, 3);
+    await scoreAfter(there.service, 7);
+    await here.raw.save();
+    await copyFile(here.dump, `${here.dump}.own`);
+    await there.raw.save();
+    await here.redis.kill();
+    await copyFile(there.dump, here.dump);
+    await here.redis.run();
+
+    const state = (raw: Redis) => generationState(raw);
+    const foreign = await state(there.raw);
+    await until(async () => (await here.service.get(SCORE)).json.code === 'read_models_foreign');
+    // What is recorded does not need the read models.
+    const position = await here.service.relay('tris:bob');
+    const until_ms = performance.now() + 3_000;
+    while (performance.now() < until_ms) {
+      const { status, json } = await here.service.get(SCORE);
+      expect([status, json.code]).toEqual([503, 'read_models_foreign']);
+      await sleep(20);
+    }
+    expect(await state(here.raw)).toEqual(foreign);
+    expect(await here.raw.hgetall('{credence:views}:manifest')).toEqual(
+      await there.raw.hgetall('{credence:views}:manifest'),
+    );
+    const ready = await here.service.get('/health/ready');
+    expect([ready.status, ready.text]).toEqual([503, expect.stringContaining('read_models_foreign')]);
+    const said = here.service.lines.filter((line) => line.includes('read_models_foreign'));
+    // One of what is wrong and what is to be done, one of the first request that was refused.
+    expect(said).toHaveLength(2);
+    expect(said.filter((line) => line.includes('"level":"error"'))).toEqual([
+      expect.stringContaining('Bring back the Redis that belongs to this log'),
+    ]);
+
+    await here.redis.kill();
+    await copyFile(`${here.dump}.own`, here.dump);
+    await here.redis.run();
+    await until(async () => (await here.service.get(SCORE, { 'credence-min-position': position })).status === 200);
+    expect(scoreOf(await here.service.get(SCORE))).toEqual(score);
+    expect((await verify(here.service.stores.eventStore, here.service.stores.readModels)).difference).toBeNull();
+  }, 60_000);
+
+  test('an older snapshot of itself: no read goes back in time', async () => {
+    const { redis, raw, service } = await own();
+    await scoreAfter(service, 2);
+    await raw.save();
+    const score = await scoreAfter(service, 3);
+    const resume = await service.stopProjector();
+    await redis.kill();
+    await redis.run();
+    await until(async () => (await service.get(SCORE)).json.code === 'projection_behind');
+    for (let i = 0; i < 20; i++) expect((await service.get(SCORE)).json.code).toBe('projection_behind');
+    await resume();
+    await until(async () => (await service.get(SCORE)).status === 200);
+    expect(scoreOf(await service.get(SCORE))).toEqual(score);
+  }, 60_000);
+
+  test.each(['rows', 'index', 'ranges'])(
+    'a generation that has lost its %s is never read or applied to again: another is built',
+    async (part) => {
+      const { raw, service } = await own();
+      const score = await scoreAfter(service, 5);
+      const [key] = await raw.keys(`{credence:g1:*:${part}`);
+      await raw.unlink(key!);
+      const seen = new Set<string>();
+      await until(async () => {
+        const answer = await service.get(SCORE);
+        seen.add(answer.status === 200 ? 'right' : answer.json.code);
+        if (answer.status === 200) expect(scoreOf(answer)).toEqual(score);
+        return answer.status === 200 && (await raw.keys('{credence:g1:*')).length === 0;
+      });
+      expect([...seen]).toContain('read_models_damaged');
+      expect(service.lines.join('')).toContain('read_models_damaged: g1 lost rows');
+      expect((await verify(service.stores.eventStore, service.stores.readModels)).difference).toBeNull();
+    },
+    60_000,
+  );
+
+  test('eviction switched on at run time: reads are refused while it is, however little was evicted', async () => {
+    const { raw, service } = await own();
+    const score = await scoreAfter(service, 5);
+    await raw.config('SET', 'maxmemory-policy', 'allkeys-lru');
+    await until(async () => (await service.get(SCORE)).json.code === 'read_models_damaged');
+    const ready = await service.get('/health/ready');
+    expect([ready.status, ready.text]).toEqual([503, expect.stringContaining('maxmemory-policy is allkeys-lru')]);
+    expect(service.lines.filter((line) => line.includes('allkeys-lru') && !line.includes('request_id'))).toHaveLength(
+      1,
+    );
+    await raw.config('SET', 'maxmemory-policy', 'noeviction');
+    await until(async () => (await service.get(SCORE)).status === 200);
+    expect(scoreOf(await service.get(SCORE))).toEqual(score);
+  }, 60_000);
+
+  test('memory that is nearly full while eviction is on: no wrong score is served, and all are right again after it', async () => {
+    const { raw, service } = await own();
+    const members = Array.from({ length: 20 }, (_, n) => `tris:member-${n}`);
+    const positions = await Promise.all(members.flatMap((id) => [service.relay(id), service.relay(id)]));
+    const last = positions.reduce((a, b) => (positionOf(b) > positionOf(a) ? b : a));
+    await until(async () => (await service.get(SCORE, { 'credence-min-position': last })).status === 404);
+    const used = Number(/used_memory:(\d+)/.exec(await raw.info('memory'))![1]);
+    await raw.config('SET', 'maxmemory', String(used - 200_000));
+    await raw.config('SET', 'maxmemory-policy', 'allkeys-lru');
+    const wrong: unknown[] = [];
+    const look = async () => {
+      for (const id of members) {
+        const { status, json } = await service.get(`/v1/disc/score/${id}`);
+        if (status === 404 || (status === 200 && json.total_tct !== 200)) wrong.push([status, json]);
+      }
+    };
+    const end = performance.now() + 4_000;
+    while (performance.now() < end) {
+      await service.relay('tris:other').catch(() => undefined);
+      await look();
+    }
+    await raw.config('SET', 'maxmemory', '0');
+    await raw.config('SET', 'maxmemory-policy', 'noeviction');
+    await until(async () => (await service.get(`/v1/disc/score/${members[0]!}`)).status === 200);
+    await look();
+    expect(wrong).toEqual([]);
+  }, 60_000);
+});
+
+const LEASE = new Set(['holder', 'until', 'ttl']);
+
+/** Everything of the generation but its lease, which its own projector renews. */
+async function generationState(raw: Redis): Promise<unknown> {
+  const keys = (await raw.keys('{credence:g*')).sort();
+  const states = await Promise.all(keys.filter((key) => key.endsWith(':state')).map((key) => raw.hgetall(key)));
+  return {
+    keys,
+    states: states.map((state) =>
+      Object.entries(state)
+        .filter(([name]) => !LEASE.has(name))
+        .sort(),
+    ),
+  };
+}
+
+/** Relays so many actions of alice, and answers her score with them. */
+async function scoreAfter(service: RedisService, actions: number): Promise<unknown> {
+  let position = '';
+  for (let n = 0; n < actions; n++) position = await service.relay('tris:alice');
+  let answer: Answer;
+  await until(async () => {
+    answer = await service.get(SCORE, { 'credence-min-position': position });
+    return answer.status === 200;
+  });
+  return scoreOf(answer!);
+}
+
+/** Without what also changes by what others do, and by which generation serves. */
+const scoreOf = ({ json }: Answer): unknown => ({ ...json, position: undefined, generation: undefined });
+const positionOf = (position: string) => Number(position.split('.')[1]);
+
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + RECOVERY_MS;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`not within ${RECOVERY_MS} ms: ${String(condition)}`);
+    await sleep(10);
+  }
+}
