@@ -1,0 +1,116 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+
+/** scripts/, in a repository with nothing in it: npm and Nest are replaced by scripts that say how they were called. */
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'credence-scripts-'));
+  cpSync('scripts', join(root, 'scripts'), { recursive: true });
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+function write(file: string, text: string): void {
+  mkdirSync(dirname(join(root, file)), { recursive: true });
+  writeFileSync(join(root, file), text);
+}
+
+const calls = (): string[] =>
+  existsSync(join(root, 'calls')) ? readFileSync(join(root, 'calls'), 'utf8').trim().split('\n') : [];
+
+function run(script: string, ...args: string[]) {
+  const env = { ...process.env, NODE_OPTIONS: '', PATH: `${join(root, 'bin')}${delimiter}${process.env['PATH']}` };
+  return spawnSync(process.execPath, [join(root, 'scripts', script), ...args], { env, encoding: 'utf8' });
+}
+
+describe('install.mjs', () => {
+  beforeEach(() => {
+    write('tools/package.json', '{"description":"the tools"}');
+    write('tools/package-lock.json', '{}');
+    write('bin/npm', `#!/bin/sh\necho "$@" >> '${root}/calls'\nmkdir -p tools/node_modules\n[ ! -e fail ]\n`);
+    chmodSync(join(root, 'bin/npm'), 0o755);
+  });
+
+  test('installs what is missing, once', () => {
+    const { status, stderr } = run('install.mjs', 'tools');
+    expect([status, stderr]).toEqual([0, 'Installing the packages of tools/: the tools\n']);
+    expect(calls()).toEqual([expect.stringMatching(/^ci --prefix tools /)]);
+    expect(run('install.mjs', 'tools')).toMatchObject({ status: 0, stderr: '' });
+    expect(calls()).toHaveLength(1);
+  });
+
+  test('installs again when the lock file has changed', () => {
+    run('install.mjs', 'tools');
+    write('tools/package-lock.json', '{"packages":{}}');
+    run('install.mjs', 'tools');
+    expect(calls()).toHaveLength(2);
+  });
+
+  test('says what could not be installed, ends with 1, and tries again the next time', () => {
+    write('fail', '');
+    const { status, stderr } = run('install.mjs', 'tools');
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/\nThe packages of tools\/ could not be installed\. See npm's messages above\.\n$/);
+    rmSync(join(root, 'fail'));
+    expect(run('install.mjs', 'tools').status).toBe(0);
+    expect(calls()).toHaveLength(2);
+  });
+});
+
+describe('build.mjs', () => {
+  beforeEach(() => {
+    for (const file of ['package-lock.json', 'tsconfig.json', 'nest-cli.json', 'src/main.ts', 'projections/a.ts']) {
+      write(file, '{}');
+    }
+    // Nest empties dist/ and fills it.
+    const builds = `rmSync('dist', { recursive: true, force: true }); mkdirSync('dist');`;
+    write(
+      'node_modules/@nestjs/cli/bin/nest.js',
+      `const { appendFileSync, existsSync, mkdirSync, rmSync } = require('node:fs');
+      appendFileSync('calls', 'nest\\n'); ${builds} process.exit(existsSync('fail') ? 3 : 0);`,
+    );
+    write(
+      'scripts/bundle-dependencies.mjs',
+      `import { appendFileSync } from 'node:fs'; appendFileSync('calls', 'bundle\\n');`,
+    );
+  });
+
+  test('builds once, and not again while nothing has changed', () => {
+    expect(run('build.mjs').status).toBe(0);
+    expect(calls()).toEqual(['nest', 'bundle']);
+    expect(run('build.mjs').status).toBe(0);
+    expect(calls()).toHaveLength(2);
+  });
+
+  test.each(['src/main.ts', 'src/new.ts', 'projections/a.ts', 'package-lock.json', 'tsconfig.json', 'nest-cli.json'])(
+    'builds again when %s has changed',
+    (file) => {
+      run('build.mjs');
+      write(file, '{ }');
+      run('build.mjs');
+      expect(calls()).toHaveLength(4);
+    },
+  );
+
+  test('builds again when a source was removed, when dist/ is gone, and when told to', () => {
+    run('build.mjs');
+    rmSync(join(root, 'projections/a.ts'));
+    run('build.mjs');
+    expect(calls()).toHaveLength(4);
+    rmSync(join(root, 'dist'), { recursive: true });
+    run('build.mjs');
+    expect(calls()).toHaveLength(6);
+    run('build.mjs', '--force');
+    expect(calls()).toHaveLength(8);
+  });
+
+  test('passes a failure on, and builds again the next time', () => {
+    write('fail', '');
+    expect(run('build.mjs').status).toBe(3);
+    rmSync(join(root, 'fail'));
+    expect(run('build.mjs').status).toBe(0);
+    expect(calls()).toEqual(['nest', 'nest', 'bundle']);
+  });
+});
