@@ -13,14 +13,14 @@ export class Written<T = unknown> {
   ) {}
 }
 
-/** A body that is JSON already. */
+/** A body that is already serialised as JSON. */
 export class JsonText {
   constructor(readonly text: string) {}
 }
 
 /**
- * The answer to a query. `etagParts` are whatever the body is a function of besides the address (position, lens, model,
- * hour …): equal parts must mean an equal body. A request that already has it gets 304 without a body.
+ * The answer to a query. `etagParts` are all inputs of the body besides the address (position, lens, model, hour …):
+ * equal parts must mean an equal body. A request that already has this body gets 304.
  */
 export class Read<T = unknown> {
   constructor(
@@ -38,7 +38,7 @@ export function sendWritten(reply: FastifyReply, answer: Written, logId: string 
   reply.header('cache-control', 'no-store').send(answer.body);
 }
 
-/** As the framework gives it to the bodies it serialises. */
+/** The content type the framework sets for the bodies it serialises. */
 const JSON_TYPE = 'application/json; charset=utf-8';
 
 export function sendRead(reply: FastifyReply, answer: Read): void {
@@ -60,8 +60,8 @@ const matches = (header: string, etag: string): boolean =>
   header.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag.slice(2));
 
 /**
- * A weak ETag of 64 bits. No cryptographic strength is needed: it is only compared with tags of the same address, and
- * whoever could make two of them equal would only mislead their own cache.
+ * A weak 64-bit ETag. It need not be cryptographic: it is only compared with tags of the same address, and a
+ * collision would only mislead the client's own cache.
  */
 export function etagOf(parts: readonly (string | number)[]): string {
   const [a, b] = digest64(parts.join('\u0000'));

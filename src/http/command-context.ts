@@ -6,7 +6,7 @@ import { Problem } from '../kernel/problems.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
 import type { Caller } from '../credentials/caller.js';
 
-/** What a command needs to know of its request: who asks, under which request id and Idempotency-Key. */
+/** What a command needs of its request: the actor, the request id and the Idempotency-Key. */
 export class RequestContext implements CommandRequest {
   readonly actor: Actor;
   readonly correlation_id: string;
@@ -26,7 +26,7 @@ export class RequestContext implements CommandRequest {
   }
 }
 
-/** Parameter decorator of a command's handler: its RequestContext. */
+/** Parameter decorator for a command's route: its RequestContext. */
 export const Context = createParamDecorator((_data: unknown, execution): RequestContext => {
   const request = execution.switchToHttp().getRequest<FastifyRequest>();
   return new RequestContext(request.caller!, request);
@@ -37,7 +37,7 @@ export const RequestActor = createParamDecorator((_data: unknown, execution): Ac
   actorOf(execution.switchToHttp().getRequest<FastifyRequest>().caller!),
 );
 
-/** Whom an authenticated request acts as. */
+/** The actor of an authenticated request. */
 function actorOf({ keyId, scopes, organization, session }: Caller): Actor {
   const name = session ? `session:${session.trisId ?? session.wallet}` : `key:${keyId}`;
   return { name, scopes, organization, session };
@@ -52,7 +52,7 @@ function idempotencyHash(request: FastifyRequest, keyId: string): string | null 
       errors: [{ pointer: 'Idempotency-Key', code: 'idempotency_key', message }],
     });
   }
-  // Decoded: what a proxy on the way may spell otherwise is the same path.
+  // Decoded: a proxy may percent-encode the same path differently.
   const path = decodeURIComponent(request.url.split('?', 1)[0]!);
   return hashOf(keyId, request.method, path, key);
 }

@@ -7,7 +7,7 @@ export class TrisIdParams {
   tris_id: string;
 }
 
-/** Query parameters of a list that is read page by page. */
+/** Query parameters of a paged list. */
 export class PageQuery {
   /** Entries on a page. */
   @IsOptional()

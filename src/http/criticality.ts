@@ -3,7 +3,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { ValidateBy } from 'class-validator';
 import { CRITICALITIES } from '../scoring/model.js';
 
-/** One of the five criticalities, in any case; read it with `criticalityOf`. */
+/** One of the five criticalities, in upper or lower case. Read it with `criticalityOf`. */
 export function IsCriticality(): PropertyDecorator {
   return applyDecorators(
     ValidateBy(
@@ -20,7 +20,7 @@ export function IsCriticality(): PropertyDecorator {
   );
 }
 
-/** The canonical name of a criticality written in any case. */
+/** The canonical name of a criticality written in upper or lower case. */
 export function criticalityOf(name: string): (typeof CRITICALITIES)[number] | undefined {
   const lower = name.toLowerCase();
   return CRITICALITIES.find((criticality) => criticality.toLowerCase() === lower);

@@ -13,7 +13,7 @@ import {
 } from '../kernel/identifiers.js';
 import { canonicalMetric } from '../scoring/metrics.js';
 
-/** Field decorators shared by the DTOs of all features: the check, its message and its place in the OpenAPI schema. */
+/** Field decorators shared by the DTOs of all features: the check, its message and its OpenAPI schema. */
 function text(name: string, pattern: RegExp, must: string, schema: object = {}) {
   return (options?: ValidationOptions): PropertyDecorator =>
     applyDecorators(
@@ -52,7 +52,7 @@ export const IsExternalId = text(
   '1 to 200 printable ASCII characters without a space at either end',
   { example: 'order-2041' },
 );
-/** Why an operator did something: the log is for ever, so no free text. */
+/** An operator's reason. A code, since events are kept for ever and hold no free text. */
 export const IsReasonCode = text(
   'reason_code',
   REASON_CODE,
@@ -88,7 +88,7 @@ export const IsTimestamp = (options?: ValidationOptions): PropertyDecorator =>
     ApiProperty({ type: String, format: 'date-time' }),
   );
 
-/** An array that holds nothing twice. Write it after the `each` checks: OpenAPI takes the form of the items from those. */
+/** An array without duplicates. Write it after the `each` checks, from which OpenAPI takes the schema of the items. */
 export const IsUnique = (): PropertyDecorator =>
   applyDecorators(
     ArrayUnique({ message: '$property must not hold anything twice' }),
@@ -108,14 +108,14 @@ export const isCommaSeparated = (prototype: object, property: string): boolean =
 
 const CHOICE = Symbol('choice of numbers');
 
-/** One of a few whole numbers. A body may also name it as text, as a query does: the DTO has the number. */
+/** One of a few whole numbers. A body may also send it as text, as a query does; the DTO has the number. */
 export const IsOneOf = (numbers: readonly number[]): PropertyDecorator =>
   applyDecorators(
     (target: object, property: string | symbol) => Reflect.defineMetadata(CHOICE, numbers, target, property),
     IsIn(numbers),
     ApiProperty({ type: 'integer', enum: [...numbers] }),
   );
-/** Reads the text of such a choice; anything that is none stays as it is, to be refused. */
+/** Reads the text of such a choice. Any other text is returned unchanged, and then refused. */
 export function choiceReader(prototype: object, property: string): ((value: unknown) => unknown) | undefined {
   const numbers = Reflect.getMetadata(CHOICE, prototype, property) as readonly number[] | undefined;
   return numbers && ((value) => numbers.find((number) => String(number) === value) ?? value);
@@ -126,7 +126,7 @@ const isSpelled = (address: string): boolean => {
   const small = address.toLowerCase();
   return address === small || address === getAddress(small);
 };
-/** An EVM address in small letters, or with its EIP-55 checksum; not that of nobody. */
+/** An EVM address in lower case or with its EIP-55 checksum; not the zero address. */
 export const IsHeldAddress = (): PropertyDecorator =>
   applyDecorators(
     IsWalletAddress(),
@@ -139,7 +139,7 @@ export const IsHeldAddress = (): PropertyDecorator =>
     }),
   );
 
-/** An EVM address in small letters, or with its EIP-55 checksum. */
+/** An EVM address in lower case or with its EIP-55 checksum. */
 export const IsWalletAddress = (): PropertyDecorator =>
   applyDecorators(
     ValidateBy(

@@ -1,10 +1,10 @@
 /**
- * Of every answer: JSON that is never taken for something else needs no further protection. What is rendered, the
- * documentation, has the headers below.
+ * Headers of every answer. JSON that no browser takes for another type needs no more; the documentation pages have
+ * the headers below.
  */
 export const NO_SNIFF = { 'x-content-type-options': 'nosniff' };
 
-/** The documentation page brings its own scripts and styles, and inline styles. */
+/** The documentation page has its own scripts and styles, and inline styles. */
 export const DOCS_HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; " +
@@ -13,8 +13,8 @@ export const DOCS_HEADERS = {
 };
 
 /**
- * Any web page may call the service: no credential travels by itself (keys and tokens are headers a page must have),
- * so there is nothing an origin check would protect. Set only when a browser asks.
+ * Any web page may call the service: browsers send no credential automatically (keys and tokens are headers that a
+ * page must set), so an origin check would protect nothing. Set only for browsers' cross-origin requests.
  */
 export const CORS_HEADERS = {
   'access-control-allow-origin': '*',

@@ -27,24 +27,24 @@ export interface EdgeParts {
   rateLimit: RequestLimit | undefined;
   metrics: RequestMetrics;
   logger: Logger;
-  /** The handler of a route without Nest's pipeline, where it can do without. */
+  /** The handler of a route without Nest's pipeline, if the route allows it. */
   handlerOf(policy: RoutePolicy): ((request: FastifyRequest, reply: FastifyReply) => void) | undefined;
-  /** Whether this process answers at an address; elsewhere there is nothing. */
+  /** Whether this process serves this address; other addresses answer 404. */
   serves(url: string): boolean;
-  /** Asked when needed: the projector opens after the routes are registered. */
+  /** A function, since the projector opens after the routes are registered. */
   gate(): PositionGate | undefined;
 }
 
-/** A client's own X-Request-Id if it is harmless, else a UUID. */
+/** The client's X-Request-Id if it has a safe form, else a UUID. */
 export function requestId(request: IncomingMessage): string {
   const own = request.headers['x-request-id'];
   return typeof own === 'string' && REQUEST_ID.test(own) ? own : randomUUID();
 }
 
 /**
- * Everything that is the same for all routes, as Fastify hooks: what a route needs is worked out once, from the policy
- * its decorator left, when it is registered; a request then runs only that. Nest's guards, pipes and interceptors would
- * do the same at several times the cost.
+ * Everything that is the same for all routes, as Fastify hooks. What a route needs is determined once, when it is
+ * registered, from the policy of its decorator. Nest's guards, pipes and interceptors would cost several times as
+ * much.
  */
 export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   const addresses: Addresses = new Map();
@@ -65,11 +65,11 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     startAnswer(request, reply);
     refuseUnknownLength(request.raw);
     if (closing) throw new Problem('shutting_down', 'The service is stopping.', { headers: STOPPING_HEADERS });
-    // Here and not in a handler, so that the body of a request to nowhere is not even read.
+    // In a hook, so that the body of a request to an unknown address is not read.
     if (request.is404) answerUnrouted(request, reply, addresses);
     else done();
   });
-  // On sending and not on 'finish', whose listeners cost every response more than all that is done here.
+  // On sending: a 'finish' listener would cost each response more than all other work here.
   fastify.addHook('onSend', (request, reply, payload, done) => {
     const milliseconds = performance.now() - request.startedAt;
     parts.metrics.observe(request.method, request.pattern, reply.statusCode, milliseconds);
@@ -84,11 +84,11 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
         key: request.caller?.keyId,
       });
     }
-    // Kept alive, the connection of a request that was in flight would hold up the close until it times out.
+    // A kept-alive connection of a request in flight would delay the close until it times out.
     if (closing) reply.header('connection', 'close');
     done(null, payload);
   });
-  // For what a plugin declines, such as a file that is not there; unknown addresses end above.
+  // For addresses that a plugin declines, such as a missing file. Unknown addresses are answered above.
   fastify.setNotFoundHandler(() => {
     throw nothingHere();
   });
@@ -127,7 +127,7 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   });
 }
 
-/** Headers of every answer. Also called where the framework fails before any hook. */
+/** Headers of every answer. Also used where the framework fails before any hook runs. */
 export function startAnswer(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('x-request-id', request.id).headers(NO_SNIFF);
   if (request.raw.headers.origin !== undefined) reply.headers(CORS_HEADERS);
@@ -135,15 +135,16 @@ export function startAnswer(request: FastifyRequest, reply: FastifyReply): void 
 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
 
-/** Who calls, whether they may, and how often. */
+/** Authentication, authorisation and the rate limit. */
 function admission(pattern: string, policy: RoutePolicy, { keys, tokens, rateLimit }: EdgeParts): Hook {
   const { scope, plain } = policy;
   return (request, reply, done) => {
     request.pattern = pattern;
     const caller = identify(request, keys, tokens);
     if (!(caller instanceof Problem)) request.caller = caller;
-    // Whoever makes up a wallet can have a session, so it counts as anybody where requests are counted; and whoever
-    // makes up a credential counts everywhere, or guessing, and signatures that need checking, would be free.
+    // Anyone can create a wallet and a session, so sessions are rate limited as anonymous requests are. Wrong
+    // credentials are limited on every route; otherwise guessing keys, and making the service verify signatures,
+    // would be free.
     const counts =
       caller instanceof Problem || (!plain && (caller === null ? scope === null : caller.session !== null));
     const counting = counts ? rateLimit?.take(request.ip, reply) : undefined;
@@ -153,7 +154,7 @@ function admission(pattern: string, policy: RoutePolicy, { keys, tokens, rateLim
   };
 }
 
-/** @throws Problem unauthorized, forbidden, that of a refused credential */
+/** @throws Problem unauthorized, forbidden, or the problem of a refused credential */
 function permit(caller: Caller | Problem | null, { scope, session }: RoutePolicy): void {
   if (caller instanceof Problem) throw caller;
   if (scope === null) return;
@@ -165,7 +166,7 @@ function permit(caller: Caller | Problem | null, { scope, session }: RoutePolicy
   }
 }
 
-/** The caller, or why the credential is refused. */
+/** The caller, or the reason why the credential is refused. */
 function identify(request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens): Caller | Problem | null {
   try {
     return callerOf(request, keys, tokens);
@@ -175,10 +176,10 @@ function identify(request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens):
   }
 }
 
-/** A wrong credential is an error everywhere, also where none is needed: its sender believes it counts. */
+/** A wrong credential is an error also on public routes, since its sender expects it to work. */
 function callerOf(request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens): Caller | null {
   const { 'x-api-key': key, authorization } = request.raw.headers;
-  // Other schemes than Bearer are between the client and a proxy before us.
+  // Other schemes than Bearer are for a proxy in front of the service.
   const token = authorization === undefined ? undefined : /^bearer +(.+)$/i.exec(authorization)?.[1];
   if (key === undefined) return token === undefined ? null : tokens.caller(token);
   if (token !== undefined) throw unauthorized(true, 'Send an API key or a session’s token, not both.');
@@ -198,11 +199,11 @@ const unauthorized = (
     },
   });
 
-/** Replaces the raw body, query and path parameters by the validated instances the handler takes. */
+/** Replaces the raw body, query and path parameters by validated instances. */
 function validation({ body, query, params, write }: RoutePolicy): Hook {
   return (request, _reply, done) => {
     for (const name in request.params as object) {
-      // The router takes an empty segment for a parameter.
+      // The router accepts an empty segment as a parameter.
       if ((request.params as Record<string, string>)[name] === '') throw nothingHere();
     }
     if (params) request.params = readParams(params, request.params as Record<string, unknown>);
@@ -223,7 +224,7 @@ function validation({ body, query, params, write }: RoutePolicy): Hook {
   };
 }
 
-/** The parser of query strings keeps a broken escape as it stands; a client that sent one meant something else. */
+/** Refuses broken percent-escapes in query strings, which the parser would keep as text. */
 function checkEncoding(url: string): void {
   const start = url.indexOf('?');
   if (start < 0 || !url.includes('%', start)) return;
@@ -244,7 +245,7 @@ function refuseBody(body: unknown): void {
   if (errors.length > 0) throw refusal(errors);
 }
 
-/** Lets a read wait until everything up to the client's `Credence-Min-Position` is applied. */
+/** Lets a read wait until the client's `Credence-Min-Position` is applied. */
 function positionWait({ gate }: EdgeParts): Hook {
   return (request, _reply, done) => {
     const wire = request.raw.headers['credence-min-position'];
@@ -264,10 +265,10 @@ async function awaitPosition(wire: string, gate: PositionGate | undefined): Prom
   }
 }
 
-/** Every path pattern there is, with the methods it knows. */
+/** All path patterns with their methods. */
 type Addresses = Map<string, { pattern: RegExp; methods: Set<string> }>;
 
-/** What an address without a route for the method gets: OPTIONS 204, another method 405 with Allow, else 404. */
+/** Answers a request without a route: OPTIONS 204, a known path with another method 405 with Allow, else 404. */
 function answerUnrouted(request: FastifyRequest, reply: FastifyReply, addresses: Addresses): void {
   const path = request.url.split('?')[0]!;
   const allowed = new Set([...addresses.values()].flatMap((at) => (at.pattern.test(path) ? [...at.methods] : [])));

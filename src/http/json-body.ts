@@ -7,9 +7,9 @@ export const BODY_LIMIT = 1024 * 1024;
 const MAX_DEPTH = 32;
 
 /**
- * Bodies are `application/json` in UTF-8 and nothing else. Beyond JSON.parse, everything is refused here that would be
- * read differently by someone else (duplicate names, numbers a double does not hold) or that could not be stored
- * (lone surrogates, infinities), so that no later step has to think of it.
+ * Bodies are `application/json` in UTF-8. In addition to JSON.parse, this refuses what other parsers would read
+ * differently (duplicate names, numbers that a double cannot hold) and what could not be stored (lone surrogates,
+ * infinities), so that no later step has to check for it.
  */
 export function registerJsonBody(fastify: FastifyInstance): void {
   fastify.removeAllContentTypeParsers();
@@ -95,7 +95,7 @@ function inspect(value: unknown, pointer: string, depth: number, errors: FieldEr
   }
   for (const [name, member] of Object.entries(value)) {
     members++;
-    // Whoever sends a name of a megabyte knows it.
+    // A very long name is shortened in the pointer.
     const at = pointerTo(pointer, shorten(name).toWellFormed());
     if (name === '__proto__' || name === 'constructor' || name === 'prototype') {
       errors.push({
@@ -112,7 +112,7 @@ function inspect(value: unknown, pointer: string, depth: number, errors: FieldEr
   return members;
 }
 
-/** Members written in a JSON text: its colons outside strings. More than there are keys means a name stands twice. */
+/** Counts the members in a JSON text: the colons outside strings. More members than keys means a duplicate name. */
 function countMembers(text: string): number {
   let count = 0;
   for (let i = 0; i < text.length; i++) {

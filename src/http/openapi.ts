@@ -6,7 +6,7 @@ import { FieldErrorDto, ProblemDto } from './common.dto.js';
 
 /** OpenAPI 3.1 at /openapi.json, a page for it at /docs and the list of problems at /docs/problems. */
 export function serveDocs(app: NestFastifyApplication, config: Config, version: string): void {
-  // Built at the first request for it, so that the boot does not wait for it.
+  // Built at the first request, so that it does not delay the boot.
   SwaggerModule.setup('docs', app, () => buildDocument(app, config, version), {
     raw: ['json'],
     jsonDocumentUrl: 'openapi.json',
@@ -39,7 +39,7 @@ export function buildDocument(app: NestFastifyApplication, config: Config, versi
   return document;
 }
 
-/** A field with a default need not be sent. The compiler plugin calls it required, since its type has no `?`. */
+/** A field with a default is optional. The compiler plugin marks it as required, since its type has no `?`. */
 function makeDefaultsOptional({ paths, components }: OpenAPIObject): void {
   for (const item of Object.values(paths)) {
     for (const operation of Object.values(

@@ -8,30 +8,30 @@ import type { Logger } from '../kernel/logger.js';
 import { Problem, type ProblemCode, PROBLEMS, problemMembers } from '../kernel/problems.js';
 import { NO_SNIFF } from './headers.js';
 
-/** The one place where a refusal or a failure becomes an answer: RFC 9457 `application/problem+json`. */
+/** Turns refusals and failures into answers: RFC 9457 `application/problem+json`. */
 
 export const CONTENT_TYPE = 'application/problem+json';
 
-/** Answers with a problem; whatever is not a client's doing is logged with the request's id and not told. */
+/** Answers with a problem. Failures that the client did not cause are logged with the request's id, and not described in the answer. */
 export function sendProblem(reply: FastifyReply, error: unknown, logger: Logger): void {
   if (reply.sent) {
     logger.error('A request failed after its answer', { request_id: reply.request.id, error });
     return;
   }
-  // Given up because nobody is there to be answered: no failure, and nothing to say.
+  // Aborted because the client is gone: no failure, nothing to log.
   if (reply.raw.destroyed && (error as Error | null)?.name === 'AbortError') return;
   const problem = problemOf(error);
   reply.request.problem = problem.code;
   if (problem.status >= 500) {
     const request = { request_id: reply.request.id, method: reply.request.method, route: reply.request.pattern };
     if (problem.status === 503 && !isNews(problem.code, logger)) logger.debug(problem.message, { ...request, error });
-    // A refusal that is foreseen, as while read models are being built, is no failure.
+    // An expected refusal, for example while read models are being built, is no failure.
     else if (error === problem) logger.warn(problem.message, { ...request, code: problem.code });
     else logger.error(problem.code === 'internal_error' ? 'Internal error' : problem.message, { ...request, error });
   }
   if (problem.extra.headers) reply.headers(problem.extra.headers);
-  // Fastify closes the connection on a body it did not read, which resets it under a client that is still sending.
-  // Kept open, the rest is read and dropped (within the request timeout), and the client gets to see the answer.
+  // Fastify closes the connection if it did not read the body, which resets it while the client is still sending.
+  // Kept open, the rest is read and dropped within the request timeout, and the client receives the answer.
   if (problem.status === 413) reply.removeHeader('connection');
   reply.removeHeader('etag');
   reply
@@ -104,7 +104,7 @@ export function problemOf(error: unknown): Problem {
   const status =
     error instanceof HttpException ? error.getStatus() : (error as { statusCode?: number } | null)?.statusCode;
   const code = status === undefined ? undefined : BY_STATUS[status];
-  // The message of an exception that is not ours may hold anything: the title says enough.
+  // The message of a foreign exception may contain anything, so only the title is shown.
   if (code) return new Problem(code, `${PROBLEMS[code][1]}.`);
   return new Problem(
     'internal_error',
@@ -118,11 +118,11 @@ const CLIENT_ERRORS: Record<string, [ProblemCode, string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time.'],
 };
 
-/** Connections whose request is answered although the parser will refuse it. */
+/** Connections whose request has been answered before the parser refuses it. */
 const answered = new WeakSet<Socket>();
 
 /**
- * The parser hands up a request whose length it cannot know, and refuses it only then: it would be answered twice.
+ * The parser emits a request of unknown length and then refuses it; it would be answered twice.
  * @throws Problem malformed_request for a Transfer-Encoding other than chunked (RFC 9112 section 6.1)
  */
 export function refuseUnknownLength({ headers, socket }: IncomingMessage): void {
@@ -133,7 +133,7 @@ export function refuseUnknownLength({ headers, socket }: IncomingMessage): void 
   throw new Problem('malformed_request', detail, { headers: { connection: 'close' } });
 }
 
-/** Answers what is not even HTTP, below the framework, and closes the connection. */
+/** Answers what is not valid HTTP, below the framework, and closes the connection. */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (answered.has(socket)) return;
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return void socket.destroy();
@@ -144,7 +144,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
   const problem = new Problem(code, detail);
   const id = crypto.randomUUID();
   const body = problemBody(problem, id);
-  // What follows the head of an answer to HEAD would be taken for the next answer.
+  // A body after the head of an answer to HEAD would be read as the next answer.
   const { rawPacket } = error as { rawPacket?: Buffer };
   const isHead = rawPacket?.subarray(0, 5).toString('latin1') === 'HEAD ';
   const headers = Object.entries({

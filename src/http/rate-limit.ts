@@ -8,16 +8,16 @@ import { Problem } from '../kernel/problems.js';
 const WINDOW_MS = 60_000;
 const MAX_ADDRESSES = 100_000;
 
-/** How often a client may ask. */
+/** The rate limit. */
 export interface RequestLimit {
   /** Counts one request and sets the RateLimit headers. @throws Problem rate_limited */
   take(address: string, reply: FastifyReply): void | Promise<void>;
 }
 
 /**
- * Requests a minute per client address, in this process, counted in fixed windows of one minute that all addresses share, so that a
- * window's end frees everything. An IPv6 client is its /64 network, since it can pick any address in it. Beyond 100,000
- * addresses in a minute all further ones share one count: memory stays bounded (about 10 MB) under a flood.
+ * Requests a minute per client address, in this process, counted in fixed windows of one minute, the same for all
+ * addresses, so that all counts are dropped together. An IPv6 client is its /64 network, since it can pick any address in it. After
+ * 100,000 addresses in a minute, all further addresses share one count, which bounds memory to about 10 MB.
  */
 export class RateLimit implements RequestLimit {
   private counts = new Map<string, number>();
@@ -30,7 +30,7 @@ export class RateLimit implements RequestLimit {
 
   take(address: string, reply: FastifyReply): void {
     const now = this.clock();
-    // The second test: a clock that was set back must not lock everybody out until it catches up.
+    // Also if the clock was set back: clients must not be locked out until it catches up.
     if (now >= this.ends || now < this.ends - WINDOW_MS) {
       this.counts = new Map();
       this.ends = now + WINDOW_MS;
@@ -48,9 +48,9 @@ export class RateLimit implements RequestLimit {
 }
 
 /**
- * The same limit for all processes together, counted where they share short-lived state; a client's minute begins with
- * its first request. Here is kept who is over the limit, so that a flood does not reach the store, and how many there
- * are, so that no more than 100,000 addresses a minute and process become keys there.
+ * The same limit for all processes together, counted in the shared key-value store. A client's minute begins with
+ * its first request. The process remembers which clients are over the limit, so that a flood does not reach the
+ * store, and counts addresses, so that it creates at most 100,000 keys a minute.
  */
 export class SharedRateLimit implements RequestLimit {
   private seen = new Set<string>();
@@ -83,7 +83,7 @@ export class SharedRateLimit implements RequestLimit {
     try {
       counted = await this.keyValue.increment(`rate:${client}`, WINDOW_MS);
     } catch (error) {
-      // The limit keeps the service up: it is no reason to refuse what does not need the store.
+      // If the store is away, requests are not limited: some of them do not need the store.
       if (error instanceof StoreUnavailable) return;
       throw error;
     }
@@ -105,12 +105,12 @@ function answer(reply: FastifyReply, limit: number, count: number, leftMs: numbe
   }
 }
 
-/** Who is counted as one. */
+/** The key under which a client is counted. */
 function clientAt(address: string): string {
   return address.includes(':') ? networkOf(address) : address;
 }
 
-/** The /64 of an IPv6 address; an IPv4 address in IPv6 form stands for itself. */
+/** The /64 of an IPv6 address; an IPv4 address in IPv6 form counts as that IPv4 address. */
 export function networkOf(address: string): string {
   if (!isIPv6(address) || address.includes('.')) return address.replace(/^::ffff:/i, '');
   const [head = '', tail] = address.split('::');

@@ -21,18 +21,18 @@ declare module 'fastify' {
   }
 }
 
-/** What the edge does before a handler runs. Read once per route, when Fastify registers it. */
+/** What the hooks do before a handler runs. Read once per route, when Fastify registers it. */
 export interface RoutePolicy {
   /** null: no credential is needed, and the client's address is rate limited. */
   scope: Scope | 'any' | null;
-  /** A session will do in place of a key. */
+  /** A session is accepted instead of a key. */
   session: boolean;
-  /** Neither limited nor measured against `Credence-Min-Position`: health, metrics, documents. */
+  /** No rate limit and no `Credence-Min-Position`: health, metrics, documents. */
   plain: boolean;
   write: boolean;
   /** May wait for `Credence-Min-Position`. */
   waits: boolean;
-  /** Of an answer that says nothing else. */
+  /** Default status of its answers. */
   status: number;
   controller: new (...args: never[]) => object;
   method: string | symbol;
@@ -54,12 +54,12 @@ export interface RouteOptions {
   status?: number;
   /** A command that decides on the read models: it may wait for `Credence-Min-Position`, as every query may. */
   waits?: boolean;
-  /** A command that needs no Idempotency-Key: doing it again changes nothing, and none is looked at. */
+  /** A command that ignores the Idempotency-Key, since repeating it changes nothing. */
   ignoresIdempotencyKey?: boolean;
-  /** Refusals beyond those every route of its kind has. */
+  /** Problems in addition to those of every route of its kind. */
   problems?: readonly ProblemCode[];
   /**
-   * Also for the session of a wallet. Anyone can have one, so the handler must ask what it stands for
+   * Also for the session of a wallet. Anyone can have one, so the handler must check what it may act for
    * (`SessionStanding`): a session has no scopes and no organization.
    */
   session?: true;
@@ -69,7 +69,7 @@ export interface RouteOptions {
 export const PublicRead = (options: RouteOptions): MethodDecorator =>
   route(options, { scope: null, write: false, plain: false }, ['unauthorized', 'rate_limited', ...WAITING]);
 
-/** A command that needs no credential, as signing in: rate limited per address, and nothing makes a retry recognisable. */
+/** A command without a credential, such as sign-in: rate limited per address; retries are not recognised. */
 export const PublicWrite = (options: Omit<RouteOptions, 'waits' | 'session'>): MethodDecorator =>
   route({ ...options, waits: false }, { scope: null, write: true, plain: false }, [
     'unauthorized',
@@ -90,14 +90,14 @@ export const Write = (options: RouteOptions & { scope: Scope | 'any' }): MethodD
     ...BODY_PROBLEMS,
   ]);
 
-/** Health, metrics, documents: nothing but the answer. A wrong key is refused, and counted, all the same. */
+/** Health, metrics, documents. A wrong key is still refused and counted. */
 export const Plain = (options: RouteOptions): MethodDecorator =>
   route(options, { scope: null, write: false, plain: true }, ['unauthorized', 'rate_limited']);
 
-/** Limited, too: a wrong credential counts as a public request does. */
+/** Includes rate_limited: a wrong credential counts as a public request does. */
 const CREDENTIAL_PROBLEMS: ProblemCode[] = ['unauthorized', 'forbidden', 'rate_limited'];
 const BODY_PROBLEMS: ProblemCode[] = ['malformed_json', 'payload_too_large', 'unsupported_media_type'];
-/** An access token that is none is refused everywhere; listed where one is asked for. */
+/** An invalid access token is refused on every route; listed where sessions are accepted. */
 const SESSION_PROBLEMS: ProblemCode[] = [
   'token_malformed',
   'token_type',
@@ -117,7 +117,7 @@ function route(
   const { summary, description, type, status = 200 } = options;
   const waits = options.waits ?? (!rules.write && !rules.plain);
   return (target, property, descriptor) => {
-    // Parameter decorators have run by now: the classes of @Body(), @Query() and @Param() are on record.
+    // Parameter decorators have run by now, so the classes of @Body(), @Query() and @Param() are known.
     const policy: RoutePolicy = {
       ...rules,
       session: options.session ?? false,

@@ -1,7 +1,7 @@
 import { Problem } from '../kernel/problems.js';
 import { parseTimestamp } from '../kernel/identifiers.js';
 
-/** How far ahead of ours a client's clock may be. */
+/** How far a client's clock may be ahead of the server's. */
 const CLOCK_SKEW_MS = 60_000;
 
 /** A validated field's time in ms. @throws Problem validation_failed if it is over a minute ahead of `now` */

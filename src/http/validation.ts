@@ -6,9 +6,9 @@ import { type FieldError, refusal } from '../kernel/problems.js';
 import { choiceReader, isCommaSeparated } from './fields.js';
 
 /**
- * Reads what a client sent into an instance of a DTO class (class-validator decorators), or refuses it with
- * `validation_failed` and every wrong field. The decorators are compiled once per class into a flat plan; running the
- * plan costs a few property reads per field, where class-validator looks its metadata up again on each call.
+ * Reads a client's input into an instance of a DTO class (class-validator decorators), or refuses it with
+ * `validation_failed` and every wrong field. The decorators of a class are compiled once into a flat plan, because
+ * class-validator looks its metadata up on each call.
  *
  * A field may be absent only with @IsOptional; `null` is a value, not an absence. Only the first failing check of a
  * field is reported, in the order in which the decorators are written. Unknown fields are refused.
@@ -31,7 +31,7 @@ interface Field {
   nested: { each: boolean; plan: () => Plan } | undefined;
   /** How a query parameter's text becomes a value. */
   fromText: ((text: string) => unknown) | undefined;
-  /** How a body's value becomes the DTO's, where text stands for a number. */
+  /** How a body's value becomes the DTO's, where a number may be sent as text. */
   fromBody: ((value: unknown) => unknown) | undefined;
 }
 
@@ -48,7 +48,7 @@ export function planOf(type: Class): Plan {
   if (known) return known;
   const storage = getMetadataStorage();
   const fields = new Map<string, Field>();
-  // Decorators are applied from the bottom up: reversed, the checks stand as written.
+  // Decorators are applied from the bottom up; reversed, the checks are in the order written.
   for (const rule of storage.getTargetValidationMetadatas(type, '', false, false).reverse()) {
     const name = rule.propertyName;
     let field = fields.get(name);
