@@ -1,6 +1,6 @@
 import { type Projection, rowAt } from './projection.js';
 
-/** One credonation received, as kept: its position is in the row's sort key. */
+/** One received credonation. Its position is in the row's sort key. */
 export interface CredonationRow {
   /** TRIS of the sender: the platform's organization, else `tris:platform:<platform_id>`. */
   from: string;
@@ -13,7 +13,7 @@ export interface CredonationRow {
 
 /**
  * Credonations received, in log order. A sender is the organization that owned the platform at that point of the log,
- * so a rebuild resolves every one as it was.
+ * so a rebuild gives the same sender.
  */
 export const credonations: Projection = {
   name: 'credonations',
@@ -34,7 +34,7 @@ export const credonations: Projection = {
     } else if (event.type === 'CredonationRecorded') {
       const { tris_id, platform_id, amount, category } = event.data;
       const from = rows.get<string>(endorserRow(platform_id)) ?? `tris:platform:${platform_id}`;
-      if (from === tris_id) return; // nobody endorses itself
+      if (from === tris_id) return; // an identity does not endorse itself
       const credonation: CredonationRow = { from, amount, occurred_at: event.occurred_at, category };
       rows.insert(rowAt(credonationsOf(tris_id), event.position), credonation);
     }

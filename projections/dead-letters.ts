@@ -8,11 +8,11 @@ export interface DeadLetterRow {
   position: number;
   tris_id: string | null;
   reason: string;
-  /** By whom and why the service goes on without it; null: its identity is incomplete. */
+  /** Who acknowledged it, and why; null: not acknowledged, and its identity is incomplete. */
   acknowledged: { at: number; by: string; reason_code: string } | null;
 }
 
-/** Dead letters that are open and that are acknowledged, in log order, and `dead_letters.events`: each by its event's id. */
+/** Open and acknowledged dead letters in log order, and `dead_letters.events`: each by its event's id. */
 export const deadLetters: Projection = {
   name: 'dead_letters',
   version: 2,
@@ -28,7 +28,7 @@ export const deadLetters: Projection = {
     }
     if (event.type === 'DeadLetterAcknowledged') {
       const { event_id, acknowledged_by: by, reason_code } = event.data;
-      // None if this build decodes the event.
+      // Absent if this build can decode the event.
       const letter = rows.get<DeadLetterRow>(deadLetterRow(event_id));
       if (!letter) return;
       rows.delete(rowAt(OPEN_DEAD_LETTERS, letter.position));

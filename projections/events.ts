@@ -80,7 +80,7 @@ const DEFINITIONS = [
 export type DomainEvent = Decoded<(typeof DEFINITIONS)[number]> | Undecodable;
 export type EventOf<T extends DomainEvent['type']> = Extract<DomainEvent, { type: T }>;
 
-/** A stored event as the folds read it: upcast to the current schema. @throws NewerSchema */
+/** Decodes a stored event and upcasts it to the current schema. @throws NewerSchema */
 export const decodeEvent = decoderFor(DEFINITIONS) as (
   event: Parameters<ReturnType<typeof decoderFor>>[0],
 ) => DomainEvent;

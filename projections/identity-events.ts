@@ -1,6 +1,6 @@
 import type { DomainEvent, EventOf } from './events.js';
 
-/** The events that say something about one identity; together, in log order, they are its timeline. */
+/** The events about an identity. In log order they are its timeline. */
 export type IdentityEvent = EventOf<
   | 'ActionRelayed'
   | 'BadStatusSet'
@@ -16,7 +16,7 @@ export type IdentityEvent = EventOf<
   | 'DeadLetterAcknowledged'
 >;
 
-/** The identity an event is about, if it is about one. Credonations have a view of their own. */
+/** The identity an event is about, if any. Credonations have a view of their own. */
 export function subjectOf(event: DomainEvent): { tris_id: string; event: IdentityEvent } | undefined {
   switch (event.type) {
     case 'ActionRelayed':

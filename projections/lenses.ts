@@ -1,6 +1,6 @@
 import type { Projection } from './projection.js';
 
-/** The stream that says through which lens the platform sees. */
+/** The stream of the platform's lens. */
 export { PLATFORM_LENS_STREAM } from '../src/features/lenses/domain/lens-stream.js';
 
 /** The lens an organization has promoted for itself. */
@@ -9,7 +9,7 @@ export interface LensRow {
   content_hash: string;
 }
 
-/** One row for each organization with a lens of its own; the others see through the platform's, which is in the manifest. */
+/** One row for each organization with its own lens. The others use the platform's lens, which is in the manifest. */
 export const lenses: Projection = {
   name: 'lenses',
   version: 1,

@@ -13,8 +13,8 @@ export interface PolicyRow {
 }
 
 /**
- * Validation policies by id; `policies.organization`: those of each organization; `policies.metrics`: every metric that
- * some policy weighs.
+ * Validation policies by id; `policies.organization`: those of each organization; `policies.metrics`: every metric
+ * that has a weight in some policy.
  */
 export const policies: Projection = {
   name: 'policies',

@@ -27,12 +27,12 @@ export interface Projection {
   /** Views of its rows: its name, and `<name>.<family>` of every further kind. */
   views: readonly string[];
   /**
-   * How events and rows fall into shares that can be folded apart, which is how verification bounds its memory: the
-   * rows of one share depend on the events of that share and on those of none, and an event of a share changes rows of
-   * that share only. Without it everything is of no share, and folded at once: right for what stays small.
+   * How events and rows are divided into shares that can be folded separately, which bounds the memory of
+   * verification. The rows of a share depend only on its events and on events without a share; an event of a share
+   * changes only rows of that share. A projection without this is folded at once, which is right for small ones.
    */
   share?: {
-    /** Undefined: of no share. Such an event changes rows of no share only. */
+    /** Undefined: no share. Such an event changes only rows without a share. */
     ofEvent(event: DomainEvent): string | undefined;
     ofRow(row: RowKey, value: Json): string | undefined;
   };
@@ -61,11 +61,11 @@ interface KnownRow {
 }
 
 /**
- * What a fold has changed, and the rows it started from. Rows that are inserted go to the sink at once: most rows of a
- * rebuild are, and as objects they would be most of what the garbage collector has to keep.
+ * What a fold has changed, and the rows it started from. Inserted rows go to the sink at once: they are most rows of
+ * a rebuild, and keeping them as objects would burden the garbage collector.
  */
 export class RowOverlay<S extends RowSink = RowSink> implements Rows {
-  /** By view and place: the names of views and keys are there already, and need not be made into one for each look. */
+  /** By view and place, which avoids building a combined key for each look-up. */
   private readonly known = new Map<string, Map<string, KnownRow>>();
   private changed: KnownRow[] = [];
   private puts: S;
@@ -82,7 +82,7 @@ export class RowOverlay<S extends RowSink = RowSink> implements Rows {
     return true;
   }
 
-  /** Was it read or written? Then `get` answers what it is by now. */
+  /** Whether the row was read or written; then `get` returns its current value. */
   knows(row: RowKey): boolean {
     return this.entry(row) !== undefined;
   }
@@ -118,7 +118,7 @@ export class RowOverlay<S extends RowSink = RowSink> implements Rows {
     return this.puts.size + this.changed.length;
   }
 
-  /** What was written and removed since the last call. The fold may go on; what is known stays known. */
+  /** What was written and removed since the last call. The fold can continue; the known rows stay. */
   takeChanges(): RowChanges<S> {
     const changes: RowChanges<S> = { puts: this.puts, deletes: [] };
     for (const entry of this.changed) {

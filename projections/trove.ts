@@ -38,7 +38,7 @@ type RecordEvent = EventOf<
 >;
 const STREAM = 'trove-';
 
-/** The action that an approval became is in the record's own stream. */
+/** The action that follows from an approval is in the record's own stream. */
 function isOfTrove(event: DomainEvent): event is RecordEvent {
   switch (event.type) {
     case 'TroveRecordSubmitted':
@@ -66,7 +66,7 @@ export function troveList(trisId: string | null, status: TroveStatus | null) {
   return { view: 'trove.list', key: `${status ?? '*'} ${trisId ?? '*'}` };
 }
 
-/** A record stands in four lists. */
+/** A record is in four lists. */
 function listsOf({ tris_id, status, position }: TroveRecord) {
   const sort = sortByPosition(position);
   return [null, tris_id].flatMap((id) => [null, status].map((s) => ({ ...troveList(id, s), sort })));

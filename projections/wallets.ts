@@ -3,10 +3,10 @@ import type { Projection } from './projection.js';
 /** A wallet of a TRIS, as listed. */
 export interface WalletRow {
   tris_id: string;
-  /** Address in small letters. */
+  /** Address in lower case. */
   wallet: string;
   proof: 'signed' | 'asserted';
-  /** The chain whose contract signed; null: the key of the address itself, or nobody. */
+  /** The chain of the contract wallet that signed; null: the key of the address itself signed, or nobody did. */
   chain_id: number | null;
   /** ms since the epoch: when it got this proof. */
   linked_at: number;

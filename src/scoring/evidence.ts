@@ -2,13 +2,13 @@ import { CRITICALITIES, TCT_BY_CRITICALITY } from './model.js';
 import { type Lens, tctOf } from './lens.js';
 
 /**
- * What is known of an identity's actions: integers only, so that adding actions in any order and in batches of any size
+ * The accumulated actions of an identity: integers only, so that adding actions in any order and in batches of any size
  * gives the same bytes (docs/decisions/0012).
  */
 export interface MetricEvidence {
   /** Latest occurrence, ms since the epoch. */
   last: number;
-  /** Per UTC day, ascending: the day's number since the epoch, then a count per criticality. `STRIDE` numbers a day. */
+  /** Per UTC day, ascending: the day's number since the epoch, then a count per criticality. `STRIDE` numbers for each day. */
   days: number[];
 }
 
@@ -43,15 +43,15 @@ export function countActions({ days }: MetricEvidence): number {
   return actions;
 }
 
-/** The days of one metric under a lens, ascending. To be walked: `day` and `tct` are those of the present one. */
+/** An iterator over the days of one metric under a lens, ascending. `day` and `tct` are those of the current day. */
 export class Days {
   day = 0;
   tct = 0;
-  /** There is none left. */
+  /** Past the last day. */
   done = false;
   private at = -STRIDE;
   private readonly days: readonly number[];
-  /** What each action weighs, whatever its criticality; undefined: that is what decides. */
+  /** The TCT of each action under the lens; undefined: its criticality decides. */
   private readonly each: number | undefined;
 
   constructor(metric: string, { days }: MetricEvidence, lens: Lens) {

@@ -10,14 +10,14 @@ export function power(base: number, n: number): number {
   return result;
 }
 
-/** `power` of one base, each power computed once: for what is asked for every day of every identity. */
+/** `power` of one base, each power computed once: used for every day of every identity. */
 export function powersOf(base: number): (n: number) => number {
   const known: number[] = [];
   return (n) => (known[n] ??= power(base, n));
 }
 
 const E_TO_MINUS_1 = 0.36787944117144233;
-/** Beyond this e^(−x) is below 1e-300: nothing a score can show. */
+/** Beyond this, e^(−x) is below 1e-300 and does not change a score. */
 const LARGEST_EXPONENT = 690;
 /** Terms of the series for e^(−f), 0 ≤ f < 1; the next is below 2^−60. */
 const TERMS = 20;

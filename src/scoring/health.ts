@@ -6,7 +6,7 @@ import { type Category, MODEL } from './model.js';
 
 /** Recency-weighted measures, computed at read time from whole-day ages as of a time. Days are summed ascending. */
 
-/** What is left of one TCT of a category after so many days. */
+/** What is left of one TCT of a category after a number of days. */
 const LEFT_AFTER = Object.fromEntries(
   MODEL.categories.map((category) => [category, powersOf(MODEL.daily_factor[category])]),
 ) as Record<Category, (days: number) => number>;
@@ -38,9 +38,9 @@ function flagPenalty(flagged: number): number {
 }
 
 /**
- * Health of one category, 0..1, four decimals; null without evidence that counts under the lens. Flags are evidence too:
- * with nothing but flags it is 0.
- * @param asOf ms since the epoch; evidence must hold nothing that occurred later
+ * Health of one category, 0..1, four decimals; null without evidence that counts under the lens. Flags are evidence,
+ * too: with flags only it is 0.
+ * @param asOf ms since the epoch; the evidence must hold no later actions
  */
 export function healthOf(evidence: Evidence, category: Category, lens: Lens, asOf: number): number | null {
   const earned: Days[] = [];
@@ -70,7 +70,7 @@ export function metricHealth(evidence: Evidence, metric: string, lens: Lens, asO
   const entry = evidence[metric];
   if (!entry) return 0;
   const tct = decayedTct([new Days(metric, entry, lens)], LEFT_AFTER[metricCategory(metric)], dayOf(asOf));
-  // Nothing may also be what is left after a thousand years.
+  // After a thousand years, decay may leave 0 although there is evidence.
   if (tct === 0 && totalTct(metric, entry, lens) === 0) return 0;
   return round(isFlags(metric) ? flagPenalty(tct) : gained(tct), 4);
 }

@@ -2,7 +2,7 @@ import { type Category, MODEL } from './model.js';
 
 /** Metric names: `<category>_<action_type>`, with aliases for two categories (requirement 25). */
 
-/** The documented metrics (requirement 25). The catalogue is open: others are as good when well-formed. */
+/** The documented metrics (requirement 25). The catalogue is open: other well-formed names are accepted. */
 export const DOCUMENTED_METRICS = [
   'finance_loan_repayment_consistency',
   'finance_liquidity_provision_duration',
@@ -52,17 +52,17 @@ export function metricCategory(metric: string): Category {
   const known = categories.get(metric);
   if (known !== undefined) return known;
   const category = metric.slice(0, metric.indexOf('_')) as Category;
-  // The catalogue is open: what is remembered of it is not.
+  // The catalogue is open, so the cache is bounded.
   if (categories.size >= REMEMBERED) categories.clear();
   categories.set(metric, category);
   return category;
 }
 
-/** Asked for every metric of every identity: to remember is cheaper than to cut the name. */
+/** Cached: it is needed for every metric of every identity. */
 const categories = new Map<string, Category>();
 const REMEMBERED = 10_000;
 
-/** Negative evidence? */
+/** Whether the metric is negative evidence. */
 export function isFlags(metric: string): boolean {
   return metric.endsWith(MODEL.flag_suffix);
 }

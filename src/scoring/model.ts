@@ -1,8 +1,8 @@
 import { canonicalJson, sha256Hex } from '../kernel/hash.js';
 
 /**
- * Scoring model `disc-1`: every number a score depends on, named, in one place. Its content hash (`MODEL_HASH`) is
- * reported with every score, so that two answers with the same hash were computed by the same rules.
+ * Scoring model `disc-1`: all constants of a score, in one place. Its content hash (`MODEL_HASH`) is
+ * reported with every score, so that answers with the same hash were computed by the same rules.
  * docs/scoring.md explains each with a worked example.
  */
 export const MODEL = {
@@ -49,7 +49,7 @@ export const MODEL = {
   /** health = (1 − e^(−E / earned_scale)) × e^(−F / flagged_scale), E and F decayed TCT. */
   health_earned_scale_tct: 600,
   health_flagged_scale_tct: 150,
-  /** What is left of one TCT after one day: 2^(−1/half-life), as a literal because Math.pow differs between engines. */
+  /** The factor of decay for one day: 2^(−1/half-life), as a literal because Math.pow differs between engines. */
   daily_factor: {
     financial: 0.9981027686515946, // 365 days
     compliance: 0.9981027686515946, // 365 days

@@ -10,7 +10,7 @@ export interface Ledger {
   flagged: number;
 }
 
-/** What an identity's ledger comes to. */
+/** The score that follows from a ledger. */
 export interface Standing {
   /** 1.0..100.0, one decimal. */
   score: number;
@@ -67,7 +67,7 @@ export function rankOf(tctTotal: number): Rank {
   return MODEL.ranks.findLast(([, lowest]) => tctTotal >= lowest)?.[0] ?? 'Unranked';
 }
 
-/** The next better rating and the net TCT that is missing to it; null at the top. */
+/** The next better rating and the net TCT still needed for it; null at the top. */
 export function nextRating(ledger: Ledger): { rating: Rating; tct_needed: number } | null {
   const net = netTct(ledger);
   const score = scoreOf(net);
