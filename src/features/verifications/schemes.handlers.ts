@@ -106,11 +106,7 @@ function decide(scheme: Scheme, change: ChangeScheme['change']): Fact[] {
   if (change.kind === 'retire') return decideRetire(scheme);
   if (change.kind === 'remove_root') return decideRemoveRoot(scheme, change.root);
   if (scheme.retired) throw retired(scheme.scheme);
-  try {
-    return decideAddRoot(scheme, change.root);
-  } catch (error) {
-    throw refusal([{ pointer: '/root', code: 'too_many_roots', message: (error as RangeError).message }]);
-  }
+  return decideAddRoot(scheme, change.root);
 }
 
 export class GetScheme extends Query<SchemeView> {

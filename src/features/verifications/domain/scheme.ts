@@ -3,7 +3,7 @@ import { type Fact, fact } from '../../../kernel/fact.js';
 import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import type { GrantableStatus } from '../../identity/domain/identity.js';
-import { type FieldError, Problem } from '../../../kernel/problems.js';
+import { type FieldError, Problem, refusal } from '../../../kernel/problems.js';
 import type { VerificationKey } from './proof-format.js';
 import { schemeRegistered, schemeRetired, schemeRootAdded, schemeRootRemoved } from './verifications.events.js';
 
@@ -105,10 +105,13 @@ function contentOf({ scheme, status, issuer, scope, public_inputs, verification_
   return canonicalJson({ scheme, status, issuer, scope, public_inputs, verification_key });
 }
 
-/** A root accepted already changes nothing. @throws RangeError beyond MAX_ROOTS */
+/** A root accepted already changes nothing. @throws Problem validation_failed beyond MAX_ROOTS */
 export function decideAddRoot({ scheme, roots }: Scheme, root: string): Fact[] {
   if (roots.includes(root)) return [];
-  if (roots.length >= MAX_ROOTS) throw new RangeError(`a scheme accepts at most ${MAX_ROOTS} roots; remove one first`);
+  if (roots.length >= MAX_ROOTS) {
+    const message = `a scheme accepts at most ${MAX_ROOTS} roots; remove one first`;
+    throw refusal([{ pointer: '/root', code: 'too_many_roots', message }]);
+  }
   return [fact(schemeRootAdded, { scheme, root })];
 }
 
