@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { FALSE, TRUE, UNKNOWN, compile, reasonsFor } from '../../src/features/access/evaluate.js';
-import { type Facts, type Measured, NOTHING, factsFrom } from '../../src/features/access/facts.js';
+import { type Facts, type Measured, NOTHING, factsFrom, factsOf } from '../../src/features/access/facts.js';
 import { type Change, howToPass } from '../../src/features/access/how-to-pass.js';
 import { MAX_NODES, type Rule, STATUSES, parseRules } from '../../src/features/access/rules.js';
+import { newIdentity } from '../../projections/identities.js';
+import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { type Category, MODEL } from '../../src/scoring/model.js';
 import { smallestNet } from '../../src/scoring/score.js';
 
@@ -522,5 +524,15 @@ describe('rules without a `not`', () => {
         expect(evaluate(raised)).toBeGreaterThanOrEqual(evaluate(before));
       }),
     );
+  });
+});
+
+describe('facts of an identity', () => {
+  it('measures a reliability that is unknown once, too', () => {
+    let measurements = 0;
+    const evidence = new Proxy({}, { ownKeys: () => (measurements++, []) });
+    const facts = factsOf({ ...newIdentity(), evidence }, MODEL_LENS, 0);
+    expect([facts.reliability, facts.reliability]).toEqual([null, null]);
+    expect(measurements).toBe(1);
   });
 });

@@ -104,7 +104,10 @@ class Subject implements Facts {
   }
   get reliability(): number | null {
     const { evidence } = this.state;
-    this.measured.reliability ??= hasEvidence(evidence, this.lens) ? reliability(evidence, this.lens, this.asOf) : null;
+    // Not `??=`, which would measure null again.
+    if (this.measured.reliability === undefined) {
+      this.measured.reliability = hasEvidence(evidence, this.lens) ? reliability(evidence, this.lens, this.asOf) : null;
+    }
     return this.measured.reliability;
   }
   get verified(): ReadonlySet<string> {
