@@ -116,6 +116,7 @@ function route(
 ): MethodDecorator {
   const { summary, description, type, status = 200 } = options;
   const waits = options.waits ?? (!rules.write && !rules.plain);
+  const takesIdempotencyKey = rules.write && rules.scope !== null && !options.ignoresIdempotencyKey;
   return (target, property, descriptor) => {
     // Parameter decorators have run by now, so the classes of @Body(), @Query() and @Param() are known.
     const policy: RoutePolicy = {
@@ -134,6 +135,7 @@ function route(
       ...(options.session ? SESSION_PROBLEMS : []),
       ...(policy.params ? (['uri_too_long'] as const) : []),
       ...(options.waits ? WAITING : []),
+      ...(takesIdempotencyKey ? (['idempotency_key_reused'] as const) : []),
       ...(options.problems ?? []),
       'validation_failed',
       'internal_error',
@@ -152,7 +154,7 @@ function route(
     if (waits) {
       decorators.push(ApiHeader({ name: 'Credence-Min-Position', required: false, description: MIN_POSITION }));
     }
-    if (rules.write && rules.scope && !options.ignoresIdempotencyKey) decorators.push(ApiHeader(IDEMPOTENCY_HEADER));
+    if (takesIdempotencyKey) decorators.push(ApiHeader(IDEMPOTENCY_HEADER));
     applyDecorators(...decorators)(target, property, descriptor);
   };
 }

@@ -39,7 +39,7 @@ export class AccessPoliciesController {
     summary: 'Create an access policy',
     description: 'A policy never changes; the same content again answers 200. The key’s organization owns it.',
     type: AccessPolicyDto,
-    problems: ['policy_not_found', 'policy_conflict', 'idempotency_key_reused'],
+    problems: ['policy_not_found', 'policy_conflict'],
   })
   @ApiResponse({ status: 200, description: 'Created before, with this content', type: AccessPolicyDto })
   async create(@Body() body: CreateAccessPolicyDto, @Context() request: RequestContext) {
@@ -66,7 +66,6 @@ export class AccessPoliciesController {
       'chain_not_configured',
       'wallet_not_linked',
       'vouchers_not_configured',
-      'idempotency_key_reused',
     ],
   })
   async check(@Body() body: CheckAccessDto, @Context() request: RequestContext) {
@@ -97,7 +96,7 @@ export class AccessPoliciesController {
     summary: 'Retire an access policy: it is checked no more',
     description: 'Tokens it has granted live on to their end, unless they are revoked.',
     type: RetiredAccessPolicyDto,
-    problems: ['policy_not_found', 'idempotency_key_reused', 'write_conflict'],
+    problems: ['policy_not_found', 'write_conflict'],
   })
   async retire(@Param() { policy_id }: AccessPolicyParams, @Context() request: RequestContext) {
     const context = request.of({ policy_id, retired: true });

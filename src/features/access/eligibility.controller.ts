@@ -39,7 +39,7 @@ export class EligibilityController {
     scope: 'access:check',
     summary: 'Revoke an eligibility token',
     type: RevokedEligibilityDto,
-    problems: ['not_found', 'idempotency_key_reused', 'write_conflict'],
+    problems: ['not_found', 'write_conflict'],
   })
   async revoke(@Body() body: RevokeEligibilityDto, @Context() request: RequestContext) {
     const jti = this.jtiOf(body);

@@ -33,7 +33,7 @@ export class WalletsController {
       'A key’s word gives a link that is only asserted: nobody can sign in with it, and a signed link displaces it. A ' +
       'session links its own wallet, to the TRIS it acts for or to the wallet’s own, `tris:<address>`.',
     type: AccountLinkedDto,
-    problems: ['address_checksum', 'wallet_already_linked', 'idempotency_key_reused', 'write_conflict'],
+    problems: ['address_checksum', 'wallet_already_linked', 'write_conflict'],
   })
   async linkAccount(@Body() { wallet, tris_id }: LinkAccountDto, @Context() request: RequestContext) {
     // By a key and by a session it is not the same command: what they link is not.
@@ -52,7 +52,7 @@ export class WalletsController {
       'The message comes from /v1/tris/auth/siwe/start with the purpose `link` and is signed by the new wallet. An ' +
       'operator’s key may send it for any TRIS: the first wallet of one that has none, or instead of a lost one.',
     type: WalletLinkedDto,
-    problems: [...SIGNED_MESSAGE_PROBLEMS, 'idempotency_key_reused', 'write_conflict'],
+    problems: [...SIGNED_MESSAGE_PROBLEMS, 'write_conflict'],
   })
   async link(@Body() { message, signature }: SignedMessageDto, @Context() request: RequestContext) {
     const context = request.of({ message, signature });
@@ -70,7 +70,7 @@ export class WalletsController {
       'The session of the TRIS ends any of its links, the session of the wallet its own. A key ends links that are only ' +
       'asserted. Sessions of the wallet act for the TRIS no more, at once for whatever writes.',
     type: WalletUnlinkedDto,
-    problems: ['address_checksum', 'wallet_not_linked', 'idempotency_key_reused', 'write_conflict'],
+    problems: ['address_checksum', 'wallet_not_linked', 'write_conflict'],
   })
   async unlink(@Body() { wallet }: UnlinkWalletDto, @Context() request: RequestContext) {
     const context = request.of({ wallet, unlink: true });

@@ -31,7 +31,7 @@ export class DeadLettersController {
     summary: 'Go on without what an undecodable event says: its identity is no longer incomplete because of it',
     description: 'The first acknowledgement stands; a later one gets its answer.',
     type: DeadLetterDto,
-    problems: ['not_found', 'idempotency_key_reused', 'projection_rebuilding'],
+    problems: ['not_found', 'projection_rebuilding'],
   })
   async acknowledge(
     @Param() { event_id }: DeadLetterParams,

@@ -26,7 +26,7 @@ export class IdentityController {
     scope: 'ops',
     summary: 'Set an identity’s BAD status: it overrides the computed score',
     type: IdentityBadStatusDto,
-    problems: ['idempotency_key_reused', 'write_conflict'],
+    problems: ['write_conflict'],
   })
   async setBadStatus(
     @Param() { tris_id }: TrisIdParams,
@@ -55,7 +55,7 @@ export class IdentityController {
     status: 201,
     summary: 'Grant an identity a verification status',
     type: GrantedVerificationDto,
-    problems: ['idempotency_key_reused', 'write_conflict'],
+    problems: ['write_conflict'],
   })
   async grant(
     @Param() { tris_id }: TrisIdParams,
@@ -78,7 +78,7 @@ export class IdentityController {
     scope: 'identity:write',
     summary: 'Revoke a verification status: an organization’s key its own grants, an operator’s key every issuer’s',
     type: RevokedVerificationDto,
-    problems: ['idempotency_key_reused', 'write_conflict'],
+    problems: ['write_conflict'],
   })
   async revoke(
     @Param() { tris_id, status }: VerificationParams,

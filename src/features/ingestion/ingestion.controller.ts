@@ -24,13 +24,7 @@ export class IngestionController {
       'What it did in contracts that are listed becomes actions of its TRIS, each once. The link must be signed. For ' +
       'the session of the TRIS, or a key.',
     type: IngestionStartedDto,
-    problems: [
-      'address_checksum',
-      'chain_not_configured',
-      'wallet_not_linked',
-      'idempotency_key_reused',
-      'ingestion_open',
-    ],
+    problems: ['address_checksum', 'chain_not_configured', 'wallet_not_linked', 'ingestion_open'],
   })
   async ingest(@Body() { wallet, chain_id, from_block }: IngestWalletDto, @Context() request: RequestContext) {
     const context = request.of({ wallet, chain_id, from_block: from_block ?? null });

@@ -35,7 +35,7 @@ export class OrganizationsController {
     summary: 'Register an organization and the platforms it owns',
     description: 'Repeated for a registered organization it adds platforms, or answers 200 if there is nothing to add.',
     type: OrganizationDto,
-    problems: ['platform_already_registered', 'idempotency_key_reused', 'write_conflict'],
+    problems: ['platform_already_registered', 'write_conflict'],
   })
   @ApiResponse({ status: 200, description: 'Registered before, with these platforms', type: OrganizationDto })
   async register(@Body() { tris_org, platform_ids }: RegisterOrganizationDto, @Context() request: RequestContext) {
@@ -66,7 +66,7 @@ export class OrganizationsController {
     scope: 'ops',
     summary: 'Vet an organization: it has a public rank from now on',
     type: VettingDto,
-    problems: ['organization_not_found', 'idempotency_key_reused', 'write_conflict'],
+    problems: ['organization_not_found', 'write_conflict'],
   })
   async vet(@Param() { tris_id }: TrisIdParams, @Context() request: RequestContext) {
     return this.setVetting(tris_id, true, request);
@@ -77,7 +77,7 @@ export class OrganizationsController {
     scope: 'ops',
     summary: 'Revoke an organization’s vetting',
     type: VettingDto,
-    problems: ['organization_not_found', 'idempotency_key_reused', 'write_conflict'],
+    problems: ['organization_not_found', 'write_conflict'],
   })
   async revoke(@Param() { tris_id }: TrisIdParams, @Context() request: RequestContext) {
     return this.setVetting(tris_id, false, request);
@@ -89,7 +89,7 @@ export class OrganizationsController {
     status: 201,
     summary: 'Register a platform to an organization',
     type: PlatformDto,
-    problems: ['organization_not_found', 'platform_already_registered', 'idempotency_key_reused'],
+    problems: ['organization_not_found', 'platform_already_registered'],
   })
   @ApiResponse({ status: 200, description: 'Registered to this organization before', type: PlatformDto })
   async registerPlatform(@Body() { platform_id, tris_org }: RegisterPlatformDto, @Context() request: RequestContext) {

@@ -22,7 +22,7 @@ export class IssuersController {
     summary: 'Register an issuer: records with its proof are approved from now on',
     description: 'An issuer never changes; the same again answers 200.',
     type: IssuerDto,
-    problems: ['address_checksum', 'issuer_conflict', 'idempotency_key_reused', 'write_conflict'],
+    problems: ['address_checksum', 'issuer_conflict', 'write_conflict'],
   })
   @ApiResponse({ status: 200, description: 'Registered before, the same', type: IssuerDto })
   async register(@Body() body: RegisterIssuerDto, @Context() request: RequestContext) {
@@ -43,7 +43,7 @@ export class IssuersController {
     scope: 'ops',
     summary: 'Retire an issuer: its proofs are believed no more',
     type: IssuerDto,
-    problems: ['issuer_not_found', 'idempotency_key_reused', 'write_conflict'],
+    problems: ['issuer_not_found', 'write_conflict'],
   })
   async retire(@Param() { issuer_id }: IssuerParams, @Context() request: RequestContext) {
     const context = request.of({ issuer_id, retired: true });

@@ -54,7 +54,6 @@ export class ValidationPoliciesController {
       'duplicate_metric',
       'total_weight_out_of_range',
       'policy_conflict',
-      'idempotency_key_reused',
     ],
   })
   @ApiResponse({ status: 200, description: 'Created before, with this content', type: CreatedPolicyDto })
@@ -87,7 +86,7 @@ export class ValidationPoliciesController {
     summary: 'Retire a validation policy: it can no longer be promoted',
     description: 'What it scored stays readable through it, and where it is active it stays so until another is.',
     type: RetiredPolicyDto,
-    problems: ['policy_not_found', 'idempotency_key_reused', 'write_conflict'],
+    problems: ['policy_not_found', 'write_conflict'],
   })
   async retire(@Param() { policy_id }: PolicyParams, @Context() request: RequestContext) {
     const context = request.of({ policy_id, retired: true });
@@ -132,7 +131,7 @@ export class ValidationPoliciesController {
     status: 202,
     summary: 'Replay everyone under a policy, in the background',
     type: ReplayDto,
-    problems: ['policy_not_found', 'idempotency_key_reused'],
+    problems: ['policy_not_found'],
   })
   async replay(
     @Param() { policy_id }: PolicyParams,
@@ -175,14 +174,7 @@ export class ValidationPoliciesController {
     description:
       'For the platform with the scope `ops`, for the organization with `policies:write`. Answers 202 with a job_id when the read models take longer than two seconds to switch.',
     type: SwitchDto,
-    problems: [
-      'policy_not_found',
-      'replay_not_found',
-      'replay_not_usable',
-      'policy_retired',
-      'promotion_conflict',
-      'idempotency_key_reused',
-    ],
+    problems: ['policy_not_found', 'replay_not_found', 'replay_not_usable', 'policy_retired', 'promotion_conflict'],
   })
   @ApiResponse(SWITCHING)
   async promote(
@@ -204,7 +196,7 @@ export class ValidationPoliciesController {
     summary: 'Go back to what was active before a policy was promoted',
     description: 'Scopes and answers as for a promotion.',
     type: SwitchDto,
-    problems: ['policy_not_found', 'policy_not_active', 'promotion_conflict', 'idempotency_key_reused'],
+    problems: ['policy_not_found', 'policy_not_active', 'promotion_conflict'],
   })
   @ApiResponse(SWITCHING)
   async rollBack(

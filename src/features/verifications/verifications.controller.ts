@@ -43,7 +43,6 @@ export class VerificationsController {
       'nullifier_used',
       'verification_revoked',
       'verifier_unavailable',
-      'idempotency_key_reused',
       'write_conflict',
     ],
   })
@@ -62,7 +61,7 @@ export class VerificationsController {
     summary: 'Register a scheme: what a proof by a verification key grants',
     description: 'A scheme never changes but for its roots; the same content again answers 200.',
     type: SchemeDto,
-    problems: ['scheme_conflict', 'verifier_unavailable', 'idempotency_key_reused'],
+    problems: ['scheme_conflict', 'verifier_unavailable'],
   })
   @ApiResponse({ status: 200, description: 'Registered before, with this content', type: SchemeDto })
   async register(@Body() body: RegisterSchemeDto, @Context() request: RequestContext) {
@@ -96,7 +95,7 @@ export class VerificationsController {
     scope: 'ops',
     summary: 'Accept proofs of a further root of the issuer',
     type: SchemeDto,
-    problems: ['scheme_not_found', 'scheme_retired', 'idempotency_key_reused', 'write_conflict'],
+    problems: ['scheme_not_found', 'scheme_retired', 'write_conflict'],
   })
   async addRoot(@Param() { scheme }: SchemeParams, @Body() { root }: AddRootDto, @Context() request: RequestContext) {
     return this.change(scheme, { kind: 'add_root', root }, request);
@@ -118,7 +117,7 @@ export class VerificationsController {
     scope: 'ops',
     summary: 'Retire a scheme: it takes no more proofs; what it granted stays',
     type: SchemeDto,
-    problems: ['scheme_not_found', 'idempotency_key_reused', 'write_conflict'],
+    problems: ['scheme_not_found', 'write_conflict'],
   })
   async retire(@Param() { scheme }: SchemeParams, @Context() request: RequestContext) {
     return this.change(scheme, { kind: 'retire' }, request);
