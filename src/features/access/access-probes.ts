@@ -5,9 +5,11 @@ import { Views } from '../../read-side/views.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import type { Lens } from '../../scoring/lens.js';
 import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from '../validation/access-preview.js';
+import { LensesModule } from '../lenses/lenses.module.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import type { LensOwner } from '../lenses/domain/lens-stream.js';
 import type { AccessPolicy } from './domain/access-policy.js';
+import { AccessPolicyLookUpModule } from './access-policies.module.js';
 import { AccessPolicies } from './access-policies.js';
 import { TRUE } from './evaluate.js';
 import { type Facts, factsOf } from './facts.js';
@@ -88,7 +90,8 @@ class SharedFacts {
 /** Global, so that the validation policies find it without knowing this feature. */
 @Global()
 @Module({
-  providers: [AccessPolicies, ValidationPolicies, { provide: ACCESS_PREVIEW, useClass: AccessProbes }],
+  imports: [AccessPolicyLookUpModule, LensesModule],
+  providers: [{ provide: ACCESS_PREVIEW, useClass: AccessProbes }],
   exports: [ACCESS_PREVIEW],
 })
 export class AccessPreviewModule {}

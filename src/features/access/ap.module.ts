@@ -1,10 +1,10 @@
 import { Module } from '@nestjs/common';
 import { ChainsModule } from '../accounts/chains.module.js';
-import { IdentityReader } from '../disc/identity-reader.js';
+import { IdentityReaderModule } from '../disc/identity-reader.module.js';
 import { EligibilityModule } from './eligibility.module.js';
-import { WalletLinks } from '../accounts/wallet-links.js';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
-import { AccessPolicies } from './access-policies.js';
+import { WalletLinksModule } from '../accounts/wallet-links.module.js';
+import { LensesModule } from '../lenses/lenses.module.js';
+import { AccessPolicyLookUpModule } from './access-policies.module.js';
 import { AccessPreviewModule } from './access-probes.js';
 import { AccessPoliciesController } from './ap.controller.js';
 import {
@@ -16,13 +16,17 @@ import {
 } from './ap.handlers.js';
 
 @Module({
-  imports: [ChainsModule, EligibilityModule, AccessPreviewModule],
+  imports: [
+    AccessPolicyLookUpModule,
+    ChainsModule,
+    WalletLinksModule,
+    LensesModule,
+    IdentityReaderModule,
+    EligibilityModule,
+    AccessPreviewModule,
+  ],
   controllers: [AccessPoliciesController],
   providers: [
-    AccessPolicies,
-    ValidationPolicies,
-    IdentityReader,
-    WalletLinks,
     CreateAccessPolicyHandler,
     RetireAccessPolicyHandler,
     GetAccessPolicyHandler,

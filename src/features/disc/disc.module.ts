@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { LensesModule } from '../lenses/lenses.module.js';
 import { DiscController } from './disc.controller.js';
 import {
   GetChangesHandler,
@@ -11,13 +11,12 @@ import {
   SeeIdentitiesHandler,
   GetIdentityHandler,
 } from './disc.handlers.js';
-import { IdentityReader } from './identity-reader.js';
+import { IdentityReaderModule } from './identity-reader.module.js';
 
 @Module({
+  imports: [LensesModule, IdentityReaderModule],
   controllers: [DiscController],
   providers: [
-    ValidationPolicies,
-    IdentityReader,
     GetIdentityHandler,
     SeeIdentitiesHandler,
     GetRankHandler,

@@ -7,12 +7,12 @@ import {
   RegisterPlatformHandler,
   SetVettingHandler,
 } from './organizations.handlers.js';
-import { Platforms } from './platforms.js';
+import { PlatformsModule } from './platforms.module.js';
 
 @Module({
+  imports: [PlatformsModule],
   controllers: [OrganizationsController],
   providers: [
-    Platforms,
     RegisterOrganizationHandler,
     RegisterPlatformHandler,
     SetVettingHandler,

@@ -1,7 +1,12 @@
 import { Module } from '@nestjs/common';
-import { Platforms } from '../organizations/platforms.js';
+import { PlatformsModule } from '../organizations/platforms.module.js';
+import { ActionRecorderModule } from './action-recorder.module.js';
 import { RelayController } from './relay.controller.js';
-import { ActionRecorder, RelayActionHandler } from './relay.handlers.js';
+import { RelayActionHandler } from './relay.handlers.js';
 
-@Module({ controllers: [RelayController], providers: [RelayActionHandler, ActionRecorder, Platforms] })
+@Module({
+  imports: [PlatformsModule, ActionRecorderModule],
+  controllers: [RelayController],
+  providers: [RelayActionHandler],
+})
 export class RelayModule {}

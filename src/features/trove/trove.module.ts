@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { Platforms } from '../organizations/platforms.js';
+import { PlatformsModule } from '../organizations/platforms.module.js';
 import { IssuersController } from './issuers.controller.js';
 import { GetIssuerHandler, RegisterIssuerHandler, RetireIssuerHandler } from './issuers.handlers.js';
 import { Issuers } from './issuers.js';
@@ -8,10 +8,10 @@ import { GetRecordHandler, ListRecordsHandler, ReviewRecordHandler, SubmitRecord
 import { ProofChecks } from './proof-checks.js';
 
 @Module({
+  imports: [PlatformsModule],
   controllers: [IssuersController, TroveController],
   providers: [
     Issuers,
-    Platforms,
     ProofChecks,
     RegisterIssuerHandler,
     RetireIssuerHandler,

@@ -3,14 +3,14 @@ import { EvaluatePolicyHandler } from './evaluate.handlers.js';
 import { GetPromotionHandler, PromotePolicyHandler, Promotions, RollBackPolicyHandler } from './promotion.handlers.js';
 import { CancelReplayHandler, GetReplayHandler, StartReplayHandler } from './replays.handlers.js';
 import { Replays } from './replays.js';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { LensesModule } from '../lenses/lenses.module.js';
 import { ValidationPoliciesController } from './vp.controller.js';
 import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolicyHandler } from './vp.handlers.js';
 
 @Module({
+  imports: [LensesModule],
   controllers: [ValidationPoliciesController],
   providers: [
-    ValidationPolicies,
     Replays,
     Promotions,
     CreatePolicyHandler,

@@ -1,0 +1,5 @@
+import { Module } from '@nestjs/common';
+import { ActionRecorder } from './relay.handlers.js';
+
+@Module({ providers: [ActionRecorder], exports: [ActionRecorder] })
+export class ActionRecorderModule {}

@@ -1,0 +1,44 @@
+import { ModuleRef, ModulesContainer } from '@nestjs/core';
+import { type Service, startService } from '../policies/service.fixture.js';
+
+/** What holds for the application as a whole, with every feature in it. */
+
+let service: Service;
+
+beforeAll(async () => {
+  service = await startService();
+});
+
+afterAll(() => service.close());
+
+it('has one instance of every provider, so that what one keeps in memory is kept once', () => {
+  const instances = new Map<unknown, Set<unknown>>();
+  for (const { providers } of service.app.get(ModulesContainer).values()) {
+    for (const [token, { instance, isNotMetatype }] of providers) {
+      if (isNotMetatype || token === ModuleRef) continue;
+      instances.set(token, (instances.get(token) ?? new Set()).add(instance));
+    }
+  }
+  const repeated = [...instances].filter(([, { size }]) => size > 1).map(([token]) => (token as { name: string }).name);
+  expect(instances.size).toBeGreaterThan(80);
+  expect(repeated).toEqual([]);
+});
+
+it('documents idempotency_key_reused exactly where an Idempotency-Key is taken', async () => {
+  interface Operation {
+    parameters?: { name: string }[];
+    responses: Record<string, { description: string }>;
+  }
+  const document = (await service.get('/openapi.json')).json as { paths: Record<string, Record<string, Operation>> };
+  const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ name: `${method} ${path}`, operation })),
+  );
+  const takesKey = operations
+    .filter(({ operation }) => operation.parameters?.some(({ name }) => name === 'Idempotency-Key'))
+    .map(({ name }) => name);
+  const documented = operations
+    .filter(({ operation }) => operation.responses['422']?.description.includes('`idempotency_key_reused`'))
+    .map(({ name }) => name);
+  expect(takesKey).toContain('delete /v1/identities/{tris_id}/bad-status');
+  expect(documented).toEqual(takesKey);
+});
