@@ -5,7 +5,7 @@ import { count } from './progress.js';
 import { table } from './table.js';
 
 export function accessCommands(cli: Cli): void {
-  const access = cli.program.command('access').description('look into access decisions');
+  const access = cli.program.command('access').description('inspect access decisions');
 
   access
     .command('audit')

@@ -4,24 +4,24 @@ import { Problem } from '../kernel/problems.js';
 import { type Stores, closeStores, openProfile, storesExist } from '../stores/open.js';
 import { type Progress, startProgress } from './progress.js';
 
-/** What a command ends with: 0 well, 1 a finding or a failure, 2 a wrong call. */
+/** Exit codes: 0 success, 1 a finding or a failure, 2 wrong usage. */
 export const EXIT = { ok: 0, finding: 1, usage: 2 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** Called in a way that cannot work; the message is one sentence. Exit code 2. */
+/** Wrong usage. The message is one sentence. Exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** Could not do what was asked; the message is one sentence. Exit code 1. */
+/** The command failed. The message is one sentence. Exit code 1. */
 export class CommandFailed extends Error {
   override readonly name = 'CommandFailed';
 }
 
-/** What a command's work is given. */
+/** What a command receives. */
 export interface Context {
   config: Config;
-  /** Shows how far something is, on standard error, once it takes longer than a second. */
+  /** Shows progress on standard error after the first second. */
   progress(label: string, unit: string): Progress;
   /** Writes a result line to standard output. */
   print(text: string): void;
@@ -35,7 +35,7 @@ export interface StoresContext extends Context {
 
 type Work<C, A extends unknown[]> = (context: C, ...args: A) => Promise<ExitCode>;
 
-/** The program that commands register themselves on, and what they share: configuration, stores, output, errors. */
+/** The program on which commands register, and what they share: configuration, stores, output, errors. */
 export class Cli {
   readonly program = new Command('credence')
     .description('Operates a Credence store, also beside a running server.')
@@ -53,7 +53,7 @@ export class Cli {
     };
   }
 
-  /** An action on the open stores; `existing`: refuses a folder without a log rather than make one. */
+  /** An action on the open stores. `existing`: refuses a folder without a log instead of creating one. */
   withStores<A extends unknown[]>(folder: 'existing' | 'create', work: Work<StoresContext, A>) {
     return this.withConfig<A>(async (context, ...args) => {
       const { data, profile } = context.config;
@@ -71,7 +71,7 @@ export class Cli {
 
   /** Runs the command of the arguments and sets the process's exit code. Prints one sentence for an error. */
   async run(argv: readonly string[]): Promise<void> {
-    // Whoever reads the results may stop reading, as `head` does.
+    // The reader of the output may close it, as `head` does.
     process.stdout.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EPIPE') process.exit(this.exitCode);
       throw error;
@@ -97,7 +97,7 @@ export class Cli {
 }
 
 function report(error: Error): ExitCode {
-  // commander has printed its own errors, and help, which is none.
+  // commander has already printed its own errors, and the help.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   const isBug = error instanceof TypeError || error instanceof ReferenceError || error instanceof RangeError;
   process.stderr.write(`credence: ${isBug ? error.stack : error.message}\n`);

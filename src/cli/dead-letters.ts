@@ -45,10 +45,10 @@ export function deadLettersCommands(cli: Cli): void {
 
   letters
     .command('acknowledge')
-    .description('go on without what these events say, for good: their identities are no longer incomplete')
+    .description('accept for good that these events are ignored: their identities are no longer incomplete')
     .argument('[event-ids...]', 'ids of the events')
     .option('--all', 'acknowledge every one that is open')
-    .requiredOption('--reason <code>', 'why, as a code: small letters, digits and underscores')
+    .requiredOption('--reason <code>', 'why, as a code: lower-case letters, digits and underscores')
     .action(
       cli.withStores(
         'existing',
@@ -76,7 +76,7 @@ export function deadLettersCommands(cli: Cli): void {
             const { at, by, reason_code: why } = body.acknowledged!;
             print(`${event_id} of ${body.tris_id ?? 'no known identity'}: acknowledged by ${by} at ${at}, ${why}`);
           }
-          // So that the next look-up shows it, whether a server is running or not.
+          // So that the next look-up shows it, with or without a running server.
           await applyAll(stores, config);
           if (wanted.length === 0) print('no dead letters');
           return EXIT.ok;

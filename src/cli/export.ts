@@ -46,12 +46,12 @@ async function print(lines: AsyncIterable<string>): Promise<void> {
 
 async function writeFile(path: string, lines: AsyncIterable<string>): Promise<void> {
   const write = (file: string) => pipeline(lines, createWriteStream(file, { mode: 0o600 }));
-  // A device or a pipe is written to, not replaced.
+  // A device or a pipe is written directly; only a regular file is replaced.
   const isOther = (await stat(path).catch(() => undefined))?.isFile() === false;
   await (isOther ? write(path) : writtenAside(path, write));
 }
 
-/** Is it about this identity, as its subject or as the receiver of a credonation? */
+/** Whether the event is about this identity, as its subject or as the receiver of a credonation. */
 function isAbout(tris: string): (event: RecordedEvent) => boolean {
   return (recorded) => {
     const { data } = decodeEvent(recorded) as { data: { tris_id?: string | null; tris_org?: string } };

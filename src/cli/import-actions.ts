@@ -15,11 +15,11 @@ import type { Stores } from '../stores/open.js';
 import { type Line, readLines } from './lines.js';
 import { RepeatedLines } from './repeated-lines.js';
 
-/** Appends under way at once: they share commits. */
+/** Appends in flight: they share commits. */
 const IN_FLIGHT = 1_024;
-/** Wrong lines are all counted; this many are described. */
+/** All wrong lines are counted; at most this many are described. */
 const MAX_DESCRIBED = 20;
-/** A guess from below, to size the memory of repeated lines. */
+/** A low estimate of a line's length, to size the filter of repeated lines. */
 const MIN_LINE_BYTES = 100;
 
 export interface LineError extends FieldError {
@@ -29,19 +29,19 @@ export interface LineError extends FieldError {
 export interface ImportReport {
   /** Lines that are not blank. */
   lines: number;
-  /** Lines that are no valid action; if there is one, nothing was written. */
+  /** Invalid lines. If there are any, nothing was written. */
   wrong: number;
   recorded: number;
   already_present: number;
-  /** Lines whose external_id stands for another action. */
+  /** Lines whose external_id was used for another action. */
   conflicts: number;
   /** The first of the wrong lines, or of the conflicts. */
   errors: LineError[];
-  /** Spent writing. */
+  /** Time spent writing. */
   seconds: number;
 }
 
-/** Makes an action of a line's JSON. @throws Problem for a line that is none */
+/** Turns a line's JSON into an action. @throws Problem for an invalid line */
 export type ReadLine = (json: unknown, now: number) => Action;
 
 /** A body of `POST /api/decision-relay`. */
@@ -108,12 +108,12 @@ export async function importActions(
   return report;
 }
 
-/** Keeps many appends under way, and settles what became of each line. */
+/** Keeps many appends in flight and counts the outcome of each line. */
 class Recorder {
   private readonly recorder: ActionRecorder;
   private readonly platforms: Platforms;
   private readonly correlationId = randomUUID();
-  /** By stream: lines about one stream are taken one after the other. */
+  /** By stream: lines of one stream are recorded one after the other. */
   private readonly running = new Map<string, Promise<void>>();
   private underWay = 0;
   private resume: (() => void) | undefined;
@@ -131,7 +131,7 @@ class Recorder {
     this.recorder = new ActionRecorder(writer, stores.keyValue);
   }
 
-  /** Resolves when another line may be given. @throws what an earlier line failed with */
+  /** Resolves when another line may be added. @throws the error of an earlier line */
   async take(line: Line): Promise<void> {
     if (this.failure) throw this.failure;
     const action = readAction(line, this.clock(), this.read);
@@ -144,7 +144,7 @@ class Recorder {
       .catch((error: unknown) => void (this.failure ??= error as Error))
       .then(() => {
         if (this.running.get(stream) === turn) this.running.delete(stream);
-        // Waits for half of them: appends that are given together are committed together.
+        // Waits for half of them, since appends made together are committed together.
         if (--this.underWay <= IN_FLIGHT / 2) this.resume?.();
       });
     this.running.set(stream, turn);
@@ -174,7 +174,7 @@ class Recorder {
     } catch (error) {
       if (!(error instanceof Problem && error.code === 'external_id_conflict')) throw error;
       this.report.conflicts++;
-      // Lines settle out of order, but never further apart than are under way.
+      // Lines settle out of order, but only within the window in flight.
       if (this.report.errors.length < IN_FLIGHT + MAX_DESCRIBED) this.report.errors.push(...describe(line, error));
     }
   }

@@ -4,7 +4,7 @@ import { count, duration } from './progress.js';
 import { applyAll } from './read-models.js';
 
 /**
- * Reads an export into an empty store, ids, times and order as they were; run again, it goes on where it stopped.
+ * Reads an export into an empty store, with the same ids, times and order. Run again, it continues where it stopped.
  * @param options.incomplete also a file that was cut or changed
  */
 export async function importExport(

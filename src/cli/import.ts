@@ -102,7 +102,7 @@ async function existing(path: string): Promise<Input> {
   return { path, remove: async () => undefined };
 }
 
-/** A copy of standard input, since a file is read twice: checked, then recorded. */
+/** A copy of standard input, since the input is read twice: checked, then recorded. */
 async function spool(): Promise<Input> {
   const folder = await mkdtemp(join(tmpdir(), 'credence-import-'));
   const remove = () => rm(folder, { recursive: true, force: true });

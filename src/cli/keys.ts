@@ -32,7 +32,7 @@ export function keysCommands(cli: Cli): void {
 
   keys
     .command('list')
-    .description('list the keys, without themselves')
+    .description('list the keys, without the secrets')
     .option('--json', 'print them as JSON')
     .action(
       cli.withConfig(async ({ config, print }, { json }: { json?: boolean }) => {
@@ -61,7 +61,7 @@ export function keysCommands(cli: Cli): void {
     );
 }
 
-/** The keys in force: those of the file, and the development key where one was made. */
+/** The accepted keys: those of the file, and the development key if there is one. */
 function keysOf(config: Config): { id: string; scopes: readonly Scope[]; organization: string | null }[] {
   const stored = existsSync(keysFile(config)) ? listKeys(config) : [];
   const keys = stored.map(({ id, scopes, organization }) => ({ id, scopes, organization: organization ?? null }));

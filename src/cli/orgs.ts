@@ -113,12 +113,12 @@ export function orgsCommands(cli: Cli): void {
   }
 }
 
-/** Without an Idempotency-Key a retry is not recognised: what repeats it, here or over HTTP, is decided to change nothing. */
+/** There is no Idempotency-Key: repeating one of these commands changes nothing anyway. */
 function commandOf(body: object): CommandContext {
   return { actor: internalActor('cli'), correlation_id: randomUUID(), idempotency: null, body_hash: bodyHash(body) };
 }
 
-/** So that the next look-up shows it, whether a server is running or not. */
+/** So that the next look-up shows it, with or without a running server. */
 async function done({ stores, config, print }: StoresContext, message: string) {
   await applyAll(stores, config);
   print(message);

@@ -1,9 +1,9 @@
 import { Presets, SingleBar } from 'cli-progress';
 
-/** Tells a person how far something is: nothing in the first second, then a bar on a terminal, lines elsewhere. */
+/** Shows progress: nothing in the first second, then a bar on a terminal or plain lines elsewhere. */
 export interface Progress {
   update(done: number, total: number): void;
-  /** Ends the display; to be called also when the work fails. */
+  /** Ends the display. Call it also when the work fails. */
   stop(): void;
 }
 
@@ -11,7 +11,7 @@ const QUIET_MS = 1_000;
 const LINE_EVERY_MS = 3_000;
 
 /**
- * @param label what is going on, such as "Reading"
+ * @param label the activity, such as "Reading"
  * @param unit what is counted, in the plural
  */
 export function startProgress(label: string, unit: string): Progress {
@@ -65,12 +65,12 @@ function lineView(label: string, unit: string): View {
   };
 }
 
-/** A whole number with separators of thousands. */
+/** A whole number with thousands separators. */
 export function count(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** Seconds as a person says them. */
+/** A duration in readable form. */
 export function duration(seconds: number): string {
   if (!Number.isFinite(seconds)) return 'unknown time';
   if (seconds < 10) return `${seconds.toFixed(1)} s`;

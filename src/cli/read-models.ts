@@ -9,8 +9,8 @@ import type { Stores } from '../stores/open.js';
 const STANDBY_MS = 100;
 
 /**
- * Brings every serving read model up to the log's present head: applies what is missing in large batches, or waits while
- * a running server does.
+ * Brings every serving read model up to the log's current head: applies the missing events in large batches, or
+ * waits while a running server does.
  * @param onProgress events applied, of those that were missing
  * @throws NewerSchema for an event that this build cannot read
  */
@@ -27,13 +27,13 @@ export async function applyAll(
 
   let missing = 0;
   for (;;) {
-    // Looked at each time: a generation may be dropped and another serve instead.
+    // Read each time: a generation may be dropped and another may serve instead.
     const { views } = await ensureManifest(projections, eventStore, readModels);
     const serving = new Set(projections.map(({ name }) => views[name]!));
     const generations = (await readModels.generations()).filter(({ id }) => serving.has(id));
     const behind = generations.find(({ checkpoint, status }) => checkpoint.position < head || status === 'building');
     if (!behind) return;
-    // Counting may mean reading the log: only for whoever looks on.
+    // Counting may mean reading the log, so it is done for a progress display only.
     let left = onProgress ? await eventStore.countAfter(behind.checkpoint.position) : 0;
     missing = Math.max(missing, left);
     const applied = (events: number) => {

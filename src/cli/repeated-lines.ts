@@ -4,17 +4,17 @@ const BITS_PER_ENTRY = 20;
 const PROBES = 3;
 
 /**
- * Gives equal lines of a file identities of their own: the hash of (content, how-many-th of its kind), the same in every
- * run over the file. Two passes: what may stand in it twice is noted in a Bloom filter first, so that only those lines
- * are counted, and the memory taken is some bits a line.
+ * Gives equal lines of a file distinct ids: the hash of (content, number among equal lines), the same in every run
+ * over the file. The first pass finds candidates for duplicates with a Bloom filter, so that only those are counted
+ * and the memory is a few bits per line.
  */
 export class RepeatedLines {
   private readonly seen: Uint8Array;
   private readonly mask: number;
-  /** Contents that stand there more than once, and some that only seem so. */
+  /** Contents that occur more than once, and some false positives. */
   private readonly counts = new Map<string, number>();
 
-  /** @param expected about how many lines there are */
+  /** @param expected the approximate number of lines */
   constructor(expected: number) {
     const bits = 2 ** Math.ceil(Math.log2(Math.max(1, expected) * BITS_PER_ENTRY));
     this.mask = Math.min(bits, 2 ** 32) - 1;

@@ -69,7 +69,7 @@ export function signingKeysCommands(cli: Cli): void {
     .description('announce a new key that signs later; running servers publish it within a second')
     .option(...VOUCHERS)
     .option('--in <minutes>', `minutes until it signs, at least ${ANNOUNCED_MS / MINUTE_MS}`)
-    .option('--at-once', 'it signs now, although verifiers may not know it yet: for a key that must sign no more')
+    .option('--at-once', 'sign with it now, although verifiers may not know it yet; for replacing a stolen key')
     .action(
       cli.withConfig(async ({ config, print }, { in: minutes, atOnce, ...options }: RotateOptions) => {
         const { kid, signs_from } = fileOf(config, options).rotate(Date.now(), delay(minutes, atOnce));
@@ -80,7 +80,7 @@ export function signingKeysCommands(cli: Cli): void {
 
   keys
     .command('prune')
-    .description('remove retired keys whose last token is dead; reports and metrics they proved no longer verify')
+    .description('remove retired keys whose last token has expired; reports and metrics they signed no longer verify')
     .option(...VOUCHERS)
     .action(
       cli.withConfig(async ({ config, print }, options: Options) => {

@@ -7,7 +7,7 @@ import { type Cli, EXIT } from './cli.js';
 import { count, duration } from './progress.js';
 import { table } from './table.js';
 
-/** Dead letters and failed jobs that are listed; all are counted. */
+/** How many dead letters and failed jobs are listed; all are counted. */
 const LISTED = 20;
 const PAGE = 1_000;
 

@@ -5,7 +5,9 @@ import { type Progress, count, duration } from './progress.js';
 export function verifyCommand(cli: Cli): void {
   cli.program
     .command('verify')
-    .description('fold the whole log afresh and compare every row of the serving read models, also beside a server')
+    .description(
+      'fold the whole log again and compare every row of the serving read models, also beside a running server',
+    )
     .option('--json', 'print the result as JSON')
     .action(
       cli.withStores('existing', async ({ stores, print, progress }, { json }: { json?: boolean }) => {

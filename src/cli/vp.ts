@@ -168,7 +168,7 @@ export function vpCommands(cli: Cli): void {
     );
 
   scoped(vp.command('promote'))
-    .description('let the platform, or the owning organization, see through a policy from now on')
+    .description('make a policy the lens of the platform, or of the owning organization, from now on')
     .argument('<policy>', 'id of a policy')
     .option('--replay <id>', 'the replay this is based on; recorded with it')
     .action(
@@ -196,7 +196,7 @@ export function vpCommands(cli: Cli): void {
     );
 }
 
-/** Whoever may run this on the store's folder may act for every organization. */
+/** Anyone who can run this on the store's folder may act for every organization. */
 const OPERATOR = internalActor('cli', ['ops', 'policies:write']);
 
 function scoped(command: ReturnType<Cli['program']['command']>) {
@@ -313,7 +313,7 @@ function render(change: Rendered): string {
   ].join('\n\n');
 }
 
-/** Two rows of bars to one scale. */
+/** Two columns of bars with one scale. */
 function drawn(what: string, labels: readonly string[], before: readonly number[], after: readonly number[]): string {
   const most = Math.max(1, ...before, ...after);
   const bar = (n: number) => '█'.repeat(n === 0 ? 0 : Math.max(1, Math.round((BAR * n) / most)));

@@ -114,7 +114,7 @@ test(
 );
 
 test(
-  'keys are made, listed without themselves, and revoked',
+  'keys are made, listed without their secrets, and revoked',
   async () => {
     const made = await store.run(
       'keys',

@@ -58,7 +58,7 @@ test.each<[string, Link, Link]>([
   expect(() => decided(given, wanted)).toThrow(expect.objectContaining({ code: 'wallet_already_linked' }));
 });
 
-test('the address stands in the log in small letters', () => {
+test('the address stands in the log in lower case', () => {
   const mixed = WALLET.replace('abcdef', 'AbCdEf');
   expect(decideLink(null, mixed, signed(ALICE))[0]!.data['wallet']).toBe(WALLET);
   expect(decideUnlink(signed(ALICE), mixed)[0]!.data).toEqual({ tris_id: ALICE, wallet: WALLET, reason: 'unlinked' });

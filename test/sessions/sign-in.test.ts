@@ -104,7 +104,7 @@ describe('a message is refused, with a code of its own', () => {
     ['another URI', 401, 'siwe_uri', replaced('8443/app', '8443/other')],
     ['another chain', 401, 'siwe_chain', replaced('Chain ID: 1', 'Chain ID: 10')],
     ['another address', 401, 'siwe_address', replaced(alice.address, mallory.address)],
-    ['an address in small letters', 400, 'address_checksum', replaced(alice.address, alice.address.toLowerCase())],
+    ['an address in lower case', 400, 'address_checksum', replaced(alice.address, alice.address.toLowerCase())],
     ['another version', 400, 'siwe_malformed', replaced('Version: 1', 'Version: 2')],
     ['an unknown nonce', 401, 'siwe_nonce_unknown', replaced(/Nonce: .*/, `Nonce: ${'0'.repeat(32)}`)],
     ['a nonce of another form', 401, 'siwe_nonce_unknown', replaced(/Nonce: .*/, 'Nonce: abcdefgh12')],
