@@ -7,7 +7,7 @@ import { Problem } from '../../kernel/problems.js';
 
 /** How long a chain may take to answer one request, ms. */
 const TIMEOUT_MS = 5_000;
-/** How long it may take to answer a question, however many requests that is, ms. */
+/** How long one question may take across all its requests, ms. */
 const DEADLINE_MS = 8_000;
 
 /** The EVM chains an operator has configured (CREDENCE_RPC_<chainId>). */
@@ -25,8 +25,8 @@ export class Chains {
   }
 
   /**
-   * A client that reads a chain. Its endpoint has said once that it is of that chain: what a contract says on one chain
-   * must not count on another.
+   * A client that reads a chain. The endpoint's chain id was checked when the client was created: what a contract says
+   * on one chain must not count on another.
    * @throws Problem chain_not_configured, chain_unavailable
    */
   async client(chainId: number): Promise<PublicClient> {
@@ -36,13 +36,13 @@ export class Chains {
     if (!client) {
       client = this.open(chainId, url);
       this.clients.set(chainId, client);
-      // Asked again by the next request.
+      // The next request tries again.
       client.catch(() => this.clients.delete(chainId));
     }
     return client;
   }
 
-  /** Lets a chain answer a question. @throws Problem chain_not_configured, chain_unavailable */
+  /** Queries a chain, within the deadline. @throws Problem chain_not_configured, chain_unavailable */
   async ask<T>(chainId: number, question: (client: PublicClient) => Promise<T>): Promise<T> {
     try {
       return await inTime(this.client(chainId).then(question), DEADLINE_MS);
@@ -53,11 +53,11 @@ export class Chains {
   }
 
   private async open(chainId: number, url: string): Promise<PublicClient> {
-    // Not before it is needed: the library takes half a second to load.
+    // Loaded when first needed: it takes half a second.
     const { createPublicClient, http } = await import('viem');
     const client = createPublicClient({
       transport: http(url, { timeout: TIMEOUT_MS, retryCount: 0 }),
-      // A contract could have us fetch whatever URL it names (ERC-3668).
+      // Otherwise a contract could make this server fetch any URL (ERC-3668).
       ccipRead: false,
     });
     const actual = await client.getChainId().catch((error: unknown) => this.fail(chainId, error));
@@ -66,10 +66,10 @@ export class Chains {
   }
 
   private fail(chainId: number, error: unknown): never {
-    // The short message only: the long one holds the endpoint's URL, and that often a secret.
+    // Only the short message: the long one contains the endpoint's URL, which often contains a secret.
     const { shortMessage, message } = error as { shortMessage?: string; message: string };
-    this.logger.error('A chain cannot be asked', { chain_id: chainId, detail: shortMessage ?? message });
-    throw new Problem('chain_unavailable', `Chain ${chainId} gives no answer now. The same request may be repeated.`, {
+    this.logger.error('A chain could not be queried', { chain_id: chainId, detail: shortMessage ?? message });
+    throw new Problem('chain_unavailable', `Chain ${chainId} does not respond. The same request may be repeated.`, {
       headers: { 'retry-after': '5' },
     });
   }
@@ -78,6 +78,6 @@ export class Chains {
 export function notConfigured(chainId: number): Problem {
   return new Problem(
     'chain_not_configured',
-    `A contract wallet's signature is judged by its contract, and chain ${chainId} is not configured here.`,
+    `The signature of a contract wallet is verified by its contract, and chain ${chainId} is not configured here.`,
   );
 }

@@ -17,10 +17,10 @@ import {
   nonceUsed,
 } from './siwe.js';
 
-/** Kept a little longer than it can be used, so that a late message is told that it has expired, or was used. */
+/** Kept a little longer than it can be used, so that a late message is refused as expired or used, not as unknown. */
 const KEPT_MS = LIFETIME_MS + 5 * 60_000;
 
-/** Messages given out to be signed, each good for one use. */
+/** Messages issued for wallets to sign. Each can be used once. */
 @Injectable()
 export class Challenges {
   constructor(
@@ -39,9 +39,8 @@ export class Challenges {
   }
 
   /**
-   * What this message was given out for. A message that is ours to the letter needs no parsing: everything it says is
-   * what we put into it.
-   * @throws Problem siwe_* and nonce_used, by what is wrong with it
+   * The challenge that this message was issued for. A message that is identical to the issued one needs no parsing.
+   * @throws Problem siwe_* and nonce_used, depending on what is wrong with it
    */
   async find(message: string, purposes: readonly Purpose[]): Promise<Challenge> {
     const now = this.clock();
@@ -52,18 +51,18 @@ export class Challenges {
     if (challenge.expires_at <= now) throw expired();
     if (challenge.used) throw nonceUsed();
     if (!purposes.includes(challenge.purpose)) {
-      const detail = `The message was given out for the purpose ${challenge.purpose}; here it is ${purposes.join(' or ')}.`;
+      const detail = `The message was issued for the purpose ${challenge.purpose}, not ${purposes.join(' or ')}.`;
       throw new Problem('siwe_purpose', detail);
     }
     return challenge;
   }
 
-  /** Uses a challenge up: of any number of callers at once, one succeeds. @throws Problem nonce_used */
+  /** Marks a challenge as used. Of several concurrent callers exactly one succeeds. @throws Problem nonce_used */
   async use(challenge: Challenge): Promise<void> {
     if (!(await this.replace(challenge, { ...challenge, used: true }))) throw nonceUsed();
   }
 
-  /** Gives a challenge back that could not be judged. */
+  /** Makes a challenge usable again whose signature could not be verified. */
   async giveBack(challenge: Challenge): Promise<void> {
     await this.replace({ ...challenge, used: true }, challenge);
   }

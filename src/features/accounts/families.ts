@@ -12,24 +12,24 @@ import { refreshFamilyRevoked } from './domain/sessions.events.js';
 
 /** How long a session lasts at most, ms, however often it is refreshed. */
 const FAMILY_MS = 30 * 86_400_000;
-/** How long the token before the current one is answered again: its answer may have been lost. */
+/** How long the previous token is still answered: the client may have lost the first answer. */
 const GRACE_MS = 15_000;
 const HANDLE_BYTES = 16;
 const SECRET_BYTES = 32;
 const TOKEN = /^[A-Za-z0-9_-]{64}$/;
 
-/** A family of refresh tokens, of which one counts at a time. The tokens themselves are kept nowhere. */
+/** A family of refresh tokens, of which one is valid at a time. The tokens themselves are not stored. */
 interface Family {
-  /** With its EIP-55 checksum, which costs as much to make again as all the rest of a refresh but the signature. */
+  /** EIP-55: stored with the checksum, since computing it costs about as much as the rest of a refresh. */
   wallet: string;
   chain_id: number | null;
   /** ms since the epoch. */
   expires_at: number;
-  /** SHA-256 of the secret that counts, hex. */
+  /** SHA-256 of the valid secret, hex. */
   current: string;
-  /** SHA-256 of the one before it; null for the first. */
+  /** SHA-256 of the previous secret; null for the first. */
   previous: string | null;
-  /** What makes the current secret out of the previous one, so that a repeated question gets the same answer. */
+  /** Derives the current secret from the previous one, so that a repeated refresh gets the same answer. */
   seed: string | null;
   rotated_at: number;
 }
@@ -43,10 +43,9 @@ export interface Refreshed {
 }
 
 /**
- * Refresh tokens: a handle that finds the family, and a secret of 256 bits that is replaced with every use. A secret
- * that was replaced comes from somebody who has, or had, a token of the family: within the grace it gets the successor
- * again, the same one, later it ends the family. That end is an event: losing or restoring the short-lived state cannot
- * undo it.
+ * Refresh tokens: a handle that identifies the family, and a secret of 256 bits that is replaced with every use. A
+ * replaced secret gets the same successor again within the grace period. Later it revokes the family, since two parties
+ * may hold its tokens. A revocation is an event, so that losing or restoring the short-lived state cannot undo it.
  */
 @Injectable()
 export class RefreshFamilies {
@@ -76,7 +75,7 @@ export class RefreshFamilies {
 
   /**
    * Replaces a token by its successor, in one conditional write.
-   * @throws Problem refresh_unknown, refresh_revoked; refresh_reused, and then the family is revoked
+   * @throws Problem refresh_unknown, refresh_revoked; refresh_reused, which also revokes the family
    */
   async rotate(token: string, context: Omit<CommandContext, 'actor' | 'body_hash'>): Promise<Refreshed> {
     const { id, handle, secret } = read(token);
@@ -84,7 +83,7 @@ export class RefreshFamilies {
     for (;;) {
       const [stored, revoked] = await Promise.all([this.find(id), this.isRevoked(id)]);
       if (!stored) throw unknown();
-      if (revoked) throw new Problem('refresh_revoked', 'The session was ended; sign in again.');
+      if (revoked) throw new Problem('refresh_revoked', 'The session has ended. Sign in again.');
       const now = this.clock();
       const answer = (seed: string): Refreshed => ({
         family: id,
@@ -98,16 +97,16 @@ export class RefreshFamilies {
         const replaced = { ...stored, ...next };
         const ttl = stored.expires_at - now;
         if (await this.keyValue.replace(keyOf(id), { ...stored }, replaced, ttl)) return answer(seed);
-        continue; // another request with the same token was faster: look what it left
+        continue; // another request with the same token was faster: read the family again
       }
       if (presented === stored.previous && now - stored.rotated_at <= GRACE_MS) return answer(stored.seed!);
       await this.end(id, stored.wallet, 'reused', context);
-      const detail = 'A refresh token is good for one use; this one was used before, so the session is ended.';
+      const detail = 'A refresh token can be used once. This one was used before, so its session has been ended.';
       throw new Problem('refresh_reused', detail);
     }
   }
 
-  /** Ends the family of a token, current or not. A token that is not known has nothing to end. */
+  /** Revokes the family of a token, whether the token is current or replaced. Does nothing for an unknown token. */
   async revoke(token: string, context: Omit<CommandContext, 'actor' | 'body_hash'>): Promise<Position | null> {
     if (!TOKEN.test(token)) return null;
     const { id } = read(token);
@@ -137,13 +136,13 @@ export class RefreshFamilies {
   }
 }
 
-/** @throws Problem refresh_unknown for what no token looks like */
+/** @throws Problem refresh_unknown if it does not have the form of a token */
 function read(token: string) {
   if (!TOKEN.test(token)) throw unknown();
   return partsOf(Buffer.from(token, 'base64url'));
 }
 
-/** The handle finds the family and is known to holders of its tokens only; its digest is the family's public id. */
+/** The handle is known to holders of the family's tokens only; its digest is the family's public id. */
 function partsOf(token: Buffer) {
   const handle = token.subarray(0, HANDLE_BYTES);
   return { id: digest(handle), handle, secret: token.subarray(HANDLE_BYTES) };
@@ -155,5 +154,5 @@ const keyOf = (id: string): string => `family:${id}`;
 const familyStream = (id: string): string => `family-${id}`;
 
 function unknown(): Problem {
-  return new Problem('refresh_unknown', 'The refresh token is not known, or its session has run out; sign in again.');
+  return new Problem('refresh_unknown', 'The refresh token is unknown, or its session has expired. Sign in again.');
 }

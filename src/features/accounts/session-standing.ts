@@ -5,7 +5,7 @@ import { WalletLinks } from './wallet-links.js';
 import { trisActedFor } from './domain/wallet.js';
 import { RefreshFamilies } from './families.js';
 
-/** What a session stands for now, by the log: an access token only tells what was so when it was issued. */
+/** What a session may act for now, according to the log. An access token only says what held when it was issued. */
 @Injectable()
 export class SessionStanding {
   constructor(
@@ -19,11 +19,11 @@ export class SessionStanding {
       this.families.isRevoked(session.family),
       this.trisOf(session.wallet, session.chainId),
     ]);
-    if (revoked) throw new Problem('session_revoked', 'The session was ended; sign in again.');
+    if (revoked) throw new Problem('session_revoked', 'The session has ended. Sign in again.');
     return { ...session, trisId };
   }
 
-  /** The TRIS that a wallet's holder may act for now. */
+  /** The TRIS that the holder of a wallet may act for now, or null. */
   async trisOf(wallet: string, chainId: number | null): Promise<string | null> {
     return trisActedFor(await this.links.of(wallet), chainId);
   }

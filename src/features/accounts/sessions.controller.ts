@@ -24,7 +24,7 @@ export class SessionsController {
 
   @Post('/auth/siwe/start')
   @PublicWrite({
-    summary: 'Begin a wallet sign-in: the message to sign (EIP-4361)',
+    summary: 'Start a wallet sign-in: returns the message to sign (EIP-4361)',
     type: ChallengeDto,
     problems: ['address_checksum'],
   })
@@ -34,8 +34,8 @@ export class SessionsController {
 
   @Post('/auth/siwe/verify')
   @PublicWrite({
-    summary: 'Complete a wallet sign-in: the signed message for a session',
-    description: 'A message is good for one try, whether or not its signature is sound.',
+    summary: 'Complete a wallet sign-in: exchanges the signed message for a session',
+    description: 'A message can be used once, whether or not its signature is valid.',
     type: TokensDto,
     problems: SIGNED_MESSAGE_PROBLEMS,
   })
@@ -48,8 +48,9 @@ export class SessionsController {
 
   @Post('/token/refresh')
   @PublicWrite({
-    summary: 'Replace a refresh token, for a new access token',
-    description: 'Repeated within 15 seconds it gets the same refresh token again; later it ends the session.',
+    summary: 'Exchange a refresh token for a new one and an access token',
+    description:
+      'The same token sent again within 15 seconds gets the same new refresh token; sent later it ends the session.',
     type: TokensDto,
     problems: ['refresh_unknown', 'refresh_reused', 'refresh_revoked'],
   })
@@ -59,8 +60,8 @@ export class SessionsController {
 
   @Post('/token/revoke')
   @PublicWrite({
-    summary: 'End the session of a refresh token, for good',
-    description: 'A token that is not known has nothing to end and gets the same answer (RFC 7009).',
+    summary: 'End the session of a refresh token permanently',
+    description: 'An unknown token gets the same answer (RFC 7009).',
     type: RevokedDto,
   })
   async revoke(@Body() { refresh_token }: RefreshTokenDto, @Req() request: FastifyRequest) {
@@ -71,15 +72,15 @@ export class SessionsController {
 
 const plain = ({ id }: FastifyRequest) => ({ correlation_id: id, idempotency: null });
 
-/** @throws Problem validation_failed for a TRIS that the purpose has no use for, or lacks */
+/** @throws Problem validation_failed if tris_id is missing, or does not fit the purpose */
 function wishOf({ address, chain_id, purpose, tris_id }: StartSignInDto): Wish {
   const at = '/tris_id';
   if (purpose === 'link' && tris_id === undefined) {
-    throw refusal([{ pointer: at, code: 'required', message: 'tris_id is missing: say to which TRIS to link' }]);
+    throw refusal([{ pointer: at, code: 'required', message: 'tris_id is missing: name the TRIS to link to' }]);
   }
   const claimed = `tris:${address.toLowerCase()}`;
   if (purpose !== 'link' && tris_id !== undefined && (purpose === 'sign_in' || tris_id !== claimed)) {
-    const message = purpose === 'claim' ? `a wallet can claim ${claimed} only` : 'signing in takes no tris_id';
+    const message = purpose === 'claim' ? `a wallet can only claim ${claimed}` : 'signing in takes no tris_id';
     throw refusal([{ pointer: at, code: 'tris_id_purpose', message }]);
   }
   const wanted = purpose === 'claim' ? claimed : (tris_id ?? null);

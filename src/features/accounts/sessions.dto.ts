@@ -10,15 +10,15 @@ export class StartSignInDto {
   @IsWalletAddress()
   address: string;
 
-  /** EIP-155. Where a contract wallet lives; for others any chain will do. */
+  /** EIP-155. The chain of a contract wallet; any chain for other wallets. */
   @IsInt()
   @Min(1)
   @Max(Number.MAX_SAFE_INTEGER)
   chain_id: number;
 
   /**
-   * `sign_in`; `claim`: also make the wallet the first of its own TRIS, `tris:<address in small letters>`; `link`: agree
-   * to be linked to another TRIS, whose session then sends the message to /v1/wallets/link.
+   * `sign_in`; `claim`: also link the wallet to its own TRIS, `tris:<address in lower case>`; `link`: agree to be
+   * linked to another TRIS, whose session then sends the message to /v1/wallets/link.
    */
   @IsOptional()
   @IsIn(PURPOSES)
@@ -32,14 +32,14 @@ export class StartSignInDto {
 
 export class ChallengeDto {
   nonce: string;
-  /** An EIP-4361 message, to be signed to the letter (EIP-191, `personal_sign`). */
+  /** An EIP-4361 message, to be signed unchanged (EIP-191, `personal_sign`). */
   message: string;
-  /** When it must have been signed and sent. */
+  /** By when it must be signed and sent. */
   expires_at: string;
 }
 
 export class SignedMessageDto {
-  /** As it was given out. */
+  /** Exactly as it was issued. */
   @IsString()
   @MaxLength(MAX_MESSAGE_LENGTH, {
     context: { code: 'siwe_too_long' },
@@ -47,7 +47,7 @@ export class SignedMessageDto {
   })
   message: string;
 
-  /** `0x` and hex digits: 65 bytes r, s, v of the wallet's key; or whatever its contract understands. */
+  /** `0x` and hex digits: 65 bytes r, s, v by the wallet's key, or a signature that the wallet's contract accepts. */
   @IsString()
   @MaxLength(MAX_SIGNATURE_LENGTH, {
     context: { code: 'siwe_signature_form' },
@@ -92,11 +92,11 @@ export class TokensDto {
   access_token: string;
   @ApiProperty({ enum: ['Bearer'] })
   token_type: 'Bearer';
-  /** Seconds the access token lives. */
+  /** Lifetime of the access token, s. */
   expires_in: number;
-  /** Good for one refresh. */
+  /** Can be used once. */
   refresh_token: string;
-  /** The TRIS the session acts for; null: the wallet is linked to none, or only by somebody's word. */
+  /** The TRIS the session acts for; null: the wallet is not linked, or did not sign for its link. */
   @ApiProperty({ type: String, nullable: true })
   tris_id: string | null;
   /** EIP-55. */

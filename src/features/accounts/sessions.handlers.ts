@@ -11,7 +11,7 @@ import { SessionStanding } from './session-standing.js';
 import { Signatures } from './signatures.js';
 import type { Wish } from './siwe.js';
 
-/** Puts a wish into words that its wallet can sign. */
+/** Issues a message for a wallet to sign. */
 export class StartSignIn extends Command<ChallengeDto> {
   constructor(readonly wish: Wish) {
     super();
@@ -32,11 +32,11 @@ export class StartSignInHandler implements ICommandHandler<StartSignIn> {
 type Context = Omit<CommandContext, 'actor'>;
 interface SignedIn {
   tokens: TokensDto;
-  /** Where the log holds the claim; null: nothing was written to it. */
+  /** The claim's position in the log; null: nothing was written. */
   position: Position | null;
 }
 
-/** Begins a session of the wallet that signed a message. */
+/** Starts a session for the wallet that signed a message. */
 export class SignIn extends Command<SignedIn> {
   constructor(
     readonly message: string,
@@ -75,7 +75,7 @@ export class SignInHandler implements ICommandHandler<SignIn> {
   }
 }
 
-/** Replaces a refresh token, with a new access token. */
+/** Replaces a refresh token and issues an access token. */
 export class RefreshSession extends Command<TokensDto> {
   constructor(
     readonly refreshToken: string,

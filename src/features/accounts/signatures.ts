@@ -7,16 +7,16 @@ import { Problem, type ProblemCode } from '../../kernel/problems.js';
 import type { Challenge } from './siwe.js';
 import { Challenges } from './challenges.js';
 
-/** `0x` and hex digits: room for a signature that also deploys its contract wallet (ERC-6492). */
+/** `0x` and hex digits. Large enough for a signature that also deploys its contract wallet (ERC-6492). */
 export const MAX_SIGNATURE_LENGTH = 2 + 2 * 8_192;
-/** Half the order of secp256k1: of (r, s) and (r, n − s), both valid, Ethereum takes the lower (EIP-2). */
+/** Half the order of secp256k1. Both (r, s) and (r, n − s) are valid; Ethereum accepts only the lower s (EIP-2). */
 const HALF_ORDER = Buffer.from('7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0', 'hex');
 /** The last 32 bytes of an ERC-6492 signature. */
 const ERC_6492 = '6492'.repeat(16);
 /** The last 32 bytes of an ERC-8010 signature. */
 const ERC_8010 = '8010'.repeat(16);
 
-/** Judges signatures of messages (EIP-191): by recovering the key here, or by asking a contract wallet on its chain. */
+/** Verifies signatures of messages (EIP-191): by recovering the key, or by asking the contract wallet on its chain. */
 @Injectable()
 export class Signatures {
   constructor(
@@ -25,18 +25,18 @@ export class Signatures {
   ) {}
 
   /**
-   * Uses the challenge up and tells who vouches for its address: null for the key of the address itself, else the chain
-   * whose contract does.
+   * Marks the challenge as used and verifies its signature.
    * @param signature `0x` and an even number of hex digits
-   * @throws Problem nonce_used, siwe_signature*, siwe_no_contract, chain_not_configured, chain_unavailable; after the
-   * last one the challenge may be used again
+   * @returns null if the key of the address signed, else the chain whose contract accepts the signature
+   * @throws Problem nonce_used, siwe_signature*, siwe_no_contract, chain_not_configured; chain_unavailable, after which
+   * the challenge may be used again
    */
   async judge(challenge: Challenge, signature: string): Promise<number | null> {
     const bytes = Buffer.from(signature.slice(2), 'hex');
     if (bytes.length === 64) {
       throw no('siwe_signature_compact', 'Send the signature with 65 bytes: r, s and v. EIP-2098 is not accepted.');
     }
-    // Of such a one the library would decode what anybody may have written.
+    // The library would decode its delegation, which anybody may have written.
     if (signature.endsWith(ERC_8010)) {
       throw no('siwe_signature', 'A signature that brings its own delegation (ERC-8010) is not accepted.');
     }
@@ -44,7 +44,7 @@ export class Signatures {
     const hash = hashMessage(challenge.message);
     if (bytes.length === 65 && signerOf(hash, bytes) === challenge.address.toLowerCase()) {
       if (bytes.compare(HALF_ORDER, 0, 32, 32, 64) > 0) {
-        throw no('siwe_signature_high_s', 'The s of the signature is in the upper half of the order (EIP-2).');
+        throw no('siwe_signature_high_s', 'The s of the signature is in the upper half of the group order (EIP-2).');
       }
       return null;
     }
@@ -62,7 +62,7 @@ export class Signatures {
       const [at, signed] = [address as `0x${string}`, signature as `0x${string}`];
       const isValid = await this.chains.ask(chain_id, async (client) => {
         if (await client.verifyHash({ address: at, hash: hash as `0x${string}`, signature: signed })) return true;
-        // Also tells a chain that is away from one that says no, which look the same above.
+        // The call above also returns false if the chain does not respond. This one throws then.
         const code = await client.getCode({ address: at });
         return code !== undefined || signed.toLowerCase().endsWith(ERC_6492) ? false : undefined;
       });
@@ -77,7 +77,7 @@ export class Signatures {
   }
 }
 
-/** The address whose key made a signature of 65 bytes, in small letters; undefined if no key did. */
+/** The address whose key made a signature of 65 bytes, in lower case; undefined if no key can be recovered. */
 function signerOf(hash: string, signature: Buffer): string | undefined {
   const v = signature[64]!;
   const recovery = v >= 27 ? v - 27 : v;
@@ -86,7 +86,7 @@ function signerOf(hash: string, signature: Buffer): string | undefined {
   try {
     key = recover(Buffer.from(hash.slice(2), 'hex'), signature.subarray(0, 64), recovery, false);
   } catch {
-    return undefined; // r or s is not of the curve
+    return undefined; // r or s is not valid on the curve
   }
   return key ? `0x${keccak256(key.subarray(1)).slice(-40)}` : undefined;
 }

@@ -6,7 +6,7 @@ import { RefreshFamilies } from './families.js';
 import { SessionStanding } from './session-standing.js';
 import { Signatures } from './signatures.js';
 
-/** What features need to let a wallet sign, and to know what its session stands for. No routes. */
+/** Sign-in messages, signatures, sessions and wallet links for other features. No routes. */
 @Module({
   imports: [ChainsModule, WalletLinksModule],
   providers: [Challenges, Signatures, RefreshFamilies, SessionStanding],

@@ -1,20 +1,20 @@
 import type { SiweMessage } from 'siwe';
 import { Problem, type ProblemCode } from '../../kernel/problems.js';
 
-/** Sign-in messages (EIP-4361): what wallets are asked to sign, and what is wrong with one that is not that. */
+/** Sign-in messages (EIP-4361): how they are composed, and what is wrong with one that differs from the issued one. */
 
 export const PURPOSES = ['sign_in', 'link', 'claim'] as const;
 export type Purpose = (typeof PURPOSES)[number];
 
-/** How long a message may be signed and sent, ms. */
+/** How long a message stays valid, ms. */
 export const LIFETIME_MS = 10 * 60_000;
-/** How far ahead of ours a clock may be. */
+/** How far ahead of ours a client's clock may be. */
 const CLOCK_SKEW_MS = 60_000;
-/** UTF-16 units; ours have some 500. Also bounds what the parser is given, which takes its time (1 ms per 10 lines). */
+/** UTF-16 units; issued messages have about 500. Also limits the parser's input: it takes 1 ms per 10 lines. */
 export const MAX_MESSAGE_LENGTH = 4_096;
 const MAX_LINES = 20;
 
-/** What a message asks a wallet to agree to. */
+/** What a message asks a wallet to confirm. */
 export interface Wish {
   /** EIP-55. */
   address: string;
@@ -24,7 +24,7 @@ export interface Wish {
   tris_id: string | null;
 }
 
-/** A wish that was put into words, and waits for its signature. */
+/** A message that was issued and waits for its signature. */
 export interface Challenge extends Wish {
   message: string;
   /** ms since the epoch. */
@@ -32,10 +32,10 @@ export interface Challenge extends Wish {
   used: boolean;
 }
 
-/** Not loaded before it is needed: it takes as long as half the rest of a start. */
+/** Loaded when first needed: it would make the start half as long again. */
 const library = () => import('siwe');
 
-/** The message of a wish. @param url where the service is: its authority is the domain */
+/** Composes the message. @param url of the service: its authority is the domain */
 export async function compose(wish: Wish, url: string, nonce: string, now: number): Promise<string> {
   const { address, chain_id, purpose, tris_id } = wish;
   const { SiweMessage } = await library();
@@ -53,7 +53,7 @@ export async function compose(wish: Wish, url: string, nonce: string, now: numbe
   }).prepareMessage();
 }
 
-/** What a wallet shows its owner; no line breaks, and nothing that a client can put its own words into. */
+/** What a wallet shows its owner. No line breaks and no text chosen by the client. */
 const STATEMENTS: Record<Purpose, (trisId: string) => string> = {
   sign_in: () => 'Sign in to Credence.',
   claim: (trisId) => `Sign in to Credence and make this wallet the identity ${trisId}.`,
@@ -61,15 +61,15 @@ const STATEMENTS: Record<Purpose, (trisId: string) => string> = {
 };
 
 const NONCE = /^Nonce: ([0-9a-f]{32})$/m;
-/** The nonce of a message that may be ours. */
+/** The nonce of a message, if it has the form of those issued here. */
 export function nonceOf(message: string): string | undefined {
   return NONCE.exec(message)?.[1];
 }
 
 /**
- * What is wrong with a message that is not, to the letter, the one that was given out; its first fault in the order
- * below. Reads at most 20 lines and no signature.
- * @param challenge what its nonce was given out for, if it was
+ * What is wrong with a message that is not identical to the issued one: its first fault in the order below. Parses at
+ * most 20 lines.
+ * @param challenge the challenge of its nonce; undefined if the nonce is unknown
  */
 export async function faultOf(
   message: string,
@@ -86,11 +86,11 @@ export async function faultOf(
   try {
     parsed = new (await library()).SiweMessage(message);
   } catch (error) {
-    // The parser's own words, unless it prints its state.
+    // The parser's own message, unless it prints its state.
     const [reason = ''] = String((error as Error).message).split('\n', 1);
-    if (reason.includes('{')) return malformed('a part is missing, stands twice or elsewhere, or is not of its form');
+    if (reason.includes('{')) return malformed('a part is missing, duplicated, out of place or malformed');
     if (!reason.includes('EIP-55')) return malformed(reason.slice(0, 100));
-    return no('address_checksum', 'The address in the message must have its EIP-55 checksum, as it was given out.');
+    return no('address_checksum', 'The address in the message must have its EIP-55 checksum, as it was issued.');
   }
   const { domain, uri, address, chainId, issuedAt, notBefore, expirationTime } = parsed;
   const expected = new URL(url).host;
@@ -98,36 +98,36 @@ export async function faultOf(
   if (uri !== url) return no('siwe_uri', `The message is for ${uri}; this service is at ${url}.`);
   const issued = Date.parse(issuedAt ?? '');
   if (issued > now + CLOCK_SKEW_MS || Date.parse(notBefore ?? '') > now) {
-    return no('siwe_not_yet_valid', `It is ${new Date(now).toISOString()} here, and the message counts from later on.`);
+    return no('siwe_not_yet_valid', `It is ${new Date(now).toISOString()} here; the message is valid only later.`);
   }
   if (Date.parse(expirationTime ?? '') <= now) return expired();
   if (!(issued >= now - LIFETIME_MS)) {
-    return no('siwe_too_old', `A message is to be signed and sent within ${LIFETIME_MS / 60_000} minutes.`);
+    return no('siwe_too_old', `A message must be signed and sent within ${LIFETIME_MS / 60_000} minutes.`);
   }
   if (!challenge) {
-    return no('siwe_nonce_unknown', 'The nonce was not given out here, or too long ago; start again for a new one.');
+    return no('siwe_nonce_unknown', 'The nonce was not issued here, or too long ago. Start again for a new one.');
   }
   if (challenge.used) return nonceUsed();
-  if (address !== challenge.address) return no('siwe_address', 'The nonce was given out for another address.');
+  if (address !== challenge.address) return no('siwe_address', 'The nonce was issued for another address.');
   if (chainId !== challenge.chain_id) {
-    return no('siwe_chain', `The nonce was given out for chain ${challenge.chain_id}, not ${chainId}.`);
+    return no('siwe_chain', `The nonce was issued for chain ${challenge.chain_id}, not ${chainId}.`);
   }
   if (resources) return withResources();
-  return no('siwe_changed', 'The message is not the one that was given out for its nonce; sign that, to the letter.');
+  return no('siwe_changed', 'The message differs from the one issued for its nonce. Sign that one unchanged.');
 }
 
 export function expired(): Problem {
-  return no('siwe_expired', 'The message has expired; start again for a new one.');
+  return no('siwe_expired', 'The message has expired. Start again for a new one.');
 }
 export function nonceUsed(): Problem {
-  return no('nonce_used', 'The nonce was used before; start again for a new one.');
+  return no('nonce_used', 'The nonce was used before. Start again for a new one.');
 }
 
 function withResources(): Problem {
-  return no('siwe_resources', 'The message lists resources; none was given out with any.');
+  return no('siwe_resources', 'The message lists resources; issued messages have none.');
 }
 function malformed(reason: string): Problem {
-  return no('siwe_malformed', `The message is not of the form of EIP-4361: ${reason}.`);
+  return no('siwe_malformed', `The message does not follow EIP-4361: ${reason}.`);
 }
 const no = (code: ProblemCode, detail: string) =>
   new Problem(code, detail, { errors: [{ pointer: '/message', code, message: detail }] });

@@ -5,7 +5,7 @@ import type { CommandContext } from '../../commands/context.js';
 import { Writer, isRetryOf } from '../../commands/writer.js';
 import { type Link, decideLink, decideUnlink, linkOf, walletStream } from './domain/wallet.js';
 
-/** The links of wallets, from each wallet's own stream, so never behind; and the one way in which they change. */
+/** Reads and changes the links of wallets. Reads use the wallet's own stream, so they are always current. */
 @Injectable()
 export class WalletLinks {
   constructor(
@@ -18,7 +18,7 @@ export class WalletLinks {
   }
 
   /**
-   * Links a wallet by exactly the revision of its stream: of any number of attempts at once, one TRIS gets it.
+   * Links a wallet. The append expects the stream's exact revision: of several concurrent attempts one succeeds.
    * @throws Problem wallet_already_linked, idempotency_key_reused
    */
   async link(wallet: string, wanted: Link, context: CommandContext): Promise<Position> {
@@ -29,7 +29,7 @@ export class WalletLinks {
   }
 
   /**
-   * Ends a link. `refuse` throws where the caller may not, and is asked again should the link change meanwhile.
+   * Ends a link. `refuse` throws if the caller may not end it, and is called again if the link changes meanwhile.
    * @returns the link that ended
    * @throws Problem idempotency_key_reused, and what `refuse` throws
    */

@@ -28,15 +28,15 @@ export class WalletsController {
   @Write({
     scope: 'identity:write',
     session: true,
-    summary: 'Link a wallet to a TRIS ID by somebody’s word',
+    summary: 'Link a wallet to a TRIS ID on the caller’s statement',
     description:
-      'A key’s word gives a link that is only asserted: nobody can sign in with it, and a signed link displaces it. A ' +
-      'session links its own wallet, to the TRIS it acts for or to the wallet’s own, `tris:<address>`.',
+      'A link made by a key is only asserted: it gives no right to act for the TRIS, and a signed link replaces it. ' +
+      'A session links its own wallet, to the TRIS it acts for or to the wallet’s own, `tris:<address>`.',
     type: AccountLinkedDto,
     problems: ['address_checksum', 'wallet_already_linked', 'write_conflict'],
   })
   async linkAccount(@Body() { wallet, tris_id }: LinkAccountDto, @Context() request: RequestContext) {
-    // By a key and by a session it is not the same command: what they link is not.
+    // Part of the body hash, since a key and a session create different links.
     const by = request.actor.session ? { session: request.actor.session.chainId } : { key: true };
     const context = request.of({ wallet, tris_id, ...by });
     const { position } = await this.commands.execute(new LinkAccount(wallet, tris_id, context));
@@ -50,7 +50,7 @@ export class WalletsController {
     summary: 'Link a wallet that signed for it to the TRIS of the session',
     description:
       'The message comes from /v1/tris/auth/siwe/start with the purpose `link` and is signed by the new wallet. An ' +
-      'operator’s key may send it for any TRIS: the first wallet of one that has none, or instead of a lost one.',
+      'operator’s key may send it for any TRIS, to link its first wallet or to replace a lost one.',
     type: WalletLinkedDto,
     problems: [...SIGNED_MESSAGE_PROBLEMS, 'write_conflict'],
   })
@@ -67,8 +67,8 @@ export class WalletsController {
     session: true,
     summary: 'End the link of a wallet',
     description:
-      'The session of the TRIS ends any of its links, the session of the wallet its own. A key ends links that are only ' +
-      'asserted. Sessions of the wallet act for the TRIS no more, at once for whatever writes.',
+      'A session of the TRIS can end any of its links, a session of the wallet only its own. A key can end asserted ' +
+      'links. From then on, sessions of the wallet cannot write for the TRIS.',
     type: WalletUnlinkedDto,
     problems: ['address_checksum', 'wallet_not_linked', 'write_conflict'],
   })
@@ -83,7 +83,7 @@ export class WalletsController {
   @Keyed({
     scope: 'identity:write',
     session: true,
-    summary: 'The wallets of a TRIS, by address: for its own session, or for a key',
+    summary: 'List the wallets of a TRIS by address, for its own session or a key',
     type: WalletsDto,
   })
   async list(@Param() { tris_id }: TrisIdParams, @Query() { limit, cursor }: PageQuery, @RequestActor() actor: Actor) {

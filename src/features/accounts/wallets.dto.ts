@@ -39,10 +39,10 @@ export class WalletUnlinkedDto {
 export class WalletDto {
   /** EIP-55. */
   wallet: string;
-  /** `signed` by the wallet, or `asserted` by somebody's key: that gives no rights. */
+  /** `signed` by the wallet, or `asserted` by an API key, which gives no rights. */
   @ApiProperty({ enum: LINK_PROOFS })
   proof: (typeof LINK_PROOFS)[number];
-  /** The chain whose contract signed; null: the key of the address itself, or nobody. */
+  /** The chain whose contract accepted the signature; null: signed by the key of the address, or not signed. */
   @ApiProperty({ type: Number, nullable: true })
   chain_id: number | null;
   linked_at: string;

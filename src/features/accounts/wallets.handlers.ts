@@ -19,7 +19,7 @@ import { type Link, trisActedFor, walletStream } from './domain/wallet.js';
 
 const decodeLink = decoderFor([walletLinked, walletUnlinked]);
 
-/** Links a wallet that signed for it, in the session of the TRIS or by an operator. */
+/** Links a wallet that signed for it, on behalf of a session of the TRIS or of an operator. */
 export class LinkWallet extends Command<{ wallet: string; trisId: string; position: Position }> {
   constructor(
     readonly message: string,
@@ -54,7 +54,7 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
     return { wallet, trisId, position: await this.links.link(wallet, link, context) };
   }
 
-  /** What the first try of this request did: its message is used up, so only the log can tell. */
+  /** What the first try of this request did. Read from the log, since its message cannot be used again. */
   private async earlier(message: string, context: CommandContext) {
     const wallet = /^0x[0-9A-Fa-f]{40}$/m.exec(message)?.[0];
     if (context.idempotency === null || wallet === undefined) return undefined;
@@ -66,7 +66,7 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
   }
 }
 
-/** Links a wallet by somebody's word (requirement 30): a key's, or that of the session whose own wallet it is. */
+/** Links a wallet on the statement of a key, or of the session of the wallet itself (requirement 30). */
 export class LinkAccount extends Command<{ position: Position }> {
   constructor(
     readonly wallet: string,
@@ -90,7 +90,7 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
     return { position: await this.links.link(wallet, link, context) };
   }
 
-  /** A session speaks for its wallet only; its TRIS has either agreed already, or is the wallet's own. */
+  /** A session can only link its own wallet, either to the TRIS it acts for or to the wallet's own TRIS. */
   private async ownLink(wallet: string, trisId: string, claimed: NonNullable<Actor['session']>): Promise<Link> {
     const session = await this.standing.of(claimed);
     if (session.wallet !== wallet.toLowerCase()) {
@@ -122,9 +122,9 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
   ) {}
 
   /**
-   * The TRIS's session ends any of its links, the wallet's session its own. A key ends what is only asserted: an
-   * organization's key what it asserted itself.
-   * @throws Problem wallet_not_linked, also for a link that is none of a session's business; forbidden
+   * A session of the TRIS can end any of its links, a session of the wallet only its own. A key can end asserted links:
+   * an organization's key those that it asserted itself.
+   * @throws Problem wallet_not_linked, also for a link that a session must not know of; forbidden
    */
   async execute({ wallet, context }: UnlinkWallet) {
     const session = context.actor.session && (await this.standing.of(context.actor.session));
@@ -133,7 +133,7 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
       if (!session) {
         const isOwn = context.actor.organization === null || history.at(-1)!.metadata.actor === context.actor.name;
         if (now.proof === 'asserted' && isOwn) return;
-        const detail = 'A key ends a link that was only asserted, and an organization’s key only what it asserted.';
+        const detail = 'A key can end only asserted links, and an organization’s key only those that it asserted.';
         throw new Problem('forbidden', detail);
       }
       const isOwnWallet = session.wallet === wallet.toLowerCase();
@@ -187,7 +187,7 @@ export class ListWalletsHandler implements IQueryHandler<ListWallets> {
 const asserted = (trisId: string): Link => ({ tris_id: trisId, proof: 'asserted', chain_id: null });
 
 function notYours(trisId: string): Problem {
-  return new Problem('forbidden', `This takes a session of ${trisId}, or an operator’s key.`);
+  return new Problem('forbidden', `This requires a session of ${trisId} or an operator’s key.`);
 }
 function notLinked(): Problem {
   return new Problem('wallet_not_linked', 'The wallet is not linked, or not to a TRIS of yours.');

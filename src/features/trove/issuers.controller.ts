@@ -20,11 +20,11 @@ export class IssuersController {
     scope: 'ops',
     status: 201,
     summary: 'Register an issuer: records with its proof are approved from now on',
-    description: 'An issuer never changes; the same again answers 200.',
+    description: 'An issuer cannot be changed. Registering the same content again returns 200.',
     type: IssuerDto,
     problems: ['address_checksum', 'issuer_conflict', 'write_conflict'],
   })
-  @ApiResponse({ status: 200, description: 'Registered before, the same', type: IssuerDto })
+  @ApiResponse({ status: 200, description: 'Already registered with this content', type: IssuerDto })
   async register(@Body() body: RegisterIssuerDto, @Context() request: RequestContext) {
     const content = toIssuer(body);
     const context = request.of(content);
@@ -33,7 +33,7 @@ export class IssuersController {
   }
 
   @Get('/:issuer_id')
-  @Keyed({ scope: 'any', summary: 'One issuer', type: IssuerDto, problems: ['issuer_not_found'] })
+  @Keyed({ scope: 'any', summary: 'Get an issuer', type: IssuerDto, problems: ['issuer_not_found'] })
   async get(@Param() { issuer_id }: IssuerParams) {
     return this.queries.execute(new GetIssuer(issuer_id));
   }
@@ -41,7 +41,7 @@ export class IssuersController {
   @Post('/:issuer_id/retire')
   @Write({
     scope: 'ops',
-    summary: 'Retire an issuer: its proofs are believed no more',
+    summary: 'Retire an issuer: its proofs are no longer trusted',
     type: IssuerDto,
     problems: ['issuer_not_found', 'write_conflict'],
   })

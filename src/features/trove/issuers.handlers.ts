@@ -15,11 +15,11 @@ import { Issuers } from './issuers.js';
 interface Result {
   body: Issuer;
   position: Position;
-  /** Written by this request, or by an earlier try of it. */
+  /** Whether this request, or an earlier try of it, wrote it. */
   own: boolean;
 }
 
-/** Believes an issuer's proofs from now on. */
+/** Trusts an issuer's proofs from now on. */
 export class RegisterIssuer extends Command<Result> {
   constructor(
     readonly content: IssuerContent,
@@ -45,7 +45,7 @@ export class RegisterIssuerHandler implements ICommandHandler<RegisterIssuer> {
   }
 }
 
-/** Believes an issuer's proofs no more. */
+/** Stops trusting an issuer's proofs. */
 export class RetireIssuer extends Command<Result> {
   constructor(
     readonly issuerId: string,
@@ -72,7 +72,7 @@ export class RetireIssuerHandler implements ICommandHandler<RetireIssuer> {
   }
 }
 
-/** One issuer, from its stream, so never behind. */
+/** One issuer, read from its own stream, so always current. */
 export class GetIssuer extends Query<Issuer> {
   constructor(readonly issuerId: string) {
     super();

@@ -3,7 +3,7 @@ import { Problem } from '../../kernel/problems.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type Issuer, issuerOf, issuerStream } from './domain/issuer.js';
 
-/** Whose proofs are believed, from each issuer's own stream, so never behind. */
+/** Issuers whose proofs are trusted, each read from its own stream, so always current. */
 @Injectable()
 export class Issuers {
   constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}

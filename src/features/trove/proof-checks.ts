@@ -24,7 +24,7 @@ const JOB_KIND = 'trove_verification';
 const SWEEP_MS = 60_000;
 const SWEEP_PAGE = 500;
 
-/** Decides records by their proofs, as a job for each proof. Run twice, a job decides once. */
+/** Decides records by their proofs, in one job for each proof. A job that runs twice decides once. */
 @Injectable()
 export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnApplicationShutdown {
   private sweeps: NodeJS.Timeout | undefined;
@@ -44,10 +44,10 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
     this.jobs.handle(JOB_KIND, async ({ input }) => this.verify(input['record_id'] as string), { attempts: 10 });
   }
 
-  /** A crash between a record's append and its job, or a lost queue, leaves a record that waits for nobody. */
+  /** A crash between a record's append and its job, or a lost queue, leaves a pending record without a job. */
   onApplicationBootstrap(): void {
     if (!this.config.has('worker')) return;
-    const sweep = () => void this.sweep().catch(() => undefined); // the next one may find the stores there
+    const sweep = () => void this.sweep().catch(() => undefined); // the next sweep tries again
     this.sweeps = setInterval(sweep, SWEEP_MS).unref();
     sweep();
   }
@@ -56,7 +56,7 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
     clearInterval(this.sweeps);
   }
 
-  /** Idempotent by record and proof. Nothing to do without a proof. A job that failed for good gets its attempts again. */
+  /** Idempotent by record and proof. Does nothing without a proof. A job that used up its attempts starts again. */
   async enqueue({ content_hash, status, proof, proofs }: TroveRecord): Promise<void> {
     if (status !== 'Pending' || proof === null) return;
     const id = `trv_${content_hash}_${proofs}`;
@@ -93,7 +93,7 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
     return events.length > 0 ? (reason_code ?? 'approved') : troveRecordOf(history)!.status;
   }
 
-  /** Enqueues every pending record with a proof; those in the queue already stay as they are. */
+  /** Enqueues every pending record with a proof; jobs already in the queue are not changed. */
   async sweep(): Promise<void> {
     let after: string | undefined;
     do {

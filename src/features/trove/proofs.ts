@@ -4,8 +4,8 @@ import { statementOf, type TroveRecord } from './domain/record.js';
 import type { RecordProof } from './domain/trove.events.js';
 
 /**
- * What an attestation in the form of EAS must carry: the record's statement as ABI values, the time in ms since the
- * epoch, agent and operator empty for other record types. Its schema UID is that of this text without a resolver.
+ * The schema that an EAS attestation must use: the record's statement as ABI values, the time in ms since the epoch,
+ * agent and operator empty for other record types. The schema UID is computed from this text, without a resolver.
  */
 export const EAS_SCHEMA =
   'string tris_id,string record_type,string metric,string criticality,bytes32 content_hash,uint64 occurred_at,string agent_id,string operator_tris';

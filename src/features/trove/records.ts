@@ -4,9 +4,9 @@ import type { Views } from '../../read-side/views.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 
 /**
- * Records of a list, in its order.
- * @param after sort key of the row before them; undefined: from the first
- * @returns as many as `limit` at most, and the sort key of the last if others follow
+ * A page of a list of records, in its order.
+ * @param after sort key of the row before the page; undefined: from the start
+ * @returns at most `limit` records, and the sort key of the last if more follow
  */
 export async function pageOfRecords(
   views: Views,

@@ -30,7 +30,7 @@ export class TroveController {
     scope: 'trove:write',
     status: 202,
     summary: 'Submit a verifiable record: a milestone, an activity or an AI agent’s behavior',
-    description: 'It counts once it is approved: by its proof, which is verified soon after, or by a reviewer.',
+    description: 'It counts once it is approved: by its proof, which is verified in the background, or by a reviewer.',
     type: SubmittedRecordDto,
     problems: ['unknown_criticality', 'record_conflict', 'write_conflict'],
   })
@@ -48,7 +48,7 @@ export class TroveController {
   }
 
   @Get('/:record_id')
-  @Keyed({ scope: 'any', summary: 'One record', type: RecordDto, problems: ['record_not_found'] })
+  @Keyed({ scope: 'any', summary: 'Get a record', type: RecordDto, problems: ['record_not_found'] })
   async get(@Param() { record_id }: RecordParams) {
     return this.queries.execute(new GetRecord(record_id));
   }
@@ -66,7 +66,7 @@ export class TroveController {
     @Context() request: RequestContext,
   ) {
     const platform_id = rest.platform_id ?? null;
-    // Who decides is part of the decision.
+    // The reviewer is part of the decision.
     const actor = request.actor.name;
     const context = request.of({ record_id, decision, reason_code: reason_code ?? null, platform_id, actor });
     const review = new ReviewRecord(record_id, reviewOf(decision, reason_code, platform_id), context);
@@ -78,10 +78,13 @@ export class TroveController {
 function reviewOf(decision: 'approve' | 'reject', reasonCode: string | undefined, platformId: string | null) {
   const wrong = (field: string, code: string, message: string) => refusal([{ pointer: `/${field}`, code, message }]);
   if (decision === 'approve') {
-    if (reasonCode !== undefined) throw wrong('reason_code', 'not_of_this_type', 'reason_code belongs to a rejection');
+    if (reasonCode !== undefined)
+      throw wrong('reason_code', 'not_of_this_type', 'reason_code is only allowed with a rejection');
     return { approve: true as const, platform_id: platformId };
   }
-  if (reasonCode === undefined) throw wrong('reason_code', 'required', 'reason_code is missing: a rejection says why');
-  if (platformId !== null) throw wrong('platform_id', 'not_of_this_type', 'platform_id belongs to an approval');
+  if (reasonCode === undefined)
+    throw wrong('reason_code', 'required', 'reason_code is missing: a rejection requires a reason');
+  if (platformId !== null)
+    throw wrong('platform_id', 'not_of_this_type', 'platform_id is only allowed with an approval');
   return { approve: false as const, reason_code: reasonCode };
 }

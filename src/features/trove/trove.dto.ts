@@ -30,7 +30,7 @@ import {
 import { DECISION_METHODS, RECORD_TYPES } from './domain/trove.events.js';
 
 const ISSUER_ID = /^[a-z0-9][a-z0-9._-]{0,63}$/;
-const ISSUER_MESSAGE = '$property must be 1 to 64 small letters, digits or ._-, a letter or digit first';
+const ISSUER_MESSAGE = '$property must be 1 to 64 lower-case letters, digits or ._-, starting with a letter or digit';
 const BYTES_32 = /^0x[0-9a-f]{64}$/;
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
 
@@ -52,7 +52,7 @@ export class AttestationDomainDto {
   verifyingContract: string;
 }
 
-/** An off-chain attestation in the form of EAS, version 2. Times in seconds since the epoch. */
+/** An off-chain EAS attestation, version 2. Times in seconds since the epoch. */
 export class AttestationMessageDto {
   @IsIn([2])
   version: number;
@@ -82,7 +82,7 @@ export class AttestationMessageDto {
 
   /** ABI-encoded values of the schema. */
   @Matches(/^0x(?:[0-9a-f]{2}){32,4096}$/, {
-    message: '$property must be 32 to 4096 bytes in small hexadecimal digits after 0x',
+    message: '$property must be 0x and 32 to 4096 bytes in lower-case hexadecimal digits',
   })
   data: string;
 
@@ -113,11 +113,11 @@ export class RecordProofDto {
   /** Ed25519: 64 bytes as base64url. Ethereum: 65 bytes as hex after 0x. */
   @Matches(/^(?:[A-Za-z0-9_-]{86}|0x[0-9a-f]{130})$/, {
     message:
-      '$property must be 64 bytes as base64url without padding, or 65 bytes as small hexadecimal digits after 0x',
+      '$property must be 64 bytes as base64url without padding, or 0x and 65 bytes in lower-case hexadecimal digits',
   })
   signature: string;
 
-  /** Of `eas`. */
+  /** Required for `eas`, not allowed for `signature`. */
   @IsOptional()
   @IsObject()
   @ValidateNested()
@@ -125,7 +125,7 @@ export class RecordProofDto {
   attestation?: AttestationDto;
 }
 
-/** A verifiable record: a project milestone, an activity, or what an AI agent did (requirement 34). */
+/** A verifiable record: a project milestone, an activity, or the behavior of an AI agent (requirement 34). */
 export class SubmitRecordDto {
   /** Identity the record is about. */
   @IsTrisId()
@@ -134,14 +134,14 @@ export class SubmitRecordDto {
   @IsIn(RECORD_TYPES)
   record_type: (typeof RECORD_TYPES)[number];
 
-  /** Metric that it counts for once approved; an ending of `_flags` makes it negative evidence. */
+  /** Metric that it counts for once approved; the suffix `_flags` makes it negative evidence. */
   @IsMetric()
   metric: string;
 
   @IsCriticality()
   criticality: string;
 
-  /** For people to read. The log keeps its SHA-256 only. */
+  /** Title for human readers. The log contains only its SHA-256. */
   @IsString()
   @Length(1, 200)
   title: string;
@@ -150,7 +150,7 @@ export class SubmitRecordDto {
   @IsSha256()
   content_hash: string;
 
-  /** Where the content is. The log keeps its SHA-256 only. */
+  /** Location of the content. The log contains only its SHA-256. */
   @IsOptional()
   @Matches(/^[!-~]+$/, { message: 'uri must be a URI, RFC 3986: printable ASCII without spaces' })
   @MaxLength(2000)
@@ -161,17 +161,17 @@ export class SubmitRecordDto {
   @IsTimestamp()
   occurred_at: string;
 
-  /** Of an ai_behavior record, which needs it: the agent. */
+  /** The agent; required for ai_behavior records, not allowed for others. */
   @IsOptional()
   @IsPlatformId()
   agent_id?: string;
 
-  /** Of an ai_behavior record, which needs it: the TRIS of who operates the agent. */
+  /** TRIS of the agent's operator; required for ai_behavior records, not allowed for others. */
   @IsOptional()
   @IsTrisId()
   operator_tris?: string;
 
-  /** Without one a reviewer decides. */
+  /** A record without a proof is decided by a reviewer. */
   @IsOptional()
   @IsObject()
   @ValidateNested()
@@ -199,7 +199,10 @@ export class ReviewRecordDto {
   @IsIn(['approve', 'reject'])
   decision: 'approve' | 'reject';
 
-  /** Needed to reject, as a code: small letters, digits and underscores. No free text: the log is for ever. */
+  /**
+   * Required to reject. A code of lower-case letters, digits and underscores; no free text, since the log cannot be
+   * edited.
+   */
   @IsOptional()
   @IsReasonCode()
   reason_code?: string;
@@ -240,7 +243,7 @@ export class RecordDto extends SubmittedRecordDto {
   record_type: string;
   metric: string;
   criticality: string;
-  /** Null once it was deleted. */
+  /** null after it was deleted. */
   title: string | null;
   content_hash: string;
   uri: string | null;
@@ -252,7 +255,7 @@ export class RecordDto extends SubmittedRecordDto {
   proof: OfferedProofDto | null;
   @ApiProperty({ type: RecordDecisionDto, nullable: true })
   decision: RecordDecisionDto | null;
-  /** What an issuer signs: canonical JSON, RFC 8785. */
+  /** The text that an issuer signs: canonical JSON, RFC 8785. */
   statement: string;
 }
 
@@ -261,7 +264,7 @@ export class RecordsDto {
   next_cursor: string | null;
 }
 
-/** Whose proofs are believed. Exactly one of the two keys. */
+/** An issuer whose proofs are trusted. It has exactly one of the two keys. */
 export class RegisterIssuerDto {
   @Matches(ISSUER_ID, { message: ISSUER_MESSAGE })
   issuer_id: string;
@@ -275,7 +278,7 @@ export class RegisterIssuerDto {
   @Matches(/^[A-Za-z0-9_-]{43}$/, { message: '$property must be 32 bytes as base64url without padding' })
   ed25519?: string;
 
-  /** Ethereum address: in small letters, or with a right EIP-55 checksum. */
+  /** Ethereum address: in lower case, or with a correct EIP-55 checksum. */
   @IsOptional()
   @IsHeldAddress()
   address?: string;

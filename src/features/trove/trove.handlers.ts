@@ -32,7 +32,7 @@ interface Submitted {
   position: Position;
 }
 
-/** Records that somebody claims something, and has its proof verified. */
+/** Stores a submitted record and enqueues the verification of its proof. */
 export class SubmitRecord extends Command<Submitted> {
   constructor(
     readonly submission: Submission,
@@ -56,7 +56,7 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
   async execute({ submission, context }: SubmitRecord): Promise<Submitted> {
     const { content_hash, title, uri, proof } = submission;
     const stream = troveStream(content_hash);
-    // Before anything is written; and what changes nothing is answered as before, whatever became of the issuer.
+    // Checked before anything is written. A repeat gets its first answer even if the issuer has been retired since.
     const news = decideSubmit(troveRecordOf(await this.store.readStream(stream)), submission);
     if (proof && news.length > 0) await this.refuseUnlessFit(proof);
     await this.writer.claim(stream, context);
@@ -80,7 +80,7 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
       throw wrong(
         '/proof/type',
         'proof_kind_mismatch',
-        `${id} has no Ethereum address, which attestations are signed with`,
+        `${id} has no Ethereum address, which EAS attestations require`,
       );
     }
     if (signature.startsWith('0x') !== ethereum) {
@@ -124,7 +124,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     }
     const platform_id = (decision.approve ? decision.platform_id : null) ?? TROVE_PLATFORM;
     const owner = await this.platforms.ownerOf(platform_id);
-    // Anybody who reviews approves for the platform of the trove, unless an organization owns it.
+    // Any reviewer may approve for the trove's own platform, unless an organization owns it.
     if (platform_id !== TROVE_PLATFORM || owner !== null)
       refuseUnlessOwned(platform_id, context.actor.organization, owner);
     const { position } = await this.writer.execute(stream, context, (history) => {
@@ -137,7 +137,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
   }
 }
 
-/** One record, from its stream, so never behind. */
+/** One record, read from its own stream, so always current. */
 export class GetRecord extends Query<RecordDto> {
   constructor(readonly recordId: string) {
     super();

@@ -8,25 +8,25 @@ import type { IssuerContent } from './domain/issuer.js';
 import type { RecordProofDto, RegisterIssuerDto, SubmitRecordDto } from './trove.dto.js';
 import type { RecordProof } from './domain/trove.events.js';
 
-/** A validated submission in canonical terms. @throws Problem validation_failed where fields do not fit each other */
+/** Converts a request body to canonical terms. @throws Problem validation_failed if fields contradict each other */
 export function toSubmission(body: SubmitRecordDto, now: number): Submission {
   const { tris_id, record_type, metric, criticality, title, content_hash, uri, agent_id, operator_tris, proof } = body;
   const errors: FieldError[] = [];
   for (const [field, value] of Object.entries({ agent_id, operator_tris })) {
     if (record_type === 'ai_behavior' && value === undefined) {
-      const message = `${field} is missing: an ai_behavior record names the agent and the TRIS of its operator`;
+      const message = `${field} is missing: an ai_behavior record must name the agent and the TRIS of its operator`;
       errors.push({ pointer: `/${field}`, code: 'required', message });
     } else if (record_type !== 'ai_behavior' && value !== undefined) {
-      const message = `${field} belongs to ai_behavior records only; this is one of type ${record_type}`;
+      const message = `${field} is only allowed for ai_behavior records; this record has the type ${record_type}`;
       errors.push({ pointer: `/${field}`, code: 'not_of_this_type', message });
     }
   }
   if (proof?.type === 'eas' && !proof.attestation) {
-    const message = 'attestation is missing: a proof of type eas consists of it and its signature';
+    const message = 'attestation is missing: a proof of type eas requires it';
     errors.push({ pointer: '/proof/attestation', code: 'required', message });
   }
   if (proof?.type === 'signature' && proof.attestation) {
-    const message = 'attestation belongs to proofs of type eas only';
+    const message = 'attestation is only allowed for proofs of type eas';
     errors.push({ pointer: '/proof/attestation', code: 'not_of_this_type', message });
   }
   if (errors.length > 0) throw refusal(errors);
@@ -55,11 +55,11 @@ function toProof({ type, issuer, signature, attestation }: RecordProofDto): Reco
   };
 }
 
-/** @throws Problem validation_failed unless it has exactly one key, which is one */
+/** @throws Problem validation_failed unless it has exactly one key, and that is valid */
 export function toIssuer({ issuer_id, platform_id, ed25519, address }: RegisterIssuerDto): IssuerContent {
   const wrong = (pointer: string, code: string, message: string) => refusal([{ pointer, code, message }]);
   if ((ed25519 === undefined) === (address === undefined)) {
-    throw wrong('', 'one_key', 'an issuer has either an ed25519 key or an Ethereum address');
+    throw wrong('', 'one_key', 'an issuer must have either an ed25519 key or an Ethereum address');
   }
   if (ed25519 !== undefined && Buffer.from(ed25519, 'base64url').toString('base64url') !== ed25519) {
     throw wrong('/ed25519', 'base64url', 'ed25519 must be canonical base64url: the last two bits are zero');

@@ -29,7 +29,7 @@ interface Result {
   own: boolean;
 }
 
-/** Schemes by id, each from its own stream, so never behind. */
+/** Schemes by id, each read from its own stream, so always current. */
 @Injectable()
 export class Schemes {
   constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
@@ -74,7 +74,7 @@ export class RegisterSchemeHandler implements ICommandHandler<RegisterScheme> {
   }
 }
 
-/** Accepts a root, stops to accept one, or retires the scheme. */
+/** Adds or removes an accepted root, or retires the scheme. */
 export class ChangeScheme extends Command<Result> {
   constructor(
     readonly scheme: string,
@@ -152,7 +152,7 @@ export class ListSchemesHandler implements IQueryHandler<ListSchemes> {
 type ListedScheme = Omit<SchemeRow, 'registered_at'> & { registered_at: string };
 type SchemeView = ReturnType<typeof viewOf>;
 
-/** With every number a prover needs. */
+/** A scheme with everything that a prover needs. */
 function viewOf(scheme: Scheme) {
   return { ...scheme, scope_value: fieldOf(scheme.scope), registered_at: new Date(scheme.registered_at).toISOString() };
 }

@@ -31,8 +31,7 @@ export class VerificationsController {
     session: true,
     status: 201,
     summary: 'Verify an identity by a zero-knowledge proof',
-    description:
-      'For the session of the TRIS, or a key. The proof is bound to the identity; the same again answers 200.',
+    description: 'Takes a session of the TRIS or a key. The proof is bound to the identity. Repeating it returns 200.',
     type: VerificationGrantedDto,
     problems: [
       'scheme_not_found',
@@ -46,7 +45,11 @@ export class VerificationsController {
       'write_conflict',
     ],
   })
-  @ApiResponse({ status: 200, description: 'Held already, until then or longer', type: VerificationGrantedDto })
+  @ApiResponse({
+    status: 200,
+    description: 'The identity already holds this verification, until then or longer',
+    type: VerificationGrantedDto,
+  })
   async submit(@Body() body: SubmitProofDto, @Context() request: RequestContext) {
     const { scheme, proof, public_signals, tris_id = null } = body;
     const submission = { trisId: tris_id, scheme, proof, signals: public_signals };
@@ -58,12 +61,12 @@ export class VerificationsController {
   @Write({
     scope: 'ops',
     status: 201,
-    summary: 'Register a scheme: what a proof by a verification key grants',
-    description: 'A scheme never changes but for its roots; the same content again answers 200.',
+    summary: 'Register a verification scheme: what a proof under a verification key grants',
+    description: 'Only the roots of a scheme can change. Registering the same content again returns 200.',
     type: SchemeDto,
     problems: ['scheme_conflict', 'verifier_unavailable'],
   })
-  @ApiResponse({ status: 200, description: 'Registered before, with this content', type: SchemeDto })
+  @ApiResponse({ status: 200, description: 'Already registered with this content', type: SchemeDto })
   async register(@Body() body: RegisterSchemeDto, @Context() request: RequestContext) {
     const { scheme, status, issuer, scope, roots } = body;
     const { vk_alphabeta_12: _, ...verification_key } = body.verification_key;
@@ -82,7 +85,7 @@ export class VerificationsController {
 
   @Get('/verification-schemes/:scheme')
   @PublicRead({
-    summary: 'One verification scheme, with all a prover needs',
+    summary: 'Get a verification scheme, with everything a prover needs',
     type: SchemeDto,
     problems: ['scheme_not_found'],
   })
@@ -93,7 +96,7 @@ export class VerificationsController {
   @Post('/verification-schemes/:scheme/roots')
   @Write({
     scope: 'ops',
-    summary: 'Accept proofs of a further root of the issuer',
+    summary: 'Accept proofs of another root of the issuer',
     type: SchemeDto,
     problems: ['scheme_not_found', 'scheme_retired', 'write_conflict'],
   })
@@ -104,7 +107,7 @@ export class VerificationsController {
   @Delete('/verification-schemes/:scheme/roots/:root')
   @Write({
     scope: 'ops',
-    summary: 'Accept no more proofs of a root; what it granted stays',
+    summary: 'Stop accepting proofs of a root; what it granted stays',
     type: SchemeDto,
     problems: ['scheme_not_found', 'write_conflict'],
   })

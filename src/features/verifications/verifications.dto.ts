@@ -19,10 +19,10 @@ import { isG1, isG2, isSignal } from './domain/proof-format.js';
 import { MAX_ROOTS, SCHEME_ID, SCOPE } from './domain/scheme.js';
 import { INPUT_ROLES } from './domain/verifications.events.js';
 
-/** More than any circuit here has use for; each costs the verifier a millisecond. */
+/** More than any circuit here needs; each costs the verifier a millisecond. */
 const MAX_INPUTS = 32;
 const SCHEME_MESSAGE =
-  '$property must be a small letter followed by up to 63 small letters, digits or hyphens, and not "operator"';
+  '$property must be 1 to 64 lower-case letters, digits or hyphens, starting with a letter, and not "operator"';
 
 function check(name: string, holds: (value: unknown) => boolean, must: string, schema: object) {
   return (options?: { each: boolean }): PropertyDecorator =>
@@ -69,13 +69,13 @@ export class SubmitProofDto {
   @Type(() => ProofDto)
   proof: ProofDto;
 
-  /** As many as the scheme has public inputs, in their order. */
+  /** One for each public input of the scheme, in their order. */
   @IsArray()
   @ArrayMaxSize(MAX_INPUTS)
   @IsSignal({ each: true })
   public_signals: string[];
 
-  /** Whom the proof is about. A session may leave it out: it is its own TRIS. */
+  /** The subject of the proof. Default for a session: the TRIS it acts for. */
   @IsOptional()
   @IsTrisId()
   tris_id?: string;
@@ -94,7 +94,7 @@ export class PublicInputDto {
   @IsIn(INPUT_ROLES)
   role: (typeof INPUT_ROLES)[number];
 
-  /** Of a constant. */
+  /** Required for a constant, not allowed for other roles. */
   @IsOptional()
   @IsSignal()
   value?: string;
@@ -107,7 +107,7 @@ export class VerificationKeyDto {
   /** Another name of bn254. */
   @IsIn(['bn128'])
   curve: 'bn128';
-  /** Public signals it takes. */
+  /** Number of public signals. */
   @IsInt()
   @Min(1)
   @Max(MAX_INPUTS)
@@ -120,7 +120,7 @@ export class VerificationKeyDto {
   vk_gamma_2: string[][];
   @IsG2()
   vk_delta_2: string[][];
-  /** Taken and not kept: it follows from alpha and beta. */
+  /** Accepted and ignored: it follows from alpha and beta. */
   @IsOptional()
   @IsArray()
   @ApiProperty({ type: 'array', items: {} })
@@ -139,12 +139,12 @@ export class RegisterSchemeDto {
   @IsIn(GRANTABLE_STATUSES)
   status: (typeof GRANTABLE_STATUSES)[number];
 
-  /** TRIS id of the organization whose roots it accepts, and whose key can revoke. */
+  /** TRIS id of the organization whose roots it accepts, and whose API key can revoke what it grants. */
   @IsTrisId()
   issuer: string;
 
-  /** A credential verifies one identity in a scope. Schemes that name the same scope share that. */
-  @Matches(SCOPE, { message: '$property must be 1 to 64 small letters, digits, dots or hyphens' })
+  /** A credential verifies at most one identity in a scope, across all schemes with that scope. */
+  @Matches(SCOPE, { message: '$property must be 1 to 64 lower-case letters, digits, dots or hyphens' })
   scope: string;
 
   /** What each public signal means, in their order. */
@@ -159,7 +159,7 @@ export class RegisterSchemeDto {
   @Type(() => VerificationKeyDto)
   verification_key: VerificationKeyDto;
 
-  /** Merkle roots, or keys, of the issuer that proofs may be of. */
+  /** Merkle roots or keys of the issuer whose proofs are accepted. */
   @IsArray()
   @ArrayMaxSize(MAX_ROOTS)
   @IsSignal({ each: true })
@@ -202,7 +202,7 @@ export class StoredInputDto {
 }
 
 export class SchemeDto extends ListedSchemeDto {
-  /** The public signal that stands for the scope. */
+  /** The public signal that encodes the scope. */
   scope_value: string;
   public_inputs: StoredInputDto[];
   verification_key: VerificationKeyDto;

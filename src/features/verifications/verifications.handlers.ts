@@ -25,14 +25,14 @@ export interface VerificationGranted {
 }
 
 interface Submission {
-  /** null: that of the session. */
+  /** null: the TRIS of the session. */
   trisId: string | null;
   scheme: string;
   proof: Proof;
   signals: readonly string[];
 }
 
-/** Verifies a proof and grants the status its scheme is for. */
+/** Verifies a proof and grants the status of its scheme. */
 export class SubmitProof extends Command<{ body: VerificationGranted; position: Position; own: boolean }> {
   constructor(
     readonly submission: Submission,
@@ -57,7 +57,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
   ) {
     this.counter = new Counter({
       name: 'credence_proofs_total',
-      help: 'Submitted proofs by outcome: granted, held already, or the code of the refusal',
+      help: 'Submitted proofs by outcome: granted, held, or the code of the refusal',
       labelNames: ['outcome'],
       registers: [registry],
     });
@@ -81,11 +81,11 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
   private async submit({ submission, request }: SubmitProof) {
     const { scheme: id, proof, signals } = submission;
     const trisId = await this.subjectOf(submission.trisId, request.actor);
-    // Without the proof: of one statement anyone can make any number of proofs.
+    // Without the proof: anyone can derive further proofs of the same statement.
     const context = request.of({ scheme: id, public_signals: signals, tris_id: trisId });
     const stream = identityStream(trisId);
     const earlier = (await this.store.readStream(stream)).find((event) => isRetryOf(event, context));
-    // What it needs may have expired or gone since; the first answer stands.
+    // A retry gets the first answer, even if the scheme or the credential is no longer valid.
     if (earlier?.metadata.body_hash === context.body_hash) {
       const { status, issuer, scheme, expires_at } = earlier.data as unknown as VerificationGranted;
       return { body: { tris_id: trisId, status, issuer, scheme, expires_at }, position: earlier.position, own: true };
@@ -105,28 +105,28 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
 
     const grant = grantOf(scheme, trisId, signals, expires_at);
     const nullifierStream = hashedStream(`nullifier-${scheme.scope}`, nullifier);
-    // Before the claim: a request that is refused leaves nothing in the log.
+    // Before the claim, so that a refused request leaves nothing in the log.
     refuseIfOthers(await this.store.readStream(nullifierStream), scheme.scope, trisId);
     decideProven(await this.store.readStream(stream), grant, this.clock());
     await this.writer.claim(stream, context);
-    // First whose the nullifier is, then the grant: whoever fails between the two goes on by sending the proof again.
+    // First the nullifier, then the grant: after a failure between the two, the proof can be sent again.
     const use = fact(nullifierUsed, { scope: scheme.scope, tris_id: trisId });
     const { events } = await this.writer.create(nullifierStream, [use], context);
     refuseIfOthers(events, scheme.scope, trisId);
     return this.grant(stream, grant, context);
   }
 
-  /** A key speaks for any TRIS, since the proof names it; a session for its own, which need not be named. */
+  /** A key may name any TRIS, since the proof is bound to it. A session verifies its own, which it may leave out. */
   private async subjectOf(named: string | null, { session }: Actor): Promise<string> {
     if (!session) {
       if (named !== null) return named;
       throw refusal([
-        { pointer: '/tris_id', code: 'required', message: 'tris_id is missing: a key has none of its own' },
+        { pointer: '/tris_id', code: 'required', message: 'tris_id is missing: a key must name the TRIS' },
       ]);
     }
     const { trisId } = await this.standing.of(session);
     if (trisId !== null && (named ?? trisId) === trisId) return trisId;
-    throw new Problem('forbidden', 'A session verifies the TRIS that it acts for.');
+    throw new Problem('forbidden', 'A session can verify only the TRIS that it acts for.');
   }
 
   private async grant(stream: string, grant: ProvenGrant, context: CommandContext) {
@@ -141,7 +141,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
   }
 }
 
-/** A nullifier stream says in its first event whose the nullifier is. */
+/** The first event of a nullifier stream names the identity that used the nullifier. */
 function refuseIfOthers([used]: readonly NewEvent[], scope: string, trisId: string): void {
   if (used === undefined || used.data['tris_id'] === trisId) return;
   const detail = `The holder of this credential has verified another identity in the scope ${scope}.`;

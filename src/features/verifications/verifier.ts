@@ -6,17 +6,17 @@ import { Logger } from '../../kernel/logger.js';
 import { Problem } from '../../kernel/problems.js';
 import type { Proof, VerificationKey } from './domain/proof-format.js';
 
-/** One thread does about 40 proofs a second; the main one keeps a core to itself. */
+/** One thread verifies about 40 proofs a second. One core is left to the main thread. */
 const THREADS = Math.max(1, Math.min(4, availableParallelism() - 1));
-/** Questions that wait for a thread; further ones are refused. Two seconds' work for one thread. */
+/** Requests that may wait for a thread; further ones are refused. Two seconds' work for one thread. */
 const MAX_WAITING = 64;
-/** A question takes some 25 ms; a thread that is this late will not answer. */
+/** A request takes about 25 ms. A thread that takes this long is terminated. */
 const TIMEOUT_MS = 10_000;
-/** A question that ended this many threads is not tried again. */
+/** A request during which this many threads ended is not tried again. */
 const ATTEMPTS = 2;
 const RETRY_AFTER = { 'retry-after': '2' };
 
-/** Where a point is none; `pointer` within the proof or the key. */
+/** An invalid curve point; `pointer` is within the proof or the key. */
 export interface WrongPoint {
   pointer: string;
   message: string;
@@ -36,7 +36,7 @@ interface Thread {
   timer?: NodeJS.Timeout;
 }
 
-/** Verifies proofs in threads of its own, so that the event loop never waits for one. Threads start when first needed. */
+/** Verifies proofs in worker threads, so that they do not block the event loop. Threads start when first needed. */
 @Injectable()
 export class ProofVerifier implements OnModuleDestroy {
   private readonly threads = new Set<Thread>();
@@ -50,14 +50,14 @@ export class ProofVerifier implements OnModuleDestroy {
   ) {
     this.seconds = new Histogram({
       name: 'credence_proof_seconds',
-      help: 'Time from a proof’s arrival to its verdict, waiting included',
+      help: 'Time from receiving a proof to its result, including the time in the queue',
       buckets: [0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2, 5],
       registers: [registry],
     });
     const { waiting } = this;
     const gauge = new Gauge({
       name: 'credence_proofs_waiting',
-      help: `Proofs that wait for a thread; beyond ${MAX_WAITING} they are refused`,
+      help: `Proofs waiting for a thread; beyond ${MAX_WAITING} they are refused`,
       registers: [registry],
       collect() {
         gauge.set(waiting.length);
@@ -71,7 +71,7 @@ export class ProofVerifier implements OnModuleDestroy {
     return this.ask({ hash, key, proof, signals }).finally(() => void stop());
   }
 
-  /** Whether the key's points are points and its setup was completed. @throws Problem verifier_unavailable */
+  /** Whether the key's points are valid and its setup was completed. @throws Problem verifier_unavailable */
   checkKey(key: VerificationKey): Promise<Answer> {
     return this.ask({ key });
   }
@@ -85,7 +85,7 @@ export class ProofVerifier implements OnModuleDestroy {
   private ask(question: Task['question']): Promise<Answer> {
     if (this.stopped) return Promise.reject(unavailable('The service is stopping.'));
     if (this.waiting.length >= MAX_WAITING) {
-      return Promise.reject(unavailable(`${MAX_WAITING} proofs are waiting already; send it again shortly.`));
+      return Promise.reject(unavailable(`${MAX_WAITING} proofs are already waiting. Send the request again shortly.`));
     }
     return new Promise((resolve, reject) => {
       this.waiting.push({ question, attempts: 0, resolve, reject });
@@ -93,7 +93,7 @@ export class ProofVerifier implements OnModuleDestroy {
     });
   }
 
-  /** Gives the next task to an idle thread, or to a new one while there may be more. */
+  /** Assigns waiting tasks to idle threads, and starts threads up to the limit. */
   private assign(): void {
     while (this.waiting.length > 0) {
       let thread = [...this.threads].find(({ task }) => task === undefined);
@@ -123,7 +123,7 @@ export class ProofVerifier implements OnModuleDestroy {
       this.assign();
     });
     worker.on('error', (error) => this.logger.error('a proof thread failed', { error: String(error) }));
-    // Also after an error, after a termination for lateness, and if someone ends it from outside.
+    // Also emitted after an error, after a timeout, and if the thread ends for another reason.
     worker.on('exit', () => {
       clearTimeout(thread.timer);
       this.threads.delete(thread);

@@ -1,13 +1,13 @@
 import { defineEvent, oneOf, text } from '../../../kernel/event-definition.js';
 
 /**
- * A session is over: none of its refresh tokens counts any more, whatever the short-lived state says. Stream
+ * A session has ended: none of its refresh tokens is valid any more, whatever the short-lived state says. Stream
  * `family-<id>`, revision 0.
  */
 export const refreshFamilyRevoked = defineEvent('RefreshFamilyRevoked', {
   family_id: text,
-  /** Address in small letters. */
+  /** Address in lower case. */
   wallet: text,
-  /** `reused`: a token that had been replaced was presented again, so it is in the hands of two. */
+  /** `reused`: a replaced token was presented again, so two parties may hold it. */
   reason: oneOf(['signed_out', 'reused']),
 });

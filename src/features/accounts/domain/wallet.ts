@@ -4,15 +4,15 @@ import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition
 import { Problem } from '../../../kernel/problems.js';
 import { type LINK_PROOFS, walletLinked, walletUnlinked } from './wallets.events.js';
 
-/** To which TRIS a wallet belongs, and how that is known. */
+/** The TRIS that a wallet belongs to, and how that is known. */
 export interface Link {
   tris_id: string;
   proof: (typeof LINK_PROOFS)[number];
-  /** The chain whose contract signed; null: the key of the address itself, or nobody. */
+  /** The chain whose contract accepted the signature; null: signed by the key of the address, or not signed. */
   chain_id: number | null;
 }
 
-/** @param wallet an address in any spelling */
+/** @param wallet an address in any case */
 export function walletStream(wallet: string): string {
   return `wallet-${wallet.toLowerCase()}`;
 }
@@ -20,7 +20,7 @@ export function walletStream(wallet: string): string {
 const EVENTS = [walletLinked, walletUnlinked] as const;
 const decode = streamDecoderFor(EVENTS);
 
-/** Folds a `wallet-<address>` stream: the link there is, or null. @throws Problem history_unreadable */
+/** Folds a `wallet-<address>` stream: the current link, or null. @throws Problem history_unreadable */
 export function linkOf(history: readonly RecordedEvent[]): Link | null {
   return decode(history).reduce(evolve, null as Link | null);
 }
@@ -39,16 +39,16 @@ function evolve(_link: Link | null, event: Decoded<(typeof EVENTS)[number]>): Li
 }
 
 /**
- * The TRIS that whoever has shown to control the wallet may act for. Nobody's word but the wallet's counts, and a
- * contract's word only on its own chain: on another one somebody else may hold the same address.
+ * The TRIS that the proven holder of a wallet may act for. Only a link that the wallet signed counts. A contract's
+ * signature counts only on its own chain: on another one somebody else may own the same address.
  */
 export function trisActedFor(link: Link | null, chainId: number | null): string | null {
   return link?.proof === 'signed' && link.chain_id === chainId ? link.tris_id : null;
 }
 
 /**
- * A wallet belongs to one TRIS. A signed link displaces one that was only asserted; repeating a link changes nothing.
- * @throws Problem wallet_already_linked, which does not say to whom
+ * A wallet belongs to one TRIS. A signed link replaces an asserted one; repeating a link changes nothing.
+ * @throws Problem wallet_already_linked, which does not disclose the other TRIS
  */
 export function decideLink(link: Link | null, wallet: string, wanted: Link): Fact[] {
   const linked = fact(walletLinked, { wallet: wallet.toLowerCase(), ...wanted });

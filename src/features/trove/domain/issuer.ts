@@ -33,7 +33,7 @@ function evolve(issuer: Issuer | undefined, event: IssuerEvent): Issuer | undefi
   }
 }
 
-/** An issuer never changes: a new key is a new issuer. @throws Problem issuer_conflict */
+/** An issuer cannot be changed; a new key requires a new issuer. @throws Problem issuer_conflict */
 export function decideRegister(issuer: Issuer | undefined, content: IssuerContent): Fact[] {
   if (!issuer) return [fact(issuerRegistered, { ...content })];
   const same = (['platform_id', 'ed25519', 'address'] as const).every((field) => issuer[field] === content[field]);
@@ -43,7 +43,7 @@ export function decideRegister(issuer: Issuer | undefined, content: IssuerConten
   });
 }
 
-/** Its proofs are believed no more; what was approved stays. */
+/** Its proofs are no longer trusted; approved records stay approved. */
 export function decideRetire(issuer: Issuer): Fact[] {
   return issuer.retired ? [] : [fact(issuerRetired, { issuer_id: issuer.issuer_id })];
 }

@@ -19,16 +19,16 @@ import {
 export const TROVE_STATUSES = ['Pending', 'Approved', 'Rejected'] as const;
 export type TroveStatus = (typeof TROVE_STATUSES)[number];
 
-/** A submitted record with what became of it. Times in ms. */
+/** A submitted record and its outcome. Times in ms. */
 export interface TroveRecord extends Omit<Decoded<typeof troveRecordSubmitted>['data'], 'proof'> {
-  /** Position of its submission, by which lists are ordered. */
+  /** Position of its submission; lists are ordered by it. */
   position: number;
   occurred_at: number;
   submitted_at: number;
   status: TroveStatus;
-  /** The last one; its verification decides. */
+  /** The latest proof; its verification decides. */
   proof: RecordProof | null;
-  /** How many proofs were offered so far. */
+  /** Number of proofs submitted so far. */
   proofs: number;
   decision: {
     method: string;
@@ -56,14 +56,14 @@ export interface Submission {
   proof: RecordProof | null;
 }
 
-/** What was decided about a record, and by whom. `platform_id`: whose action an approved record counts as. */
+/** A decision about a record. `platform_id`: the platform whose action an approved record becomes. */
 export interface Decision {
   outcome: { approved: true; platform_id: string } | { approved: false; reason_code: string };
   method: (typeof DECISION_METHODS)[number];
   decided_by: string;
 }
 
-/** Platform of records that a reviewer approves without naming one of the own organization's. */
+/** Platform of records that a reviewer approves without naming a platform. */
 export const TROVE_PLATFORM = 'trove';
 
 export function troveStream(contentHash: string): string {
@@ -87,7 +87,7 @@ export function troveRecordOf(history: readonly RecordedEvent[]): TroveRecord | 
   return decode(history).reduce(evolve, undefined as TroveRecord | undefined);
 }
 
-/** The record after an event of its stream. The read model of records folds with it, too. */
+/** The record after an event of its stream. The read model of records uses it too. */
 export function evolve(record: TroveRecord | undefined, event: TroveEvent): TroveRecord | undefined {
   switch (event.type) {
     case 'TroveRecordSubmitted': {
@@ -129,8 +129,8 @@ function decisionOf(
 }
 
 /**
- * What an issuer signs: canonical JSON (RFC 8785) of everything a record says, free text left out, times in ISO 8601.
- * The agent and its operator are members of an ai_behavior record only.
+ * The text that an issuer signs: canonical JSON (RFC 8785) of the record's fields without free text, times in ISO 8601.
+ * Only ai_behavior records contain the agent and its operator.
  */
 export function statementOf(
   record: Pick<
@@ -145,8 +145,8 @@ export function statementOf(
 }
 
 /**
- * The same content is the same record: submitted again it changes nothing, but may bring a proof where there is none or
- * the last one failed.
+ * The same content is the same record. Submitting it again changes nothing, but can add a proof if there is none or the
+ * last one failed.
  * @throws Problem record_conflict if the content was submitted as another record
  */
 export function decideSubmit(record: TroveRecord | undefined, submission: Submission): Fact[] {
@@ -157,8 +157,8 @@ export function decideSubmit(record: TroveRecord | undefined, submission: Submis
   const same =
     statementOf(record) === statementOf(submission) && record.title_hash === title_hash && record.uri_hash === uri_hash;
   if (!same) {
-    throw new Problem('record_conflict', 'This content was submitted before as a record with other fields.', {
-      errors: [{ pointer: '/content_hash', code: 'record_conflict', message: 'is of a record with other fields' }],
+    throw new Problem('record_conflict', 'This content was already submitted as a record with other fields.', {
+      errors: [{ pointer: '/content_hash', code: 'record_conflict', message: 'belongs to a record with other fields' }],
     });
   }
   const isNews = proof !== null && (record.proof === null || canonicalJson(proof) !== canonicalJson(record.proof));
@@ -167,19 +167,19 @@ export function decideSubmit(record: TroveRecord | undefined, submission: Submis
   return [fact(troveProofSubmitted, { content_hash, tris_id, proof: json(proof) })];
 }
 
-/** Whose action the approved record of a stream became. */
+/** The platform whose action the approved record of a stream became. */
 function platformOf(history: readonly RecordedEvent[]): unknown {
   return history.find(({ type }) => type === actionRelayed.type)?.data['platform_id'];
 }
 
-/** A proof is JSON all through. */
+/** A proof contains only JSON values. */
 const json = <T extends RecordProof | null>(proof: T) => proof as T & null;
 
 /**
- * A decision on the pending record of a stream. An approved record becomes an action and, unless it flags or the endorser
- * is the identity itself, a credonation: in the same append, so never one without the other.
+ * Decides the pending record of a stream. An approved record becomes an action and a credonation in the same append; no
+ * credonation if its metric is a flag or the endorser is the identity itself.
  * @param owner TRIS of the organization that owns the platform, or null
- * @throws Problem record_decided unless the decision stands already
+ * @throws Problem record_decided if another decision was made before
  */
 export function decideRecord(history: readonly RecordedEvent[], decision: Decision, owner: string | null): Fact[] {
   const record = troveRecordOf(history)!;
@@ -193,7 +193,7 @@ export function decideRecord(history: readonly RecordedEvent[], decision: Decisi
         ? platformOf(history) === outcome.platform_id
         : record.decision.reason_code === outcome.reason_code);
     if (stands) return [];
-    throw new Problem('record_decided', `The record is ${record.status} already.`);
+    throw new Problem('record_decided', `The record is already ${record.status}.`);
   }
   const about = { content_hash, tris_id, method, decided_by };
   if (!outcome.approved) return [fact(troveRecordRejected, { ...about, reason_code: outcome.reason_code })];

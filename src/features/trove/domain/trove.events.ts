@@ -4,7 +4,7 @@ import { CRITICALITIES } from '../../../scoring/model.js';
 export const RECORD_TYPES = ['milestone', 'activity', 'ai_behavior'] as const;
 export const DECISION_METHODS = ['signature', 'attestation', 'review'] as const;
 
-/** An issuer's signature over the record's statement, or an off-chain attestation in the form of EAS, which is signed. */
+/** An issuer's signature over the record's statement, or a signed off-chain EAS attestation. */
 export interface RecordProof {
   type: 'signature' | 'eas';
   issuer: string;
@@ -27,7 +27,7 @@ const proof: Check<RecordProof> = (value): value is RecordProof => {
   );
 };
 
-/** Stream `trove-<content hash>`, revision 0: somebody claims something about an identity. When it happened is in the metadata. */
+/** A record about an identity was submitted. Stream `trove-<content hash>`, revision 0. Its time is in the metadata. */
 export const troveRecordSubmitted = defineEvent('TroveRecordSubmitted', {
   content_hash: text,
   tris_id: text,
@@ -35,15 +35,15 @@ export const troveRecordSubmitted = defineEvent('TroveRecordSubmitted', {
   /** Canonical, `<category>_<name>`. */
   metric: text,
   criticality: oneOf(CRITICALITIES),
-  /** SHA-256 of the title and of the URI, which live in a deletable side table (docs/decisions/0010). */
+  /** SHA-256 of the title and of the URI, which are stored in a deletable side table (docs/decisions/0010). */
   title_hash: text,
   uri_hash: nullable(text),
-  /** Of an ai_behavior record: the agent, and the TRIS of who operates it. */
+  /** Only for ai_behavior records: the agent and the TRIS of its operator. */
   agent_id: nullable(text),
   operator_tris: nullable(text),
   proof: nullable(proof),
 });
-/** A proof for a record that has none, or whose last one failed. Same stream. */
+/** A proof for a record that has none or whose last proof failed. Same stream. */
 export const troveProofSubmitted = defineEvent('TroveProofSubmitted', { content_hash: text, tris_id: text, proof });
 /** Same stream, in one append with the ActionRelayed and CredonationRecorded that follow from it. */
 export const troveRecordApproved = defineEvent('TroveRecordApproved', {
@@ -61,7 +61,7 @@ export const troveRecordRejected = defineEvent('TroveRecordRejected', {
   reason_code: text,
 });
 
-/** Stream `issuer-<id>`: whose proofs are believed. One of the two keys is set. */
+/** An issuer whose proofs are trusted. Exactly one of the two keys is set. Stream `issuer-<id>`. */
 export const issuerRegistered = defineEvent('IssuerRegistered', {
   issuer_id: text,
   /** Approved records count as actions of this platform; its owner endorses the identity. */

@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 
 /** Order of bn254's groups: public signals are numbers below it (EIP-197). */
 export const GROUP_ORDER = 0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001n;
-/** Prime of the field that coordinates are of. */
+/** Prime of the field of the coordinates. */
 const FIELD_PRIME = 0x30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47n;
 /** No number of 254 bits has more decimal digits. */
 const DECIMAL = /^(?:0|[1-9]\d{0,76})$/;
 
-/** A key in the form of snarkjs. */
+/** A verification key as snarkjs exports it. */
 export interface VerificationKey {
   protocol: 'groth16';
   curve: 'bn128';
@@ -19,19 +19,19 @@ export interface VerificationKey {
   IC: string[][];
 }
 
-/** A proof in the form of snarkjs. */
+/** A proof as snarkjs writes it. */
 export interface Proof {
   pi_a: string[];
   pi_b: string[][];
   pi_c: string[];
 }
 
-/** A number below the group's order in its only spelling: decimal, no sign, no leading zero. */
+/** A number below the group's order in canonical form: decimal, no sign, no leading zero. */
 export function isSignal(value: unknown): value is string {
   return isNumberBelow(value, GROUP_ORDER);
 }
 
-/** An affine point as snarkjs writes it: [x, y, "1"]. Whether it lies on the curve is for the worker to find out. */
+/** An affine point as snarkjs writes it: [x, y, "1"]. The worker checks whether it is on the curve. */
 export function isG1(value: unknown): value is string[] {
   return isList(value, 3) && isCoordinate(value[0]) && isCoordinate(value[1]) && value[2] === '1';
 }
@@ -45,7 +45,7 @@ export function isG2(value: unknown): value is string[][] {
   );
 }
 
-/** How a text becomes a public signal: its SHA-256 as a big-endian number, modulo the group's order. */
+/** Encodes a text as a public signal: its SHA-256 as a big-endian number, modulo the group's order. */
 export function fieldOf(text: string): string {
   return (BigInt(`0x${createHash('sha256').update(text).digest('hex')}`) % GROUP_ORDER).toString();
 }

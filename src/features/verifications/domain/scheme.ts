@@ -9,7 +9,7 @@ import { schemeRegistered, schemeRetired, schemeRootAdded, schemeRootRemoved } f
 
 export const SCHEME_ID = /^(?!operator$)[a-z][a-z0-9-]{0,63}$/;
 export const SCOPE = /^[a-z0-9][a-z0-9.-]{0,63}$/;
-/** Roots a scheme accepts at once: an issuer's current ones and those that proofs on their way may still be of. */
+/** Roots a scheme accepts at once: the issuer's current ones, and earlier ones that submitted proofs may still use. */
 export const MAX_ROOTS = 100;
 
 const EVENTS = [schemeRegistered, schemeRootAdded, schemeRootRemoved, schemeRetired] as const;
@@ -40,7 +40,7 @@ export function schemeStream(scheme: string): string {
   return `scheme-${scheme}`;
 }
 
-/** Folds a `scheme-<scheme>` stream; undefined if there is none. @throws Problem history_unreadable */
+/** Folds a `scheme-<scheme>` stream; undefined if it is empty. @throws Problem history_unreadable */
 export function schemeOf(history: readonly RecordedEvent[]): Scheme | undefined {
   return decode(history).reduce(evolve, undefined as Scheme | undefined);
 }
@@ -67,18 +67,17 @@ export function keyHash(key: VerificationKey): string {
   return sha256Hex(canonicalJson(key));
 }
 
-/** Which inputs there must be, and how often. @returns what is wrong */
+/** Checks that each required input is present once and that the key fits the inputs. @returns the faults */
 export function checkInputs(inputs: readonly PublicInput[], key: VerificationKey): FieldError[] {
   const errors: FieldError[] = [];
   const say = (pointer: string, code: string, message: string) => errors.push({ pointer, code, message });
   for (const role of ['nullifier', 'root', 'scope', 'subject', 'expires_at'] as const) {
     const count = inputs.filter((input) => input.role === role).length;
-    if (count !== 1) say('/public_inputs', 'input_count', `the role ${role} must stand once, not ${count} times`);
+    if (count !== 1) say('/public_inputs', 'input_count', `the role ${role} must occur once, not ${count} times`);
   }
   for (const [i, { role, value }] of inputs.entries()) {
     if ((role === 'constant') === (value !== null)) continue;
-    const message =
-      role === 'constant' ? 'a constant needs its value' : `the value of the ${role} is not for you to fix`;
+    const message = role === 'constant' ? 'a constant needs its value' : `the role ${role} takes no value`;
     say(`/public_inputs/${i}`, 'input_value', message);
   }
   if (key.nPublic !== inputs.length || key.IC.length !== inputs.length + 1) {
@@ -88,11 +87,11 @@ export function checkInputs(inputs: readonly PublicInput[], key: VerificationKey
   return errors;
 }
 
-/** A scheme never changes: registering it again as it is changes nothing. @throws Problem scheme_conflict */
+/** A scheme never changes. Registering the same content again does nothing. @throws Problem scheme_conflict */
 export function decideRegister(scheme: Scheme | undefined, definition: SchemeDefinition): Fact[] {
   if (scheme) {
     if (contentOf(scheme) === contentOf(definition)) return [];
-    const detail = `The scheme ${scheme.scheme} is registered with other content; a scheme never changes, make another.`;
+    const detail = `The scheme ${scheme.scheme} is registered with other content. Schemes cannot change; register another.`;
     throw new Problem('scheme_conflict', detail);
   }
   const { verification_key } = definition;
@@ -100,12 +99,12 @@ export function decideRegister(scheme: Scheme | undefined, definition: SchemeDef
   return [fact(schemeRegistered, { ...definition, verification_key: { ...verification_key }, verification_key_hash })];
 }
 
-/** What a scheme is for good: roots come and go, so they do not count. */
+/** The permanent content of a scheme: everything but its roots. */
 function contentOf({ scheme, status, issuer, scope, public_inputs, verification_key }: SchemeDefinition): string {
   return canonicalJson({ scheme, status, issuer, scope, public_inputs, verification_key });
 }
 
-/** A root accepted already changes nothing. @throws Problem validation_failed beyond MAX_ROOTS */
+/** Does nothing for a root that is already accepted. @throws Problem validation_failed beyond MAX_ROOTS */
 export function decideAddRoot({ scheme, roots }: Scheme, root: string): Fact[] {
   if (roots.includes(root)) return [];
   if (roots.length >= MAX_ROOTS) {

@@ -7,10 +7,10 @@ import { type FieldError, Problem } from '../../../kernel/problems.js';
 import { fieldOf } from './proof-format.js';
 import type { Scheme } from './scheme.js';
 
-/** Last second a timestamp of four-digit years can name. */
+/** The last second of the year 9999, in seconds since the epoch. */
 const LAST_SECOND = 253_402_300_799n;
 
-/** What the signals of a proof say, once they are those the service expects. */
+/** What the public signals of a proof state, once they match the scheme. */
 export interface Statement {
   nullifier: string;
   /** ISO 8601 UTC. */
@@ -18,8 +18,8 @@ export interface Statement {
 }
 
 /**
- * Holds public signals against what the scheme fixes: before the pairing, since it costs nothing, and with a code for
- * each, since the holder can do something about each.
+ * Compares public signals with the values that the scheme fixes. Done before the pairing, since it costs nothing, and
+ * with a code for each fault, since the holder can correct each.
  * @throws Problem public_signal_mismatch
  */
 export function readSignals(scheme: Scheme, signals: readonly string[], trisId: string): Statement {
@@ -33,7 +33,7 @@ export function readSignals(scheme: Scheme, signals: readonly string[], trisId: 
         statement.nullifier = signal;
         break;
       case 'root':
-        if (!scheme.roots.includes(signal)) wrong('unknown_root', 'this is no root the scheme accepts');
+        if (!scheme.roots.includes(signal)) wrong('unknown_root', 'this is not a root the scheme accepts');
         break;
       case 'scope':
         if (signal !== fieldOf(scheme.scope)) wrong('wrong_scope', `this is not the scope ${scheme.scope}`);
@@ -46,7 +46,7 @@ export function readSignals(scheme: Scheme, signals: readonly string[], trisId: 
         break;
       case 'expires_at': {
         const seconds = BigInt(signal);
-        if (seconds > LAST_SECOND) wrong('wrong_expiry', 'this is no time in seconds since the epoch');
+        if (seconds > LAST_SECOND) wrong('wrong_expiry', 'this is not a time in seconds since the epoch');
         else statement.expires_at = new Date(Number(seconds) * 1000).toISOString();
       }
     }
@@ -68,7 +68,7 @@ export interface ProvenGrant {
   evidence_hash: string;
 }
 
-/** The evidence is the statement, never the proof: of one statement anyone can make any number of proofs. */
+/** The evidence hash covers the statement, not the proof: anyone can derive further proofs of the same statement. */
 export function grantOf(scheme: Scheme, trisId: string, signals: readonly string[], expiresAt: string): ProvenGrant {
   const { status, issuer, scheme: id, verification_key_hash } = scheme;
   const evidence_hash = sha256Hex(canonicalJson({ verification_key_hash, public_signals: [...signals] }));
@@ -76,16 +76,16 @@ export function grantOf(scheme: Scheme, trisId: string, signals: readonly string
 }
 
 /**
- * What a proven statement changes about an identity, given its `identity-<tris>` stream: nothing where it holds the same
- * or a longer verification by this scheme; else it is granted, or prolonged. After a revocation only a credential that
- * ends later than all before counts, so that repeating a proof does not undo it.
+ * What a proven statement changes about an identity, given its `identity-<tris>` stream: nothing if it holds the same
+ * or a longer verification by this scheme; otherwise the verification is granted or extended. After a revocation only a
+ * credential that ends later than all earlier ones is accepted, so that repeating a proof does not undo it.
  * @param now ms since the epoch
  * @returns the facts, and until when the verification holds after them
  * @throws Problem proof_expired, verification_revoked
  */
 export function decideProven(history: readonly RecordedEvent[], grant: ProvenGrant, now: number) {
   if (Date.parse(grant.expires_at) <= now) {
-    const detail = `What the proof proves ended at ${grant.expires_at}; ask the issuer for a new credential.`;
+    const detail = `The proven credential expired at ${grant.expires_at}. Ask the issuer for a new one.`;
     throw new Problem('proof_expired', detail);
   }
   const isThis = (other: { status: string; issuer: string; scheme: string }) =>
@@ -96,7 +96,7 @@ export function decideProven(history: readonly RecordedEvent[], grant: ProvenGra
     .map(decodeStatement)
     .flatMap((event) => (event.type === 'VerificationGranted' && isThis(event.data) ? [event.data.expires_at] : []));
   if (!held && before.some((expiry) => expiry !== null && expiry >= grant.expires_at)) {
-    const detail = 'This verification was revoked; it takes a credential that ends later than the revoked one.';
+    const detail = 'This verification was revoked. A new one requires a credential that expires later.';
     throw new Problem('verification_revoked', detail);
   }
   const facts: Fact[] = [fact(verificationGranted, { ...grant })];

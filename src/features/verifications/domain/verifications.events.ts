@@ -3,8 +3,8 @@ import { GRANTABLE_STATUSES } from '../../identity/domain/identity.events.js';
 import type { JsonObject } from '../../../kernel/json.js';
 
 /**
- * What a public input of a proof means. The service fixes the value of each but the nullifier, which the holder brings,
- * and the expiry, which it only compares with the clock.
+ * The meaning of a public input of a proof. The service fixes the value of each except the nullifier, which comes from
+ * the holder, and the expiry, which is only compared with the clock.
  */
 export const INPUT_ROLES = ['nullifier', 'root', 'scope', 'subject', 'expires_at', 'constant'] as const;
 
@@ -17,17 +17,17 @@ type PublicInputData = { role: (typeof INPUT_ROLES)[number]; value: string | nul
 const publicInputs: Check<PublicInputData[]> = (inputs): inputs is PublicInputData[] =>
   Array.isArray(inputs) && inputs.every((input) => object(input) && role(input['role']) && value(input['value']));
 
-/** A scheme in full, for good. Stream `scheme-<scheme>`, revision 0. */
+/** A complete scheme, permanently registered. Stream `scheme-<scheme>`, revision 0. */
 export const schemeRegistered = defineEvent('SchemeRegistered', {
   scheme: text,
   status: oneOf(GRANTABLE_STATUSES),
-  /** TRIS of the organization that vouches by its root. */
+  /** TRIS of the organization whose roots prove the credentials. */
   issuer: text,
-  /** Schemes of one scope share its nullifiers. */
+  /** Schemes with the same scope share its nullifiers. */
   scope: text,
   /** In the order of the public signals. */
   public_inputs: publicInputs,
-  /** In the form of snarkjs. */
+  /** As snarkjs exports it. */
   verification_key: object,
   /** SHA-256 of the key's RFC 8785 JSON. */
   verification_key_hash: text,
@@ -37,10 +37,10 @@ export const schemeRegistered = defineEvent('SchemeRegistered', {
 /** Same stream. */
 export const schemeRootAdded = defineEvent('SchemeRootAdded', { scheme: text, root: text });
 export const schemeRootRemoved = defineEvent('SchemeRootRemoved', { scheme: text, root: text });
-/** It takes no more proofs; what it granted stays. Same stream. */
+/** The scheme accepts no more proofs; what it granted stays. Same stream. */
 export const schemeRetired = defineEvent('SchemeRetired', { scheme: text });
 
-/** Stream `nullifier-<scope>-<hash>`, revision 0: whose a nullifier is, for good. */
+/** A nullifier belongs to an identity permanently. Stream `nullifier-<scope>-<hash>`, revision 0. */
 export const nullifierUsed = defineEvent('NullifierUsed', {
   scope: text,
   tris_id: text,
