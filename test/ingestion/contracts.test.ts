@@ -60,12 +60,12 @@ describe('a file of contracts', () => {
   test.each([
     ['{', /cannot be used/],
     ['[]', /chain ids as names/],
-    ['{"mainnet":[]}', /"mainnet" is no chain id/],
+    ['{"mainnet":[]}', /"mainnet" is not a chain id/],
     ['{"1":{}}', /\/1 must be a list/],
     [`{"1":[{"address":"${address.replace('B', 'b')}","protocol":"aave-v3"}]}`, /\/1\/0 must have an address/],
-    [`{"1":[{"address":"${address}","protocol":"aave"}]}`, /\/1\/0 must have a protocol of aave-v3, /],
+    [`{"1":[{"address":"${address}","protocol":"aave"}]}`, /\/1\/0 must have one of the protocols aave-v3, /],
     [`{"1":[{"address":"${address}","protocol":"eas"}]}`, /must have attesters/],
-    [`{"1":[{"address":"${address}","protocol":"erc20","attesters":["${address}"]}]}`, /does not know/],
+    [`{"1":[{"address":"${address}","protocol":"erc20","attesters":["${address}"]}]}`, /does not use/],
     [`{"1":[{"address":"${address}","protocol":"erc20","since":1}]}`, /has "since"/],
   ])('is refused in one sentence: %s', async (content, message) => {
     await expect(load(content)).rejects.toThrow(message);

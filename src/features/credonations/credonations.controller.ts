@@ -12,7 +12,7 @@ export class CredonationsController {
 
   @Get('/api/tris-validations/:tris_id')
   @PublicRead({
-    summary: 'Credonations an identity received, in log order',
+    summary: 'List the credonations that an identity received, in log order',
     type: ValidationsDto,
     problems: ['identity_not_found'],
   })

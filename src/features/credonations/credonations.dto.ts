@@ -1,15 +1,15 @@
-/** A credonation as it is listed (requirement 19). */
+/** A credonation in a list (requirement 19). */
 export class CredonationDto {
   /** TRIS of the sender. */
   from: string;
-  /** TCT of the action endorsed. */
+  /** TCT of the endorsed action. */
   amount: number;
   /** When the action occurred. */
   timestamp: string;
   category: string;
 }
 
-/** The credonations received (requirement 31), in pages. */
+/** A page of the credonations that an identity received (requirement 31). */
 export class ValidationsDto {
   tris_id: string;
   validations: CredonationDto[];

@@ -7,7 +7,7 @@ import { Views } from '../../read-side/views.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import type { ValidationsDto } from './credonations.dto.js';
 
-/** Credonations an identity received, in log order. */
+/** The credonations that an identity received, in log order. */
 export class ListCredonations extends Query<{ body: ValidationsDto; etagParts: (string | number)[] }> {
   constructor(
     readonly trisId: string,

@@ -28,8 +28,8 @@ export class DeadLettersController {
   @Post('/:event_id/acknowledge')
   @Write({
     scope: 'ops',
-    summary: 'Go on without what an undecodable event says: its identity is no longer incomplete because of it',
-    description: 'The first acknowledgement stands; a later one gets its answer.',
+    summary: 'Acknowledge an undecodable event: its identity no longer counts as incomplete because of it',
+    description: 'Only the first acknowledgement is stored; later ones return it.',
     type: DeadLetterDto,
     problems: ['not_found', 'projection_rebuilding'],
   })

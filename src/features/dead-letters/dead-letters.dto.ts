@@ -18,7 +18,7 @@ export class DeadLetterParams {
 }
 
 export class AcknowledgeDeadLetterDto {
-  /** Why the service may go on without it. */
+  /** Why the event can be ignored. */
   @IsReasonCode()
   reason_code: string;
 }
@@ -35,12 +35,12 @@ export class DeadLetterDto {
   event_id: string;
   event_type: string;
   position: string;
-  /** The identity it is about; null: none that could be told. */
+  /** The identity that the event is about; null if it could not be determined. */
   @ApiProperty({ type: String, nullable: true })
   tris_id: string | null;
-  /** What is wrong with it. */
+  /** Why the event cannot be decoded. */
   reason: string;
-  /** null: open, and its identity is incomplete. */
+  /** null: open, and the identity is incomplete. */
   @ApiProperty({ type: AcknowledgementDto, nullable: true })
   acknowledged: AcknowledgementDto | null;
 }

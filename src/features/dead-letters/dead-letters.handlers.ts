@@ -18,7 +18,7 @@ import { Views } from '../../read-side/views.js';
 import type { DeadLetterDto, DeadLetterState, DeadLettersDto } from './dead-letters.dto.js';
 import { deadLetterStream, decideAcknowledge } from './domain/dead-letter.js';
 
-/** Goes on without what an undecodable event says. The first acknowledgement stands; a later one gets its answer. */
+/** Acknowledges an undecodable event. Only the first acknowledgement is stored; later ones return it. */
 export class AcknowledgeDeadLetter extends Command<{ body: DeadLetterDto; position: Position }> {
   constructor(
     readonly eventId: string,
@@ -44,12 +44,12 @@ export class AcknowledgeDeadLetterHandler implements ICommandHandler<Acknowledge
       (found) => found !== undefined,
     );
     if (!letter)
-      throw new Problem('not_found', `There is no dead letter ${eventId}: the event is unknown, or it can be read.`);
+      throw new Problem('not_found', `There is no dead letter ${eventId}: the event is unknown, or it can be decoded.`);
     const stream = deadLetterStream(eventId);
     await this.writer.claim(stream, context);
     const facts = decideAcknowledge(letter, reasonCode, context.actor.name);
     const { position } = await this.writer.create(stream, facts, context);
-    // The store answers a repeat as it answered the first: what it holds says when that was.
+    // After a repeat the stream contains the first acknowledgement, so it is read from there.
     const [stored] = await this.store.readStream(stream, { limit: 1 });
     const { data, metadata } = stored!;
     const { acknowledged_by: by, reason_code } = data as Decoded<typeof deadLetterAcknowledged>['data'];
@@ -58,7 +58,7 @@ export class AcknowledgeDeadLetterHandler implements ICommandHandler<Acknowledge
   }
 }
 
-/** Dead letters in log order: those that are open, or those that are acknowledged. */
+/** Open or acknowledged dead letters in log order. */
 export class ListDeadLetters extends Query<DeadLettersDto> {
   constructor(
     readonly state: DeadLetterState,

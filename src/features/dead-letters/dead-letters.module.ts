@@ -2,7 +2,7 @@ import { Module } from '@nestjs/common';
 import { DeadLettersController } from './dead-letters.controller.js';
 import { AcknowledgeDeadLetterHandler, ListDeadLettersHandler } from './dead-letters.handlers.js';
 
-/** Always there: whatever is served, the log may hold what cannot be read. */
+/** Always enabled: whichever features are enabled, the log may contain events that cannot be decoded. */
 @Module({
   controllers: [DeadLettersController],
   providers: [AcknowledgeDeadLetterHandler, ListDeadLettersHandler],

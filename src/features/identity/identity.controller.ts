@@ -76,7 +76,8 @@ export class IdentityController {
   @Delete('/:tris_id/verifications/:status')
   @Write({
     scope: 'identity:write',
-    summary: 'Revoke a verification status: an organization’s key its own grants, an operator’s key every issuer’s',
+    summary: 'Revoke a verification status',
+    description: 'An organization’s key revokes its own grants, an operator’s key those of every issuer.',
     type: RevokedVerificationDto,
     problems: ['write_conflict'],
   })
@@ -94,7 +95,7 @@ export class IdentityController {
     return new Written({ tris_id, status, revoked: true }, position);
   }
 
-  /** The position of what the statement wrote, or of the last event about the identity if it changed nothing. */
+  /** Returns the position of the written event, or of the identity's last event if the statement changed nothing. */
   private async state(trisId: string, statement: StateAboutIdentity['statement'], request: RequestContext) {
     const context = request.of({ tris_id: trisId, ...statement });
     const { position } = await this.commands.execute(new StateAboutIdentity(trisId, statement, context));

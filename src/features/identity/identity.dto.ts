@@ -5,13 +5,13 @@ import { IsReasonCode, IsSha256, IsTimestamp } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from './domain/identity.events.js';
 
 export class SetBadStatusDto {
-  /** 1 (worst) to 6; it is the identity's score from now on. */
+  /** 1 (worst) to 6; becomes the identity's score. */
   @IsInt()
   @Min(1)
   @Max(6)
   level: number;
 
-  /** Why, as a code: small letters, digits and underscores. No free text: the log is for ever. */
+  /** A code of lower-case letters, digits and underscores; no free text, since the log cannot be edited. */
   @IsReasonCode()
   reason_code: string;
 }
@@ -36,7 +36,7 @@ export class GrantVerificationDto {
   @IsTimestamp()
   expires_at?: string;
 
-  /** SHA-256 of the evidence the operator holds. */
+  /** SHA-256 of the evidence, which the operator keeps. */
   @IsSha256()
   evidence_hash: string;
 }
@@ -46,14 +46,14 @@ export class VerificationParams extends TrisIdParams {
   status: (typeof GRANTABLE_STATUSES)[number];
 }
 
-/** Narrows what is revoked, where there are several of the status. */
+/** Selects which grants of the status to revoke. Default: all that the key may revoke. */
 export class RevokeVerificationQuery {
-  /** Whose grants: the `issuer` that the score lists. */
+  /** Only grants of this issuer, as listed in the score's verifications. */
   @IsOptional()
   @Matches(/^(?:key:)?[!-~]{1,128}$/, { message: '$property must be the issuer of a verification' })
   issuer?: string;
 
-  /** By which scheme: `operator`, or the id of a proof scheme. */
+  /** Only grants of this scheme: `operator`, or the id of a proof scheme. */
   @IsOptional()
   @Matches(/^[a-z][a-z0-9-]{0,63}$/, { message: '$property must be the scheme of a verification' })
   scheme?: string;

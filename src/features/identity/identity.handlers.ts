@@ -17,7 +17,7 @@ import {
   operatorStateOf,
 } from './domain/identity.js';
 
-/** What an operator states about an identity. The four commands differ in what they decide and nothing else. */
+/** What an operator states about an identity. */
 type Statement =
   | { kind: 'set_bad_status'; level: number; reason_code: string }
   | { kind: 'clear_bad_status' }

@@ -4,10 +4,10 @@ import { metricCategory } from '../../scoring/metrics.js';
 import type { Category } from '../../scoring/model.js';
 import { PROTOCOLS, chainPlatform } from './chain-events.js';
 
-/** Chains by the names that data sets of Aave v2 give them. */
+/** Chain ids by their names in data sets of Aave v2. */
 const NETWORKS: Record<string, number> = { mainnet: 1, ethereum: 1, polygon: 137, avalanche: 43114 };
 
-/** What a data set of Aave v2 calls the events of its pool. */
+/** Pool events by their names in data sets of Aave v2. */
 const EVENTS: Record<string, string> = {
   deposit: 'Deposit',
   redeemunderlying: 'Withdraw',
@@ -19,8 +19,8 @@ const EVENTS: Record<string, string> = {
 const isAddress = (value: unknown) => typeof value === 'string' && /^0x[0-9a-fA-F]{40}$/.test(value);
 
 /**
- * A line of a data set of Aave v2 lending, `{userWallet, network, logId, timestamp, action, actionData}`, as the action that the
- * event would have become, of the wallet's own TRIS.
+ * Converts a line of an Aave v2 data set, `{userWallet, network, logId, timestamp, action, actionData}`, to the action
+ * that the event would have become, for the wallet's own TRIS.
  * @throws Problem validation_failed with every wrong field
  */
 export function aaveAction(line: unknown, now: number): Action {
@@ -41,10 +41,10 @@ export function aaveAction(line: unknown, now: number): Action {
     'timestamp',
     'seconds since the epoch, not in the future',
   );
-  // A logId names a transaction and a kind of event, of which it may hold several.
+  // A logId names a transaction and a kind of event; the transaction may contain several of them.
   const { poolId = '', amount = '' } = (actionData ?? {}) as { poolId?: unknown; amount?: unknown };
   check(poolId === '' || isAddress(poolId), 'actionData/poolId', 'an address');
-  check(typeof amount === 'string' && /^\d{0,40}$/.test(amount), 'actionData/amount', 'a whole number as text');
+  check(typeof amount === 'string' && /^\d{0,40}$/.test(amount), 'actionData/amount', 'a whole number as a string');
   check(event !== undefined, 'action', `one of ${Object.keys(EVENTS).join(', ')}`);
   if (errors.length > 0) {
     throw new Problem('validation_failed', errors.map(({ message }) => message).join('; '), { errors });

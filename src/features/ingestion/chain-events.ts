@@ -1,14 +1,14 @@
 import type { Criticality } from '../../scoring/model.js';
 
 /**
- * What a wallet's history on a chain counts for: which events of which contracts, and the metric and criticality of the
- * action each becomes. Only contracts that are listed count, since anyone can deploy one that emits anything.
+ * Which events of which contracts become actions of a wallet's identity, and with which metric and criticality. Only
+ * listed contracts count, since anyone can deploy a contract that emits any event.
  */
 
 export interface ChainEvent {
-  /** As the contract declares it. Its signature's hash is the log's first topic. */
+  /** The declaration in the contract. The hash of its signature is the first topic of its logs. */
   event: string;
-  /** Where the wallet is: the indexed argument (1 to 3), the contract itself, or the owner of the token in argument 1. */
+  /** Where the wallet is: an indexed argument (1 to 3), the contract itself, or the owner of the token in argument 1. */
   wallet: 1 | 2 | 3 | 'contract' | 'token-owner';
   metric: string;
   criticality: Criticality;
@@ -16,7 +16,7 @@ export interface ChainEvent {
   attester?: 1 | 2 | 3;
 }
 
-/** The same in both versions of Aave. */
+/** Identical in Aave v2 and v3. */
 const LIQUIDATION = {
   event:
     'LiquidationCall(address indexed collateralAsset, address indexed debtAsset, address indexed user, uint256 debtToCover, uint256 liquidatedCollateralAmount, address liquidator, bool receiveAToken)',
@@ -145,13 +145,13 @@ export interface Contract {
   /** EIP-55. */
   address: string;
   protocol: Protocol;
-  /** Of `eas`, which needs them: whose attestations count. */
+  /** Required for `eas`, not allowed for others: the attesters whose attestations count. */
   attesters?: readonly string[];
 }
 
 /**
- * Contracts by chain id, unless CREDENCE_CHAIN_CONTRACTS names a file with others. Safes and attesters are for the
- * operator to choose. No pool of Aave v2: `credence import aave` brings that history, and it must not count twice.
+ * The built-in contracts by chain id; a file named by CREDENCE_CHAIN_CONTRACTS replaces them. Operators list Safes and
+ * attesters there. Without the pool of Aave v2: `credence import aave` imports its history, which must not count twice.
  */
 export const CONTRACTS: Readonly<Record<string, readonly Contract[]>> = {
   // Ethereum
@@ -182,7 +182,7 @@ export const CONTRACTS: Readonly<Record<string, readonly Contract[]>> = {
   ],
 };
 
-/** Name of the platform that relays what happened on a chain (CAIP-2). */
+/** Id of the platform that relays the events of a chain (CAIP-2). */
 export function chainPlatform(chainId: number): string {
   return `eip155:${chainId}`;
 }

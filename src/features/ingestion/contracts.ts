@@ -7,8 +7,8 @@ export type ContractsByChain = Readonly<Record<string, readonly Contract[]>>;
 
 /**
  * The contracts whose events count, by chain id.
- * @param file JSON `{"<chain id>": [{"address", "protocol", "attesters"?}]}`; it takes the place of the built-in list
- * @throws ConfigError that says what is wrong and where
+ * @param file JSON `{"<chain id>": [{"address", "protocol", "attesters"?}]}`, which replaces the built-in list
+ * @throws ConfigError that names the fault and its place
  */
 export function loadContracts(file: string | undefined): ContractsByChain {
   if (file === undefined) return CONTRACTS;
@@ -19,9 +19,9 @@ export function loadContracts(file: string | undefined): ContractsByChain {
   } catch (error) {
     throw wrong((error as Error).message);
   }
-  if (!isObject(chains)) throw wrong('it must hold an object with chain ids as names');
+  if (!isObject(chains)) throw wrong('it must contain an object with chain ids as names');
   for (const [chainId, contracts] of Object.entries(chains)) {
-    if (!/^[1-9]\d{0,14}$/.test(chainId)) throw wrong(`"${chainId}" is no chain id`);
+    if (!/^[1-9]\d{0,14}$/.test(chainId)) throw wrong(`"${chainId}" is not a chain id`);
     if (!Array.isArray(contracts)) throw wrong(`/${chainId} must be a list of contracts`);
     contracts.forEach((contract, i) => {
       const problem = problemOf(contract);
@@ -34,18 +34,19 @@ export function loadContracts(file: string | undefined): ContractsByChain {
 function problemOf(contract: unknown): string | undefined {
   if (!isObject(contract)) return 'must be an object with address and protocol';
   const { address, protocol, attesters, ...others } = contract;
-  if (!isContractAddress(address)) return 'must have an address with a right EIP-55 checksum, or in small letters';
-  if (!PROTOCOL_NAMES.includes(protocol as Protocol)) return `must have a protocol of ${PROTOCOL_NAMES.join(', ')}`;
+  if (!isContractAddress(address)) return 'must have an address with a correct EIP-55 checksum, or in lower case';
+  if (!PROTOCOL_NAMES.includes(protocol as Protocol))
+    return `must have one of the protocols ${PROTOCOL_NAMES.join(', ')}`;
   const attested = PROTOCOLS[protocol as Protocol].some((event) => 'attester' in event);
   if (attested && !(Array.isArray(attesters) && attesters.length > 0 && attesters.every(isContractAddress))) {
-    return `must have attesters, a list of addresses: of protocol ${String(protocol)} only theirs count`;
+    return `must have attesters, a list of addresses: for ${String(protocol)} only their attestations count`;
   }
-  if (!attested && attesters !== undefined) return `has attesters, which protocol ${String(protocol)} does not know`;
+  if (!attested && attesters !== undefined) return `has attesters, which the protocol ${String(protocol)} does not use`;
   const [unknown] = Object.keys(others);
-  return unknown === undefined ? undefined : `has ${JSON.stringify(unknown)}, which is not known`;
+  return unknown === undefined ? undefined : `has an unknown property ${JSON.stringify(unknown)}`;
 }
 
-// The library takes addresses without 0x too.
+// The library also accepts addresses without 0x.
 const isContractAddress = (value: unknown): boolean =>
   typeof value === 'string' && value.startsWith('0x') && isAddress(value);
 

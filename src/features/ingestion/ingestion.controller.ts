@@ -21,8 +21,8 @@ export class IngestionController {
     status: 202,
     summary: 'Read a linked wallet’s history on a chain, in the background',
     description:
-      'What it did in contracts that are listed becomes actions of its TRIS, each once. The link must be signed. For ' +
-      'the session of the TRIS, or a key.',
+      'Its events in listed contracts become actions of its TRIS, each counted once. The wallet must have signed its ' +
+      'link. Takes a session of the TRIS or a key.',
     type: IngestionStartedDto,
     problems: ['address_checksum', 'chain_not_configured', 'wallet_not_linked', 'ingestion_open'],
   })
@@ -36,7 +36,7 @@ export class IngestionController {
   @Keyed({
     scope: 'identity:write',
     session: true,
-    summary: 'How far the reading of a wallet’s history is',
+    summary: 'Get the progress and the result of reading a wallet’s history',
     type: IngestionDto,
     problems: ['ingestion_not_found'],
   })

@@ -12,7 +12,7 @@ export class IngestWalletDto {
   @Max(Number.MAX_SAFE_INTEGER)
   chain_id: number;
 
-  /** First block to read. Default: where the last reading ended, else the chain's first. */
+  /** First block to read. Default: the block after the last one read, or the chain's first. */
   @IsOptional()
   @IsInt()
   @Min(0)
@@ -29,7 +29,7 @@ export class IngestionParams {
   job_id: string;
 }
 
-/** Blocks. */
+/** In blocks. */
 export class IngestionProgressDto {
   @ApiProperty({ type: 'integer' })
   done: number;
@@ -40,18 +40,18 @@ export class IngestionProgressDto {
 export class IngestionResultDto {
   @ApiProperty({ type: 'integer' })
   from_block: number;
-  /** Null if there was nothing new. */
+  /** null if there were no new blocks. */
   @ApiProperty({ type: 'integer', nullable: true })
   to_block: number | null;
-  /** Logs about the wallet. */
+  /** Logs that concern the wallet. */
   @ApiProperty({ type: 'integer' })
   logs: number;
-  /** Actions recorded now. */
+  /** Actions recorded by this job. */
   @ApiProperty({ type: 'integer' })
   recorded: number;
   @ApiProperty({ type: 'integer' })
   already_present: number;
-  /** Recorded before, while the wallet was another identity's. */
+  /** Recorded earlier for another identity that the wallet was linked to. */
   @ApiProperty({ type: 'integer' })
   counted_elsewhere: number;
 }

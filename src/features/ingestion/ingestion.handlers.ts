@@ -30,13 +30,16 @@ export class IngestWalletHandler implements ICommandHandler<IngestWallet> {
   /** @throws Problem chain_not_configured, wallet_not_linked, forbidden, idempotency_key_reused, ingestion_open */
   async execute({ wallet, chainId, fromBlock, context }: IngestWallet): Promise<{ job_id: string }> {
     if (!this.ingestion.knows(chainId)) {
-      throw new Problem('chain_not_configured', `No history of chain ${chainId} is read here.`);
+      throw new Problem(
+        'chain_not_configured',
+        `Histories of chain ${chainId} cannot be read here: it has no endpoint or no listed contracts.`,
+      );
     }
     const small = wallet.toLowerCase();
     const tris_id = await this.ingestion.trisOf(small, chainId);
     await this.refuseUnlessOwn(context.actor, tris_id);
     if (tris_id === null) {
-      throw new Problem('wallet_not_linked', 'The wallet has not signed that it is linked to a TRIS on this chain.');
+      throw new Problem('wallet_not_linked', 'The wallet has not signed a link to a TRIS that counts on this chain.');
     }
     const unique = context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '');
     const input = { wallet: small, chain_id: chainId, from_block: fromBlock, tris_id };
@@ -45,12 +48,12 @@ export class IngestWalletHandler implements ICommandHandler<IngestWallet> {
 
   private async refuseUnlessOwn({ session }: Actor, trisId: string | null): Promise<void> {
     if (session && (await this.standing.of(session)).trisId !== trisId) {
-      throw new Problem('forbidden', 'A session reads the histories of the wallets of its own TRIS.');
+      throw new Problem('forbidden', 'A session can only read the histories of wallets of its own TRIS.');
     }
   }
 }
 
-/** How far it is, and what came of it. */
+/** Progress and result of an ingestion. */
 export class GetIngestion extends Query<IngestionDto> {
   constructor(
     readonly id: string,
@@ -67,7 +70,7 @@ export class GetIngestionHandler implements IQueryHandler<GetIngestion> {
     private readonly standing: SessionStanding,
   ) {}
 
-  /** @throws Problem ingestion_not_found, also for a session's that is another TRIS's */
+  /** @throws Problem ingestion_not_found, also if a session asks for an ingestion of another TRIS */
   async execute({ id, actor: { session } }: GetIngestion): Promise<IngestionDto> {
     const job = await this.ingestion.find(id);
     const isHidden = session && (await this.standing.of(session)).trisId !== job?.input['tris_id'];

@@ -20,24 +20,24 @@ import type { IngestionResultDto } from './ingestion.dto.js';
 import type { Cursor, Occurrence } from './scan.js';
 
 const JOB_KIND = 'chain_ingestion';
-/** Appends under way at once. */
+/** Concurrent appends. */
 const IN_FLIGHT = 256;
-/** Losing a cursor costs a second reading, nothing else. */
+/** In effect for ever. A lost cursor only means that the history is read again. */
 const CURSOR_TTL_MS = 100 * 365 * 86_400_000;
-/** So long an Idempotency-Key finds the reading it was answered with, if that is another request's. */
+/** How long an Idempotency-Key finds its job, if that was started by another request. */
 const ANSWERED_TTL_MS = 30 * 86_400_000;
 
-/** What is asked for: a wallet's history on a chain, for the TRIS it is linked to. */
+/** The input of a job: a wallet's history on a chain, for the TRIS it is linked to. */
 export interface IngestionInput {
-  /** In small letters. */
+  /** In lower case. */
   wallet: string;
   chain_id: number;
-  /** Null: where the last reading ended, else the first block. */
+  /** null: the block after the last one read, or the first block. */
   from_block: number | null;
   tris_id: string;
 }
 
-/** Reads wallets' histories on chains into ordinary actions, as jobs that go on where they were after a crash. */
+/** Converts wallets' histories on chains to actions, in jobs that continue from their last cursor after a crash. */
 @Injectable()
 export class Ingestion implements OnModuleInit {
   private contracts: ContractsByChain = {};
@@ -59,14 +59,14 @@ export class Ingestion implements OnModuleInit {
     this.jobs.handle(JOB_KIND, (job) => this.run(job) as never, { attempts: 5, backoffMs: 2_000 });
   }
 
-  /** Are there contracts on this chain whose events count, and an endpoint to ask? */
+  /** Whether the chain has an endpoint and contracts whose events count. */
   knows(chainId: number): boolean {
     return this.chains.has(chainId) && (this.contracts[chainId]?.length ?? 0) > 0;
   }
 
   /**
-   * The TRIS whose history a wallet's is: its signed link's. Somebody's word is not enough to score by it, nor is the
-   * word of a contract on another chain.
+   * The TRIS that a wallet's history counts for, or null. An asserted link is not enough to affect a score, nor is the
+   * signature of a contract on another chain.
    */
   async trisOf(wallet: string, chainId: number): Promise<string | null> {
     const link = await this.links.of(wallet);
@@ -74,9 +74,9 @@ export class Ingestion implements OnModuleInit {
   }
 
   /**
-   * Puts the reading in the queue, where a wallet has one for a chain at most: asked for again, that one is answered.
-   * With an Idempotency-Key, the same one again.
-   * @throws Problem idempotency_key_reused, ingestion_open
+   * Enqueues a job. A wallet has at most one open job for each chain: a repeated request gets that one. A retry with
+   * the same Idempotency-Key gets its first job.
+   * @throws Problem idempotency_key_reused; ingestion_open if the open job has other parameters
    */
   async enqueue(id: string, input: IngestionInput, { body_hash, idempotency }: CommandContext): Promise<Job> {
     const answered = `ingest-answered:${id}`;
@@ -90,7 +90,7 @@ export class Ingestion implements OnModuleInit {
     for (;;) {
       const last = (await this.keyValue.get(slot)) as typeof mine | undefined;
       if (last) {
-        // There already, but for one just put into the slot, now or before a crash.
+        // Returns the existing job. Creates it if a crash, or a concurrent request, left only the slot.
         const job = await this.jobs.enqueue(JOB_KIND, last.id, last.input);
         if (job.status === 'queued' || job.status === 'running' || last.id === id) {
           if (last.input.from_block === input.from_block && last.input.tris_id === input.tris_id) {
@@ -99,7 +99,10 @@ export class Ingestion implements OnModuleInit {
             }
             return job;
           }
-          throw new Problem('ingestion_open', 'Another reading of the wallet’s history on this chain is not over yet.');
+          throw new Problem(
+            'ingestion_open',
+            'Another job that reads the wallet’s history on this chain has not finished yet.',
+          );
         }
       }
       if (last) await this.keyValue.replace(slot, last, mine, CURSOR_TTL_MS);
@@ -113,7 +116,7 @@ export class Ingestion implements OnModuleInit {
 
   private async run({ id, input, signal, progress }: RunningJob): Promise<IngestionResultDto> {
     const { wallet, chain_id, from_block, tris_id } = input as unknown as IngestionInput;
-    const { RefusedRange, Scan } = await import('./scan.js'); // with the library, which takes half a second to load
+    const { RefusedRange, Scan } = await import('./scan.js'); // loads viem, which takes half a second
     const contracts = this.contracts[chain_id] ?? [];
     const client = await this.chains.client(chain_id);
     const ask = (method: string, params: unknown[]) =>
@@ -129,7 +132,11 @@ export class Ingestion implements OnModuleInit {
       cursor.next_block - 1 <= last &&
       (await scan.hashOf(cursor.next_block - 1)) !== cursor.last_hash
     ) {
-      this.logger.warn('A chain replaced final blocks; the wallet is read again', { chain_id, wallet, job: id });
+      this.logger.warn('A chain replaced final blocks; reading the history of the wallet again', {
+        chain_id,
+        wallet,
+        job: id,
+      });
       cursor = startAt(cursor.since);
     }
     const first = cursor.next_block;
@@ -158,7 +165,7 @@ export class Ingestion implements OnModuleInit {
     return result;
   }
 
-  /** Where a job goes on that was interrupted, where the last one ended, or where it was told to start. */
+  /** Where to start: the job's own cursor after an interruption, the requested block, or the end of the last job. */
   private async cursor(key: string, fromBlock: number | null, id: string): Promise<Cursor> {
     const kept = (await this.keyValue.get(key)) as unknown as (Cursor & { job: string }) | undefined;
     if (!kept || (fromBlock !== null && kept.job !== id)) return startAt(fromBlock ?? 0);
@@ -166,7 +173,7 @@ export class Ingestion implements OnModuleInit {
     return { since, next_block, last_hash, tokens };
   }
 
-  /** An occurrence is an action whose external id is its place on the chain: however often it is read, it counts once. */
+  /** Records occurrences as actions. The external id is the place on the chain, so that each counts once. */
   private async record(
     occurrences: readonly Occurrence[],
     input: IngestionInput,
@@ -206,7 +213,7 @@ export class Ingestion implements OnModuleInit {
             await this.actions.record(action, stream, owner, context);
             result.recorded++;
           } catch (error) {
-            // Read before, while the wallet was another's: what happened once counts once.
+            // Recorded before for another identity that the wallet was linked to. It must not count twice.
             if (!(error instanceof Problem && error.code === 'external_id_conflict')) throw error;
             result.counted_elsewhere++;
           }
@@ -220,7 +227,7 @@ function startAt(block: number): Cursor {
   return { since: block, next_block: block, last_hash: null, tokens: [] };
 }
 
-/** The short message only: the long one holds the endpoint's URL, and that often a secret. */
+/** Only the short message: the long one contains the endpoint's URL, which often contains a secret. */
 function shortMessageOf(error: unknown): string {
   const { shortMessage, details, message } = error as { shortMessage?: string; details?: string; message: string };
   if (shortMessage === undefined) return message;
@@ -228,8 +235,8 @@ function shortMessageOf(error: unknown): string {
 }
 
 /**
- * Whether an answer would be too much, so that less should be asked for. Providers agree neither on the code nor on the
- * words; a node that takes too long is asked for less, too. Not one that is asked too often: less at once is more often.
+ * Whether the requested range is too large, so that a smaller one should be tried. Providers use different codes and
+ * messages. A timeout counts too. A rate limit does not: smaller ranges mean more requests.
  */
 function isTooMuch(error: unknown): boolean {
   const {

@@ -1,15 +1,15 @@
 import { type Hex, pad, toEventSelector } from 'viem';
 import { type ChainEvent, type Contract, PROTOCOLS } from './chain-events.js';
 
-/** Asks a node a JSON-RPC question. @throws RefusedRange where it says that the answer would be too much */
+/** Sends a JSON-RPC request to a node. @throws RefusedRange if the node says that the result would be too large */
 export type Ask = (method: string, params: unknown[]) => Promise<unknown>;
 
-/** A node will not answer so much at once. */
+/** A node refuses a range of blocks because the result would be too large. */
 export class RefusedRange extends Error {
   override readonly name = 'RefusedRange';
 }
 
-/** A log as nodes give it (the Ethereum JSON-RPC specification). */
+/** A log as nodes return it (the Ethereum JSON-RPC specification). */
 interface EvmLog {
   address: Hex;
   topics: Hex[];
@@ -19,7 +19,7 @@ interface EvmLog {
   blockTimestamp?: Hex;
 }
 
-/** Something the wallet did, or that happened to it. */
+/** An event that concerns the wallet. */
 export interface Occurrence {
   block_hash: string;
   log_index: number;
@@ -29,14 +29,14 @@ export interface Occurrence {
   criticality: ChainEvent['criticality'];
 }
 
-/** How far a wallet's history is read. */
+/** How far a wallet's history has been read. */
 export interface Cursor {
   /** First block that was read. */
   since: number;
   next_block: number;
-  /** Of the block before `next_block`, to notice if a chain's final blocks were replaced. Null at the start. */
+  /** Hash of the block before `next_block`, to detect that a chain replaced final blocks. null at the start. */
   last_hash: string | null;
-  /** Tokens `<contract>/<id>` the wallet held before `next_block`, among those whose owner counts. */
+  /** Tokens `<contract>/<id>` of `token-owner` contracts that the wallet held before `next_block`. */
   tokens: string[];
 }
 
@@ -44,13 +44,13 @@ interface Mapping extends ChainEvent {
   addresses: Set<string>;
   attesters: Set<string>;
   topic: Hex;
-  /** An indexed argument each, and the first topic. */
+  /** Number of topics: the event selector and the indexed arguments. */
   topics: number;
 }
 
 const FIRST_RANGE = 2_000;
 const MAX_RANGE = 100_000;
-/** Token ids in one question. */
+/** Token ids in one request. */
 const TOKENS = 100;
 const ERC721_TRANSFER = 'Transfer(address indexed from, address indexed to, uint256 indexed tokenId)';
 
@@ -87,19 +87,19 @@ export class Scan {
     }
   }
 
-  /** The last block that the chain will not take back. */
+  /** The last final block; -1 if there is none. */
   async finalBlock(): Promise<number> {
     const block = (await this.ask('eth_getBlockByNumber', ['finalized', false])) as { number: Hex } | null;
     return block === null ? -1 : Number(block.number);
   }
 
-  /** The hash of a block, or null if there is none yet. */
+  /** The hash of a block, or null if it does not exist yet. */
   async hashOf(block: number): Promise<string | null> {
     const found = (await this.ask('eth_getBlockByNumber', [hex(block), false])) as { hash: Hex } | null;
     return found?.hash ?? null;
   }
 
-  /** Reads one range on from the cursor, `last` at most. */
+  /** Reads the next range from the cursor, up to `last` at most. */
   async next(cursor: Cursor, last: number): Promise<{ occurrences: Occurrence[]; logs: number; cursor: Cursor }> {
     for (;;) {
       const from = cursor.next_block;
@@ -107,7 +107,7 @@ export class Scan {
       try {
         const read = await this.read(cursor, from, to);
         this.range = Math.min(this.range * 2, this.ceiling);
-        this.ceiling = Math.min(Math.ceil(this.ceiling * 1.1), MAX_RANGE); // it may be one crowded stretch only
+        this.ceiling = Math.min(Math.ceil(this.ceiling * 1.1), MAX_RANGE); // only a part of the chain may be this dense
         return read;
       } catch (error) {
         if (!(error instanceof RefusedRange) || from === to) throw error;
@@ -134,7 +134,7 @@ export class Scan {
     }
     const times = await this.timesOf(found.map(({ log }) => log));
     const last_hash = await this.hashOf(to);
-    if (last_hash === null) throw new Error(`block ${to} is not there any more`);
+    if (last_hash === null) throw new Error(`block ${to} no longer exists`);
     const occurrences = found.map(({ log, mapping: { metric, criticality } }) => ({
       block_hash: log.blockHash,
       log_index: Number(log.logIndex),
@@ -149,7 +149,7 @@ export class Scan {
     };
   }
 
-  /** Logs with the wallet as an indexed argument: a question for each place it may stand in. */
+  /** Logs with the wallet as an indexed argument: one request for each position of the argument. */
   private async ofWallet(from: number, to: number): Promise<EvmLog[]> {
     const found: EvmLog[] = [];
     for (const place of [1, 2, 3] as const) {
@@ -158,7 +158,7 @@ export class Scan {
       const addresses = asked.flatMap((mapping) => [...mapping.addresses]);
       const owned = this.mappings.filter(({ wallet }) => wallet === 'token-owner');
       if (owned.length > 0 && place < 3) {
-        topics.push(selector(ERC721_TRANSFER)); // tokens that come (2) and go (1)
+        topics.push(selector(ERC721_TRANSFER)); // tokens sent (1) and received (2)
         addresses.push(...owned.flatMap((mapping) => [...mapping.addresses]));
       }
       if (topics.length === 0) continue;
@@ -168,14 +168,14 @@ export class Scan {
     return found;
   }
 
-  /** Logs of the wallet itself, where it is a contract that is listed. */
+  /** Logs of the wallet itself, if it is a listed contract. */
   private async ofContract(from: number, to: number): Promise<EvmLog[]> {
     const own = this.mappings.filter(({ wallet, addresses }) => wallet === 'contract' && addresses.has(this.wallet));
     if (own.length === 0) return [];
     return this.logs([this.wallet], [own.map(({ topic }) => topic)], from, to);
   }
 
-  /** Logs about tokens the wallet held in the range at any time. */
+  /** Logs about tokens that the wallet held at any time in the range. */
   private async ofTokens(
     logs: readonly EvmLog[],
     held: ReadonlySet<string>,
@@ -197,7 +197,7 @@ export class Scan {
     return found;
   }
 
-  /** Which tokens the wallet holds after a log. */
+  /** Updates the tokens that the wallet holds after a log. */
   private keepAccount(log: EvmLog, tokens: Set<string>): void {
     if (!this.mappings.some((one) => one.wallet === 'token-owner' && this.isTokenTransfer(log, one))) return;
     if (log.topics[1] === this.topic) tokens.delete(tokenOf(log));
@@ -226,7 +226,7 @@ export class Scan {
       const seconds =
         blockTimestamp ??
         ((await this.ask('eth_getBlockByHash', [blockHash, false])) as { timestamp: Hex } | null)?.timestamp;
-      if (seconds === undefined) throw new Error(`block ${blockHash} is not there any more`);
+      if (seconds === undefined) throw new Error(`block ${blockHash} no longer exists`);
       times.set(blockHash, Number(seconds) * 1_000);
     }
     return times;
@@ -240,7 +240,7 @@ export class Scan {
       logs = (await this.ask('eth_getLogs', [filter])) as EvmLog[];
     } catch (error) {
       if (!(error instanceof RefusedRange) || from !== to) throw error;
-      // One block has more logs than the node gives at once: its receipts have them all.
+      // A single block has more logs than the node returns. Its receipts contain all of them.
       const receipts = (await this.ask('eth_getBlockReceipts', [hex(from)])) as { logs: EvmLog[] }[];
       logs = receipts.flatMap((receipt) => receipt.logs);
     }
@@ -258,7 +258,7 @@ function inSmallLetters(log: EvmLog): EvmLog {
   };
 }
 
-/** A node may answer more than it was asked for; a block's receipts do. */
+/** Whether a log matches the filter. Some nodes return more than requested, and a block's receipts contain all logs. */
 function fits(log: EvmLog, addresses: readonly string[], topics: readonly unknown[]): boolean {
   if (!addresses.includes(log.address)) return false;
   return topics.every((topic, i) => {

@@ -7,21 +7,21 @@ import type { Manifest, RowQuery, RangeRow } from '../../stores/ports/read-model
 import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
 import { type Policy, VP_ID, lensOf, policyOf, policyStream } from './domain/validation-policy.js';
 
-/** What is kept in memory at most; a policy of a hundred inputs takes about 20 kB. */
+/** Lenses kept in memory at most; one of a policy with a hundred inputs takes about 20 kB. */
 const CACHED_LENSES = 1_000;
 
-/** Through which lens a request sees. Neither: through the platform's. */
+/** Selects the lens of a request. Without either property: the platform's lens. */
 export interface LensSelector {
   /** Id of a policy, or `model` for the model's own lens. Overrides everything. */
   vp?: string;
-  /** The organization whose key the request carries: its own lens, if it has one. */
+  /** The organization of the request's key: selects its own lens, if it has one. */
   organization?: string | null;
 }
 
-/** `vp=` for the lens that weighs every action by its own criticality, whatever was promoted. */
+/** The value of `vp=` for the lens that weighs every action by its own criticality, whatever was promoted. */
 export const MODEL_VP = 'model';
 
-/** Validation policies by id, each from its own stream, so never behind; and the lenses they are. */
+/** Validation policies by id and their lenses, each read from its own stream, so always current. */
 @Injectable()
 export class ValidationPolicies {
   private readonly lenses = new Map<string, Lens>();
@@ -33,13 +33,13 @@ export class ValidationPolicies {
     return this.read(policyId);
   }
 
-  /** The lens of a policy, retired ones included: what was scored by it stays explicable. @throws Problem policy_not_found */
+  /** The lens of a policy, even a retired one, so that old scores can be explained. @throws Problem policy_not_found */
   async lens(policyId: string): Promise<Lens> {
     const known = this.lenses.get(policyId);
     if (known) return known;
-    // Its first event is its content, which never changes: whatever came later, scores through it go on.
+    // The first event contains the content, which never changes. Later events do not affect scores.
     const lens = lensOf(await this.read(policyId, 1));
-    // Which one goes, and when, is only a matter of memory.
+    // The oldest entry goes: this only limits memory.
     if (this.lenses.size >= CACHED_LENSES) this.lenses.delete(this.lenses.keys().next().value!);
     this.lenses.set(policyId, lens);
     return lens;
@@ -52,7 +52,7 @@ export class ValidationPolicies {
     return policy;
   }
 
-  /** What to read together with the data, so that data and lens are of one moment. */
+  /** Rows to read together with the data, so that data and lens belong to the same position. */
   queries({ vp, organization }: LensSelector): RowQuery[] {
     return vp === undefined && organization ? [{ get: lensRow(organization) }] : [];
   }

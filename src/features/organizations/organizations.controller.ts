@@ -33,11 +33,11 @@ export class OrganizationsController {
     scope: 'ops',
     status: 201,
     summary: 'Register an organization and the platforms it owns',
-    description: 'Repeated for a registered organization it adds platforms, or answers 200 if there is nothing to add.',
+    description: 'For a registered organization it adds platforms, or returns 200 if there is nothing to add.',
     type: OrganizationDto,
     problems: ['platform_already_registered', 'write_conflict'],
   })
-  @ApiResponse({ status: 200, description: 'Registered before, with these platforms', type: OrganizationDto })
+  @ApiResponse({ status: 200, description: 'Already registered with these platforms', type: OrganizationDto })
   async register(@Body() { tris_org, platform_ids }: RegisterOrganizationDto, @Context() request: RequestContext) {
     const context = request.of({ tris_org, platform_ids });
     const result = await this.commands.execute(new RegisterOrganization(tris_org, platform_ids, context));
@@ -53,7 +53,7 @@ export class OrganizationsController {
   @Get('/organizations/:tris_id')
   @Keyed({
     scope: 'ops',
-    summary: 'One organization',
+    summary: 'Get an organization',
     type: OrganizationDto,
     problems: ['organization_not_found'],
   })
@@ -91,7 +91,7 @@ export class OrganizationsController {
     type: PlatformDto,
     problems: ['organization_not_found', 'platform_already_registered'],
   })
-  @ApiResponse({ status: 200, description: 'Registered to this organization before', type: PlatformDto })
+  @ApiResponse({ status: 200, description: 'Already registered to this organization', type: PlatformDto })
   async registerPlatform(@Body() { platform_id, tris_org }: RegisterPlatformDto, @Context() request: RequestContext) {
     const context = request.of({ platform_id, tris_org });
     const result = await this.commands.execute(new RegisterPlatform(platform_id, tris_org, context));

@@ -6,8 +6,8 @@ export class RegisterOrganizationDto {
   tris_org: string;
 
   /**
-   * Platforms it owns; each belongs to one organization for good. A repeat may name more, and is answered with those it
-   * names; `GET /v1/organizations/{tris_id}` has all.
+   * Platforms it owns. A platform belongs to one organization permanently. A repeated request may add platforms; its
+   * answer contains only those it names, `GET /v1/organizations/{tris_id}` returns all.
    */
   @IsArray()
   @ArrayMaxSize(100)

@@ -21,11 +21,11 @@ export interface OrganizationView {
 interface Result<T> {
   body: T;
   position: Position;
-  /** Written by this request, or by an earlier try of it. */
+  /** Whether this request, or an earlier try of it, wrote it. */
   own: boolean;
 }
 
-/** Registers an organization with platforms. Each platform's owner is a fact of its own, so a retry completes what is missing. */
+/** Registers an organization and its platforms. Each platform has its own stream; a retry adds those still missing. */
 export class RegisterOrganization extends Command<Result<OrganizationView>> {
   constructor(
     readonly trisOrg: string,
@@ -43,14 +43,14 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
     private readonly platforms: Platforms,
   ) {}
 
-  /** @throws Problem platform_already_registered, before anything is written unless two requests race for a platform */
+  /** @throws Problem platform_already_registered; nothing is written then, unless two requests race for a platform */
   async execute({ trisOrg, platformIds, context }: RegisterOrganization): Promise<Result<OrganizationView>> {
     for (const [i, platformId] of platformIds.entries()) {
       await this.platforms.refuseIfTaken(platformId, trisOrg, `/platform_ids/${i}`);
     }
     const stream = organizationStream(trisOrg);
     await this.writer.claim(stream, context);
-    // The organization last: whoever waits for its position sees its platforms too.
+    // The organization is written last, so that a reader who waits for its position also finds its platforms.
     let own = false;
     let position = 0;
     for (const [i, platformId] of platformIds.entries()) {
@@ -75,7 +75,7 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
   }
 }
 
-/** Makes an organization the owner of a platform, for good. */
+/** Makes an organization the permanent owner of a platform. */
 export class RegisterPlatform extends Command<Result<{ platform_id: string; tris_org: string }>> {
   constructor(
     readonly platformId: string,
@@ -105,7 +105,7 @@ export class RegisterPlatformHandler implements ICommandHandler<RegisterPlatform
   }
 }
 
-/** Vets an organization, or revokes that. */
+/** Vets an organization, or revokes its vetting. */
 export class SetVetting extends Command<Result<{ tris_org: string; vetted: boolean }>> {
   constructor(
     readonly trisOrg: string,
@@ -131,7 +131,7 @@ export class SetVettingHandler implements ICommandHandler<SetVetting> {
   }
 }
 
-/** One organization: registration and vetting from its stream (never behind), platforms from the read model. */
+/** One organization: registration and vetting from its stream (always current), platforms from the read model. */
 export class GetOrganization extends Query<OrganizationView> {
   constructor(readonly trisOrg: string) {
     super();
@@ -150,7 +150,10 @@ export class GetOrganizationHandler implements IQueryHandler<GetOrganization> {
     const history = await this.store.readStream(organizationStream(trisOrg));
     const { registered_at, vetted } = organizationOf(history);
     if (registered_at === null) throw unknownOrganization(trisOrg);
-    await this.views.requirePosition(history[0]!.position, 'The list of platforms is behind; try again shortly.');
+    await this.views.requirePosition(
+      history[0]!.position,
+      'The list of platforms is not up to date yet. Try again shortly.',
+    );
     const platform_ids = await readAll(this.views, platformsOf(trisOrg), (row) => row.sort);
     return { tris_org: trisOrg, vetted, registered_at: new Date(registered_at).toISOString(), platform_ids };
   }

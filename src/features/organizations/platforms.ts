@@ -10,7 +10,7 @@ export function platformStream(platformId: string): string {
   return hashedStream('platform', platformId);
 }
 
-/** Platforms and their owners, from each platform's own stream, so never behind. An owner never changes. */
+/** Platforms and their owners, read from each platform's own stream, so always current. An owner never changes. */
 @Injectable()
 export class Platforms {
   private readonly owners = new Map<string, string>();
@@ -31,7 +31,7 @@ export class Platforms {
     return owner;
   }
 
-  /** @throws Problem platform_already_registered with the pointer */
+  /** @throws Problem platform_already_registered at `pointer` if another organization owns the platform */
   async refuseIfTaken(platformId: string, trisOrg: string, pointer: string): Promise<void> {
     const owner = await this.ownerOf(platformId);
     if (owner !== null && owner !== trisOrg) throw taken(platformId, pointer);
@@ -55,13 +55,13 @@ export function refuseUnlessOwned(platformId: string, organization: string | nul
   const why = owner === null ? 'is not registered' : 'belongs to another organization';
   throw new Problem(
     'platform_not_owned',
-    `This key relays for the platforms of ${organization}; ${platformId} ${why}.`,
+    `This key can only relay for platforms of ${organization}; ${platformId} ${why}.`,
   );
 }
 
 function taken(platformId: string, pointer: string): Problem {
   const message = `${platformId} is registered to another organization`;
-  return new Problem('platform_already_registered', `${message}; a platform keeps its owner.`, {
+  return new Problem('platform_already_registered', `${message}. The owner of a platform cannot change.`, {
     errors: [{ pointer, code: 'platform_already_registered', message }],
   });
 }

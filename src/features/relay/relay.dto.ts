@@ -6,11 +6,11 @@ import { IsCriticality } from '../../http/criticality.js';
 
 /** A score-relevant action (requirement 16); the last three fields are additions. */
 export class RelayActionDto {
-  /** Identity the action belongs to. */
+  /** Identity that the action belongs to. */
   @IsTrisId()
   tris_id: string;
 
-  /** Kind of action; with the category it names the metric. An ending of `_flags` makes it negative evidence. */
+  /** Kind of action; with the category it forms the metric. The suffix `_flags` makes it negative evidence. */
   @IsActionType()
   action_type: string;
 
@@ -25,17 +25,17 @@ export class RelayActionDto {
   @IsPlatformId()
   platform_id: string;
 
-  /** When it happened; default: when it is received. At most a minute ahead of the server's clock. */
+  /** When it happened; default: when the request is received. At most a minute ahead of the server's clock. */
   @IsOptional()
   @IsTimestamp()
   occurred_at?: string;
 
-  /** The platform's own id of the action: relayed again, it is the same action and gets the same answer. */
+  /** The platform's own id of the action. A repeat with the same id is recorded once and gets the same answer. */
   @IsOptional()
   @IsExternalId()
   external_id?: string;
 
-  /** Where the evidence is. The log keeps its SHA-256 only. */
+  /** Location of the evidence. The log contains only its SHA-256. */
   @IsOptional()
   @Matches(/^[!-~]+$/, { message: 'evidence_uri must be a URI, RFC 3986: printable ASCII without spaces' })
   @MaxLength(2000)

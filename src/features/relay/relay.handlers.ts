@@ -27,7 +27,7 @@ export class RelayAction extends Command<Relayed> {
   }
 }
 
-/** Writes actions to their streams. An import and the reading of a chain come in here. */
+/** Writes actions to their streams. Also used by imports and by the ingestion of chains. */
 @Injectable()
 export class ActionRecorder {
   constructor(
@@ -36,7 +36,7 @@ export class ActionRecorder {
   ) {}
 
   /**
-   * Writes an action to its stream, or finds it there.
+   * Writes an action to its stream, or returns the one already written.
    * @param owner TRIS of the organization that owns the platform, or null
    * @throws Problem external_id_conflict
    */
@@ -61,7 +61,7 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     const owner = await this.platforms.ownerOf(action.platform_id);
     refuseUnlessOwned(action.platform_id, organization, owner);
     const stream = actionStream(action, context.idempotency, randomUUID);
-    // Without an external_id the stream is the key's own, and nothing else is in it.
+    // Without an external_id the stream belongs to this Idempotency-Key alone.
     const refuse =
       action.external_id === null
         ? undefined
@@ -71,7 +71,7 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
   }
 }
 
-/** The stream of an action holds it and nothing else. @throws Problem external_id_conflict */
+/** The stream of an action contains no other action. @throws Problem external_id_conflict */
 function refuseIfOther([relayed]: readonly NewEvent[], action: Action, context: CommandContext): void {
   if (relayed === undefined || relayed.metadata.body_hash === context.body_hash) return;
   throw new Problem(

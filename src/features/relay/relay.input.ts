@@ -4,7 +4,7 @@ import { categoryOf } from '../../scoring/metrics.js';
 import type { Action } from './domain/relay.js';
 import type { RelayActionDto } from './relay.dto.js';
 
-/** A validated submission in canonical terms. @throws Problem validation_failed for a time in the future */
+/** Converts a request body to canonical terms. @throws Problem validation_failed for a time in the future */
 export function toAction(body: RelayActionDto, now: number): Action {
   return {
     tris_id: body.tris_id,

@@ -1,7 +1,7 @@
 import { type Fact, fact } from '../../../kernel/fact.js';
 import { deadLetterAcknowledged } from './dead-letters.events.js';
 
-/** One stream for each dead letter: of two acknowledgements at once one is stored. */
+/** One stream for each dead letter, so that of two concurrent acknowledgements only one is stored. */
 export function deadLetterStream(eventId: string): string {
   return `dead-letter-${eventId}`;
 }

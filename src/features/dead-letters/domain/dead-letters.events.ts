@@ -1,16 +1,16 @@
 import { defineEvent, nullable, text } from '../../../kernel/event-definition.js';
 
 /**
- * An operator lets the service go on without what an event says that cannot be decoded. Stream `dead-letter-<event id>`,
- * revision 0. A build that decodes the event again folds it again: then this changes nothing.
+ * An operator acknowledged an event that cannot be decoded, so that the service ignores it. Stream
+ * `dead-letter-<event id>`, revision 0. It has no effect in a build that can decode the event.
  */
 export const deadLetterAcknowledged = defineEvent('DeadLetterAcknowledged', {
   event_id: text,
   event_type: text,
-  /** The identity the event is about; null: none that could be told. */
+  /** The identity that the event is about; null if it could not be determined. */
   tris_id: nullable(text),
-  /** Why: a code, no free text. */
+  /** The reason, as a code; no free text. */
   reason_code: text,
-  /** Who: `key:<id>` or `cli`. */
+  /** `key:<id>` or `cli`. */
   acknowledged_by: text,
 });

@@ -13,7 +13,7 @@ export const badStatusCleared = defineEvent('BadStatusCleared', { tris_id: text 
 export const verificationGranted = defineEvent('VerificationGranted', {
   tris_id: text,
   status: oneOf(GRANTABLE_STATUSES),
-  /** Who vouches for it: an organization's TRIS or `key:<id>`. */
+  /** An organization's TRIS or `key:<id>`. */
   issuer: text,
   /** How it was established: `operator`, or the id of a proof scheme. */
   scheme: text,
@@ -25,9 +25,9 @@ export const verificationRevoked = defineEvent(
   {
     tris_id: text,
     status: oneOf(GRANTABLE_STATUSES),
-    /** Whose grant; null: every issuer's. */
+    /** Issuer of the grants; null: any. */
     issuer: nullable(text),
-    /** By which scheme; null: by any. */
+    /** Scheme of the grants; null: any. */
     scheme: nullable(text),
   },
   { schema: 2, upcasters: { 1: (data) => ({ ...data, scheme: null }) } },

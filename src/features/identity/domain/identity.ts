@@ -20,7 +20,7 @@ export interface Verification {
   expires_at: string | null;
 }
 
-/** What is stated about an identity in its own stream: its BAD status and the verifications it was granted. */
+/** State of an identity's own stream: its BAD status and its verifications. */
 export interface OperatorState {
   /** An operator's explicit status; overrides the computed score. `since` in ms. */
   bad_status: { level: number; reason_code: string; since: number } | null;
@@ -45,14 +45,14 @@ const EVENTS = [badStatusSet, badStatusCleared, verificationGranted, verificatio
 export type StatementEvent = Decoded<(typeof EVENTS)[number]>;
 export const decodeStatement = decoderFor(EVENTS);
 
-/** Folds an `identity-<tris>` stream. An event that cannot be read is left out: it marks the identity, see `organizationOf`. */
+/** Folds an `identity-<tris>` stream. Undecodable events are skipped; they mark the identity as incomplete. */
 export function operatorStateOf(history: readonly RecordedEvent[]): OperatorState {
   const state: OperatorState = { bad_status: null, verifications: [] };
   for (const event of history.map(decodeStatement)) if (event.type !== 'Undecodable') evolve(state, event);
   return state;
 }
 
-/** Applies one statement, in place. The read model of identities folds with it, too. */
+/** Applies one statement, in place. The read model of identities uses it too. */
 export function evolve(state: OperatorState, event: StatementEvent): void {
   switch (event.type) {
     case 'BadStatusSet': {
@@ -79,7 +79,7 @@ export function evolve(state: OperatorState, event: StatementEvent): void {
   }
 }
 
-/** Which grants are meant: those of a status; null: by any issuer, by any scheme. */
+/** Selects grants of a status. null: any issuer, any scheme. */
 export interface GrantFilter {
   status: string;
   issuer: string | null;
@@ -92,7 +92,7 @@ export function isGrant(held: Verification, { status, issuer, scheme }: GrantFil
   );
 }
 
-/** Setting what is set already changes nothing. */
+/** Does nothing if the status is already set. */
 export function decideSetBadStatus(state: OperatorState, trisId: string, level: number, reasonCode: string): Fact[] {
   if (state.bad_status?.level === level && state.bad_status.reason_code === reasonCode) return [];
   return [fact(badStatusSet, { tris_id: trisId, level, reason_code: reasonCode })];
@@ -103,7 +103,7 @@ export function decideClearBadStatus(state: OperatorState, trisId: string): Fact
 }
 
 /**
- * A grant replaces the one of the same status and issuer, so that its expiry can be moved.
+ * A grant replaces the one of the same status, issuer and scheme, so that its expiry can be changed.
  * @param now ms: the grant must not have expired by then
  * @throws Problem validation_failed
  */

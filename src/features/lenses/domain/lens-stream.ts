@@ -5,26 +5,26 @@ import { Problem } from '../../../kernel/problems.js';
 import { MODEL_LENS } from '../../../scoring/lens.js';
 import { type LensName, type LensScope, lensActivated } from './lenses.events.js';
 
-/** Which policy the platform, or one organization, sees through: every promotion and rollback is in one stream. */
+/** Which policy is the lens of the platform, or of an organization: one stream has all promotions and rollbacks. */
 
 export const PLATFORM_LENS_STREAM = 'lens-platform';
 
-/** Whose lens. */
+/** The owner of a lens. */
 export type LensOwner = { scope: 'platform'; tris_org: null } | { scope: 'organization'; tris_org: string };
 
 export function lensOwner(scope: LensScope, trisOrg: string): LensOwner {
   return scope === 'platform' ? { scope, tris_org: null } : { scope, tris_org: trisOrg };
 }
 
-/** No TRIS id is `platform`, so the streams of organizations cannot meet that of the platform. */
+/** `platform` is not a TRIS id, so the stream of an organization cannot collide with that of the platform. */
 export function lensStream({ tris_org }: LensOwner): string {
   return tris_org === null ? PLATFORM_LENS_STREAM : `lens-${tris_org}`;
 }
 
-/** The lenses of one owner: the active one last, those a rollback returns to before it. */
+/** The lenses of one owner. The last is active; a rollback returns to the one before it. */
 export type LensStack = [LensName, ...LensName[]];
 
-/** Before any promotion the platform sees through the model's own lens, and an organization through the platform's. */
+/** Before any promotion the platform uses the model's own lens, and an organization uses the platform's. */
 function bottom({ scope }: LensOwner): LensName {
   return { policy_id: null, content_hash: scope === 'platform' ? MODEL_LENS.content_hash : null };
 }
@@ -47,7 +47,7 @@ export function activeLens(stack: LensStack): LensName {
 }
 
 /**
- * @param replayId of the replay over the population that the decision is based on
+ * @param replayId the replay over the population that the decision is based on
  * @throws Problem policy_retired
  */
 export function decidePromote(
@@ -59,13 +59,13 @@ export function decidePromote(
   const { policy_id, content_hash, retired } = policy;
   const previous = activeLens(stack);
   if (previous.policy_id === policy_id) return [];
-  if (retired) throw new Problem('policy_retired', `${policy_id} is retired: it can be read through, not promoted.`);
+  if (retired) throw new Problem('policy_retired', `${policy_id} is retired and cannot be promoted.`);
   return [
     fact(lensActivated, { ...owner, reason: 'promoted', policy_id, content_hash, replay_id: replayId, previous }),
   ];
 }
 
-/** @throws Problem replay_not_usable unless the replay shows what the promotion would do, and has ended */
+/** @throws Problem replay_not_usable unless the replay is completed, with the policy and the scope of the promotion */
 export function refuseUnlessBasis(
   replay: { replay_id: string; content_hash: string; scope: LensScope; status: string },
   { policy_id, content_hash }: { policy_id: string; content_hash: string },
@@ -86,14 +86,14 @@ export function refuseUnlessBasis(
   });
 }
 
-/** Back to what was active before the policy was promoted. @throws Problem policy_not_active */
+/** Returns to the lens that was active before the policy was promoted. @throws Problem policy_not_active */
 export function decideRollback(stack: LensStack, owner: LensOwner, policyId: string): Fact[] {
   const active = activeLens(stack);
   const before = stack.at(-2);
   if (active.policy_id !== policyId || !before) {
     const whose = owner.tris_org ?? 'the platform';
     const now = active.policy_id ?? (owner.tris_org === null ? 'the model’s own lens' : 'the platform’s lens');
-    throw new Problem('policy_not_active', `${policyId} is not what ${whose} sees through; that is ${now}.`);
+    throw new Problem('policy_not_active', `${policyId} is not the active lens of ${whose}; that is ${now}.`);
   }
   return [fact(lensActivated, { ...owner, reason: 'rolled_back', ...before, replay_id: null, previous: active })];
 }

@@ -1,13 +1,13 @@
 import { type Check, defineEvent, nullable, oneOf, text } from '../../../kernel/event-definition.js';
 import { CRITICALITIES, type Criticality } from '../../../scoring/model.js';
 
-/** An input of a policy: its metric canonical, its weight that of its criticality. */
+/** An input of a policy: a canonical metric, and the weight of its criticality. */
 export type PolicyInput = { metric: string; criticality: Criticality; weight: number };
-/** As declared by the owner. */
+/** Declared by the owner. */
 export type PolicyMetadata = { total_weight: number; visibility: 'public'; version: string };
 /**
- * What a lens is named by: its policy and the hash of its content. Without a policy it is the model's own lens; for an
- * organization without either it is whatever the platform sees through.
+ * Identifies a lens: its policy and the hash of its content. Without a policy it is the model's own lens; for an
+ * organization, without policy and hash, it is the lens of the platform.
  */
 export type LensName = { policy_id: string | null; content_hash: string | null };
 
@@ -26,7 +26,7 @@ const metadata: Check<PolicyMetadata> = (value): value is PolicyMetadata =>
 const lensName: Check<LensName> = (value): value is LensName =>
   nullable(text)(field(value, 'policy_id')) && nullable(text)(field(value, 'content_hash'));
 
-/** A policy in full, for good. Stream `vp-<policy_id>`, revision 0. */
+/** A complete policy, which never changes. Stream `vp-<policy_id>`, revision 0. */
 export const validationPolicyCreated = defineEvent('ValidationPolicyCreated', {
   policy_id: text,
   tris_org: text,
@@ -36,22 +36,22 @@ export const validationPolicyCreated = defineEvent('ValidationPolicyCreated', {
   content_hash: text,
 });
 
-/** It can no longer be promoted. Same stream. */
+/** The policy can no longer be promoted. Same stream. */
 export const validationPolicyRetired = defineEvent('ValidationPolicyRetired', { policy_id: text, tris_org: text });
 
 export const LENS_SCOPES = ['platform', 'organization'] as const;
 export type LensScope = (typeof LENS_SCOPES)[number];
 
-/** From here on the platform, or one organization, sees through this lens. Stream `lens-platform` or `lens-<tris_org>`. */
+/** The platform, or an organization, uses this lens from now on. Stream `lens-platform` or `lens-<tris_org>`. */
 export const lensActivated = defineEvent('LensActivated', {
   scope: oneOf(LENS_SCOPES),
-  /** Whose lens it is; null for the platform's. */
+  /** The organization; null for the platform. */
   tris_org: nullable(text),
   reason: oneOf(['promoted', 'rolled_back']),
   policy_id: nullable(text),
   content_hash: nullable(text),
   /** The replay over the population that the decision was based on. */
   replay_id: nullable(text),
-  /** What was active before. */
+  /** The lens that was active before. */
   previous: lensName,
 });

@@ -13,7 +13,7 @@ import {
   validationPolicyRetired,
 } from './lenses.events.js';
 
-/** A validation policy: which metrics count, and how much each (requirement 13). Canonical names; never changes. */
+/** A validation policy: which metrics count, and with what weight (requirement 13). Canonical names; never changes. */
 export type PolicyContent = {
   policy_id: string;
   tris_org: string;
@@ -26,7 +26,7 @@ export interface Policy extends PolicyContent {
   retired: boolean;
 }
 
-/** Something an owner may want to look at; the policy is accepted. */
+/** Something that the owner may want to check. The policy is accepted. */
 export interface Warning {
   pointer: string;
   code: 'computed_weight_low' | 'total_weight_differs' | 'similar_metric';
@@ -45,7 +45,7 @@ export function policyStream(policyId: string): string {
 const EVENTS = [validationPolicyCreated, validationPolicyRetired] as const;
 const decode = streamDecoderFor(EVENTS);
 
-/** Folds a `vp-<id>` stream; undefined if there is no such policy. @throws Problem history_unreadable */
+/** Folds a `vp-<id>` stream; undefined if it is empty. @throws Problem history_unreadable */
 export function policyOf(history: readonly RecordedEvent[]): Policy | undefined {
   return decode(history).reduce(evolve, undefined as Policy | undefined);
 }
@@ -75,26 +75,26 @@ export function contentHash({ policy_id, tris_org, inputs, metadata }: PolicyCon
   );
 }
 
-/** A policy never changes: creating it again as it is changes nothing. @throws Problem policy_conflict */
+/** A policy never changes. Creating it again with the same content does nothing. @throws Problem policy_conflict */
 export function decideCreate(policy: Policy | undefined, content: PolicyContent): Fact[] {
   const { policy_id, tris_org, inputs, metadata } = content;
   const content_hash = contentHash(content);
   if (policy) {
     if (policy.content_hash === content_hash) return [];
     const message = `${policy_id} exists with other content`;
-    throw new Problem('policy_conflict', `${message}; a policy never changes: count its version up.`, {
+    throw new Problem('policy_conflict', `${message}. A policy cannot be changed; create a new version.`, {
       errors: [{ pointer: '/policy_id', code: 'policy_conflict', message }],
     });
   }
   return [fact(validationPolicyCreated, { policy_id, tris_org, inputs, metadata, content_hash })];
 }
 
-/** Retiring what is retired changes nothing. What a retired policy is active for stays as it is. */
+/** Does nothing for a retired policy. A retired policy stays active where it is active. */
 export function decideRetire({ policy_id, tris_org, retired }: Policy): Fact[] {
   return retired ? [] : [fact(validationPolicyRetired, { policy_id, tris_org })];
 }
 
-/** The lens a policy is: under it an action weighs its metric's weight here, and metrics outside do not count. */
+/** The lens of a policy: an action has the weight that the policy gives its metric; other metrics do not count. */
 export function lensOf({ policy_id, content_hash, inputs }: PolicyContent & { content_hash: string }): Lens {
   const tct = inputs.map(
     ({ metric, criticality }) => [metric, hundredths(criticality) * MODEL.tct_per_hundredth] as const,
@@ -102,7 +102,7 @@ export function lensOf({ policy_id, content_hash, inputs }: PolicyContent & { co
   return { policy_id, content_hash, tct_by_metric: new Map(tct) };
 }
 
-/** The sum of a policy's weights, in all and by category, as exact decimals. */
+/** The sums of a policy's weights, in total and by category, as exact decimals. */
 export function weightsOf(inputs: readonly PolicyInput[]): {
   computed_weight: number;
   category_weights: Partial<Record<Category, number>>;
@@ -121,10 +121,10 @@ export function weightsOf(inputs: readonly PolicyInput[]): {
 }
 
 /**
- * Refuses a policy that breaks a rule over its weights, naming every place at once (requirements 23, 24).
+ * Refuses a policy whose weights break a rule; reports all faults at once (requirements 23, 24).
  * @param parent pointer of the policy in the request
- * @throws Problem weight_criticality_mismatch, duplicate_metric, total_weight_out_of_range; where there are several,
- * the code of the first
+ * @throws Problem weight_criticality_mismatch, duplicate_metric, total_weight_out_of_range; with several faults, the
+ * code of the first
  */
 export function refuseUnsound({ inputs, metadata }: PolicyContent, parent = ''): void {
   const errors: (FieldError & { code: ProblemCode })[] = [];
@@ -139,7 +139,7 @@ export function refuseUnsound({ inputs, metadata }: PolicyContent, parent = ''):
     const first = firstOf.get(metric);
     if (first === undefined) firstOf.set(metric, i);
     else {
-      const message = `${metric} is already weighed by inputs/${first}`;
+      const message = `${metric} already has a weight in inputs/${first}`;
       errors.push({ pointer: `${pointer}/metric`, code: 'duplicate_metric', message });
     }
   }
@@ -150,7 +150,7 @@ export function refuseUnsound({ inputs, metadata }: PolicyContent, parent = ''):
   }
   const computed = totalHundredths(inputs);
   if (computed > max) {
-    const message = `the weights of the inputs add to ${computed / 100}, more than ${max / 100}`;
+    const message = `the weights of the inputs add up to ${computed / 100}, more than ${max / 100}`;
     errors.push({ pointer: `${parent}/inputs`, code: 'total_weight_out_of_range', message });
   }
   const [first] = errors;
@@ -159,22 +159,22 @@ export function refuseUnsound({ inputs, metadata }: PolicyContent, parent = ''):
   throw new Problem(first.code, `${first.message} at ${first.pointer}${more}`, { errors });
 }
 
-/** What is allowed and yet perhaps not meant. */
+/** Things that are allowed but possibly not intended. */
 export function warningsOf({ inputs, metadata }: PolicyContent, parent = ''): Warning[] {
   const warnings: Warning[] = [];
   for (const [i, { metric }] of inputs.entries()) {
     const similar = similarDocumented(metric);
     if (similar === undefined) continue;
-    const message = `${metric} is in no catalogue; did you mean ${similar}?`;
+    const message = `${metric} is not a documented metric; did you mean ${similar}?`;
     warnings.push({ pointer: `${parent}/inputs/${i}/metric`, code: 'similar_metric', message });
   }
   const computed = totalHundredths(inputs);
   const declared = metadata.total_weight;
   if (computed < TOTAL_HUNDREDTHS.min) {
-    const message = `the weights of the inputs add to ${computed / 100}, less than ${TOTAL_HUNDREDTHS.min / 100}; total_weight declares ${declared}`;
+    const message = `the weights of the inputs add up to ${computed / 100}, less than ${TOTAL_HUNDREDTHS.min / 100}; total_weight declares ${declared}`;
     warnings.push({ pointer: `${parent}/inputs`, code: 'computed_weight_low', message });
   } else if (computed / 100 !== declared) {
-    const message = `total_weight declares ${declared}, and the weights of the inputs add to ${computed / 100}`;
+    const message = `total_weight declares ${declared}, but the weights of the inputs add up to ${computed / 100}`;
     warnings.push({ pointer: `${parent}/metadata/total_weight`, code: 'total_weight_differs', message });
   }
   return warnings;
@@ -189,7 +189,7 @@ function totalHundredths(inputs: readonly PolicyInput[]): number {
 }
 
 const DOCUMENTED = new Map(DOCUMENTED_METRICS.map((name) => [canonicalMetric(name)!, name]));
-/** So many letters wrong, missing, added or swapped for each other are taken for a slip. */
+/** Names within this many edits are taken for misspellings. */
 const SLIP = 2;
 
 /** The documented name that an undocumented metric is probably a misspelling of. */
@@ -199,7 +199,7 @@ function similarDocumented(metric: string): string | undefined {
   return distances.filter(({ distance }) => distance <= SLIP).sort((a, b) => a.distance - b.distance)[0]?.name;
 }
 
-/** Levenshtein's distance; SLIP + 1 stands for anything beyond. */
+/** Levenshtein distance; SLIP + 1 if the lengths differ by more than SLIP. */
 function editDistance(a: string, b: string): number {
   if (Math.abs(a.length - b.length) > SLIP) return SLIP + 1;
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);

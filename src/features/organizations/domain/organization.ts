@@ -3,7 +3,7 @@ import { type Fact, fact } from '../../../kernel/fact.js';
 import { type Decoded, decoderFor } from '../../../kernel/event-definition.js';
 import { organizationRegistered, organizationVetted, organizationVettingRevoked } from './organizations.events.js';
 
-/** An organization as its stream tells. */
+/** The state of an organization. */
 export interface Organization {
   /** ms since the epoch; null: not registered. */
   registered_at: number | null;
@@ -19,8 +19,8 @@ type OrganizationEvent = Decoded<(typeof EVENTS)[number]>;
 const decode = decoderFor(EVENTS);
 
 /**
- * Folds an `organization-<tris>` stream. An event that cannot be read is left out: it marks the organization's identity
- * until an operator acknowledges it, and the next statement about the organization stands for itself.
+ * Folds an `organization-<tris>` stream. Undecodable events are skipped: they mark the organization's identity as
+ * incomplete until an operator acknowledges them, and later events do not depend on them.
  */
 export function organizationOf(history: readonly RecordedEvent[]): Organization {
   let organization: Organization = { registered_at: null, vetted: false };
@@ -47,7 +47,7 @@ export function decideRegister(organization: Organization, trisOrg: string): Fac
   return organization.registered_at === null ? [fact(organizationRegistered, { tris_org: trisOrg })] : [];
 }
 
-/** Vetting what is vetted, or revoking what is not, changes nothing. */
+/** Does nothing if the organization already has this status. */
 export function decideVetting(organization: Organization, trisOrg: string, vetted: boolean): Fact[] {
   if (organization.vetted === vetted) return [];
   return [fact(vetted ? organizationVetted : organizationVettingRevoked, { tris_org: trisOrg })];

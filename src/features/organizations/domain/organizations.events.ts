@@ -5,5 +5,5 @@ export const organizationRegistered = defineEvent('OrganizationRegistered', { tr
 export const organizationVetted = defineEvent('OrganizationVetted', { tris_org: text });
 export const organizationVettingRevoked = defineEvent('OrganizationVettingRevoked', { tris_org: text });
 
-/** Stream `platform-<hash of platform_id>`, revision 0: the only place of a platform's owner. */
+/** Stream `platform-<hash of platform_id>`, revision 0: the only record of a platform's owner. */
 export const platformRegistered = defineEvent('PlatformRegistered', { platform_id: text, tris_org: text });

@@ -4,7 +4,7 @@ import { isFlags } from '../../../scoring/metrics.js';
 import { CRITICALITIES, type Category, type Criticality, TCT_BY_CRITICALITY } from '../../../scoring/model.js';
 import { actionRelayed, credonationRecorded } from './relay.events.js';
 
-/** A verified action, as validated: names canonical, times in ms. */
+/** A validated action: canonical names, times in ms. */
 export interface Action {
   tris_id: string;
   action_type: string;
@@ -17,8 +17,8 @@ export interface Action {
 }
 
 /**
- * The stream that holds exactly this action: found again by a retry through the platform's own id for it, else through
- * the Idempotency-Key; with neither, every request is a new action.
+ * The stream of this action alone. A retry finds it by the platform's own id of the action, or by the Idempotency-Key.
+ * Without either, every request is a new action.
  */
 export function actionStream(action: Action, idempotency: string | null, newId: () => string): string {
   if (action.external_id !== null) return hashedStream('action', action.platform_id, action.external_id);
@@ -27,7 +27,8 @@ export function actionStream(action: Action, idempotency: string | null, newId: 
 }
 
 /**
- * The events of an action: that it was relayed, and the credonation it earns. Flags earn none, and nobody endorses itself.
+ * The events of an action: the relayed action and its credonation. There is no credonation for a flag, nor if the
+ * identity is its own endorser.
  * @param owner TRIS of the organization that owns the platform, or null
  */
 export function decide(action: Action, owner: string | null): Fact[] {
