@@ -1,23 +1,23 @@
 import { parseTimestamp } from '../../kernel/identifiers.js';
 import { Problem } from '../../kernel/problems.js';
 
-/** Which state of an identity a query asks about. All absent: what is applied now, as of the current UTC hour. */
+/** Selects the state of an identity. Without any: all applied events, as of the end of the current UTC hour. */
 export interface Coordinates {
-  /** ms: events that occurred by then. */
+  /** ms: only events that occurred by then. */
   as_of?: number;
-  /** ms: the moment it is, in the place of the current hour's end where `as_of` is absent. */
+  /** ms: the default of `as_of`, instead of the end of the current hour. */
   now?: number;
-  /** ms: events that were recorded by then. */
+  /** ms: only events that were recorded by then. */
   known_at?: number;
-  /** Wire form: events up to and including this position. */
+  /** `<log id>.<decimal>`: only events up to and including this position. */
   as_of_position?: string;
-  /** Id of the VP to see through, or `model`; absent: the organization's lens, else the platform's. */
+  /** Id of a validation policy to use as the lens, or `model`. Default: the organization's lens, or the platform's. */
   vp?: string;
-  /** The organization whose key asks. */
+  /** The organization of the request's key. */
   organization?: string | null;
 }
 
-/** The parameters as they arrive, validated. */
+/** The parameters of a request, validated but not parsed. */
 export interface CoordinateParameters {
   as_of?: string;
   known_at?: string;
@@ -27,14 +27,14 @@ export interface CoordinateParameters {
 
 const HOUR_MS = 3_600_000;
 
-/** The last millisecond of the UTC hour of a time: the default `as_of`, so that an answer stays the same for an hour. */
+/** The last millisecond of a time's UTC hour: the default `as_of`, so that an answer does not change for an hour. */
 export function endOfHour(ms: number): number {
   return ms - (ms % HOUR_MS) + HOUR_MS - 1;
 }
 
 /**
  * @param at prefix of the pointers in errors: `?` for query parameters, `/` for a body
- * @param organization whose key asks
+ * @param organization of the request's key
  */
 export function toCoordinates(
   parameters: CoordinateParameters,
@@ -47,7 +47,7 @@ export function toCoordinates(
     throw refused(
       `${at}as_of_position`,
       'exclusive',
-      'known_at and as_of_position say the same thing: send one of them',
+      'known_at and as_of_position exclude each other: send only one of them',
     );
   }
   return {

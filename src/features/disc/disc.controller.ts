@@ -53,21 +53,25 @@ export class DiscController {
   ) {}
 
   @Get('/api/disc-score/:tris_id')
-  @PublicRead({ summary: 'DISC score of an individual', type: DiscScoreDto, problems: ['identity_not_found'] })
+  @PublicRead({ summary: 'Get the DISC score of an individual', type: DiscScoreDto, problems: ['identity_not_found'] })
   async discScore(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
     const sight = await this.queries.execute(new GetIdentity(tris_id, wishOf(caller)));
     return new Read(this.answers.of(sight), etagOf(sight));
   }
 
   @Get('/api/disc-rank/:tris_id')
-  @PublicRead({ summary: 'Rank of a vetted organization', type: DiscRankDto, problems: ['organization_not_vetted'] })
+  @PublicRead({
+    summary: 'Get the rank of a vetted organization',
+    type: DiscRankDto,
+    problems: ['organization_not_vetted'],
+  })
   async discRank(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
     return seen(await this.queries.execute(new GetRank(tris_id, wishOf(caller))));
   }
 
   @Get('/v1/disc/score/:tris_id')
   @PublicRead({
-    summary: 'Score with everything that makes it reproducible',
+    summary: 'Get a score with everything needed to reproduce it',
     type: ScoreDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
@@ -82,7 +86,7 @@ export class DiscController {
 
   @Get('/v1/disc/score/:tris_id/history')
   @PublicRead({
-    summary: 'The events that made a score, in log order',
+    summary: 'List the events behind a score, in log order',
     type: HistoryDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
@@ -96,7 +100,7 @@ export class DiscController {
 
   @Get('/v1/disc/score/:tris_id/explain')
   @PublicRead({
-    summary: 'What a score is made of, and what is missing to the next rating',
+    summary: 'Explain a score: its contributions, and what the next rating requires',
     type: ExplanationDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
@@ -110,7 +114,7 @@ export class DiscController {
 
   @Get('/v1/disc/metrics/:tris_id')
   @PublicRead({
-    summary: 'Health of categories or metrics, with a proof',
+    summary: 'Get the health of categories or metrics, with a proof',
     type: MetricsDto,
     problems: ['identity_not_found', 'policy_not_found', 'unknown_metric'],
   })
@@ -126,7 +130,7 @@ export class DiscController {
 
   @Get('/v1/disc/report/:tris_id')
   @PublicRead({
-    summary: 'Report over a window of months, with a proof',
+    summary: 'Get a report over a window of months, with a proof',
     type: ReportDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
@@ -140,7 +144,7 @@ export class DiscController {
 
   @Post('/v1/disc/score/batch')
   @PublicRead({
-    summary: 'Scores of up to 100 identities',
+    summary: 'Get the scores of up to 100 identities',
     type: ScoreBatchResultDto,
     problems: ['batch_too_large', 'policy_not_found'],
   })
@@ -155,7 +159,7 @@ export class DiscController {
 
   @Post('/v1/disc/metrics/batch')
   @PublicRead({
-    summary: 'Metrics of up to 100 identities',
+    summary: 'Get the metrics of up to 100 identities',
     type: MetricsBatchResultDto,
     problems: ['batch_too_large', 'policy_not_found', 'unknown_metric'],
   })
@@ -169,7 +173,7 @@ export class DiscController {
 
   @Post('/v1/disc/report/batch')
   @PublicRead({
-    summary: 'Reports of up to 25 identities',
+    summary: 'Get reports of up to 25 identities',
     type: ReportBatchResultDto,
     problems: ['batch_too_large', 'policy_not_found'],
   })
@@ -179,7 +183,7 @@ export class DiscController {
   }
 
   @Get('/v1/disc/changes')
-  @PublicRead({ summary: 'Identities in the order of their last change, as a feed to follow', type: ChangesDto })
+  @PublicRead({ summary: 'List identities in the order of their last change, as a feed', type: ChangesDto })
   async changes(@Query() { limit, cursor }: PageQuery, @RequestCaller() caller: Caller | null) {
     return this.queries.execute(new GetChanges(limit, cursor, wishOf(caller)));
   }
@@ -189,7 +193,7 @@ export class DiscController {
   }
 }
 
-/** The default lens of whoever asks. */
+/** Selects the default lens of the caller. */
 function wishOf(caller: Caller | null) {
   return { organization: caller?.organization ?? null };
 }
@@ -198,13 +202,13 @@ function seen<T>({ body, viewpoint }: QueryAnswer<T>): Read<T> {
   return new Read(body, etagOf(viewpoint));
 }
 
-/** The answer about the one identity asked for. @throws Problem if there is none */
+/** The answer about a single identity. @throws Problem if that is the answer */
 function only<T>([answer]: readonly (T | Problem)[]): T {
   if (answer instanceof Problem) throw answer;
   return answer!;
 }
 
-/** One result per identity, in order; what is wrong with one identity does not spoil the others. */
+/** One result for each identity, in order. A problem with one identity does not affect the others. */
 function batch<T>(trisIds: readonly string[], answers: readonly (T | Problem)[]) {
   const results = answers.map((answer, i) => {
     const tris_id = trisIds[i]!;

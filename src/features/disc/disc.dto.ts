@@ -22,31 +22,30 @@ import { DEPTH_NAMES, type Depth, WINDOWS, type Window } from './report.js';
 const RATINGS = ['BAD', ...MODEL.ratings.map(([name]) => name)];
 const RANKS = MODEL.ranks.map(([name]) => name);
 const METRIC_NAME = /^[a-z][a-z0-9_]{0,127}$/;
-const METRIC_MESSAGE = '$property must hold metric names: small letters, digits and underscores';
+const METRIC_MESSAGE = '$property must contain metric names: lower-case letters, digits and underscores';
 
-/** A validation policy to see through. */
 const POLICY_MESSAGE = 'vp must be the id of a validation policy, such as VP_LEND_V1';
 
-/** Which state of the identities a request asks about; without any: what is applied now. */
+/** Selects the state of the identities. Default: all events that have been applied. */
 class SharedCoordinates implements CoordinateParameters {
-  /** Only events that occurred by then count. Default: the end of the current UTC hour. */
+  /** Count only events that occurred by then. Default: the end of the current UTC hour. */
   @IsOptional()
   @IsTimestamp()
   as_of?: string;
 
-  /** Only events that were recorded by then count. */
+  /** Count only events that were recorded by then. */
   @IsOptional()
   @IsTimestamp()
   known_at?: string;
 
-  /** Id of the validation policy to see through. */
+  /** Id of the validation policy to use as the lens, or `model`. */
   @IsOptional()
   @Matches(POLICY_REF, { message: POLICY_MESSAGE })
   vp?: string;
 }
 
 export class CoordinatesQuery extends SharedCoordinates implements CoordinateParameters {
-  /** Only events up to and including this position count. */
+  /** Count only events up to and including this position. */
   @IsOptional()
   @IsString()
   @Length(1, 128)
@@ -60,7 +59,7 @@ export class HistoryQuery extends CoordinatesQuery {
   @Max(1000)
   limit: number = 100;
 
-  /** `next_cursor` of the page before. */
+  /** `next_cursor` of the previous page. */
   @IsOptional()
   @IsString()
   @Length(1, 1024)
@@ -153,7 +152,7 @@ export class DiscRankDto {
 }
 
 export class LensDto {
-  /** null: the model's own lens, in which an action weighs its criticality. */
+  /** null: the model's own lens, which weighs an action by its criticality. */
   policy_id: string | null;
   content_hash: string;
 }
@@ -177,12 +176,12 @@ export class BadStatusSinceDto {
   since: string;
 }
 
-/** What an answer depends on: equal values give equal numbers for ever. */
+/** What an answer depends on: equal coordinates always give equal numbers. */
 export class CoordinatesDto {
   lens: LensDto;
   model: ModelDto;
   as_of: string;
-  /** Last position that counts, `<log id>.<decimal>`. */
+  /** The last position that counts, `<log id>.<decimal>`. */
   position: string;
 }
 
@@ -197,15 +196,15 @@ export class ScoreDto extends CoordinatesDto {
   earned_tct: number;
   /** Ten times the flagged TCT. */
   forfeited_tct: number;
-  /** 0..1, four decimals: how likely the next action is a good one. */
+  /** 0..1, four decimals: the probability that the next action is a good one. */
   reliability: number;
   disc_metrics: DiscMetricsDto;
   verification: VerificationDto[];
   @ApiProperty({ type: BadStatusSinceDto, nullable: true })
   bad_status: BadStatusSinceDto | null;
-  /** Generation of the read model that answered. */
+  /** Generation of the read models that the answer comes from. */
   generation: string;
-  /** Present when an event about the identity could not be read and was not acknowledged. */
+  /** Present if an event about the identity could not be decoded and has not been acknowledged. */
   incomplete?: boolean;
 }
 
@@ -217,9 +216,9 @@ export class HistoryEntryDto {
   event_type: string;
   metric: string | null;
   platform_id: string | null;
-  /** Change of net TCT: an action's TCT, or minus ten times it for a flag. */
+  /** Change of net TCT: the TCT of the action, or minus ten times its TCT for a flag. */
   tct_delta: number;
-  /** After this event. */
+  /** This and the next two: after this event. */
   total_tct: number;
   score: number;
   @ApiProperty({ enum: RATINGS })
@@ -238,7 +237,7 @@ export class ContributionDto {
   category: string;
   actions: number;
   tct: number;
-  /** Part of all earned TCT, 0..1. */
+  /** Share of the earned TCT, 0..1. */
   share: number;
   last_at: string;
 }
@@ -263,7 +262,7 @@ export class PlatformShareDto {
 export class NextRatingDto {
   @ApiProperty({ enum: RATINGS })
   rating: Rating;
-  /** Net TCT that is missing to it. */
+  /** Net TCT that is still missing. */
   tct_needed: number;
 }
 
@@ -271,10 +270,10 @@ export class ExplanationDto extends CoordinatesDto {
   tris_id: string;
   score: number;
   contributions: ContributionDto[];
-  /** The hundred that moved the score most. */
+  /** The hundred with the largest effect on the score. */
   platforms: PlatformShareDto[];
   forfeits: ForfeitDto[];
-  /** null at the top, and under an explicit BAD status. */
+  /** null at the highest rating, and under an explicit BAD status. */
   @ApiProperty({ type: NextRatingDto, nullable: true })
   next_rating: NextRatingDto | null;
 }
@@ -285,7 +284,7 @@ export class MetricsDto {
   status: 'success';
   /** Compact Ed25519 JWS over subject, payload, timestamp and coordinates. */
   proof: string;
-  /** Health 0..1 by the names asked for. */
+  /** Health 0..1 by requested name. */
   @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
   payload: Record<string, number>;
   timestamp: string;
@@ -316,13 +315,13 @@ export class ReportDto extends CoordinatesDto {
   report_hash: string;
   tris_id: string;
   period: PeriodDto;
-  /** Months. */
+  /** In months. */
   @ApiProperty({ type: 'integer', enum: WINDOWS })
   window: Window;
   @ApiProperty({ enum: DEPTH_NAMES })
   depth: Depth;
   score: number;
-  /** Since the start of the period. */
+  /** Change since the start of the period. */
   score_delta: number;
   @ApiProperty({ enum: RATINGS })
   score_rating: Rating;
@@ -344,15 +343,15 @@ export class ChangeDto {
   tris_id: string;
   score: number;
   total_tct: number;
-  /** Of the last event about the identity. */
+  /** Position of the last event about the identity. */
   position: string;
 }
 
 export class ChangesDto {
   changes: ChangeDto[];
-  /** For the changes after these; never null: ask again later with it. */
+  /** Cursor for later changes. Never null: poll with it. */
   next_cursor: string;
-  /** The cursor was for another log, lens or model: these are the first changes again. */
+  /** Present if the cursor was for another log, lens or model: the feed starts again from the beginning. */
   reset?: boolean;
 }
 
@@ -368,7 +367,7 @@ class BatchProblemDto {
 
 class BatchResultDto {
   tris_id: string;
-  /** HTTP status this identity alone would have got. */
+  /** The HTTP status that a request for this identity alone would have returned. */
   status: number;
   @ApiProperty({ type: BatchProblemDto, required: false })
   problem?: BatchProblemDto;

@@ -28,13 +28,13 @@ import { isUndocumented, metrics } from './metrics.js';
 import { type Depth, ReportBuilder, type Window } from './report.js';
 import { coordinatesOf } from './score.js';
 
-/** An answer and what it is a function of. */
+/** An answer and the viewpoint that it depends on. */
 export interface QueryAnswer<T> {
   body: T;
   viewpoint: Viewpoint;
 }
 
-/** An identity's state as of a viewpoint: what the scores and metrics are computed from. */
+/** An identity's state as of a viewpoint, from which scores and metrics are computed. */
 export class GetIdentity extends Query<IdentitySnapshot> {
   constructor(
     readonly trisId: string,
@@ -53,7 +53,7 @@ export class GetIdentityHandler implements IQueryHandler<GetIdentity> {
   }
 }
 
-/** Several identities as of one viewpoint. */
+/** Several identities as of the same viewpoint. */
 export class SeeIdentities extends Query<(IdentitySnapshot | Problem)[]> {
   constructor(
     readonly trisIds: readonly string[],
@@ -111,7 +111,7 @@ export class GetRankHandler implements IQueryHandler<GetRank> {
   }
 }
 
-/** The events that made a score, in log order, each with the standing it left. */
+/** The events behind a score, in log order, each with the standing after it. */
 export class GetHistory extends Query<QueryAnswer<HistoryDto>> {
   constructor(
     readonly trisId: string,
@@ -152,7 +152,7 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   }
 }
 
-/** What a score is made of. */
+/** The contributions to a score. */
 export class GetExplanation extends Query<QueryAnswer<ExplanationDto>> {
   constructor(
     readonly trisId: string,
@@ -176,13 +176,13 @@ export class GetExplanationHandler implements IQueryHandler<GetExplanation> {
   }
 }
 
-/** Health by name, with a proof, of each of several identities. */
+/** The health of several identities by name, each with a proof. */
 export class GetMetrics extends Query<(MetricsDto | Problem)[]> {
   constructor(
     readonly trisIds: readonly string[],
     readonly coordinates: Coordinates,
     readonly names: readonly string[] | undefined,
-    /** Of the names, for errors. */
+    /** Pointer to the names, for errors. */
     readonly pointer: string,
   ) {
     super();
@@ -198,7 +198,7 @@ export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  /** @throws Problem unknown_metric if none of the identities knows the names; if only some do, it is the others' answer */
+  /** @throws Problem unknown_metric if no identity has the metrics; if some have, it is the result of the others */
   async execute({ trisIds, coordinates, names, pointer }: GetMetrics): Promise<(MetricsDto | Problem)[]> {
     const snapshots = await this.identities.snapshots(trisIds, coordinates);
     const weighed = await this.weighedBySomePolicy(names ?? []);
@@ -222,7 +222,7 @@ export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
   }
 }
 
-/** A report over a window of months, with a proof, of each of several identities. */
+/** Reports of several identities over a window of months, each with a proof. */
 export class GetReports extends Query<(ReportDto | Problem)[]> {
   constructor(
     readonly trisIds: readonly string[],
@@ -260,12 +260,12 @@ export class GetReportsHandler implements IQueryHandler<GetReports> {
   }
 }
 
-/** What a proof says: a statement about an identity, when it was made, and the four coordinates that reproduce it. */
+/** The claims of a proof: a statement about an identity, its time, and the four coordinates that reproduce it. */
 function claimsOf(snapshot: IdentitySnapshot, logId: string, timestamp: string, statement: JsonObject): JsonObject {
   return { sub: snapshot.tris_id, ...statement, timestamp, ...coordinatesOf(snapshot, logId) };
 }
 
-/** An answer of each sight; what there is none of keeps its problem. */
+/** An answer for each snapshot; problems are passed through. */
 async function answers<T>(
   snapshots: readonly (IdentitySnapshot | Problem)[],
   answer: (snapshot: IdentitySnapshot) => T | Problem | Promise<T | Problem>,
@@ -275,7 +275,7 @@ async function answers<T>(
   return all;
 }
 
-/** Identities in the order of their last change, each once, with its present score. */
+/** Identities in the order of their last change, each once, with its current score. */
 export class GetChanges extends Query<ChangesDto> {
   constructor(
     readonly limit: number,
@@ -286,7 +286,7 @@ export class GetChanges extends Query<ChangesDto> {
   }
 }
 
-/** Changes to look at for one answer: most may be superseded, so an answer may hold few or none before the end. */
+/** Changes to read for one answer. Most may be superseded, so that a page may be short or empty before the end. */
 const LOOKED_AT = 10_000;
 
 @QueryHandler(GetChanges)
@@ -316,7 +316,7 @@ export class GetChangesHandler implements IQueryHandler<GetChanges> {
         if (changes.length === limit) break;
         last = Number(sort);
         const state = results[i] as unknown as IdentityState;
-        if (state.changed !== last) continue; // it changed again: it comes later
+        if (state.changed !== last) continue; // it changed again, and comes later in the feed
         const { score, total_tct } = standingOf(ledgerOf(state.evidence, lens), state.bad_status?.level ?? null);
         changes.push({ tris_id: value as string, score, total_tct, position: formatPosition(this.views.logId, last) });
       }
@@ -347,8 +347,8 @@ async function each(pages: AsyncIterable<IdentityEvent[]>, visit: (event: Identi
 const PAGE = 1_000;
 
 /**
- * A credonation counts with its action, which stands just before it in the same append: a viewpoint at the position of an
- * action reaches to the identity's next event.
+ * A credonation counts with its action, which precedes it in the same append. So a viewpoint at the position of an
+ * action includes the credonations before the identity's next event.
  */
 async function* credonationsUpTo(views: Views, { tris_id, position }: IdentitySnapshot): AsyncIterable<CredonationRow> {
   const following = { ...timelineOf(tris_id), after: sortByPosition(position), limit: 1 };

@@ -9,7 +9,7 @@ import type { ExplanationDto, PlatformShareDto } from './disc.dto.js';
 import type { IdentitySnapshot } from './identity-reader.js';
 import { coordinatesOf, standing } from './score.js';
 
-/** What a score is made of, largest first, and what is missing to the next rating. */
+/** The contributions to a score, largest first, and the TCT missing for the next rating. */
 export function explain(sight: IdentitySnapshot, platforms: PlatformShareDto[], logId: string): ExplanationDto {
   const { state, lens } = sight;
   const ledger = ledgerOf(state.evidence, lens);
@@ -31,13 +31,13 @@ export function explain(sight: IdentitySnapshot, platforms: PlatformShareDto[], 
     forfeits: metrics
       .filter(({ metric }) => isFlags(metric))
       .map(({ tct, ...part }) => ({ ...part, flagged_tct: tct, forfeited_tct: MODEL.forfeit_factor * tct })),
-    // An explicit BAD status holds whatever is earned: no amount of TCT leads out of it.
+    // An explicit BAD status overrides the score, whatever is earned.
     next_rating: state.bad_status ? null : nextRating(ledger),
     ...coordinatesOf(sight, logId),
   };
 }
 
-/** What each platform contributed, largest first, by platform id where equal. */
+/** The contribution of each platform, largest first, then by platform id. */
 export class PlatformShares {
   private readonly shares = new Map<string, PlatformShareDto>();
 

@@ -17,7 +17,7 @@ export class RunningStanding {
     private badLevel: number | null = null,
   ) {}
 
-  /** Applies an event; answers the change of net TCT. */
+  /** Applies an event. @returns the change of net TCT */
   apply(event: IdentityEvent): number {
     if (event.type === 'BadStatusSet') this.badLevel = event.data.level;
     if (event.type === 'BadStatusCleared') this.badLevel = null;
@@ -32,7 +32,7 @@ export class RunningStanding {
     return standingOf(this.ledger, this.badLevel);
   }
 
-  /** Where a page ends: what the next one needs to go on without the events before it. */
+  /** The cursor at the end of a page: contains what the next page needs to continue without the earlier events. */
   cursorAt(position: number, trisId: string, coordinates: Coordinates): string {
     const { earned, flagged } = this.ledger;
     return encodeCursor({
@@ -44,7 +44,7 @@ export class RunningStanding {
     });
   }
 
-  /** @throws Problem validation_failed for a cursor of another identity, lens or time, or no cursor at all */
+  /** @throws Problem validation_failed for a malformed cursor, or one of another identity, lens or time */
   static resume(
     cursor: string | undefined,
     trisId: string,
@@ -58,7 +58,7 @@ export class RunningStanding {
   }
 }
 
-/** One line of a history: an event and where it left the identity. */
+/** An entry of a history: an event and the identity's standing after it. */
 export function historyEntry(event: IdentityEvent, running: RunningStanding, logId: string): HistoryEntryDto {
   const tct_delta = running.apply(event);
   const { total_tct, score, score_rating } = running.standing;
@@ -83,7 +83,7 @@ interface CursorState {
   e: number;
   f: number;
   b: number | null;
-  /** What the running numbers are of. */
+  /** Identifies what the numbers belong to, see `tagOf`. */
   t: string;
 }
 
@@ -94,7 +94,7 @@ function isCursor(state: unknown): state is CursorState {
   return isCount(p) && isCount(e) && isCount(f) && (b === null || isCount(b)) && typeof t === 'string';
 }
 
-/** As the request says it: a history without a time goes on with what was relayed between two of its pages. */
+/** Uses the requested time, not the resolved one: a history without a time continues with events relayed meanwhile. */
 function tagOf(trisId: string, lens: Lens, { as_of, known_at, as_of_position }: Coordinates): string {
   const asked = [as_of, known_at, as_of_position].map((part) => String(part ?? ''));
   return hashOf(trisId, lens.content_hash, ...asked).slice(0, 12);

@@ -13,7 +13,7 @@ import type { RangeRow } from '../../stores/ports/read-models.js';
 import type { Lens } from '../../scoring/lens.js';
 import { type Coordinates, endOfHour } from './coordinates.js';
 
-/** A point from which an identity is seen. (as_of, position, lens, model) determine every number of an answer. */
+/** The point of view of an answer. (as_of, position, lens, model) determine all its numbers. */
 export interface Viewpoint {
   /** ms: nothing that occurred later counts. */
   as_of: number;
@@ -24,12 +24,12 @@ export interface Viewpoint {
   generation: string;
 }
 
-/** An identity seen from a viewpoint. */
+/** The state of an identity as of a viewpoint. */
 export interface IdentitySnapshot extends Viewpoint {
   tris_id: string;
   /**
-   * Of the present: what was stated about the identity counts whatever its time, which may be that of a clock that is
-   * ahead of this one. Only of actions is it asked when they occurred.
+   * Whether this is the present. In the present, statements about the identity count whatever their time, which may
+   * come from a clock that is ahead of this one; only actions are filtered by time.
    */
   isPresent: boolean;
   state: IdentityState;
@@ -37,7 +37,7 @@ export interface IdentitySnapshot extends Viewpoint {
 
 const PAGE = 1_000;
 
-/** Reads identities: the accumulated row for the present, a fold of the timeline for any past. */
+/** Reads identities: the accumulated row for the present, a fold of the timeline for the past. */
 @Injectable()
 export class IdentityReader {
   constructor(
@@ -58,8 +58,8 @@ export class IdentityReader {
   }
 
   /**
-   * Several identities through one lens and in one state of the read models; identity_not_found in the place of those
-   * there are none of.
+   * Several identities under the same lens and from the same state of the read models; identity_not_found in place of
+   * unknown ones.
    * @throws Problem policy_not_found, position_unknown, projection_behind, projection_rebuilding
    */
   async snapshots(trisIds: readonly string[], coordinates: Coordinates): Promise<(IdentitySnapshot | Problem)[]> {
@@ -129,7 +129,7 @@ export class IdentityReader {
     return { ...viewpoint, state };
   }
 
-  /** Position of the identity's last event that had been recorded by a time; 0 if there is none. */
+  /** Position of the identity's last event that was recorded by a time; 0 if none was. */
   private async lastKnown(present: IdentitySnapshot, knownAt: number): Promise<Position> {
     let last = 0;
     for await (const page of this.events(present.tris_id, { ...present, as_of: Infinity })) {
@@ -138,7 +138,7 @@ export class IdentityReader {
     return last;
   }
 
-  /** The end of the current hour, or just before a verification expires within it, so that expiry is exact. */
+  /** The end of the current hour, or just before a verification expires within it, so that the expiry is exact. */
   private defaultAsOf(state: IdentityState): number {
     const now = this.clock();
     let asOf = endOfHour(now);
@@ -152,14 +152,14 @@ export class IdentityReader {
   private async limitOf(wire: string): Promise<Position> {
     const position = parsePosition(wire, this.views.logId);
     if (position === undefined || position > (await this.views.head())) {
-      throw new Problem('position_unknown', 'as_of_position must be a position that this log has reached.');
+      throw new Problem('position_unknown', 'as_of_position must be a position of this log that has been reached.');
     }
     await this.views.requirePosition(position, 'The read models have not reached as_of_position yet.');
     return position;
   }
 }
 
-/** Does an event count at the time of a viewpoint? */
+/** Whether an event counts at the time of a viewpoint. */
 export function counts(
   { type, occurred_at }: IdentityEvent,
   { as_of, isPresent }: Pick<IdentitySnapshot, 'as_of' | 'isPresent'>,

@@ -6,15 +6,15 @@ import type { IdentitySnapshot } from './identity-reader.js';
 
 const DOCUMENTED = new Set(DOCUMENTED_METRICS.map(canonicalMetric));
 
-/** Is it a metric whose name only the identity's evidence or a stored policy can vouch for? */
+/** Whether a metric is undocumented: it is only known if it is in the identity's evidence or in a stored policy. */
 export function isUndocumented(metric: string): boolean {
   return !DOCUMENTED.has(metric);
 }
 
 /**
- * Health of categories, aliases or full metrics, under the names asked for; none: the seven categories.
+ * Health of categories, aliases or full metrics by requested name. Default: the seven categories.
  * @param weighed canonical metrics that are known because a stored policy weighs them
- * @param pointer of the list of names in errors
+ * @param pointer to the list of names, for errors
  * @returns Problem unknown_metric for a name that is no category, not documented, not weighed and not in the evidence
  */
 export function metrics(

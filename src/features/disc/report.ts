@@ -11,7 +11,7 @@ import { RunningStanding } from './history.js';
 import type { IdentitySnapshot } from './identity-reader.js';
 import { coordinatesOf, verificationsOf } from './score.js';
 
-/** How much a report holds: entries of its lists, and points on its trajectory per month (0: none). */
+/** The size of a report: entries in its lists, and points of its trajectory per month (0: no trajectory). */
 const DEPTHS = {
   snapshot: { top: 3, pointsPerMonth: 0 },
   insight: { top: 5, pointsPerMonth: 1 },
@@ -22,7 +22,7 @@ export const DEPTH_NAMES = Object.keys(DEPTHS) as Depth[];
 export const WINDOWS = [1, 3, 6, 12] as const;
 export type Window = (typeof WINDOWS)[number];
 
-/** The same moment some months before, in UTC; the last day of a shorter month. */
+/** The same UTC time some months earlier; the last day of a shorter month. */
 export function monthsBefore(ms: number, months: number): number {
   const date = new Date(ms);
   const day = date.getUTCDate();
@@ -34,15 +34,15 @@ export function monthsBefore(ms: number, months: number): number {
 }
 
 /**
- * Gathers a report from an identity's events up to the viewpoint, in log order, and its credonations. The trajectory
- * shows the standing as of past times by what is known now, so a late record of an early action moves it.
+ * Builds a report from an identity's events up to the viewpoint, in log order, and its credonations. The trajectory
+ * shows the standing as of past times, based on what is known now: an action recorded late changes earlier points.
  */
 export class ReportBuilder {
   private readonly from: number;
   private readonly platforms: PlatformShares;
   private readonly actionsByMetric = new Map<string, number>();
   private readonly credonators = new Map<string, { from: string; amount: number; count: number }>();
-  /** Times at which the standing is wanted, ascending, the window's start first and its end last. */
+  /** Points of the trajectory, ascending, from the start of the window to its end. */
   private readonly points: { at: number; running: RunningStanding }[];
 
   constructor(
@@ -75,7 +75,7 @@ export class ReportBuilder {
     credonator.count++;
   }
 
-  /** Everything but the proof and the time of making; the hash covers all of it. */
+  /** The report without its proof and generation time. The hash covers all other fields. */
   build(logId: string): Omit<ReportDto, 'proof' | 'generated_at'> {
     const { sight } = this;
     const { top, pointsPerMonth } = DEPTHS[this.depth];

@@ -2,7 +2,7 @@ import { JsonText } from '../../http/answers.js';
 import type { IdentitySnapshot } from './identity-reader.js';
 import { discScore } from './score.js';
 
-/** Some 2 MB. */
+/** About 2 MB. */
 const KEPT = 4_000;
 
 interface Answered {
@@ -15,9 +15,8 @@ interface Answered {
 }
 
 /**
- * Public scores of the identities asked for lately, as they are sent. A state follows from its generation, its identity
- * and the position that last changed it, and an answer from the state, the lens and the time: while none of these is
- * another, the answer is the same to the byte.
+ * Cache of serialized public scores. Generation, identity and the position of its last change determine a state; state,
+ * lens and time determine the answer. While none of them changes, the answer is the same to the byte.
  */
 export class ScoreAnswers {
   private readonly known = new Map<string, Answered>();
@@ -37,7 +36,7 @@ export class ScoreAnswers {
       return last.text;
     }
     const text = new JsonText(JSON.stringify(discScore(sight)));
-    // Which one goes is only a matter of memory.
+    // The oldest entry goes: this only limits memory.
     if (!last && this.known.size >= KEPT) this.known.delete(this.known.keys().next().value!);
     this.known.set(tris_id, { generation, lens, as_of, isPresent, changed, text });
     return text;

@@ -6,19 +6,19 @@ import { type Standing, ledgerOf, standingOf } from '../../scoring/score.js';
 import type { DiscScoreDto, ScoreDto } from './disc.dto.js';
 import type { IdentitySnapshot, Viewpoint } from './identity-reader.js';
 
-/** What an identity's evidence comes to from a viewpoint. */
+/** The score, rating and TCT of an identity as of a viewpoint. */
 export function standing({ state, lens }: IdentitySnapshot): Standing {
   return standingOf(ledgerOf(state.evidence, lens), state.bad_status?.level ?? null);
 }
 
-/** The public look-up (requirement 17). */
+/** The public score (requirement 17). */
 export function discScore(sight: IdentitySnapshot): DiscScoreDto {
   const { total_tct, score_rating } = standing(sight);
   const disc_metrics = categoryHealth(sight.state.evidence, sight.lens, sight.as_of);
   return { tris_id: sight.tris_id, total_tct, score_rating, disc_metrics };
 }
 
-/** The full score with everything that makes it reproducible. */
+/** The full score with everything needed to reproduce it. */
 export function score(sight: IdentitySnapshot, logId: string): ScoreDto {
   const { state, lens, as_of } = sight;
   const { bad_status } = state;
@@ -35,12 +35,12 @@ export function score(sight: IdentitySnapshot, logId: string): ScoreDto {
   };
 }
 
-/** Verifications that hold at the viewpoint's time. */
+/** Verifications that are valid at the viewpoint's time. */
 export function verificationsOf({ state, as_of }: IdentitySnapshot) {
   return state.verifications.filter(({ expires_at }) => expires_at === null || Date.parse(expires_at) > as_of);
 }
 
-/** The four coordinates of an answer: equal ones give equal numbers for ever. */
+/** The four coordinates of an answer. Equal coordinates always give equal numbers. */
 export function coordinatesOf({ as_of, position, lens }: Viewpoint, logId: string) {
   return {
     lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
@@ -50,7 +50,7 @@ export function coordinatesOf({ as_of, position, lens }: Viewpoint, logId: strin
   };
 }
 
-/** What an answer is a function of besides its address. */
+/** What an answer depends on besides its URL. */
 export function etagOf({ as_of, position, lens, generation }: Viewpoint): (string | number)[] {
   return [position, lens.content_hash, MODEL_HASH, as_of, generation];
 }

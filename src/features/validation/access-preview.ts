@@ -2,21 +2,22 @@ import type { IdentityState } from '../../../projections/identities.js';
 import type { Lens } from '../../scoring/lens.js';
 import type { LensOwner } from '../lenses/domain/lens-stream.js';
 
-/** One access policy, ready to be tried on any number of identities. */
+/** An access policy, prepared for evaluating many identities. */
 export interface AccessProbe {
   policy_id: string;
-  /** What its checks see through whatever is switched; null: through the lens that is switched. */
+  /** The lens of its checks, if the previewed change does not affect it; null if the change switches it. */
   lens: Lens | null;
-  /** Would it grant, seen through this lens (or its own)? */
+  /** Whether it would grant under this lens, or under its own if it has one. */
   grants(state: IdentityState, lens: Lens, asOf: number): boolean;
 }
 
-/** What previews ask of the access policies. Without a provider no access is previewed. */
+/** Gives previews access to the access policies. Without a provider, previews contain no access decisions. */
 export interface AccessPreview {
   /**
-   * Each as a check would see: through the validation policy it names, else its owner's lens, else the platform's.
-   * @param switched whose lens the change that is previewed switches
-   * @param policyIds default: all there are
+   * Probes use the same lens as a check: the validation policy that the access policy names, or its owner's lens, or
+   * the platform's.
+   * @param switched owner of the lens that the previewed change switches
+   * @param policyIds default: all
    * @throws Problem policy_not_found
    */
   probes(switched: LensOwner, policyIds?: readonly string[]): Promise<AccessProbe[]>;

@@ -5,12 +5,12 @@ import { CRITICALITIES, MODEL, type Rating } from '../../scoring/model.js';
 import { ratingOf, scoreOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
 
-/** What a change of lens would do to a population, identity by identity and in all. Pure; the aim is 300 k identities/s. */
+/** The effect of a change of lens on each identity and on the population. Pure; the goal is 300 k identities/s. */
 
 export const RATINGS: readonly Rating[] = ['BAD', ...MODEL.ratings.map(([name]) => name)];
-/** Score bins of ten points each; the last holds 100 too. */
+/** Score bins of ten points each; the last includes 100. */
 export const BINS = 10;
-/** Movers and access changes are listed up to this many each way, of each mover so many reasons. */
+/** Number of movers and access changes listed in each direction, and of reasons listed for each mover. */
 const LISTED = 20;
 const REASONS = 5;
 
@@ -20,7 +20,7 @@ export interface Side {
   total_tct: number;
 }
 
-/** How one metric's share of the net TCT moves. */
+/** How a metric's share of the net TCT changes. */
 export interface MetricChange {
   metric: string;
   before_tct: number;
@@ -33,7 +33,7 @@ export interface Mover {
   after: Side;
   /** Score points, one decimal. */
   delta: number;
-  /** The metrics that moved it most. */
+  /** The metrics with the largest changes. */
   reasons: MetricChange[];
 }
 
@@ -41,7 +41,7 @@ export interface AccessChange {
   policy_id: string;
   gained: number;
   lost: number;
-  /** The first twenty each, by TRIS id. */
+  /** The first twenty in each direction, by TRIS id. */
   gained_by: string[];
   lost_by: string[];
 }
@@ -54,30 +54,30 @@ export interface Histogram {
 
 export interface Summary {
   count: number;
-  /** Identities whose score rises, falls, or stays. */
+  /** Identities whose score rises, falls, or does not change. */
   up: number;
   down: number;
   unchanged: number;
   /** Mean change of score, four decimals. */
   mean_delta: number;
   histogram: { before: Histogram; after: Histogram };
-  /** From each rating to each. */
+  /** Number of identities by old and new rating. */
   rating_moves: Record<Rating, Record<Rating, number>>;
   top_movers: { up: Mover[]; down: Mover[] };
   access: AccessChange[];
 }
 
-/** What an action of a metric does to the net TCT under both lenses, by criticality. */
+/** Effect of an action of a metric on the net TCT under both lenses, by criticality. */
 interface Effect {
   before: readonly number[];
   after: readonly number[];
 }
 
-/** Net TCT is a multiple of ten: scores of those up to 655,350 are kept once computed. */
+/** Net TCT is a multiple of ten. Scores of values up to 655,350 are cached. */
 const KEPT_SCORES = 65_536;
 const RATING_BY_TENTH = Uint8Array.from({ length: 1_001 }, (_, tenth) => RATINGS.indexOf(ratingOf(tenth / 10)));
 
-/** One identity after the other under two lenses. The numbers are those of the identity compared last. */
+/** Compares identities under two lenses, one at a time. The fields belong to the identity compared last. */
 export class Comparison {
   netBefore = 0;
   netAfter = 0;
@@ -115,7 +115,7 @@ export class Comparison {
     } else this.before = this.after = bad_status.level * 10;
   }
 
-  /** What moved the net TCT, most first. */
+  /** The metrics that change the net TCT, largest change first. */
   reasons(evidence: Evidence): MetricChange[] {
     const reasons: MetricChange[] = [];
     for (const [metric, { days }] of Object.entries(evidence)) {
@@ -142,12 +142,12 @@ export class Comparison {
   private tenths(net: number): number {
     const slot = net / 10;
     if (slot < 0 || slot >= KEPT_SCORES) return Math.round(scoreOf(net) * 10);
-    // 0 is no score: the least of a net that is not negative is 7.0.
+    // 0 marks an empty slot: the lowest score of a non-negative net TCT is 7.0.
     return this.scores[slot]! || (this.scores[slot] = Math.round(scoreOf(net) * 10));
   }
 }
 
-/** A standing as an answer shows it. */
+/** A standing in the form of the API. */
 export function side(tenths: number, net: number): Side {
   return { score: tenths / 10, score_rating: ratingAt(tenths), total_tct: Math.max(0, net) };
 }
@@ -156,7 +156,7 @@ function ratingAt(tenths: number): Rating {
   return RATINGS[RATING_BY_TENTH[tenths]!]!;
 }
 
-/** Sums comparisons up. The same identities in any order give the same summary. */
+/** Summarizes comparisons. The result does not depend on the order of the identities. */
 export class Summarizer {
   readonly comparison: Comparison;
   private count = 0;
@@ -238,7 +238,7 @@ export class Summarizer {
   }
 
   private addAccess(probe: AccessProbe, change: AccessChange, trisId: string, state: IdentityState): void {
-    if (probe.lens !== null) return; // It sees what it saw before.
+    if (probe.lens !== null) return; // The change does not affect it.
     const { lensBefore, lensAfter } = this.comparison;
     const before = probe.grants(state, lensBefore, this.asOf);
     const after = probe.grants(state, lensAfter, this.asOf);
@@ -260,7 +260,7 @@ function binOf(tenths: number): number {
   return Math.min(BINS - 1, Math.floor(tenths / 100));
 }
 
-/** The largest by size, by TRIS id where equal. */
+/** The largest entries by size, then by TRIS id. */
 class TopList {
   private readonly list: { size: number; trisId: string; mover: Mover }[] = [];
 

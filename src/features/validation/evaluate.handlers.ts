@@ -22,10 +22,10 @@ import type { EvaluatedSubjectDto, EvaluationDto, PreviewDto } from './vp.dto.js
 import { refuseUnlessOwner } from './vp.input.js';
 import { type PolicyContent, contentHash, lensOf, refuseUnsound } from '../lenses/domain/validation-policy.js';
 
-/** What a policy would change, for some identities or for everyone. Writes nothing. */
+/** Previews the effect of a policy on some identities or on all. Writes nothing. */
 export class EvaluatePolicy extends Query<EvaluationDto> {
   constructor(
-    /** A stored one by its id, or one that may never be stored. */
+    /** The id of a stored policy, or the content of one that need not be stored. */
     readonly policy: string | PolicyContent,
     readonly scope: LensScope,
     readonly subjects: readonly string[] | undefined,
@@ -77,11 +77,11 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     };
   }
 
-  /** One pass at a time in this process: each takes the time of a replay, within a request. */
+  /** One pass at a time in this process, since each takes as long as a replay. */
   private async everyone(...pass: Parameters<Replays['compare']>): Promise<PopulationChange> {
     if (this.passing) {
       const detail =
-        'A preview over everyone is under way here. Ask again later, or start a replay: it waits its turn.';
+        'Another preview over all identities is running. Send it again later, or start a replay, which is queued.';
       throw new Problem('preview_busy', detail, { headers: { 'retry-after': '5' } });
     }
     this.passing = true;

@@ -3,15 +3,15 @@ import type { IdentityState } from '../../../projections/identities.js';
 import { rebuilding } from '../../kernel/problems.js';
 import type { Manifest, ReadModels } from '../../stores/ports/read-models.js';
 
-/** Rows read at once: a few milliseconds' work, after which others have their turn. */
+/** Rows in a page: a few milliseconds of work, after which the event loop can do other work. */
 const PAGE = 250;
 
-/** Where a pass over the population reads. */
+/** The source of a pass over the population. */
 export interface Population {
   generation: string;
-  /** Position applied when the pass began; what changed during the pass may or may not be in it. */
+  /** Position applied when the pass began. Changes during the pass may or may not be included. */
   position: number;
-  /** Identities, where the store can tell; else 0. */
+  /** Number of identities; 0 if the store does not know it. */
   total: number;
 }
 
@@ -19,13 +19,13 @@ export interface Population {
 export async function openPopulation(readModels: ReadModels, manifest: Manifest): Promise<Population> {
   const generation = manifest.views['identities'];
   const read = generation === undefined ? undefined : await readModels.read(generation, []);
-  if (generation === undefined || read?.status !== 'ready') throw rebuilding('the identities are built anew');
+  if (generation === undefined || read?.status !== 'ready') throw rebuilding('the identities are being rebuilt');
   const total = (await readModels.count?.(generation, 'identities')) ?? 0;
   return { generation, position: read.checkpoint.position, total };
 }
 
 /**
- * Visits every identity exactly once, in pages between which everything else runs.
+ * Visits every identity exactly once, in pages. Between pages the event loop can do other work.
  * @throws Problem projection_rebuilding if the generation is dropped meanwhile; the signal's reason once it aborts
  */
 export async function eachIdentity(
@@ -46,6 +46,6 @@ export async function eachIdentity(
     signal.throwIfAborted();
     ({ cursor } = page);
   } while (cursor !== null);
-  // A dropped generation pages as an empty one.
-  if (!(await readModels.read(generation, []))) throw rebuilding('the identities are built anew');
+  // A dropped generation looks like an empty one.
+  if (!(await readModels.read(generation, []))) throw rebuilding('the identities are being rebuilt');
 }

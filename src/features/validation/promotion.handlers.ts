@@ -28,14 +28,14 @@ import type { PromotionDto, SwitchDto } from './vp.dto.js';
 import { refuseUnlessOwner } from './vp.input.js';
 
 const WAIT_MS = 2_000;
-/** How long it can be asked whether a switch is applied that took longer than its request. */
+/** How long the outcome of a switch that outlasted its request can be queried. */
 const KEPT_MS = 86_400_000;
 
-/** Who may switch the lens of whom. @throws Problem forbidden */
+/** @throws Problem forbidden unless the actor may switch this lens */
 export function refuseSwitch(actor: Actor, scope: LensScope, trisOrg: string): void {
   const needed = scope === 'platform' ? 'ops' : 'policies:write';
   if (!actor.scopes.has(needed)) {
-    throw new Problem('forbidden', `The key "${actor.name}" lacks the scope "${needed}", which this takes.`);
+    throw new Problem('forbidden', `The key "${actor.name}" lacks the required scope "${needed}".`);
   }
   refuseUnlessOwner(actor, trisOrg);
 }
@@ -43,11 +43,11 @@ export function refuseSwitch(actor: Actor, scope: LensScope, trisOrg: string): v
 interface Switched {
   body: SwitchDto;
   position: Position;
-  /** The read models have applied it. */
+  /** Whether the read models have applied it. */
   applied: boolean;
 }
 
-/** Makes the platform, or one organization, see through another lens. */
+/** Switches the lens of the platform or of an organization. */
 @Injectable()
 export class Promotions {
   private readonly underWay = new Set<string>();
@@ -60,8 +60,8 @@ export class Promotions {
   ) {}
 
   /**
-   * Appends at exactly the revision that was decided on: of two at once one wins, and nothing is decided again on a
-   * state its author has not seen.
+   * Appends at exactly the revision that the decision was based on. Of two concurrent switches one fails; it is not
+   * decided again on a state that its author has not seen.
    * @throws Problem promotion_conflict, idempotency_key_reused
    */
   async switchLens(
@@ -71,7 +71,7 @@ export class Promotions {
     decide: (stack: LensStack) => Fact[],
   ): Promise<Switched> {
     const stream = lensStream(owner);
-    // Another one that is still being applied was decided on by nobody who asks now.
+    // A caller cannot have seen the result of a switch that is still being applied.
     if (this.underWay.has(stream)) throw conflict(owner);
     this.underWay.add(stream);
     try {
@@ -100,10 +100,14 @@ export class Promotions {
     }
   }
 
-  /** How far a switch is that took longer than its request. @throws Problem not_found */
+  /** Returns the status of a switch that outlasted its request. @throws Problem not_found */
   async find(jobId: string): Promise<PromotionDto> {
     const kept = await this.keyValue.get(keyOf(jobId));
-    if (!kept) throw new Problem('not_found', `There is no promotion ${jobId} of the last day that took a while.`);
+    if (!kept)
+      throw new Problem(
+        'not_found',
+        `There is no promotion ${jobId}. Promotions can be queried for a day, if they were answered with 202.`,
+      );
     const { position, answer } = kept as unknown as { position: Position; answer: SwitchDto };
     if (!(await this.views.waitForPosition(position, 0))) return { ...answer, status: 'switching' };
     return { ...answer, generation: await this.generation(), status: 'applied' };
@@ -126,14 +130,14 @@ function switchOf(events: readonly NewEvent[]) {
   return { active: { policy_id, content_hash }, previous, replay_id };
 }
 
-/** Promoting what is active already. */
+/** The answer to promoting a policy that is already active. */
 function unchanged(stack: LensStack) {
   return { active: activeLens(stack), previous: stack.at(-2) ?? activeLens(stack), replay_id: null };
 }
 
 function conflict({ tris_org }: LensOwner): Problem {
   const whose = tris_org ?? 'the platform';
-  const detail = `The lens of ${whose} was switched at the same time; look at what is active and decide again.`;
+  const detail = `The lens of ${whose} was switched at the same time. Check which policy is active and decide again.`;
   return new Problem('promotion_conflict', detail);
 }
 
@@ -169,7 +173,7 @@ export class PromotePolicyHandler implements ICommandHandler<PromotePolicy> {
   }
 }
 
-/** Goes back to what was active before a policy was promoted. */
+/** Returns to the lens that was active before a policy was promoted. */
 export class RollBackPolicy extends Command<Switched> {
   constructor(
     readonly policyId: string,
@@ -196,7 +200,7 @@ export class RollBackPolicyHandler implements ICommandHandler<RollBackPolicy> {
   }
 }
 
-/** A switch that took longer than its request. */
+/** The status of a switch that outlasted its request. */
 export class GetPromotion extends Query<PromotionDto> {
   constructor(readonly jobId: string) {
     super();

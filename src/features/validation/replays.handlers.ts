@@ -33,7 +33,7 @@ export class StartReplayHandler implements ICommandHandler<StartReplay> {
   }
 }
 
-/** How far a replay is, and what it came to. */
+/** Progress and result of a replay. */
 export class GetReplay extends Query<ReplayDto> {
   constructor(
     readonly replayId: string,
@@ -55,7 +55,7 @@ export class GetReplayHandler implements IQueryHandler<GetReplay> {
   }
 }
 
-/** Stops a replay that is queued or runs. */
+/** Cancels a queued or running replay. */
 export class CancelReplay extends Command<ReplayDto> {
   constructor(
     readonly replayId: string,

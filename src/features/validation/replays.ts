@@ -21,17 +21,17 @@ import type { PolicyContent } from '../lenses/domain/validation-policy.js';
 
 const JOB_KIND = 'vp_replay';
 
-/** What a change of lens would do, and what that was worked out from. */
+/** The effect of a change of lens, and the state it was computed from. */
 export interface PopulationChange extends Summary {
   before: { policy_id: string | null; content_hash: string };
   after: { policy_id: string | null; content_hash: string };
   generation: string;
-  /** Everything up to here is in it. */
+  /** All events up to this position are included. */
   position: string;
   as_of: string;
 }
 
-/** Compares two lenses over the whole population: at once, or as a job that survives a crash. */
+/** Compares two lenses over the whole population: within a request, or as a job that survives a crash. */
 @Injectable()
 export class Replays implements OnModuleInit {
   constructor(
@@ -48,7 +48,7 @@ export class Replays implements OnModuleInit {
   }
 
   /**
-   * Puts a replay in the queue. With an Idempotency-Key, the same one again.
+   * Enqueues a replay. A retry with the same Idempotency-Key gets the first one.
    * @throws Problem idempotency_key_reused, policy_not_found for an unknown access policy
    */
   async start(
@@ -80,14 +80,14 @@ export class Replays implements OnModuleInit {
     return replayOf(job);
   }
 
-  /** A finished one stays as it is. @throws Problem replay_not_found */
+  /** Does nothing for a finished replay. @throws Problem replay_not_found */
   async cancel(replayId: string): Promise<ReplayDto> {
     const job = await this.jobs.cancel(JOB_KIND, replayId);
     if (!job) throw unknownReplay(replayId);
     return replayOf(job);
   }
 
-  /** The access policies to try. @throws Problem policy_not_found */
+  /** The access policies to evaluate. @throws Problem policy_not_found */
   async probes(switched: LensOwner, policyIds: readonly string[] | undefined) {
     if (this.accessPreview) return this.accessPreview.probes(switched, policyIds);
     if (!policyIds?.length) return [];
@@ -95,8 +95,8 @@ export class Replays implements OnModuleInit {
   }
 
   /**
-   * Folds everyone under the lens that is active and the one proposed. Starts again from nothing each time, so that a
-   * crash costs time only.
+   * Folds all identities under the active lens and the proposed one. Each run starts from the beginning, so that a
+   * crash only costs time.
    * @throws Problem projection_rebuilding
    */
   async compare(
@@ -116,8 +116,8 @@ export class Replays implements OnModuleInit {
   }
 
   /**
-   * Folds everyone under two lenses.
-   * @param watch `onIdentity` gets each identity as it was compared; what it gets is good until it returns
+   * Folds all identities under two lenses.
+   * @param watch `onIdentity` gets the comparison of each identity, which is only valid until it returns
    * @throws Problem projection_rebuilding
    */
   async between(
@@ -134,7 +134,7 @@ export class Replays implements OnModuleInit {
     const population = await openPopulation(this.readModels, manifest);
     const now = this.clock();
     const as_of = endOfHour(now);
-    // Scores are those that anybody is shown; access is decided by what is so now, as in checks.
+    // Scores are as of the end of the hour, as in public answers; access is decided as of now, as in checks.
     const fold = new Summarizer(before, after, probes, now);
     const { total } = population;
     await watch.onPage?.(0, total);

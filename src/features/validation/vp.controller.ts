@@ -32,7 +32,7 @@ import type { LensScope } from '../lenses/domain/lenses.events.js';
 import { CreatePolicy, GetPolicy, ListPolicies, RetirePolicy } from './vp.handlers.js';
 import { toContent } from './vp.input.js';
 
-const SWITCHING = { status: 202, description: 'Recorded; `job_id` tells when it is applied', type: SwitchDto };
+const SWITCHING = { status: 202, description: 'Recorded, but not applied yet; query `job_id`', type: SwitchDto };
 
 @Controller('/v1')
 export class ValidationPoliciesController {
@@ -46,7 +46,8 @@ export class ValidationPoliciesController {
     scope: 'policies:write',
     status: 201,
     summary: 'Create a validation policy',
-    description: 'A policy never changes; the same content again answers 200. Nothing sees through it until promoted.',
+    description:
+      'A policy cannot be changed. Repeating it with the same content returns 200. It has no effect until promoted.',
     type: CreatedPolicyDto,
     problems: [
       'unknown_criticality',
@@ -56,7 +57,7 @@ export class ValidationPoliciesController {
       'policy_conflict',
     ],
   })
-  @ApiResponse({ status: 200, description: 'Created before, with this content', type: CreatedPolicyDto })
+  @ApiResponse({ status: 200, description: 'Already created with this content', type: CreatedPolicyDto })
   async create(@Body() body: CreatePolicyDto, @Context() request: RequestContext) {
     const content = toContent(body);
     const context = request.of(content);
@@ -72,7 +73,7 @@ export class ValidationPoliciesController {
 
   @Get('/policies/vp/:policy_id')
   @PublicRead({
-    summary: 'One validation policy and what became of it',
+    summary: 'Get a validation policy and its history',
     type: PolicyDto,
     problems: ['policy_not_found'],
   })
@@ -84,7 +85,7 @@ export class ValidationPoliciesController {
   @Write({
     scope: 'policies:write',
     summary: 'Retire a validation policy: it can no longer be promoted',
-    description: 'What it scored stays readable through it, and where it is active it stays so until another is.',
+    description: 'It can still be selected with `vp`, and stays active where it is until another is promoted.',
     type: RetiredPolicyDto,
     problems: ['policy_not_found', 'write_conflict'],
   })
@@ -97,9 +98,10 @@ export class ValidationPoliciesController {
   @Post('/policies/vp/evaluate')
   @Keyed({
     scope: 'policies:write',
-    summary: 'What a policy would change, for some identities or for everyone; writes nothing',
+    summary: 'Preview what a policy would change, for some identities or for all; writes nothing',
     description:
-      'Compares with the lens that is active for the scope. Over everyone one at a time; a replay does the same in the background.',
+      'Compares with the active lens of the scope. One preview over all identities runs at a time; a replay does the ' +
+      'same in the background.',
     type: EvaluationDto,
     problems: [
       'policy_not_found',
@@ -129,7 +131,7 @@ export class ValidationPoliciesController {
   @Write({
     scope: 'policies:write',
     status: 202,
-    summary: 'Replay everyone under a policy, in the background',
+    summary: 'Replay all identities under a policy, in the background',
     type: ReplayDto,
     problems: ['policy_not_found'],
   })
@@ -147,7 +149,7 @@ export class ValidationPoliciesController {
   @Get('/replays/:replay_id')
   @Keyed({
     scope: 'policies:write',
-    summary: 'How far a replay is, and what it came to',
+    summary: 'Get the progress and the result of a replay',
     type: ReplayDto,
     problems: ['replay_not_found'],
   })
@@ -158,7 +160,7 @@ export class ValidationPoliciesController {
   @Delete('/replays/:replay_id')
   @Write({
     scope: 'policies:write',
-    summary: 'Cancel a replay; a finished one stays as it is',
+    summary: 'Cancel a replay; has no effect on a finished one',
     type: ReplayDto,
     ignoresIdempotencyKey: true,
     problems: ['replay_not_found'],
@@ -170,9 +172,10 @@ export class ValidationPoliciesController {
   @Post('/policies/vp/:policy_id/promote')
   @Write({
     scope: 'any',
-    summary: 'Let the platform, or the owning organization, see through a policy from now on',
+    summary: 'Make a policy the lens of the platform or of the owning organization',
     description:
-      'For the platform with the scope `ops`, for the organization with `policies:write`. Answers 202 with a job_id when the read models take longer than two seconds to switch.',
+      'Requires the scope `ops` for the platform, `policies:write` for the organization. Returns 202 with a job_id ' +
+      'if the read models take longer than two seconds to switch.',
     type: SwitchDto,
     problems: ['policy_not_found', 'replay_not_found', 'replay_not_usable', 'policy_retired', 'promotion_conflict'],
   })
@@ -193,8 +196,8 @@ export class ValidationPoliciesController {
   @Post('/policies/vp/:policy_id/rollback')
   @Write({
     scope: 'any',
-    summary: 'Go back to what was active before a policy was promoted',
-    description: 'Scopes and answers as for a promotion.',
+    summary: 'Return to the lens that was active before a policy was promoted',
+    description: 'Scopes and answers are those of a promotion.',
     type: SwitchDto,
     problems: ['policy_not_found', 'policy_not_active', 'promotion_conflict'],
   })
@@ -214,7 +217,7 @@ export class ValidationPoliciesController {
   @Get('/policies/vp/promotions/:job_id')
   @Keyed({
     scope: 'any',
-    summary: 'Whether a promotion that answered 202 is applied',
+    summary: 'Get the status of a promotion that returned 202',
     type: PromotionDto,
     problems: ['not_found'],
   })
@@ -223,7 +226,7 @@ export class ValidationPoliciesController {
   }
 }
 
-/** A key that is bound to an organization means it, another one the platform. */
+/** The default scope: the organization for a key bound to one, otherwise the platform. */
 function scopeOf({ organization }: Actor): LensScope {
   return organization === null ? 'platform' : 'organization';
 }

@@ -32,10 +32,10 @@ const VP_MESSAGE = '$property must have the form VP_<NAME>_V<n>: capital letters
 const REPLAY_ID = /^rpl_[0-9a-f]{32}$/;
 const REPLAY_MESSAGE = '$property must be the id of a replay';
 const VERSION = /^v(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})$/;
-/** A hundred of the least weight, 0.01, add to 1.00. */
+/** A hundred inputs with the lowest weight, 0.01, add up to 1.00. */
 const MAX_INPUTS = 100;
 
-/** What one metric weighs (requirement 13). */
+/** A metric and its weight (requirement 13). */
 export class PolicyInputDto {
   @IsMetric()
   metric: string;
@@ -43,13 +43,13 @@ export class PolicyInputDto {
   @IsCriticality()
   criticality: string;
 
-  /** That of the criticality: 0.01, 0.03, 0.07, 0.1 or 0.14. */
+  /** The weight of the criticality: 0.01, 0.03, 0.07, 0.1 or 0.14. */
   @IsNumber()
   weight: number;
 }
 
 export class PolicyMetadataDto {
-  /** As the owner declares it, 0.95 to 1.05. */
+  /** Declared by the owner, 0.95 to 1.05. */
   @IsNumber()
   total_weight: number;
 
@@ -114,10 +114,10 @@ export class CreatedPolicyDto {
   content_hash: string;
   /** Sum of the inputs' weights. */
   computed_weight: number;
-  /** The same by category. */
+  /** Sum of the inputs' weights by category. */
   @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
   category_weights: Partial<Record<string, number>>;
-  /** What is accepted and yet perhaps not meant. */
+  /** Things that are accepted but possibly not intended. */
   warnings: WarningDto[];
 }
 
@@ -131,7 +131,7 @@ class CanonicalInputDto {
 class PolicyStateDto {
   @ApiProperty({ enum: ['created', 'promoted', 'rolled_back', 'retired'] })
   status: 'created' | 'promoted' | 'rolled_back' | 'retired';
-  /** Of a promotion or the rollback of one. */
+  /** Only for promotions and rollbacks. */
   @ApiProperty({ enum: ['platform', 'organization'], required: false })
   scope?: 'platform' | 'organization';
   /** The replay that a promotion was based on. */
@@ -141,11 +141,11 @@ class PolicyStateDto {
   position: string;
 }
 
-/** A policy with canonical names, and what became of it. */
+/** A policy with canonical names, and its history. */
 export class PolicyDto extends CreatedPolicyDto {
   inputs: CanonicalInputDto[];
   metadata: PolicyMetadataDto;
-  /** Who sees through it now. */
+  /** Where it is the active lens now. */
   @ApiProperty({ enum: ['platform', 'organization'], isArray: true })
   active_for: ('platform' | 'organization')[];
   history: PolicyStateDto[];
@@ -172,17 +172,17 @@ export class RetiredPolicyDto {
   status: PolicyStatus;
 }
 
-/** Of a command whose scope may be left out: that of the key's organization, or the platform for a key without one. */
+/** A scope that may be left out. Default: the organization for a key bound to one, otherwise the platform. */
 class ScopedDto {
   @IsOptional()
   @IsIn(LENS_SCOPES)
   scope?: LensScope;
 }
 
-const AP_MESSAGE = '$property must hold ids of access policies, such as AP_LOAN_V1';
+const AP_MESSAGE = '$property must contain ids of access policies, such as AP_LOAN_V1';
 
 class PreviewedDto extends ScopedDto {
-  /** Access policies whose decisions to compare. Absent: none in a preview, all that are not retired in a replay. */
+  /** Access policies whose decisions to compare. Default: none in a preview, all that are not retired in a replay. */
   @IsOptional()
   @IsArray()
   @ArrayMaxSize(20)
@@ -192,18 +192,18 @@ class PreviewedDto extends ScopedDto {
 }
 
 export class EvaluatePolicyDto extends PreviewedDto {
-  /** A policy that need not be stored; this or policy_id. */
+  /** A policy that need not be stored. Send either this or policy_id. */
   @IsOptional()
   @ValidateNested()
   @Type(() => CreatePolicyDto)
   policy?: CreatePolicyDto;
 
-  /** A stored policy; this or policy. */
+  /** A stored policy. Send either this or policy. */
   @IsOptional()
   @Matches(POLICY_REF, { message: VP_MESSAGE })
   policy_id?: string;
 
-  /** Identities to compare; absent: the summary of everyone. */
+  /** Identities to compare. Default: all, and only the summary is returned. */
   @IsOptional()
   @IsArray()
   @ArrayMinSize(1)
@@ -219,7 +219,7 @@ export class PromotePolicyDto {
   @IsIn(LENS_SCOPES)
   scope: LensScope;
 
-  /** The completed replay of this policy, for the same scope, that the decision is based on; recorded with it. */
+  /** A completed replay of this policy for the same scope, on which the decision is based. Recorded with it. */
   @IsOptional()
   @Matches(REPLAY_ID, { message: REPLAY_MESSAGE })
   replay_id?: string;
@@ -233,7 +233,7 @@ export class ReplayParams {
 }
 
 export class PromotionParams {
-  @IsUUID('all', { message: '$property must be a job_id that a promotion answered' })
+  @IsUUID('all', { message: '$property must be a job_id that a promotion returned' })
   job_id: string;
 }
 
@@ -267,7 +267,7 @@ class AccessFlipDto {
   after: boolean;
 }
 
-/** Why there is nothing to compare. */
+/** Why an identity cannot be compared. */
 class SubjectProblemDto {
   type: string;
   title: string;
@@ -278,14 +278,14 @@ class SubjectProblemDto {
 
 export class EvaluatedSubjectDto {
   tris_id: string;
-  /** null, as the next three, for an unknown identity. */
+  /** This and the next three are null for an unknown identity. */
   @ApiProperty({ type: PreviewDto, nullable: true })
   current: PreviewDto | null;
   @ApiProperty({ type: PreviewDto, nullable: true })
   projected: PreviewDto | null;
   @ApiProperty({ type: DeltaDto, nullable: true })
   delta: DeltaDto | null;
-  /** null where the rating stays. */
+  /** null if the rating does not change. */
   @ApiProperty({ type: RatingChangeDto, nullable: true })
   rating_change: RatingChangeDto | null;
   access: AccessFlipDto[];
@@ -294,7 +294,7 @@ export class EvaluatedSubjectDto {
 }
 
 class LensNameDto {
-  /** null: no policy, which is the model's own lens; for an organization without a content hash, the platform's. */
+  /** null: the model's own lens, or the platform's lens if content_hash is null too. */
   @ApiProperty({ type: String, nullable: true })
   policy_id: string | null;
   @ApiProperty({ type: String, nullable: true })
@@ -318,7 +318,7 @@ class HistogramsDto {
 
 class ReasonDto implements MetricChange {
   metric: string;
-  /** Its part of the net TCT under each lens. */
+  /** Its share of the net TCT under each lens. */
   before_tct: number;
   after_tct: number;
 }
@@ -335,7 +335,7 @@ class MoverDto implements Mover {
   before: SideDto;
   after: SideDto;
   delta: number;
-  /** The metrics that moved it most. */
+  /** The metrics with the largest changes. */
   reasons: ReasonDto[];
 }
 
@@ -348,7 +348,7 @@ class AccessChangeDto implements AccessChange {
   policy_id: string;
   gained: number;
   lost: number;
-  /** Up to twenty each. */
+  /** Up to twenty in each direction. */
   gained_by: string[];
   lost_by: string[];
 }
@@ -356,13 +356,13 @@ class AccessChangeDto implements AccessChange {
 export class SummaryDto implements Summary {
   /** Identities compared. */
   count: number;
-  /** Whose score rises, falls, stays. */
+  /** Identities whose score rises, falls, or does not change. */
   up: number;
   down: number;
   unchanged: number;
   mean_delta: number;
   histogram: HistogramsDto;
-  /** From each rating to each. */
+  /** Number of identities by old and new rating. */
   @ApiProperty({ type: 'object', additionalProperties: BY_RATING })
   rating_moves: Record<Rating, Record<Rating, number>>;
   top_movers: TopMoversDto;
@@ -373,7 +373,7 @@ export class EvaluationDto {
   policy_id: string;
   content_hash: string;
   evaluated_at: string;
-  /** What `current` is seen through. */
+  /** The lens of `current`. */
   lens: LensNameDto;
   as_of: string;
   position: string;
@@ -384,17 +384,17 @@ export class EvaluationDto {
 }
 
 class ProgressDto {
-  /** Identities compared, of all there are. */
+  /** Identities compared so far. */
   done: number;
   total: number;
 }
 
 class ReplayResultDto extends SummaryDto {
-  /** The lenses compared: the active one when it ran, and the policy's. */
+  /** The compared lenses: the one that was active during the replay, and that of the policy. */
   before: LensNameDto;
   after: LensNameDto;
   generation: string;
-  /** Everything up to here is in it. */
+  /** All events up to this position are included. */
   position: string;
   as_of: string;
 }
@@ -406,7 +406,7 @@ export class ReplayDto {
   policy_id: string;
   tris_org: string;
   content_hash: string;
-  /** Compared with the lens of the platform, or of the organization. */
+  /** Whether the policy is compared with the lens of the platform or with that of the organization. */
   @ApiProperty({ enum: LENS_SCOPES })
   scope: LensScope;
   @ApiProperty({ enum: JOB_STATUSES })
@@ -427,14 +427,14 @@ export class SwitchDto {
   scope: LensScope;
   active: LensNameDto;
   previous: LensNameDto;
-  /** Generation that serves; null while the switch is not applied yet. */
+  /** Generation of the read models; null while the switch is not applied yet. */
   @ApiProperty({ type: String, nullable: true })
   generation: string | null;
   @ApiProperty({ type: String, nullable: true })
   replay_id: string | null;
-  /** Whoever reads at or beyond it sees through the active lens. */
+  /** Reads at or after this position use the active lens. */
   position: string;
-  /** With status 202: to ask with whether it is applied. */
+  /** Only with status 202: id for querying the status. */
   job_id?: string;
 }
 

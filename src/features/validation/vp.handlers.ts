@@ -31,7 +31,7 @@ import {
   weightsOf,
 } from '../lenses/domain/validation-policy.js';
 
-/** Creates a policy, for good. */
+/** Creates a policy, which can never be changed. */
 export class CreatePolicy extends Command<{ body: CreatedPolicyDto; position: Position; own: boolean }> {
   constructor(
     readonly content: PolicyContent,
@@ -62,7 +62,7 @@ export class CreatePolicyHandler implements ICommandHandler<CreatePolicy> {
   }
 }
 
-/** Takes a policy out of what can be promoted. */
+/** Retires a policy, so that it can no longer be promoted. */
 export class RetirePolicy extends Command<{ body: RetiredPolicyDto; position: Position }> {
   constructor(
     readonly policyId: string,
@@ -91,7 +91,7 @@ export class RetirePolicyHandler implements ICommandHandler<RetirePolicy> {
   }
 }
 
-/** One policy and what became of it, from the streams, so never behind. */
+/** One policy and its history, read from the streams, so always current. */
 export class GetPolicy extends Query<PolicyDto> {
   constructor(readonly policyId: string) {
     super();
@@ -169,7 +169,7 @@ function statusOf(retired: boolean): PolicyStatus {
 
 const decodePolicyEvent = decoderFor([validationPolicyCreated, validationPolicyRetired, lensActivated]);
 
-/** What an event of the policy's own stream, or of a lens, means to this policy; undefined if nothing. */
+/** The history entry for an event of the policy's own stream or of a lens; undefined if it is not about the policy. */
 function stateOf(recorded: RecordedEvent, policyId: string, logId: string): PolicyDto['history'][number] | undefined {
   const event = decodePolicyEvent(recorded);
   const when = { at: new Date(event.recorded_at).toISOString(), position: formatPosition(logId, event.position) };

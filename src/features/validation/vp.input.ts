@@ -5,7 +5,7 @@ import { canonicalMetric } from '../../scoring/metrics.js';
 import type { PolicyContent } from '../lenses/domain/validation-policy.js';
 import type { CreatePolicyDto } from './vp.dto.js';
 
-/** A validated policy in canonical terms. */
+/** Converts a request body to canonical terms. */
 export function toContent({ policy_id, tris_org, inputs, metadata }: CreatePolicyDto): PolicyContent {
   const { total_weight, visibility, version } = metadata;
   return {
@@ -20,8 +20,8 @@ export function toContent({ policy_id, tris_org, inputs, metadata }: CreatePolic
   };
 }
 
-/** A key bound to an organization acts for that one only. @throws Problem forbidden */
+/** A key bound to an organization can only act for that one. @throws Problem forbidden */
 export function refuseUnlessOwner({ name, organization }: Pick<Actor, 'name' | 'organization'>, trisOrg: string): void {
   if (organization === null || organization === trisOrg) return;
-  throw new Problem('forbidden', `The key "${name}" is bound to ${organization} and does not act for ${trisOrg}.`);
+  throw new Problem('forbidden', `The key "${name}" is bound to ${organization} and cannot act for ${trisOrg}.`);
 }
