@@ -66,7 +66,7 @@ describe('a file of contracts', () => {
     [`{"1":[{"address":"${address}","protocol":"aave"}]}`, /\/1\/0 must have one of the protocols aave-v3, /],
     [`{"1":[{"address":"${address}","protocol":"eas"}]}`, /must have attesters/],
     [`{"1":[{"address":"${address}","protocol":"erc20","attesters":["${address}"]}]}`, /does not use/],
-    [`{"1":[{"address":"${address}","protocol":"erc20","since":1}]}`, /has "since"/],
+    [`{"1":[{"address":"${address}","protocol":"erc20","since":1}]}`, /unknown property "since"/],
   ])('is refused in one sentence: %s', async (content, message) => {
     await expect(load(content)).rejects.toThrow(message);
   });

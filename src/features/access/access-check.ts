@@ -8,23 +8,23 @@ import { type Facts, NOTHING, factsFrom } from './facts.js';
 import { ADVICE, type Advice, type Change, howToPass } from './how-to-pass.js';
 import type { Rule } from './rules.js';
 
-/** Stream of a decision; its id is also that of the token it may carry. */
+/** Stream of a decision. `jti` is the id of the decision, and of its token if there is one. */
 export function accessStream(jti: string): string {
   return `access-${jti}`;
 }
 
-/** A subject as it was seen when it was checked. */
+/** What was known of a subject when it was checked. */
 export interface Observation {
-  /** ms: the moment of the check. */
+  /** ms: the time of the check. */
   as_of: number;
-  /** Id of the log that `position` is of. */
+  /** Id of the log that `position` belongs to. */
   log: string;
   position: number;
-  /** null: nothing is known of the subject. */
+  /** null: the subject is unknown. */
   seen: { facts: Facts; lens: Lens } | null;
 }
 
-/** What rules say of a subject: the part of a decision that an audit derives again. */
+/** The result of the rules for a subject: the part of a decision that an audit derives again. */
 export interface Judgement {
   granted: boolean;
   score: number | null;
@@ -33,7 +33,7 @@ export interface Judgement {
   advice: Advice;
 }
 
-/** Judges a subject by rules; `evaluate` is the compiled form of `rule`. */
+/** Evaluates rules for a subject; `evaluate` is the compiled form of `rule`. */
 export function judge(rule: Rule, evaluate: Evaluator, facts: Facts | null, advice: Advice = ADVICE): Judgement {
   if (!facts) {
     const reason: DenialReason = { pointer: '', rule: 'identity', required: 'known', actual: null, outcome: 'unknown' };
@@ -50,7 +50,7 @@ export function judge(rule: Rule, evaluate: Evaluator, facts: Facts | null, advi
   };
 }
 
-/** Any change makes the subject known; where a known one would pass with nothing, one action is enough. */
+/** Any change makes the subject known. If a known subject without evidence would pass, one action is enough. */
 function becomeKnown(rule: Rule, evaluate: Evaluator, advice: Advice): Change[] {
   const facts = factsFrom(NOTHING);
   if (evaluate(facts) !== TRUE) return howToPass(rule, facts, advice);
@@ -61,18 +61,18 @@ export interface CheckRequest {
   policy_id: string;
   subject_tris: string;
   audience: string | null;
-  /** For whom a contract is to verify the decision; null: for nobody. */
+  /** The wallet and contract that a voucher is for; null: no voucher. */
   target: VoucherTarget | null;
 }
 
-/** Addresses in small letters. */
+/** Addresses in lower case. */
 export interface VoucherTarget {
   wallet: string;
   chain_id: number;
   verifying_contract: string;
 }
 
-/** @param issued who signs the token, and the voucher for a target, if there is going to be one */
+/** @param issued id and signers of the token and of the voucher; used only if access is granted */
 export function decideCheck(
   { subject_tris, audience, target }: CheckRequest,
   policy: AccessPolicy,

@@ -6,16 +6,16 @@ import { AP_ID, type AccessPolicy, accessPolicyOf, accessPolicyStream } from './
 import { type Evaluator, compile } from './evaluate.js';
 import { type Rule, parseRules } from './rules.js';
 
-/** Policies, and rules compiled, kept at most; those of 64 nodes take about 20 kB. */
+/** Policies and compiled rules kept in memory at most; rules of 64 nodes take about 20 kB. */
 const CACHED = 1_000;
 
-/** Rules ready to judge by. */
+/** Rules, parsed and compiled. */
 export interface CompiledRules {
   rule: Rule;
   evaluate: Evaluator;
 }
 
-/** Access policies by id, each from its own stream, so never behind; and their rules, compiled once. */
+/** Access policies by id, each read from its own stream, so always current; and their rules, compiled once. */
 @Injectable()
 export class AccessPolicies {
   private readonly active = new Map<string, AccessPolicy>();
@@ -33,7 +33,7 @@ export class AccessPolicies {
     if (!AP_ID.test(policyId)) throw unknownAccessPolicy(policyId);
     const stream = accessPolicyStream(policyId);
     const known = this.active.get(policyId);
-    // What it says never changes; whether it was retired since does.
+    // The content never changes, but the policy may have been retired since.
     if (known && (await this.store.readStream(stream, { from: 1, limit: 1 })).length === 0) return known;
     const policy = accessPolicyOf(await this.store.readStream(stream));
     if (!policy) throw unknownAccessPolicy(policyId);
@@ -42,7 +42,7 @@ export class AccessPolicies {
     return policy;
   }
 
-  /** @throws Error if the stored rules are none, which a later build's could be */
+  /** @throws Error if the stored rules are not valid here, for example because a later build wrote them */
   rulesOf({ policy_id, content_hash, rules }: AccessPolicy): CompiledRules {
     const known = this.compiled.get(content_hash);
     if (known) return known;

@@ -16,7 +16,7 @@ import { type Facts, factsOf } from './facts.js';
 
 const PAGE = 1_000;
 
-/** Access policies as previews of a validation policy try them: on states as they come, and recording nothing. */
+/** Evaluates access policies for previews of validation policies. Records nothing. */
 @Injectable()
 export class AccessProbes implements AccessPreview {
   constructor(
@@ -43,7 +43,7 @@ export class AccessProbes implements AccessPreview {
     );
   }
 
-  /** The lens a policy's checks see through whatever is switched; null if it is the one that is switched. */
+  /** The lens of a policy's checks, if the switch does not affect it; null if it is the one that is switched. */
   private async fixedLens({ vp, owner }: AccessPolicy, switched: LensOwner): Promise<Lens | null> {
     if (vp !== null) return this.lenses.lens(vp);
     if (switched.scope === 'organization' && owner === switched.tris_org) return null;
@@ -52,7 +52,7 @@ export class AccessProbes implements AccessPreview {
     const queries = this.lenses.queries(wish);
     if (queries.length === 0) return this.lenses.resolve(wish, await this.views.manifest(), []);
     const { manifest, results } = await this.views.read(queries);
-    // Without a lens of its own an organization sees through the platform's.
+    // An organization without a lens of its own uses the platform's.
     if (switched.scope === 'platform' && results[0] === undefined) return null;
     return this.lenses.resolve(wish, manifest, results);
   }
@@ -69,7 +69,7 @@ export class AccessProbes implements AccessPreview {
   }
 }
 
-/** Facts are the dear part of a probe: those of one identity are measured once per lens, however many policies ask. */
+/** Building the facts costs the most: those of one identity are built once for each lens and shared by all policies. */
 class SharedFacts {
   private state: IdentityState | undefined;
   private asOf = 0;
@@ -87,7 +87,7 @@ class SharedFacts {
   }
 }
 
-/** Global, so that the validation policies find it without knowing this feature. */
+/** Global, so that the validation policies can use it without importing this feature. */
 @Global()
 @Module({
   imports: [AccessPolicyLookUpModule, LensesModule],

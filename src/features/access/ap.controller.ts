@@ -37,11 +37,11 @@ export class AccessPoliciesController {
     scope: 'policies:write',
     status: 201,
     summary: 'Create an access policy',
-    description: 'A policy never changes; the same content again answers 200. The key’s organization owns it.',
+    description: 'A policy cannot be changed. Repeating the same content returns 200. The key’s organization owns it.',
     type: AccessPolicyDto,
     problems: ['policy_not_found', 'policy_conflict'],
   })
-  @ApiResponse({ status: 200, description: 'Created before, with this content', type: AccessPolicyDto })
+  @ApiResponse({ status: 200, description: 'Already created with this content', type: AccessPolicyDto })
   async create(@Body() body: CreateAccessPolicyDto, @Context() request: RequestContext) {
     const { policy_id, rules, ttl_seconds, vp = null } = body;
     const parsed = parseRules(rules);
@@ -57,7 +57,8 @@ export class AccessPoliciesController {
     scope: 'access:check',
     summary: 'Check a subject by an access policy',
     description:
-      'Records the decision. Granted, it comes with a token, and for a wallet with a voucher too; denied, with the reasons and how to pass.',
+      'Records the decision. If granted, the answer contains a token, and a voucher if a wallet was named; if denied, ' +
+      'the reasons and how to pass.',
     type: AccessDto,
     waits: true,
     problems: [
@@ -72,7 +73,7 @@ export class AccessPoliciesController {
     const { policy_id, subject_tris, audience = null } = body;
     const target = targetOf(body);
     const check = { policy_id, subject_tris, audience, target };
-    // Without a target as it was before there were any: a retry may come after an update.
+    // `wallet: null` keeps the hash that requests without a target had before vouchers existed.
     const context = request.of({ policy_id, subject_tris, audience, wallet: null, ...target });
     const { body: answer, position } = await this.commands.execute(new CheckAccess(check, context));
     return new Written(answer, position);
@@ -85,7 +86,7 @@ export class AccessPoliciesController {
   }
 
   @Get('/:policy_id')
-  @PublicRead({ summary: 'One access policy', type: AccessPolicyDto, problems: ['policy_not_found'] })
+  @PublicRead({ summary: 'Get an access policy', type: AccessPolicyDto, problems: ['policy_not_found'] })
   async get(@Param() { policy_id }: AccessPolicyParams) {
     return this.queries.execute(new GetAccessPolicy(policy_id));
   }
@@ -93,8 +94,8 @@ export class AccessPoliciesController {
   @Post('/:policy_id/retire')
   @Write({
     scope: 'policies:write',
-    summary: 'Retire an access policy: it is checked no more',
-    description: 'Tokens it has granted live on to their end, unless they are revoked.',
+    summary: 'Retire an access policy: it can no longer be checked',
+    description: 'Tokens that it granted stay valid until they expire, unless they are revoked.',
     type: RetiredAccessPolicyDto,
     problems: ['policy_not_found', 'write_conflict'],
   })
@@ -105,7 +106,7 @@ export class AccessPoliciesController {
   }
 }
 
-/** Whom the voucher is for, and where. @throws Problem validation_failed */
+/** The target of the voucher, or null. @throws Problem validation_failed if it is incomplete */
 function targetOf({ wallet, chain_id, verifying_contract }: CheckAccessDto): VoucherTarget | null {
   const target = { wallet: wallet?.toLowerCase(), chain_id, verifying_contract: verifying_contract?.toLowerCase() };
   const missing = Object.entries(target).filter(([, value]) => value === undefined);

@@ -23,20 +23,20 @@ export class CreateAccessPolicyDto {
   /**
    * Conditions, all of which must hold: disc_min 0..100, tct_min, rating_min, reliability_min 0..1, metrics {category:
    * 0..1}, verification [statuses]. Or a combinator, alone in its object: {all: […]}, {any: […]}, {not: …},
-   * {at_least: n, of: […]}. At most 8 deep, 64 combinators and conditions.
+   * {at_least: n, of: […]}. At most 8 levels deep, with at most 64 combinators and conditions.
    */
   @IsObject()
   @ApiProperty(RULES)
   rules: JsonObject;
 
-  /** Lifetime of the tokens it grants. */
+  /** Lifetime of its tokens, s. */
   @IsOptional()
   @IsInt()
   @Min(1)
   @Max(86_400)
   ttl_seconds: number = 600;
 
-  /** The validation policy to see subjects through; default: the owner's lens, else the platform's. */
+  /** The validation policy to use as the lens. Default: the owner's lens, or the platform's. */
   @IsOptional()
   @Matches(VP_ID, { message: '$property must have the form VP_<NAME>_V<n>' })
   vp?: string;
@@ -96,14 +96,13 @@ export class CheckAccessDto {
   @IsTrisId()
   subject_tris: string;
 
-  /** Whom the token is for, such as the address of an application: it then verifies for nobody else. */
+  /** The audience of the token, such as the URL of an application. The token is then valid for that audience only. */
   @IsOptional()
   @Matches(/^[!-~]{1,255}$/, { message: '$property must be 1 to 255 printable ASCII characters without spaces' })
   audience?: string;
 
   /**
-   * Asks for a voucher: the wallet, of the subject, that alone may redeem it. With it come `chain_id` and
-   * `verifying_contract`.
+   * Requests a voucher that only this wallet of the subject can redeem. Requires `chain_id` and `verifying_contract`.
    */
   @IsOptional()
   @IsHeldAddress()
@@ -145,7 +144,7 @@ export class AccessReasonDto {
   rule: string;
   @ApiProperty(ANY_VALUE)
   required: number | string | boolean | null;
-  /** null: unknown, which is not the same as a low value. */
+  /** null: unknown, which is different from a low value. */
   @ApiProperty(ANY_VALUE)
   actual: number | string | boolean | null;
   @ApiProperty({ enum: ['failed', 'unknown'] })
@@ -155,16 +154,16 @@ export class AccessReasonDto {
 export class FactChangeDto {
   /** `net_tct`, `health.<category>`, `reliability`, `verification.<status>`, `bad_status` or `actions`. */
   fact: string;
-  /** The least value that does it; true for a verification; null: the BAD status must be cleared. */
+  /** The lowest sufficient value; true for a verification; null: the BAD status must be cleared. */
   @ApiProperty(ANY_VALUE)
   required: number | true | null;
   /** null: no evidence yet. */
   @ApiProperty(ANY_VALUE)
   actual: number | false | null;
-  /** Some rule forbids more: the value must stay below this. */
+  /** The value must stay below this, since a rule sets an upper limit. */
   @ApiProperty({ type: Number, required: false })
   below?: number;
-  /** JSON pointers to the conditions that come to hold by it. */
+  /** JSON pointers to the conditions that the change fulfils. */
   pointers: string[];
 }
 
@@ -176,7 +175,7 @@ export class AccessDto {
   eligibility_token: string | null;
   @ApiProperty({ type: String, nullable: true })
   expires_at: string | null;
-  /** The same decision for a contract to verify; null: not granted, or not asked for. */
+  /** The same decision for a contract to verify; null: not granted, or not requested. */
   @ApiProperty({ type: VoucherDto, nullable: true })
   voucher: VoucherDto | null;
   policy_id: string;
@@ -184,9 +183,9 @@ export class AccessDto {
   /** null: the subject is unknown. */
   @ApiProperty({ type: Number, nullable: true })
   score: number | null;
-  /** Every part of the rules that keeps them from granting, as written; empty if granted. */
+  /** All parts of the rules that prevent access, in the order of the rules; empty if granted. */
   reasons: AccessReasonDto[];
-  /** A smallest set of changes after which the same check grants; empty if granted, or if nothing that can rise does it. */
+  /** A smallest set of changes after which the check grants; empty if granted, or if no increase is sufficient. */
   how_to_pass: FactChangeDto[];
   checked_at: string;
 }

@@ -40,7 +40,7 @@ import {
 } from './domain/access-policy.js';
 import { factsOf } from './facts.js';
 
-/** Creates an access policy, for good. Its rules have been parsed. */
+/** Creates an access policy, which can never be changed. Its rules have already been validated. */
 export class CreateAccessPolicy extends Command<{ body: AccessPolicyDto; position: Position; own: boolean }> {
   constructor(
     readonly content: AccessPolicyContent,
@@ -69,7 +69,7 @@ export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPo
   }
 }
 
-/** Ends an access policy: it is checked no more. */
+/** Retires an access policy, so that it can no longer be checked. */
 export class RetireAccessPolicy extends Command<{ body: RetiredAccessPolicyDto; position: Position }> {
   constructor(
     readonly policyId: string,
@@ -96,7 +96,7 @@ export class RetireAccessPolicyHandler implements ICommandHandler<RetireAccessPo
   }
 }
 
-/** One access policy, from its stream, so never behind. */
+/** One access policy, read from its own stream, so always current. */
 export class GetAccessPolicy extends Query<AccessPolicyDto> {
   constructor(readonly policyId: string) {
     super();
@@ -152,7 +152,7 @@ export class CheckAccess extends Command<{ body: AccessDto; position: Position }
   }
 }
 
-/** How often a subject may come into being between two reads. */
+/** Number of reads of a subject that first appears between two reads. */
 const LOOKS = 3;
 
 @CommandHandler(CheckAccess)
@@ -175,7 +175,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
    * idempotency_key_reused, projection_rebuilding
    */
   async execute({ request, context }: CheckAccess): Promise<{ body: AccessDto; position: Position }> {
-    // The decision's id follows from the Idempotency-Key, so that a retry finds it, and with it the token's.
+    // The id of the decision and its token is derived from the Idempotency-Key, so that a retry finds the decision.
     const jti = context.idempotency === null ? randomUUID() : uuidOf(hashOf('access', context.idempotency), 8);
     const stream = accessStream(jti);
     if (context.idempotency !== null) {
@@ -183,7 +183,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       if (earlier) return this.repeat(earlier, earlier.position, context);
     }
     const policy = await this.policies.get(request.policy_id);
-    if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired: it grants nothing.`);
+    if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired and cannot be checked.`);
     const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
     const { rule, evaluate } = this.policies.rulesOf(policy);
     const observation = await this.observe(request.subject_tris, policy);
@@ -196,7 +196,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       return { body, position };
     }
     await this.writer.create(stream, [decision], context);
-    // Of two tries at once one is stored, and the other's append is taken for a repetition of it.
+    // Of two concurrent tries only one is stored, so the answer is made from the stored decision.
     const [stored] = await this.store.readStream(stream, { limit: 1 });
     return this.repeat(stored!, stored!.position, context);
   }
@@ -206,34 +206,34 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     if (metadata.body_hash !== context.body_hash) {
       throw new Problem(
         'idempotency_key_reused',
-        'This Idempotency-Key was used for another check; send a new key with a new check.',
+        'This Idempotency-Key was used for another check. Use a new key for a new check.',
       );
     }
     return { body: await this.answer(data as AccessDecision), position };
   }
 
-  /** Who signs a voucher for a wallet of the subject. Only what the wallet has signed itself makes it the subject's. */
+  /** The issuer of a voucher for a wallet. The wallet must belong to the subject by a link that it signed itself. */
   private async issuerFor({ wallet, chain_id }: VoucherTarget, subject: string): Promise<string> {
     if (!this.chains.has(chain_id)) {
-      throw wrong('chain_not_configured', '/chain_id', `Vouchers for chain ${chain_id} are not given here.`);
+      throw wrong('chain_not_configured', '/chain_id', `Vouchers for chain ${chain_id} are not issued here.`);
     }
     const link = await this.links.of(wallet);
-    // A key holds its address on every chain, a contract on its own.
+    // A key controls its address on every chain, a contract only on its own.
     if (![null, chain_id].some((chain) => trisActedFor(link, chain) === subject)) {
-      const how = 'it must have signed to be linked (purpose claim or link), a contract wallet on the same chain';
-      throw wrong('wallet_not_linked', '/wallet', `The wallet is not known for one of ${subject}: ${how}.`);
+      const how = 'it must have signed its link (purpose claim or link), a contract wallet on the same chain';
+      throw wrong('wallet_not_linked', '/wallet', `The wallet is not linked to ${subject}: ${how}.`);
     }
     const issuer = this.vouchers.issuer;
     if (issuer === undefined) {
       throw new Problem(
         'vouchers_not_configured',
-        'This service has no keys to sign vouchers with (CREDENCE_VOUCHER_KEYS).',
+        'This service has no keys for signing vouchers (CREDENCE_VOUCHER_KEYS).',
       );
     }
     return issuer;
   }
 
-  /** The subject at this very moment: a verification that expires within the hour counts until it does. */
+  /** The subject as of now, not of the end of the hour: a verification counts exactly until it expires. */
   private async observe(trisId: string, { vp, owner }: AccessPolicy): Promise<Observation> {
     const now = this.clock();
     const log = this.identities.logId;

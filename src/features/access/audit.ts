@@ -14,24 +14,24 @@ import { accessStream, judge } from './access-check.js';
 import type { AccessDecision } from './domain/ap.events.js';
 import { factsOf } from './facts.js';
 
-/** A recorded decision, and whether deriving it again from the log comes to the same. */
+/** A recorded decision, and how it differs from the one derived again from the log. */
 export interface Audited {
   jti: string;
-  /** Of the record in the log. */
+  /** Position of the record in the log. */
   position: Position;
   checked_at: string;
   policy_id: string;
   granted: boolean;
   score: number | null;
-  /** What differs, as `<what>: recorded …, derived …`; empty: it agrees. */
+  /** As `<what>: recorded …, derived …`; empty if there are none. */
   differences: string[];
 }
 
 /**
- * Derives every recorded decision about a subject again, from the log alone: the subject's events up to the decision's
- * position and time, through its lens, judged by its policy. Answers them in log order. Where the decision was recorded
- * in another log, whose positions say nothing here, by the events that precede it.
- * @param onProgress events read, of those there were when it began
+ * Derives all recorded decisions about a subject again, in log order, from the log alone: from the subject's events up
+ * to the position and time of the decision, its lens and its policy. For a decision that was recorded in another log,
+ * whose positions mean nothing here, it uses the events that precede the record.
+ * @param onProgress number of events read, and number of events when the audit began
  * @throws NewerSchema
  */
 export async function* audit(
@@ -47,7 +47,7 @@ export async function* audit(
   for await (const slice of store.readAll(0)) {
     for (const recorded of slice) {
       const { tris_id, tris_org, subject_tris } = recorded.data;
-      // Most of the log names somebody else: not worth decoding.
+      // Most events name another identity and need not be decoded.
       if ([tris_id, tris_org, subject_tris].some((named) => typeof named === 'string' && named !== subject)) continue;
       const event = decodeEvent(recorded);
       const about = subjectOf(event);
@@ -102,15 +102,15 @@ function unreadable({ data, stream, position, recorded_at }: EventOf<'Undecodabl
     policy_id: '',
     granted: false,
     score: null,
-    differences: [`the record cannot be read: ${data.reason}`],
+    differences: [`the record cannot be decoded: ${data.reason}`],
   };
 }
 
-/** The subject's events so far, in log order, and its state at any point among them. */
+/** The subject's events so far, in log order, and its state at any point of them. */
 class Replayed {
   readonly events: IdentityEvent[] = [];
 
-  /** @param isOfThisLog does the position say anything here? @returns null: nothing was known of it */
+  /** @param isOfThisLog whether the position is of this log @returns null if the subject was unknown */
   state({ position, as_of }: Pick<AccessDecision, 'position' | 'as_of'>, isOfThisLog: boolean): IdentityState | null {
     const state = newIdentity();
     const asOf = Date.parse(as_of);

@@ -26,8 +26,8 @@ export class EligibilityController {
 
   @Post('/verify')
   @PublicRead({
-    summary: 'Whether an eligibility token permits what it was issued for, now',
-    description: 'Also says whether it was revoked, which a verifier away from the service cannot know.',
+    summary: 'Check whether an eligibility token is valid now',
+    description: 'Also checks whether it was revoked, which a verifier without access to the service cannot do.',
     type: EligibilityDto,
   })
   async verify(@Body() { token, audience, policy_id }: VerifyEligibilityDto) {
@@ -50,7 +50,7 @@ export class EligibilityController {
 
   @Get('/issuers')
   @PublicRead({
-    summary: 'The addresses that sign vouchers, for contracts to believe, and what they sign',
+    summary: 'List the addresses that sign vouchers, for contracts to trust, and the type they sign',
     type: VoucherIssuersDto,
   })
   issuers(): VoucherIssuersDto {
@@ -63,7 +63,7 @@ export class EligibilityController {
       throw refusal([{ pointer: '', code: 'exclusive', message: 'send either the token or its jti' }]);
     }
     if (jti !== undefined) return jti;
-    // Whatever else may be wrong with it, such as its age or its audience: a token with our signature names its id.
+    // The signature is enough: an expired token, or one for another audience, can be revoked too.
     const verification = this.tokens.verify(token!, {});
     if (verification.claims) return verification.claims.jti;
     const { detail } = verification as { detail: string };

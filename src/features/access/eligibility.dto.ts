@@ -7,13 +7,13 @@ export class VerifyEligibilityDto {
   @MaxLength(8_192)
   token: string;
 
-  /** Who is asking; a token bound to an audience is active for that one only. */
+  /** The audience that verifies. A token with an audience is active for that one only. */
   @IsOptional()
   @IsString()
   @MaxLength(255)
   audience?: string;
 
-  /** The policy it must be of. */
+  /** The policy that the token must be for. */
   @IsOptional()
   @IsString()
   @MaxLength(128)
@@ -64,9 +64,9 @@ export class EligibilityDto {
   active: boolean;
   @ApiProperty({ enum: ELIGIBILITY_REASONS, required: false })
   reason?: (typeof ELIGIBILITY_REASONS)[number];
-  /** What is wrong, and what to do about it. */
+  /** What is wrong, and how to correct it. */
   detail?: string;
-  /** Wherever the signature is sound. */
+  /** Present if the signature is valid. */
   claims?: EligibilityClaimsDto;
 }
 
@@ -78,7 +78,7 @@ export class RevokeEligibilityDto {
   token?: string;
 
   @IsOptional()
-  @Matches(JTI, { message: '$property must be the jti of a token: a UUID in small letters' })
+  @Matches(JTI, { message: '$property must be the jti of a token: a UUID in lower case' })
   jti?: string;
 }
 
@@ -104,7 +104,7 @@ class VoucherTargetDto extends VoucherDomainDto {
 class VoucherMessageDto {
   /** The `jti` of the token without its hyphens: 16 bytes as hex. */
   jti: string;
-  /** Who alone may redeem it, EIP-55. */
+  /** The only wallet that can redeem it, EIP-55. */
   wallet: string;
   /** keccak256 of the TRIS id. */
   subject: string;
@@ -112,7 +112,7 @@ class VoucherMessageDto {
   policy: string;
   /** The policy's content hash, a SHA-256. */
   policyHash: string;
-  /** keccak256 of the audience; 32 zero bytes: none was named. */
+  /** keccak256 of the audience; 32 zero bytes: no audience. */
   audience: string;
   /** Seconds since the epoch, the token's `exp`. */
   expiresAt: number;
@@ -131,13 +131,13 @@ export const ISSUER_STATUSES = ['next', 'signing', 'retired', 'published'] as co
 class VoucherIssuerDto {
   /** EIP-55. */
   address: string;
-  /** `published`: it signs nothing here. */
+  /** `published`: listed, but not used for signing here. */
   @ApiProperty({ enum: ISSUER_STATUSES })
   status: (typeof ISSUER_STATUSES)[number];
-  /** null: from the beginning, or never. */
+  /** null: since the beginning, or never. */
   @ApiProperty({ type: String, nullable: true })
   signs_from: string | null;
-  /** When the last voucher it has signed is dead; null: it is not retired. */
+  /** When its last voucher expires; null: it is not retired. */
   @ApiProperty({ type: String, nullable: true })
   ends_at: string | null;
 }
@@ -147,7 +147,7 @@ class TypedFieldDto {
   type: string;
 }
 
-/** Whom a contract is to believe, and what they sign. */
+/** The issuers that a contract should trust, and the type they sign. */
 @ApiExtraModels(TypedFieldDto)
 export class VoucherIssuersDto {
   @ApiProperty({ type: [VoucherIssuerDto] })
@@ -155,7 +155,7 @@ export class VoucherIssuersDto {
   domain: VoucherDomainDto;
   @ApiProperty({ enum: ['Voucher'] })
   primary_type: string;
-  /** The types of EIP-712, by name. */
+  /** EIP-712 types by name. */
   @ApiProperty({
     type: 'object',
     additionalProperties: { type: 'array', items: { $ref: getSchemaPath(TypedFieldDto) } },

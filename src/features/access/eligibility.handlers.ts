@@ -11,7 +11,7 @@ import type { EligibilityDto, RevokedEligibilityDto } from './eligibility.dto.js
 import { JTI, decideRevoke, issuedOf } from './domain/eligibility.js';
 import { EligibilityTokens } from './tokens.js';
 
-/** Whether a token permits what it was issued for, now. */
+/** Whether a token is valid now. */
 export class VerifyEligibility extends Query<EligibilityDto> {
   constructor(
     readonly token: string,
@@ -33,10 +33,10 @@ export class VerifyEligibilityHandler implements IQueryHandler<VerifyEligibility
     const verification = this.tokens.verify(token, { audience, policy: policyId });
     if (!verification.active) return verification;
     const { claims } = verification;
-    // From the stream, so that a revocation counts as soon as it is acknowledged.
+    // Read from the stream, so that a revocation takes effect as soon as it is acknowledged.
     const issued = JTI.test(claims.jti) ? issuedOf(await this.store.readStream(accessStream(claims.jti))) : undefined;
     if (!issued) {
-      const detail = 'The log does not hold the decision this token is of; check the subject again.';
+      const detail = 'The log does not contain the decision of this token. Check the subject again.';
       return { active: false, reason: 'eligibility_unknown', detail, claims };
     }
     if (issued.revoked) {
@@ -46,7 +46,7 @@ export class VerifyEligibilityHandler implements IQueryHandler<VerifyEligibility
   }
 }
 
-/** Makes a token count no more. */
+/** Revokes a token. */
 export class RevokeEligibility extends Command<{ body: RevokedEligibilityDto; position: Position }> {
   constructor(
     readonly jti: string,
@@ -64,7 +64,10 @@ export class RevokeEligibilityHandler implements ICommandHandler<RevokeEligibili
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
-  /** An organization's key revokes what its own policies granted, and what it asked for itself. @throws Problem not_found, forbidden */
+  /**
+   * An organization's key can revoke tokens of its own policies, and those that it requested itself.
+   * @throws Problem not_found, forbidden
+   */
   async execute({ jti, context }: RevokeEligibility) {
     const stream = accessStream(jti);
     const history = await this.store.readStream(stream);
@@ -76,7 +79,7 @@ export class RevokeEligibilityHandler implements ICommandHandler<RevokeEligibili
       if (owner !== context.actor.organization) {
         throw new Problem(
           'forbidden',
-          `The token is of ${policy_id}, which ${context.actor.organization} does not own.`,
+          `The token is for ${policy_id}, which ${context.actor.organization} does not own.`,
         );
       }
     }

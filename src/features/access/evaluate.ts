@@ -2,24 +2,24 @@ import type { Facts } from './facts.js';
 import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
 
 /**
- * Kleene's three values in their order, so that "all" is the least of its parts, "any" the greatest, and "not" the mirror.
- * Only TRUE grants.
+ * The values of Kleene's three-valued logic, ordered so that `all` is the minimum of its parts, `any` the maximum and
+ * `not` is 2 minus the value. Only TRUE grants.
  */
 export type Outcome = 0 | 1 | 2;
 export const FALSE = 0;
 export const UNKNOWN = 1;
 export const TRUE = 2;
 
-/** Total: an outcome for any facts, never an error. */
+/** Returns an outcome for any facts; never throws. */
 export type Evaluator = (facts: Facts) => Outcome;
 
-/** Turns rules into one function; made once, it takes some hundred nanoseconds per identity. */
+/** Compiles rules to one function, which takes a few hundred nanoseconds per identity. */
 export function compile(rule: Rule): Evaluator {
   const evaluate = compileKnown(rule);
   return (facts) => (facts.incomplete ? UNKNOWN : evaluate(facts));
 }
 
-/** The outcome of a condition for facts that are complete. */
+/** Compiles a rule for facts that are complete. */
 function compileKnown(rule: Rule): Evaluator {
   switch (rule.rule) {
     case 'all':
@@ -106,21 +106,21 @@ function atLeast(least: number, parts: readonly Evaluator[]): Evaluator {
   };
 }
 
-/** Why a check did not grant. */
+/** A reason why a check did not grant. */
 export interface DenialReason {
   /** JSON pointer into the stored rules. */
   pointer: string;
   rule: Rule['rule'] | 'identity';
   required: number | string | boolean | null;
-  /** What there is; null: unknown. */
+  /** null: unknown. */
   actual: number | string | boolean | null;
   outcome: 'failed' | 'unknown';
 }
 
 /**
- * The nodes that keep rules from granting, in the order in which they are written: from the root down, every part that
- * does not hold, of a whole that does not hold. An `at_least` stands there itself, with how many of its parts hold; a
- * `not` stands for what is below it. Empty if the rules grant.
+ * The nodes that keep rules from granting, in the order in which they are written: from the root down, every failing
+ * part of a failing node. An `at_least` is listed too, with the number of its parts that hold; a `not` is listed instead
+ * of its part. Empty if the rules grant.
  */
 export function reasonsFor(rule: Rule, facts: Facts): DenialReason[] {
   if (facts.incomplete) {

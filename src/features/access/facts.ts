@@ -6,13 +6,13 @@ import { type Category, MODEL, type Rating } from '../../scoring/model.js';
 import { ledgerOf, netTct, ratingOf, scoreOf } from '../../scoring/score.js';
 import type { Status } from './rules.js';
 
-/** What rules judge, as measured. null is unknown: without evidence there is no value, not even a low one. */
+/** The measured inputs of rules. null means unknown: without evidence there is no value, not even a low one. */
 export interface Measured {
-  /** An event about the identity could not be read, and was not acknowledged: everything is unknown. */
+  /** An event about the identity could not be decoded and has not been acknowledged, so that everything is unknown. */
   incomplete: boolean;
   /** Earned minus forfeited TCT, a whole number. */
   net_tct: number;
-  /** How many actions, of any metric. */
+  /** Number of actions of any metric. */
   actions: number;
   /** Explicit BAD level 1..6, which overrides the score; null: none. */
   bad_level: number | null;
@@ -24,7 +24,7 @@ export interface Measured {
   verified: ReadonlySet<string>;
 }
 
-/** An identity of which there is nothing but that it exists. */
+/** An identity that is known but has no evidence. */
 export const NOTHING: Measured = {
   incomplete: false,
   net_tct: 0,
@@ -35,7 +35,7 @@ export const NOTHING: Measured = {
   verified: new Set(),
 };
 
-/** What was measured and what follows from it, ready for any number of evaluations. */
+/** The measured values and those derived from them. */
 export interface Facts extends Measured {
   score: number;
   score_rating: Rating;
@@ -65,8 +65,8 @@ function holdsOf(verified: ReadonlySet<string>, actions: number, badLevel: numbe
 }
 
 /**
- * The facts of an identity through a lens as of a time, ms. Verifications that have expired by then do not count. Each is
- * measured when a rule first asks for it, since most rules ask for few.
+ * The facts of an identity under a lens as of a time, ms. Verifications that have expired by then do not count. Each
+ * fact is measured when a rule first uses it, since most rules use few.
  */
 export function factsOf(state: IdentityState, lens: Lens, asOf: number): Facts {
   return new Subject(state, lens, asOf);
@@ -121,7 +121,7 @@ class Subject implements Facts {
   }
 }
 
-/** Health of each category, measured when it is first asked for. */
+/** Health of each category, measured when first used. */
 class HealthByCategory implements Record<Category, number | null> {
   private readonly measured: Partial<Record<Category, number | null>> = {};
 

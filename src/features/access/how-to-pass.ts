@@ -4,53 +4,53 @@ import { smallestNet } from '../../scoring/score.js';
 import type { Facts } from './facts.js';
 import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
 
-/** One fact to raise. All changes of a list together, and nothing else, make the rules grant. */
+/** A fact to raise. The rules grant when all changes of a list are made, and nothing else changes. */
 export interface Change {
   /** `net_tct`, `health.<category>`, `reliability`, `verification.<status>` or `bad_status`. */
   fact: string;
-  /** The least value that does it; true for a verification; null: the BAD status must be cleared. */
+  /** The lowest sufficient value; true for a verification; null: the BAD status must be cleared. */
   required: number | true | null;
-  /** The present value; null: no evidence yet. */
+  /** The current value; null: no evidence yet. */
   actual: number | false | null;
-  /** Some rule forbids more: the value must stay below this. */
+  /** The value must stay below this, since a rule sets an upper limit. */
   below?: number;
-  /** JSON pointers to the conditions that come to hold by it. */
+  /** JSON pointers to the conditions that the change fulfils. */
   pointers: string[];
 }
 
 /**
- * How the advice is found; recorded with each decision, so that an audit finds it again as it was given.
- * 1: some smallest set. 2: of the smallest sets the cheapest.
+ * Version of the algorithm; recorded with each decision, so that an audit derives the same advice.
+ * 1: any smallest set. 2: the cheapest of the smallest sets.
  */
 export type Advice = 1 | 2;
 export const ADVICE: Advice = 2;
 
-/** What a verification counts for beside TCT to earn: as much as ten actions of High criticality. */
+/** The cost of a verification compared with earned TCT: as much as ten actions of High criticality. */
 const VERIFICATION_TCT = 1_000;
-/** To have evidence at all takes one action: the TCT of the least. */
+/** The lowest cost of a change: the TCT of one action of the lowest criticality. */
 const LEAST_TCT = TCT_BY_CRITICALITY[0]!;
 
 /**
- * A smallest set of upward changes of facts after which the rules grant: none with fewer changes does. Empty if the rules
- * grant already, or if no such set exists: a value cannot be asked to fall, and an unreadable event stays unreadable. To
- * have a value at all where there was none is upward too: it can be what a `not` is waiting for.
+ * A smallest set of increases of facts after which the rules grant. Empty if the rules already grant, or if no such set
+ * exists: values are never advised to fall, and an undecodable event stays undecodable. Getting a first value counts as
+ * an increase too; a `not` may require it.
  *
- * Of several such sets the cheapest, in TCT that would have to be earned today with nothing flagged for each change by
- * itself; of equally cheap ones, that which raises the facts that come first (net TCT, health by category, reliability,
- * verifications) and less. A BAD status is asked to be cleared only where that takes fewer changes.
+ * Of several such sets it returns the cheapest. The cost of a change is the TCT that would have to be earned today,
+ * without flags, for this change alone. Of equally cheap sets it prefers earlier facts (net TCT, health by category,
+ * reliability, verifications) and smaller increases. It advises clearing a BAD status only if that takes fewer changes.
  *
- * Every condition is a threshold on one fact (score, rating, TCT and BAD Status validation all on net TCT), so what has to
- * be found is which facts to raise, and past which of the few thresholds that matter. Sets are tried by size, and a
- * partial choice is given up as soon as raising everything left could not complete it. At 64 nodes this visits thousands
- * of partial choices at most; `MAX_VISITS` is a guard far beyond that. Where it were reached in the search for the cheapest,
- * the best set found so far would stand.
+ * Every condition is a threshold on one fact (score, rating, TCT and BAD Status validation all on net TCT). So the
+ * search is over which facts to raise, and past which of their thresholds. Sets are tried by size. A partial choice is
+ * abandoned as soon as raising all remaining facts could not complete it. With 64 nodes this visits at most thousands of
+ * partial choices; `MAX_VISITS` is a safeguard far above that. If the search for the cheapest set reaches it, the best
+ * set found so far is returned.
  */
 export function howToPass(rule: Rule, facts: Facts, advice: Advice = ADVICE): Change[] {
   if (facts.incomplete) return [];
   const { bad_level } = facts;
   const kept = smallestChange(rule, facts, bad_level, Infinity, advice);
   if (bad_level === null || (kept && kept.length <= 1)) return kept ?? [];
-  // A cleared BAD status is one change more, and lets the score follow net TCT again.
+  // Clearing the BAD status is one more change, after which net TCT determines the score again.
   const cleared = smallestChange(rule, facts, null, (kept?.length ?? Infinity) - 2, advice);
   if (!cleared) return kept ?? [];
   const clearing: Change = { fact: 'bad_status', required: null, actual: facts.bad_level, pointers: [] };
@@ -64,15 +64,15 @@ interface Bound {
   pointer: string;
 }
 
-/** A fact as an axis: where it stands, and the conditions on it that do not hold of any value. */
+/** A fact as an axis of the search: its current value, and the thresholds of the conditions on it. */
 interface Axis {
   fact: string;
-  /** −Infinity: there is no value. */
+  /** −Infinity: no value. */
   actual: number;
   isStatus: boolean;
-  /** TCT it takes to have this value, from nothing. */
+  /** TCT required to reach a value from nothing. */
   cost: (value: number) => number;
-  /** While choosing: the chosen value, and whether the choice is still open. */
+  /** During the search: the chosen value, and whether it may still be raised. */
   value: number;
   open: boolean;
   /** Thresholds to reach. */
@@ -81,9 +81,9 @@ interface Axis {
   upper: Bound[];
 }
 
-/** The rules with every `not` pushed down to the conditions, and what cannot change decided. */
+/** The rules with every `not` moved down to the conditions; those that cannot change are replaced by their value. */
 type Gate = true | false | Literal | { least: number; of: Exclude<Gate, boolean>[] };
-/** Holds while its axis is at the threshold or above; `under`: while it is below. */
+/** Holds if the value of its axis is at or above the threshold; with `under`, if it is below. */
 interface Literal {
   axis: Axis;
   threshold: number;
@@ -92,7 +92,7 @@ interface Literal {
 
 type BadLevel = number | null;
 
-/** @param badLevel may be taken for cleared */
+/** @param badLevel null: assume that the BAD status is cleared @param most maximum number of changes */
 function smallestChange(
   rule: Rule,
   facts: Facts,
@@ -115,7 +115,7 @@ function smallestChange(
   return undefined;
 }
 
-/** Picks values for `left` of the axes from `index` on; leaves them in the axes if the gate then holds. */
+/** Chooses values for `left` of the axes from `index` on. If the gate holds then, the values stay in the axes. */
 function choose(
   gate: Gate,
   axes: readonly Axis[],
@@ -143,10 +143,10 @@ function choose(
   return choose(gate, axes, choices, index + 1, left, budget);
 }
 
-/** Leaves in the axes the cheapest values of `size` of them for which the gate holds. They hold some for which it does. */
+/** Sets `size` of the axes to the cheapest values for which the gate holds. It must hold for their values before. */
 function takeCheapest(gate: Gate, axes: readonly Axis[], size: number): void {
   const candidates = axes.map((axis) => candidatesOf(axis).map((value) => ({ value, cost: costOf(axis, value) })));
-  /** The least that any change from this axis on costs. */
+  /** The lowest cost of a change of this or a later axis. */
   const least = candidates.map((_, i) => Math.min(...candidates.slice(i).map(([first]) => first!.cost)));
   const best = { cost: Infinity, values: axes.map(({ value }) => value) };
   let visits = MAX_VISITS;
@@ -182,7 +182,7 @@ function costOf({ actual, cost }: Axis, value: number): number {
   return Math.max(LEAST_TCT, cost(value) - (actual === -Infinity ? 0 : cost(actual)));
 }
 
-/** 0: the gate holds; 1: some open axis has to be raised for it to hold; Infinity: it cannot hold any more. */
+/** 0: the gate holds; 1: it can hold if some open axis is raised; Infinity: it can no longer hold. */
 function missing(gate: Gate): 0 | 1 | typeof Infinity {
   if (typeof gate === 'boolean') return gate ? 0 : Infinity;
   if ('axis' in gate) {
@@ -200,14 +200,14 @@ function missing(gate: Gate): 0 | 1 | typeof Infinity {
   return possible >= gate.least ? 1 : Infinity;
 }
 
-/** Values at which a condition changes, ascending, above the present one. Any value at all is above none. */
+/** Values above the current one at which a condition changes, ascending. Without a current value, 0 is such a value. */
 function candidatesOf({ actual, lower, upper }: Axis): number[] {
   const values = lower.map(({ threshold }) => threshold);
   if (actual === -Infinity && upper.length > 0) values.push(0);
   return [...new Set(values)].filter((value) => value > actual).sort((a, b) => a - b);
 }
 
-/** Values worth trying: the highest, and the highest before each upper bound. What is too high is lowered afterwards. */
+/** Values to try: the highest, and the highest below each upper bound. Values higher than needed are lowered later. */
 function choicesOf(axis: Axis): number[] {
   const candidates = candidatesOf(axis);
   const bounds = [...axis.upper.map(({ threshold }) => threshold), Infinity];
@@ -266,13 +266,13 @@ function axesOf(facts: Facts): Map<string, Axis> {
 const healthFact = (category: Category): string => `health.${category}`;
 const verificationFact = (status: string): string => `verification.${status}`;
 
-/** What no raise of a value changes. */
+/** Inputs that no increase changes. */
 interface Subject {
   actions: number;
   badLevel: BadLevel;
 }
 
-/** @param negated inside an odd number of `not` */
+/** @param negated whether the rule is inside an odd number of `not` */
 function toGate(rule: Rule, negated: boolean, subject: Subject, axes: Map<string, Axis>): Gate {
   switch (rule.rule) {
     case 'not':
@@ -282,7 +282,7 @@ function toGate(rule: Rule, negated: boolean, subject: Subject, axes: Map<string
     case 'at_least': {
       const { length } = rule.of;
       const least = 'least' in rule ? rule.least : rule.rule === 'all' ? length : 1;
-      // Not n of m: of the m negations, so many that fewer than n are left.
+      // `not` n of m: at least m − n + 1 of the negations hold.
       return gateOf(
         negated ? length - least + 1 : least,
         rule.of.map((part) => toGate(part, negated, subject, axes)),
@@ -305,13 +305,13 @@ function literalOf(condition: Condition, negated: boolean, subject: Subject, axe
   if (typeof found === 'boolean') return found !== negated;
   const axis = axes.get(found.fact)!;
   const { threshold } = found;
-  // What holds already cannot be undone by raising.
+  // A threshold that is reached stays reached when values are raised.
   if (axis.actual >= threshold) return !negated;
   axis[negated ? 'upper' : 'lower'].push({ threshold, pointer: condition.pointer });
   return { axis, threshold, under: negated };
 }
 
-/** A condition as a threshold on a fact, or decided where no fact can be raised to change it. */
+/** A condition as a threshold on a fact, or as its value if no increase can change it. */
 function thresholdOf(
   condition: Condition,
   { actions, badLevel }: Subject,
@@ -333,7 +333,7 @@ function thresholdOf(
       if (condition.status !== 'BAD Status validation') {
         return { fact: verificationFact(condition.status), threshold: 1 };
       }
-      // Net TCT rises by actions only, so any rise of it is also the action that has to be there.
+      // Only actions raise net TCT, so an increase also provides the action that this status requires.
       return badLevel === null ? netTct(actions > 0 ? 0 : 1) : false;
   }
 }

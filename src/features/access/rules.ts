@@ -4,8 +4,9 @@ import { CATEGORY_NAMES, categoryOf } from '../../scoring/metrics.js';
 import { type Category, MODEL } from '../../scoring/model.js';
 
 /**
- * The rules of an access policy: the flat form of requirement 15 and trees of it (docs/decisions/0017). An object of conditions means all
- * of them, at any depth; a combinator (`all`, `any`, `not`, `at_least` with `of`) stands alone in its object.
+ * The rules of an access policy: the flat form of requirement 15, and trees of it (docs/decisions/0017). All conditions
+ * of an object must hold, at any depth. A combinator (`all`, `any`, `not`, `at_least` with `of`) must be alone in its
+ * object.
  */
 
 /** The verification statuses a rule can require (requirement 27). The last one is derived from the score, never granted. */
@@ -15,13 +16,13 @@ export type Status = (typeof STATUSES)[number];
 /** Lowest score of each rating name. */
 export const LOWEST_SCORE: ReadonlyMap<string, number> = new Map([['BAD', 0], ...MODEL.ratings]);
 
-/** Levels of objects within each other, the outermost included. */
+/** Levels of nested objects, including the outermost. */
 export const MAX_DEPTH = 8;
 /** Combinators and single conditions (each category of `metrics` and each status of `verification` is one). */
 export const MAX_NODES = 64;
 const MAX_ERRORS = 100;
 
-/** One thing that must hold. `pointer` is where it stands in the rules (RFC 6901, from the root of the rules). */
+/** A single condition. `pointer` is its place in the rules (RFC 6901, from the root of the rules). */
 export type Condition = { pointer: string } & (
   | { rule: 'disc_min' | 'tct_min' | 'reliability_min'; least: number }
   | { rule: 'rating_min'; rating: string }
@@ -36,7 +37,7 @@ export type Rule =
   | { rule: 'at_least'; pointer: string; least: number; of: Rule[] }
   | { rule: 'not'; pointer: string; of: [Rule] };
 
-/** Reads rules from any JSON value; never throws. With errors, each points at the wrong node below `at`. */
+/** Parses rules from any JSON value; never throws. Each error points to the faulty node below `at`. */
 export function parseRules(value: unknown, at = '/rules'): { rule: Rule } | { errors: FieldError[] } {
   const parser = new Parser(at);
   const rule = parser.rule(value, '', 1);
@@ -54,15 +55,20 @@ class Parser {
 
   rule(value: unknown, pointer: string, depth: number): Rule | undefined {
     if (!isObject(value)) return this.wrong(pointer, 'is_object', `a rule must be a JSON object, not ${kindOf(value)}`);
-    if (depth > MAX_DEPTH) return this.wrong(pointer, 'too_deep', `rules may be nested ${MAX_DEPTH} deep at most`);
+    if (depth > MAX_DEPTH)
+      return this.wrong(pointer, 'too_deep', `rules may be nested at most ${MAX_DEPTH} levels deep`);
     const names = Object.keys(value);
     if (names.length === 0) {
-      return this.wrong(pointer, 'empty', 'a rule must state at least one condition; nothing would always be granted');
+      return this.wrong(
+        pointer,
+        'empty',
+        'a rule must contain at least one condition; an empty rule would always grant',
+      );
     }
     const known = [...CONDITIONS, ...COMBINATORS, 'of'];
     const unknown = names.filter((name) => !known.includes(name));
     for (const name of unknown) {
-      const message = `${JSON.stringify(name.slice(0, 60))} is no rule; there is ${known.join(', ')}`;
+      const message = `${JSON.stringify(name.slice(0, 60))} is not a rule; the rules are ${known.join(', ')}`;
       this.wrong(pointerTo(pointer, name), 'unknown_field', message);
       if (this.errors.length >= MAX_ERRORS) return undefined;
     }
@@ -82,7 +88,7 @@ class Parser {
     const own = combinator === 'at_least' ? ['at_least', 'of'] : [combinator];
     for (const name of names) {
       if (own.includes(name) || !(CONDITIONS.includes(name) || COMBINATORS.includes(name) || name === 'of')) continue;
-      const message = `${own.join(' with ')} stands alone in its object; put ${name} into a rule of its own beside it`;
+      const message = `${own.join(' with ')} must be alone in its object; put ${name} into a separate rule`;
       this.wrong(pointerTo(pointer, name), 'stands_alone', message);
     }
     switch (combinator) {
@@ -120,7 +126,7 @@ class Parser {
 
   private list(value: unknown, pointer: string, depth: number): Rule[] | undefined {
     if (!Array.isArray(value)) return this.wrong(pointer, 'is_array', `must be a list of rules, not ${kindOf(value)}`);
-    if (value.length === 0) return this.wrong(pointer, 'empty', 'the list must hold at least one rule');
+    if (value.length === 0) return this.wrong(pointer, 'empty', 'the list must contain at least one rule');
     const rules: (Rule | undefined)[] = [];
     for (let i = 0; i < value.length && this.roomLeft; i++)
       rules.push(this.rule(value[i], `${pointer}/${i}`, depth + 1));
@@ -177,10 +183,10 @@ class Parser {
       const at = pointerTo(pointer, name);
       const category = categoryOf(name);
       if (category === undefined) {
-        const message = `${JSON.stringify(name.slice(0, 60))} is no category; there is ${CATEGORY_NAMES.join(', ')}`;
+        const message = `${JSON.stringify(name.slice(0, 60))} is not one of the categories ${CATEGORY_NAMES.join(', ')}`;
         this.wrong(at, 'unknown_category', message);
       } else if (conditions.some((other) => other.rule === 'metrics' && other.category === category)) {
-        this.wrong(at, 'duplicate', `${category} is named twice, once by an alias`);
+        this.wrong(at, 'duplicate', `${category} occurs twice, once as an alias`);
       } else if (this.isWithin(value[name], 1, at)) {
         conditions.push({ rule: 'metrics', pointer: at, category, least: value[name] });
       }
@@ -220,11 +226,11 @@ class Parser {
     return this.nodes <= MAX_NODES && this.errors.length < MAX_ERRORS;
   }
 
-  /** Counts a node. False once there are too many, which is an error of the whole. */
+  /** Counts a node. Returns false if there are too many, which is reported once, for the root. */
   private count(): boolean {
     this.nodes++;
     if (this.nodes === MAX_NODES + 1) {
-      this.wrong('', 'too_many_nodes', `rules may have ${MAX_NODES} combinators and conditions in all at most`);
+      this.wrong('', 'too_many_nodes', `rules may have at most ${MAX_NODES} combinators and conditions`);
     }
     return this.nodes <= MAX_NODES;
   }
@@ -235,7 +241,7 @@ class Parser {
   }
 }
 
-/** A value as an error names it. */
+/** A value as it is named in an error. */
 function kindOf(value: unknown): string {
   if (value === undefined) return 'absent';
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 60));

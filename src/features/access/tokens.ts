@@ -6,7 +6,7 @@ import { SigningKeys } from '../../credentials/signing-keys.js';
 import type { AccessDecision } from './domain/ap.events.js';
 import { type EligibilityVerification, verify } from '../../credentials/jws.js';
 
-/** Signs eligibility tokens from recorded decisions, and verifies them as an integrator would. */
+/** Signs eligibility tokens for recorded decisions, and verifies them as an integrator would. */
 @Injectable()
 export class EligibilityTokens {
   constructor(
@@ -20,14 +20,14 @@ export class EligibilityTokens {
     return this.address.url;
   }
 
-  /** Thumbprint of the key that signs now. */
+  /** Thumbprint of the current signing key. */
   get kid(): string {
     return this.keys.kid;
   }
 
   /**
-   * The token of a decision, the same bytes each time. null if it did not grant, or if its key has been pruned, which
-   * happens only after its last token has expired.
+   * The token of a decision, always the same bytes. null if the decision did not grant, or if the key has been pruned,
+   * which is done only after its last token has expired.
    */
   async sign(decision: AccessDecision): Promise<string | null> {
     const { iss, kid, iat, exp, lens_hash, audience } = decision;
@@ -49,7 +49,7 @@ export class EligibilityTokens {
     return this.keys.sign(claims, 'eligibility+jwt', kid);
   }
 
-  /** All that the token itself tells; whether it was revoked stands in the log. */
+  /** Verifies the token itself. Whether it was revoked is only in the log. */
   verify(token: string, expected: { audience?: string; policy?: string }): EligibilityVerification {
     return verify(token, { jwks: this.keys.jwks, now: this.clock(), ...expected });
   }

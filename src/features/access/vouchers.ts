@@ -6,7 +6,7 @@ import type { AccessDecision } from './domain/ap.events.js';
 import { IssuerKeys } from '../../credentials/issuer-keys.js';
 import type { VoucherDto, VoucherIssuersDto } from './eligibility.dto.js';
 
-/** What `contracts/EligibilityVerifier.sol` verifies, besides the chain and the contract (EIP-712). */
+/** EIP-712 domain and types that `contracts/EligibilityVerifier.sol` verifies, without chain and contract. */
 const VOUCHER_DOMAIN = { name: 'Credence', version: '1' } as const;
 const VOUCHER_TYPES = {
   Voucher: [
@@ -20,9 +20,9 @@ const VOUCHER_TYPES = {
   ],
 };
 
-/** To make one takes longer than to use it. */
+/** Kept, since creating an encoder takes longer than using it. */
 const ENCODER = TypedDataEncoder.from(VOUCHER_TYPES);
-/** In place of the hash of an audience. */
+/** Replaces the hash of the audience if there is none. */
 const NOBODY = `0x${'0'.repeat(64)}`;
 
 /** Signs the decisions of access checks for contracts. */
@@ -30,7 +30,7 @@ const NOBODY = `0x${'0'.repeat(64)}`;
 export class Vouchers {
   constructor(private readonly keys: IssuerKeys) {}
 
-  /** Address of the issuer that signs now; undefined: none can. */
+  /** Address of the current issuer; undefined if there is none. */
   get issuer(): string | undefined {
     return this.keys.issuer;
   }
@@ -46,8 +46,8 @@ export class Vouchers {
   }
 
   /**
-   * The voucher of a decision, the same bytes each time. null if it did not grant, was not asked for one, or if its key
-   * has been pruned, which happens only after its last voucher has expired.
+   * The voucher of a decision, always the same bytes. null if the decision did not grant, if no voucher was requested,
+   * or if the key has been pruned, which is done only after its last voucher has expired.
    */
   sign(decision: AccessDecision): VoucherDto | null {
     const { wallet, chain_id, verifying_contract, voucher_issuer, exp, audience } = decision;

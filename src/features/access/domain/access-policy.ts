@@ -9,11 +9,11 @@ import { accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
 /** `AP_<NAME>_V<n>`, n from 1 (requirement 15). */
 export const AP_ID = /^(?=.{1,128}$)AP_[A-Z0-9_]+_V[1-9]\d{0,8}$/;
 
-/** An access policy as its owner states it. Never changes. */
+/** The content of an access policy. Never changes. */
 export interface AccessPolicyContent {
   policy_id: string;
   rules: JsonObject;
-  /** Lifetime of the tokens it grants, 1..86400. */
+  /** Lifetime of its tokens, s, 1..86400. */
   ttl_seconds: number;
   vp: string | null;
 }
@@ -34,7 +34,7 @@ export function accessPolicyStream(policyId: string): string {
 const EVENTS = [accessPolicyCreated, accessPolicyRetired] as const;
 const decode = streamDecoderFor(EVENTS);
 
-/** Folds an `ap-<id>` stream; undefined if there is no such policy. @throws Problem history_unreadable */
+/** Folds an `ap-<id>` stream; undefined if it is empty. @throws Problem history_unreadable */
 export function accessPolicyOf(history: readonly RecordedEvent[]): AccessPolicy | undefined {
   return decode(history).reduce(evolve, undefined as AccessPolicy | undefined);
 }
@@ -56,8 +56,8 @@ function contentHash({ policy_id, rules, ttl_seconds, vp }: AccessPolicyContent)
 }
 
 /**
- * A policy never changes: creating it again as it is changes nothing.
- * @param organization of the key that asks, which is to own it; null: an operator's
+ * A policy never changes. Creating it again with the same content does nothing.
+ * @param organization of the key, which becomes the owner; null: an operator's key
  * @throws Problem policy_conflict
  */
 export function decideCreate(
@@ -71,7 +71,7 @@ export function decideCreate(
     return [fact(accessPolicyCreated, { policy_id, owner: organization, rules, ttl_seconds, vp, content_hash })];
   }
   if (policy.content_hash !== content_hash) {
-    throw conflict(policy_id, 'exists with other content; a policy never changes: count its version up');
+    throw conflict(policy_id, 'exists with other content; a policy cannot be changed, create a new version');
   }
   if (organization !== null && organization !== policy.owner) throw conflict(policy_id, 'belongs to another owner');
   return [];
@@ -85,8 +85,8 @@ function conflict(policyId: string, why: string): Problem {
 }
 
 /**
- * Retiring what is retired changes nothing. Tokens it has granted live on to their end.
- * @param organization of the key that asks; null: an operator's
+ * Does nothing for a retired policy. Tokens that it granted stay valid until they expire.
+ * @param organization of the key; null: an operator's key
  * @throws Problem forbidden
  */
 export function decideRetire({ policy_id, owner, retired }: AccessPolicy, organization: string | null): Fact[] {

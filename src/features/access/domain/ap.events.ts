@@ -17,26 +17,26 @@ const flag: Check<boolean> = (value): value is boolean => typeof value === 'bool
 const number: Check<number> = (value): value is number => typeof value === 'number';
 const seconds = wholeNumber(0, Number.MAX_SAFE_INTEGER);
 
-/** A policy in full, for good. Stream `ap-<policy_id>`, revision 0. */
+/** A complete policy, which never changes. Stream `ap-<policy_id>`, revision 0. */
 export const accessPolicyCreated = defineEvent('AccessPolicyCreated', {
   policy_id: text,
   /** TRIS of the organization that owns it; null: the platform's operators. */
   owner: nullable(text),
   rules: object,
   ttl_seconds: wholeNumber(1, 86_400),
-  /** The VP to see subjects through; null: the owner's lens, else the platform's. */
+  /** The validation policy to use as the lens; null: the owner's lens, or the platform's. */
   vp: nullable(text),
   /** SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds and vp. */
   content_hash: text,
 });
 
-/** It grants nothing any more. Same stream. */
+/** The policy can no longer be checked. Same stream. */
 export const accessPolicyRetired = defineEvent('AccessPolicyRetired', { policy_id: text });
 
 /**
- * A subject was checked. Stream `access-<jti>`, revision 0. With the four coordinates (as_of, position, lens, model) the
- * decision can be derived again; with iss, kid, iat and exp the identical token can be signed again, and with the voucher's
- * fields the identical voucher.
+ * A subject was checked. Stream `access-<jti>`, revision 0. The decision can be derived again from the four coordinates
+ * (as_of, position, lens, model), the identical token from iss, kid, iat and exp, and the identical voucher from the
+ * voucher's fields.
  */
 export const accessChecked = defineEvent(
   'AccessChecked',
@@ -46,40 +46,40 @@ export const accessChecked = defineEvent(
     subject_tris: text,
     granted: flag,
     audience: nullable(text),
-    /** For whom a voucher was asked, address in small letters; null, as the next two: for nobody. */
+    /** Wallet of the requested voucher, address in lower case; null, like the next two: none was requested. */
     wallet: nullable(text),
     chain_id: nullable(wholeNumber(1, Number.MAX_SAFE_INTEGER)),
-    /** Address in small letters. */
+    /** Address in lower case. */
     verifying_contract: nullable(text),
-    /** Id of the decision, of its stream, and of its token where it granted. */
+    /** Id of the decision, of its stream, and of its token if it granted. */
     jti: text,
-    /** null, as the next three: not granted, so there is no token. Times in seconds since the epoch. */
+    /** null, like the next three: not granted, so there is no token. Times in seconds since the epoch. */
     iss: nullable(text),
     kid: nullable(text),
     iat: nullable(seconds),
     exp: nullable(seconds),
-    /** Address of the key that signs the voucher, EIP-55; null: there is none. */
+    /** Address of the key that signs the voucher, EIP-55; null: no voucher. */
     voucher_issuer: nullable(text),
     as_of: time,
-    /** Id of the log that `position` is of, which another log may have taken the record from; null: not recorded. */
+    /** Id of the log that `position` belongs to; an imported record keeps that of its first log. null: not recorded. */
     log: nullable(text),
     position: wholeNumber(0, Number.MAX_SAFE_INTEGER),
     lens_policy_id: nullable(text),
-    /** null: the subject was unknown, so it was seen through no lens. */
+    /** null: the subject was unknown, so that no lens was used. */
     lens_hash: nullable(text),
     model_id: text,
     model_hash: text,
     score: nullable(number),
     reasons: objects,
     how_to_pass: objects,
-    /** How `how_to_pass` was found (`Advice`): an audit finds it again in the same way. */
+    /** Version of the algorithm of `how_to_pass` (`Advice`), which an audit uses again. */
     advice: oneOf([1, 2]),
   },
   {
     schema: 4,
     upcasters: {
       1: (data) => ({ ...data, advice: 1 }),
-      // A wallet was noted, and no voucher given.
+      // This schema recorded a wallet, but had no vouchers.
       2: (data) => ({ ...data, chain_id: null, verifying_contract: null, voucher_issuer: null }),
       3: (data) => ({ ...data, log: null }),
     },

@@ -1,4 +1,4 @@
 import { defineEvent, text } from '../../../kernel/event-definition.js';
 
-/** A token counts no more, from now on. Stream `access-<jti>`, after the AccessChecked that issued it. */
+/** A token was revoked. Stream `access-<jti>`, after the AccessChecked that issued it. */
 export const eligibilityRevoked = defineEvent('EligibilityRevoked', { jti: text });

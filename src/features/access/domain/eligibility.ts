@@ -4,10 +4,10 @@ import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition
 import { type AccessDecision, accessChecked } from './ap.events.js';
 import { eligibilityRevoked } from './eligibility.events.js';
 
-/** The form of a token's id. */
+/** The format of a token's id. */
 export const JTI = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** What became of a decision that granted. */
+/** A decision that granted, and whether its token was revoked. */
 export interface Issued {
   decision: AccessDecision;
   revoked: boolean;
@@ -32,7 +32,7 @@ function evolve(issued: Issued | undefined, event: Decoded<(typeof EVENTS)[numbe
   }
 }
 
-/** Revoking what is revoked changes nothing. */
+/** Does nothing if the token is already revoked. */
 export function decideRevoke({ decision, revoked }: Issued): Fact[] {
   return revoked ? [] : [fact(eligibilityRevoked, { jti: decision.jti })];
 }
