@@ -34,7 +34,6 @@ async function serve(config: Config, logger: Logger): Promise<void> {
   if (config.profile === 'embedded') prepareDataFolder(config.data);
   const stores = await openProfile(config, Date.now, { logger, onCommit: (commit) => metrics.observe(commit) });
   opened.push(() => closeStores(stores));
-  metrics.watch(stores.eventStore);
   const wanted = projectionsFor(config.modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
   const projector = config.has('worker')

@@ -2,11 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Gauge, Histogram, Registry } from 'prom-client';
 import { OPEN_DEAD_LETTERS } from '../../projections/dead-letters.js';
-import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
+import { StoreUnavailable } from '../stores/ports/event-store.js';
 import { type GenerationState, generationProgress, generationStates } from '../read-side/generations.js';
 import type { Projector } from '../read-side/projector.js';
 import type { RangeRow, ReadModels } from '../stores/ports/read-models.js';
 import type { Stores } from '../stores/open.js';
+import { Writer } from '../commands/writer.js';
 import { Health } from './health.js';
 
 const COUNTED_DEAD_LETTERS = 1_000;
@@ -30,27 +31,9 @@ export class StoreMetrics {
     registers: [],
   });
 
-  /** Why the last append had no outcome, and when (on a clock that nobody sets); null once one has succeeded since. */
-  private appendFailure: { message: string; at: number } | null = null;
-
   observe({ events, milliseconds }: { events: number; milliseconds: number }): void {
     this.commitSeconds.observe(milliseconds / 1000);
     this.commitEvents.observe(events);
-  }
-
-  /** Takes note of whether the store's appends succeed; the readiness of `event_store` tells. */
-  watch(store: EventStore): void {
-    const append = store.append.bind(store);
-    store.append = async (...args) => {
-      try {
-        const appended = await append(...args);
-        this.appendFailure = null;
-        return appended;
-      } catch (error) {
-        if (error instanceof StoreUnavailable) this.appendFailure = { message: error.message, at: performance.now() };
-        throw error;
-      }
-    };
   }
 
   /** @param projector this process's, if it has one */
@@ -121,10 +104,11 @@ export class StoreMetrics {
     });
 
     const health = app.get(Health);
+    const writer = app.get(Writer);
     health.add('event_store', async () => {
       const detail = `at position ${await eventStore.head()}`;
-      if (this.appendFailure === null) return { ok: true, detail };
-      const { message, at } = this.appendFailure;
+      if (writer.lastFailure === null) return { ok: true, detail };
+      const { message, at } = writer.lastFailure;
       return { ok: performance.now() - at >= RECOVERY_MS, detail: `${detail}; the last append failed: ${message}` };
     });
     health.add('projections', async () => {

@@ -6,9 +6,11 @@ import { eventId } from '../stores/ports/event-encoding.js';
 import { idempotencyKeyReused, Problem } from '../kernel/problems.js';
 import type { EventMetadata, NewEvent, Position, RecordedEvent } from '../kernel/event.js';
 import {
+  type Appended,
   EVENT_STORE,
   type EventStore,
   type ExpectedRevision,
+  StoreUnavailable,
   WrongExpectedRevision,
 } from '../stores/ports/event-store.js';
 import { idempotencyKeyAnswered, idempotencyKeyClaimed } from './idempotency.events.js';
@@ -41,6 +43,8 @@ export class Writer {
   private readonly unchanged = new WeakMap<CommandContext, Map<string, number>>();
   private lastTime = NaN;
   private lastTimestamp = '';
+  /** Why the last append had no outcome, and when (on a clock that nobody sets); null once one has succeeded since. */
+  lastFailure: { message: string; at: number } | null = null;
 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -92,7 +96,7 @@ export class Writer {
   async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<Outcome> {
     const events = this.eventsOf(stream, facts, context, 0);
     try {
-      const { position } = await this.store.append(stream, 'no-stream', events);
+      const { position } = await this.append(stream, 'no-stream', events);
       return { position, events, own: true };
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error;
@@ -140,7 +144,7 @@ export class Writer {
     }
     const expected: ExpectedRevision = history.length === 0 ? 'no-stream' : history.length - 1;
     const events = this.eventsOf(stream, facts, context, history.length);
-    const appended = await this.store.append(stream, expected, events);
+    const appended = await this.append(stream, expected, events);
     return { position: appended.position, events, own: true, history };
   }
 
@@ -153,10 +157,21 @@ export class Writer {
     if (length === 0) return;
     const answered = fact(idempotencyKeyAnswered, { stream, events });
     try {
-      await this.store.append(claims, length - 1, this.eventsOf(claims, [answered], context, length));
+      await this.append(claims, length - 1, this.eventsOf(claims, [answered], context, length));
     } catch (error) {
       // Another try of the same request was faster.
       if (!(error instanceof WrongExpectedRevision)) throw error;
+    }
+  }
+
+  private async append(...args: Parameters<EventStore['append']>): Promise<Appended> {
+    try {
+      const appended = await this.store.append(...args);
+      this.lastFailure = null;
+      return appended;
+    } catch (error) {
+      if (error instanceof StoreUnavailable) this.lastFailure = { message: error.message, at: performance.now() };
+      throw error;
     }
   }
 

@@ -1,10 +1,14 @@
 import { jest } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
+import { internalActor } from '../../src/commands/context.js';
+import { Writer } from '../../src/commands/writer.js';
 import { Health } from '../../src/app/health.js';
 import { StoreMetrics } from '../../src/app/store-metrics.js';
 
 afterEach(() => void jest.restoreAllMocks());
+
+const CONTEXT = { actor: internalActor('test'), correlation_id: 'c', idempotency: null, body_hash: 'b' };
 
 /** Readiness of the log and the read models, with stores that behave as told. */
 function serviceWith(generation: { status: string; position: number; log?: string }, halted: string | null = null) {
@@ -33,9 +37,14 @@ function serviceWith(generation: { status: string; position: number; log?: strin
   };
   const health = new Health();
   const registry = new Registry();
-  const app = { get: (token: unknown) => (token === Health ? health : registry) };
+  const writer = new Writer(eventStore as never, Date.now);
+  const parts = new Map<unknown, unknown>([
+    [Health, health],
+    [Registry, registry],
+    [Writer, writer],
+  ]);
+  const app = { get: (token: unknown) => parts.get(token) };
   const metrics = new StoreMetrics();
-  metrics.watch(eventStore as never);
   metrics.register(
     app as never,
     { eventStore, readModels, readerAges: () => ({ log: 2.5 }) } as never,
@@ -43,7 +52,7 @@ function serviceWith(generation: { status: string; position: number; log?: strin
   );
   const append = (outcome: Error | null) => {
     failure = outcome;
-    return eventStore.append();
+    return writer.create('stream-1', [{ type: 'Tested', schema: 1, data: {} }], CONTEXT);
   };
   const check = async (name: string) => (await health.ready()).checks.find((found) => found.name === name);
   let now = 0;
