@@ -17,6 +17,7 @@ import { AccessTokens } from '../credentials/access-tokens.js';
 import { ApiKeys } from '../credentials/api-keys.js';
 import { controllerHandler } from '../http/controller-handler.js';
 import { installHooks, requestId, startAnswer } from '../http/hooks.js';
+import { withoutHooks } from '../http/nest-internals.js';
 import { BODY_LIMIT } from '../http/json-body.js';
 import { serveDocs } from '../http/openapi.js';
 import { POSITION_GATE, type PositionGate } from '../kernel/positions.js';
@@ -83,11 +84,8 @@ class EdgeAdapter extends FastifyAdapter {
     server: FastifyInstance,
     private readonly problemLogger: Logger,
   ) {
-    // The base class hooks into every request for CORS, versions and middleware, of which there are none here.
-    const { addHook } = server;
-    server.addHook = () => server;
-    super(Object.assign(server, { skipMiddie: true }) as never);
-    server.addHook = addHook;
+    super(withoutHooks(server));
+    this.setInstance(server as never);
   }
 
   override reply(reply: FastifyReply, body: unknown, status?: number): never {

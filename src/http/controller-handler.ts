@@ -1,9 +1,6 @@
-import { CUSTOM_ROUTE_ARGS_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
-import { RouteParamtypes } from '@nestjs/common/enums/route-paramtypes.enum.js';
-import type { ExecutionContext } from '@nestjs/common';
-import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { endOfTurn } from '../kernel/turn.js';
+import { executionContext, parametersOf, usesPipeline } from './nest-internals.js';
 
 /**
  * Calls a controller's method without Nest's request pipeline. For a GET the pipeline costs as much as the rest of
@@ -12,8 +9,6 @@ import { endOfTurn } from '../kernel/turn.js';
  */
 type Extract = (request: FastifyRequest, reply: FastifyReply) => unknown;
 type Method = (...args: unknown[]) => unknown;
-
-const PIPELINE = ['__guards__', '__interceptors__', '__pipes__', '__exceptionFilters__', '__headers__', '__redirect__'];
 
 export interface Target {
   controller: new (...args: never[]) => object;
@@ -33,8 +28,7 @@ export function controllerHandler(
   answering: Answering,
 ) {
   const callback = (instance as Record<string | symbol, Method>)[method]!;
-  if (PIPELINE.some((key) => Reflect.hasMetadata(key, controller) || Reflect.hasMetadata(key, callback)))
-    return undefined;
+  if (usesPipeline(controller, callback)) return undefined;
   const extracts = extractsOf(controller, method);
   if (!extracts) return undefined;
 
@@ -54,28 +48,21 @@ export function controllerHandler(
 }
 
 function extractsOf(controller: Target['controller'], method: string | symbol): Extract[] | undefined {
-  interface Argument {
-    index: number;
-    data?: unknown;
-    pipes: unknown[];
-    factory?: (data: unknown, context: ExecutionContext) => unknown;
-  }
-  const metadata: Record<string, Argument> = Reflect.getMetadata(ROUTE_ARGS_METADATA, controller, method) ?? {};
   const extracts: Extract[] = [];
-  for (const [key, { index, data, pipes, factory }] of Object.entries(metadata)) {
+  for (const { kind, index, data, pipes, factory } of parametersOf(controller, method)) {
     const extract =
-      factory && key.includes(CUSTOM_ROUTE_ARGS_METADATA)
-        ? (request: FastifyRequest, reply: FastifyReply) => factory(data, new ExecutionContextHost([request, reply]))
-        : BUILT_IN[Number(key.split(':')[0])];
-    if (!extract || pipes?.length > 0) return undefined;
+      kind === 'custom'
+        ? (request: FastifyRequest, reply: FastifyReply) => factory!(data, executionContext([request, reply]))
+        : kind && BUILT_IN[kind];
+    if (!extract || (pipes && pipes.length > 0)) return undefined;
     extracts[index] = extract;
   }
   return Array.from(extracts, (extract) => extract ?? (() => undefined));
 }
 
-const BUILT_IN: Record<number, Extract | undefined> = {
-  [RouteParamtypes.REQUEST]: (request) => request,
-  [RouteParamtypes.BODY]: (request) => request.body,
-  [RouteParamtypes.QUERY]: (request) => request.query,
-  [RouteParamtypes.PARAM]: (request) => request.params,
+const BUILT_IN: Record<'request' | 'body' | 'query' | 'params', Extract> = {
+  request: (request) => request,
+  body: (request) => request.body,
+  query: (request) => request.query,
+  params: (request) => request.params,
 };

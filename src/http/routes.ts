@@ -1,12 +1,11 @@
 import { applyDecorators, createParamDecorator, type ExecutionContext, HttpCode } from '@nestjs/common';
-import { ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
-import { RouteParamtypes } from '@nestjs/common/enums/route-paramtypes.enum.js';
 import { RouteConfig } from '@nestjs/platform-fastify';
 import { ApiHeader, ApiOperation, ApiResponse, ApiSecurity } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type ProblemCode, PROBLEMS } from '../kernel/problems.js';
 import type { Caller, Scope } from '../credentials/caller.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
+import { parametersOf } from './nest-internals.js';
 import type { Class } from './validation.js';
 
 declare module 'fastify' {
@@ -190,24 +189,17 @@ function inputsOf(target: object, property: string | symbol): Pick<RoutePolicy, 
     params: undefined,
   };
   const types: unknown[] = Reflect.getMetadata('design:paramtypes', target, property) ?? [];
-  const args: Record<string, { index: number; data?: unknown }> =
-    Reflect.getMetadata(ROUTE_ARGS_METADATA, target.constructor, property) ?? {};
-  for (const [key, { index, data }] of Object.entries(args)) {
-    const kind = KINDS[Number(key.split(':')[0])];
+  for (const { kind, index, data } of parametersOf(target.constructor, property)) {
+    if (kind !== 'body' && kind !== 'query' && kind !== 'params') continue;
     const type = types[index];
-    if (kind && data === undefined && typeof type === 'function' && type !== Object) inputs[kind] = type as Class;
-    else if (kind) {
+    if (data === undefined && typeof type === 'function' && type !== Object) inputs[kind] = type as Class;
+    else {
       const where = `${target.constructor.name}.${String(property)}`;
       throw new TypeError(`${where} must take its ${kind} as a whole and as a DTO class, or it would not be validated`);
     }
   }
   return inputs;
 }
-const KINDS: Record<number, 'body' | 'query' | 'params' | undefined> = {
-  [RouteParamtypes.BODY]: 'body',
-  [RouteParamtypes.QUERY]: 'query',
-  [RouteParamtypes.PARAM]: 'params',
-};
 
 const requestOf = (context: ExecutionContext): FastifyRequest => context.switchToHttp().getRequest<FastifyRequest>();
 

@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { defaultMetadataStorage } from 'class-transformer/cjs/storage.js';
+import { plainToInstance } from 'class-transformer';
 import { getMetadataStorage, ValidationTypes, type ValidatorConstraintInterface } from 'class-validator';
 import { isObject, pointerTo, shorten } from '../kernel/json.js';
 import { type FieldError, refusal } from '../kernel/problems.js';
@@ -61,8 +61,7 @@ export function planOf(type: Class): Plan {
     if (rule.type === ValidationTypes.CONDITIONAL_VALIDATION) {
       field.optional = true;
     } else if (rule.type === ValidationTypes.NESTED_VALIDATION) {
-      const inner = (defaultMetadataStorage.findTypeMetadata(type, name)?.typeFunction() ??
-        Reflect.getMetadata('design:type', type.prototype, name)) as Class;
+      const inner = nestedClass(type, name);
       field.nested = { each: rule.each, plan: () => planOf(inner) };
     } else if (rule.constraintCls) {
       for (const constraint of storage.getTargetValidatorConstraints(rule.constraintCls)) {
@@ -80,6 +79,13 @@ export function planOf(type: Class): Plan {
   const plan = { type, fields: [...fields.values()].reverse(), names: new Set(fields.keys()) };
   plans.set(type, plan);
   return plan;
+}
+
+/** The class that `@Type` names, else the field's own. class-transformer tells it only by making an instance. */
+function nestedClass(type: Class, name: string): Class {
+  const made = plainToInstance(type, { [name]: {} }) as Record<string, object>;
+  const named = made[name]!.constructor as Class;
+  return named === Object ? (Reflect.getMetadata('design:type', type.prototype, name) as Class) : named;
 }
 
 function textReader(type: Class, name: string): Field['fromText'] {
