@@ -57,8 +57,8 @@ export class AccessPoliciesController {
     scope: 'access:check',
     summary: 'Check a subject by an access policy',
     description:
-      'Records the decision. If granted, the answer contains a token, and a voucher if a wallet was named; if denied, ' +
-      'the reasons and how to pass.',
+      'Records the decision. A grant comes with a token, and with a voucher if a wallet was named; a denial with the ' +
+      'reasons and how to pass.',
     type: AccessDto,
     waits: true,
     problems: [

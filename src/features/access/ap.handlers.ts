@@ -152,7 +152,7 @@ export class CheckAccess extends Command<{ body: AccessDto; position: Position }
   }
 }
 
-/** Number of reads of a subject that first appears between two reads. */
+/** Attempts at reading a subject whose first event may be applied between two reads. */
 const LOOKS = 3;
 
 @CommandHandler(CheckAccess)

@@ -119,8 +119,8 @@ export interface DenialReason {
 
 /**
  * The nodes that keep rules from granting, in the order in which they are written: from the root down, every failing
- * part of a failing node. An `at_least` is listed too, with the number of its parts that hold; a `not` is listed instead
- * of its part. Empty if the rules grant.
+ * part of a failing node. An `at_least` is listed too, with the number of its parts that hold; a `not` is listed
+ * instead of its part. Empty if the rules grant.
  */
 export function reasonsFor(rule: Rule, facts: Facts): DenialReason[] {
   if (facts.incomplete) {

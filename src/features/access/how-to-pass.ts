@@ -41,9 +41,9 @@ const LEAST_TCT = TCT_BY_CRITICALITY[0]!;
  *
  * Every condition is a threshold on one fact (score, rating, TCT and BAD Status validation all on net TCT). So the
  * search is over which facts to raise, and past which of their thresholds. Sets are tried by size. A partial choice is
- * abandoned as soon as raising all remaining facts could not complete it. With 64 nodes this visits at most thousands of
- * partial choices; `MAX_VISITS` is a safeguard far above that. If the search for the cheapest set reaches it, the best
- * set found so far is returned.
+ * abandoned as soon as raising all remaining facts could not complete it. With 64 nodes this visits at most thousands
+ * of partial choices; `MAX_VISITS` is a safeguard far above that. If the search for the cheapest set reaches it, the
+ * best set found so far is returned.
  */
 export function howToPass(rule: Rule, facts: Facts, advice: Advice = ADVICE): Change[] {
   if (facts.incomplete) return [];
@@ -200,7 +200,7 @@ function missing(gate: Gate): 0 | 1 | typeof Infinity {
   return possible >= gate.least ? 1 : Infinity;
 }
 
-/** Values above the current one at which a condition changes, ascending. Without a current value, 0 is such a value. */
+/** Values above the current one at which a condition changes, ascending. Without a current value, 0 can be one. */
 function candidatesOf({ actual, lower, upper }: Axis): number[] {
   const values = lower.map(({ threshold }) => threshold);
   if (actual === -Infinity && upper.length > 0) values.push(0);

@@ -183,7 +183,7 @@ class Parser {
       const at = pointerTo(pointer, name);
       const category = categoryOf(name);
       if (category === undefined) {
-        const message = `${JSON.stringify(name.slice(0, 60))} is not one of the categories ${CATEGORY_NAMES.join(', ')}`;
+        const message = `${JSON.stringify(name.slice(0, 60))} is not one of ${CATEGORY_NAMES.join(', ')}`;
         this.wrong(at, 'unknown_category', message);
       } else if (conditions.some((other) => other.rule === 'metrics' && other.category === category)) {
         this.wrong(at, 'duplicate', `${category} occurs twice, once as an alias`);

@@ -20,7 +20,7 @@ const TOKEN = /^[A-Za-z0-9_-]{64}$/;
 
 /** A family of refresh tokens, of which one is valid at a time. The tokens themselves are not stored. */
 interface Family {
-  /** EIP-55: stored with the checksum, since computing it costs about as much as the rest of a refresh. */
+  /** EIP-55. Stored with its checksum: computing it costs as much as the rest of a refresh, signing excluded. */
   wallet: string;
   chain_id: number | null;
   /** ms since the epoch. */

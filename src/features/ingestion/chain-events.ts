@@ -8,7 +8,7 @@ import type { Criticality } from '../../scoring/model.js';
 export interface ChainEvent {
   /** The declaration in the contract. The hash of its signature is the first topic of its logs. */
   event: string;
-  /** Where the wallet is: in an indexed argument (1 to 3), the contract itself, or the owner of token argument 1. */
+  /** The wallet: an indexed argument (1 to 3), the contract itself, or the owner of the token in argument 1. */
   wallet: 1 | 2 | 3 | 'contract' | 'token-owner';
   metric: string;
   criticality: Criticality;

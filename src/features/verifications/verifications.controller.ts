@@ -118,7 +118,7 @@ export class VerificationsController {
   @Post('/verification-schemes/:scheme/retire')
   @Write({
     scope: 'ops',
-    summary: 'Retire a scheme: it takes no more proofs; what it granted stays',
+    summary: 'Retire a scheme: it accepts no more proofs; what it granted stays',
     type: SchemeDto,
     problems: ['scheme_not_found', 'write_conflict'],
   })

@@ -75,8 +75,8 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
   }
 
   /**
-   * @throws Problem forbidden, session_revoked, scheme_not_found, scheme_retired, validation_failed, public_signal_mismatch, verifier_unavailable,
-   * proof_invalid, nullifier_used, proof_expired, verification_revoked
+   * @throws Problem forbidden, session_revoked, scheme_not_found, scheme_retired, validation_failed,
+   * public_signal_mismatch, verifier_unavailable, proof_invalid, nullifier_used, proof_expired, verification_revoked
    */
   private async submit({ submission, request }: SubmitProof) {
     const { scheme: id, proof, signals } = submission;

@@ -5,7 +5,7 @@ import { Problem } from '../../../kernel/problems.js';
 import { MODEL_LENS } from '../../../scoring/lens.js';
 import { type LensName, type LensScope, lensActivated } from './lenses.events.js';
 
-/** Which policy is the lens of the platform, or of an organization: one stream has all promotions and rollbacks. */
+/** Which policy is the lens of the platform, or of an organization: a stream of promotions and rollbacks for each. */
 
 export const PLATFORM_LENS_STREAM = 'lens-platform';
 
