@@ -1,3 +1,4 @@
+import type { Readable, Writable } from 'node:stream';
 import { Command, CommanderError } from 'commander';
 import { type Config, ConfigError, loadConfig } from '../kernel/config.js';
 import { Problem } from '../kernel/problems.js';
@@ -18,9 +19,18 @@ export class CommandFailed extends Error {
   override readonly name = 'CommandFailed';
 }
 
+/** What a command reads and writes: those of the process, unless another program runs the command. */
+export interface CommandIo {
+  env: Readonly<Record<string, string | undefined>>;
+  stdin: Readable;
+  stdout: Writable;
+  stderr: Writable & { isTTY?: boolean };
+}
+
 /** What a command receives. */
 export interface Context {
   config: Config;
+  io: CommandIo;
   /** Shows progress on standard error after the first second. */
   progress(label: string, unit: string): Progress;
   /** Writes a result line to standard output. */
@@ -42,9 +52,16 @@ export class Cli {
     .option('--data <folder>', 'folder of the store, instead of CREDENCE_DATA')
     .showHelpAfterError('(--help says more)')
     .exitOverride()
-    .configureOutput({ outputError: (text, write) => write(`credence: ${text.replace(/^error: /, '')}`) });
+    .configureOutput({
+      writeOut: (text) => void this.io.stdout.write(text),
+      writeErr: (text) => void this.io.stderr.write(text),
+      outputError: (text, write) => write(`credence: ${text.replace(/^error: /, '')}`),
+    });
 
-  private exitCode: ExitCode = EXIT.ok;
+  /** Of the command so far. */
+  exitCode: ExitCode = EXIT.ok;
+
+  constructor(private readonly io: CommandIo) {}
 
   /** An action that needs the configuration only. */
   withConfig<A extends unknown[]>(work: Work<Context, A>) {
@@ -69,38 +86,33 @@ export class Cli {
     });
   }
 
-  /** Runs the command of the arguments and sets the process's exit code. Prints one sentence for an error. */
+  /** Runs the command of the arguments and sets the exit code. Prints one sentence for an error. */
   async run(argv: readonly string[]): Promise<void> {
-    // The reader of the output may close it, as `head` does.
-    process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EPIPE') process.exit(this.exitCode);
-      throw error;
-    });
     try {
       await this.program.parseAsync(argv);
     } catch (error) {
-      this.exitCode = report(error as Error);
+      this.exitCode = this.report(error as Error);
     }
-    process.exitCode = this.exitCode;
   }
 
   private context(): Context {
     const { data } = this.program.opts<{ data?: string }>();
-    const config = loadConfig(data === undefined ? process.env : { ...process.env, CREDENCE_DATA: data });
+    const { env, stdout, stderr } = this.io;
     return {
-      config,
-      progress: startProgress,
-      print: (text) => void process.stdout.write(`${text}\n`),
-      note: (text) => void process.stderr.write(`${text}\n`),
+      config: loadConfig(data === undefined ? env : { ...env, CREDENCE_DATA: data }),
+      io: this.io,
+      progress: (label, unit) => startProgress(label, unit, stderr),
+      print: (text) => void stdout.write(`${text}\n`),
+      note: (text) => void stderr.write(`${text}\n`),
     };
   }
-}
 
-function report(error: Error): ExitCode {
-  // commander has already printed its own errors, and the help.
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  const isBug = error instanceof TypeError || error instanceof ReferenceError || error instanceof RangeError;
-  process.stderr.write(`credence: ${isBug ? error.stack : error.message}\n`);
-  const isUsage = error instanceof UsageError || error instanceof ConfigError;
-  return isUsage || (error instanceof Problem && error.code === 'validation_failed') ? EXIT.usage : EXIT.finding;
+  private report(error: Error): ExitCode {
+    // commander has already printed its own errors, and the help.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    const isBug = error instanceof TypeError || error instanceof ReferenceError || error instanceof RangeError;
+    this.io.stderr.write(`credence: ${isBug ? error.stack : error.message}\n`);
+    const isUsage = error instanceof UsageError || error instanceof ConfigError;
+    return isUsage || (error instanceof Problem && error.code === 'validation_failed') ? EXIT.usage : EXIT.finding;
+  }
 }

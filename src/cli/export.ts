@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { exportLines } from '../stores/transfer.js';
 import { writtenAside } from '../stores/written-aside.js';
@@ -29,7 +30,7 @@ export function exportCommand(cli: Cli): void {
           bar.update(tris === undefined ? events : position, total);
         });
         try {
-          if (out === undefined) await print(lines);
+          if (out === undefined) await print(lines, context.io.stdout);
           else await writeFile(out, lines);
         } finally {
           bar.stop();
@@ -40,8 +41,8 @@ export function exportCommand(cli: Cli): void {
     );
 }
 
-async function print(lines: AsyncIterable<string>): Promise<void> {
-  for await (const text of lines) if (!process.stdout.write(text)) await once(process.stdout, 'drain');
+async function print(lines: AsyncIterable<string>, stdout: Writable): Promise<void> {
+  for await (const text of lines) if (!stdout.write(text)) await once(stdout, 'drain');
 }
 
 async function writeFile(path: string, lines: AsyncIterable<string>): Promise<void> {

@@ -39,7 +39,10 @@ export function generationsCommands(cli: Cli): void {
             last = progress;
             bar.update(progress.events, progress.total);
           }),
-        ).finally(bar.stop);
+        ).finally(() => {
+          bar.stop();
+          process.off('SIGINT', stop).off('SIGTERM', stop);
+        });
         const seconds = (performance.now() - started) / 1000;
         const events = last?.events ?? 0;
         if (options.swap) await inOneSentence(swap(generation.id, eventStore, readModels, newLog));

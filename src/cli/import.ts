@@ -2,6 +2,7 @@ import { createWriteStream } from 'node:fs';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type Cli, EXIT, type ExitCode, type StoresContext, UsageError } from './cli.js';
 import { aaveAction } from '../features/ingestion/aave-file.js';
@@ -25,7 +26,7 @@ export function importCommand(cli: Cli): void {
     )
     .action(
       cli.withStores('create', async (context, file: string, options: { json?: boolean; incomplete?: boolean }) =>
-        withInput(file, async (path) =>
+        withInput(context, file, async (path) =>
           (await isExport(path)) ? importExport(context, path, options) : run(context, path, relayBody, options),
         ),
       ),
@@ -38,13 +39,17 @@ export function importCommand(cli: Cli): void {
     .argument('<file>', 'the file; - reads standard input')
     .action(
       cli.withStores('create', async (context, file: string) =>
-        withInput(file, (path) => run(context, path, aaveAction, command.opts())),
+        withInput(context, file, (path) => run(context, path, aaveAction, command.opts())),
       ),
     );
 }
 
-async function withInput(file: string, work: (path: string) => Promise<ExitCode>): Promise<ExitCode> {
-  const input = file === '-' ? await spool() : await existing(file);
+async function withInput(
+  { io }: StoresContext,
+  file: string,
+  work: (path: string) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const input = file === '-' ? await spool(io.stdin) : await existing(file);
   try {
     return await work(input.path);
   } finally {
@@ -103,12 +108,12 @@ async function existing(path: string): Promise<Input> {
 }
 
 /** A copy of standard input, since the input is read twice: checked, then recorded. */
-async function spool(): Promise<Input> {
+async function spool(stdin: Readable): Promise<Input> {
   const folder = await mkdtemp(join(tmpdir(), 'credence-import-'));
   const remove = () => rm(folder, { recursive: true, force: true });
   const path = join(folder, 'input.ndjson');
   try {
-    await pipeline(process.stdin, createWriteStream(path));
+    await pipeline(stdin, createWriteStream(path));
   } catch (error) {
     await remove();
     throw error;

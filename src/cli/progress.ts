@@ -1,3 +1,4 @@
+import type { Writable } from 'node:stream';
 import { Presets, SingleBar } from 'cli-progress';
 
 /** Shows progress: nothing in the first second, then a bar on a terminal or plain lines elsewhere. */
@@ -13,9 +14,10 @@ const LINE_EVERY_MS = 3_000;
 /**
  * @param label the activity, such as "Reading"
  * @param unit what is counted, in the plural
+ * @param output where it is shown
  */
-export function startProgress(label: string, unit: string): Progress {
-  const view = process.stderr.isTTY ? barView(label, unit) : lineView(label, unit);
+export function startProgress(label: string, unit: string, output: Writable & { isTTY?: boolean }): Progress {
+  const view = output.isTTY ? barView(label, unit, output) : lineView(label, unit, output);
   let started: number | undefined;
   return {
     update(done, total) {
@@ -34,14 +36,17 @@ interface View {
   stop(): void;
 }
 
-function barView(label: string, unit: string): View {
+function barView(label: string, unit: string, output: Writable): View {
   let bar: SingleBar | undefined;
   return {
     show(done, total, rate, secondsLeft) {
       const payload = { rate: count(rate), left: duration(secondsLeft) };
       if (!bar) {
         const format = `${label} {bar} {percentage}% | {value}/{total} ${unit} | {rate}/s | {left} left`;
-        bar = new SingleBar({ format, clearOnComplete: true }, Presets.shades_classic);
+        bar = new SingleBar(
+          { format, clearOnComplete: true, stream: output as NodeJS.WritableStream },
+          Presets.shades_classic,
+        );
         bar.start(total, done, payload);
       }
       bar.setTotal(total);
@@ -51,7 +56,7 @@ function barView(label: string, unit: string): View {
   };
 }
 
-function lineView(label: string, unit: string): View {
+function lineView(label: string, unit: string, output: Writable): View {
   let next = 0;
   return {
     show(done, total, rate, secondsLeft) {
@@ -59,7 +64,7 @@ function lineView(label: string, unit: string): View {
       next = performance.now() + LINE_EVERY_MS;
       const percent = total > 0 ? Math.floor((100 * done) / total) : 100;
       const line = `${label}: ${count(done)} of ${count(total)} ${unit} (${percent}%), ${count(rate)}/s, ${duration(secondsLeft)} left`;
-      process.stderr.write(`${line}\n`);
+      output.write(`${line}\n`);
     },
     stop: () => undefined,
   };

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createWriteStream, readFileSync } from 'node:fs';
+import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WrongExpectedRevision } from '../stores/ports/event-store.js';
 import { type CommandContext, bodyHash, internalActor } from '../commands/context.js';
@@ -141,7 +142,8 @@ export function vpCommands(cli: Cli): void {
             throw new UsageError('Write the changes as CSV or as NDJSON, not as both.');
           }
           const file = options.csv ?? options.ndjson;
-          const rows = file === undefined ? undefined : new DiffWriter(file, options.csv !== undefined);
+          const rows =
+            file === undefined ? undefined : new DiffWriter(file, options.csv !== undefined, context.io.stdout);
           const bar = context.progress('Comparing', 'identities');
           const [before, after] = [await lens(a), await lens(b)];
           const change = await replays
@@ -261,8 +263,9 @@ class DiffWriter {
   constructor(
     private readonly file: string,
     private readonly csv: boolean,
+    stdout: Writable,
   ) {
-    this.target = file === '-' ? process.stdout : createWriteStream(file);
+    this.target = file === '-' ? stdout : createWriteStream(file);
     this.text = csv
       ? 'tris_id,score_before,rating_before,total_tct_before,score_after,rating_after,total_tct_after,delta\n'
       : '';

@@ -1,4 +1,5 @@
 import { action, actions, SLOW, Store } from './credence.js';
+import { Server } from '../e2e/server.js';
 
 let store: Store;
 beforeAll(async () => {
@@ -24,8 +25,8 @@ test(
     expect(alone.generations[0]!.serves).toContain('timeline');
     expect(alone).toMatchObject({ dead_letters: { open: 0, acknowledged: 0 }, failed_jobs: { count: 0 } });
 
-    const server = await store.serve();
-    expect(await server.relay(action(1, { external_id: 'live' }))).toBe(202);
+    const server = await Server.start({ data: store.data });
+    expect((await server.relay(action(1, { external_id: 'live' }))).status).toBe(202);
     const beside = await store.json<Status>('status');
     expect(beside.head).toBe(`${alone.log_id}.373`);
     expect(beside.generations[0]!.lease).toMatchObject({ holder: expect.any(String) });

@@ -1,24 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import type { ChildProcess } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
+import { type Ran, ended, runCommand, spawnCommand } from '../servers/launch.js';
 
-/** Runs the built command line and the built server as they are shipped. */
+/** ms; for tests that start several processes: each loads for half a second, and longer on a busy machine. */
+export const SLOW = 180_000;
 
-const ROOT = resolve(import.meta.dirname, '../..');
-const CLI = join(ROOT, 'dist/src/cli.js');
-const SERVER = join(ROOT, 'dist/src/main.js');
-
-/** ms; for tests that start many processes: each loads for half a second, and longer on a busy machine. */
-export const SLOW = 90_000;
-
-export interface Ran {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
-
-/** A data folder, and the commands on it. */
+/** A data folder, and the commands on it; `isBuilt`: run as they are shipped, which is faster for many thousand lines. */
 export class Store {
   /** Variables that its commands are told besides. */
   readonly variables: Record<string, string> = {};
@@ -26,12 +15,12 @@ export class Store {
   private constructor(
     readonly folder: string,
     readonly remove: () => Promise<void>,
+    private readonly isBuilt: boolean,
   ) {}
 
-  static async create(): Promise<Store> {
-    if (!existsSync(CLI)) throw new Error('These tests run dist/src/cli.js: build it first with "npm run build".');
+  static async create({ isBuilt = false } = {}): Promise<Store> {
     const { path, remove } = await temporaryFolder();
-    return new Store(path, remove);
+    return new Store(path, remove, isBuilt);
   }
 
   get data(): string {
@@ -39,7 +28,7 @@ export class Store {
   }
 
   run(...args: string[]): Promise<Ran> {
-    return ended(this.spawn(args));
+    return this.isBuilt ? ended(this.spawn(args)) : runCommand(args, this.env);
   }
 
   /** Runs a command with --json that must end well, and reads what it printed. */
@@ -49,8 +38,9 @@ export class Store {
     return JSON.parse(stdout) as T;
   }
 
-  spawn(args: string[]): ChildProcess {
-    return spawn(process.execPath, [CLI, ...args], { env: this.env() });
+  /** As a process that can be killed. */
+  spawn(args: readonly string[]): ChildProcess {
+    return spawnCommand(args, this.env);
   }
 
   /** Writes a file beside the data and answers its path. */
@@ -60,65 +50,9 @@ export class Store {
     return path;
   }
 
-  async serve(): Promise<Server> {
-    const child = spawn(process.execPath, [SERVER], { env: this.env() });
-    const url = await new Promise<string>((found, failed) => {
-      let output = '';
-      child.stdout.on('data', (chunk: Buffer) => {
-        output += chunk.toString();
-        const match = /serves (http:\S+)/.exec(output);
-        if (match) found(match[1]!);
-      });
-      child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
-      child.on('exit', (code) => failed(new Error(`the server ended with ${code}: ${output}`)));
-    });
-    const key = readFileSync(join(this.data, 'dev-api-key'), 'utf8').trim();
-    return {
-      relay: async (action) => {
-        const headers = { 'content-type': 'application/json', 'x-api-key': key };
-        const response = await fetch(`${url}/api/decision-relay`, {
-          method: 'POST',
-          headers,
-          body: JSON.stringify(action),
-        });
-        await response.arrayBuffer();
-        return response.status;
-      },
-      stop: async () => {
-        if (child.exitCode !== null) return;
-        const exited = new Promise((resolve) => child.once('exit', resolve));
-        child.kill('SIGTERM');
-        await exited;
-      },
-    };
+  get env(): Record<string, string> {
+    return { CREDENCE_DATA: this.data, ...this.variables };
   }
-
-  private env(): NodeJS.ProcessEnv {
-    return {
-      PATH: process.env['PATH'],
-      CREDENCE_DATA: this.data,
-      CREDENCE_PORT: '0',
-      CREDENCE_RATE_LIMIT: '0',
-      CREDENCE_LOG_LEVEL: 'error',
-      ...this.variables,
-    };
-  }
-}
-
-export interface Server {
-  /** Answers the status. */
-  relay(action: object): Promise<number>;
-  stop(): Promise<void>;
-}
-
-export function ended(child: ChildProcess, input?: string): Promise<Ran> {
-  return new Promise((resolve) => {
-    let [stdout, stderr] = ['', ''];
-    child.stdout!.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
-    child.stderr!.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
-    child.on('close', (code) => resolve({ code, stdout, stderr }));
-    child.stdin!.end(input);
-  });
 }
 
 /** A good action of one of a few identities. */

@@ -2,10 +2,11 @@ import { execFileSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { action, actions, ended, SLOW, Store } from './credence.js';
+import { ended } from '../servers/launch.js';
+import { action, actions, SLOW, Store } from './credence.js';
 
 let store: Store;
-beforeEach(async () => void (store = await Store.create()));
+beforeEach(async () => void (store = await Store.create({ isBuilt: true })));
 afterEach(() => store.remove());
 
 interface Counts {

@@ -1,4 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../contracts/harness.js';
+import { long, longTest, repeated } from '../faults/faults.js';
 import { Ledger, expectVerified } from '../e2e/ledger.js';
 import { type Answer, Server, expectProblem } from '../e2e/server.js';
 import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
@@ -8,7 +9,6 @@ import { Proxy } from '../servers/proxy.js';
 /** Two API processes and two workers on real servers, and what breaks under them. */
 
 const LONG = 240_000;
-const long = process.env['FAULTS'] === 'long';
 
 describeOnOwnCluster('a cluster', () => {
   let cluster: Cluster;
@@ -49,7 +49,7 @@ describeOnOwnCluster('a cluster', () => {
       const ledger = new Ledger('api');
       const doomed = Array.from({ length: 16 }, () => ledger.write(apis[0]));
       const other = Array.from({ length: 8 }, () => ledger.persist(apis[1], () => undefined));
-      while (ledger.acknowledged < 100) await sleep(5);
+      await ledger.acknowledges(100);
       await apis[0].kill();
       await Promise.all(doomed);
       ledger.stop();
@@ -66,8 +66,7 @@ describeOnOwnCluster('a cluster', () => {
       const ledger = new Ledger('worker');
       const writers = apis.flatMap((api) => Array.from({ length: 8 }, () => ledger.persist(api, () => undefined)));
       for (const n of [0, 1]) {
-        const before = ledger.acknowledged;
-        while (ledger.acknowledged < before + 100) await sleep(5);
+        await ledger.acknowledges(100);
         await workers[n]!.kill();
         // The other applies what is written now, once it has the lease.
         const write = await apis[0].relay({ tris_id: `tris:after-${n}` });
@@ -86,7 +85,7 @@ describeOnOwnCluster('a cluster', () => {
     LONG,
   );
 
-  test(
+  longTest(
     'EventStoreDB killed and started again under 64 relays: 503s meanwhile, nothing lost, nothing twice',
     async () => {
       const ledger = new Ledger('store');
@@ -94,15 +93,14 @@ describeOnOwnCluster('a cluster', () => {
       const writers = apis.flatMap((api) =>
         Array.from({ length: 32 }, () => ledger.persist(api, (answer) => void refused.push(answer))),
       );
-      for (let kills = 0; kills < (long ? 5 : 1); kills++) {
-        const before = ledger.acknowledged;
-        while (ledger.acknowledged < before + 200) await sleep(5);
+      for (let kills = 0; kills < repeated(1, 2); kills++) {
+        await ledger.acknowledges(200);
+        const before = refused.length;
         await cluster.eventStored.kill();
-        await sleep(300);
+        await eventually(() => refused.length > before, 'a refusal');
         await cluster.eventStored.start();
       }
-      const before = ledger.acknowledged;
-      while (ledger.acknowledged < before + 200) await sleep(5);
+      await ledger.acknowledges(200);
       ledger.stop();
       await Promise.all(writers);
       for (const answer of refused) expectUnavailable(answer);
@@ -111,7 +109,7 @@ describeOnOwnCluster('a cluster', () => {
     LONG,
   );
 
-  test(
+  longTest(
     'a network that is cut between one API and EventStoreDB: it answers 503, the other serves, and it recovers',
     async () => {
       const ledger = new Ledger('network');
@@ -131,7 +129,7 @@ describeOnOwnCluster('a cluster', () => {
     LONG,
   );
 
-  test(
+  longTest(
     'a promotion that no worker applies in time is answered 202, and carried out when there is one again',
     async () => {
       const policy = {
@@ -150,7 +148,7 @@ describeOnOwnCluster('a cluster', () => {
       expectProblem(behind, 503, 'projection_behind');
 
       workers = [await startWorker()];
-      while ((await apis[1].get(at)).json.status !== 'applied') await sleep(50);
+      await eventually(async () => (await apis[1].get(at)).json.status === 'applied', 'applied');
       const seen = await apis[1].getAfter(promoted, '/v1/disc/score/tris:after-0');
       expect(seen.json.lens.policy_id).toBe('VP_LATE_V1');
       const back = await apis[1].post('/v1/policies/vp/VP_LATE_V1/rollback');
@@ -159,7 +157,7 @@ describeOnOwnCluster('a cluster', () => {
     LONG,
   );
 
-  test(
+  longTest(
     'a process that is told of another log is refused, and nobody notices',
     async () => {
       const other = await startEventStored();

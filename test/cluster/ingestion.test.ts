@@ -35,5 +35,5 @@ describeRedis('ingestion by several processes', () => {
       for (const { jobs, keyValue } of processes) await Promise.all([jobs.close(), keyValue.close()]);
       await clear();
     }
-  }, 30_000);
+  });
 });

@@ -11,7 +11,7 @@ import { type EventStored, describeWithEventStored, startEventStored } from '../
 
 /** A log moves between the profiles and stays the same log. */
 
-const LONG = 120_000;
+const LONG = 180_000;
 const ACTIONS = 200;
 /** Copied before the interruption. */
 const COPIED = 70;
@@ -20,7 +20,7 @@ describeWithEventStored('migrate', () => {
   let server: EventStored;
   let store: Store;
   beforeAll(async () => {
-    [server, store] = await Promise.all([startEventStored(), Store.create()]);
+    [server, store] = await Promise.all([startEventStored(), Store.create({ isBuilt: true })]);
     const file = join(store.folder, 'actions.ndjson');
     for (let n = 0; n < ACTIONS; n++) {
       const action = {
@@ -39,7 +39,7 @@ describeWithEventStored('migrate', () => {
   }, LONG);
 
   async function anotherStore(): Promise<Store> {
-    const other = await Store.create();
+    const other = await Store.create({ isBuilt: true });
     other.variables['EVENTSTORE_URL'] = server.url;
     return other;
   }

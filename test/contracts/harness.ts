@@ -5,9 +5,9 @@ export interface Harness<T> {
   destroy(): Promise<void>;
 }
 
-/** Polls until it is true; fails after twenty seconds. */
+/** Polls until it is true; fails after forty seconds. */
 export async function eventually(condition: () => boolean | Promise<boolean>, what = 'the condition'): Promise<void> {
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 40_000;
   while (!(await condition())) {
     if (Date.now() > deadline) throw new Error(`${what} did not become true`);
     await new Promise((resolve) => setTimeout(resolve, 5));

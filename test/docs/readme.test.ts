@@ -1,5 +1,5 @@
-import { execFileSync } from 'node:child_process';
 import { configurationTable } from '../../src/kernel/config.js';
+import { runCommand } from '../servers/launch.js';
 import { codes, read, section, tableRows } from './markdown.js';
 import { follow } from './tour.js';
 
@@ -12,8 +12,8 @@ test('the configuration table is made from the configuration', () => {
   expect(table).toBe(configurationTable());
 });
 
-test('every command of the program is listed', () => {
-  const help = execFileSync(process.execPath, ['dist/src/cli.js', '--help'], { encoding: 'utf8' });
+test('every command of the program is listed', async () => {
+  const { stdout: help } = await runCommand(['--help'], { CREDENCE_DATA: 'none' });
   const known = [...help.split('Commands:')[1]!.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name]) => name);
   const listed = tableRows(section(README, 'Command line')).flatMap(([cell]) =>
     codes(cell!).map((code) => code.split(' ')[0]),

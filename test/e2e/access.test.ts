@@ -4,11 +4,11 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
+import { eventually } from '../contracts/harness.js';
+import { runCommand } from '../servers/launch.js';
 import { type Answer, Server, environmentOf, expectProblem } from './server.js';
 
-const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'credence-access-'));
 const data = join(folder, 'data');
 const keysFile = join(folder, 'keys.json');
@@ -62,12 +62,11 @@ async function check(
   return json;
 }
 const verify = async (body: object) => (await server.request('POST', '/v1/eligibility/verify', { body })).json;
-const credence = async (...args: string[]) =>
-  (
-    await run(process.execPath, [resolve('dist/src/cli.js'), ...args], {
-      env: { ...process.env, NODE_OPTIONS: '', ...(await environmentOf(data)) },
-    })
-  ).stdout;
+const credence = async (...args: string[]) => {
+  const { code, stdout, stderr } = await runCommand(args, await environmentOf(data));
+  if (code !== 0) throw new Error(stderr);
+  return stdout;
+};
 
 /** Raises net TCT, and health, by actions that occurred now. */
 async function earn(tris_id: string, tct: number, category: string): Promise<Answer> {
@@ -161,7 +160,7 @@ test('an integrator verifies a token elsewhere, with the package and the key set
     ];
     console.log(JSON.stringify(results));`;
   writeFileSync(join(elsewhere, 'verify.mjs'), script);
-  const { stdout } = await run(process.execPath, ['verify.mjs', server.url, token], { cwd: elsewhere });
+  const { stdout } = await promisify(execFile)(process.execPath, ['verify.mjs', server.url, token], { cwd: elsewhere });
   const [active, ...refused] = JSON.parse(stdout);
   expect(active).toMatchObject({ active: true, claims: { sub: 'tris:first', policy_id: 'AP_STORY_V1' } });
   expect(refused.map(({ reason }: any) => reason)).toEqual([
@@ -197,7 +196,7 @@ test('a key is rotated under the running server, and what the old one signed sti
   const key = { 'idempotency-key': 'rotated-1' };
   const before = await check('AP_STORY_V1', 'tris:first', undefined, key);
   await credence('signing-keys', 'rotate', '--at-once');
-  await sleep(1_100);
+  await eventually(async () => (await kids()).length === 2, 'the new key is published');
   const [, second] = await kids();
   const after = await check('AP_STORY_V1', 'tris:first');
   expect([kidOf(before.eligibility_token), kidOf(after.eligibility_token)]).toEqual([first, second]);
@@ -216,8 +215,9 @@ test('the issuer of vouchers is rotated apart from that, and published before it
   const { issuers } = (await server.get('/v1/eligibility/issuers')).json;
   expect(await listed()).toMatchObject([{ kid: issuers[0].address, status: 'signing' }]);
   const said = await credence('signing-keys', 'rotate', '--vouchers', '--in', '60');
-  await sleep(1_100);
-  const [first, next] = (await server.get('/v1/eligibility/issuers')).json.issuers;
+  const published = async () => (await server.get('/v1/eligibility/issuers')).json.issuers;
+  await eventually(async () => (await published()).length === 2, 'the next issuer is published');
+  const [first, next] = await published();
   expect(first).toEqual(issuers[0]);
   expect(next).toMatchObject({ status: 'next', ends_at: null });
   expect(said).toBe(`${next.address} signs from ${next.signs_from}\n`);

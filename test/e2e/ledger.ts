@@ -1,13 +1,10 @@
-import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
+import { eventually } from '../contracts/harness.js';
+import { type Environment, runCommand } from '../servers/launch.js';
 import { ACTION, type Answer, type Server } from './server.js';
 
 /** What was relayed while something broke, to be compared with what is there afterwards. */
 
-const CLI = resolve('dist/src/cli.js');
 export const WRITERS = 24;
 const IDENTITIES = 8;
 
@@ -26,7 +23,9 @@ export class Ledger {
   }
 
   get acknowledged(): number {
-    return [...this.sent.values()].filter(({ action_id }) => action_id !== null).length;
+    let count = 0;
+    for (const { action_id } of this.sent.values()) if (action_id !== null) count++;
+    return count;
   }
 
   /** Sends new actions until the server is gone. */
@@ -68,6 +67,12 @@ export class Ledger {
 
   stop(): void {
     this.stopped = true;
+  }
+
+  /** Waits until so many more are acknowledged: whatever breaks then, breaks in the middle of writes. */
+  async acknowledges(more: number): Promise<void> {
+    const wanted = this.acknowledged + more;
+    await eventually(() => this.acknowledged >= wanted, `${more} more acknowledged`);
   }
 
   private next(): string {
@@ -138,10 +143,7 @@ export async function reached(server: Server, write: Answer): Promise<void> {
 }
 
 /** @param env what a command on the store is told */
-export async function expectVerified(env: Record<string, string>): Promise<void> {
-  if (!existsSync(CLI)) throw new Error(`${CLI} does not exist: run "npm run build" before these tests`);
-  const all = { ...process.env, NODE_OPTIONS: '', ...env };
-  await promisify(execFile)(process.execPath, [CLI, 'verify'], { env: all }).catch((error) => {
-    throw new Error(`verify exits ${error.code}: ${error.stdout}${error.stderr}`);
-  });
+export async function expectVerified(env: Environment): Promise<void> {
+  const { code, stdout, stderr } = await runCommand(['verify'], env);
+  if (code !== 0) throw new Error(`verify ends with ${code}: ${stdout}${stderr}`);
 }

@@ -1,61 +1,55 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import type { ChildProcess } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { Agent, request as httpRequest } from 'node:http';
+import { Agent } from 'node:http';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { type Answer, send } from '../http/client.js';
 import { Cluster } from '../servers/cluster.js';
+import { spawnServer } from '../servers/launch.js';
 import { OpenApi } from './openapi.js';
 
 /**
  * The built server as a child process, as an operator runs it. On the cluster profile (`onCluster`) it is an API process
- * and a worker, and each data folder stands for an EventStoreDB and a Redis of its own.
+ * and a worker, and all servers of a file are on one EventStoreDB and one Redis, whatever their data folders.
  */
 
 let isCluster = false;
-const clusters = new Map<string, Promise<Cluster>>();
+let started: Promise<Cluster> | undefined;
+/** Serves all suites of the file that do not say what they need. */
+let common: Promise<Server> | undefined;
 
 /** Every server of this file runs on the cluster profile. */
 export function onCluster(): void {
   isCluster = true;
 }
 
-function clusterOf(data: string): Promise<Cluster> {
-  let cluster = clusters.get(data);
-  if (!cluster) clusters.set(data, (cluster = Cluster.start()));
-  return cluster;
-}
+const cluster = (): Promise<Cluster> => (started ??= Cluster.start());
 
 /** What commands on the store of a data folder are told. */
 export async function environmentOf(data: string): Promise<Record<string, string>> {
-  return { CREDENCE_DATA: data, ...(isCluster ? (await clusterOf(data)).env : {}) };
+  return { ...(isCluster ? (await cluster()).env : {}), CREDENCE_DATA: data };
 }
 
 /** Loses all read models of a store that nothing runs on. */
 export async function loseReadModels(data: string): Promise<void> {
   if (!isCluster) return rm(join(data, 'views'), { recursive: true });
-  const redis = new Redis((await clusterOf(data)).redis.url);
+  const redis = new Redis((await cluster()).redis.url);
   await redis.flushall();
   await redis.quit();
 }
 
-const MAIN = resolve('dist/src/main.js');
-
 /** Whatever a test leaves running, also one that failed, is ended with its file. */
 const running = new Set<Server>();
+let isOver = false;
 afterAll(async () => {
+  isOver = true;
   for (const server of running) await server.end();
-  for (const cluster of clusters.values()) await (await cluster).stop();
+  await (await started)?.stop();
 });
 
-export interface Answer {
-  status: number;
-  headers: Record<string, string | string[] | undefined>;
-  text: string;
-  json: any;
-}
+export type { Answer };
 
 export interface RequestOptions {
   headers?: Record<string, string | string[]>;
@@ -85,33 +79,38 @@ export class Server {
   }
 
   /** Boots on a data folder (default: a new one) and resolves once it is ready to serve. */
-  static async start(options: { data?: string; env?: Record<string, string> } = {}): Promise<Server> {
-    if (!existsSync(MAIN)) throw new Error(`${MAIN} does not exist: run "npm run build" before these tests`);
+  static async start(options?: { data?: string; env?: Record<string, string> }): Promise<Server> {
+    if (!isCluster || options) return Server.startOwn(options);
+    return (common ??= Server.startOwn());
+  }
+
+  private static async startOwn(options: { data?: string; env?: Record<string, string> } = {}): Promise<Server> {
     const data = options.data ?? (await mkdtemp(join(tmpdir(), 'credence-e2e-')));
-    const env = {
-      CREDENCE_PORT: '0',
-      CREDENCE_RATE_LIMIT: '0',
-      ...(await environmentOf(data)),
-      ...options.env,
-    };
-    const worker = isCluster ? new Server(data, spawnMain({ ...env, CREDENCE_ROLES: 'worker' }), undefined) : undefined;
-    const server = new Server(data, spawnMain(isCluster ? { ...env, CREDENCE_ROLES: 'api' } : env), worker);
+    const env = { ...(await environmentOf(data)), ...options.env };
+    const worker = isCluster
+      ? new Server(data, spawnServer({ ...env, CREDENCE_ROLES: 'worker' }), undefined)
+      : undefined;
+    const server = new Server(data, spawnServer(isCluster ? { ...env, CREDENCE_ROLES: 'api' } : env), worker);
     running.add(server);
     void server.exit.then(() => running.delete(server));
     await server.booted();
     if (options.env?.['CREDENCE_API_KEYS'] === undefined) {
-      server.key = isCluster ? (await clusterOf(data)).key : await readFile(join(data, 'dev-api-key'), 'utf8');
+      server.key = isCluster ? (await cluster()).key : await readFile(join(data, 'dev-api-key'), 'utf8');
     }
     await server.ready();
     return server;
   }
 
-  /** Boots one process as the environment says, with whatever role, and resolves once it is ready. */
+  /** Boots one process of a cluster, with a folder as on a machine of its own, and resolves once it is ready. */
   static async process(env: Record<string, string>, key = ''): Promise<Server> {
-    const server = new Server('', spawnMain({ CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env }), undefined);
+    const data = await mkdtemp(join(tmpdir(), 'credence-process-'));
+    const server = new Server(data, spawnServer({ ...env, CREDENCE_DATA: data }), undefined);
     server.key = key;
     running.add(server);
-    void server.exit.then(() => running.delete(server));
+    void server.exit.then(async () => {
+      running.delete(server);
+      await rm(data, { recursive: true, force: true });
+    });
     await server.booted();
     await server.ready();
     return server;
@@ -173,34 +172,16 @@ export class Server {
   send(method: string, path: string, { headers = {}, body, key }: RequestOptions = {}): Promise<Answer> {
     const isText = typeof body === 'string' || Buffer.isBuffer(body);
     const bytes = body === undefined ? undefined : isText ? body : JSON.stringify(body);
-    const credential = key === false ? {} : { 'x-api-key': key ?? this.key };
-    const all = {
-      ...(this.key === '' && key === undefined ? {} : credential),
-      ...(bytes === undefined
-        ? {}
-        : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(bytes) }),
+    const credential = key ?? this.key;
+    const all: Record<string, string | string[]> = {
+      ...(key !== false && credential !== '' && { 'x-api-key': credential as string }),
+      ...(bytes !== undefined && {
+        'content-type': 'application/json',
+        'content-length': String(Buffer.byteLength(bytes)),
+      }),
       ...headers,
     };
-    const { hostname, port } = new URL(this.url);
-    return new Promise((settle, fail) => {
-      const outgoing = httpRequest({ hostname, port, method, path, headers: all, agent: this.agent }, (incoming) => {
-        const chunks: Buffer[] = [];
-        incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
-        incoming.on('error', fail);
-        incoming.on('end', () => {
-          const text = Buffer.concat(chunks).toString('utf8');
-          const isJson = /json/.test(incoming.headers['content-type'] ?? '') && text !== '';
-          settle({
-            status: incoming.statusCode!,
-            headers: incoming.headers,
-            text,
-            json: isJson ? JSON.parse(text) : null,
-          });
-        });
-      });
-      outgoing.on('error', fail);
-      outgoing.end(bytes);
-    });
+    return send(Number(new URL(this.url).port), method, path, { headers: all, body: bytes, agent: this.agent });
   }
 
   /** The last position of the log, from the readiness report. */
@@ -226,16 +207,11 @@ export class Server {
 
   /** Stops it and removes its data. */
   async end(): Promise<void> {
+    if (common && (await common) === this && !isOver) return;
     await this.stop();
-    if (this.data !== '') await rm(this.data, { recursive: true, force: true });
+    await rm(this.data, { recursive: true, force: true });
   }
 }
-
-function spawnMain(env: Record<string, string>): ChildProcess {
-  const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !OURS.test(name)));
-  return spawn(process.execPath, [MAIN], { env: { ...own, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
-}
-const OURS = /^CREDENCE_|^NODE_OPT|^EVENTSTORE_URL$|^REDIS_URL$/;
 
 export const ACTION = {
   tris_id: 'tris:somebody',

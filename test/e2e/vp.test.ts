@@ -33,7 +33,7 @@ beforeAll(async () => {
     );
   }
   await Promise.all(relays);
-}, 90_000);
+});
 afterAll(() => server.end());
 
 const score = async (i: number, query = '') => (await server.get(`/v1/disc/score/${person(i)}${query}`)).json;

@@ -8,6 +8,7 @@ import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { describeEventStore } from '../contracts/event-store.contract.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
 import { Child } from './processes/child.js';
+import { eventually } from '../contracts/harness.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 describeEventStore('LMDB', async () => {
@@ -171,8 +172,9 @@ describe('the embedded log', () => {
 
     test('is written within seconds of an append, without a close', async () => {
       const store = await filled(4);
-      await new Promise((resolve) => setTimeout(resolve, 1_300));
-      expect(JSON.parse(await readFile(`${path}.marker.json`, 'utf8'))).toEqual({ log_id: store.logId, position: 4 });
+      const marker = async () => JSON.parse(await readFile(`${path}.marker.json`, 'utf8').catch(() => '{}'));
+      await eventually(async () => (await marker()).position === 4, 'the marker at position 4');
+      expect(await marker()).toEqual({ log_id: store.logId, position: 4 });
       await store.close();
     });
   });

@@ -6,11 +6,12 @@ import { EventStoreDbEventStore } from '../../src/stores/eventstoredb/eventstore
 import { eventually } from '../contracts/harness.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
 import { Child } from '../embedded/processes/child.js';
+import { longCases, longTest, repeated } from '../faults/faults.js';
 import { describeWithEventStored, type EventStored, startEventStored } from '../servers/eventstored.js';
 import { Proxy } from '../servers/proxy.js';
 
-const MINUTE = 60_000;
-const long = process.env['FAULTS'] === 'long';
+/** ms; a time limit for a busy machine. */
+const LONG = 180_000;
 
 /** Always with a server of their own. */
 describeWithEventStored('when EventStoreDB or the way to it fails', () => {
@@ -22,7 +23,7 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
 
   beforeAll(async () => {
     server = await startEventStored({ onDisk: true });
-  }, MINUTE);
+  }, LONG);
   afterAll(() => server?.stop());
   beforeEach(async () => {
     proxy = await Proxy.to(server.port);
@@ -108,7 +109,7 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
       const { logId } = store;
       const follower = follow(store, start);
       const { outcomes, acknowledged, stop } = writers(store);
-      for (let round = 0; round < (long ? 5 : 1); round++) {
+      for (let round = 0; round < repeated(1, 3); round++) {
         const before = acknowledged();
         await eventually(() => acknowledged() > before + 300, 'appending');
         await server.kill();
@@ -131,7 +132,7 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
         expect(await other.append(stream, 'no-stream', sampleEvents(stream, 2))).toEqual(outcome);
       }
     },
-    2 * MINUTE,
+    LONG,
   );
 
   test(
@@ -150,7 +151,7 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
       const log = await everythingAfter(store, start);
       expect(log.map(({ data }) => data['n'])).toEqual(appends.map((_, n) => n));
     },
-    MINUTE,
+    LONG,
   );
 
   test(
@@ -177,10 +178,10 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
       const other = sampleEvents(streams[0]!, 1, { other: true });
       await expect(store.append(streams[0]!, 'no-stream', other)).rejects.toBeInstanceOf(WrongExpectedRevision);
     },
-    MINUTE,
+    LONG,
   );
 
-  test.each(['stalled', 'lossy'] as const)(
+  test.each(longCases(['stalled'] as const, ['lossy'] as const))(
     'a network that is %s: StoreUnavailable in time, bounded waiting, and all well within 5 s after',
     async (mode) => {
       const patience = { answerMs: 400, patienceMs: 1_200 };
@@ -230,10 +231,10 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
       await follower.stop();
       expect(follower.seen).toEqual(log);
     },
-    MINUTE,
+    LONG,
   );
 
-  test(
+  longTest(
     'a connection that breaks under load ends the process of the client’s own appendToStream, and not of this',
     async () => {
       const [adapter, client] = [appender('adapter', 20_000), appender('client', 20_000)];
@@ -257,10 +258,10 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
       await adapter.printed(adapter.lines.length + 20);
       expect(last(adapter).appended).toBeGreaterThan(appended);
     },
-    MINUTE,
+    LONG,
   );
 
-  test(
+  longTest(
     'a subscription that the server drops ("Consumer too slow") leaves no gap and no duplicate',
     async () => {
       const store = await open(throughProxy, { answerMs: 10_000, patienceMs: 20_000 });
@@ -299,10 +300,10 @@ describeWithEventStored('when EventStoreDB or the way to it fails', () => {
       await follower.stop();
       expect(follower.seen).toEqual(await everythingAfter(direct, start));
     },
-    MINUTE,
+    LONG,
   );
 
-  test('a reader that stands still for a while holds nobody up', async () => {
+  longTest('a reader that stands still for a while holds nobody up', async () => {
     const store = await open(server.url, { answerMs: 500, patienceMs: 1_000 });
     const start = await store.head();
     await Promise.all(

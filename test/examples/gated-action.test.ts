@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { longTest } from '../faults/faults.js';
 
 const run = (...args: string[]) => promisify(execFile)(process.execPath, ['examples/gated-action.mjs', ...args]);
 
@@ -29,8 +30,12 @@ test('a gated action: sign-in, claim, denial, linked history and proof, a grant,
   }
 }, 240_000);
 
-test('with too short a history the second check says no, and the example says so and ends with 1', async () => {
-  const failed = await run('4').catch((error) => error);
-  expect([failed.code, failed.stderr]).toEqual([1, '\n“granted” of the second check is false instead of true\n']);
-  expect(failed.stdout).toMatch(/"total_tct":400,[^]*"granted":false,/);
-}, 240_000);
+longTest(
+  'with too short a history the second check says no, and the example says so and ends with 1',
+  async () => {
+    const failed = await run('4').catch((error) => error);
+    expect([failed.code, failed.stderr]).toEqual([1, '\n“granted” of the second check is false instead of true\n']);
+    expect(failed.stdout).toMatch(/"total_tct":400,[^]*"granted":false,/);
+  },
+  240_000,
+);

@@ -19,7 +19,7 @@ beforeEach(async () => {
   const lines = Array.from({ length: 50 }, (_, n) => `${JSON.stringify(action(n))}\n`);
   await writeFile(join(folder, 'actions.ndjson'), lines.join(''));
   expect((await credence(data, 'import', join(folder, 'actions.ndjson'))).code).toBe(0);
-}, 60_000);
+});
 afterEach(async () => {
   machine?.remove();
   machine = undefined;
@@ -41,7 +41,7 @@ describeFaulty('a power cut right after', () => {
     machine!.cutPower(() => true);
     expect(await eventsIn(copy)).toBe(await eventsIn(data));
     expect(readdirSync(safe)).toEqual(['copy']);
-  }, 60_000);
+  });
 
   test('an export that was reported leaves the file whole', async () => {
     const out = join(safe, 'events.ndjson');
@@ -49,7 +49,7 @@ describeFaulty('a power cut right after', () => {
     machine!.cutPower(() => true);
     expect(readFileSync(out, 'utf8')).toBe((await credence(data, 'export')).stdout);
     expect(readdirSync(safe)).toEqual(['events.ndjson']);
-  }, 60_000);
+  });
 });
 
 describeFaulty('while one is being made', () => {
@@ -58,26 +58,22 @@ describeFaulty('while one is being made', () => {
   test.each([
     ['backup', (target: string) => ['backup', target]],
     ['export', (target: string) => ['export', '--out', target]],
-  ])(
-    'another %s to the same target is refused with a sentence, and spoils nothing',
-    async (_name, args) => {
-      const target = join(safe, 'copy');
-      machine!.set('hold_syncs', 1);
-      const first = credenceWith(machine!.env, data, ...args(target));
-      await machine!.holds();
-      expect(existsSync(target)).toBe(false);
-      const second = await credence(data, ...args(target));
-      expect(second.code).toBe(1);
-      expect(second.stderr).toMatch(
-        /^credence: Process \d+ on \S+ is writing to \S+copy; if .* delete \S+copy\.lock\.\n$/,
-      );
-      machine!.set('hold_syncs', 0);
-      expect((await first).code).toBe(0);
-      expect(existsSync(target)).toBe(true);
-      expect(readdirSync(safe)).toEqual(['copy']);
-    },
-    60_000,
-  );
+  ])('another %s to the same target is refused with a sentence, and spoils nothing', async (_name, args) => {
+    const target = join(safe, 'copy');
+    machine!.set('hold_syncs', 1);
+    const first = credenceWith(machine!.env, data, ...args(target));
+    await machine!.holds();
+    expect(existsSync(target)).toBe(false);
+    const second = await credence(data, ...args(target));
+    expect(second.code).toBe(1);
+    expect(second.stderr).toMatch(
+      /^credence: Process \d+ on \S+ is writing to \S+copy; if .* delete \S+copy\.lock\.\n$/,
+    );
+    machine!.set('hold_syncs', 0);
+    expect((await first).code).toBe(0);
+    expect(existsSync(target)).toBe(true);
+    expect(readdirSync(safe)).toEqual(['copy']);
+  });
 });
 
 test('what a backup that was killed has left is removed by the next one', async () => {
@@ -88,4 +84,4 @@ test('what a backup that was killed has left is removed by the next one', async 
   await writeFile(`${copy}.lock`, JSON.stringify({ pid: 2 ** 30, host: hostname(), aside }));
   expect((await credence(data, 'backup', copy)).code).toBe(0);
   expect(readdirSync(safe)).toEqual(['copy']);
-}, 60_000);
+});

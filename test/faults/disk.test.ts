@@ -3,10 +3,10 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Ledger } from '../e2e/ledger.js';
 import { type Answer, Server, expectProblem, unique } from '../e2e/server.js';
-import { Progress, SEED, credence, long, randomFrom, verified } from './faults.js';
+import { eventually } from '../contracts/harness.js';
+import { Progress, SEED, credence, limit, longCases, longTest, randomFrom, repeated, verified } from './faults.js';
 import { EIO, ENOSPC, FaultyMachine, describeFaulty } from './faulty-machine.js';
 
 /** A disk that is slow, fails, is full, loses power or may not be written to. */
@@ -36,11 +36,20 @@ const total = async (server: Server, tris_id: string) => {
   return status === 404 ? 0 : (json.total_tct as number);
 };
 
-/** Whether a promise is settled by now. */
-const isSettled = (promise: Promise<unknown>) => Promise.race([promise.then(() => true), sleep(150).then(() => false)]);
+/** Tells whether a promise is settled by now. */
+function watch(promise: Promise<unknown>): () => boolean {
+  let isSettled = false;
+  void promise.finally(() => (isSettled = true)).catch(() => undefined);
+  return () => isSettled;
+}
+
+/** Once it has answered several requests in succession, it has met all that were sent before. */
+async function roundTrips(server: Server): Promise<void> {
+  for (let n = 0; n < 5; n++) await server.send('GET', '/health/live');
+}
 
 describeFaulty('a disk on which a commit takes its time', () => {
-  test.each(['hold_syncs', 'hold_metas'] as const)(
+  test.each(longCases(['hold_syncs'] as const, ['hold_metas'] as const))(
     'no answer and no reader is ahead of it: %s',
     async (hold) => {
       const server = await start();
@@ -52,14 +61,17 @@ describeFaulty('a disk on which a commit takes its time', () => {
       const tris_id = unique();
       const writes = Array.from({ length: 5 }, () => server.relay({ tris_id }));
       await machine!.holds();
-
-      expect(await isSettled(Promise.race(writes))).toBe(false);
+      const isAnswered = watch(Promise.race(writes));
       for (const reader of [server, beside]) {
         expect(await reader.head()).toBe(head);
         expect(await total(reader, tris_id)).toBe(0);
       }
+      await roundTrips(server);
+      expect(isAnswered()).toBe(false);
       const stopping = server.stop();
-      expect(await isSettled(stopping)).toBe(false);
+      const isStopped = watch(stopping);
+      await roundTrips(beside);
+      expect([isAnswered(), isStopped()]).toEqual([false, false]);
 
       machine!.set(hold, 0);
       const answers = await Promise.all(writes);
@@ -71,87 +83,82 @@ describeFaulty('a disk on which a commit takes its time', () => {
       await beside.stop();
       await verified(data);
     },
-    60_000,
   );
 });
 
 describeFaulty('a disk that fails', () => {
-  test.each([
-    ['to sync', 'fail_syncs', EIO],
-    ['to write the last page of a commit', 'fail_metas', EIO],
-    ['for want of space', 'fail_writes', ENOSPC],
-  ] as const)(
-    '%s: 503, nothing of it is visible, and it goes on when the disk works again',
-    async (_name, fault, errno) => {
-      const server = await start();
-      const head = await server.head();
-      machine!.set(fault, errno);
-      const tris_id = unique();
-      const refused = await Promise.all(
-        Array.from({ length: 12 }, (_, n) => server.relay({ tris_id, external_id: `${tris_id}-${n}` })),
-      );
-      for (const answer of refused) {
-        expectProblem(answer, 503, 'store_unavailable');
-        expect(answer.headers['retry-after']).toBe('1');
-      }
-      expect(await server.head()).toBe(head);
-      expect(await total(server, tris_id)).toBe(0);
-      expect(await total(server, 'tris:first')).toBe(100);
-      const ready = await server.send('GET', '/health/ready');
-      expect([ready.status, ready.json.checks.find(({ name }: any) => name === 'event_store').status]).toEqual([
-        503,
-        'failed',
-      ]);
-      expect(server.errors.join('')).toMatch(/"level":"error".*the append was not stored/);
+  test.each(
+    longCases<readonly [string, 'fail_syncs' | 'fail_metas' | 'fail_writes', number]>(
+      [['to sync', 'fail_syncs', EIO]],
+      [
+        ['to write the last page of a commit', 'fail_metas', EIO],
+        ['for want of space', 'fail_writes', ENOSPC],
+      ],
+    ),
+  )('%s: 503, nothing of it is visible, and it goes on when the disk works again', async (_name, fault, errno) => {
+    const server = await start();
+    const head = await server.head();
+    machine!.set(fault, errno);
+    const tris_id = unique();
+    const refused = await Promise.all(
+      Array.from({ length: 12 }, (_, n) => server.relay({ tris_id, external_id: `${tris_id}-${n}` })),
+    );
+    for (const answer of refused) {
+      expectProblem(answer, 503, 'store_unavailable');
+      expect(answer.headers['retry-after']).toBe('1');
+    }
+    expect(await server.head()).toBe(head);
+    expect(await total(server, tris_id)).toBe(0);
+    expect(await total(server, 'tris:first')).toBe(100);
+    const ready = await server.send('GET', '/health/ready');
+    expect([ready.status, ready.json.checks.find(({ name }: any) => name === 'event_store').status]).toEqual([
+      503,
+      'failed',
+    ]);
+    expect(server.errors.join('')).toMatch(/"level":"error".*the append was not stored/);
 
-      machine!.set(fault, 0);
-      const action = { tris_id, external_id: `${tris_id}-0` };
-      const written = await server.relay(action);
-      expect(written.status).toBe(202);
-      await caughtUp(server, written);
-      expect(await total(server, tris_id)).toBe(100);
-      // Once it is over, it is over: no commit of before comes up again.
-      await server.kill();
-      const again = await Server.start({ data });
-      expect((await again.relay(action)).json).toEqual(written.json);
-      await caughtUp(again, written);
-      expect([await total(again, tris_id), await total(again, 'tris:first')]).toEqual([100, 100]);
-      expect(await again.head()).toBe(head + 2);
-      await again.stop();
-      await verified(data);
-    },
-    60_000,
-  );
+    machine!.set(fault, 0);
+    const action = { tris_id, external_id: `${tris_id}-0` };
+    const written = await server.relay(action);
+    expect(written.status).toBe(202);
+    await caughtUp(server, written);
+    expect(await total(server, tris_id)).toBe(100);
+    // Once it is over, it is over: no commit of before comes up again.
+    await server.kill();
+    const again = await Server.start({ data });
+    expect((await again.relay(action)).json).toEqual(written.json);
+    await caughtUp(again, written);
+    expect([await total(again, tris_id), await total(again, 'tris:first')]).toEqual([100, 100]);
+    expect(await again.head()).toBe(head + 2);
+    await again.stop();
+    await verified(data);
+  });
 
-  test.each([
+  longTest.each([
     ['of the read models', '/views/', 202],
     ['of the state', '/state/', 503],
-  ])(
-    'to sync that %s: what needs it says so, the rest goes on',
-    async (_name, part, withEvidence) => {
-      const server = await start({ part });
-      const tris_id = unique();
-      machine!.set('fail_syncs', EIO);
-      const plain = await server.relay({ tris_id });
-      expect(plain.status).toBe(202);
-      const evidence_uri = 'https://evidence.example/1';
-      const answer = await server.relay({ tris_id, evidence_uri, external_id: 'evident' });
-      expect(answer.status).toBe(withEvidence);
-      expect(await total(server, 'tris:first')).toBe(100);
-      if (part === '/views/') expect(await total(server, tris_id)).toBe(0);
+  ])('to sync that %s: what needs it says so, the rest goes on', async (_name, part, withEvidence) => {
+    const server = await start({ part });
+    const tris_id = unique();
+    machine!.set('fail_syncs', EIO);
+    const plain = await server.relay({ tris_id });
+    expect(plain.status).toBe(202);
+    const evidence_uri = 'https://evidence.example/1';
+    const answer = await server.relay({ tris_id, evidence_uri, external_id: 'evident' });
+    expect(answer.status).toBe(withEvidence);
+    expect(await total(server, 'tris:first')).toBe(100);
+    if (part === '/views/') expect(await total(server, tris_id)).toBe(0);
 
-      machine!.set('fail_syncs', 0);
-      const last = await server.relay({ tris_id, evidence_uri, external_id: 'evident' });
-      expect(last.status).toBe(202);
-      await caughtUp(server, last);
-      expect(await total(server, tris_id)).toBe(200);
-      expect(await server.stop()).toBe(0);
-      await verified(data);
-    },
-    60_000,
-  );
+    machine!.set('fail_syncs', 0);
+    const last = await server.relay({ tris_id, evidence_uri, external_id: 'evident' });
+    expect(last.status).toBe(202);
+    await caughtUp(server, last);
+    expect(await total(server, tris_id)).toBe(200);
+    expect(await server.stop()).toBe(0);
+    await verified(data);
+  });
 
-  test.each([
+  longTest.each([
     ['to sync', 'hold_syncs', 'fail_syncs'],
     ['to write the last page of a commit', 'hold_metas', 'fail_metas'],
   ] as const)(
@@ -165,7 +172,7 @@ describeFaulty('a disk that fails', () => {
       const first = relay(1);
       await machine!.holds();
       const others = [relay(2), relay(3)];
-      await sleep(100);
+      await roundTrips(server);
       machine!.set(fault, EIO);
       machine!.set(hold, 0);
       for (const answer of await Promise.all([first, ...others])) expectProblem(answer, 503, 'store_unavailable');
@@ -178,35 +185,40 @@ describeFaulty('a disk that fails', () => {
       expect(await server.stop()).toBe(0);
       await verified(data);
     },
-    60_000,
   );
 
-  test('while many write: what was acknowledged is there once, what was refused can be repeated', async () => {
-    const server = await start();
-    const random = randomFrom(SEED);
-    const ledger = new Ledger('failing');
-    const refused: number[] = [];
-    const writers = Array.from({ length: 12 }, () => ledger.persist(server, ({ status }) => void refused.push(status)));
-    for (let n = 0; n < (long ? 40 : 2); n++) {
-      const before = ledger.acknowledged;
-      while (ledger.acknowledged < before + 10) await sleep(5);
-      // Not a full disk: there the library itself may end the process (docs/operations.md), as kill -9 would.
-      const fault = random() < 0.5 ? 'fail_syncs' : 'fail_metas';
-      machine!.set(fault, EIO);
-      await sleep(random() * 100);
-      machine!.set(fault, 0);
-    }
-    ledger.stop();
-    await Promise.all(writers);
-    expect(new Set(refused)).toEqual(new Set([503]));
-    await ledger.expectHistories(server, await ledger.retryAll(server));
-    expect(await server.stop()).toBe(0);
-    await verified(data);
-  }, 120_000);
+  longTest(
+    'while many write: what was acknowledged is there once, what was refused can be repeated',
+    async () => {
+      const server = await start();
+      const random = randomFrom(SEED);
+      const ledger = new Ledger('failing');
+      const refused: number[] = [];
+      const writers = Array.from({ length: 12 }, () =>
+        ledger.persist(server, ({ status }) => void refused.push(status)),
+      );
+      for (let n = 0; n < repeated(2, 10); n++) {
+        await ledger.acknowledges(10);
+        // Not a full disk: there the library itself may end the process (docs/operations.md), as kill -9 would.
+        const fault = random() < 0.5 ? 'fail_syncs' : 'fail_metas';
+        machine!.set(fault, EIO);
+        const wanted = refused.length + 1 + Math.floor(random() * 50);
+        await eventually(() => refused.length >= wanted, 'refusals');
+        machine!.set(fault, 0);
+      }
+      ledger.stop();
+      await Promise.all(writers);
+      expect(new Set(refused)).toEqual(new Set([503]));
+      await ledger.expectHistories(server, await ledger.retryAll(server));
+      expect(await server.stop()).toBe(0);
+      await verified(data);
+    },
+    limit(120_000),
+  );
 });
 
 describeFaulty('a power cut', () => {
-  const CUTS = long ? 40 : 1;
+  const CUTS = repeated(1, 5);
   test(
     `${CUTS} times in the middle of writes: of what was not synced any part is lost, and nothing that was acknowledged`,
     async () => {
@@ -219,8 +231,7 @@ describeFaulty('a power cut', () => {
         const server = await Server.start({ data, env: machine.env });
         const ledger = new Ledger(`cut${n}`);
         const writers = Array.from({ length: 12 }, () => ledger.write(server));
-        while (ledger.acknowledged < 20) await sleep(5);
-        await sleep(random() * 300);
+        await ledger.acknowledges(20 + Math.floor(random() * 200));
         await server.kill();
         await Promise.all(writers);
         const all = random() < 0.3;
@@ -238,7 +249,7 @@ describeFaulty('a power cut', () => {
       }
       progress.end(`${undone} pages that were not synced were undone`);
     },
-    long ? 1_800_000 : 120_000,
+    limit(300_000),
   );
 });
 
@@ -277,7 +288,7 @@ const mounts = isRoot && canMount();
     expect(await total(again, 'tris:late')).toBe(0);
     expect(await again.stop()).toBe(0);
     await verified(folder);
-  }, 120_000);
+  });
 });
 
 describe('a folder that may not be written', () => {
@@ -306,7 +317,7 @@ describe('a folder that may not be written', () => {
     const again = await Server.start({ data });
     expect(await total(again, 'tris:first')).toBe(100);
     await again.stop();
-  }, 60_000);
+  });
 });
 
 function canMount(): boolean {

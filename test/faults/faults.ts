@@ -1,11 +1,25 @@
-import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
-import { promisify } from 'node:util';
+import { type Ran, ended, runCommand, spawnCommand } from '../servers/launch.js';
 
-/** What the tests of this folder share. `npm run test:faults` sets FAULTS=long; FAULTS_SEED repeats a run. */
+/**
+ * What tests of faults share. `npm run test:faults` sets FAULTS=long: all tests, in their long forms. Without it runs one
+ * short form of each kind of fault. FAULTS_TIMES=20 repeats twenty times as often, FAULTS_SEED repeats a run.
+ */
 
 export const long = process.env['FAULTS'] === 'long';
+const TIMES = Number(process.env['FAULTS_TIMES'] ?? 1);
+
+/** How often something is repeated: in the short form, and in the long one. */
+export const repeated = (short: number, often: number): number => (long ? often * TIMES : short);
+
+/** ms, for a test of which this is the time limit unless it is repeated more often. */
+export const limit = (ms: number): number => (long ? ms * Math.max(1, TIMES) : ms);
+
+/** A test, or cases of one, of the long form only. */
+export const longTest: typeof test = long
+  ? test
+  : Object.assign(() => undefined, { each: () => () => undefined } as never);
+export const longCases = <T>(short: readonly T[], others: readonly T[]): T[] =>
+  long ? [...short, ...others] : [...short];
 
 /** Every random choice follows from it; a failing run shows it. */
 export const SEED = Number(process.env['FAULTS_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
@@ -47,34 +61,14 @@ export class Progress {
   }
 }
 
-export interface Ran {
-  code: number;
-  stdout: string;
-  stderr: string;
-}
-
-const CLI = resolve('dist/src/cli.js');
-
-/** Runs the built command line on a data folder. */
+/** Runs a command on a data folder. */
 export function credence(data: string, ...args: string[]): Promise<Ran> {
-  return credenceWith({}, data, ...args);
+  return runCommand(args, { CREDENCE_DATA: data });
 }
 
-/** As `credence`, with further variables. */
-export async function credenceWith(variables: Record<string, string>, data: string, ...args: string[]): Promise<Ran> {
-  if (!existsSync(CLI)) throw new Error(`${CLI} does not exist: run "npm run build" before these tests`);
-  const env = {
-    ...variables,
-    PATH: process.env['PATH'],
-    CREDENCE_DATA: data,
-    CREDENCE_LOG_LEVEL: 'error',
-  };
-  try {
-    return { code: 0, ...(await promisify(execFile)(process.execPath, [CLI, ...args], { env, maxBuffer: 2 ** 28 })) };
-  } catch (error) {
-    const { code, stdout, stderr } = error as Ran;
-    return { code, stdout, stderr };
-  }
+/** As `credence`, as a process of its own with further variables. */
+export function credenceWith(variables: Record<string, string>, data: string, ...args: string[]): Promise<Ran> {
+  return ended(spawnCommand(args, { ...variables, CREDENCE_DATA: data }));
 }
 
 /** Every row is what a fresh fold of the log comes to. */

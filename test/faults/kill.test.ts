@@ -1,11 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { join } from 'node:path';
 import { Ledger } from '../e2e/ledger.js';
 import { ACTION, Server } from '../e2e/server.js';
-import { Progress, SEED, credence, long, randomFrom, verified } from './faults.js';
+import { type Ran, ended, spawnCommand } from '../servers/launch.js';
+import { Progress, SEED, credence, limit, long, randomFrom, repeated, verified } from './faults.js';
 
 /**
  * Rounds of a server that is written to and read from, an import, and a rebuild that swaps or an older generation that
@@ -13,7 +13,7 @@ import { Progress, SEED, credence, long, randomFrom, verified } from './faults.j
  * interrupted can be finished, and the read models are what the log says.
  */
 
-const ROUNDS = long ? 200 : 2;
+const ROUNDS = repeated(1, 10);
 const IMPORTED = 160;
 
 const random = randomFrom(SEED);
@@ -30,21 +30,10 @@ interface Generation {
 const generations = async (data: string): Promise<Generation[]> =>
   JSON.parse((await credence(data, 'status', '--json')).stdout).generations;
 
-/** A command that may be killed; resolves with its exit code, null if it was. */
-function command(
-  data: string,
-  ...args: string[]
-): { child: ChildProcess; ended: Promise<number | null>; output(): string } {
-  const env = { PATH: process.env['PATH'], CREDENCE_DATA: data, CREDENCE_LOG_LEVEL: 'error' };
-  const child = spawn(process.execPath, [resolve('dist/src/cli.js'), ...args], {
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  for (const stream of [child.stdout!, child.stderr!])
-    stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  const ended = new Promise<number | null>((settle) => child.once('close', (code) => settle(code)));
-  return { child, ended, output: () => output };
+/** A command that may be killed. */
+function command(data: string, ...args: string[]): { child: ChildProcess; ended: Promise<Ran> } {
+  const child = spawnCommand(args, { CREDENCE_DATA: data });
+  return { child, ended: ended(child) };
 }
 
 /** Writes to an identity of its own and reads it back: whatever happens beside it, a read that waits for a write sees it. */
@@ -104,7 +93,7 @@ test(
         command(data, 'rebuild', ['all', 'timeline', 'identities'][below(3)]!, '--swap'),
       ];
       if (below(3) === 0) commands.push(command(data, 'rollback'));
-      await sleep(100 + below(long ? 3_500 : 2_000));
+      await ledger.acknowledges(20 + below(long ? 2_000 : 500));
       over = true;
 
       const victims = below(4); // 0, 1: everything; 2: the server only; 3: a command, and the server later
@@ -112,13 +101,13 @@ test(
         for (const { child } of victims === 3 ? [commands[below(2)]!] : commands) child.kill('SIGKILL');
         count.killedCommands++;
       }
-      if (victims === 3) await sleep(below(500));
+      if (victims === 3) await ledger.acknowledges(below(200));
       await server.kill();
-      const codes = await Promise.all(commands.map(({ ended }) => ended));
+      const ran = await Promise.all(commands.map(({ ended }) => ended));
       await Promise.all([...load, reading]);
 
       server = await Server.start({ data });
-      if (codes[0] !== 0) {
+      if (ran[0]!.code !== 0) {
         const again = await credence(data, 'import', file, '--json');
         if (again.code !== 0) throw new Error(`${what}: ${again.stdout}${again.stderr}`);
         const { recorded, already_present } = JSON.parse(again.stdout);
@@ -152,5 +141,5 @@ test(
     expect(await server.stop()).toBe(0);
     progress.end(JSON.stringify(count));
   },
-  long ? 7_200_000 : 180_000,
+  limit(600_000),
 );

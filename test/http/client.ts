@@ -1,4 +1,4 @@
-import { request } from 'node:http';
+import { type Agent, request } from 'node:http';
 import { connect } from 'node:net';
 
 export interface Answer {
@@ -8,15 +8,19 @@ export interface Answer {
   json: any;
 }
 
-/** A request as it stands: unlike fetch, nothing in the path or the headers is tidied. */
+/** A request as it stands: unlike fetch, nothing in the path or the headers is tidied. The agent's connections are used again. */
 export function send(
   port: number,
   method: string,
   path: string,
-  { headers = {}, body }: { headers?: Record<string, string | string[]>; body?: string | Buffer } = {},
+  {
+    headers = {},
+    body,
+    agent,
+  }: { headers?: Record<string, string | string[]>; body?: string | Buffer; agent?: Agent } = {},
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const outgoing = request({ port, host: '127.0.0.1', method, path, headers }, (incoming) => {
+    const outgoing = request({ port, host: '127.0.0.1', method, path, headers, agent }, (incoming) => {
       const chunks: Buffer[] = [];
       incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
       incoming.on('error', reject);

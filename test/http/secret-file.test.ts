@@ -23,7 +23,7 @@ test('a change waits for the one under way in another process, and then sees wha
   exclusively(file, () => replaceFile(file, `${readFileSync(file, 'utf8')} and second`));
   expect(readFileSync(file, 'utf8')).toBe('first and second');
   expect(readdirSync(folder.path)).toEqual(['keys.json']);
-}, 30_000);
+});
 
 test('a change that fails gives the lock back', () => {
   const file = join(folder.path, 'keys.json');

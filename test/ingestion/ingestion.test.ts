@@ -167,7 +167,7 @@ test('a node that dies midway: the job is tried again and goes on where it was',
     .filter(isSmall)
     .map(({ params }) => Number((params[0] as { fromBlock: string }).fromBlock));
   expect(starts.filter((block) => block === first)).toHaveLength(3); // once: a question for each place of the wallet
-}, 120_000);
+});
 
 test('a node that is asked too often: the job is tried again later, over no fewer blocks', async () => {
   const { wallet, tokens } = await owner();
@@ -183,7 +183,7 @@ test('a node that is asked too often: the job is tried again later, over no fewe
   expect(await ingested(wallet, tokens, { from_block: first })).toMatchObject({ recorded: 1 });
   const logs = endpoint.asked.filter(({ method }) => method === 'eth_getLogs').map(({ params }) => params);
   expect(logs.slice(1, 3)).toEqual([logs[0], logs[0]]);
-}, 60_000);
+});
 
 test('a block that is not final does not count, and is not missed should another take its place', async () => {
   const { wallet, tokens } = await owner();

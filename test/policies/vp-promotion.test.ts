@@ -1,3 +1,4 @@
+import { eventually } from '../contracts/harness.js';
 import { writeFileSync, mkdtempSync } from 'node:fs';
 import { request } from 'node:http';
 import type { Socket } from 'node:net';
@@ -91,7 +92,7 @@ beforeAll(async () => {
     );
     scores.set(policy, seen);
   }
-}, 60_000);
+});
 afterAll(() => service.close());
 
 describe('evaluate', () => {
@@ -448,8 +449,12 @@ describe('a promotion', () => {
     // An outage of the read models while it is waited for.
     const { readModels } = service.stores;
     const { manifest } = readModels;
-    readModels.manifest = () => Promise.reject(new StoreUnavailable('away'));
-    await sleep(3_500);
+    let looks = 0;
+    readModels.manifest = () => {
+      looks++;
+      return Promise.reject(new StoreUnavailable('away'));
+    };
+    await eventually(() => looks > 0, 'a look');
     readModels.manifest = manifest;
     await release();
     for (let tries = 0; (await service.get(path, ALL)).json.status !== 'applied'; tries++) {

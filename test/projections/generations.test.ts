@@ -144,7 +144,7 @@ describe('a swap', () => {
     await apply('g2');
     await swap('g2', store, models);
     expect((await models.manifest())!.views).toMatchObject({ identities: 'g2' });
-  }, 20_000);
+  });
 
   test('from one that has seen more of the log than there is waits for nothing', async () => {
     await models.acquireLease('g1', 'test', 60_000);

@@ -3,6 +3,7 @@ import { verify } from '../../src/read-side/verify.js';
 import { RedisConnection } from '../../src/stores/redis/connection.js';
 import { Child } from '../embedded/processes/child.js';
 import type { Answer } from '../http/client.js';
+import { longCases, longTest } from '../faults/faults.js';
 import { RedisServer, describeOwnRedis } from '../servers/redis.js';
 import { type RedisService, startRedisService } from './service.js';
 
@@ -84,9 +85,9 @@ describeOwnRedis('faults of Redis and of projectors', () => {
     expect([...seen].sort()).toEqual(['projection_rebuilding', 'right', 'store_unavailable']);
     expect(await scoreAt(position)).toEqual(score);
     expect(await differences()).toBeNull();
-  }, 60_000);
+  });
 
-  test('flushed while it runs: the same', async () => {
+  longTest('flushed while it runs: the same', async () => {
     const score = await scoreAt(await relay(200));
     const other = await RedisConnection.open(redis.url);
     await other.send((client) => client.flushall());
@@ -102,7 +103,7 @@ describeOwnRedis('faults of Redis and of projectors', () => {
         expect(answer.json).toMatchObject({ code: 'projection_rebuilding', progress: { total: expect.any(Number) } });
     }
     expect(await differences()).toBeNull();
-  }, 60_000);
+  });
 
   test('stalled: reads are refused within seconds and right away after that, and answered again when it goes on', async () => {
     const score = await scoreAt(await relay(10));
@@ -119,7 +120,7 @@ describeOwnRedis('faults of Redis and of projectors', () => {
     redis.resume();
     await within(PROMISE_MS, async () => (await service.get(SCORE)).status === 200);
     expect(scoreOf(await service.get(SCORE))).toEqual(score);
-  }, 60_000);
+  });
 
   test('a projector paused beyond its lease finds that another has taken over, and writes nothing', async () => {
     const resume = await service.stopProjector();
@@ -145,9 +146,9 @@ describeOwnRedis('faults of Redis and of projectors', () => {
     expect(outcome).toEqual(['applied', 'refused']);
     expect(await scoreAt(await service.relay('tris:bob'))).toEqual(score);
     expect(await differences()).toBeNull();
-  }, 60_000);
+  });
 
-  test.each(['read', 'apply', 'sent', 'checkpoint'])(
+  test.each(longCases(['sent'], ['read', 'apply', 'checkpoint']))(
     'a projector killed at "%s": another takes over within 10 s, and nothing is missing or twice',
     async (step) => {
       const resume = await service.stopProjector();
@@ -163,7 +164,6 @@ describeOwnRedis('faults of Redis and of projectors', () => {
       expect(performance.now() - died).toBeLessThan(PROMISE_MS);
       expect(await differences()).toBeNull();
     },
-    60_000,
   );
 
   test('metrics and liveness are told while Redis is away, and readiness says that it is', async () => {
@@ -176,7 +176,7 @@ describeOwnRedis('faults of Redis and of projectors', () => {
     expect(ready.text).toMatch(/"projections","status":"failed","detail":"Redis at 127\.0\.0\.1:\d+ is away/);
     await redis.run();
     await within(PROMISE_MS, async () => (await service.get('/health/ready')).status === 200);
-  }, 60_000);
+  });
 });
 
 /** Without the position, which grows with what is recorded of others. */

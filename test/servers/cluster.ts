@@ -41,6 +41,7 @@ export class Cluster {
   get env() {
     return {
       CREDENCE_PROFILE: 'cluster',
+      CREDENCE_DATA: this.folder,
       EVENTSTORE_URL: this.eventStored.url,
       REDIS_URL: this.redis.url,
       CREDENCE_API_KEYS: join(this.folder, 'api-keys.json'),

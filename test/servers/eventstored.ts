@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
+import { freePort } from './ports.js';
 
 /** A server of EventStoreDB for tests: `eventstored` from the PATH, insecure, on the loopback, without telemetry. */
 export interface EventStored {
@@ -20,7 +20,7 @@ export interface EventStored {
   stop(): Promise<void>;
 }
 
-const START_MS = 60_000;
+const START_MS = 120_000;
 
 /** Why no server can be started here; undefined if one can. */
 export const noEventStored: string | undefined =
@@ -53,13 +53,13 @@ export async function startEventStored({
   query = 'tls=false',
 } = {}): Promise<EventStored> {
   const folder = await mkdtemp(join(tmpdir(), 'credence-eventstored-'));
-  const [port, replicationPort] = await freePorts(2);
+  const [port, replicationPort] = [await freePort(), await freePort()];
   const secure = args.length > 0;
   let child: ChildProcess;
   let output = '';
   const server: EventStored = {
     url: `esdb://127.0.0.1:${port}?${query}`,
-    port: port!,
+    port,
     pid: 0,
     async start() {
       child = spawn(
@@ -123,13 +123,4 @@ async function speaksTls(port: number): Promise<boolean> {
       () => false,
     )
     .finally(() => socket.destroy());
-}
-
-/** Ports that were free a moment ago. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => once(server, 'listening')));
-  const ports = servers.map((server) => (server.address() as { port: number }).port);
-  await Promise.all(servers.map((server) => once(server.close(), 'close')));
-  return ports;
 }

@@ -2,11 +2,11 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { freePort } from './ports.js';
 
 /** Why no suite that needs Redis runs here; undefined if they do. */
 export const noRedis: string | undefined = process.env['REDIS_URL'] || hasServer() ? undefined : missing();
@@ -95,7 +95,7 @@ export class RedisServer {
     let output = '';
     child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
     for (let waited = 0; !/Ready to accept connections/.test(output); waited += 10) {
-      if (child.exitCode !== null || waited > 10_000) throw new Error(`redis-server did not start: ${output}`);
+      if (child.exitCode !== null || waited > 60_000) throw new Error(`redis-server did not start: ${output}`);
       await sleep(10);
     }
   }
@@ -121,24 +121,5 @@ export class RedisServer {
   async stop(): Promise<void> {
     await this.kill();
     await rm(this.folder, { recursive: true, force: true });
-  }
-}
-
-export async function freePort(): Promise<number> {
-  // A cluster's bus takes the port 10,000 above.
-  for (;;) {
-    const server = createServer().listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address() as { port: number };
-    server.close();
-    await once(server, 'close');
-    if (port > 55_000) continue;
-    const bus = connect(port + 10_000, '127.0.0.1');
-    const taken = await once(bus, 'connect').then(
-      () => true,
-      () => false,
-    );
-    bus.destroy();
-    if (!taken) return port;
   }
 }

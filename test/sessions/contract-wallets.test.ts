@@ -184,7 +184,7 @@ test('a chain that does not answer in time is unavailable', async () => {
     (message) => owner.signMessage({ message }),
   );
   expect(codeOf(answer)).toEqual([503, 'chain_unavailable']);
-}, 30_000);
+});
 
 test('nor is one waited for that answers each request in time, but not the question', async () => {
   const answer = await signInAtSeven(
@@ -195,7 +195,7 @@ test('nor is one waited for that answers each request in time, but not the quest
     (message) => owner.signMessage({ message }),
   );
   expect(codeOf(answer)).toEqual([503, 'chain_unavailable']);
-}, 30_000);
+});
 
 test('no URL is fetched that a contract names (ERC-3668)', async () => {
   const fetched: (string | undefined)[] = [];

@@ -13,7 +13,7 @@ let proven: Proven;
 beforeAll(async () => {
   const members = [{ secret: '11', expires_at: '1900000000' }];
   [proven] = (await prove([{ circuit: 'kyh', members, holder: 0, scope: '5', subject: '7' }])) as [Proven];
-}, 120_000);
+});
 const holds = (proof = proven.proof, signals = proven.public_signals) => verify('kyh', key, proof, signals);
 
 test('a right proof holds, and every malleated form of it', () => {

@@ -13,7 +13,7 @@ let errors: string[];
 beforeAll(async () => {
   const members = [{ secret: '11', expires_at: '1900000000' }];
   [proven] = (await prove([{ circuit: 'kyh', members, holder: 0, scope: '5', subject: '7' }])) as [Proven];
-}, 120_000);
+});
 beforeEach(() => {
   errors = [];
   verifier = new ProofVerifier(new Registry(), new Logger('error', (line) => void errors.push(line)));

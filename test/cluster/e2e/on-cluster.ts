@@ -10,6 +10,6 @@ export async function describeOnCluster(name: string, load: () => Promise<unknow
   }
   onCluster();
   // Each server is four processes, one of them a database that takes its time to start.
-  (import.meta as unknown as { jest: typeof jest }).jest.setTimeout(120_000);
+  (import.meta as unknown as { jest: typeof jest }).jest.setTimeout(240_000);
   await load();
 }

@@ -1,0 +1,30 @@
+import { Cli, type CommandIo } from './cli.js';
+
+/** Every command is a file in this folder with a function that registers it; only the file that is called is loaded. */
+const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] = [
+  { names: ['status'], load: async () => (await import('./status.js')).statusCommand },
+  { names: ['import'], load: async () => (await import('./import.js')).importCommand },
+  { names: ['export'], load: async () => (await import('./export.js')).exportCommand },
+  { names: ['replay'], load: async () => (await import('./replay.js')).replayCommand },
+  { names: ['verify'], load: async () => (await import('./verify.js')).verifyCommand },
+  {
+    names: ['rebuild', 'swap', 'rollback', 'drop'],
+    load: async () => (await import('./generations.js')).generationsCommands,
+  },
+  { names: ['dead-letters'], load: async () => (await import('./dead-letters.js')).deadLettersCommands },
+  { names: ['backup'], load: async () => (await import('./backup.js')).backupCommand },
+  { names: ['migrate'], load: async () => (await import('./migrate.js')).migrateCommand },
+  { names: ['keys'], load: async () => (await import('./keys.js')).keysCommands },
+  { names: ['signing-keys'], load: async () => (await import('./signing-keys.js')).signingKeysCommands },
+  { names: ['access'], load: async () => (await import('./access.js')).accessCommands },
+  { names: ['vp'], load: async () => (await import('./vp.js')).vpCommands },
+  { names: ['orgs'], load: async () => (await import('./orgs.js')).orgsCommands },
+];
+
+/** The program with the command that the arguments call; help and an unknown command list them all. */
+export async function programFor(argv: readonly string[], io: CommandIo): Promise<Cli> {
+  const cli = new Cli(io);
+  const called = COMMANDS.filter(({ names }) => names.some((name) => argv.includes(name)));
+  for (const { load } of called.length > 0 ? called : COMMANDS) (await load())(cli);
+  return cli;
+}

@@ -1,0 +1,84 @@
+import 'reflect-metadata';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Readable, Writable } from 'node:stream';
+import { programFor } from '../../src/cli/commands.js';
+
+/** Starts the built service and the command line: the only place that does, so that none touches data it was not given. */
+
+const SERVER = resolve('dist/src/main.js');
+const CLI = resolve('dist/src/cli.js');
+
+export type Environment = Readonly<Record<string, string>>;
+
+/** Variables that the service or the command is told; nothing of what the test run itself was told. */
+function environment(env: Environment): Record<string, string> {
+  if (!env['CREDENCE_DATA']) throw new Error('whatever a test starts is told a folder of its own: CREDENCE_DATA');
+  const others = Object.entries(process.env).filter(([name]) => !OURS.test(name)) as [string, string][];
+  return { ...Object.fromEntries(others), ...COVERAGE, ...env };
+}
+/** Where `npm run coverage` wants to know what the processes ran. */
+const folder = process.env['COVERAGE_OF_PROCESSES'];
+const COVERAGE: Record<string, string> = folder ? { NODE_V8_COVERAGE: folder } : {};
+const OURS = /^CREDENCE_|^NODE_OPT|^EVENTSTORE_URL$|^REDIS_URL$/;
+
+function start(program: string, args: readonly string[], env: Record<string, string>): ChildProcess {
+  if (!existsSync(program)) throw new Error(`${program} does not exist: run "npm run build" before these tests`);
+  return spawn(process.execPath, [program, ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] });
+}
+
+/** The built service, on a free port unless told another. */
+export function spawnServer(env: Environment): ChildProcess {
+  const child = start(SERVER, [], { CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...environment(env) });
+  child.stdin!.end();
+  return child;
+}
+
+/** What a command printed and ended with; `code` is null if it was killed. */
+export interface Ran {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+const QUIET = { CREDENCE_LOG_LEVEL: 'error' };
+
+/** The built command line as a process of its own: for what is killed, what may end its process, and as proof. */
+export function spawnCommand(args: readonly string[], env: Environment): ChildProcess {
+  return start(CLI, args, { ...QUIET, ...environment(env) });
+}
+
+export function ended(child: ChildProcess, input = ''): Promise<Ran> {
+  return new Promise((settle) => {
+    let [stdout, stderr] = ['', ''];
+    child.stdout!.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+    child.stderr!.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+    child.on('close', (code) => settle({ code, stdout, stderr }));
+    // It may end without reading.
+    child.stdin!.on('error', () => undefined).end(input);
+  });
+}
+
+/**
+ * A command in this process: a tenth of the time that a process of its own takes to load. On the cluster profile it is
+ * one all the same: the runner's loader fails where a module imports several at once, as the clients of the stores are.
+ */
+export async function runCommand(args: readonly string[], env: Environment, input = ''): Promise<Ran> {
+  if (env['CREDENCE_PROFILE'] === 'cluster') return ended(spawnCommand(args, env), input);
+  const [stdout, stderr] = [new Collected(), new Collected()];
+  const argv = ['node', 'credence', ...args];
+  const io = { env: { ...QUIET, ...environment(env) }, stdin: Readable.from([input]), stdout, stderr };
+  const cli = await programFor(argv, io);
+  await cli.run(argv);
+  return { code: cli.exitCode, stdout: stdout.text, stderr: stderr.text };
+}
+
+class Collected extends Writable {
+  text = '';
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    this.text += chunk.toString();
+    done();
+  }
+}

@@ -1,0 +1,34 @@
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+
+/**
+ * Below those that systems give to outgoing connections (32,768 and up on Linux), also with the 10,000 that a node of a
+ * Redis Cluster adds for its bus: what is free stays free while its server is restarted.
+ */
+const FIRST = 10_000;
+const COUNT = 12_000;
+const BUS = 10_000;
+
+const given = new Set<number>();
+
+/** A port on the loopback that nobody listens on, and that this process has not been given before. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = FIRST + randomInt(COUNT);
+    if (given.has(port) || !(await isFree(port)) || !(await isFree(port + BUS))) continue;
+    given.add(port);
+    return port;
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  try {
+    await once(server.listen(port, '127.0.0.1'), 'listening');
+  } catch {
+    return false;
+  }
+  await once(server.close(), 'close');
+  return true;
+}
