@@ -25,8 +25,7 @@ export default {
     ],
   },
   reporters: ['default', '<rootDir>/test/reporter.js'],
-  testTimeout: 60_000,
-  setupFilesAfterEnv: ['<rootDir>/test/retry-in-ci.ts'],
-  // Suites start servers, which must not starve each other.
-  maxWorkers: Math.max(2, Math.floor(availableParallelism() / 2)),
+  testTimeout: 180_000,
+  // One more than cores: suites wait for the servers that they start, and for leases to end.
+  maxWorkers: Math.max(3, Math.floor(availableParallelism() / 2)),
 };

@@ -1,10 +1,46 @@
-import { writeSync } from 'node:fs';
+import { lstatSync, readdirSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
 
-/** Ends a run with one plain line of counts, below everything that the runner prints. */
+/**
+ * Ends a run with one plain line of counts, below everything that the runner prints. A run in which the data folder of
+ * the repository came into being or changed has failed: every server and command of a test gets a folder of its own.
+ */
 export default class CountsReporter {
+  /** @param {{ rootDir: string }} config of the runner */
+  constructor({ rootDir }) {
+    this.folder = join(rootDir, 'data');
+    this.before = stateOf(this.folder);
+  }
+
   onRunComplete(_contexts, { numPassedTests, numFailedTests, numPendingTests, numRuntimeErrorTestSuites }) {
-    const failed = numFailedTests + numRuntimeErrorTestSuites;
+    const changed = changes(this.before, stateOf(this.folder));
+    if (changed.length > 0) {
+      this.error = new Error(`the tests, or a service that runs here, changed ${changed.join(', ')}`);
+      process.stderr.write(`${this.error.message}\n`);
+    }
+    const failed = numFailedTests + numRuntimeErrorTestSuites + (this.error ? 1 : 0);
     const line = `${numPassedTests} passed, ${failed} failed, ${numPendingTests} skipped\n`;
     process.once('exit', () => writeSync(1, line));
   }
+
+  /** The runner fails where a reporter has an error. */
+  getLastError() {
+    return this.error;
+  }
+}
+
+/** @returns {Map<string, string>} size and time of change of a file or folder and of everything in it, by path */
+function stateOf(path) {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (!found) return new Map();
+  const state = new Map([[path, `${found.size} ${found.mtimeMs}`]]);
+  if (found.isDirectory()) {
+    for (const name of readdirSync(path)) for (const entry of stateOf(join(path, name))) state.set(...entry);
+  }
+  return state;
+}
+
+/** @param {Map<string, string>} before @param {Map<string, string>} after */
+function changes(before, after) {
+  return [...new Set([...before.keys(), ...after.keys()])].filter((path) => before.get(path) !== after.get(path));
 }

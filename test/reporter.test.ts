@@ -1,0 +1,40 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { temporaryFolder } from './embedded/temporary-folder.js';
+import CountsReporter from './reporter.js';
+
+/** A run that touched somebody's data has failed, whatever its tests say. */
+
+const RESULTS = { numPassedTests: 1, numFailedTests: 0, numPendingTests: 0, numRuntimeErrorTestSuites: 0 };
+const DATA = join('data', 'log');
+
+let root: { path: string; remove(): Promise<void> };
+beforeEach(async () => void (root = await temporaryFolder()));
+afterEach(() => root.remove());
+
+function errorAfter(run: () => void): Error | undefined {
+  const reporter = new CountsReporter({ rootDir: root.path });
+  run();
+  // Neither of this run's own lines.
+  const lines = (import.meta as unknown as { jest: typeof jest }).jest;
+  const once = lines.spyOn(process, 'once').mockReturnThis();
+  const write = lines.spyOn(process.stderr, 'write').mockReturnValue(true);
+  reporter.onRunComplete(undefined, RESULTS);
+  once.mockRestore();
+  write.mockRestore();
+  return reporter.getLastError();
+}
+
+test('a run that leaves the data folder alone has not failed, whether there is one or not', () => {
+  expect(errorAfter(() => undefined)).toBeUndefined();
+  mkdirSync(join(root.path, DATA), { recursive: true });
+  writeFileSync(join(root.path, DATA, 'data.mdb'), 'log');
+  expect(errorAfter(() => undefined)).toBeUndefined();
+});
+
+test('a run has failed in which the data folder came into being, or anything in it was added, written or removed', () => {
+  expect(errorAfter(() => mkdirSync(join(root.path, DATA), { recursive: true }))?.message).toContain(DATA);
+  const file = join(root.path, DATA, 'data.mdb');
+  expect(errorAfter(() => writeFileSync(file, 'log'))?.message).toContain(file);
+  expect(errorAfter(() => writeFileSync(file, 'more'))?.message).toContain(file);
+});
