@@ -1,0 +1,33 @@
+/** Leaves ./data as a user does who has followed the README before the tests: served once, with an action in its log. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+
+const service = spawn('npm', ['start'], {
+  env: { ...process.env, CREDENCE_PORT: '0' },
+  stdio: ['ignore', 'pipe', 'inherit'],
+  // npm passes no signal on: it and the service end together.
+  detached: true,
+});
+const ended = once(service, 'exit');
+let output = '';
+for await (const chunk of service.stdout.setEncoding('utf8')) {
+  output += chunk;
+  if (/^Credence serves (\S+)\s/m.test(output)) break;
+}
+const [, url] = /^Credence serves (\S+)\s/m.exec(output) ?? [];
+if (!url) throw new Error(`the service did not start: ${output}`);
+const answer = await fetch(`${url}/api/decision-relay`, {
+  method: 'POST',
+  headers: { 'content-type': 'application/json', 'x-api-key': readFileSync('data/dev-api-key', 'utf8') },
+  body: JSON.stringify({
+    tris_id: 'tris:alice',
+    action_type: 'loan_repayment',
+    category: 'financial',
+    criticality: 'high',
+    platform_id: 'lender',
+  }),
+});
+if (answer.status !== 202) throw new Error(`the action was answered ${answer.status}: ${await answer.text()}`);
+process.kill(-service.pid, 'SIGTERM');
+await ended;

@@ -1,0 +1,80 @@
+/**
+ * `npm test`: builds, then runs all tests and beside them the checks. The last line counts tests and checks. Options:
+ *   --faults  the tests of faults alone, in their long forms (FAULTS_TIMES=20 repeats twenty times as often)
+ *   --stress  two processes that do nothing but use a core each run beside it
+ * All else goes to jest: `npm test -- test/cli` runs one folder, without the checks.
+ */
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+
+const ROOT = join(import.meta.dirname, '..');
+const JEST = ['--experimental-vm-modules', '--no-warnings', 'test/node_modules/jest/bin/jest.js'];
+const FAULTS = [
+  '--runInBand',
+  '--verbose',
+  'test/faults/',
+  'faults.test',
+  'test/e2e/crash.test',
+  'test/examples/gated-action',
+];
+
+const given = process.argv.slice(2);
+const option = (name) => given.includes(name);
+const selection = given.filter((argument) => argument !== '--faults' && argument !== '--stress');
+const withChecks = !option('--faults') && selection.length === 0;
+
+/** Runs a program to its end. @returns {Promise<{ isGood: boolean, output: string }>} what it printed where `stdio` keeps it */
+function run(command, args, stdio, env = {}) {
+  const child = spawn(command, args, { cwd: ROOT, stdio, env: { ...process.env, ...env } });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', (text) => (output += text));
+  return new Promise((resolve) => child.once('close', (code) => resolve({ isGood: code === 0, output })));
+}
+const node = (args, stdio = 'inherit', env = undefined) => run(process.execPath, args, stdio, env);
+
+/** @returns {Promise<boolean>} shows what a check prints only if it fails */
+async function check(name) {
+  const { isGood, output } = await run('npm', ['run', '--silent', `check:${name}`], ['ignore', 'pipe', 'pipe']);
+  process.stderr.write(isGood ? `check:${name} passed\n` : `check:${name} failed:\n${output}\n`);
+  return isGood;
+}
+
+async function main() {
+  const counts = { passed: 0, failed: 0, skipped: 0 };
+  const count = (isGood) => (isGood ? counts.passed++ : counts.failed++);
+  const finish = () => {
+    console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
+    process.exitCode = counts.failed === 0 ? 0 : 1;
+  };
+
+  const installed = await node(['scripts/install.mjs', 'test', 'contracts', 'circuits']);
+  // The longest check goes beside the build, the others beside the tests, one at a time.
+  const types = withChecks && installed.isGood ? check('types') : undefined;
+  if (!installed.isGood || !(await node(['scripts/build.mjs'])).isGood) {
+    counts.failed++;
+    return finish();
+  }
+  const checks = (async () => {
+    if (!types) return;
+    count(await types);
+    for (const name of ['lint', 'format', 'dependencies', 'unused']) count(await check(name));
+  })();
+
+  const faults = option('--faults');
+  const args = [...JEST, ...(faults ? FAULTS : []), ...selection];
+  const tests = await node(args, ['inherit', 'pipe', 'inherit'], faults ? { FAULTS: 'long' } : {});
+  await checks;
+  // test/reporter.js ends its output with the counts.
+  const [line, passed, failed, skipped] = /^(\d+) passed, (\d+) failed, (\d+) skipped\n$/m.exec(tests.output) ?? [];
+  process.stdout.write(line ? tests.output.replace(line, '') : tests.output);
+  counts.passed += Number(passed ?? 0);
+  counts.failed += Math.max(Number(failed ?? 0), tests.isGood ? 0 : 1);
+  counts.skipped += Number(skipped ?? 0);
+  finish();
+}
+
+const loops = option('--stress') ? [1, 2].map(() => spawn(process.execPath, ['-e', 'for (;;);'])) : [];
+process.once('exit', () => loops.forEach((loop) => loop.kill('SIGKILL')));
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
+await main();
+loops.forEach((loop) => loop.kill('SIGKILL'));
