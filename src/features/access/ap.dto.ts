@@ -8,7 +8,7 @@ import type { JsonObject } from '../../kernel/json.js';
 import { VP_ID } from '../lenses/domain/validation-policy.js';
 import { AP_ID } from './domain/access-policy.js';
 
-const AP_MESSAGE = '$property must have the form AP_<NAME>_V<n>: capital letters, digits and underscores, n from 1';
+const AP_MESSAGE = '$property must have the form AP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
 const RULES = {
   type: 'object',
   additionalProperties: true,

@@ -171,8 +171,8 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
   ) {}
 
   /**
-   * @throws Problem policy_not_found, policy_not_active, chain_not_configured, wallet_not_linked, vouchers_not_configured,
-   * idempotency_key_reused, projection_rebuilding
+   * @throws Problem policy_not_found, policy_not_active, chain_not_configured, wallet_not_linked,
+   * vouchers_not_configured, idempotency_key_reused, projection_rebuilding
    */
   async execute({ request, context }: CheckAccess): Promise<{ body: AccessDto; position: Position }> {
     // The id of the decision and its token is derived from the Idempotency-Key, so that a retry finds the decision.

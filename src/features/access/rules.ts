@@ -9,7 +9,7 @@ import { type Category, MODEL } from '../../scoring/model.js';
  * object.
  */
 
-/** The verification statuses a rule can require (requirement 27). The last one is derived from the score, never granted. */
+/** Verification statuses that a rule can require (requirement 27). The last is derived from the score, never granted. */
 export const STATUSES = ['zk-KYH', 'zk-KYC (ID only)', 'zk-KYC (ID + AML)', 'BAD Status validation'] as const;
 export type Status = (typeof STATUSES)[number];
 

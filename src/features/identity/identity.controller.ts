@@ -76,8 +76,7 @@ export class IdentityController {
   @Delete('/:tris_id/verifications/:status')
   @Write({
     scope: 'identity:write',
-    summary: 'Revoke a verification status',
-    description: 'An organization’s key revokes its own grants, an operator’s key those of every issuer.',
+    summary: 'Revoke a verification status: with an organization’s key its own grants, with an operator’s key all',
     type: RevokedVerificationDto,
     problems: ['write_conflict'],
   })

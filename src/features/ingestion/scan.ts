@@ -134,7 +134,7 @@ export class Scan {
     }
     const times = await this.timesOf(found.map(({ log }) => log));
     const last_hash = await this.hashOf(to);
-    if (last_hash === null) throw new Error(`block ${to} no longer exists`);
+    if (last_hash === null) throw new Error(`block ${to} is not there any more`);
     const occurrences = found.map(({ log, mapping: { metric, criticality } }) => ({
       block_hash: log.blockHash,
       log_index: Number(log.logIndex),
@@ -226,7 +226,7 @@ export class Scan {
       const seconds =
         blockTimestamp ??
         ((await this.ask('eth_getBlockByHash', [blockHash, false])) as { timestamp: Hex } | null)?.timestamp;
-      if (seconds === undefined) throw new Error(`block ${blockHash} no longer exists`);
+      if (seconds === undefined) throw new Error(`block ${blockHash} is not there any more`);
       times.set(blockHash, Number(seconds) * 1_000);
     }
     return times;

@@ -28,7 +28,7 @@ import {
 import { LENS_SCOPES, type LensScope } from '../lenses/domain/lenses.events.js';
 import { VP_ID } from '../lenses/domain/validation-policy.js';
 
-const VP_MESSAGE = '$property must have the form VP_<NAME>_V<n>: capital letters, digits and underscores, n from 1';
+const VP_MESSAGE = '$property must have the form VP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
 const REPLAY_ID = /^rpl_[0-9a-f]{32}$/;
 const REPLAY_MESSAGE = '$property must be the id of a replay';
 const VERSION = /^v(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})$/;

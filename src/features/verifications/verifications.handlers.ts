@@ -57,7 +57,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
   ) {
     this.counter = new Counter({
       name: 'credence_proofs_total',
-      help: 'Submitted proofs by outcome: granted, held, or the code of the refusal',
+      help: 'Submitted proofs by outcome: granted, held already, or the code of the refusal',
       labelNames: ['outcome'],
       registers: [registry],
     });

@@ -50,14 +50,14 @@ export class ProofVerifier implements OnModuleDestroy {
   ) {
     this.seconds = new Histogram({
       name: 'credence_proof_seconds',
-      help: 'Time from receiving a proof to its result, including the time in the queue',
+      help: 'Time from a proof’s arrival to its verdict, waiting included',
       buckets: [0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2, 5],
       registers: [registry],
     });
     const { waiting } = this;
     const gauge = new Gauge({
       name: 'credence_proofs_waiting',
-      help: `Proofs waiting for a thread; beyond ${MAX_WAITING} they are refused`,
+      help: `Proofs that wait for a thread; beyond ${MAX_WAITING} they are refused`,
       registers: [registry],
       collect() {
         gauge.set(waiting.length);

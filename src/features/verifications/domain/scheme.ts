@@ -91,7 +91,7 @@ export function checkInputs(inputs: readonly PublicInput[], key: VerificationKey
 export function decideRegister(scheme: Scheme | undefined, definition: SchemeDefinition): Fact[] {
   if (scheme) {
     if (contentOf(scheme) === contentOf(definition)) return [];
-    const detail = `The scheme ${scheme.scheme} exists with other content. Schemes cannot be changed; register another.`;
+    const detail = `The scheme ${scheme.scheme} exists with other content. Schemes cannot change; register another.`;
     throw new Problem('scheme_conflict', detail);
   }
   const { verification_key } = definition;
