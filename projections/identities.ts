@@ -1,13 +1,13 @@
 import { type OperatorState, evolve as evolveStatements } from '../src/features/identity/domain/identity.js';
 import { type Evidence, addAction } from '../src/scoring/evidence.js';
-import { CRITICALITIES } from '../src/scoring/model.js';
+import { isFlags } from '../src/scoring/metrics.js';
+import { CRITICALITIES, TCT_BY_CRITICALITY } from '../src/scoring/model.js';
+import { type Spread, addToRows, rowsToAddTo, spread } from './evidence-rows.js';
 import { type IdentityEvent, subjectOf } from './identity-events.js';
 import { type Projection, rowAt } from './projection.js';
 
-/** What is known of one identity: everything a score, a metric or a decision is computed from. */
-export interface IdentityState extends OperatorState {
-  /** Integer accumulators per metric, day and criticality. */
-  evidence: Evidence;
+/** What is known of one identity besides its evidence. */
+export interface IdentityFacts extends OperatorState {
   actions: number;
   /** Addresses of its wallets; absent before the first was linked. */
   wallets?: string[];
@@ -18,6 +18,30 @@ export interface IdentityState extends OperatorState {
   /** Ids of events about it that could not be decoded and that nobody has acknowledged: what they say is missing here. */
   dead_letters: string[];
 }
+
+/** What is known of one identity: everything a score, a metric or a decision is computed from. */
+export interface IdentityState extends IdentityFacts {
+  /** Integer accumulators per metric, day and criticality. */
+  evidence: Evidence;
+}
+
+/** An identity as it is kept: a row that stays small, whatever happens to the identity. */
+export interface IdentityRow extends IdentityFacts {
+  /** Events about it. */
+  events: number;
+  /** Latest recording among them, ms. Not always that of the last: clocks are set back. */
+  recorded: number;
+  /** TCT of its actions under the model's own lens. */
+  earned: number;
+  flagged: number;
+  /** Of an identity with few events; null: in rows of its own (see evidence-rows.ts). */
+  evidence: Evidence | null;
+  /** Where those rows stand; only with them. */
+  spread?: Spread;
+}
+
+/** An identity with more events than this keeps its evidence in rows of its own. */
+export const FEW_EVENTS = 64;
 
 export function newIdentity(): IdentityState {
   return {
@@ -36,13 +60,19 @@ export function isIncomplete({ dead_letters }: Pick<IdentityState, 'dead_letters
   return dead_letters.length > 0;
 }
 
-/** Applies one event to an identity, in place. The same fold serves the live row and any past state. */
+/** Applies one event to an identity, in place. */
 export function evolve(state: IdentityState, event: IdentityEvent): void {
+  evolveFacts(state, event);
+  if (event.type !== 'ActionRelayed') return;
+  addAction(state.evidence, event.data.metric, CRITICALITIES.indexOf(event.data.criticality), event.occurred_at);
+}
+
+/** Applies one event to all but the evidence, in place. The same fold serves the live row and any past state. */
+export function evolveFacts(state: IdentityFacts, event: IdentityEvent): void {
   state.changed = event.position;
   state.latest = Math.max(state.latest, event.occurred_at);
   switch (event.type) {
     case 'ActionRelayed':
-      addAction(state.evidence, event.data.metric, CRITICALITIES.indexOf(event.data.criticality), event.occurred_at);
       state.actions++;
       break;
     case 'BadStatusSet':
@@ -74,16 +104,26 @@ export function evolve(state: IdentityState, event: IdentityEvent): void {
 }
 
 /**
- * One row per identity, and `identities.changes`: who changed at which position, which is the feed of /v1/disc/changes.
- * A change that a later one has superseded stays; its position is no longer the identity's `changed`, so readers skip it.
+ * One row per identity, the rows that the evidence of a large one is spread over, and `identities.changes`: each identity
+ * once, at the position of its last event, which is the feed of /v1/disc/changes.
  */
 export const identities: Projection = {
   name: 'identities',
-  version: 3,
-  views: ['identities', 'identities.changes'],
+  version: 4,
+  views: [
+    'identities',
+    'identities.changes',
+    'identities.metrics',
+    'identities.totals',
+    'identities.cells',
+    'identities.earlier',
+    'identities.blocks',
+    'identities.days',
+    'identities.statements',
+  ],
   share: {
     ofEvent: (event) => subjectOf(event)?.tris_id,
-    ofRow: ({ view, key }, value) => (view === 'identities.changes' ? String(value) : key),
+    ofRow: ({ view, key }, value) => (view === 'identities.changes' ? String(value) : key.split('/', 1)[0]!),
   },
 
   reads(event) {
@@ -91,16 +131,42 @@ export const identities: Projection = {
     return subject ? [identityRow(subject.tris_id)] : [];
   },
 
+  readsNext(event, rows) {
+    if (event.type !== 'ActionRelayed') return [];
+    const { tris_id } = event.data;
+    const known = rows.get<IdentityRow>(identityRow(tris_id));
+    return known?.spread ? rowsToAddTo(tris_id, event) : [];
+  },
+
   apply(event, rows) {
     const subject = subjectOf(event);
     if (!subject) return;
-    const row = identityRow(subject.tris_id);
-    const state = rows.get<IdentityState>(row) ?? newIdentity();
-    evolve(state, subject.event);
-    rows.put(row, state);
-    rows.insert(rowAt(CHANGES, event.position), subject.tris_id);
+    const { tris_id } = subject;
+    const at = identityRow(tris_id);
+    const row = rows.get<IdentityRow>(at) ?? newRow();
+    if (row.changed > 0) rows.delete(rowAt(CHANGES, row.changed));
+    rows.put(rowAt(CHANGES, event.position), tris_id);
+    if (row.evidence && row.events === FEW_EVENTS) {
+      row.spread = spread(tris_id, row.evidence, row.changed, rows);
+      row.evidence = null;
+    }
+    row.events++;
+    evolveFacts(row, subject.event);
+    if (event.type === 'ActionRelayed') {
+      const criticality = CRITICALITIES.indexOf(event.data.criticality);
+      row[isFlags(event.data.metric) ? 'flagged' : 'earned'] += TCT_BY_CRITICALITY[criticality]!;
+      if (row.evidence) addAction(row.evidence, event.data.metric, criticality, event.occurred_at);
+    }
+    if (row.spread) addToRows(tris_id, row.spread, subject.event, row.recorded, rows);
+    row.recorded = Math.max(row.recorded, event.recorded_at);
+    rows.put(at, row);
   },
 };
+
+function newRow(): IdentityRow {
+  const { evidence, ...facts } = newIdentity();
+  return { events: 0, recorded: 0, earned: 0, flagged: 0, ...facts, evidence };
+}
 
 export function identityRow(trisId: string) {
   return { view: 'identities', key: trisId };

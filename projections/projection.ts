@@ -6,6 +6,11 @@ import type { RowKey, RowSink } from '../src/stores/ports/read-models.js';
 export interface Rows {
   /** A row named by `reads`. The value may be changed in place, and takes effect with `put`. */
   get<T>(row: RowKey): T | undefined;
+  /**
+   * As `get`, of a row that `readsNext` names if it can be stored already: one that was not named and that this batch
+   * has not written does not exist.
+   */
+  find<T>(row: RowKey): T | undefined;
   /** Writes a row, which may exist. */
   put(row: RowKey, value: unknown): void;
   /** Writes a row that no other event can write, such as one with the event's position in its key. */
@@ -23,6 +28,8 @@ export interface Projection {
   version: number;
   /** Rows that `apply` will get for this event. */
   reads(event: DomainEvent): RowKey[];
+  /** Further rows, which can be named only once those of `reads` are known: as they are before the batch. */
+  readsNext?(event: DomainEvent, rows: Pick<Rows, 'get'>): RowKey[];
   apply(event: DomainEvent, rows: Rows): void;
   /** Views of its rows: its name, and `<name>.<family>` of every further kind. */
   views: readonly string[];
@@ -95,6 +102,10 @@ export class RowOverlay<S extends RowSink = RowSink> implements Rows {
     const entry = this.entry(row);
     if (!entry) throw new Error(`a fold read the row ${JSON.stringify(row)} without naming it in reads`);
     return entry.value as T | undefined;
+  }
+
+  find<T>(row: RowKey): T | undefined {
+    return this.entry(row)?.value as T | undefined;
   }
 
   put(row: RowKey, value: unknown): void {

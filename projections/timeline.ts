@@ -26,11 +26,11 @@ export function timelineOf(trisId: string) {
 }
 
 /** Actions are most of all rows and packed tightest; the identity and the position are in the row's address. */
-type Packed =
+export type Packed =
   | [id: string, occurredAt: number, recordedAt: number, metric: string, criticality: number, platformId: string]
   | [id: string, occurredAt: number, recordedAt: number, type: string, data: unknown];
 
-function pack(event: IdentityEvent): Packed {
+export function pack(event: IdentityEvent): Packed {
   const { id, occurred_at, recorded_at, type, data } = event;
   if (type !== 'ActionRelayed') return [id, occurred_at, recorded_at, type, data];
   return [id, occurred_at, recorded_at, data.metric, CRITICALITIES.indexOf(data.criticality), data.platform_id];

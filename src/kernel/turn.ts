@@ -35,3 +35,42 @@ export class SharedLookUps<T> {
     return answer;
   }
 }
+
+/** How long a piece of work may hold the event loop: a few of them in one turn are still below ten milliseconds. */
+const BUDGET_MS = 3;
+
+/** When long work began in this turn of the event loop. */
+let began: number | undefined;
+const waiting: (() => void)[] = [];
+
+/**
+ * To be awaited in every loop whose length grows with what is stored: lets everybody else have their turn once long work
+ * has had its share of this one. Of several that wait, one goes on in each turn.
+ */
+export function yieldIfDue(): Promise<void> | undefined {
+  return isDue() ? nextTurn() : undefined;
+}
+
+/** Has long work had its share of this turn? For loops that ask more often than they can await. */
+export function isDue(): boolean {
+  const now = performance.now();
+  if (began === undefined) {
+    began = now;
+    setImmediate(() => (began = undefined));
+  }
+  return now - began >= BUDGET_MS;
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    if (waiting.push(resolve) === 1) setImmediate(resumeOne);
+  });
+}
+
+function resumeOne(): void {
+  const resume = waiting.shift()!;
+  began = performance.now();
+  setImmediate(() => (began = undefined));
+  if (waiting.length > 0) setImmediate(resumeOne);
+  resume();
+}

@@ -12,14 +12,18 @@ export async function loadRows(
   load: (rows: RowKey[]) => Promise<(Json | undefined)[]>,
   overlay: RowOverlay,
 ): Promise<void> {
-  const wanted: RowKey[] = [];
-  for (const event of events) {
-    for (const projection of projections) {
-      for (const row of projection.reads(event)) if (overlay.expect(row)) wanted.push(row);
+  const loadAll = async (readsOf: (projection: Projection, event: DomainEvent) => RowKey[] | undefined) => {
+    const wanted: RowKey[] = [];
+    for (const event of events) {
+      for (const projection of projections) {
+        for (const row of readsOf(projection, event) ?? []) if (overlay.expect(row)) wanted.push(row);
+      }
     }
-  }
-  const values = wanted.length > 0 ? await load(wanted) : [];
-  wanted.forEach((row, i) => overlay.load(row, values[i]));
+    const values = wanted.length > 0 ? await load(wanted) : [];
+    wanted.forEach((row, i) => overlay.load(row, values[i]));
+  };
+  await loadAll((projection, event) => projection.reads(event));
+  await loadAll((projection, event) => projection.readsNext?.(event, overlay));
 }
 
 /** Folds events on top of the rows they read. */

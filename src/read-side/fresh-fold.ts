@@ -69,6 +69,10 @@ export class FreshFold implements Rows {
     return content === undefined ? undefined : (JSON.parse(content) as T);
   }
 
+  find<T>(row: RowKey): T | undefined {
+    return this.get<T>(row);
+  }
+
   put(row: RowKey, value: unknown): void {
     const address = addressOf(row);
     const content = JSON.stringify(value as Json);

@@ -27,8 +27,11 @@ export function dayOf(ms: number): number {
 export function addAction(evidence: Evidence, metric: string, criticality: number, occurredAt: number): void {
   const entry = (evidence[metric] ??= { last: occurredAt, days: [] });
   entry.last = Math.max(entry.last, occurredAt);
-  const { days } = entry;
-  const day = dayOf(occurredAt);
+  addToDays(entry.days, dayOf(occurredAt), criticality);
+}
+
+/** Counts one action among the days of a metric, in place. */
+export function addToDays(days: number[], day: number, criticality: number): void {
   let at = days.length;
   while (at > 0 && days[at - STRIDE]! > day) at -= STRIDE;
   if (at > 0 && days[at - STRIDE] === day) at -= STRIDE;

@@ -31,6 +31,7 @@ function sightOf(actions: number, changes: Partial<IdentitySnapshot> = {}): Iden
     position: 99,
     lens: MODEL_LENS,
     generation: 'g1',
+    large: null,
     state,
     ...changes,
   };

@@ -1,10 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import { newIdentity } from '../../projections/identities.js';
 import type { Json } from '../../src/kernel/json.js';
+import { EvidenceReader } from '../../src/features/disc/evidence-reader.js';
 import { eachIdentity, openPopulation } from '../../src/features/validation/population.js';
 import type { Manifest, ReadModels } from '../../src/stores/ports/read-models.js';
 
 const keyOf = (i: number) => `tris:${String(i).padStart(6, '0')}`;
+/** Identities are small here: their evidence is in their rows. */
+const NOTHING_SPREAD = new EvidenceReader({ readSince: () => Promise.reject(new Error('not to be read')) });
 const POPULATION = { generation: 'g1', position: 1, total: 0 };
 
 /** Read models of which a pass over the population asks no more than this; `pages` of identities' numbers. */
@@ -29,6 +32,7 @@ describe('a pass over the population', () => {
     const done: number[] = [];
     await eachIdentity(
       serving(pages),
+      NOTHING_SPREAD,
       POPULATION,
       never,
       (id) => void seen.push(id),
@@ -45,7 +49,7 @@ describe('a pass over the population', () => {
     })();
     const onPage = (done: number) => void (done >= 300 && stop.abort(new Error('cancelled')));
     const pages = Array.from({ length: 100 }, (_, n) => upTo(n * 10, n * 10 + 10));
-    const pass = eachIdentity(serving(pages), POPULATION, stop.signal, () => undefined, onPage);
+    const pass = eachIdentity(serving(pages), NOTHING_SPREAD, POPULATION, stop.signal, () => undefined, onPage);
     await expect(pass).rejects.toThrow('cancelled');
     await others;
     expect(turns).toBeGreaterThan(20);
@@ -58,6 +62,8 @@ describe('a pass over the population', () => {
     await expect(openPopulation(serving([]), { views: {} } as Manifest)).rejects.toMatchObject(rebuilding);
     expect(await openPopulation(serving([]), manifest)).toEqual({ generation: 'g1', position: 7, total: 0 });
     const gone = { ...serving([[]]), read: async () => undefined } as unknown as ReadModels;
-    await expect(eachIdentity(gone, POPULATION, never, () => undefined)).rejects.toMatchObject(rebuilding);
+    await expect(eachIdentity(gone, NOTHING_SPREAD, POPULATION, never, () => undefined)).rejects.toMatchObject(
+      rebuilding,
+    );
   });
 });

@@ -24,6 +24,10 @@ import {
 const ALICE = 'tris:alice';
 const recorded = Date.parse(RECORDED);
 const unknown = {
+  events: 1,
+  recorded,
+  earned: 0,
+  flagged: 0,
   evidence: {},
   actions: 0,
   bad_status: null,
@@ -49,6 +53,8 @@ describe('identities', () => {
         social_vouch: { last: recorded, days: [day + 2, 0, 0, 0, 0, 1] },
       },
       actions: 4,
+      events: 4,
+      earned: 350,
       changed: 4,
       latest: recorded,
     });
@@ -97,23 +103,44 @@ describe('identities', () => {
     for (const id of ['tris:bank', ALICE, 'tris:bob']) expect(rows.get(identityRow(id))).toBeUndefined();
   });
 
-  test('stand in the feed of changes at every change, of which the last is the row’s own', async () => {
+  test.each([[[Infinity]], [[1]], [[2, 1]]])(
+    'stand in the feed of changes once, at their last change, in batches of %p',
+    async (sizes) => {
+      const log = [
+        relayed(ALICE, 'social_vouch', 'Low'),
+        relayed('tris:bob', 'social_vouch', 'Low'),
+        badStatus(ALICE, 3),
+        relayed('tris:carol', 'social_vouch', 'Low'),
+        badStatusCleared(ALICE),
+      ];
+      const rows = await rowsAfter(log, { sizes });
+      expect(rows.range(CHANGES).map(({ sort, value }) => [Number(sort), value])).toEqual([
+        [2, 'tris:bob'],
+        [4, 'tris:carol'],
+        [5, ALICE],
+      ]);
+    },
+  );
+
+  test('keep the sums of the model’s own lens, flags apart', async () => {
     const rows = await rowsAfter([
+      relayed(ALICE, 'financial_swap', 'High'),
+      relayed(ALICE, 'social_spam_flags', 'Low'),
       relayed(ALICE, 'social_vouch', 'Low'),
-      relayed('tris:bob', 'social_vouch', 'Low'),
-      badStatus(ALICE, 3),
-      relayed('tris:carol', 'social_vouch', 'Low'),
-      badStatusCleared(ALICE),
     ]);
-    const current = rows.range(CHANGES).filter(({ sort, value }) => {
-      const { changed } = rows.get(identityRow(value as string)) as unknown as { changed: number };
-      return changed === Number(sort);
-    });
-    expect(current.map(({ sort, value }) => [Number(sort), value])).toEqual([
-      [2, 'tris:bob'],
-      [4, 'tris:carol'],
-      [5, ALICE],
-    ]);
+    expect(rows.get(identityRow(ALICE))).toMatchObject({ earned: 130, flagged: 30 });
+  });
+
+  test('with many events have rows whose size does not grow with them', async () => {
+    const log = Array.from({ length: 2_000 }, (_, n) =>
+      relayed(ALICE, `financial_kind_${n % 400}`, 'High', {
+        occurred_at: new Date(recorded - (n % 900) * 86_400_000).toISOString(),
+      }),
+    );
+    const rows = await rowsAfter(log, { sizes: [100] });
+    const largest = Math.max(...[...rows.texts.values()].map((text) => text.length));
+    expect(largest).toBeLessThan(2_000);
+    expect(rows.get(identityRow(ALICE))).toMatchObject({ evidence: null, actions: 2_000 });
   });
 });
 

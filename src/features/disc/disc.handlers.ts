@@ -1,7 +1,7 @@
 import { Inject } from '@nestjs/common';
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type CredonationRow, credonationsOf } from '../../../projections/credonations.js';
-import { CHANGES, type IdentityState, identityRow } from '../../../projections/identities.js';
+import { CHANGES, type IdentityRow, identityRow } from '../../../projections/identities.js';
 import type { IdentityEvent } from '../../../projections/identity-events.js';
 import { type OrganizationRow, organizationRow } from '../../../projections/organizations.js';
 import { policyMetricRow } from '../../../projections/policies.js';
@@ -16,14 +16,26 @@ import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
-import { canonicalMetric } from '../../scoring/metrics.js';
-import { MODEL_HASH } from '../../scoring/model.js';
-import { ledgerOf, netTct, rankOf, standingOf } from '../../scoring/score.js';
+import { yieldIfDue } from '../../kernel/turn.js';
+import { type Evidence, addAction } from '../../scoring/evidence.js';
+import type { Lens } from '../../scoring/lens.js';
+import { canonicalMetric, categoryOf } from '../../scoring/metrics.js';
+import { CRITICALITIES, MODEL_HASH } from '../../scoring/model.js';
+import { netTct, rankOf, standingOf } from '../../scoring/score.js';
 import type { Coordinates } from './coordinates.js';
-import type { ChangesDto, DiscRankDto, ExplanationDto, HistoryDto, MetricsDto, ReportDto } from './disc.dto.js';
+import type {
+  ChangeDto,
+  ChangesDto,
+  DiscRankDto,
+  ExplanationDto,
+  HistoryDto,
+  MetricsDto,
+  ReportDto,
+} from './disc.dto.js';
 import { PlatformShares, explain } from './explain.js';
 import { RunningStanding, historyEntry } from './history.js';
 import { IdentityReader, type IdentitySnapshot, type Viewpoint } from './identity-reader.js';
+import { ledgerOfRow, readLedger } from './ledgers.js';
 import { isUndocumented, metrics } from './metrics.js';
 import { type Depth, ReportBuilder, type Window } from './report.js';
 import { coordinatesOf } from './score.js';
@@ -100,14 +112,17 @@ export class GetRankHandler implements IQueryHandler<GetRank> {
       () => this.views.read(queries),
       (read) => (read.results[0] as unknown as OrganizationRow | undefined)?.vetted === true,
     );
-    const [organization, state] = results as unknown as [OrganizationRow?, IdentityState?];
+    const [organization, row] = results as unknown as [OrganizationRow?, IdentityRow?];
     if (!organization?.vetted) {
       throw new Problem('organization_not_vetted', `${trisId} is not a vetted organization; only those have a rank.`);
     }
     const lens = await this.policies.resolve(selector, manifest, results.slice(2));
-    const tct_total = state ? Math.max(0, netTct(ledgerOf(state.evidence, lens))) : 0;
+    const own = row && ledgerOfRow(row, lens);
+    const read = row && !own ? await readLedger(this.views, trisId, lens, position) : undefined;
+    const ledger = own ?? read?.ledger;
+    const tct_total = ledger ? Math.max(0, netTct(ledger)) : 0;
     const body = { tris_id: trisId, tct_total, disc_rank: rankOf(tct_total) };
-    return { body, viewpoint: { as_of: 0, position, lens, generation } };
+    return { body, viewpoint: { as_of: 0, position: read?.position ?? position, lens, generation } };
   }
 }
 
@@ -128,8 +143,8 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   constructor(private readonly identities: IdentityReader) {}
 
   async execute({ trisId, coordinates, limit, cursor }: GetHistory): Promise<QueryAnswer<HistoryDto>> {
-    const snapshot = await this.identities.snapshot(trisId, coordinates);
-    const { lens } = snapshot;
+    const sight = await this.identities.sight(trisId, coordinates, cursor !== undefined);
+    const { lens } = sight;
     const { running, after } = RunningStanding.resume(cursor, trisId, lens, coordinates);
     const body: HistoryDto = {
       tris_id: trisId,
@@ -138,17 +153,17 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
       next_cursor: null,
     };
     let last = after;
-    for await (const page of this.identities.events(trisId, snapshot, after)) {
+    for await (const page of this.identities.events(trisId, sight, after)) {
       for (const event of page) {
         if (body.entries.length === limit) {
           body.next_cursor = running.cursorAt(last, trisId, coordinates);
-          return { body, viewpoint: snapshot };
+          return { body, viewpoint: sight };
         }
         body.entries.push(historyEntry(event, running, this.identities.logId));
         last = event.position;
       }
     }
-    return { body, viewpoint: snapshot };
+    return { body, viewpoint: sight };
   }
 }
 
@@ -171,8 +186,16 @@ export class GetExplanationHandler implements IQueryHandler<GetExplanation> {
   async execute({ trisId, coordinates }: GetExplanation): Promise<QueryAnswer<ExplanationDto>> {
     const snapshot = await this.identities.snapshot(trisId, coordinates);
     const platforms = new PlatformShares(snapshot.lens);
-    await each(this.identities.events(trisId, snapshot), (event) => platforms.add(event));
-    return { body: explain(snapshot, platforms.top(EXPLAINED_PLATFORMS), this.identities.logId), viewpoint: snapshot };
+    // Of a large identity the snapshot has what the lens needs, which is less than what is told here.
+    const evidence: Evidence = snapshot.large ? {} : snapshot.state.evidence;
+    await each(this.identities.events(trisId, snapshot), (event) => {
+      platforms.add(event);
+      if (!snapshot.large || event.type !== 'ActionRelayed') return;
+      const { metric, criticality } = event.data;
+      addAction(evidence, metric, CRITICALITIES.indexOf(criticality), event.occurred_at);
+    });
+    const whole = { ...snapshot, state: { ...snapshot.state, evidence } };
+    return { body: explain(whole, platforms.top(EXPLAINED_PLATFORMS), this.identities.logId), viewpoint: snapshot };
   }
 }
 
@@ -189,6 +212,9 @@ export class GetMetrics extends Query<(MetricsDto | Problem)[]> {
   }
 }
 
+/** Metrics of an identity that a refusal names at most. */
+const LISTED_METRICS = 1_000;
+
 @QueryHandler(GetMetrics)
 export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
   constructor(
@@ -203,7 +229,7 @@ export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
     const snapshots = await this.identities.snapshots(trisIds, coordinates);
     const weighed = await this.weighedBySomePolicy(names ?? []);
     const all = await answers<MetricsDto>(snapshots, async (snapshot) => {
-      const payload = metrics(snapshot, names, weighed, pointer);
+      const payload = await this.payload(snapshot, names, weighed, pointer);
       if (payload instanceof Problem) return payload;
       const timestamp = new Date(this.clock()).toISOString();
       const claims = claimsOf(snapshot, this.identities.logId, timestamp, { payload });
@@ -212,6 +238,22 @@ export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
     const unknown = all.find((answer) => answer instanceof Problem && answer.code === 'unknown_metric');
     if (unknown && all.every((answer) => answer instanceof Problem)) throw unknown;
     return all;
+  }
+
+  private async payload(
+    snapshot: IdentitySnapshot,
+    names: readonly string[] | undefined,
+    weighed: ReadonlySet<string>,
+    pointer: string,
+  ): Promise<Record<string, number> | Problem> {
+    const { large, state } = snapshot;
+    if (!large) return metrics(snapshot, names, weighed, pointer, state.evidence, Object.keys(state.evidence));
+    const asked = (names ?? []).flatMap((name) => (categoryOf(name) ? [] : (canonicalMetric(name) ?? [])));
+    const evidence = await this.identities.evidence.ofMetrics(large, asked);
+    const payload = metrics(snapshot, names, weighed, pointer, evidence, []);
+    if (!(payload instanceof Problem)) return payload;
+    const known = await this.identities.evidence.metrics(large, LISTED_METRICS);
+    return metrics(snapshot, names, weighed, pointer, evidence, known);
   }
 
   private async weighedBySomePolicy(names: readonly string[]): Promise<Set<string>> {
@@ -286,8 +328,10 @@ export class GetChanges extends Query<ChangesDto> {
   }
 }
 
-/** Changes to read for one answer. Most may be superseded, so that a page may be short or empty before the end. */
-const LOOKED_AT = 10_000;
+/** Identities read at once. */
+const FEED_PAGE = 128;
+/** Large identities on one page whose score takes reads of their own; what is left comes on the next. */
+const FEED_LARGE = 100;
 
 @QueryHandler(GetChanges)
 export class GetChangesHandler implements IQueryHandler<GetChanges> {
@@ -297,7 +341,11 @@ export class GetChangesHandler implements IQueryHandler<GetChanges> {
   ) {}
 
   async execute({ limit, cursor, selector }: GetChanges): Promise<ChangesDto> {
-    const rangeAfter = (position: number) => ({ range: { ...CHANGES, after: sortByPosition(position), limit: PAGE } });
+    let large = 0;
+    const changes = new Map<string, ChangeDto>();
+    const rangeAfter = (position: number) => ({
+      range: { ...CHANGES, after: sortByPosition(position), limit: Math.min(FEED_PAGE, limit - changes.size) },
+    });
     const from = cursor === undefined ? undefined : decodeCursor(cursor, isChangesCursor);
     let last = from?.p ?? 0;
     const first = await this.views.read([rangeAfter(last), ...this.policies.queries(selector)]);
@@ -306,24 +354,52 @@ export class GetChangesHandler implements IQueryHandler<GetChanges> {
     const reset = from !== undefined && (from.g !== scope.g || from.l !== scope.l || from.m !== scope.m);
     if (reset) last = 0;
     let rows = reset ? undefined : (first.results[0] as RangeRow[]);
-    const changes: ChangesDto['changes'] = [];
-    for (let looked = 0; changes.length < limit && looked < LOOKED_AT;) {
+    for (;;) {
       rows ??= (await this.views.read([rangeAfter(last)])).results[0] as RangeRow[];
       if (rows.length === 0) break;
-      const gets = rows.map(({ value }) => ({ get: identityRow(value as string) }));
-      const { results } = await this.views.readSince(Number(rows.at(-1)!.sort), gets);
-      for (const [i, { sort, value }] of rows.entries()) {
-        if (changes.length === limit) break;
-        last = Number(sort);
-        const state = results[i] as unknown as IdentityState;
-        if (state.changed !== last) continue; // it changed again, and comes later in the feed
-        const { score, total_tct } = standingOf(ledgerOf(state.evidence, lens), state.bad_status?.level ?? null);
-        changes.push({ tris_id: value as string, score, total_tct, position: formatPosition(this.views.logId, last) });
+      const standings = await this.standings(rows, lens);
+      for (const { tris_id, position, change, isLarge } of standings) {
+        if (isLarge) large++;
+        if (change) {
+          // It changed again since it was put on this page.
+          changes.delete(tris_id);
+          changes.set(tris_id, change);
+        }
+        last = position;
       }
-      looked += rows.length;
       rows = undefined;
+      if (changes.size >= limit || large >= FEED_LARGE) break;
+      await yieldIfDue();
     }
-    return { changes, next_cursor: encodeCursor({ p: last, ...scope }), ...(reset && { reset }) };
+    return {
+      changes: [...changes.values()],
+      next_cursor: encodeCursor({ p: last, ...scope }),
+      ...(reset && { reset }),
+    };
+  }
+
+  /** Of each identity in a part of the feed how it stands since; without a change if it has changed again: it comes later. */
+  private async standings(rows: readonly RangeRow[], lens: Lens) {
+    const gets = rows.map(({ value }) => ({ get: identityRow(value as string) }));
+    const { results } = await this.views.readSince(Number(rows.at(-1)!.sort), gets);
+    const standings: { tris_id: string; position: number; change?: ChangeDto; isLarge: boolean }[] = [];
+    for (const [i, { sort, value }] of rows.entries()) {
+      const tris_id = value as string;
+      const position = Number(sort);
+      let row: IdentityRow | undefined = results[i] as unknown as IdentityRow;
+      let ledger = ledgerOfRow(row, lens);
+      const isLarge = !ledger;
+      if (!ledger) ({ row, ledger } = (await readLedger(this.views, tris_id, lens, position)) ?? {});
+      if (row?.changed !== position || !ledger) {
+        standings.push({ tris_id, position, isLarge });
+        continue;
+      }
+      const { score, total_tct } = standingOf(ledger, row.bad_status?.level ?? null);
+      const change = { tris_id, score, total_tct, position: formatPosition(this.views.logId, position) };
+      standings.push({ tris_id, position, change, isLarge });
+      await yieldIfDue();
+    }
+    return standings;
   }
 }
 
@@ -344,7 +420,8 @@ async function each(pages: AsyncIterable<IdentityEvent[]>, visit: (event: Identi
   for await (const page of pages) page.forEach(visit);
 }
 
-const PAGE = 1_000;
+/** Rows of one read: about a millisecond's work. */
+const PAGE = 256;
 
 /**
  * A credonation counts with its action, which precedes it in the same append. So a viewpoint at the position of an
@@ -359,5 +436,6 @@ async function* credonationsUpTo(views: Views, { tris_id, position }: IdentitySn
     for (const { sort, value } of rows) if (!next || sort < next.sort) yield value as unknown as CredonationRow;
     if (rows.length < PAGE) return;
     last = Number(rows.at(-1)!.sort);
+    await yieldIfDue();
   }
 }

@@ -14,7 +14,7 @@ export class RunningStanding {
   constructor(
     private readonly lens: Lens,
     readonly ledger: Ledger = { earned: 0, flagged: 0 },
-    private badLevel: number | null = null,
+    public badLevel: number | null = null,
   ) {}
 
   /** Applies an event. @returns the change of net TCT */

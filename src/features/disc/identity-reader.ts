@@ -1,5 +1,14 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { type IdentityState, evolve, identityRow, newIdentity } from '../../../projections/identities.js';
+import { type Spread, blocksOf, statementsOf } from '../../../projections/evidence-rows.js';
+import {
+  type IdentityFacts,
+  type IdentityRow,
+  type IdentityState,
+  evolve,
+  evolveFacts,
+  identityRow,
+  newIdentity,
+} from '../../../projections/identities.js';
 import type { IdentityEvent } from '../../../projections/identity-events.js';
 import { sortByPosition } from '../../../projections/projection.js';
 import { timelineOf, unpack } from '../../../projections/timeline.js';
@@ -9,9 +18,12 @@ import { parsePosition } from '../../kernel/positions.js';
 import { Problem, unknownIdentity } from '../../kernel/problems.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { Views } from '../../read-side/views.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
-import type { Lens } from '../../scoring/lens.js';
+import { countActions } from '../../scoring/evidence.js';
+import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
 import { type Coordinates, endOfHour } from './coordinates.js';
+import { EvidenceReader, type SpreadIdentity } from './evidence-reader.js';
 
 /** The point of view of an answer. (as_of, position, lens, model) determine all its numbers. */
 export interface Viewpoint {
@@ -32,19 +44,29 @@ export interface IdentitySnapshot extends Viewpoint {
    * come from a clock that is ahead of this one; only actions are filtered by time.
    */
   isPresent: boolean;
+  /** Its evidence is whole, or of a large identity what the lens needs: then `large` says of what it is a part. */
   state: IdentityState;
+  large: SpreadIdentity | null;
 }
 
-const PAGE = 1_000;
+/** Where an identity is seen from, before anything of it was read but its row. */
+export type Sight = Omit<IdentitySnapshot, 'state' | 'large'>;
 
-/** Reads identities: the accumulated row for the present, a fold of the timeline for the past. */
+/** Rows of one read: about a millisecond's work. */
+const PAGE = 256;
+
+/** Reads identities: the accumulated rows, and a fold of the timeline for the past of a small one. */
 @Injectable()
 export class IdentityReader {
+  readonly evidence: EvidenceReader;
+
   constructor(
     private readonly views: Views,
     @Inject(CLOCK) private readonly clock: Clock,
     private readonly policies: ValidationPolicies,
-  ) {}
+  ) {
+    this.evidence = new EvidenceReader(views);
+  }
 
   get logId(): string {
     return this.views.logId;
@@ -63,45 +85,65 @@ export class IdentityReader {
    * @throws Problem policy_not_found, position_unknown, projection_behind, projection_rebuilding
    */
   async snapshots(trisIds: readonly string[], coordinates: Coordinates): Promise<(IdentitySnapshot | Problem)[]> {
+    return this.each(trisIds, coordinates, (sight, row) => this.stateAt(sight, row, coordinates));
+  }
+
+  /**
+   * From where an identity is seen, without what is known of it: enough to go through its events.
+   * @param isKnown something of it counts there, as an earlier answer has shown
+   * @throws Problem as `snapshot`
+   */
+  async sight(trisId: string, coordinates: Coordinates, isKnown: boolean): Promise<Sight> {
+    const [sight] = await this.each([trisId], coordinates, async (present, row) => {
+      const from = await this.from(present, row, coordinates);
+      if (isKnown || !isAsked(coordinates) || isAll(from, row, coordinates)) return from;
+      for await (const page of this.events(trisId, from)) if (page.length > 0) return from;
+      return unknownIdentity(trisId, 'at that time');
+    });
+    if (sight instanceof Problem) throw sight;
+    return sight!;
+  }
+
+  private async each<T>(
+    trisIds: readonly string[],
+    coordinates: Coordinates,
+    look: (sight: Sight, row: IdentityRow) => Promise<T | Problem>,
+  ): Promise<(T | Problem)[]> {
     const limit = coordinates.as_of_position === undefined ? undefined : await this.limitOf(coordinates.as_of_position);
     return this.views.lookUp(
-      () => this.look(trisIds, coordinates, limit),
-      (snapshots) => !snapshots.some((snapshot) => snapshot instanceof Problem),
+      () => this.look(trisIds, coordinates, limit, look),
+      (found) => !found.some((each) => each instanceof Problem),
     );
   }
 
-  private async look(
+  private async look<T>(
     trisIds: readonly string[],
     coordinates: Coordinates,
     limit: Position | undefined,
-  ): Promise<(IdentitySnapshot | Problem)[]> {
+    look: (sight: Sight, row: IdentityRow) => Promise<T | Problem>,
+  ): Promise<(T | Problem)[]> {
     const rows = trisIds.map((trisId) => ({ get: identityRow(trisId) }));
     const read = await this.views.read([...rows, ...this.policies.queries(coordinates)]);
     const { manifest, generation, results } = read;
     const lens = await this.policies.resolve(coordinates, manifest, results.slice(trisIds.length));
     const position = limit ?? read.position;
     const isPresent = coordinates.as_of === undefined && coordinates.known_at === undefined;
-    const snapshots: (IdentitySnapshot | Problem)[] = [];
+    const found: (T | Problem)[] = [];
     for (const [i, tris_id] of trisIds.entries()) {
-      const state = results[i] as unknown as IdentityState | undefined;
-      if (!state) {
-        snapshots.push(unknownIdentity(tris_id));
+      const row = results[i] as unknown as IdentityRow | undefined;
+      if (!row) {
+        found.push(unknownIdentity(tris_id));
         continue;
       }
-      const as_of = coordinates.as_of ?? coordinates.now ?? this.defaultAsOf(state);
-      const snapshot = { tris_id, as_of, isPresent, position, lens, generation, state };
-      const isAll = coordinates.known_at === undefined && state.latest <= as_of && state.changed <= position;
-      snapshots.push(isAll ? snapshot : await this.pastSnapshot(snapshot, coordinates));
+      const as_of = coordinates.as_of ?? coordinates.now ?? this.defaultAsOf(row);
+      found.push(await look({ tris_id, as_of, isPresent, position, lens, generation }, row));
+      if (isDue()) await yieldIfDue();
     }
-    return snapshots;
+    return found;
   }
 
-  /** The events of an identity's timeline up to a viewpoint, in log order, in pages. */
-  async *events(
-    trisId: string,
-    viewpoint: Omit<IdentitySnapshot, 'state'>,
-    after: Position = 0,
-  ): AsyncIterable<IdentityEvent[]> {
+  /** The events of an identity's timeline up to a viewpoint, in log order, in pages between which others have their turn. */
+  async *events(trisId: string, viewpoint: Sight, after: Position = 0): AsyncIterable<IdentityEvent[]> {
     for (let last = after; ;) {
       const range = { ...timelineOf(trisId), after: sortByPosition(last), limit: PAGE };
       const { results } = await this.views.readSince(viewpoint.position, [{ range }]);
@@ -111,35 +153,110 @@ export class IdentityReader {
       yield events.filter((event) => counts(event, viewpoint));
       if (rows.length < PAGE || known.length < rows.length) return;
       last = Number(rows.at(-1)!.sort);
+      await yieldIfDue();
     }
   }
 
-  private async pastSnapshot(
-    snapshot: IdentitySnapshot,
-    { as_of, now, known_at, as_of_position }: Coordinates,
+  /** A viewpoint that asks what was known by a time is one of a position. */
+  private async from(sight: Sight, row: IdentityRow, { known_at }: Coordinates): Promise<Sight> {
+    return known_at === undefined ? sight : { ...sight, position: await this.lastKnown(sight, row, known_at) };
+  }
+
+  private async stateAt(
+    present: Sight,
+    row: IdentityRow,
+    coordinates: Coordinates,
   ): Promise<IdentitySnapshot | Problem> {
-    const viewpoint = { ...snapshot };
-    if (known_at !== undefined) viewpoint.position = await this.lastKnown(snapshot, known_at);
+    const { tris_id } = present;
+    if (isAll(present, row, coordinates)) {
+      const { evidence, spread } = row;
+      if (evidence) return { ...present, state: { ...row, evidence }, large: null };
+      const large = { tris_id, spread: spread!, position: present.position };
+      return { ...present, state: { ...row, evidence: await this.evidence.through(large, present.lens) }, large };
+    }
+    const sight = await this.from(present, row, coordinates);
+    const { spread } = row;
+    const past =
+      spread && sight.position >= spread.since
+        ? await this.pastOfLarge(sight, row, spread)
+        : { state: await this.fold(sight), large: null };
+    if (past.state.changed === 0 && isAsked(coordinates)) return unknownIdentity(tris_id, 'at that time');
+    return { ...sight, ...past };
+  }
+
+  /** The state of an identity of which there were few events by then. */
+  private async fold(sight: Sight): Promise<IdentityState> {
     const state = newIdentity();
-    for await (const page of this.events(snapshot.tris_id, viewpoint)) {
+    for await (const page of this.events(sight.tris_id, sight)) {
       for (const event of page) evolve(state, event);
     }
-    const isAsked = [as_of, now, known_at, as_of_position].some((coordinate) => coordinate !== undefined);
-    if (state.changed === 0 && isAsked) return unknownIdentity(snapshot.tris_id, 'at that time');
-    return { ...viewpoint, state };
+    return state;
   }
 
-  /** Position of the identity's last event that was recorded by a time; 0 if none was. */
-  private async lastKnown(present: IdentitySnapshot, knownAt: number): Promise<Position> {
+  private async pastOfLarge(sight: Sight, row: IdentityRow, spread: Spread) {
+    const { tris_id, position, as_of, lens } = sight;
+    const large: SpreadIdentity = { tris_id, spread, position, ...(as_of < row.latest && { as_of }) };
+    const facts = await this.pastFacts(sight, spread);
+    const totals = await this.evidence.through(large, MODEL_LENS);
+    for (const total of Object.values(totals)) facts.actions += countActions(total);
+    // Whoever keeps what follows from the state knows it by this: up to here it was another one.
+    if (facts.actions > 0) facts.changed = Math.min(row.changed, position);
+    const evidence = lens.tct_by_metric === null ? totals : await this.evidence.through(large, lens);
+    return { state: { ...facts, evidence }, large };
+  }
+
+  /** What was stated about a large identity by then. */
+  private async pastFacts(sight: Sight, { since }: Spread): Promise<IdentityFacts> {
+    const { tris_id, position } = sight;
+    const { evidence: _none, ...facts } = newIdentity();
+    const apply = (event: IdentityEvent) => {
+      if (event.type !== 'ActionRelayed' && event.position <= position && counts(event, sight)) {
+        evolveFacts(facts, event);
+      }
+    };
+    for await (const events of this.evidence.eventsUntil(tris_id, since)) events.forEach(apply);
+    for await (const rows of this.evidence.pages(statementsOf(tris_id), position, Infinity)) {
+      for (const { sort, value } of rows) apply(unpack(tris_id, sort, value));
+    }
+    return facts;
+  }
+
+  /**
+   * Position of the identity's last event before the first that was recorded after a time, 0 if there is none: events
+   * that a clock set back since has given an earlier time do not count, so that what is known at a time is a beginning of
+   * the log.
+   */
+  private async lastKnown({ tris_id, ...present }: Sight, row: IdentityRow, knownAt: number): Promise<Position> {
+    const sight: Sight = { tris_id, ...present, as_of: Infinity };
+    if (row.recorded <= knownAt && row.changed <= present.position) return row.changed;
     let last = 0;
-    for await (const page of this.events(present.tris_id, { ...present, as_of: Infinity })) {
-      for (const event of page) if (event.recorded_at <= knownAt) last = event.position;
+    let after = 0;
+    if (row.spread) {
+      // The last block that begins with nothing recorded later.
+      for await (const rows of this.evidence.pages(blocksOf(tris_id), present.position, Infinity)) {
+        for (const { sort, value } of rows) if ((value as number) <= knownAt) after = Number(sort) - 1;
+      }
+      if (after < row.spread.since) after = 0;
+      else last = await this.lastUpTo(sight, after);
+    }
+    for await (const page of this.events(tris_id, sight, after)) {
+      for (const event of page) {
+        if (event.recorded_at > knownAt) return last;
+        last = event.position;
+      }
     }
     return last;
   }
 
-  /** The end of the current hour, or just before a verification expires within it, so that the expiry is exact. */
-  private defaultAsOf(state: IdentityState): number {
+  /** Position of an identity's last event up to one; 0 if there is none. */
+  private async lastUpTo({ tris_id, position }: Sight, upTo: Position): Promise<Position> {
+    const range = { ...timelineOf(tris_id), after: sortByPosition(upTo + 1), reverse: true, limit: 1 };
+    const { results } = await this.views.readSince(position, [{ range }]);
+    return Number((results[0] as RangeRow[])[0]?.sort ?? 0);
+  }
+
+  /** The end of the current hour, or just before a verification expires within it, so that expiry is exact. */
+  private defaultAsOf(state: IdentityFacts): number {
     const now = this.clock();
     let asOf = endOfHour(now);
     for (const { expires_at } of state.verifications) {
@@ -159,7 +276,17 @@ export class IdentityReader {
   }
 }
 
-/** Whether an event counts at the time of a viewpoint. */
+/** Does everything count that is known of an identity? */
+function isAll({ as_of, position }: Sight, row: IdentityRow, { known_at }: Coordinates): boolean {
+  return known_at === undefined && row.latest <= as_of && row.changed <= position;
+}
+
+/** Does the request say where it is to be seen from? */
+function isAsked({ as_of, now, known_at, as_of_position }: Coordinates): boolean {
+  return [as_of, now, known_at, as_of_position].some((coordinate) => coordinate !== undefined);
+}
+
+/** Does an event count at the time of a viewpoint? */
 export function counts(
   { type, occurred_at }: IdentityEvent,
   { as_of, isPresent }: Pick<IdentitySnapshot, 'as_of' | 'isPresent'>,

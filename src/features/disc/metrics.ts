@@ -1,4 +1,5 @@
 import { Problem } from '../../kernel/problems.js';
+import type { Evidence } from '../../scoring/evidence.js';
 import { categoryHealth, metricHealth } from '../../scoring/health.js';
 import { CATEGORY_NAMES, DOCUMENTED_METRICS, canonicalMetric, categoryOf } from '../../scoring/metrics.js';
 import { MODEL } from '../../scoring/model.js';
@@ -15,6 +16,8 @@ export function isUndocumented(metric: string): boolean {
  * Health of categories, aliases or full metrics by requested name. Default: the seven categories.
  * @param weighed canonical metrics that are known because a stored policy weighs them
  * @param pointer to the list of names, for errors
+ * @param evidence of the metrics among the names
+ * @param inEvidence metrics of the identity that a refusal names
  * @returns Problem unknown_metric for a name that is no category, not documented, not weighed and not in the evidence
  */
 export function metrics(
@@ -22,6 +25,8 @@ export function metrics(
   names: readonly string[] | undefined,
   weighed: ReadonlySet<string>,
   pointer: string,
+  evidence: Evidence,
+  inEvidence: readonly string[],
 ): Record<string, number> | Problem {
   const { state, lens, as_of } = sight;
   const categories = categoryHealth(state.evidence, lens, as_of);
@@ -30,15 +35,14 @@ export function metrics(
     const category = categoryOf(name);
     const metric = canonicalMetric(name);
     if (category) payload[name] = categories[category];
-    else if (metric && (DOCUMENTED.has(metric) || weighed.has(metric) || Object.hasOwn(state.evidence, metric))) {
-      payload[name] = metricHealth(state.evidence, metric, lens, as_of);
-    } else
-      return unknownMetric(name, pointer.startsWith('?') ? pointer : `${pointer}/${i}`, Object.keys(state.evidence));
+    else if (metric && (DOCUMENTED.has(metric) || weighed.has(metric) || Object.hasOwn(evidence, metric))) {
+      payload[name] = metricHealth(evidence, metric, lens, as_of);
+    } else return unknownMetric(name, pointer.startsWith('?') ? pointer : `${pointer}/${i}`, inEvidence);
   }
   return payload;
 }
 
-function unknownMetric(name: string, pointer: string, inEvidence: string[]): Problem {
+function unknownMetric(name: string, pointer: string, inEvidence: readonly string[]): Problem {
   const message = `${JSON.stringify(name)} is not a metric of this identity`;
   const known = [...CATEGORY_NAMES, ...new Set([...DOCUMENTED_METRICS, ...inEvidence])];
   return new Problem('unknown_metric', `${message}. Known here: ${known.join(', ')}.`, {

@@ -4,7 +4,7 @@ import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
 import { round } from '../../scoring/exact.js';
 import { categoryHealth } from '../../scoring/health.js';
 
-import type { Standing } from '../../scoring/score.js';
+import { type Standing, standingOf } from '../../scoring/score.js';
 import type { ReportDto } from './disc.dto.js';
 import { PlatformShares } from './explain.js';
 import { RunningStanding } from './history.js';
@@ -42,7 +42,10 @@ export class ReportBuilder {
   private readonly platforms: PlatformShares;
   private readonly actionsByMetric = new Map<string, number>();
   private readonly credonators = new Map<string, { from: string; amount: number; count: number }>();
-  /** Points of the trajectory, ascending, from the start of the window to its end. */
+  /**
+   * Times at which the standing is wanted, ascending, the window's start first and its end last. Each has what was
+   * stated by then, and the actions since the one before it.
+   */
   private readonly points: { at: number; running: RunningStanding }[];
 
   constructor(
@@ -60,8 +63,13 @@ export class ReportBuilder {
   }
 
   addEvent(event: IdentityEvent): void {
-    for (const { at, running } of this.points) if (event.occurred_at <= at) running.apply(event);
-    if (event.type !== 'ActionRelayed' || event.occurred_at <= this.from) return;
+    const first = this.points.findIndex(({ at }) => event.occurred_at <= at);
+    if (event.type !== 'ActionRelayed') {
+      if (first >= 0) for (const { running } of this.points.slice(first)) running.apply(event);
+      return;
+    }
+    this.points[first]?.running.apply(event);
+    if (event.occurred_at <= this.from) return;
     this.platforms.add(event);
     const { metric } = event.data;
     this.actionsByMetric.set(metric, (this.actionsByMetric.get(metric) ?? 0) + 1);
@@ -79,8 +87,9 @@ export class ReportBuilder {
   build(logId: string): Omit<ReportDto, 'proof' | 'generated_at'> {
     const { sight } = this;
     const { top, pointsPerMonth } = DEPTHS[this.depth];
-    const first = this.points[0]!.running.standing;
-    const last = this.points.at(-1)!.running.standing;
+    const standings = this.standings();
+    const first = standings[0]!;
+    const last = standings.at(-1)!;
     const credonators = [...this.credonators.values()];
     credonators.sort((a, b) => b.amount - a.amount || (a.from < b.from ? -1 : 1));
     const content = {
@@ -92,7 +101,7 @@ export class ReportBuilder {
       score_delta: round(last.score - first.score, 1),
       score_rating: last.score_rating,
       total_tct: last.total_tct,
-      trajectory: pointsPerMonth === 0 ? [] : this.points.map(({ at, running }) => pointAt(at, running.standing)),
+      trajectory: pointsPerMonth === 0 ? [] : this.points.map(({ at }, i) => pointAt(at, standings[i]!)),
       metrics: categoryHealth(sight.state.evidence, sight.lens, sight.as_of),
       top_credonators: credonators.slice(0, top),
       top_platforms: this.platforms.top(top),
@@ -103,6 +112,15 @@ export class ReportBuilder {
     };
     const report_hash = sha256Hex(canonicalJson(content));
     return { report_id: `rep_${report_hash.slice(0, 32)}`, report_hash, ...content };
+  }
+
+  private standings(): Standing[] {
+    const ledger = { earned: 0, flagged: 0 };
+    return this.points.map(({ running }) => {
+      ledger.earned += running.ledger.earned;
+      ledger.flagged += running.ledger.flagged;
+      return standingOf(ledger, running.badLevel);
+    });
   }
 }
 

@@ -1,9 +1,12 @@
 import type { Actor } from '../../commands/context.js';
 import { Inject } from '@nestjs/common';
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import { type IdentityState, identityRow } from '../../../projections/identities.js';
+import { type IdentityRow, type IdentityState, identityRow } from '../../../projections/identities.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
+import { EvidenceReader } from '../disc/evidence-reader.js';
+import { yieldIfDue } from '../../kernel/turn.js';
+import { withEvidence } from './population.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem, unknownIdentity, problemMembers } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -106,12 +109,19 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const now = this.clock();
     const as_of = endOfHour(now);
     const fold = new Summarizer(before, after, probes, now);
-    const results = subjects.map((tris_id, i): EvaluatedSubjectDto => {
-      const state = read.results[i] as unknown as IdentityState | undefined;
-      if (!state) return nobody(tris_id);
+    const evidence = new EvidenceReader(this.views);
+    const results: EvaluatedSubjectDto[] = [];
+    for (const [i, tris_id] of subjects.entries()) {
+      const row = read.results[i] as unknown as IdentityRow | undefined;
+      if (!row) {
+        results.push(nobody(tris_id));
+        continue;
+      }
+      const state = await withEvidence(tris_id, row, read.position, evidence);
       fold.add(tris_id, state);
-      return changeOf(tris_id, state, before, after, as_of, probes, now);
-    });
+      results.push(changeOf(tris_id, state, before, after, as_of, probes, now));
+      await yieldIfDue();
+    }
     return {
       ...fold.summary(),
       results,

@@ -1,6 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
-import type { IdentityState } from '../../../projections/identities.js';
+import { type IdentityRow, type IdentityState, identityRow } from '../../../projections/identities.js';
 import { rebuilding } from '../../kernel/problems.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import type { EvidenceReader } from '../disc/evidence-reader.js';
 import type { Manifest, ReadModels } from '../../stores/ports/read-models.js';
 
 /** Rows in a page: a few milliseconds of work, after which the event loop can do other work. */
@@ -30,6 +32,7 @@ export async function openPopulation(readModels: ReadModels, manifest: Manifest)
  */
 export async function eachIdentity(
   readModels: ReadModels,
+  evidence: EvidenceReader,
   { generation }: Population,
   signal: AbortSignal,
   visit: (trisId: string, state: IdentityState) => void,
@@ -39,7 +42,12 @@ export async function eachIdentity(
   let cursor: string | null = null;
   do {
     const page = await readModels.scan(generation, 'identities', cursor, PAGE);
-    for (const { row, value } of page.rows) visit(row.key, value as unknown as IdentityState);
+    for (const { row, value } of page.rows) {
+      const identity = value as unknown as IdentityRow;
+      const state = isSmall(identity) ? identity : await wholeOf(readModels, evidence, generation, row.key);
+      if (state) visit(row.key, state);
+      if (isDue()) await yieldIfDue();
+    }
     done += page.rows.length;
     await onPage(done);
     await setImmediate();
@@ -48,4 +56,33 @@ export async function eachIdentity(
   } while (cursor !== null);
   // A dropped generation looks like an empty one.
   if (!(await readModels.read(generation, []))) throw rebuilding('the identities are being rebuilt');
+}
+
+/** Is all its evidence in its row? */
+export function isSmall(row: IdentityRow): row is IdentityRow & IdentityState {
+  return row.evidence !== null;
+}
+
+/** A large identity as it is now; undefined if the generation is gone. */
+async function wholeOf(
+  readModels: ReadModels,
+  evidence: EvidenceReader,
+  generation: string,
+  trisId: string,
+): Promise<IdentityState | undefined> {
+  const read = await readModels.read(generation, [{ get: identityRow(trisId) }]);
+  if (!read) return undefined;
+  const row = read.results[0] as unknown as IdentityRow;
+  return withEvidence(trisId, row, read.checkpoint.position, evidence);
+}
+
+/** An identity with all its evidence, as of the position of its row. */
+export async function withEvidence(
+  trisId: string,
+  row: IdentityRow,
+  position: number,
+  evidence: EvidenceReader,
+): Promise<IdentityState> {
+  if (isSmall(row)) return row;
+  return { ...row, evidence: await evidence.whole({ tris_id: trisId, spread: row.spread!, position }) };
 }

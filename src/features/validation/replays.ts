@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Inject, Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
+import { EvidenceReader } from '../disc/evidence-reader.js';
 import type { CommandContext } from '../../commands/context.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
@@ -140,6 +141,7 @@ export class Replays implements OnModuleInit {
     await watch.onPage?.(0, total);
     await eachIdentity(
       this.readModels,
+      new EvidenceReader(this.views),
       population,
       signal,
       (trisId, state) => {

@@ -1,0 +1,52 @@
+import type { DomainEvent } from '../../projections/events.js';
+import { identities } from '../../projections/identities.js';
+import { timeline } from '../../projections/timeline.js';
+import type { RowQuery } from '../../src/stores/ports/read-models.js';
+import { StoredRows } from '../projections/log.js';
+
+export const LOG = 'log';
+
+/** Read models in memory, to which further events are applied before each read. */
+export class GrowingViews {
+  readonly logId = LOG;
+  /** Bytes of all rows that were read. */
+  bytesRead = 0;
+  private readonly rows = new StoredRows();
+  private applied = 0;
+
+  constructor(
+    private readonly log: readonly DomainEvent[],
+    private readonly perRead: number,
+  ) {}
+
+  async grow(by: number): Promise<void> {
+    await this.rows.apply(this.log.slice(this.applied, this.applied + by), [identities, timeline]);
+    this.applied = Math.min(this.log.length, this.applied + by);
+  }
+
+  async read(queries: readonly RowQuery[]) {
+    const results = queries.map((query) => ('get' in query ? this.rows.get(query.get) : this.range(query.range)));
+    this.bytesRead += JSON.stringify(results).length;
+    const answer = { manifest: { lens: {} }, generation: 'g', position: this.applied, results };
+    await this.grow(this.perRead);
+    return answer;
+  }
+
+  readSince(_position: number, queries: readonly RowQuery[]) {
+    return this.read(queries);
+  }
+
+  lookUp<T>(look: () => Promise<T>): Promise<T> {
+    return look();
+  }
+
+  head = async () => this.applied;
+  requirePosition = async () => undefined;
+
+  private range({ view, key, after, reverse = false, limit }: Extract<RowQuery, { range: unknown }>['range']) {
+    const rows = this.rows.range({ view, key });
+    if (reverse) rows.reverse();
+    const isBeyond = (sort: string) => after === undefined || (reverse ? sort < after : sort > after);
+    return rows.filter(({ sort }) => isBeyond(sort)).slice(0, limit);
+  }
+}

@@ -1,0 +1,172 @@
+import fc from 'fast-check';
+import { type IdentityEvent, subjectOf } from '../../projections/identity-events.js';
+import { evolve, newIdentity } from '../../projections/identities.js';
+import { type DomainEvent, decodeEvent } from '../../projections/events.js';
+import type { Coordinates } from '../../src/features/disc/coordinates.js';
+import { IdentityReader, type IdentitySnapshot, counts } from '../../src/features/disc/identity-reader.js';
+import { score } from '../../src/features/disc/score.js';
+import type { ValidationPolicies } from '../../src/features/lenses/validation-policies.js';
+import { formatPosition } from '../../src/kernel/positions.js';
+import { Problem } from '../../src/kernel/problems.js';
+import type { Views } from '../../src/read-side/views.js';
+import { metricHealth } from '../../src/scoring/health.js';
+import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
+import { CRITICALITIES } from '../../src/scoring/model.js';
+import { type Given, badStatus, badStatusCleared, granted, logOf, relayed } from '../projections/log.js';
+import { vpLens } from '../scoring/evidence.js';
+import { GrowingViews, LOG } from './growing-views.js';
+
+/**
+ * What is read of an identity, large or small, present or past, through any lens, while events go on being applied
+ * between the reads, is what a fold of its events gives.
+ */
+
+const ALICE = 'tris:alice';
+const DAY = 86_400_000;
+const START = Date.UTC(2026, 0, 1);
+const METRICS = [
+  'financial_swap',
+  'financial_default_flags',
+  'social_vouch',
+  'compliance_trade_flags',
+  'security_audit',
+];
+const LENSES: Lens[] = [MODEL_LENS, vpLens({ financial_swap: 140, compliance_trade_flags: 30, creative_none: 70 })];
+
+const iso = (ms: number) => new Date(ms).toISOString();
+/** Late and early, several at one time, at the ends of days. */
+const occurrences = fc.oneof(
+  fc.integer({ min: START - 300 * DAY, max: START + DAY }),
+  fc.constantFrom(START - 40 * DAY, START - 40 * DAY - 1, START - 3 * DAY, START - 3 * DAY + 1),
+  fc.integer({ min: START - 41 * DAY, max: START - 39 * DAY }),
+);
+const events: fc.Arbitrary<Given> = fc.oneof(
+  {
+    weight: 12,
+    arbitrary: fc
+      .tuple(fc.constantFrom(...METRICS), fc.constantFrom(...CRITICALITIES), occurrences)
+      .map(([metric, criticality, at]) => relayed(ALICE, metric, criticality, { occurred_at: iso(at) })),
+  },
+  fc.integer({ min: 1, max: 6 }).map((level) => badStatus(ALICE, level)),
+  fc.constant(badStatusCleared(ALICE)),
+  fc.constantFrom('key:a', 'key:b').map((issuer) => granted(ALICE, issuer)),
+  fc.constant(relayed('tris:bob', 'social_vouch', 'Low')),
+);
+/** Recorded one after the other, by a clock that is set back now and then. */
+const logs = (length: { minLength: number; maxLength: number }) =>
+  fc.array(fc.tuple(events, fc.integer({ min: 0, max: 30 })), { ...length, size: 'max' }).map((list) => {
+    let now = START;
+    return logOf(
+      list.map(([event, minutes]) => {
+        now += minutes === 30 ? -3_600_000 : minutes * 60_000;
+        return { ...event, recorded_at: iso(now) };
+      }),
+    ).map(decodeEvent);
+  });
+
+/** What a fold of the events gives that a viewpoint sees. */
+function folded(log: readonly DomainEvent[], sight: Omit<IdentitySnapshot, 'state' | 'large'>): IdentitySnapshot {
+  const state = newIdentity();
+  for (const event of eventsOf(log)) {
+    if (event.position <= sight.position && counts(event, sight)) evolve(state, event);
+  }
+  return { ...sight, state, large: null };
+}
+
+function eventsOf(log: readonly DomainEvent[]): IdentityEvent[] {
+  return log.flatMap((event) => {
+    const subject = subjectOf(event);
+    return subject?.tris_id === ALICE ? [subject.event] : [];
+  });
+}
+
+function lastKnown(log: readonly DomainEvent[], knownAt: number): number {
+  let last = 0;
+  for (const { recorded_at, position } of eventsOf(log)) {
+    if (recorded_at > knownAt) return last;
+    last = position;
+  }
+  return last;
+}
+
+async function compare(log: readonly DomainEvent[], applied: number, perRead: number, at: Coordinates, lens: Lens) {
+  const views = new GrowingViews(log, perRead);
+  await views.grow(applied);
+  const policies = { queries: () => [], resolve: async () => lens } as unknown as ValidationPolicies;
+  const reader = new IdentityReader(views as unknown as Views, () => START + 2 * DAY, policies);
+  const [seen] = await reader.snapshots([ALICE], at);
+  const known = log.slice(0, applied);
+  if (seen instanceof Problem) {
+    const position = at.known_at === undefined ? applied : lastKnown(known, at.known_at);
+    const sight = { tris_id: ALICE, as_of: at.as_of ?? Infinity, isPresent: false, position, lens, generation: 'g' };
+    expect(folded(known, sight).state.changed).toBe(0);
+    return;
+  }
+  const expected = folded(known, seen!);
+  expect(score(seen!, LOG)).toEqual(score(expected, LOG));
+  expect(seen!.state.actions).toBe(expected.state.actions);
+  if (at.known_at !== undefined) expect(seen!.position).toBe(lastKnown(known, at.known_at));
+  const named = seen!.large ? await reader.evidence.ofMetrics(seen!.large, METRICS) : seen!.state.evidence;
+  for (const metric of METRICS) {
+    expect(Object.hasOwn(named, metric)).toBe(Object.hasOwn(expected.state.evidence, metric));
+    expect(metricHealth(named, metric, lens, seen!.as_of)).toBe(
+      metricHealth(expected.state.evidence, metric, lens, seen!.as_of),
+    );
+  }
+  if (seen!.large) {
+    const whole = await reader.evidence.whole(seen!.large);
+    const days = (evidence: typeof whole) =>
+      Object.fromEntries(METRICS.map((metric) => [metric, evidence[metric]?.days]));
+    expect(days(whole)).toEqual(days(expected.state.evidence));
+  }
+}
+
+const lenses = fc.constantFrom(...LENSES);
+const perRead = fc.constantFrom(0, 1, 7);
+const times = fc.oneof(occurrences, fc.integer({ min: START, max: START + 5 * DAY }));
+
+test('the present state is the fold of all events', () => {
+  return fc.assert(
+    fc.asyncProperty(
+      logs({ minLength: 1, maxLength: 400 }),
+      fc.nat(399),
+      perRead,
+      lenses,
+      (log, applied, grows, lens) => compare(log, 1 + (applied % log.length), grows, {}, lens),
+    ),
+    { numRuns: 40 },
+  );
+});
+
+test('a state as of a past time is the fold of what had occurred by then', () => {
+  return fc.assert(
+    fc.asyncProperty(
+      logs({ minLength: 60, maxLength: 400 }),
+      fc.nat(399),
+      perRead,
+      times,
+      lenses,
+      (log, applied, grows, as_of, lens) => compare(log, 1 + (applied % log.length), grows, { as_of }, lens),
+    ),
+    { numRuns: 60 },
+  );
+});
+
+test('a state as of a position, or as it was known at a time, is the fold of what had been recorded by then', () => {
+  return fc.assert(
+    fc.asyncProperty(
+      logs({ minLength: 300, maxLength: 900 }),
+      perRead,
+      fc.nat(),
+      times,
+      fc.option(times, { nil: undefined }),
+      fc.boolean(),
+      lenses,
+      (log, grows, at, known_at, as_of, byPosition, lens) => {
+        const as_of_position = formatPosition(LOG, 1 + (at % (log.length - 10)));
+        return compare(log, log.length - 10, grows, byPosition ? { as_of, as_of_position } : { as_of, known_at }, lens);
+      },
+    ),
+    { numRuns: 60 },
+  );
+});
