@@ -5,6 +5,7 @@ import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fa
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { collectDefaultMetrics, Counter, type Metric, Registry } from 'prom-client';
 import { Config } from '../kernel/config.js';
+import { Cursors } from '../kernel/cursor.js';
 import { KEY_VALUE, type KeyValue } from '../stores/ports/key-value.js';
 import { Health } from './health.js';
 import { Logger } from '../kernel/logger.js';
@@ -12,7 +13,7 @@ import { OpsController } from './ops.controller.js';
 import { RequestMetrics } from '../http/request-metrics.js';
 import { ProofsController } from './key-set.controller.js';
 import { SigningKeys } from '../credentials/signing-keys.js';
-import { Read, sendRead, sendWritten, Written } from '../http/answers.js';
+import { Read, sealed, sendRead, sendWritten, Written } from '../http/answers.js';
 import { AccessTokens } from '../credentials/access-tokens.js';
 import { ApiKeys } from '../credentials/api-keys.js';
 import { controllerHandler } from '../http/controller-handler.js';
@@ -29,7 +30,7 @@ const VERSION = '0.1.0';
 /** A whole request must arrive within this; it also bounds how long the rest of a refused body is read. */
 const REQUEST_TIMEOUT_MS = 30_000;
 
-/** Providers for every module: Config, Logger, Health, SigningKeys, ApiKeys, AccessTokens, PublicAddress, prom-client's Registry. */
+/** Providers for every module: Config, Logger, Health, SigningKeys, ApiKeys, AccessTokens, Cursors, PublicAddress, prom-client's Registry. */
 @Module({})
 class EdgeModule {
   static register(config: Config, logger: Logger): DynamicModule {
@@ -41,6 +42,7 @@ class EdgeModule {
       { provide: SigningKeys, useValue: signingKeys },
       { provide: ApiKeys, useValue: new ApiKeys(config, logger) },
       { provide: AccessTokens, useValue: new AccessTokens(signingKeys) },
+      { provide: Cursors, useValue: new Cursors(() => signingKeys.secret('cursors')) },
       { provide: Registry, useValue: new Registry() },
     ];
     return {
@@ -79,6 +81,7 @@ function createFastify(config: Config, logger: Logger): FastifyInstance {
 /** Sends what Nest's handlers return. Unknown addresses and errors never reach Nest's own layers. */
 class EdgeAdapter extends FastifyAdapter {
   gate: PositionGate | undefined;
+  cursors: Cursors | undefined;
 
   constructor(
     server: FastifyInstance,
@@ -90,9 +93,9 @@ class EdgeAdapter extends FastifyAdapter {
 
   override reply(reply: FastifyReply, body: unknown, status?: number): never {
     if (status !== undefined) reply.code(status);
-    if (body instanceof Read) sendRead(reply, body);
+    if (body instanceof Read) sendRead(reply, body, this.cursors);
     else if (body instanceof Written) sendWritten(reply, body, this.gate?.logId);
-    else reply.send(body);
+    else reply.send(sealed(body, reply.request, this.cursors));
     return undefined as never;
   }
 
@@ -137,6 +140,7 @@ export async function createApp(
   registry.registerMetric(countedProblems(metrics));
   collectDefaultMetrics({ register: registry });
   adapter.gate = find<PositionGate>(app, POSITION_GATE);
+  adapter.cursors = app.get(Cursors);
 
   const nest = app.get(ApplicationConfig);
   const usesPipeline = [nest.getGlobalGuards(), nest.getGlobalPipes(), nest.getGlobalInterceptors()].some(
@@ -149,6 +153,7 @@ export async function createApp(
   installHooks(server, {
     keys: app.get(ApiKeys),
     tokens: app.get(AccessTokens),
+    cursors: app.get(Cursors),
     rateLimit: requestLimit(config, find<KeyValue>(app, KEY_VALUE)),
     metrics,
     logger,

@@ -16,7 +16,7 @@ export class ProofsController {
     return new Read(
       this.keys.jwks,
       this.keys.jwks.keys.map(({ kid }) => kid),
-      'public, max-age=300',
+      'public, max-age=60',
     );
   }
 }

@@ -79,6 +79,19 @@ export function signingKeysCommands(cli: Cli): void {
     );
 
   keys
+    .command('revoke')
+    .description('remove a key that has leaked: what it signed is refused within a second; another signs at once')
+    .argument('<kid>')
+    .option(...VOUCHERS)
+    .action(
+      cli.withConfig(async ({ config, print }, kid: string, options: Options) => {
+        const next = fileOf(config, options).revoke(kid, Date.now());
+        print(next === null ? `revoked ${kid}` : `revoked ${kid}; ${next} signs from now`);
+        return EXIT.ok;
+      }),
+    );
+
+  keys
     .command('prune')
     .description('remove retired keys whose last token has expired; reports and metrics they signed no longer verify')
     .option(...VOUCHERS)

@@ -56,6 +56,11 @@ export class AccessTokens {
       throw refused('token_malformed', 'The token lacks a claim, or has one of a wrong type.');
     const now = this.clock() / 1000;
     if (iat > now + CLOCK_SKEW_S) throw refused('token_malformed', 'The token is from the future.');
+    // Whoever has taken a key could make tokens that never end, or go on with it after another took over.
+    if (exp - iat > ACCESS_TOKEN_S) throw refused('token_malformed', 'The token lives longer than any that is issued.');
+    if (this.keys.wasRetired(read.kid, (iat - CLOCK_SKEW_S) * 1000)) {
+      throw refused('token_signature', 'The key of the token had ceased to sign when it was issued.');
+    }
     if (exp <= now) throw refused('token_expired', 'The access token has expired; refresh it.');
     return { family: sid, wallet, chainId: chain_id, trisId: tris_id };
   }

@@ -88,7 +88,9 @@ export class ApiKeys {
       });
     }
     for (const { id, sha256, scopes, organization } of records) {
-      callers.set(sha256, { keyId: id, scopes: new Set(scopes), organization: organization ?? null, session: null });
+      // Bound to an organization, nothing reaches others: `ops`, which is about everybody, opens nothing.
+      const opening = organization === undefined ? scopes : scopes.filter((scope) => scope !== 'ops');
+      callers.set(sha256, { keyId: id, scopes: new Set(opening), organization: organization ?? null, session: null });
     }
     this.callers = callers;
   }
@@ -151,6 +153,9 @@ export function createKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>):
     }
     if (record.organization !== undefined && !TRIS_ID.test(record.organization)) {
       throw new ConfigError(`"${record.organization}" is not a TRIS id.`);
+    }
+    if (record.organization !== undefined && record.scopes.includes('ops')) {
+      throw new ConfigError('The scope ops is for keys that are bound to no organization.');
     }
     const key = generateKey();
     writeKeys(config, [...keys, { ...record, sha256: digest(key) }]);

@@ -80,7 +80,8 @@ export function verify(token: unknown, options: VerifyOptions): EligibilityVerif
 
 /** What a signed token says, or what is wrong with its form or its signature. */
 export type Signed =
-  { payload: Record<string, unknown> } | { wrong: 'malformed' | 'type' | 'algorithm' | 'signature'; detail: string };
+  | { payload: Record<string, unknown>; kid: string }
+  | { wrong: 'malformed' | 'type' | 'algorithm' | 'signature'; detail: string };
 
 /** Reads a compact JWT (RFC 7519) of one `typ`, signed with EdDSA by a key of the set. Its claims are not checked. */
 export function readSigned(token: unknown, type: string, jwks: VerifyOptions['jwks']): Signed {
@@ -97,7 +98,7 @@ export function readSigned(token: unknown, type: string, jwks: VerifyOptions['jw
   if (!verifySignature(null, Buffer.from(`${parts[0]}.${parts[1]}`), key, signature)) {
     return { wrong: 'signature', detail: 'The signature is not that of the key the token names.' };
   }
-  return { payload };
+  return { payload, kid: header['kid'] as string };
 }
 
 function judge(claims: EligibilityClaims, { audience, policy, issuer, now = Date.now() }: VerifyOptions) {

@@ -1,3 +1,4 @@
+import { hkdfSync, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import type { Clock } from '../kernel/clock.js';
 import { ConfigError } from '../kernel/config.js';
@@ -17,6 +18,8 @@ export interface Key {
 
 /** How the keys of one kind are made and read. */
 export interface KeyKind<K extends Key> {
+  /** The file also holds a secret for what processes share without telling anyone (`KeyFile.sharedSecret`). */
+  sharesSecret?: true;
   make(): JsonObject;
   /** @param wrong makes the error, from a text such as "is not an Ed25519 key" */
   read(jwk: JsonObject, wrong: (what: string) => ConfigError): K;
@@ -83,7 +86,7 @@ export class KeyFile<K extends Key> {
       const key = this.kind.make();
       const signs_from = now + delayMs;
       const stored = this.read().map(({ raw }) => raw);
-      replaceFile(this.path, toText([...stored, { ...key, signs_from: new Date(signs_from).toISOString() }]));
+      this.replace([...stored, { ...key, signs_from: new Date(signs_from).toISOString() }]);
       return { kid: key['kid'] as string, signs_from };
     });
   }
@@ -95,13 +98,57 @@ export class KeyFile<K extends Key> {
         .filter(({ prunable_from }) => prunable_from !== null && prunable_from <= now)
         .map(({ kid }) => kid);
       const kept = this.read().filter(({ turn }) => !dead.includes(turn.key.kid));
-      if (dead.length > 0) replaceFile(this.path, toText(kept.map(({ raw }) => raw)));
+      if (dead.length > 0) this.replace(kept.map(({ raw }) => raw));
       return dead;
     });
   }
 
-  /** @throws ConfigError */
-  read(): { turn: Turn<K>; raw: JsonObject }[] {
+  /**
+   * Removes a key that somebody else may have, and the shared secret with it: what was signed by it is accepted nowhere
+   * from then on. Where it was the one that signs, a new key signs at once.
+   * @returns the kid of that new key; null: another one signs already
+   * @throws ConfigError if there is no such key
+   */
+  revoke(kid: string, now: number): string | null {
+    return exclusively(this.path, () => {
+      const revoked = this.list(now).find((key) => key.kid === kid);
+      if (!revoked) throw new ConfigError(`There is no key ${kid} in ${this.path}.`);
+      const kept = this.read()
+        .filter(({ turn }) => turn.key.kid !== kid)
+        .map(({ raw }) => raw);
+      if (revoked.status !== 'signing') {
+        this.replace(kept, randomBytes(32));
+        return null;
+      }
+      const made = { ...this.kind.make(), signs_from: new Date(now).toISOString() };
+      this.replace([...kept, made], randomBytes(32));
+      return (made as JsonObject)['kid'] as string;
+    });
+  }
+
+  /**
+   * 32 bytes that every process with the file has: its member `shared_secret`, or, in a file without one, derived from the
+   * first private key. The first change of the file by a command writes the derived one down, so that it outlives that key.
+   * @throws ConfigError
+   */
+  sharedSecret(): Uint8Array {
+    const { shared_secret: written } = this.set();
+    if (written !== undefined) {
+      const secret = Buffer.from(typeof written === 'string' ? written : '', 'base64url');
+      if (secret.length !== 32) throw new ConfigError(`${this.path}: shared_secret must be 32 bytes in base64url.`);
+      return secret;
+    }
+    const first = this.read().find(({ turn }) => turn.key.isPrivate)!.raw;
+    return derive(Buffer.from(String(first['d']), 'base64url'), 'shared secret');
+  }
+
+  /** @param shared default: the secret there is */
+  private replace(keys: readonly object[], shared?: Uint8Array): void {
+    const written = () => Buffer.from(shared ?? this.sharedSecret()).toString('base64url');
+    replaceFile(this.path, toText(keys, this.kind.sharesSecret && { shared_secret: written() }));
+  }
+
+  private set(): JsonObject & { keys: unknown[] } {
     let set: unknown;
     try {
       set = JSON.parse(readFileSync(this.path, 'utf8'));
@@ -111,7 +158,12 @@ export class KeyFile<K extends Key> {
     if (!isObject(set) || !Array.isArray(set.keys) || set.keys.length === 0) {
       throw new ConfigError(`${this.path} must be a JWK set: {"keys": [...]} with at least one key.`);
     }
-    const keys = set.keys.map((raw: unknown, index) => {
+    return set as JsonObject & { keys: unknown[] };
+  }
+
+  /** @throws ConfigError */
+  read(): { turn: Turn<K>; raw: JsonObject }[] {
+    const keys = this.set().keys.map((raw: unknown, index) => {
       const wrong = (what: string) => new ConfigError(`${this.path}: key ${index + 1} ${what}.`);
       const jwk = isObject(raw) ? (raw as JsonObject) : {};
       const key = this.kind.read(jwk, wrong);
@@ -120,6 +172,9 @@ export class KeyFile<K extends Key> {
       if (signsFrom === undefined) throw wrong('has a signs_from that is not a time');
       return { raw: jwk, turn: { key, signsFrom } };
     });
+    const kids = keys.map(({ turn }) => turn.key.kid);
+    const twice = kids.find((kid, i) => kids.indexOf(kid) < i);
+    if (twice !== undefined) throw new ConfigError(`${this.path} holds the key ${twice} twice.`);
     if (keys.every(({ turn }) => !turn.key.isPrivate)) {
       throw new ConfigError(`${this.path} holds no private key to sign with.`);
     }
@@ -135,6 +190,8 @@ export class KeyFile<K extends Key> {
 export class KeyRing<K extends Key> {
   private all: Turn<K>[] = [];
   private turns: Turn<K>[] = [];
+  private shared: Uint8Array | undefined;
+  private readonly derived = new Map<string, Uint8Array>();
   private readonly watch: FileWatch;
 
   /** @throws ConfigError */
@@ -165,6 +222,22 @@ export class KeyRing<K extends Key> {
     return this.all.find(({ key }) => key.kid === kid && key.isPrivate)?.key;
   }
 
+  /** When another key took over from this one, ms; null: it signs, or its turn has not come, or never comes. */
+  retiredAt(kid: string): number | null {
+    this.refresh();
+    const turn = this.turns.findIndex(({ key }) => key.kid === kid);
+    const next = turn < 0 ? undefined : this.turns[turn + 1];
+    return next && next.signsFrom <= this.clock() ? next.signsFrom : null;
+  }
+
+  /** A key of 32 bytes for one purpose, the same in every process with the file (HKDF, RFC 5869). */
+  secret(purpose: string): Uint8Array {
+    this.refresh();
+    let secret = this.derived.get(purpose);
+    if (!secret) this.derived.set(purpose, (secret = derive(this.shared!, purpose)));
+    return secret;
+  }
+
   list(): ListedKey[] {
     this.refresh();
     return listed(this.all, this.clock());
@@ -183,8 +256,11 @@ export class KeyRing<K extends Key> {
   }
 
   private load(): void {
-    this.all = this.file.read().map(({ turn }) => turn);
-    this.turns = inTurn(this.all);
+    const all = this.file.read().map(({ turn }) => turn);
+    this.shared = this.file.sharedSecret();
+    this.derived.clear();
+    this.all = all;
+    this.turns = inTurn(all);
   }
 }
 
@@ -216,4 +292,8 @@ function signingAt<K extends Key>(turns: readonly Turn<K>[], now: number): Turn<
   return turns.findLast(({ signsFrom }) => signsFrom <= now) ?? turns[0]!;
 }
 
-const toText = (keys: readonly object[]): string => `${JSON.stringify({ keys }, null, 2)}\n`;
+const toText = (keys: readonly object[], others: object = {}): string =>
+  `${JSON.stringify({ keys, ...others }, null, 2)}\n`;
+
+const derive = (secret: Uint8Array, purpose: string): Uint8Array =>
+  new Uint8Array(hkdfSync('sha256', secret, '', `credence ${purpose}`, 32));

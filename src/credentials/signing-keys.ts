@@ -58,6 +58,17 @@ export class SigningKeys {
     return this.ring.current.kid;
   }
 
+  /** Has this key signed no more since before that time, ms? Then what says to be from then is not from here. */
+  wasRetired(kid: string, at: number): boolean {
+    const retired = this.ring.retiredAt(kid);
+    return retired !== null && retired < at;
+  }
+
+  /** A key of 32 bytes for one purpose that all processes of the service share. It outlives rotations. */
+  secret(purpose: string): Uint8Array {
+    return this.ring.secret(purpose);
+  }
+
   /** Whether the private part of this key is here, also if it does not sign now. */
   signsWith(kid: string): boolean {
     return this.ring.signer(kid) !== undefined;
@@ -101,6 +112,8 @@ export const thumbprint = (x: string): string =>
     .digest('base64url');
 
 const ED25519: KeyKind<SigningKey> = {
+  sharesSecret: true,
+
   make() {
     // Not by the key's `export`: a garbage collection during it can deadlock. The key is at the end of the DER form
     // (RFC 8410).

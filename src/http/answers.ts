@@ -1,6 +1,8 @@
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Cursors } from '../kernel/cursor.js';
 import type { Position } from '../kernel/event.js';
 import { digest64 } from '../kernel/hash.js';
+import { isObject } from '../kernel/json.js';
 import { formatPosition } from '../kernel/positions.js';
 
 /** The answer to a command. `position` goes into the `Credence-Position` header; null when nothing was written. */
@@ -41,7 +43,7 @@ export function sendWritten(reply: FastifyReply, answer: Written, logId: string 
 /** The content type the framework sets for the bodies it serialises. */
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-export function sendRead(reply: FastifyReply, answer: Read): void {
+export function sendRead(reply: FastifyReply, answer: Read, cursors: Cursors | undefined): void {
   const etag = etagOf(answer.etagParts);
   reply.header('etag', etag).header('cache-control', answer.cacheControl);
   const known = reply.request.raw.headers['if-none-match'];
@@ -50,8 +52,17 @@ export function sendRead(reply: FastifyReply, answer: Read): void {
     return;
   }
   if (answer.body instanceof JsonText) reply.header('content-type', JSON_TYPE).send(answer.body.text);
-  else reply.send(answer.body);
+  else reply.send(sealed(answer.body, reply.request, cursors));
 }
+
+/** A page's body with its `next_cursor` signed; anything else as it is. */
+export function sealed(body: unknown, request: FastifyRequest, cursors: Cursors | undefined): unknown {
+  if (!cursors || !isObject(body) || typeof body['next_cursor'] !== 'string') return body;
+  return { ...body, next_cursor: cursors.seal(body['next_cursor'], listOf(request)) };
+}
+
+/** What a request pages through. Decoded: what a proxy on the way may spell otherwise is the same path. */
+export const listOf = (request: FastifyRequest): string => decodeURIComponent(request.url.split('?', 1)[0]!);
 
 /** RFC 9110 section 13.1.2: `*` or a list, compared weakly. */
 const matches = (header: string, etag: string): boolean =>

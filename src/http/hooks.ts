@@ -4,6 +4,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunc
 import type { Logger } from '../kernel/logger.js';
 import type { RequestMetrics } from './request-metrics.js';
 import { Problem, refusal } from '../kernel/problems.js';
+import type { Cursors } from '../kernel/cursor.js';
+import { listOf } from './answers.js';
 import type { AccessTokens } from '../credentials/access-tokens.js';
 import type { ApiKeys } from '../credentials/api-keys.js';
 import { REQUEST_ID } from '../kernel/identifiers.js';
@@ -23,6 +25,7 @@ const STOPPING_HEADERS = { 'retry-after': '5' };
 export interface EdgeParts {
   keys: ApiKeys;
   tokens: AccessTokens;
+  cursors: Cursors;
   /** undefined: no limit. */
   rateLimit: RequestLimit | undefined;
   metrics: RequestMetrics;
@@ -108,7 +111,7 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     const policy = policyOf(route.config);
     if (policy) {
       route.onRequest = [admission(route.url, policy, parts)];
-      route.preValidation = [validation(policy)];
+      route.preValidation = [validation(policy, parts)];
       route.handler = parts.handlerOf(policy) ?? route.handler;
       if (policy.waits) route.preHandler = [positionWait(parts)];
     } else if (route.url === '/openapi.json' || route.url.startsWith('/docs')) {
@@ -162,7 +165,8 @@ function permit(caller: Caller | Problem | null, { scope, session }: RoutePolicy
   if (caller.session) {
     if (!session) throw new Problem('forbidden', 'A session cannot do this; it needs an API key.');
   } else if (scope !== 'any' && !caller.scopes.has(scope)) {
-    throw new Problem('forbidden', `The key "${caller.keyId}" lacks the scope "${scope}".`);
+    const why = scope === 'ops' && caller.organization !== null ? ', which no key of an organization has' : '';
+    throw new Problem('forbidden', `The key "${caller.keyId}" lacks the scope "${scope}"${why}.`);
   }
 }
 
@@ -200,7 +204,7 @@ const unauthorized = (
   });
 
 /** Replaces the raw body, query and path parameters by validated instances. */
-function validation({ body, query, params, write }: RoutePolicy): Hook {
+function validation({ body, query, params, write }: RoutePolicy, { cursors }: EdgeParts): Hook {
   return (request, _reply, done) => {
     for (const name in request.params as object) {
       // The router accepts an empty segment as a parameter.
@@ -210,7 +214,9 @@ function validation({ body, query, params, write }: RoutePolicy): Hook {
     const given = request.query as Record<string, unknown>;
     if (query) {
       checkEncoding(request.raw.url!);
-      request.query = readQuery(query, given);
+      const read: { cursor?: string } = readQuery(query, given);
+      if (read.cursor !== undefined) read.cursor = cursors.open(read.cursor, listOf(request));
+      request.query = read;
     } else {
       for (const name in given) {
         throw refusal([

@@ -1,8 +1,11 @@
 import { createHash, createPublicKey, verify } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { SigningKeys } from '../../src/credentials/signing-keys.js';
+import { loadConfig } from '../../src/kernel/config.js';
+import { Cursors } from '../../src/kernel/cursor.js';
 import { canonicalJson } from '../../src/kernel/hash.js';
 import { MODEL } from '../../src/scoring/model.js';
-import { ACTION, type Answer, Server, expectProblem, unique } from './server.js';
+import { ACTION, type Answer, Server, environmentOf, expectProblem, unique } from './server.js';
 
 let server: Server;
 /** An identity with a past: gains on two platforms, a flag, and an early action that was recorded last. */
@@ -621,7 +624,10 @@ describe('the feed of changes', () => {
   });
 
   test('starts again for a cursor of another log, and says so', async () => {
-    const cursor = Buffer.from(JSON.stringify({ p: 5, g: 'other', l: 'x', m: 'y' })).toString('base64url');
+    const state = Buffer.from(JSON.stringify({ p: 5, g: 'other', l: 'x', m: 'y' })).toString('base64url');
+    // As a server on another log with the same keys gives it out.
+    const keys = new SigningKeys(loadConfig(await environmentOf(server.data)));
+    const cursor = new Cursors(() => keys.secret('cursors')).seal(state, '/v1/disc/changes');
     const answer = await feed(`limit=1&cursor=${cursor}`);
     expect(answer.reset).toBe(true);
     expect(answer.changes).toEqual((await feed('limit=1')).changes);

@@ -34,7 +34,7 @@ describe('over HTTP', () => {
     await start([{ id: 'lender', sha256: sha256('k1'), scopes: ['relay:write'], organization: 'tris@bank' }]);
     const refused = await call('GET', '/v1/keyed', 'k1');
     expect([refused.status, refused.json.code]).toEqual([403, 'forbidden']);
-    expect(refused.json.detail).toBe('The key "lender" lacks the scope "ops".');
+    expect(refused.json.detail).toBe('The key "lender" lacks the scope "ops", which no key of an organization has.');
     expect((await call('DELETE', '/v1/things/tris@a', 'k1')).json).toEqual({
       tris_id: 'tris@a',
       organization: 'tris@bank',

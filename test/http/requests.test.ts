@@ -1,3 +1,4 @@
+import { Cursors } from '../../src/kernel/cursor.js';
 import { serve, type Served } from './app.fixture.js';
 import { type Answer, send, sendRaw } from './client.js';
 
@@ -244,7 +245,8 @@ describe('query parameters', () => {
 
   test('they arrive with their types and defaults', async () => {
     expect((await get('/v1/things')).json).toEqual({ limit: 100 });
-    expect((await get('/v1/things?limit=7&cursor=a%2Bb&metrics=a,b_c')).json).toEqual({
+    const cursor = served.app.get(Cursors).seal('a+b', '/v1/things');
+    expect((await get(`/v1/things?limit=7&cursor=${encodeURIComponent(cursor)}&metrics=a,b_c`)).json).toEqual({
       limit: 7,
       cursor: 'a+b',
       metrics: ['a', 'b_c'],

@@ -6,6 +6,9 @@ import { SigningKeys } from '../../credentials/signing-keys.js';
 import type { AccessDecision } from './domain/ap.events.js';
 import { type EligibilityVerification, verify } from '../../credentials/jws.js';
 
+/** How far another process's clock may be ahead of ours. */
+const CLOCK_SKEW_S = 60;
+
 /** Signs eligibility tokens for recorded decisions, and verifies them as an integrator would. */
 @Injectable()
 export class EligibilityTokens {
@@ -51,6 +54,14 @@ export class EligibilityTokens {
 
   /** Verifies the token itself. Whether it was revoked is only in the log. */
   verify(token: string, expected: { audience?: string; policy?: string }): EligibilityVerification {
-    return verify(token, { jwks: this.keys.jwks, now: this.clock(), ...expected });
+    const verified = verify(token, { jwks: this.keys.jwks, now: this.clock(), ...expected });
+    if (!verified.active || !this.keys.wasRetired(kidOf(token), (verified.claims.iat - CLOCK_SKEW_S) * 1000))
+      return verified;
+    const detail = 'The key of the token had ceased to sign when it was issued.';
+    return { active: false, reason: 'eligibility_signature', detail };
   }
 }
+
+/** Of a token that has been verified. */
+const kidOf = (token: string): string =>
+  (JSON.parse(Buffer.from(token.split('.', 1)[0]!, 'base64url').toString()) as { kid: string }).kid;

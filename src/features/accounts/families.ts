@@ -118,6 +118,11 @@ export class RefreshFamilies {
     return (await this.store.readStream(familyStream(id), { limit: 1 })).length > 0;
   }
 
+  /** Does a session of this wallet exist under this id? One that was made up does not. */
+  async isKnown(id: string, wallet: string): Promise<boolean> {
+    return (await this.find(id))?.wallet.toLowerCase() === wallet;
+  }
+
   private async find(id: string): Promise<Family | undefined> {
     const family = (await this.keyValue.get(keyOf(id))) as unknown as Family | undefined;
     return family && family.expires_at > this.clock() ? family : undefined;
