@@ -96,6 +96,8 @@ export class AppendPipe {
         await this.#converse(link, () => (attempt = 0));
       } catch (error) {
         this.#lastFailure = error;
+        // Not to be told by trying longer.
+        if (error instanceof StoreUnavailable) this.#refuseAll(error);
         if (breaksConnection(error)) this.connection.renew(link);
       }
       this.#send = () => undefined;
@@ -108,6 +110,7 @@ export class AppendPipe {
 
   /** One call of BatchAppend until it fails. @throws why it did */
   async #converse(link: Link, onAnswer: () => void): Promise<never> {
+    const session = await this.connection.confirm(link);
     const { client } = link;
     const { answerMs } = this.connection.patience;
     let end = (): void => undefined;
@@ -150,6 +153,9 @@ export class AppendPipe {
         });
         call.on('data', (response: streams.BatchAppendResp) => {
           if (ended) return;
+          if (this.connection.guarded && link.session !== session) {
+            return reject(new NoAnswer('the connection was made again'));
+          }
           watchdog.alive();
           onAnswer();
           sent--;
@@ -194,6 +200,13 @@ export class AppendPipe {
     this.#pending.delete(pending.id);
     this.#bytes -= pending.bytes;
     if (this.#pending.size === 0) this.#idle();
+  }
+
+  #refuseAll(error: StoreUnavailable): void {
+    for (const pending of this.#pending.values()) {
+      this.#settled(pending);
+      pending.reject(error);
+    }
   }
 
   /** Refuses what has waited too long; the oldest come first. */

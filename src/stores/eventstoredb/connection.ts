@@ -18,14 +18,20 @@ const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 500;
 /** A connection that is being made is given up after so long, whatever it looks like. */
 const LONGEST_CONNECT_MS = 60_000;
-/** As in grpc-js, which is not imported for one number. */
+/** As in grpc-js, which is not imported for some numbers. */
 const CONNECTING = 1;
+const READY = 2;
+const SHUTDOWN = 4;
+/** How often it is looked whether the right log is back. */
+const REFUSED_PAUSE_MS = 1_000;
 
 /** One client, until it is replaced. */
 export interface Link {
   readonly client: EventStoreDBClient;
   /** Aborted when the client is replaced: what still waits on it will hear nothing more. */
   readonly gone: AbortSignal;
+  /** Of the connection that the client has now: another number, never used before, whenever that was made again. */
+  readonly session: number;
 }
 interface OwnLink extends Link {
   /** The connection was asked for, and the server has not said a word on it yet. */
@@ -49,15 +55,139 @@ export class Connection {
   #current: OwnLink;
   #probed: OwnLink | undefined;
   #closed = false;
+  /** Looks whether there is the log that there should be, once it is known which. */
+  #check: ((link: Link) => Promise<void>) | undefined;
+  /** The connection on which it was found. */
+  #confirmed: number | undefined;
+  #confirming: { session: number; outcome: Promise<number> } | undefined;
+  #watching = false;
+  /** How often the log was found again behind a new connection. */
+  connections = 0;
+  /** Why nothing is asked of a server that answers. */
+  refusal: StoreUnavailable | undefined;
+  /** Why the server does not answer. */
+  #away: string | undefined;
 
   /** @throws StartError for a connection string that the client cannot read */
   constructor(
     private readonly url: string,
     readonly patience: Patience,
-    warn: (message: string) => void,
+    private readonly warn: (message: string) => void,
   ) {
     this.place = placeOf(url);
-    this.#current = linkTo(url, warn);
+    this.#current = linkTo(url, warn, () => this.#dropped());
+  }
+
+  /** Whether it is known which log there should be. */
+  get guarded(): boolean {
+    return this.#check !== undefined;
+  }
+
+  get isAway(): boolean {
+    return this.#away !== undefined;
+  }
+
+  /**
+   * From now on nothing is read or appended on a connection before `check` has found there what should be there.
+   * @param check throws LogReplaced if it does not
+   */
+  async guard(check: (link: Link) => Promise<void>): Promise<void> {
+    this.#check = check;
+    await this.confirm(this.#current);
+  }
+
+  /**
+   * The session of a link on which the log was found. Whatever is answered counts only if the session is the same then.
+   * @throws StoreUnavailable log_replaced, or what kept it from being looked for
+   */
+  async confirm(link: Link): Promise<number> {
+    // Whether the right log is back is for the watch to find out.
+    if (this.refusal) throw this.refusal;
+    return this.#confirmOn(link);
+  }
+
+  async #confirmOn(link: Link): Promise<number> {
+    if (!this.#check || link.session === this.#confirmed) return link.session;
+    let confirming = this.#confirming;
+    if (confirming?.session !== link.session) {
+      const outcome = this.#look(link, this.#check);
+      const started = (confirming = this.#confirming = { session: link.session, outcome });
+      const done = () => {
+        if (this.#confirming === started) this.#confirming = undefined;
+      };
+      outcome.then(done, done);
+    }
+    return confirming.outcome;
+  }
+
+  async #look(link: Link, check: (link: Link) => Promise<void>): Promise<number> {
+    for (;;) {
+      const { session } = link;
+      try {
+        await check(link);
+      } catch (error) {
+        if (!(error instanceof LogReplaced)) throw error;
+        this.#refuse(error);
+        throw this.refusal!;
+      }
+      // It may have been made while it was looked at.
+      if (link.session !== session) continue;
+      if (this.#confirmed !== undefined) this.connections++;
+      this.#confirmed = session;
+      this.#well();
+      return session;
+    }
+  }
+
+  #refuse({ message }: LogReplaced): void {
+    if (!this.refusal) {
+      this.warn(
+        `log_replaced: EventStoreDB at ${this.place} ${message}. Nothing is read or appended. Bring the right log back, ` +
+          'or, to go on with this one for good, restart every process (docs/operations.md).',
+      );
+    }
+    this.refusal = new StoreUnavailable(`EventStoreDB at ${this.place} ${message}`, { code: 'log_replaced' });
+    void this.#watch();
+  }
+
+  #well(): void {
+    if (this.refusal) this.warn(`EventStoreDB at ${this.place} holds the right log again`);
+    else if (this.#away !== undefined) this.warn(`EventStoreDB at ${this.place} is back`);
+    this.refusal = undefined;
+    this.#away = undefined;
+  }
+
+  /** The connection is no more: what is behind the next one is looked at soon, whether or not anybody asks. */
+  #dropped(): void {
+    if (this.#check && !this.#closed) void this.#watch();
+  }
+
+  /** Looks until the log is found; tells when the server is away. */
+  async #watch(): Promise<void> {
+    if (this.#watching) return;
+    this.#watching = true;
+    for (let attempt = 0; !this.#closed; attempt++) {
+      const { link } = this;
+      try {
+        await this.#confirmOn(link);
+        break;
+      } catch (error) {
+        if (this.#closed) break;
+        if (error instanceof StoreUnavailable && error.code === 'log_replaced') {
+          // The right one may be behind a new connection only.
+          await sleep(REFUSED_PAUSE_MS, undefined, { ref: false });
+          if (!this.#closed && link === this.#current) this.#replace();
+          continue;
+        }
+        if (!this.refusal && this.#away === undefined) {
+          this.#away = withoutCredentials((error as Error).message);
+          this.warn(`EventStoreDB at ${this.place} is away: ${this.#away}`);
+        }
+        if (breaksConnection(error)) this.renew(link);
+      }
+      await this.pause(attempt);
+    }
+    this.#watching = false;
   }
 
   get link(): Link {
@@ -77,6 +207,7 @@ export class Connection {
     if (link !== this.#current || this.#closed) return;
     if (this.#current.isConnecting()) void this.#renewOnceItAnswers(this.#current);
     else this.#replace();
+    this.#dropped();
   }
 
   async #renewOnceItAnswers(link: OwnLink): Promise<void> {
@@ -94,7 +225,11 @@ export class Connection {
 
   #replace(): void {
     const old = this.#current;
-    this.#current = linkTo(this.url, () => undefined);
+    this.#current = linkTo(
+      this.url,
+      () => undefined,
+      () => this.#dropped(),
+    );
     old.end();
   }
 
@@ -108,7 +243,10 @@ export class Connection {
       if (this.#closed) throw closedError();
       const { link } = this;
       try {
-        return await work(link);
+        const session = await this.confirm(link);
+        const answer = await work(link);
+        if (this.guarded && link.session !== session) throw new NoAnswer('the connection was made again');
+        return answer;
       } catch (error) {
         if (isDefinite(error)) throw error;
         if (performance.now() > until) throw this.unavailable(error);
@@ -162,14 +300,24 @@ export class DamagedLog extends Error {
   override readonly name = 'DamagedLog';
 }
 
+/** In the place of the log there is another one, or an older copy; the message says what the server does. */
+export class LogReplaced extends Error {
+  override readonly name = 'LogReplaced';
+}
+
 /** Not after an answer of the server, such as "timed out", and not when the client goes to the leader by itself. */
 export function breaksConnection(error: unknown): boolean {
   if (!(error instanceof Error) || !isCommandError(error)) return true;
   return error.type === ErrorType.UNAVAILABLE || error.type === ErrorType.CANCELLED;
 }
 
-/** @throws StartError for a connection string that cannot be read */
-function linkTo(url: string, warn: (message: string) => void): OwnLink {
+let sessions = 0;
+
+/**
+ * @param dropped told when the connection to the server has ended
+ * @throws StartError for a connection string that cannot be read
+ */
+function linkTo(url: string, warn: (message: string) => void, dropped: () => void): OwnLink {
   const client = clientOf(url, warn);
   // It is called and never awaited, and rejects when the discovery of a cluster fails meanwhile: the process would end.
   const handleError = client['handleError'];
@@ -177,13 +325,39 @@ function linkTo(url: string, warn: (message: string) => void): OwnLink {
   let opening: ReturnType<typeof getChannel> | undefined;
   let channel: Awaited<ReturnType<typeof getChannel>> | undefined;
   const getChannel = client['getChannel'];
-  client['getChannel'] = async () => (channel = await (opening = getChannel()));
   const end = new AbortController();
+  let session = ++sessions;
+  client['getChannel'] = async () => {
+    const open = await (opening = getChannel());
+    if (open !== channel) {
+      channel = open;
+      session = ++sessions;
+      let wasReady = false;
+      // Below the client a channel connects again by itself, and to whatever is there then.
+      const look = (): void => {
+        if (open !== channel || end.signal.aborted) return;
+        const state = open.getConnectivityState(false) as number;
+        if (state === SHUTDOWN) return;
+        if (state === READY) wasReady = true;
+        else if (wasReady) {
+          wasReady = false;
+          session = ++sessions;
+          dropped();
+        }
+        open.watchConnectivityState(state as never, Infinity, look);
+      };
+      look();
+    }
+    return open;
+  };
   // Every call that is under way listens.
   setMaxListeners(0, end.signal);
   return {
     client,
     gone: end.signal,
+    get session() {
+      return session;
+    },
     isConnecting: () => channel?.getConnectivityState(false) === CONNECTING,
     target: () => channel!.getTarget(),
     end() {

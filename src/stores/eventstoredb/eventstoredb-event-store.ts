@@ -25,7 +25,16 @@ import {
 import { checkMarker, LogMarker } from '../ports/log-marker.js';
 import { AppendPipe } from './append-pipe.js';
 import { readServerStream, type ServerStream } from './server-stream.js';
-import { breaksConnection, closedError, Connection, isDefinite, type Link, type Patience } from './connection.js';
+import {
+  breaksConnection,
+  closedError,
+  Connection,
+  isDefinite,
+  type Link,
+  LogReplaced,
+  NoAnswer,
+  type Patience,
+} from './connection.js';
 import { EventCounter } from './event-counter.js';
 import { HeadWatch } from './head-watch.js';
 import { isDomain, isReserved, LOG_STREAM, positionOf, recordedEvent } from './records.js';
@@ -73,6 +82,8 @@ export class EventStoreDbEventStore implements EventStore {
   readonly #onCommit: EventStoreDbOptions['onCommit'];
   /** The last domain event when the log's last record was `scanned`. */
   #head = { position: START, scanned: START };
+  /** The furthest event that was acknowledged or seen: the log must have it for ever. */
+  #furthest: { position: Position; id: string } | undefined;
   #looking: Promise<Position> | undefined;
   #nextLook: Promise<Position> | undefined;
 
@@ -107,6 +118,14 @@ export class EventStoreDbEventStore implements EventStore {
     return this.#logId;
   }
 
+  get connections(): number {
+    return this.#connection.connections;
+  }
+
+  get refusal(): StoreUnavailable | undefined {
+    return this.#connection.refusal;
+  }
+
   async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
     const texts = encodeAppend(stream, events);
     if (isReserved(stream)) throw new AppendRefused(`streams named $… and ${LOG_STREAM} are not for facts`);
@@ -117,6 +136,7 @@ export class EventStoreDbEventStore implements EventStore {
     const started = performance.now();
     const appended = await this.#pipe.append(stream, expected, events, texts);
     this.#written = Math.max(this.#written, appended.position);
+    this.#note(appended.position, events.at(-1)!.id);
     this.#marker?.touch();
     const commit = { events: events.length, milliseconds: performance.now() - started };
     queueMicrotask(() => this.#onCommit?.(commit));
@@ -170,6 +190,7 @@ export class EventStoreDbEventStore implements EventStore {
         } catch (error) {
           // A follower has nothing else to do: it waits for the server.
           if (!(error instanceof StoreUnavailable) || this.#connection.closed) throw error;
+          await this.#connection.pause(Infinity, signal);
           continue;
         }
         if (this.#connection.closed) throw closedError();
@@ -190,17 +211,10 @@ export class EventStoreDbEventStore implements EventStore {
   async readAt(position: Position): Promise<RecordedEvent | undefined> {
     if (!Number.isSafeInteger(position) || position <= START) return undefined;
     return this.#connection.persist(async (link) => {
-      try {
-        const [event] = await this.#collect(
-          link,
-          (client) => client.readAll({ fromPosition: at(position), maxCount: 1, requiresLeader: true }),
-          ({ event }: AllStreamResolvedEvent) => event,
-        );
-        return event && positionOf(event) === position && isDomain(event) ? recordedEvent(event) : undefined;
-      } catch (error) {
-        if (isWithinRecord(error)) return undefined;
-        throw error;
-      }
+      const event = await this.#recordAt(link, position);
+      if (!event || !isDomain(event)) return undefined;
+      this.#note(position, event.id);
+      return recordedEvent(event);
     });
   }
 
@@ -227,22 +241,59 @@ export class EventStoreDbEventStore implements EventStore {
     if (markerPath !== undefined) {
       this.#marker = new LogMarker(markerPath, () => ({ log_id: this.#logId, position: this.#written }));
     }
+    await this.#connection.guard((link) => this.#check(link));
   }
 
-  async #readLogId(): Promise<string | undefined> {
-    return this.#connection.persist(async (link) => {
-      try {
-        const [event] = await this.#collect(
-          link,
-          (client) => client.readStream(LOG_STREAM, { maxCount: 1, requiresLeader: true }),
-          ({ event }: ResolvedEvent) => event,
-        );
-        return (event?.data as { log_id?: string } | undefined)?.log_id;
-      } catch (error) {
-        if (error instanceof StreamNotFoundError) return undefined;
-        throw error;
-      }
-    });
+  #readLogId(): Promise<string | undefined> {
+    return this.#connection.persist((link) => this.#logIdOn(link));
+  }
+
+  async #logIdOn(link: Link): Promise<string | undefined> {
+    try {
+      const [event] = await this.#collect(
+        link,
+        (client) => client.readStream(LOG_STREAM, { maxCount: 1, requiresLeader: true }),
+        ({ event }: ResolvedEvent) => event,
+      );
+      return (event?.data as { log_id?: string } | undefined)?.log_id;
+    } catch (error) {
+      if (error instanceof StreamNotFoundError) return undefined;
+      throw error;
+    }
+  }
+
+  #note(position: Position, id: string): void {
+    if (position > (this.#furthest?.position ?? START)) this.#furthest = { position, id };
+  }
+
+  /** Is the log behind this connection the one that it was, with all that was acknowledged or seen? @throws LogReplaced */
+  async #check(link: Link): Promise<void> {
+    const found = await this.#logIdOn(link);
+    if (found !== this.#logId) {
+      throw new LogReplaced(
+        found ? `holds the log ${found}, not ${this.#logId}` : `does not hold the log ${this.#logId}`,
+      );
+    }
+    if (!this.#furthest) return;
+    const { position, id } = this.#furthest;
+    const there = await this.#recordAt(link, position);
+    if (there?.id === id) return;
+    throw new LogReplaced(`holds an older copy of the log ${found}, which had reached position ${position} before`);
+  }
+
+  /** The record at exactly this position. */
+  async #recordAt(link: Link, position: Position): Promise<ServerRecord | undefined> {
+    try {
+      const [event] = await this.#collect(
+        link,
+        (client) => client.readAll({ fromPosition: at(position), maxCount: 1, requiresLeader: true }),
+        ({ event }: AllStreamResolvedEvent) => event,
+      );
+      return event && positionOf(event) === position ? event : undefined;
+    } catch (error) {
+      if (isWithinRecord(error)) return undefined;
+      throw error;
+    }
   }
 
   /** Of several processes that start on an empty database, one gives the id. */
@@ -281,7 +332,10 @@ export class EventStoreDbEventStore implements EventStore {
       scanned ??= page[0] && positionOf(page[0]);
       for (const record of page) {
         if (positionOf(record) <= this.#head.scanned) return this.#seen(this.#head.position, scanned!);
-        if (isDomain(record)) return this.#seen(positionOf(record), scanned!);
+        if (isDomain(record)) {
+          this.#note(positionOf(record), record.id);
+          return this.#seen(positionOf(record), scanned!);
+        }
       }
       if (page.length < HEAD_PAGE) return this.#seen(START, scanned ?? START);
       from = positionOf(page.at(-1)!);
@@ -323,10 +377,14 @@ export class EventStoreDbEventStore implements EventStore {
       if (this.#connection.closed) throw closedError();
       const { link } = this.#connection;
       try {
+        const session = await this.#connection.confirm(link);
         for await (const { events, from } of this.#slices(link, cursor, sliceSize, signal)) {
+          if (link.session !== session) throw new NoAnswer('the connection was made again');
           cursor.from = from;
           if (events.length > 0) {
-            cursor.after = events.at(-1)!.position;
+            const last = events.at(-1)!;
+            cursor.after = last.position;
+            this.#note(last.position, last.id);
             yield events;
             if (signal?.aborted) return;
           }
