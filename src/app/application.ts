@@ -3,14 +3,14 @@ import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import { ApplicationConfig, ModuleRef, NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { collectDefaultMetrics, Counter, type Metric, Registry } from 'prom-client';
+import { collectDefaultMetrics, Registry } from 'prom-client';
 import { Config } from '../kernel/config.js';
 import { Cursors } from '../kernel/cursor.js';
 import { KEY_VALUE, type KeyValue } from '../stores/ports/key-value.js';
 import { Health } from './health.js';
 import { Logger } from '../kernel/logger.js';
 import { OpsController } from './ops.controller.js';
-import { RequestMetrics } from '../http/request-metrics.js';
+import { requestMetrics } from '../http/request-metrics.js';
 import { ProofsController } from './key-set.controller.js';
 import { SigningKeys } from '../credentials/signing-keys.js';
 import { Read, sealed, sendRead, sendWritten, Written } from '../http/answers.js';
@@ -135,9 +135,7 @@ export async function createApp(
   });
 
   const registry = app.get(Registry);
-  const metrics = new RequestMetrics();
-  registry.registerMetric(metrics as unknown as Metric);
-  registry.registerMetric(countedProblems(metrics));
+  const metrics = requestMetrics(registry);
   collectDefaultMetrics({ register: registry });
   adapter.gate = find<PositionGate>(app, POSITION_GATE);
   adapter.cursors = app.get(Cursors);
@@ -169,19 +167,6 @@ export async function createApp(
   if (config.has('api')) serveDocs(app, config, VERSION);
   await app.init();
   return app;
-}
-
-function countedProblems(metrics: RequestMetrics): Metric {
-  return new Counter({
-    name: 'credence_problems_total',
-    help: 'Answers that were problems, by code',
-    labelNames: ['code'],
-    registers: [],
-    collect() {
-      this.reset();
-      for (const [code, count] of metrics.problems) this.inc({ code }, count);
-    },
-  });
 }
 
 /** Of one process on its own, or of all that share the state of the cluster. */

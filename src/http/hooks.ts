@@ -75,8 +75,9 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   // On sending: a 'finish' listener would cost each response more than all other work here.
   fastify.addHook('onSend', (request, reply, payload, done) => {
     const milliseconds = performance.now() - request.startedAt;
-    parts.metrics.observe(request.method, request.pattern, reply.statusCode, milliseconds);
-    if (request.problem !== null) parts.metrics.refused(request.problem);
+    const { method, pattern: route, problem } = request;
+    parts.metrics.durations.observe({ method, route, status: reply.statusCode }, milliseconds / 1000);
+    if (problem !== null) parts.metrics.problems.inc({ code: problem });
     if (debugging) {
       parts.logger.debug('request', {
         request_id: request.id,
