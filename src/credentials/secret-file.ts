@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
+import { isAlive } from '../kernel/processes.js';
 
 /** Replaces a secret file in one step: readers see either the old or the new content, and only the owner may read it. */
 export function replaceFile(file: string, content: string): void {
@@ -59,15 +60,6 @@ function removeIfAbandoned(lock: string): void {
     rmSync(grave, { force: true });
   } catch (error) {
     if (!['ENOENT', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }
 

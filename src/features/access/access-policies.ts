@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { BoundedMap } from '../../kernel/bounded-map.js';
 import { Problem } from '../../kernel/problems.js';
 import { SharedLookUps } from '../../kernel/turn.js';
 import { AP_ID, type AccessPolicy, accessPolicyOf, accessPolicyStream } from './domain/access-policy.js';
@@ -18,9 +19,9 @@ export interface CompiledRules {
 /** Access policies by id, each read from its own stream, so always current; and their rules, compiled once. */
 @Injectable()
 export class AccessPolicies {
-  private readonly active = new Map<string, AccessPolicy>();
+  private readonly active = new BoundedMap<string, AccessPolicy>(CACHED);
   private readonly lookUps = new SharedLookUps<AccessPolicy>();
-  private readonly compiled = new Map<string, CompiledRules>();
+  private readonly compiled = new BoundedMap<string, CompiledRules>(CACHED);
 
   constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
 
@@ -38,7 +39,7 @@ export class AccessPolicies {
     const policy = accessPolicyOf(await this.store.readStream(stream));
     if (!policy) throw unknownAccessPolicy(policyId);
     if (policy.retired) this.active.delete(policyId);
-    else remember(this.active, policyId, policy);
+    else this.active.set(policyId, policy);
     return policy;
   }
 
@@ -49,14 +50,9 @@ export class AccessPolicies {
     const parsed = parseRules(rules);
     if ('errors' in parsed) throw new Error(`the rules of ${policy_id} are not readable: ${parsed.errors[0]?.message}`);
     const compiled = { rule: parsed.rule, evaluate: compile(parsed.rule) };
-    remember(this.compiled, content_hash, compiled);
+    this.compiled.set(content_hash, compiled);
     return compiled;
   }
-}
-
-function remember<T>(cache: Map<string, T>, key: string, value: T): void {
-  if (cache.size >= CACHED) cache.delete(cache.keys().next().value!);
-  cache.set(key, value);
 }
 
 function unknownAccessPolicy(policyId: string): Problem {

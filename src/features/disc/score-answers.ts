@@ -1,3 +1,4 @@
+import { BoundedMap } from '../../kernel/bounded-map.js';
 import { JsonText } from '../../http/answers.js';
 import type { IdentitySnapshot } from './identity-reader.js';
 import { discScore } from './score.js';
@@ -19,7 +20,7 @@ interface Answered {
  * lens and time determine the answer. While none of them changes, the answer is the same to the byte.
  */
 export class ScoreAnswers {
-  private readonly known = new Map<string, Answered>();
+  private readonly known = new BoundedMap<string, Answered>(KEPT);
 
   of(sight: IdentitySnapshot): JsonText {
     const { tris_id, generation, as_of, isPresent } = sight;
@@ -36,8 +37,6 @@ export class ScoreAnswers {
       return last.text;
     }
     const text = new JsonText(JSON.stringify(discScore(sight)));
-    // The oldest entry goes: this only limits memory.
-    if (!last && this.known.size >= KEPT) this.known.delete(this.known.keys().next().value!);
     this.known.set(tris_id, { generation, lens, as_of, isPresent, changed, text });
     return text;
   }

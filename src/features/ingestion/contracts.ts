@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { isAddress } from 'ethers/address';
 import { ConfigError } from '../../kernel/config.js';
 import { CONTRACTS, type Contract, PROTOCOLS, PROTOCOL_NAMES, type Protocol } from './chain-events.js';
+import { isObject } from '../../kernel/json.js';
 
 export type ContractsByChain = Readonly<Record<string, readonly Contract[]>>;
 
@@ -49,6 +50,3 @@ function problemOf(contract: unknown): string | undefined {
 // The library also accepts addresses without 0x.
 const isContractAddress = (value: unknown): boolean =>
   typeof value === 'string' && value.startsWith('0x') && isAddress(value);
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type LensRow, lensRow } from '../../../projections/lenses.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { Json } from '../../kernel/json.js';
+import { BoundedMap } from '../../kernel/bounded-map.js';
 import { Problem } from '../../kernel/problems.js';
 import type { Manifest, RowQuery, RangeRow } from '../../stores/ports/read-models.js';
 import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
@@ -24,7 +25,7 @@ export const MODEL_VP = 'model';
 /** Validation policies by id and their lenses, each read from its own stream, so always current. */
 @Injectable()
 export class ValidationPolicies {
-  private readonly lenses = new Map<string, Lens>();
+  private readonly lenses = new BoundedMap<string, Lens>(CACHED_LENSES);
 
   constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
 
@@ -39,8 +40,6 @@ export class ValidationPolicies {
     if (known) return known;
     // The first event contains the content, which never changes. Later events do not affect scores.
     const lens = lensOf(await this.read(policyId, 1));
-    // The oldest entry goes: this only limits memory.
-    if (this.lenses.size >= CACHED_LENSES) this.lenses.delete(this.lenses.keys().next().value!);
     this.lenses.set(policyId, lens);
     return lens;
   }

@@ -1,5 +1,5 @@
 import type { RecordedEvent as ServerEvent } from '@eventstore/db-client';
-import type { JsonObject } from '../../kernel/json.js';
+import { type JsonObject, isObject } from '../../kernel/json.js';
 import type { EventMetadata, Position, RecordedEvent } from '../../kernel/event.js';
 import { DamagedLog } from './connection.js';
 
@@ -26,7 +26,8 @@ export function recordedEvent(event: ServerEvent): RecordedEvent {
   const { id, type, data, streamId: stream, revision } = event;
   const metadata = event.metadata as EventMetadata | undefined;
   // Malformed JSON comes as text, and other content as bytes.
-  const ours = isObject(data) && isObject(metadata) && Number.isInteger(metadata['index']);
+  const ours =
+    isObject(data) && !(data instanceof Uint8Array) && isObject(metadata) && Number.isInteger(metadata['index']);
   if (!ours || !Number.isInteger(metadata['size'])) {
     throw new DamagedLog(
       `event ${id} (${type}) in stream ${stream} of EventStoreDB was not written by Credence: ` +
@@ -42,8 +43,4 @@ export function recordedEvent(event: ServerEvent): RecordedEvent {
     revision: Number(revision),
     position: positionOf(event),
   };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
 }

@@ -4,6 +4,7 @@ import { hashOf } from '../../kernel/hash.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import { LmdbEnvironment } from './environment.js';
 import type { Job, JobStatus } from '../ports/jobs.js';
+import { isAlive } from '../../kernel/processes.js';
 
 /** Which instance runs a job. It counts as gone when the time is over or its process is. */
 interface Claim {
@@ -257,13 +258,4 @@ export class JobStore {
 /** Long names are kept as their hash: the library refuses keys over 1,978 bytes, also on reading. */
 function keyOf(kind: string, id: string): Name {
   return kind.length + id.length > MAX_NAME_LENGTH ? ['#', hashOf(kind, id)] : [kind, id];
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
 }

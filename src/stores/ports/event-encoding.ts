@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { isWellFormed, takesMoreThan, uuidOf } from '../../kernel/hash.js';
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import { AppendRefused } from './event-store.js';
+import { isObject } from '../../kernel/json.js';
 
 /**
  * The one encoder of events, for every store: what it lets through, JSON gives back exactly. EventStoreDB turns NaN
@@ -99,10 +100,6 @@ export function decodeStored(text: string, position: Position): RecordedEvent {
   const event = JSON.parse(text) as RecordedEvent;
   event.position = position;
   return event;
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**
