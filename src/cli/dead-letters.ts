@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import {
   type DeadLetterState,
   AcknowledgeDeadLetterDto,
@@ -12,11 +11,12 @@ import {
   ListDeadLettersHandler,
 } from '../features/dead-letters/dead-letters.handlers.js';
 import { Writer } from '../commands/writer.js';
-import { bodyHash, internalActor } from '../commands/context.js';
 import { readBody, readParams } from '../http/validation.js';
 import { Views } from '../read-side/views.js';
 import type { Stores } from '../stores/open.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
+import { commandOf } from './command-of.js';
+import { allPages } from './pages.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
 
@@ -66,13 +66,8 @@ export function deadLettersCommands(cli: Cli): void {
             eventStore,
           );
           for (const event_id of wanted) {
-            const context = {
-              actor: internalActor('cli'),
-              correlation_id: randomUUID(),
-              idempotency: null,
-              body_hash: bodyHash({ event_id, reason_code }),
-            };
-            const { body } = await handler.execute(new AcknowledgeDeadLetter(event_id, reason_code, context));
+            const command = new AcknowledgeDeadLetter(event_id, reason_code, commandOf({ event_id, reason_code }));
+            const { body } = await handler.execute(command);
             const { at, by, reason_code: why } = body.acknowledged!;
             print(`${event_id} of ${body.tris_id ?? 'no known identity'}: acknowledged by ${by} at ${at}, ${why}`);
           }
@@ -87,13 +82,8 @@ export function deadLettersCommands(cli: Cli): void {
 
 async function readAll({ eventStore, readModels }: Stores, state: DeadLetterState): Promise<DeadLetterDto[]> {
   const handler = new ListDeadLettersHandler(new Views(eventStore, readModels));
-  const all: DeadLetterDto[] = [];
-  for (let cursor: string | undefined; ;) {
-    const page = await handler.execute(new ListDeadLetters(state, PAGE, cursor));
-    all.push(...page.dead_letters);
-    if (page.next_cursor === null) return all;
-    cursor = page.next_cursor;
-  }
+  const pages = await allPages((cursor) => handler.execute(new ListDeadLetters(state, PAGE, cursor)));
+  return pages.flatMap(({ dead_letters }) => dead_letters);
 }
 
 function rowOf({ event_id, event_type, position, tris_id, reason, acknowledged }: DeadLetterDto) {

@@ -1,5 +1,3 @@
-import { randomUUID } from 'node:crypto';
-import { type CommandContext, bodyHash, internalActor } from '../commands/context.js';
 import { Writer } from '../commands/writer.js';
 import { TRIS_ID } from '../kernel/identifiers.js';
 import { readBody } from '../http/validation.js';
@@ -17,6 +15,8 @@ import {
 import { Platforms } from '../features/organizations/platforms.js';
 import { Views } from '../read-side/views.js';
 import { type Cli, EXIT, type StoresContext, UsageError } from './cli.js';
+import { commandOf } from './command-of.js';
+import { allPages } from './pages.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
 
@@ -36,13 +36,8 @@ export function orgsCommands(cli: Cli): void {
     .action(
       cli.withStores('existing', async ({ stores, print }, { json }: Options) => {
         const handler = new ListOrganizationsHandler(new Views(stores.eventStore, stores.readModels));
-        const all = [];
-        for (let cursor: string | undefined; ;) {
-          const page = await handler.execute(new ListOrganizations(PAGE, cursor));
-          all.push(...page.organizations);
-          if (page.next_cursor === null) break;
-          cursor = page.next_cursor;
-        }
+        const pages = await allPages((cursor) => handler.execute(new ListOrganizations(PAGE, cursor)));
+        const all = pages.flatMap(({ organizations }) => organizations);
         const rows = all.map(({ tris_org, vetted, registered_at }) => {
           return { organization: tris_org, vetted: vetted ? 'yes' : 'no', registered: registered_at };
         });
@@ -111,11 +106,6 @@ export function orgsCommands(cli: Cli): void {
         }),
       );
   }
-}
-
-/** There is no Idempotency-Key: repeating one of these commands changes nothing anyway. */
-function commandOf(body: object): CommandContext {
-  return { actor: internalActor('cli'), correlation_id: randomUUID(), idempotency: null, body_hash: bodyHash(body) };
 }
 
 /** So that the next look-up shows it, with or without a running server. */

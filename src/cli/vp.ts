@@ -1,10 +1,8 @@
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createWriteStream, readFileSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WrongExpectedRevision } from '../stores/ports/event-store.js';
-import { type CommandContext, bodyHash, internalActor } from '../commands/context.js';
 import { Writer } from '../commands/writer.js';
 import { TRIS_ID } from '../kernel/identifiers.js';
 import { parseJson } from '../http/json-body.js';
@@ -33,6 +31,7 @@ import type { Lens } from '../scoring/lens.js';
 import type { Stores } from '../stores/open.js';
 import { type Cli, CommandFailed, EXIT, type StoresContext, UsageError } from './cli.js';
 import { count } from './progress.js';
+import { OPERATOR, commandOf } from './command-of.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
 
@@ -198,9 +197,6 @@ export function vpCommands(cli: Cli): void {
     );
 }
 
-/** Anyone who can run this on the store's folder may act for every organization. */
-const OPERATOR = internalActor('cli', ['ops', 'policies:write']);
-
 function scoped(command: ReturnType<Cli['program']['command']>) {
   return command
     .option('--scope <scope>', `whose lens: ${LENS_SCOPES.join(' or ')}`, 'platform')
@@ -235,10 +231,6 @@ async function switchLens(
   const through = active.policy_id ?? (owner.tris_org === null ? 'the model’s own lens' : 'the platform’s lens');
   print(json ? JSON.stringify({ scope, active }) : `${whose} sees through ${through}`);
   return EXIT.ok;
-}
-
-function commandOf(body: object): CommandContext {
-  return { actor: OPERATOR, correlation_id: randomUUID(), idempotency: null, body_hash: bodyHash(body) };
 }
 
 function readPolicy(file: string): PolicyContent {

@@ -1,0 +1,10 @@
+/** Reads all pages of a list. */
+export async function allPages<P extends { next_cursor: string | null }>(
+  read: (cursor: string | undefined) => Promise<P>,
+): Promise<P[]> {
+  const pages = [await read(undefined)];
+  for (let cursor = pages[0]!.next_cursor; cursor !== null; cursor = pages.at(-1)!.next_cursor) {
+    pages.push(await read(cursor));
+  }
+  return pages;
+}
