@@ -49,6 +49,8 @@ export class Views implements PositionGate {
   /** By generation: from which position on it is read, as found at a version of the stores. */
   private readonly fits = new Map<string, { version: number; floor: Position }>();
   private readonly checks = new Map<string, { version: number; floor: Promise<Position> }>();
+  /** The log's head when the read models' server was first read from since it was last started again. */
+  private lastRestart: { restarts: number; head: Promise<Position> } | undefined;
   private nextPoll: Promise<Position> | undefined;
   private counting: Promise<{ progress?: { done: number; total: number } }> | undefined;
 
@@ -134,6 +136,7 @@ export class Views implements PositionGate {
     if (!read) return read;
     if (!this.isOwn(read)) throw foreign(read.checkpoint.log);
     if (read.status === 'damaged') throw new Problem('read_models_damaged', DAMAGED, RETRY_SOON);
+    if (read.status === 'building') return read;
     const version = this.version();
     const fit = this.fits.get(id);
     const floor = fit?.version === version ? fit.floor : await this.checkFit(id, read.checkpoint);
@@ -175,8 +178,14 @@ export class Views implements PositionGate {
         code: 'log_replaced',
       });
     }
+    if (restarts === 0) return 0;
     // Whatever was read before the server was started again is not taken back, whoever has answered it.
-    return restarts === 0 ? 0 : this.store.head();
+    if (this.lastRestart?.restarts !== restarts) {
+      const head = this.store.head();
+      this.lastRestart = { restarts, head };
+      head.catch(() => (this.lastRestart = undefined));
+    }
+    return this.lastRestart!.head;
   }
 
   private refuseForeign({ log }: Manifest): void {
