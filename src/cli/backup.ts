@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { backup } from '../stores/backup.js';
 import { storesExist } from '../stores/open.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
-import { count, duration } from './progress.js';
+import { count, describeDamage, duration } from './progress.js';
 
 export function backupCommand(cli: Cli): void {
   cli.program
@@ -10,7 +10,7 @@ export function backupCommand(cli: Cli): void {
     .description('copy the log, the state and the keys into a new folder, while the service runs; serve it to restore')
     .argument('<folder>', 'a folder that does not exist yet')
     .action(
-      cli.withConfig(async ({ config, print }, folder: string) => {
+      cli.withConfig(async ({ config, print, note }, folder: string) => {
         if (config.profile === 'cluster') {
           throw new CommandFailed(
             'In the cluster profile EventStoreDB is backed up with its own tools (docs/operations.md); credence export copies the events.',
@@ -18,12 +18,13 @@ export function backupCommand(cli: Cli): void {
         }
         if (!storesExist(config.data)) throw new CommandFailed(`There is no store in ${config.data}.`);
         const started = performance.now();
-        const { events } = await backup(config.data, resolve(folder));
+        const { events, damaged } = await backup(config.data, resolve(folder));
         const seconds = (performance.now() - started) / 1000;
         print(
           `${config.data} is copied to ${folder} in ${duration(seconds)}: ${count(events)} events, each of them read. It holds secret keys.`,
         );
-        return EXIT.ok;
+        for (const event of damaged) note(`in the copy as in the log, ${describeDamage(event)}`);
+        return damaged.length === 0 ? EXIT.ok : EXIT.finding;
       }),
     );
 }

@@ -9,7 +9,7 @@ import { decodeEvent } from '../../projections/events.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import { TRIS_ID } from '../kernel/identifiers.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
-import { count, duration } from './progress.js';
+import { count, describeDamage, duration } from './progress.js';
 
 export function exportCommand(cli: Cli): void {
   cli.program
@@ -25,9 +25,13 @@ export function exportCommand(cli: Cli): void {
         const total = await eventStore.countAfter(0);
         const bar = context.progress('Exporting', 'events');
         let written = 0;
-        const lines = exportLines(eventStore, tris === undefined ? undefined : isAbout(tris), (events, position) => {
-          written = events;
-          bar.update(tris === undefined ? events : position, total);
+        const damaged: RecordedEvent[] = [];
+        const lines = exportLines(eventStore, tris === undefined ? undefined : isAbout(tris), {
+          onProgress: (events, position) => {
+            written = events;
+            bar.update(tris === undefined ? events : position, total);
+          },
+          onDamage: (event) => damaged.push(event),
         });
         try {
           if (out === undefined) await print(lines, context.io.stdout);
@@ -36,7 +40,8 @@ export function exportCommand(cli: Cli): void {
           bar.stop();
         }
         context.note(`${count(written)} events in ${duration((performance.now() - started) / 1000)}`);
-        return EXIT.ok;
+        for (const event of damaged) context.note(`not exported: ${describeDamage(event)}`);
+        return damaged.length === 0 ? EXIT.ok : EXIT.finding;
       }),
     );
 }
@@ -55,6 +60,8 @@ async function writeFile(path: string, lines: AsyncIterable<string>): Promise<vo
 /** Whether the event is about this identity, as its subject or as the receiver of a credonation. */
 function isAbout(tris: string): (event: RecordedEvent) => boolean {
   return (recorded) => {
+    // Of whom it is, nobody knows: it may be about this one.
+    if (recorded.damage?.tris_id === null) return true;
     const { data } = decodeEvent(recorded) as { data: { tris_id?: string | null; tris_org?: string } };
     return data.tris_id === tris || data.tris_org === tris;
   };

@@ -1,4 +1,5 @@
 import type { Writable } from 'node:stream';
+import type { RecordedEvent } from '../kernel/event.js';
 import { Presets, SingleBar } from 'cli-progress';
 
 /** Shows progress: nothing in the first second, then a bar on a terminal or plain lines elsewhere. */
@@ -81,4 +82,10 @@ export function duration(seconds: number): string {
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 120) return `${Math.round(seconds)} s`;
   return seconds < 7_200 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+
+/** One clause about an event that cannot be read. */
+export function describeDamage({ position, damage }: RecordedEvent): string {
+  const whose = damage!.tris_id === null ? 'of whom is not known' : `of ${damage!.tris_id}`;
+  return `the event at position ${position}, ${whose}, is damaged: ${damage!.reason}`;
 }

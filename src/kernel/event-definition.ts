@@ -1,6 +1,6 @@
 import type { JsonObject } from './json.js';
 import { Problem } from './problems.js';
-import type { NewEvent, RecordedEvent } from './event.js';
+import type { RecordedEvent } from './event.js';
 
 /** Event types as values: a name, a schema version, a check of the data, and upcasters for older versions. */
 
@@ -88,6 +88,9 @@ export class NewerSchema extends Error {
   }
 }
 
+/** The type of an event whose stored text is damaged: of what it was, nothing is known. */
+export const UNREADABLE = 'unreadable';
+
 /** Makes a decoder for a closed set of event types. */
 export function decoderFor<D extends EventDefinition>(definitions: readonly D[]) {
   const byType = new Map(definitions.map((definition) => [definition.type, definition]));
@@ -95,8 +98,13 @@ export function decoderFor<D extends EventDefinition>(definitions: readonly D[])
 
   /** @throws NewerSchema */
   return (event: RecordedEvent): Decoded<D> | Undecodable => {
-    const definition = byType.get(event.type);
     const { id, type, stream, position, metadata } = event;
+    if (event.damage) {
+      const { reason, tris_id } = event.damage;
+      const data = { tris_id, event_type: type, reason: `its stored text is damaged: ${reason}` };
+      return { id, stream, position, occurred_at: 0, recorded_at: 0, type: 'Undecodable', data };
+    }
+    const definition = byType.get(type);
     const version = metadata.schema;
     if (!definition || version > definition.schema) throw new NewerSchema(event, definition?.schema);
     const occurred_at = occurredAt(metadata.occurred_at);
@@ -146,7 +154,7 @@ function timeReader(): (text: string) => number {
 }
 
 /** The identity an undecodable event is about, as far as its raw data shows. */
-function subjectGuess({ data, stream }: NewEvent & { stream: string }): string | null {
+export function subjectGuess({ data, stream }: Pick<RecordedEvent, 'data' | 'stream'>): string | null {
   for (const field of ['tris_id', 'tris_org']) {
     const value = (data as JsonObject | null)?.[field];
     if (typeof value === 'string' && isName(value)) return value;

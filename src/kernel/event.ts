@@ -40,4 +40,13 @@ export interface RecordedEvent extends NewEvent {
   /** Place in the stream, from 0. */
   revision: number;
   position: Position;
+  /** Only on an event that cannot be read: its place is known, and nothing else of it is to be relied on. */
+  damage?: Damage;
+}
+
+export interface Damage {
+  /** A clause about the event. */
+  reason: string;
+  /** The identity that it is about, where that is certain. */
+  tris_id: string | null;
 }

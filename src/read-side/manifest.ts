@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Projection } from '../../projections/projection.js';
 import { NewerSchema } from '../kernel/event-definition.js';
+import { Problem } from '../kernel/problems.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import { decodeEvent } from '../../projections/events.js';
 import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
@@ -144,9 +145,9 @@ export async function reflectPlatformLens(store: EventStore, readModels: ReadMod
 /** The last word of the `lens-platform` stream; undefined if this build cannot read it. */
 export async function platformLens(store: EventStore): Promise<Pick<Manifest, 'lens' | 'lens_revision'> | undefined> {
   const model = { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
-  const [last] = await store.readStream(PLATFORM_LENS_STREAM, { direction: 'backward', limit: 1 });
-  if (!last) return { lens: model, lens_revision: -1 };
   try {
+    const [last] = await store.readStream(PLATFORM_LENS_STREAM, { direction: 'backward', limit: 1 });
+    if (!last) return { lens: model, lens_revision: -1 };
     const event = decodeEvent(last);
     if (event.type !== 'LensActivated') return undefined;
     const { policy_id, content_hash } = event.data;
@@ -154,6 +155,7 @@ export async function platformLens(store: EventStore): Promise<Pick<Manifest, 'l
     return { lens, lens_revision: last.revision };
   } catch (error) {
     if (error instanceof NewerSchema) return undefined; // The follower halts there and says so.
+    if (error instanceof Problem && error.code === 'history_unreadable') return undefined; // And that is a dead letter.
     throw error;
   }
 }

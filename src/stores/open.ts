@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
 import type { Config, Profile } from '../kernel/config.js';
+import type { RecordedEvent } from '../kernel/event.js';
 import type { EventStore } from './ports/event-store.js';
 import { LmdbEventStore, type LmdbEventStoreOptions, type LogExtent, copyLog } from './lmdb/lmdb-event-store.js';
 import type { Jobs } from './ports/jobs.js';
@@ -124,6 +125,8 @@ export function storesExist(data: string): boolean {
 /** What a copy of a log was found to hold. */
 export interface CheckedCopy {
   events: number;
+  /** In the copy as in the log. */
+  damaged: RecordedEvent[];
 }
 
 /**
@@ -148,9 +151,13 @@ export async function checkCopy(copy: string, { log_id, position }: LogExtent): 
     try {
       if (log.logId !== log_id) throw new Error(`it holds the log ${log.logId} instead of ${log_id}`);
       let last = 0;
-      for await (const slice of log.readAll(0, { sliceSize: 5_000 })) last = slice.at(-1)!.position;
+      const damaged: RecordedEvent[] = [];
+      for await (const slice of log.readAll(0, { sliceSize: 5_000 })) {
+        last = slice.at(-1)!.position;
+        damaged.push(...slice.filter((event) => event.damage));
+      }
       if (last < position) throw new Error(`it ends at position ${last}, and the log was at ${position}`);
-      return { events: last };
+      return { events: last, damaged };
     } finally {
       await log.close();
     }

@@ -15,32 +15,44 @@ export class TransferError extends Error {
 
 const IN_FLIGHT = 1_000;
 
-/** The last line of an export: how many events stand before it, and the SHA-256 of their lines. */
+/**
+ * The last line of an export: how many events stand before it, how many of the log are left out since they are damaged, and
+ * the SHA-256 of the lines.
+ */
 interface Trailer {
-  end_of_export: { events: number; sha256: string };
+  end_of_export: { events: number; damaged: number; sha256: string };
 }
 
 /**
  * The lines of an export, some thousand to a text, and last the trailer by which an import finds out that a file was cut or
  * changed.
  * @param wanted leaves out what it does not accept
+ * @param options.onDamage told of each event that cannot be read, and is left out
  */
 export async function* exportLines(
   store: EventStore,
   wanted: (event: RecordedEvent) => boolean = () => true,
-  onProgress: (written: number, position: Position) => void = () => undefined,
+  {
+    onProgress = () => undefined,
+    onDamage = () => undefined,
+  }: { onProgress?: (written: number, position: Position) => void; onDamage?: (event: RecordedEvent) => void } = {},
 ): AsyncIterable<string> {
   const hash = createHash('sha256');
-  let events = 0;
+  let [events, damaged] = [0, 0];
   for await (const slice of store.readAll(0, { sliceSize: 5_000 })) {
-    const lines = slice.filter(wanted).map((event) => `${JSON.stringify(event)}\n`);
+    const lines = slice.filter(wanted).flatMap((event) => {
+      if (!event.damage) return `${JSON.stringify(event)}\n`;
+      onDamage(event);
+      damaged++;
+      return [];
+    });
     const text = lines.join('');
     hash.update(text);
     events += lines.length;
     onProgress(events, slice.at(-1)!.position);
     if (text !== '') yield text;
   }
-  const trailer: Trailer = { end_of_export: { events, sha256: hash.digest('hex') } };
+  const trailer: Trailer = { end_of_export: { events, damaged, sha256: hash.digest('hex') } };
   yield `${JSON.stringify(trailer)}\n`;
 }
 
@@ -116,7 +128,7 @@ async function send(append: readonly ExportedEvent[], store: EventStore): Promis
 export async function* appendsOf(store: EventStore): AsyncIterable<RecordedEvent[]> {
   let append: RecordedEvent[] = [];
   for await (const event of exportEvents(store)) {
-    append.push(event);
+    append.push(readable(event));
     if (event.metadata.index < event.metadata.size - 1) continue;
     yield append;
     append = [];
@@ -134,7 +146,7 @@ export async function hashLog(
   const hash = createHash('sha256');
   let events = 0;
   for await (const slice of store.readAll(0, { sliceSize: 5_000 })) {
-    for (const event of slice) hash.update(`${contentOf(event)}\n`);
+    for (const event of slice) hash.update(`${contentOf(readable(event))}\n`);
     onProgress((events += slice.length));
   }
   return { events, hash: hash.digest('hex') };
@@ -154,6 +166,12 @@ async function isPresent(
     }
   }
   return true;
+}
+
+/** @throws TransferError for a damaged event */
+function readable(event: RecordedEvent): RecordedEvent {
+  if (!event.damage) return event;
+  throw new TransferError(`The event at position ${event.position} is damaged: ${event.damage.reason}.`);
 }
 
 /** What makes it that event, whatever log it is in. @throws TransferError for what no log holds */
@@ -202,6 +220,12 @@ export async function checkExport(file: string): Promise<void> {
     );
   }
   const { end_of_export: end } = trailer;
+  if (end.damaged > 0) {
+    throw new TransferError(
+      `${file} lacks ${end.damaged} events that were damaged in their log: nothing was imported; --incomplete imports ` +
+        'the others, as far as they do not follow one of these.',
+    );
+  }
   if (end.events === events && end.sha256 === hash.digest('hex')) return;
   const what = end.events === events ? 'was changed' : `holds ${events} events and ended with ${end.events}`;
   throw new TransferError(`${file} ${what} since it was exported: nothing was imported.`);

@@ -10,6 +10,7 @@ import {
   newIdentity,
 } from '../../../projections/identities.js';
 import type { IdentityEvent } from '../../../projections/identity-events.js';
+import { UNATTRIBUTED } from '../../../projections/dead-letters.js';
 import { sortByPosition } from '../../../projections/projection.js';
 import { timelineOf, unpack } from '../../../projections/timeline.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
@@ -44,6 +45,8 @@ export interface IdentitySnapshot extends Viewpoint {
    * come from a clock that is ahead of this one; only actions are filtered by time.
    */
   isPresent: boolean;
+  /** There is a damaged event of which nobody knows whom it is about. */
+  mayLackMore?: boolean;
   /** Its evidence is whole, or of a large identity what the lens needs: then `large` says of what it is a part. */
   state: IdentityState;
   large: SpreadIdentity | null;
@@ -85,7 +88,9 @@ export class IdentityReader {
    * @throws Problem policy_not_found, position_unknown, projection_behind, projection_rebuilding
    */
   async snapshots(trisIds: readonly string[], coordinates: Coordinates): Promise<(IdentitySnapshot | Problem)[]> {
-    return this.each(trisIds, coordinates, (sight, row) => this.stateAt(sight, row, coordinates));
+    return this.each(trisIds, coordinates, async (sight, row) =>
+      lackingMore(await this.stateAt(sight, row, coordinates)),
+    );
   }
 
   /**
@@ -123,9 +128,10 @@ export class IdentityReader {
     look: (sight: Sight, row: IdentityRow) => Promise<T | Problem>,
   ): Promise<(T | Problem)[]> {
     const rows = trisIds.map((trisId) => ({ get: identityRow(trisId) }));
-    const read = await this.views.read([...rows, ...this.policies.queries(coordinates)]);
+    const read = await this.views.read([...rows, ...this.policies.queries(coordinates), { get: UNATTRIBUTED }]);
     const { manifest, generation, results } = read;
-    const lens = await this.policies.resolve(coordinates, manifest, results.slice(trisIds.length));
+    const lens = await this.policies.resolve(coordinates, manifest, results.slice(trisIds.length, -1));
+    const lacking = ((results.at(-1) as number | undefined) ?? 0) > 0 ? { mayLackMore: true } : {};
     const position = limit ?? read.position;
     const isPresent = coordinates.as_of === undefined && coordinates.known_at === undefined;
     const found: (T | Problem)[] = [];
@@ -136,7 +142,7 @@ export class IdentityReader {
         continue;
       }
       const as_of = coordinates.as_of ?? coordinates.now ?? this.defaultAsOf(row);
-      found.push(await look({ tris_id, as_of, isPresent, position, lens, generation }, row));
+      found.push(await look({ tris_id, as_of, isPresent, position, lens, generation, ...lacking }, row));
       if (isDue()) await yieldIfDue();
     }
     return found;
@@ -274,6 +280,13 @@ export class IdentityReader {
     await this.views.requirePosition(position, 'The read models have not reached as_of_position yet.');
     return position;
   }
+}
+
+/** While nobody knows whom a damaged event is about, it may be about anybody. */
+function lackingMore(snapshot: IdentitySnapshot | Problem): IdentitySnapshot | Problem {
+  if (snapshot instanceof Problem || !snapshot.mayLackMore) return snapshot;
+  const { state } = snapshot;
+  return { ...snapshot, state: { ...state, dead_letters: [...state.dead_letters, 'unattributed'] } };
 }
 
 /** Does everything count that is known of an identity? */

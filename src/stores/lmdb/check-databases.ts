@@ -1,12 +1,10 @@
-import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartError } from '../../kernel/start-error.js';
-
-const MAGIC_AT = 24;
-const MAGIC = 0xbeefc0de;
+import { flawOf } from './database-file.js';
 
 /**
- * Looks at the first bytes of each database file: the library ends the process on a file that it cannot read.
+ * Looks at each database file: the library ends the process on one that it cannot read.
  * @throws StartError naming the file and what to do
  */
 export function checkDatabases(data: string): void {
@@ -20,19 +18,15 @@ export function checkDatabases(data: string): void {
 
 function checkDatabase(folder: string, advice: string): void {
   const path = join(folder, 'data.mdb');
-  const header = Buffer.alloc(MAGIC_AT + 4);
-  let length: number;
+  let flaw: string | undefined;
   try {
-    const file = openSync(path, 'r+');
-    length = readSync(file, header, 0, header.length, 0);
-    closeSync(file);
+    flaw = flawOf(path);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return;
     throw new StartError(`${path} cannot be read and written (${code}).`);
   }
-  if (length === 0 || (length === header.length && header.readUInt32LE(MAGIC_AT) === MAGIC)) return;
-  throw new StartError(`${path} is not a database that this build can read: ${advice}.`);
+  if (flaw) throw new StartError(`${path} ${flaw}: ${advice}.`);
 }
 
 function foldersIn(folder: string): string[] {

@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { TextBuffers } from '../../kernel/text-buffers.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
 import { endOfTurn } from '../../kernel/turn.js';
-import { decodeStored, encodeAppend, storedText } from '../ports/event-encoding.js';
+import { encodeAppend, storedText } from '../ports/event-encoding.js';
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import {
   StoreUnavailable,
@@ -11,9 +11,14 @@ import {
   type Appended,
   type EventStore,
   type ExpectedRevision,
+  type IndexCheck,
 } from '../ports/event-store.js';
 import { checkMarker, LogMarker, markerPath } from '../ports/log-marker.js';
-import { INDEX_DATABASES, StreamIndex, StreamPositions } from './stream-index.js';
+import { INDEX_DATABASES, IndexDamaged, StreamIndex, StreamPositions } from './stream-index.js';
+import { crc32 } from 'node:zlib';
+import { Problem } from '../../kernel/problems.js';
+import { StartError } from '../../kernel/start-error.js';
+import { damaged, isSealed, openSealed, sealed } from './stored-event.js';
 
 /** Reads between two turns of the event loop: the snapshot they hold pins pages, and others wait. */
 const MAX_SLICE = 5_000;
@@ -48,13 +53,19 @@ interface PendingAppend {
   expected: ExpectedRevision;
   events: readonly NewEvent[];
   encoded: string[];
-  outcome: Appended | WrongExpectedRevision | undefined;
+  outcome: Appended | WrongExpectedRevision | IndexDamaged | undefined;
   resolve: (appended: Appended) => void;
   reject: (error: Error) => void;
 }
 
+/** LMDB's errors for a page that is not one, or not the one that was asked for. */
+const DAMAGE_CODES = new Set([-30796, -30797, -30793]);
+/** Events that an upgrade gives their checksums in one transaction. */
+const UPGRADE_SLICE = 1_000;
+
 /**
- * The log in an LMDB environment: position -> JSON text of the event, positions dense from 1.
+ * The log in an LMDB environment: position -> JSON text of the event with its checksum, positions dense from 1. What is
+ * damaged is given out as an event that says so, and stops nobody who reads on.
  * Appends that arrive together share one commit; several processes may share the folder.
  */
 export class LmdbEventStore implements EventStore {
@@ -71,22 +82,30 @@ export class LmdbEventStore implements EventStore {
   /** A batch of this process is being written. */
   #writing: Promise<unknown> | undefined;
   #storing: Promise<void> | undefined;
+  #repairing: Promise<void> | undefined;
+  /** The first position from which on every event has a checksum. */
+  #sealedFrom: Position;
   #closed = false;
 
-  /** @throws Error if the folder holds another log than, or less of it than, it did before (see LogMarker) */
+  /** @throws StartError if the folder holds another log than, or less of it than, it did before (see LogMarker) */
   static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
     const env = LmdbEnvironment.open(folder, { databases: DATABASES });
     try {
-      await checkMarker(markerPath(folder), folder, env.database<string>('meta').get('log_id'), lastPosition(env));
+      const head = readAtStart(folder, () => lastPosition(env));
+      const known = readAtStart(folder, () => env.database<string>('meta').get('log_id'));
+      await checkMarker(markerPath(folder), folder, known, head);
       const logId = await env.write(() => {
         const meta = env.database<string>('meta');
-        const known = meta.get('log_id');
-        if (known) return known;
+        if (!meta.doesExist(SEALED_FROM)) putSealedFrom(env, lastPosition(env) + 1);
+        const there = meta.get('log_id');
+        if (there) return there;
         const created = randomUUID();
         meta.putSync('log_id', created);
         return created;
       });
-      return new LmdbEventStore(folder, env, logId, options);
+      const store = new LmdbEventStore(folder, env, logId, options);
+      await store.#index.catchUpTo(head);
+      return store;
     } catch (error) {
       await env.close();
       throw error;
@@ -97,6 +116,7 @@ export class LmdbEventStore implements EventStore {
     this.logId = logId;
     this.#env = env;
     this.#onCommit = options.onCommit;
+    this.#sealedFrom = sealedFrom(env);
     this.#index = new StreamIndex(env, options.indexBulk);
     this.#marker = new LogMarker(markerPath(folder), () => ({ log_id: logId, position: lastPosition(env) }));
   }
@@ -121,14 +141,14 @@ export class LmdbEventStore implements EventStore {
     const backward = direction === 'backward';
     let revision = Math.max(options.from ?? 0, 0);
     if (backward) {
-      const last = this.#env.read(() => this.#index.last(stream)) ?? -1;
+      const last = this.#lookUp(() => this.#index.last(stream)) ?? -1;
       revision = Math.min(options.from ?? last, last);
     }
     const events: RecordedEvent[] = [];
     while (revision >= 0 && events.length < limit) {
-      const position = this.#env.read(() => this.#index.position(stream, revision));
+      const position = this.#lookUp(() => this.#index.position(stream, revision));
       if (position === undefined) break;
-      events.push(this.#get(position)!);
+      events.push(this.#readable(stream, revision, position));
       revision += backward ? -1 : 1;
       if (events.length % MAX_SLICE === 0) await setImmediate();
     }
@@ -173,15 +193,55 @@ export class LmdbEventStore implements EventStore {
 
   async readAt(position: Position): Promise<RecordedEvent | undefined> {
     this.#refuseIfClosed();
-    const event = this.#get(position);
+    const event = this.#at(position);
     if (event) return event;
     // A reader of the read models may know of an event that came after this turn's snapshot of the log.
     this.#env.refresh();
-    return this.#get(position);
+    return this.#at(position);
   }
 
   async countAfter(position: Position): Promise<number> {
     return Math.max(0, (await this.head()) - position);
+  }
+
+  /** Compares the index of streams with the log, entry by entry, beside appends. */
+  async checkIndex(repair: boolean, onProgress?: (done: number, total: number) => void): Promise<IndexCheck> {
+    this.#refuseIfClosed();
+    return this.#index.check(repair, onProgress);
+  }
+
+  /**
+   * Gives every event that an older build has stored its checksum, from the newest to the oldest; one that was
+   * interrupted goes on where it stopped. What is not JSON stays as it is, and counts as damaged from then on.
+   * @returns how many were given one
+   */
+  async upgrade(onProgress: (done: number, total: number) => void = () => undefined): Promise<number> {
+    this.#refuseIfClosed();
+    const total = this.#sealedFrom - 1;
+    let given = 0;
+    while (this.#sealedFrom > 1) {
+      const to = this.#sealedFrom - 1;
+      const from = Math.max(1, to - UPGRADE_SLICE + 1);
+      given += await this.#env.grow(() => this.#seal(from, to));
+      this.#sealedFrom = from;
+      onProgress(total - from + 1, total);
+    }
+    return given;
+  }
+
+  #seal(from: Position, to: Position): number {
+    const events = this.#env.database<string, number>('events');
+    let given = 0;
+    for (let position = from; position <= to; position++) {
+      const text = events.get(position);
+      if (text === undefined || isSealed(text)) continue;
+      const event = openSealed(text, position, false);
+      if (event.damage) continue;
+      events.putSync(position, sealed(text, position, event));
+      given++;
+    }
+    putSealedFrom(this.#env, from);
+    return given;
   }
 
   /** Copies the log into another folder while it is in use; the only sound way to copy it. */
@@ -195,6 +255,7 @@ export class LmdbEventStore implements EventStore {
     this.#closed = true;
     await this.#draining;
     await this.#storing;
+    await this.#repairing;
     for (const wakeUp of this.#wakeUps) wakeUp();
     await this.#marker.close();
     await this.#env.close();
@@ -233,7 +294,7 @@ export class LmdbEventStore implements EventStore {
     const milliseconds = performance.now() - started;
     return () => {
       for (const { outcome, resolve, reject } of batch) {
-        if (outcome instanceof WrongExpectedRevision) reject(outcome);
+        if (outcome instanceof Error) reject(outcome);
         else resolve(outcome!);
       }
       if (stored === 0) return;
@@ -300,12 +361,20 @@ export class LmdbEventStore implements EventStore {
     const staged: Staged = { base, positions: new StreamPositions(), events, encoded: [] };
     for (const append of batch) {
       const { stream, expected, encoded } = append;
-      const last = staged.positions.last(stream) ?? this.#index.last(stream) ?? -1;
-      const wanted = expected === 'any' ? last : expected === 'no-stream' ? -1 : expected;
-      if (wanted !== last) {
-        append.outcome =
-          this.#repeated(append, wanted, staged) ??
-          new WrongExpectedRevision(stream, expected, last === -1 ? 'no-stream' : last);
+      let last: number;
+      try {
+        last = staged.positions.last(stream) ?? this.#lookUp(() => this.#index.last(stream)) ?? -1;
+        const wanted = expected === 'any' ? last : expected === 'no-stream' ? -1 : expected;
+        if (wanted !== last) {
+          append.outcome =
+            this.#repeated(append, wanted, staged) ??
+            new WrongExpectedRevision(stream, expected, last === -1 ? 'no-stream' : last);
+          continue;
+        }
+      } catch (error) {
+        // The others of the batch do without that entry.
+        if (!(error instanceof IndexDamaged)) throw error;
+        append.outcome = error;
         continue;
       }
       if (base + events.length + encoded.length > MAX_POSITION) throw new Error('the log is full');
@@ -313,8 +382,10 @@ export class LmdbEventStore implements EventStore {
       for (let i = 0; i < encoded.length; i++) {
         revision++;
         events.push(append.events[i]!);
-        staged.encoded.push(storedText(stream, revision, encoded[i]!));
-        staged.positions.add(stream, revision, base + events.length);
+        const position = base + events.length;
+        const { data } = append.events[i]!;
+        staged.encoded.push(sealed(storedText(stream, revision, encoded[i]!), position, { stream, data }));
+        staged.positions.add(stream, revision, position);
       }
       append.outcome = { position: base + events.length, revision };
     }
@@ -326,9 +397,12 @@ export class LmdbEventStore implements EventStore {
     let appended: Appended | undefined;
     for (const [index, { id }] of events.entries()) {
       const revision = expected + 1 + index;
-      const position = staged.positions.position(stream, revision) ?? this.#index.position(stream, revision);
+      const position =
+        staged.positions.position(stream, revision) ?? this.#lookUp(() => this.#index.position(stream, revision));
       if (position === undefined) return undefined;
-      const event = staged.events[position - staged.base - 1] ?? this.#get(position);
+      const event: (NewEvent & { damage?: object }) | undefined =
+        staged.events[position - staged.base - 1] ?? this.#get(position);
+      if (event?.damage) return undefined;
       if (event?.id !== id || event.metadata.index !== index || event.metadata.size !== events.length) return undefined;
       appended = { position, revision };
     }
@@ -345,7 +419,7 @@ export class LmdbEventStore implements EventStore {
     while (wanted > 0) {
       const until = slice.length + Math.min(wanted, MAX_SLICE);
       while (slice.length < until) {
-        const event = this.#get(after + slice.length + 1);
+        const event = this.#at(after + slice.length + 1);
         if (!event) return slice;
         slice.push(event);
       }
@@ -359,10 +433,58 @@ export class LmdbEventStore implements EventStore {
     return slice;
   }
 
+  /** As `#get`, and within the log there is always one. */
+  #at(position: Position): RecordedEvent | undefined {
+    const event = this.#get(position);
+    if (event || position < 1 || position >= lastPosition(this.#env)) return event;
+    return damaged(undefined, position, 'there is nothing at its place');
+  }
+
   #get(position: Position): RecordedEvent | undefined {
     if (!Number.isInteger(position) || position < 1 || position > MAX_POSITION) return undefined;
-    const text = this.#env.read(() => this.#env.database<string, number>('events').get(position));
-    return text === undefined ? undefined : decodeStored(text, position);
+    let text: string | undefined;
+    try {
+      text = this.#env.read(() => this.#env.database<string, number>('events').get(position));
+    } catch (error) {
+      if (!DAMAGE_CODES.has((error as { code?: number }).code ?? 0)) throw error;
+      return damaged(undefined, position, 'the page it stands on cannot be read');
+    }
+    return text === undefined ? undefined : openSealed(text, position, position >= this.#sealedFrom);
+  }
+
+  /** The event to which the index leads. @throws Problem history_unreadable; IndexDamaged if it is another stream's */
+  #readable(stream: string, revision: number, position: Position): RecordedEvent {
+    const event = this.#get(position);
+    if (!event || event.damage) {
+      const reason = event?.damage?.reason ?? 'there is nothing at its place';
+      throw new Problem(
+        'history_unreadable',
+        `${stream} cannot be read: its event at position ${position} is damaged (${reason}).`,
+      );
+    }
+    if (event.stream === stream && event.revision === revision) return event;
+    this.#repair();
+    throw new IndexDamaged(stream);
+  }
+
+  /** What the index says. @throws IndexDamaged, and has it repaired, where an entry cannot be true */
+  #lookUp<T>(look: () => T): T {
+    try {
+      return this.#env.read(look);
+    } catch (error) {
+      if (error instanceof IndexDamaged) this.#repair();
+      throw error;
+    }
+  }
+
+  #repair(): void {
+    this.#repairing ??= this.#index
+      .check(true)
+      .then(
+        () => undefined,
+        () => undefined, // The next look-up that meets it tries again.
+      )
+      .finally(() => (this.#repairing = undefined));
   }
 
   /** Resolves when there may be an event after the position, or on abort. */
@@ -409,6 +531,38 @@ export async function copyLog(folder: string, target: string): Promise<LogExtent
     return extent;
   } finally {
     await env.close();
+  }
+}
+
+const SEALED_FROM = 'checksums_from';
+
+interface SealedFrom {
+  position: Position;
+  crc: number;
+}
+
+/** From the log's first event on, where what is stored of it is damaged. */
+function sealedFrom(env: LmdbEnvironment): Position {
+  try {
+    const stored = env.database<SealedFrom | undefined>('meta').get(SEALED_FROM);
+    return stored && stored.crc === crc32(String(stored.position)) ? stored.position : 1;
+  } catch {
+    return 1;
+  }
+}
+
+/** In a write transaction. */
+function putSealedFrom(env: LmdbEnvironment, position: Position): void {
+  env.database<SealedFrom>('meta').putSync(SEALED_FROM, { position, crc: crc32(String(position)) });
+}
+
+/** Runs what reads while a log is opened. @throws StartError where it is damaged there */
+function readAtStart<T>(folder: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof StoreUnavailable) throw error;
+    throw new StartError(`The log in ${folder} is damaged (${(error as Error).message}): restore it from a backup.`);
   }
 }
 

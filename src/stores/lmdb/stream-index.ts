@@ -1,4 +1,7 @@
+import { setImmediate } from 'node:timers/promises';
+import { crc32 } from 'node:zlib';
 import type { LmdbEnvironment } from './environment.js';
+import { type IndexCheck, StoreUnavailable } from '../ports/event-store.js';
 import { isTooLong, MAX_STREAM_BYTES, placeOfStored } from '../ports/event-encoding.js';
 import type { Position } from '../../kernel/event.js';
 
@@ -22,6 +25,13 @@ const BULK = 60_000;
 /** Entries written in one transaction: appends go on between two, and the event loop. */
 const SLICE = 2_000;
 
+/** An entry of the stored index is damaged: what depends on it cannot be decided before the index is repaired. */
+export class IndexDamaged extends StoreUnavailable {
+  constructor(stream: string) {
+    super(`the index of streams is damaged at ${stream}, and is being repaired`);
+  }
+}
+
 export class StreamIndex {
   readonly #env: LmdbEnvironment;
   #newest = new StreamPositions();
@@ -39,7 +49,6 @@ export class StreamIndex {
   ) {
     this.#env = env;
     this.#known = this.#stored = this.#readStored();
-    this.catchUp();
   }
 
   get known(): Position {
@@ -49,6 +58,17 @@ export class StreamIndex {
   /** Are there events in the log that this process does not know of? */
   get isBehind(): boolean {
     return this.#env.database<string, number>('events').doesExist(this.#known + 1);
+  }
+
+  /** As `catchUp`, up to the last event of the log: past positions that hold none, since what held them is damaged. */
+  async catchUpTo(head: Position): Promise<void> {
+    while (this.#known < head) {
+      while (this.#env.read(() => this.catchUp(SLICE))) {
+        if (this.due) await this.store();
+        else await setImmediate();
+      }
+      if (this.#known < head) this.#known++;
+    }
   }
 
   /**
@@ -69,8 +89,8 @@ export class StreamIndex {
       const position = this.#known + 1;
       const text = events.get(position);
       if (text === undefined) return false;
-      const { stream, revision } = placeOfStored(text);
-      this.#newest.add(stream, revision, position);
+      const place = placeOf(text);
+      if (place) this.#newest.add(place.stream, place.revision, position);
       this.#known = position;
     }
     return true;
@@ -125,14 +145,13 @@ export class StreamIndex {
         await this.#env.writeIf(null, () => {
           const index = this.#env.database<Buffer, Buffer>('index');
           for (const { stream, revision, position } of slice) {
-            const value = Buffer.allocUnsafe(4);
-            value.writeUInt32LE(position);
-            void index.put(lookUpKey(stream, revision), value);
+            const key = lookUpKey(stream, revision);
+            void index.put(key, entryOf(key, position));
           }
         });
       }
       await this.#env.write(() => {
-        if (upTo > this.#readStored()) this.#env.database<Position>('meta').putSync('indexed', upTo);
+        if (upTo > this.#readStored()) this.#putStored(upTo);
       });
       this.#stored = Math.max(this.#stored, upTo);
     } catch (error) {
@@ -145,13 +164,143 @@ export class StreamIndex {
     }
   }
 
-  #readStored(): Position {
-    return this.#env.database<Position>('meta').get('indexed') ?? 0;
+  /**
+   * Looks up every event that the stored index should lead to, and the event of every entry. Beside appends, in slices.
+   * @param repair writes what is missing and removes what is stray
+   */
+  async check(
+    repair: boolean,
+    onProgress: (done: number, total: number) => void = () => undefined,
+  ): Promise<IndexCheck> {
+    const upTo = this.#env.read(() => this.#readStored());
+    const found: IndexCheck = { events: 0, entries: 0, missing: 0, stray: 0 };
+    for (let from = 1; from <= upTo; from += SLICE) {
+      const missing = this.#env.read(() => this.#missingEntries(from, Math.min(from + SLICE - 1, upTo), found));
+      found.missing += missing.length;
+      if (repair && missing.length > 0) await this.#put(missing);
+      onProgress(Math.min(from + SLICE - 1, upTo), upTo);
+      await setImmediate();
+    }
+    for (let after: Buffer | undefined; ;) {
+      const { last, stray } = this.#env.read(() => this.#strayEntries(after, found));
+      found.stray += stray.length;
+      if (repair && stray.length > 0) {
+        await this.#env.writeIf(null, () => {
+          for (const key of stray) void this.#env.database<Buffer, Buffer>('index').remove(key);
+        });
+      }
+      if (!last) return found;
+      after = last;
+      await setImmediate();
+    }
   }
 
-  #storedPosition(stream: string, revision: number): Position | undefined {
+  #missingEntries(from: Position, to: Position, found: IndexCheck): Entry[] {
+    const events = this.#env.database<string, number>('events');
     const index = this.#env.database<Buffer, Buffer>('index');
-    return index.getBinaryFast(lookUpKey(stream, revision))?.readUInt32LE(0);
+    const missing: Entry[] = [];
+    for (let position = from; position <= to; position++) {
+      const text = events.get(position);
+      const place = text === undefined ? undefined : placeOf(text);
+      if (!place) continue; // the event itself is damaged
+      found.events++;
+      const key = lookUpKey(place.stream, place.revision);
+      const value = index.getBinary(key);
+      if (value?.length !== ENTRY_BYTES || !value.equals(entryOf(key, position))) {
+        // Of an older build, without a checksum, and right.
+        if (value?.length === 4 && value.readUInt32LE() === position) continue;
+        missing.push({ ...place, position });
+      }
+    }
+    return missing;
+  }
+
+  #strayEntries(after: Buffer | undefined, found: IndexCheck): { last: Buffer | undefined; stray: Buffer[] } {
+    const events = this.#env.database<string, number>('events');
+    const stray: Buffer[] = [];
+    let last: Buffer | undefined;
+    const range = { ...(after && { start: after, exclusiveStart: true }), limit: SLICE };
+    for (const { key, value } of this.#env.database<Buffer, Buffer>('index').getRange(range as object)) {
+      last = Buffer.from(key);
+      found.entries++;
+      const text = value.length >= 4 ? events.get(value.readUInt32LE()) : undefined;
+      const place = text === undefined ? undefined : placeOf(text);
+      if (!place || !indexKey(place.stream, place.revision).equals(last)) stray.push(last);
+    }
+    return { last, stray };
+  }
+
+  async #put(entries: readonly Entry[]): Promise<void> {
+    await this.#env.writeIf(null, () => {
+      const index = this.#env.database<Buffer, Buffer>('index');
+      for (const { stream, revision, position } of entries) {
+        const key = lookUpKey(stream, revision);
+        void index.put(key, entryOf(key, position));
+      }
+    });
+  }
+
+  /** Up to where the stored index reaches; 0, and all of it is written again, where that cannot be told. */
+  #readStored(): Position {
+    const meta = this.#env.database<unknown>('meta');
+    const indexed = numberIn(meta, 'indexed');
+    const check = numberIn(meta, 'indexed_crc');
+    if (indexed === undefined || (check !== undefined && check !== crc32(String(indexed)))) return 0;
+    return indexed;
+  }
+
+  #putStored(upTo: Position): void {
+    const meta = this.#env.database<number>('meta');
+    meta.putSync('indexed', upTo);
+    meta.putSync('indexed_crc', crc32(String(upTo)));
+  }
+
+  /** @throws IndexDamaged */
+  #storedPosition(stream: string, revision: number): Position | undefined {
+    const key = lookUpKey(stream, revision);
+    const value = this.#env.database<Buffer, Buffer>('index').getBinaryFast(key);
+    if (value === undefined) return undefined;
+    if (value.length < 4) throw new IndexDamaged(stream);
+    const position = value.readUInt32LE(0);
+    if (value.length === ENTRY_BYTES) {
+      if (value.readUInt32LE(4) !== crc32(key, position)) throw new IndexDamaged(stream);
+      return position;
+    }
+    // Of a build that wrote no checksum: the event says whether it is the one.
+    const text = this.#env.database<string, number>('events').get(position);
+    const place = text === undefined ? undefined : placeOf(text);
+    if (place?.stream !== stream || place.revision !== revision) throw new IndexDamaged(stream);
+    return position;
+  }
+}
+
+/** A position, and the CRC-32 of the key, begun with the position. */
+const ENTRY_BYTES = 8;
+
+function entryOf(key: Buffer, position: Position): Buffer {
+  const value = Buffer.allocUnsafe(ENTRY_BYTES);
+  value.writeUInt32LE(position);
+  value.writeUInt32LE(crc32(key, position), 4);
+  return value;
+}
+
+/** Undefined: the text is damaged there. */
+function placeOf(text: string): { stream: string; revision: number } | undefined {
+  try {
+    const place = placeOfStored(text);
+    return typeof place.stream === 'string' && place.revision >= 0 && !isTooLong(place.stream) ? place : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Undefined: there is none, or what is there is none. */
+function numberIn(database: { get(key: string): unknown }, key: string): number | undefined {
+  try {
+    const value = database.get(key);
+    return Number.isSafeInteger(value) ? (value as number) : undefined;
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { isWellFormed, takesMoreThan, uuidOf } from '../../kernel/hash.js';
-import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
+import type { NewEvent } from '../../kernel/event.js';
 import { AppendRefused } from './event-store.js';
 import { isObject } from '../../kernel/json.js';
 
@@ -94,12 +94,6 @@ export function placeOfStored(text: string): { stream: string; revision: number 
   const end = text.indexOf(',"revision":');
   const stream = JSON.parse(text.slice('{"stream":'.length, end)) as string;
   return { stream, revision: parseInt(text.slice(end + ',"revision":'.length), 10) };
-}
-
-export function decodeStored(text: string, position: Position): RecordedEvent {
-  const event = JSON.parse(text) as RecordedEvent;
-  event.position = position;
-  return event;
 }
 
 /**

@@ -12,6 +12,16 @@ export interface Appended {
   revision: number;
 }
 
+/** What a look at the index of streams found. */
+export interface IndexCheck {
+  /** Events that were looked up, and entries that were compared with their event. */
+  events: number;
+  entries: number;
+  /** Events that the index did not lead to, and entries that belong to no event. */
+  missing: number;
+  stray: number;
+}
+
 export interface EventStore {
   /** Identifies this log for ever; part of every position on the wire. Available once the store is open. */
   readonly logId: string;
@@ -57,6 +67,12 @@ export interface EventStore {
   readonly connections?: number;
   /** Why nothing is read or appended although there is a server: it holds another log, or an older copy of this one. */
   readonly refusal?: StoreUnavailable | undefined;
+
+  /** Where this adapter keeps an index of streams: compares it with the log; `repair` makes it what it should be. */
+  checkIndex?(repair: boolean, onProgress?: (done: number, total: number) => void): Promise<IndexCheck>;
+
+  /** Where this adapter keeps checksums: gives one to every event that an older build has stored. Answers to how many. */
+  upgrade?(onProgress?: (done: number, total: number) => void): Promise<number>;
 
   close(): Promise<void>;
 }

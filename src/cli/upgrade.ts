@@ -1,0 +1,22 @@
+import { type Cli, EXIT } from './cli.js';
+import { count, duration } from './progress.js';
+
+export function upgradeCommand(cli: Cli): void {
+  cli.program
+    .command('upgrade')
+    .description(
+      'give the events that an older build has stored their checksums, also beside a server; safe to interrupt',
+    )
+    .action(
+      cli.withStores('existing', async ({ stores: { eventStore }, print, progress }) => {
+        const started = performance.now();
+        const bar = progress('Writing checksums', 'events');
+        const given = (await eventStore.upgrade?.(bar.update).finally(bar.stop)) ?? 0;
+        const seconds = (performance.now() - started) / 1000;
+        print(
+          given === 0 ? 'Nothing to upgrade.' : `${count(given)} events have a checksum now, in ${duration(seconds)}.`,
+        );
+        return EXIT.ok;
+      }),
+    );
+}
