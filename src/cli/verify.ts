@@ -1,6 +1,12 @@
-import { type Difference, type VerifyResult, verify } from '../read-side/verify.js';
-import { type Cli, CommandFailed, EXIT } from './cli.js';
-import { type Progress, count, duration } from './progress.js';
+import { type Difference, type VerifyResult, isIdentical, verify } from '../read-side/verify.js';
+import { type Cli, CommandFailed, EXIT, type ExitCode, type StoresContext, UsageError } from './cli.js';
+import { type Progress, count, describeDamage, duration } from './progress.js';
+
+interface Options {
+  json?: boolean;
+  index?: boolean;
+  repair?: boolean;
+}
 
 export function verifyCommand(cli: Cli): void {
   cli.program
@@ -9,8 +15,13 @@ export function verifyCommand(cli: Cli): void {
       'fold the whole log again and compare every row of the serving read models, also beside a running server',
     )
     .option('--json', 'print the result as JSON')
+    .option('--index', 'compare the index of streams with the log instead (embedded profile)')
+    .option('--repair', 'with --index: write what is missing in the index, and remove what is in no stream')
     .action(
-      cli.withStores('existing', async ({ stores, print, progress }, { json }: { json?: boolean }) => {
+      cli.withStores('existing', async (context, { json, index, repair }: Options) => {
+        if (repair && !index) throw new UsageError('--repair goes with --index.');
+        if (index) return verifyIndex(context, repair === true, json === true);
+        const { stores, print, progress } = context;
         const started = performance.now();
         let step = '';
         let bar: Progress | undefined;
@@ -29,20 +40,53 @@ export function verifyCommand(cli: Cli): void {
           throw new CommandFailed('No generation of read models serves yet: start the service once.');
         }
         const seconds = (performance.now() - started) / 1000;
-        const identical = result.difference === null;
+        const identical = isIdentical(result);
         print(json ? JSON.stringify({ identical, ...result, seconds }) : render(result, seconds));
         return identical ? EXIT.ok : EXIT.finding;
       }),
     );
 }
 
-function render({ events, rows, generations, difference }: VerifyResult, seconds: number): string {
+async function verifyIndex(context: StoresContext, repair: boolean, json: boolean): Promise<ExitCode> {
+  const { eventStore } = context.stores;
+  if (!eventStore.checkIndex) throw new CommandFailed('EventStoreDB keeps its index itself: there is none to compare.');
+  const started = performance.now();
+  const bar = context.progress('Comparing the index', 'events');
+  const check = await eventStore.checkIndex(repair, bar.update).finally(bar.stop);
+  const seconds = (performance.now() - started) / 1000;
+  const { events, entries, missing, stray } = check;
+  const compared = `${count(events)} events and ${count(entries)} entries of the index compared, in ${duration(seconds)}`;
+  const wrong = missing + stray;
+  const found = `${count(missing)} events are missing or wrong in it, ${count(stray)} entries are of no event`;
+  const verdict = wrong === 0 ? 'identical' : `${repair ? 'REPAIRED' : 'DIFFERENT'}: ${found}`;
+  context.print(
+    json ? JSON.stringify({ identical: wrong === 0, ...check, repaired: repair, seconds }) : `${compared}\n${verdict}`,
+  );
+  return wrong === 0 || repair ? EXIT.ok : EXIT.finding;
+}
+
+function render(result: VerifyResult, seconds: number): string {
+  const { events, rows, generations, difference, damaged } = result;
   const names = generations.map(({ id, views, position, rows, passes }) => {
     return `  ${id} (${views.join(', ')}): ${count(rows)} rows at position ${position}${passes > 1 ? `, ${passes} passes` : ''}`;
   });
   const compared = `${count(rows)} rows of ${generations.length} generation${generations.length > 1 ? 's' : ''} compared with a fresh fold of ${count(events)} events, in ${duration(seconds)}`;
-  return [compared, ...names, difference ? describe(difference) : 'identical'].join('\n');
+  const unfinished = generations.flatMap(({ id, isBuilding, notApplied }) => {
+    if (isBuilding) return `STILL BUILDING: ${id} has not applied ${count(notApplied)} events of the log yet`;
+    return notApplied > 0 ? `${id} has not applied the last ${count(notApplied)} events of the log yet` : [];
+  });
+  const unread = damaged.slice(0, MAX_DAMAGED).map((event) => `DAMAGED: ${describeDamage(event)}`);
+  if (damaged.length > unread.length) unread.push(`DAMAGED: ${count(damaged.length - unread.length)} further events`);
+  const compares = difference
+    ? describe(difference)
+    : isIdentical(result)
+      ? 'identical'
+      : 'what was compared is identical';
+  return [compared, ...names, ...unread, ...unfinished, compares].join('\n');
 }
+
+/** Shown of those that cannot be read. */
+const MAX_DAMAGED = 20;
 
 function describe({ generation, view, key, sort, expected, found, position }: Difference): string {
   const shown = (value: unknown) => (value === null ? 'no such row' : JSON.stringify(value));

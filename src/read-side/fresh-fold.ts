@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Projection, Rows } from '../../projections/projection.js';
-import type { Position } from '../kernel/event.js';
+import type { Position, RecordedEvent } from '../kernel/event.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import type { Json } from '../kernel/json.js';
@@ -8,6 +8,8 @@ import type { RowKey } from '../stores/ports/read-models.js';
 
 const SLICE = 5_000;
 const ATTEMPTS = 100;
+/** Rows held as objects. */
+const MAX_TOUCHED = 20_000;
 const RETRY_MS = 10;
 
 /** A fold asked for a row of a view whose rows were not kept: begin again with that view kept. */
@@ -24,14 +26,22 @@ export interface FreshFoldOptions {
   takes(projection: Projection, event: DomainEvent): boolean;
   /** Views whose rows the folds read again; of the others only the changes are told. */
   kept: ReadonlySet<string>;
-  /** Every change of a row: its new content as JSON, undefined where it is deleted. */
+  /** A changed row: its new content as JSON, undefined where it is deleted. Told once for many changes, and at the end of `advance`. */
   onChange(row: RowKey, address: string, content: string | undefined): void;
+  /** An event that cannot be read. */
+  onDamage?(event: RecordedEvent): void;
 }
 
 /** Folds the log from its start in memory, to any position and then on, beside whatever is stored. */
 export class FreshFold implements Rows {
   position: Position = 0;
+  /** Rows of the kept views, as JSON: as objects they would take several times the memory. */
   private readonly values = new Map<string, string>();
+  /**
+   * Rows that were read or changed lately, as objects: parsed and encoded once for many events. Else a row that grows with
+   * every event would cost the square of their number.
+   */
+  private readonly touched = new Map<string, TouchedRow>();
 
   constructor(
     private readonly store: EventStore,
@@ -47,9 +57,14 @@ export class FreshFold implements Rows {
     for (let attempt = 0; this.position < to && attempt < ATTEMPTS; attempt++) {
       const sliceSize = Math.min(SLICE, to - this.position);
       for await (const slice of this.store.readAll(this.position, { sliceSize })) {
-        for (const recorded of slice) if (recorded.position <= to) this.apply(decodeEvent(recorded));
+        for (const recorded of slice) {
+          if (recorded.position > to) break;
+          if (recorded.damage) this.options.onDamage?.(recorded);
+          this.apply(decodeEvent(recorded));
+        }
         onProgress(this.position);
-        if (this.position >= to) return;
+        if (this.position >= to) return this.flush();
+        if (this.touched.size >= MAX_TOUCHED) this.flush();
       }
       await sleep(RETRY_MS);
     }
@@ -64,9 +79,14 @@ export class FreshFold implements Rows {
   }
 
   get<T>(row: RowKey): T | undefined {
+    const address = addressOf(row);
+    const touched = this.touched.get(address);
+    if (touched) return touched.value as T | undefined;
     if (!this.options.kept.has(row.view)) throw new ViewNotKept(row.view);
-    const content = this.values.get(addressOf(row));
-    return content === undefined ? undefined : (JSON.parse(content) as T);
+    const content = this.values.get(address);
+    const value = content === undefined ? undefined : (JSON.parse(content) as T);
+    this.touched.set(address, { row, value, changed: false });
+    return value;
   }
 
   find<T>(row: RowKey): T | undefined {
@@ -74,21 +94,36 @@ export class FreshFold implements Rows {
   }
 
   put(row: RowKey, value: unknown): void {
+    this.touched.set(addressOf(row), { row, value, changed: true });
+  }
+
+  insert(row: RowKey, value: unknown): void {
     const address = addressOf(row);
     const content = JSON.stringify(value as Json);
     if (this.options.kept.has(row.view)) this.values.set(address, content);
     this.options.onChange(row, address, content);
   }
 
-  insert(row: RowKey, value: unknown): void {
-    this.put(row, value);
+  delete(row: RowKey): void {
+    this.put(row, undefined);
   }
 
-  delete(row: RowKey): void {
-    const address = addressOf(row);
-    this.values.delete(address);
-    this.options.onChange(row, address, undefined);
+  private flush(): void {
+    for (const [address, { row, value, changed }] of this.touched) {
+      if (!changed) continue;
+      const content = value === undefined ? undefined : JSON.stringify(value as Json);
+      if (content === undefined) this.values.delete(address);
+      else if (this.options.kept.has(row.view)) this.values.set(address, content);
+      this.options.onChange(row, address, content);
+    }
+    this.touched.clear();
   }
+}
+
+interface TouchedRow {
+  row: RowKey;
+  value: unknown;
+  changed: boolean;
 }
 
 export function addressOf({ view, key, sort }: RowKey): string {

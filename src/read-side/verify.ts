@@ -1,5 +1,5 @@
 import type { Projection } from '../../projections/projection.js';
-import type { Position } from '../kernel/event.js';
+import type { Position, RecordedEvent } from '../kernel/event.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { DomainEvent } from '../../projections/events.js';
 import { canonicalJson } from '../kernel/hash.js';
@@ -45,6 +45,10 @@ export interface VerifiedGeneration {
   views: string[];
   /** Position up to which it was followed. */
   position: Position;
+  /** It has not caught up with the log yet: what was compared is a part of what it will be. */
+  isBuilding: boolean;
+  /** Events that were in the log when the comparison began, and that it has not applied. */
+  notApplied: number;
   rows: number;
   passes: number;
 }
@@ -54,8 +58,15 @@ export interface VerifyResult {
   events: number;
   rows: number;
   generations: VerifiedGeneration[];
-  /** The first that was found, or null: everything is as it should be. */
+  /** The first that was found, or null: everything that was compared is as it should be. */
   difference: Difference | null;
+  /** Events of the log that cannot be read: whatever they said is in no fold. */
+  damaged: RecordedEvent[];
+}
+
+/** Was everything compared, and as it should be? */
+export function isIdentical({ difference, damaged, generations }: VerifyResult): boolean {
+  return difference === null && damaged.length === 0 && !generations.some(({ isBuilding }) => isBuilding);
 }
 
 export interface VerifyProgress {
@@ -96,19 +107,27 @@ export async function verify(
 
 async function verifyServing(store: EventStore, readModels: ReadModels, options: VerifyOptions): Promise<VerifyResult> {
   const serving = new Set(Object.values((await readModels.manifest())?.views ?? {}));
-  const verification: VerifyResult = { events: 0, rows: 0, generations: [], difference: null };
+  const verification: VerifyResult = { events: 0, rows: 0, generations: [], difference: null, damaged: [] };
+  const damaged = new Map<Position, RecordedEvent>();
+  const head = await store.head();
   for (const generation of await readModels.generations()) {
     if (!serving.has(generation.id)) continue;
-    const verifier = new GenerationVerifier(generation, store, readModels, options);
+    const verifier = new GenerationVerifier(generation, store, readModels, damaged, options);
     verification.difference = await verifier.run();
     const { result } = verifier;
+    if (result.position < head) result.notApplied = await countBetween(result.position, head, store);
+    else result.isBuilding = false; // It has caught up meanwhile.
     verification.generations.push(result);
     verification.rows += result.rows;
-    const events = (await store.countAfter(0)) - (await store.countAfter(result.position));
-    verification.events = Math.max(verification.events, events);
+    verification.events = Math.max(verification.events, await countBetween(0, result.position, store));
     if (verification.difference) break;
   }
+  verification.damaged = [...damaged.values()].sort((a, b) => a.position - b.position);
   return verification;
+}
+
+async function countBetween(from: Position, to: Position, store: EventStore): Promise<number> {
+  return (await store.countAfter(from)) - (await store.countAfter(to));
 }
 
 class GenerationVerifier {
@@ -123,16 +142,26 @@ class GenerationVerifier {
     private readonly generation: Generation,
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
+    /** Events that cannot be read, by position: those that were met. */
+    private readonly damaged: Map<Position, RecordedEvent>,
     private readonly options: VerifyOptions,
   ) {
-    const { id, views, checkpoint } = generation;
+    const { id, views, checkpoint, status } = generation;
     this.projections = PROJECTIONS.filter(({ name }) => name in views);
     const own = new Map(PROJECTIONS.map(({ name, version }) => [name, version]));
     const other = Object.keys(views).find((name) => own.get(name) !== views[name]);
     if (other !== undefined) {
       throw new Error(`${id} holds version ${views[other]} of ${other}, which this build does not fold.`);
     }
-    this.result = { id, views: Object.keys(views), position: checkpoint.position, rows: 0, passes: 1 };
+    this.result = {
+      id,
+      views: Object.keys(views),
+      position: checkpoint.position,
+      isBuilding: status === 'building',
+      notApplied: 0,
+      rows: 0,
+      passes: 1,
+    };
   }
 
   async run(): Promise<Difference | null> {
@@ -165,7 +194,8 @@ class GenerationVerifier {
   /** A fresh fold of one part of the identities, and of all that belongs to none. */
   fold(part: number, onChange: (row: RowKey, address: string, content: string | undefined) => void): FreshFold {
     const takes = ({ share }: Projection, event: DomainEvent) => this.isOf(part, share?.ofEvent(event), true);
-    return new FreshFold(this.store, { projections: this.projections, takes, kept: this.kept, onChange });
+    const onDamage = (event: RecordedEvent) => void this.damaged.set(event.position, event);
+    return new FreshFold(this.store, { projections: this.projections, takes, kept: this.kept, onChange, onDamage });
   }
 
   /** @param shared whether what belongs to no share belongs to every part, rather than to the first */

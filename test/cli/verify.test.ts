@@ -1,4 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { ensureManifest } from '../../src/read-side/manifest.js';
 import type { Json } from '../../src/kernel/json.js';
 import { verify } from '../../src/read-side/verify.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
@@ -54,6 +58,24 @@ async function planted<T>(
     await put(before);
   }
 }
+
+test('a generation that is still being built is never called identical', async () => {
+  const other = await Store.create();
+  try {
+    expect((await other.run('import', other.file('actions.ndjson', actions(20)))).code).toBe(0);
+    await rm(join(other.data, 'views'), { recursive: true });
+    const stores = await openStores(other.data, Date.now);
+    await ensureManifest(PROJECTIONS, stores.eventStore, stores.readModels);
+    await closeStores(stores);
+    const { code, stdout } = await other.run('verify');
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/STILL BUILDING: g1 has not applied \d\d events of the log yet/);
+    expect(stdout).not.toMatch(/^identical/m);
+    expect(JSON.parse((await other.run('verify', '--json')).stdout)).toMatchObject({ identical: false });
+  } finally {
+    await other.remove();
+  }
+});
 
 test('what the projector made is identical, in one pass or in many', async () => {
   const { code, stdout } = await store.run('verify', '--json');
