@@ -13,3 +13,8 @@ export async function keepText(keyValue: KeyValue, text: string): Promise<void> 
 export async function keptText(keyValue: KeyValue, hash: string): Promise<string | null> {
   return ((await keyValue.get(`text:${hash}`)) as string | undefined) ?? null;
 }
+
+/** @returns false if there was none under this hash */
+export async function deleteText(keyValue: KeyValue, hash: string): Promise<boolean> {
+  return (await keyValue.take(`text:${hash}`)) !== undefined;
+}

@@ -1,9 +1,15 @@
 import { IsInt, IsOptional, IsString, Length, Max, Min } from 'class-validator';
-import { IsTrisId } from './fields.js';
+import { IsTrisId, IsWrittenTrisId } from './fields.js';
 
 /** The path parameter `:tris_id`. */
 export class TrisIdParams {
   @IsTrisId()
+  tris_id: string;
+}
+
+/** The path parameter `:tris_id` of a route that records something about it. */
+export class WrittenTrisIdParams {
+  @IsWrittenTrisId()
   tris_id: string;
 }
 

@@ -8,9 +8,12 @@ import {
   parseTimestamp,
   PLATFORM_ID,
   REASON_CODE,
+  RESERVED_PLATFORM,
+  RESERVED_TRIS,
   SHA256_HEX,
   TRIS_ID,
 } from '../kernel/identifiers.js';
+import { personalDataIn } from '../kernel/personal-data.js';
 import { canonicalMetric } from '../scoring/metrics.js';
 
 /** Field decorators shared by the DTOs of all features: the check, its message and its OpenAPI schema. */
@@ -40,6 +43,48 @@ export const IsTrisId = text(
 export const IsPlatformId = text('platform_id', PLATFORM_ID, 'a platform id: 1 to 100 letters, digits or ._:@-', {
   example: 'lending.example',
 });
+/** A TRIS id that is going to be recorded: none that the service keeps for itself, and none that names a person. */
+export const IsWrittenTrisId = (options?: ValidationOptions): PropertyDecorator =>
+  // Of what is applied the last is checked first.
+  applyDecorators(
+    IsTrisId(options),
+    IsNotReserved(RESERVED_TRIS, 'start with "tris:platform:", which names platforms without an owner', options),
+    IsNoPersonalData(options),
+  );
+/** A platform id that is going to be recorded. */
+export const IsWrittenPlatformId = (options?: ValidationOptions): PropertyDecorator =>
+  applyDecorators(
+    IsPlatformId(options),
+    IsNotReserved(RESERVED_PLATFORM, 'start with "eip155:", which names chains that the service reads itself', options),
+    IsNoPersonalData(options),
+  );
+
+/** For what is kept for ever under the name that a client gives it. */
+export const IsNoPersonalData = (options?: ValidationOptions): PropertyDecorator =>
+  ValidateBy(
+    {
+      name: 'personal_data',
+      validator: {
+        validate: (value) => typeof value !== 'string' || personalDataIn(value) === undefined,
+        defaultMessage: () =>
+          '$property must not be an e-mail address, a telephone number or a national number: it is recorded for ever; use a keyed hash of it',
+      },
+    },
+    { ...options, context: { code: 'personal_data' } },
+  );
+
+const IsNotReserved = (reserved: RegExp, what: string, options?: ValidationOptions): PropertyDecorator =>
+  ValidateBy(
+    {
+      name: 'reserved',
+      validator: {
+        validate: (value) => typeof value !== 'string' || !reserved.test(value),
+        defaultMessage: () => `$property must not ${what}`,
+      },
+    },
+    options,
+  );
+
 export const IsActionType = text(
   'action_type',
   ACTION_TYPE,

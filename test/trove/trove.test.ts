@@ -506,13 +506,13 @@ describe('a key bound to an organization', () => {
     const own = await pending({ tris_id: 'tris:university' });
     const agent = await pending({ record_type: 'ai_behavior', agent_id: 'bot', operator_tris: 'tris:university' });
     const other = await pending();
-    for (const [{ content_hash }, reviewer] of [
-      [own, 'dean'],
-      [agent, 'dean'],
-      [other, 'writer'],
+    for (const [{ content_hash }, reviewer, code] of [
+      [own, 'dean', 'self_statement'],
+      [agent, 'dean', 'self_statement'],
+      [other, 'writer', 'forbidden'],
     ] as const) {
       const { status, json } = await review(content_hash, { decision: 'approve' }, reviewer);
-      expect([status, json.code]).toEqual([403, 'forbidden']);
+      expect([status, json.code]).toEqual([403, code]);
     }
   });
 });

@@ -26,7 +26,7 @@ export class SessionsController {
   @PublicWrite({
     summary: 'Start a wallet sign-in: returns the message to sign (EIP-4361)',
     type: ChallengeDto,
-    problems: ['address_checksum'],
+    problems: ['personal_data', 'address_checksum'],
   })
   async start(@Body() body: StartSignInDto) {
     return new Written(await this.commands.execute(new StartSignIn(wishOf(body))), null);

@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsIn, IsInt, IsOptional, IsString, Matches, Max, MaxLength, Min } from 'class-validator';
-import { IsTrisId, IsWalletAddress } from '../../http/fields.js';
+import { IsWrittenTrisId, IsWalletAddress } from '../../http/fields.js';
 import type { ProblemCode } from '../../kernel/problems.js';
 import { MAX_SIGNATURE_LENGTH } from './signatures.js';
 import { MAX_MESSAGE_LENGTH, PURPOSES, type Purpose } from './siwe.js';
@@ -26,7 +26,7 @@ export class StartSignInDto {
 
   /** The TRIS to link to; for `link` only. */
   @IsOptional()
-  @IsTrisId()
+  @IsWrittenTrisId()
   tris_id?: string;
 }
 

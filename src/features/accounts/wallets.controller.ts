@@ -33,7 +33,7 @@ export class WalletsController {
       'A link made by a key is only asserted: it gives no right to act for the TRIS, and a signed link replaces it. ' +
       'A session links its own wallet, to the TRIS it acts for or to the wallet’s own, `tris:<address>`.',
     type: AccountLinkedDto,
-    problems: ['address_checksum', 'wallet_already_linked', 'write_conflict'],
+    problems: ['personal_data', 'self_statement', 'address_checksum', 'wallet_already_linked', 'write_conflict'],
   })
   async linkAccount(@Body() { wallet, tris_id }: LinkAccountDto, @Context() request: RequestContext) {
     // Part of the body hash, since a key and a session create different links.

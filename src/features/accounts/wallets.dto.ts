@@ -1,12 +1,12 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsTrisId, IsWalletAddress } from '../../http/fields.js';
+import { IsWrittenTrisId, IsWalletAddress } from '../../http/fields.js';
 import { LINK_PROOFS } from './domain/wallets.events.js';
 
 export class LinkAccountDto {
   @IsWalletAddress()
   wallet: string;
 
-  @IsTrisId()
+  @IsWrittenTrisId()
   tris_id: string;
 }
 

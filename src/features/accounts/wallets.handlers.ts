@@ -8,6 +8,7 @@ import type { CommandContext, Actor } from '../../commands/context.js';
 import { isRetryOf } from '../../commands/writer.js';
 import { walletLinked, walletUnlinked } from './domain/wallets.events.js';
 import { decoderFor } from '../../kernel/event-definition.js';
+import { refuseSelfStatement } from '../../commands/self-statement.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { Challenges } from './challenges.js';
@@ -84,8 +85,9 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
     private readonly links: WalletLinks,
   ) {}
 
-  /** @throws Problem forbidden, wallet_already_linked, idempotency_key_reused */
+  /** @throws Problem forbidden, self_statement, wallet_already_linked, idempotency_key_reused */
   async execute({ wallet, trisId, context }: LinkAccount) {
+    refuseSelfStatement(context.actor.organization, trisId);
     const link = context.actor.session ? await this.ownLink(wallet, trisId, context.actor.session) : asserted(trisId);
     return { position: await this.links.link(wallet, link, context) };
   }

@@ -2,7 +2,7 @@ import { Body, Controller, Delete, Param, Post, Query } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
-import { TrisIdParams } from '../../http/common.dto.js';
+import { TrisIdParams, WrittenTrisIdParams } from '../../http/common.dto.js';
 import { parseTimestamp } from '../../kernel/identifiers.js';
 import { Write } from '../../http/routes.js';
 import { Problem } from '../../kernel/problems.js';
@@ -26,10 +26,10 @@ export class IdentityController {
     scope: 'ops',
     summary: 'Set an identity’s BAD status: it overrides the computed score',
     type: IdentityBadStatusDto,
-    problems: ['write_conflict'],
+    problems: ['personal_data', 'write_conflict'],
   })
   async setBadStatus(
-    @Param() { tris_id }: TrisIdParams,
+    @Param() { tris_id }: WrittenTrisIdParams,
     @Body() { level, reason_code }: SetBadStatusDto,
     @Context() request: RequestContext,
   ) {
@@ -55,10 +55,10 @@ export class IdentityController {
     status: 201,
     summary: 'Grant an identity a verification status',
     type: GrantedVerificationDto,
-    problems: ['write_conflict'],
+    problems: ['self_statement', 'personal_data', 'write_conflict'],
   })
   async grant(
-    @Param() { tris_id }: TrisIdParams,
+    @Param() { tris_id }: WrittenTrisIdParams,
     @Body() { status, expires_at, evidence_hash }: GrantVerificationDto,
     @Context() request: RequestContext,
   ) {

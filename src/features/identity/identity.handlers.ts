@@ -1,5 +1,6 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { refuseSelfStatement } from '../../commands/self-statement.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import type { Fact } from '../../kernel/fact.js';
@@ -41,8 +42,9 @@ export class StateAboutIdentityHandler implements ICommandHandler<StateAboutIden
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  /** @throws Problem validation_failed for a grant that has expired, idempotency_key_reused, write_conflict */
+  /** @throws Problem self_statement, validation_failed for a grant that has expired, idempotency_key_reused, write_conflict */
   async execute({ trisId, statement, context }: StateAboutIdentity): Promise<{ position: Position }> {
+    if (statement.kind === 'grant') refuseSelfStatement(context.actor.organization, trisId);
     const { position } = await this.writer.execute(identityStream(trisId), context, (history) =>
       decide(operatorStateOf(history), trisId, statement, this.clock()),
     );

@@ -35,7 +35,7 @@ export class OrganizationsController {
     summary: 'Register an organization and the platforms it owns',
     description: 'For a registered organization it adds platforms, or returns 200 if there is nothing to add.',
     type: OrganizationDto,
-    problems: ['platform_already_registered', 'write_conflict'],
+    problems: ['personal_data', 'platform_already_registered', 'write_conflict'],
   })
   @ApiResponse({ status: 200, description: 'Already registered with these platforms', type: OrganizationDto })
   async register(@Body() { tris_org, platform_ids }: RegisterOrganizationDto, @Context() request: RequestContext) {
@@ -89,7 +89,7 @@ export class OrganizationsController {
     status: 201,
     summary: 'Register a platform to an organization',
     type: PlatformDto,
-    problems: ['organization_not_found', 'platform_already_registered'],
+    problems: ['personal_data', 'organization_not_found', 'platform_already_registered'],
   })
   @ApiResponse({ status: 200, description: 'Already registered to this organization', type: PlatformDto })
   async registerPlatform(@Body() { platform_id, tris_org }: RegisterPlatformDto, @Context() request: RequestContext) {

@@ -1,8 +1,8 @@
 import { ArrayMaxSize, IsArray } from 'class-validator';
-import { IsPlatformId, IsTrisId, IsUnique } from '../../http/fields.js';
+import { IsWrittenPlatformId, IsWrittenTrisId, IsUnique } from '../../http/fields.js';
 
 export class RegisterOrganizationDto {
-  @IsTrisId()
+  @IsWrittenTrisId()
   tris_org: string;
 
   /**
@@ -11,17 +11,17 @@ export class RegisterOrganizationDto {
    */
   @IsArray()
   @ArrayMaxSize(100)
-  @IsPlatformId({ each: true })
+  @IsWrittenPlatformId({ each: true })
   @IsUnique()
   platform_ids: string[];
 }
 
 export class RegisterPlatformDto {
-  @IsPlatformId()
+  @IsWrittenPlatformId()
   platform_id: string;
 
   /** A registered organization. */
-  @IsTrisId()
+  @IsWrittenTrisId()
   tris_org: string;
 }
 

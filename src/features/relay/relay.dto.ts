@@ -1,17 +1,25 @@
 import { IsIn, IsOptional, IsUrl, Matches, MaxLength } from 'class-validator';
 import { ApiProperty } from '@nestjs/swagger';
-import { IsActionType, IsExternalId, IsPlatformId, IsTimestamp, IsTrisId } from '../../http/fields.js';
+import {
+  IsActionType,
+  IsExternalId,
+  IsNoPersonalData,
+  IsWrittenPlatformId,
+  IsTimestamp,
+  IsWrittenTrisId,
+} from '../../http/fields.js';
 import { CATEGORY_NAMES } from '../../scoring/metrics.js';
 import { IsCriticality } from '../../http/criticality.js';
 
 /** A score-relevant action (requirement 16); the last three fields are additions. */
 export class RelayActionDto {
   /** Identity that the action belongs to. */
-  @IsTrisId()
+  @IsWrittenTrisId()
   tris_id: string;
 
   /** Kind of action; with the category it forms the metric. The suffix `_flags` makes it negative evidence. */
   @IsActionType()
+  @IsNoPersonalData()
   action_type: string;
 
   @IsIn(CATEGORY_NAMES)
@@ -22,7 +30,7 @@ export class RelayActionDto {
   criticality: string;
 
   /** Platform that verified and submits the action. */
-  @IsPlatformId()
+  @IsWrittenPlatformId()
   platform_id: string;
 
   /** When it happened; default: when the request is received. At most a minute ahead of the server's clock. */

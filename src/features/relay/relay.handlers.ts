@@ -7,6 +7,7 @@ import { Writer } from '../../commands/writer.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keepText } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
+import { refuseSelfStatement } from '../../commands/self-statement.js';
 import { Problem } from '../../kernel/problems.js';
 import { type Action, actionStream, decide } from './domain/relay.js';
 
@@ -56,8 +57,9 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     private readonly recorder: ActionRecorder,
   ) {}
 
-  /** @throws Problem platform_not_owned, external_id_conflict, idempotency_key_reused */
+  /** @throws Problem self_statement, platform_not_owned, external_id_conflict, idempotency_key_reused */
   async execute({ action, context, organization }: RelayAction): Promise<Relayed> {
+    refuseSelfStatement(organization, action.tris_id);
     const owner = await this.platforms.ownerOf(action.platform_id);
     refuseUnlessOwned(action.platform_id, organization, owner);
     const stream = actionStream(action, context.idempotency, randomUUID);

@@ -70,14 +70,19 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
     if (record?.status !== 'Pending' || record.proof === null) return record?.status ?? 'unknown';
     const { proof } = record;
     const issuer = await this.issuers.find(proof.issuer);
-    const reason_code = issuer ? await failureOf(record, proof, issuer, this.clock()) : 'issuer_unknown';
+    const owner = issuer ? await this.platforms.ownerOf(issuer.platform_id) : null;
+    const isOwn = owner !== null && [record.tris_id, record.operator_tris].includes(owner);
+    const reason_code = !issuer
+      ? 'issuer_unknown'
+      : isOwn
+        ? 'self_statement'
+        : await failureOf(record, proof, issuer, this.clock());
     const decision: Decision = {
       method: proof.type === 'eas' ? 'attestation' : 'signature',
       decided_by: proof.issuer,
       outcome:
         reason_code === null ? { approved: true, platform_id: issuer!.platform_id } : { approved: false, reason_code },
     };
-    const owner = issuer ? await this.platforms.ownerOf(issuer.platform_id) : null;
     const context = {
       actor: internalActor(`job:${JOB_KIND}`),
       correlation_id: `trv_${recordId}_${record.proofs}`,

@@ -32,7 +32,7 @@ export class TroveController {
     summary: 'Submit a verifiable record: a milestone, an activity or an AI agent’s behavior',
     description: 'It counts once it is approved: by its proof, which is verified in the background, or by a reviewer.',
     type: SubmittedRecordDto,
-    problems: ['unknown_criticality', 'record_conflict', 'write_conflict'],
+    problems: ['unknown_criticality', 'personal_data', 'record_conflict', 'write_conflict'],
   })
   async submit(@Body() body: SubmitRecordDto, @Context() request: RequestContext) {
     const submission = toSubmission(body, this.clock());
@@ -58,7 +58,7 @@ export class TroveController {
     scope: 'trove:review',
     summary: 'Approve or reject a pending record',
     type: SubmittedRecordDto,
-    problems: ['record_not_found', 'record_decided', 'platform_not_owned', 'write_conflict'],
+    problems: ['record_not_found', 'self_statement', 'record_decided', 'platform_not_owned', 'write_conflict'],
   })
   async review(
     @Param() { record_id }: RecordParams,

@@ -21,11 +21,13 @@ import { IsCriticality } from '../../http/criticality.js';
 import {
   IsHeldAddress,
   IsMetric,
-  IsPlatformId,
+  IsNoPersonalData,
   IsReasonCode,
   IsSha256,
   IsTimestamp,
   IsTrisId,
+  IsWrittenPlatformId,
+  IsWrittenTrisId,
 } from '../../http/fields.js';
 import { DECISION_METHODS, RECORD_TYPES } from './domain/trove.events.js';
 
@@ -128,7 +130,7 @@ export class RecordProofDto {
 /** A verifiable record: a project milestone, an activity, or the behavior of an AI agent (requirement 34). */
 export class SubmitRecordDto {
   /** Identity the record is about. */
-  @IsTrisId()
+  @IsWrittenTrisId()
   tris_id: string;
 
   @IsIn(RECORD_TYPES)
@@ -136,6 +138,7 @@ export class SubmitRecordDto {
 
   /** Metric that it counts for once approved; the suffix `_flags` makes it negative evidence. */
   @IsMetric()
+  @IsNoPersonalData()
   metric: string;
 
   @IsCriticality()
@@ -163,12 +166,12 @@ export class SubmitRecordDto {
 
   /** The agent; required for ai_behavior records, not allowed for others. */
   @IsOptional()
-  @IsPlatformId()
+  @IsWrittenPlatformId()
   agent_id?: string;
 
   /** TRIS of the agent's operator; required for ai_behavior records, not allowed for others. */
   @IsOptional()
-  @IsTrisId()
+  @IsWrittenTrisId()
   operator_tris?: string;
 
   /** A record without a proof is decided by a reviewer. */
@@ -209,7 +212,7 @@ export class ReviewRecordDto {
 
   /** Platform whose action an approved record becomes: its owner endorses the identity. Default `trove`. */
   @IsOptional()
-  @IsPlatformId()
+  @IsWrittenPlatformId()
   platform_id?: string;
 }
 
@@ -270,7 +273,7 @@ export class RegisterIssuerDto {
   issuer_id: string;
 
   /** Records it proves count as actions of this platform: its owner endorses the identity. */
-  @IsPlatformId()
+  @IsWrittenPlatformId()
   platform_id: string;
 
   /** Public key: 32 bytes as base64url. */

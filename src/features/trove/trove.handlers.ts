@@ -9,6 +9,7 @@ import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keepText, keptText } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
+import { refuseSelfStatement } from '../../commands/self-statement.js';
 import { Problem, refusal } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { Issuers } from './issuers.js';
@@ -111,17 +112,12 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
-  /** @throws Problem record_not_found, forbidden, platform_not_owned, record_decided, idempotency_key_reused */
+  /** @throws Problem record_not_found, self_statement, platform_not_owned, record_decided, idempotency_key_reused */
   async execute({ recordId, decision, context }: ReviewRecord): Promise<Submitted> {
     const stream = troveStream(recordId);
     const record = troveRecordOf(await this.store.readStream(stream));
     if (!record) throw unknownRecord(recordId);
-    if (
-      context.actor.organization === record.tris_id ||
-      (context.actor.organization !== null && context.actor.organization === record.operator_tris)
-    ) {
-      throw new Problem('forbidden', `${context.actor.organization} cannot review a record about itself or its agent.`);
-    }
+    refuseSelfStatement(context.actor.organization, record.tris_id, record.operator_tris);
     const platform_id = (decision.approve ? decision.platform_id : null) ?? TROVE_PLATFORM;
     const owner = await this.platforms.ownerOf(platform_id);
     // Any reviewer may approve for the trove's own platform, unless an organization owns it.

@@ -50,6 +50,7 @@ export class ValidationPoliciesController {
       'A policy cannot be changed. Repeating it with the same content returns 200. It has no effect until promoted.',
     type: CreatedPolicyDto,
     problems: [
+      'personal_data',
       'unknown_criticality',
       'weight_criticality_mismatch',
       'duplicate_metric',
@@ -104,6 +105,7 @@ export class ValidationPoliciesController {
       'same in the background.',
     type: EvaluationDto,
     problems: [
+      'personal_data',
       'policy_not_found',
       'unknown_criticality',
       'weight_criticality_mismatch',

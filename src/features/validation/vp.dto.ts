@@ -13,7 +13,7 @@ import {
 } from 'class-validator';
 import { PageQuery } from '../../http/common.dto.js';
 import { IsCriticality } from '../../http/criticality.js';
-import { IsMetric, IsTrisId, IsUnique } from '../../http/fields.js';
+import { IsMetric, IsNoPersonalData, IsTrisId, IsUnique, IsWrittenTrisId } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import type { Category, Criticality, Rating } from '../../scoring/model.js';
 import {
@@ -38,6 +38,7 @@ const MAX_INPUTS = 100;
 /** A metric and its weight (requirement 13). */
 export class PolicyInputDto {
   @IsMetric()
+  @IsNoPersonalData()
   metric: string;
 
   @IsCriticality()
@@ -67,7 +68,7 @@ export class CreatePolicyDto {
   policy_id: string;
 
   /** TRIS id of the owning organization. */
-  @IsTrisId()
+  @IsWrittenTrisId()
   tris_org: string;
 
   @IsArray()

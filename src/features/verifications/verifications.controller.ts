@@ -34,6 +34,7 @@ export class VerificationsController {
     description: 'Takes a session of the TRIS or a key. The proof is bound to the identity. Repeating it returns 200.',
     type: VerificationGrantedDto,
     problems: [
+      'personal_data',
       'scheme_not_found',
       'scheme_retired',
       'public_signal_mismatch',
@@ -64,7 +65,7 @@ export class VerificationsController {
     summary: 'Register a verification scheme: what a proof under a verification key grants',
     description: 'Only the roots of a scheme can change. Registering the same content again returns 200.',
     type: SchemeDto,
-    problems: ['scheme_conflict', 'verifier_unavailable'],
+    problems: ['personal_data', 'scheme_conflict', 'verifier_unavailable'],
   })
   @ApiResponse({ status: 200, description: 'Already registered with this content', type: SchemeDto })
   async register(@Body() body: RegisterSchemeDto, @Context() request: RequestContext) {

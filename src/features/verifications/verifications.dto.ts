@@ -13,7 +13,7 @@ import {
   ValidateBy,
   ValidateNested,
 } from 'class-validator';
-import { IsTrisId, IsUnique } from '../../http/fields.js';
+import { IsUnique, IsWrittenTrisId } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 import { isG1, isG2, isSignal } from './domain/proof-format.js';
 import { MAX_ROOTS, SCHEME_ID, SCOPE } from './domain/scheme.js';
@@ -77,7 +77,7 @@ export class SubmitProofDto {
 
   /** The subject of the proof. Default for a session: the TRIS it acts for. */
   @IsOptional()
-  @IsTrisId()
+  @IsWrittenTrisId()
   tris_id?: string;
 }
 
@@ -140,7 +140,7 @@ export class RegisterSchemeDto {
   status: (typeof GRANTABLE_STATUSES)[number];
 
   /** TRIS id of the organization whose roots it accepts, and whose API key can revoke what it grants. */
-  @IsTrisId()
+  @IsWrittenTrisId()
   issuer: string;
 
   /** A credential verifies at most one identity in a scope, across all schemes with that scope. */

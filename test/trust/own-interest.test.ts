@@ -1,0 +1,171 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { sha256Hex } from '../../src/kernel/hash.js';
+import { SCOPES } from '../../src/credentials/caller.js';
+import { type Service, policyBody, seen, startService } from '../policies/service.fixture.js';
+
+/** An organization cannot gain by its own word, and its keys reach nobody else's. */
+
+const ALL = [...SCOPES];
+const KEYS = [
+  { id: 'operator', sha256: sha256Hex('operator'), scopes: ALL },
+  { id: 'lendco', sha256: sha256Hex('lendco'), scopes: ALL, organization: 'tris:lendco' },
+  { id: 'other', sha256: sha256Hex('other'), scopes: ALL, organization: 'tris:other' },
+];
+const as = (key: string) => ({ 'x-api-key': key });
+const OPERATOR = as('operator');
+const LENDCO = as('lendco');
+
+let service: Service;
+let folder: string;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'credence-own-'));
+  const file = join(folder, 'keys.json');
+  writeFileSync(file, JSON.stringify(KEYS));
+  service = await startService({ CREDENCE_API_KEYS: file });
+  for (const name of ['lendco', 'other']) {
+    const body = { tris_org: `tris:${name}`, platform_ids: [`${name}-app`] };
+    expect((await service.post('/v1/organizations', body, OPERATOR)).status).toBe(201);
+  }
+});
+afterAll(async () => {
+  await service.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const action = (tris_id: string, platform_id = 'lendco-app') => ({
+  tris_id,
+  action_type: 'audit_passed',
+  category: 'compliance',
+  criticality: 'critical',
+  platform_id,
+});
+const grant = { status: 'zk-KYC (ID + AML)', evidence_hash: 'a'.repeat(64) };
+const record = (tris_id: string, n: number, more: object = {}) => ({
+  tris_id,
+  record_type: 'milestone',
+  metric: 'creative_code_contribution',
+  criticality: 'critical',
+  title: `Release ${n}`,
+  content_hash: sha256Hex(`content ${n}`),
+  occurred_at: '2026-01-01T00:00:00Z',
+  ...more,
+});
+const outcome = ({ status, json }: { status: number; json: any }) => [status, json?.code];
+
+test('an organization relays nothing about itself', async () => {
+  expect(outcome(await service.post('/api/decision-relay', action('tris:lendco'), LENDCO))).toEqual([
+    403,
+    'self_statement',
+  ]);
+  expect((await service.post('/api/decision-relay', action('tris:alice'), LENDCO)).status).toBe(202);
+  expect((await service.post('/api/decision-relay', action('tris:lendco', 'auditor'), OPERATOR)).status).toBe(202);
+});
+
+test('an organization grants itself no verification', async () => {
+  const answer = await service.post('/v1/identities/tris:lendco/verifications', grant, LENDCO);
+  expect(outcome(answer)).toEqual([403, 'self_statement']);
+  expect((await service.post('/v1/identities/tris:alice/verifications', grant, LENDCO)).status).toBe(201);
+});
+
+test('an organization links no wallet to itself by its word', async () => {
+  const wallet = '0x9d85ca56217d2bb651b00f15e694eb7e713637d4';
+  const answer = await service.post('/api/link-account', { wallet, tris_id: 'tris:lendco' }, LENDCO);
+  expect(outcome(answer)).toEqual([403, 'self_statement']);
+  expect((await service.post('/api/link-account', { wallet, tris_id: 'tris:alice' }, LENDCO)).status).toBe(200);
+});
+
+test('an organization reviews no record about itself or its agent', async () => {
+  const agent = { record_type: 'ai_behavior', agent_id: 'bot', operator_tris: 'tris:lendco' };
+  for (const [n, body] of [record('tris:lendco', 1), record('tris:bot', 2, agent)].entries()) {
+    const submitted = await service.post('/v1/trove/submit', body, as('other'));
+    expect(submitted.status).toBe(202);
+    for (const decision of [{ decision: 'approve' }, { decision: 'reject', reason_code: 'no' }]) {
+      const answer = await service.post(`/v1/trove/${submitted.json.record_id}/review`, decision, LENDCO);
+      expect([n, ...outcome(answer)]).toEqual([n, 403, 'self_statement']);
+    }
+  }
+});
+
+test('the proof of an issuer does not approve records about who owns its platform', async () => {
+  const { generateKeyPairSync, sign } = await import('node:crypto');
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+  const ed25519 = publicKey.export({ format: 'jwk' }).x;
+  const issuer = { issuer_id: 'lendco-lab', platform_id: 'lendco-app', ed25519 };
+  expect((await service.post('/v1/trove/issuers', issuer, OPERATOR)).status).toBe(201);
+  const decided = async (tris_id: string, n: number) => {
+    const body = record(tris_id, n);
+    const { json } = await service.post('/v1/trove/submit', body, as('other'));
+    const { statement } = (await service.get(`/v1/trove/${json.record_id}`, OPERATOR)).json;
+    const signature = sign(null, Buffer.from(statement), privateKey).toString('base64url');
+    const proof = { type: 'signature', issuer: 'lendco-lab', signature };
+    await service.post('/v1/trove/submit', { ...body, proof }, as('other'));
+    for (;;) {
+      const { decision, status } = (await service.get(`/v1/trove/${json.record_id}`, OPERATOR)).json;
+      if (status !== 'Pending') return [status, decision.reason_code];
+    }
+  };
+  expect(await decided('tris:alice', 11)).toEqual(['Approved', null]);
+  expect(await decided('tris:lendco', 12)).toEqual(['Rejected', 'self_statement']);
+});
+
+const OPERATIONS: [string, string, object?][] = [
+  ['POST', '/v1/identities/tris:other/bad-status', { level: 1, reason_code: 'revenge' }],
+  ['DELETE', '/v1/identities/tris:lendco/bad-status'],
+  ['POST', '/v1/organizations/tris:lendco/vet'],
+  ['POST', '/v1/organizations/tris:other/revoke'],
+  ['POST', '/v1/organizations', { tris_org: 'tris:lendco', platform_ids: ['another'] }],
+  ['POST', '/v1/platforms', { platform_id: 'another', tris_org: 'tris:lendco' }],
+  ['GET', '/v1/organizations'],
+  ['GET', '/v1/dead-letters'],
+];
+
+test.each(OPERATIONS)('a key of an organization with every scope does no %s %s', async (...operation) => {
+  const [method, path, body] = operation;
+  const answer = await (method === 'GET'
+    ? service.get(path, LENDCO)
+    : method === 'DELETE'
+      ? service.delete(path, LENDCO)
+      : service.post(path, body, LENDCO));
+  expect(outcome(answer)).toEqual([403, 'forbidden']);
+});
+
+test('a key of an organization promotes nothing for the platform', async () => {
+  const policy = policyBody('VP_OWN_V1', { financial_loan: 'Critical' }, 'tris:lendco');
+  expect((await service.post('/v1/policies/vp', policy, LENDCO)).status).toBe(201);
+  const answer = await service.post('/v1/policies/vp/VP_OWN_V1/promote', { scope: 'platform' }, LENDCO);
+  expect(outcome(answer)).toEqual([403, 'forbidden']);
+});
+
+test.each([
+  ['/v1/platforms', { platform_id: 'eip155:1', tris_org: 'tris:lendco' }],
+  ['/v1/organizations', { tris_org: 'tris:lendco', platform_ids: ['eip155:137'] }],
+  ['/v1/organizations', { tris_org: 'tris:platform:dao.example', platform_ids: [] }],
+  ['/api/decision-relay', action('tris:alice', 'eip155:1')],
+  ['/api/decision-relay', action('tris:platform:dao.example', 'auditor')],
+  ['/v1/identities/tris:platform:dao.example/verifications', grant],
+])('%s takes no name that the service keeps for itself', async (path, body) => {
+  const { status, json } = await service.post(path, body, OPERATOR);
+  expect([status, json.code, json.errors[0].code]).toEqual([400, 'validation_failed', 'reserved']);
+});
+
+test.each([
+  ['/api/decision-relay', action('tris:john.doe@gmail.com')],
+  ['/api/decision-relay', action('tris:alice', 'jane@shop.example')],
+  ['/api/decision-relay', { ...action('tris:alice'), action_type: 'rssmra85t10a562s' }],
+  ['/api/link-account', { wallet: '0x9d85ca56217d2bb651b00f15e694eb7e713637d4', tris_id: 'tris:+4915112345678' }],
+  ['/v1/organizations', { tris_org: 'tris:85073003328', platform_ids: [] }],
+  ['/v1/identities/tris:john.doe@gmail.com/verifications', grant],
+  ['/v1/trove/submit', record('tris:john.doe@gmail.com', 99)],
+])('%s records no id that names a person', async (path, body) => {
+  const { status, json } = await service.post(path, body, OPERATOR);
+  expect([status, json.code]).toEqual([400, 'personal_data']);
+  expect(json.detail).toMatch(/hash/);
+});
+
+test('reads ask for whatever there is', async () => {
+  for (const path of ['/v1/disc/score/tris:john.doe@gmail.com', '/v1/disc/score/tris:platform:dao.example']) {
+    expect(outcome(await service.get(path, await seen(service)))).toEqual([404, 'identity_not_found']);
+  }
+});
