@@ -77,7 +77,18 @@ describe('a running service', () => {
       }
     }
     const create = json.paths['/v1/things'].post;
-    expect(Object.keys(create.responses)).toEqual(['202', '400', '401', '403', '413', '415', '422', '429', '500', '503']);
+    expect(Object.keys(create.responses)).toEqual([
+      '202',
+      '400',
+      '401',
+      '403',
+      '413',
+      '415',
+      '422',
+      '429',
+      '500',
+      '503',
+    ]);
     expect(create.security).toEqual([{ api_key: ['relay:write'] }]);
     expect(create.parameters).toEqual([
       expect.objectContaining({ name: 'Idempotency-Key', in: 'header', required: false }),
