@@ -36,6 +36,10 @@ export async function populate({ readModels, eventStore }, identities) {
   const id = views.identities;
   await readModels.acquireLease(id, 'bench', 3_600_000);
   const state = {
+    events: 5,
+    recorded: 0,
+    earned: 350,
+    flagged: 0,
     evidence: {},
     actions: 5,
     bad_status: null,
@@ -66,7 +70,7 @@ export async function lookUpsOf(stores, identities, inFlight) {
   const reading = async () => {
     while (left-- > 0) {
       const trisId = `tris:identity-${Math.floor(Math.random() * identities)}`;
-      score(await reader.see(trisId, {}), stores.eventStore.logId);
+      score(await reader.snapshot(trisId, {}), stores.eventStore.logId);
     }
   };
   await Promise.all(Array.from({ length: inFlight }, reading));
