@@ -6,7 +6,7 @@ import type { Coordinates } from '../../src/features/disc/coordinates.js';
 import { IdentityReader, type IdentitySnapshot, counts } from '../../src/features/disc/identity-reader.js';
 import { score } from '../../src/features/disc/score.js';
 import type { ValidationPolicies } from '../../src/features/lenses/validation-policies.js';
-import { formatPosition } from '../../src/kernel/positions.js';
+import { formatPosition, parsePosition } from '../../src/kernel/positions.js';
 import { Problem } from '../../src/kernel/problems.js';
 import type { Views } from '../../src/read-side/views.js';
 import { metricHealth } from '../../src/scoring/health.js';
@@ -97,7 +97,8 @@ async function compare(log: readonly DomainEvent[], applied: number, perRead: nu
   const [seen] = await reader.snapshots([ALICE], at);
   const known = log.slice(0, applied);
   if (seen instanceof Problem) {
-    const position = at.known_at === undefined ? applied : lastKnown(known, at.known_at);
+    const asked = at.as_of_position === undefined ? applied : parsePosition(at.as_of_position, LOG)!;
+    const position = at.known_at === undefined ? asked : lastKnown(known, at.known_at);
     const sight = { tris_id: ALICE, as_of: at.as_of ?? Infinity, isPresent: false, position, lens, generation: 'g' };
     expect(folded(known, sight).state.changed).toBe(0);
     return;
