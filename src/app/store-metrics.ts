@@ -13,7 +13,7 @@ import { Health } from './health.js';
 const COUNTED_DEAD_LETTERS = 1_000;
 /** After a failed append the service asks for no more of them for so long; the next one then tells whether it works again. */
 const RECOVERY_MS = 10_000;
-/** Where counting events means reading them, a scrape goes without the counts rather than wait longer than this. */
+/** Where counting events means reading them, a scrape omits the counts rather than wait longer than this. */
 const COUNT_MS = 1_000;
 
 /** Metrics and readiness of the log and the read models. */
@@ -112,7 +112,7 @@ export class StoreMetrics {
       return { ok: performance.now() - at >= RECOVERY_MS, detail: `${detail}; the last append failed: ${message}` };
     });
     health.add('projections', async () => {
-      // Nothing that counts: that may take longer than a check has.
+      // Without counting, which may take longer than a check may.
       const serving = (await look()).filter(({ serves }) => serves.length > 0);
       const isServed = serving.length > 0 && serving.every(({ status, isInLog }) => status === 'ready' && isInLog);
       const details = serving.map(detailOf);
@@ -130,7 +130,7 @@ function detailOf({ id, status, isOwn, isInLog, behind, checkpoint }: Generation
   return `${id} ${status}, ${behind === null ? 'at the head' : `${behind.toFixed(1)} s behind`}`;
 }
 
-/** Whoever asks while an answer is under way gets that one. */
+/** Callers share a request that is under way. */
 function shared<T>(work: () => Promise<T>): () => Promise<T> {
   let underWay: Promise<T> | undefined;
   return () => (underWay ??= work().finally(() => (underWay = undefined)));

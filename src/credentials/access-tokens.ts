@@ -56,7 +56,7 @@ export class AccessTokens {
       throw refused('token_malformed', 'The token lacks a claim, or has one of a wrong type.');
     const now = this.clock() / 1000;
     if (iat > now + CLOCK_SKEW_S) throw refused('token_malformed', 'The token is from the future.');
-    // Whoever has taken a key could make tokens that never end, or go on with it after another took over.
+    // With a stolen key, tokens could be made that never expire, or that are issued after the key was retired.
     if (exp - iat > ACCESS_TOKEN_S) throw refused('token_malformed', 'The token lives longer than any that is issued.');
     if (this.keys.wasRetired(read.kid, (iat - CLOCK_SKEW_S) * 1000)) {
       throw refused('token_signature', 'The key of the token had ceased to sign when it was issued.');

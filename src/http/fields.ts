@@ -88,7 +88,7 @@ const IsNotReserved = (reserved: RegExp, what: string, options?: ValidationOptio
 export const IsActionType = text(
   'action_type',
   ACTION_TYPE,
-  'an action type: a small letter followed by up to 63 small letters, digits or underscores',
+  'an action type: a lower-case letter followed by up to 63 lower-case letters, digits or underscores',
   { example: 'loan_repayment' },
 );
 export const IsExternalId = text(
@@ -101,7 +101,7 @@ export const IsExternalId = text(
 export const IsReasonCode = text(
   'reason_code',
   REASON_CODE,
-  'a small letter followed by up to 63 small letters, digits or underscores',
+  'a lower-case letter followed by up to 63 lower-case letters, digits or underscores',
   { example: 'confirmed_fraud' },
 );
 /** Read it with `canonicalMetric`. */
@@ -111,7 +111,7 @@ export const IsMetric = (): PropertyDecorator =>
     validator: {
       validate: (value) => typeof value === 'string' && canonicalMetric(value) !== undefined,
       defaultMessage: () =>
-        '$property must be <category>_<name>: a category or alias, an underscore, then a small letter followed by up to 63 small letters, digits or underscores',
+        '$property must be <category>_<name>: a category or alias, an underscore, then a lower-case letter followed by up to 63 lower-case letters, digits or underscores',
     },
   });
 export const IsSha256 = text('sha256', SHA256_HEX, 'a SHA-256 digest: 64 small hexadecimal digits');
@@ -192,7 +192,7 @@ export const IsWalletAddress = (): PropertyDecorator =>
         name: 'address_checksum',
         validator: {
           validate: (value) => typeof value !== 'string' || !ADDRESS.test(value) || isSpelled(value),
-          defaultMessage: () => '$property must be in small letters throughout, or have its EIP-55 checksum',
+          defaultMessage: () => '$property must be all in lower case, or have its EIP-55 checksum',
         },
       },
       { context: { code: 'address_checksum' } },

@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { Problem } from './problems.js';
 
 /**
- * Signs the cursors that go out and takes back only those, so that what a cursor says can be trusted. Done at the edge for
+ * Signs the cursors of answers and accepts only signed ones, so that the content of a cursor can be trusted. The HTTP layer does it for
  * every list: handlers see the state alone.
  */
 export class Cursors {

@@ -12,19 +12,19 @@ import { PROJECTIONS } from './all-projections.js';
 import { type FoldedBatch, foldInBatches, foldInto, loadRows } from './fold.js';
 import { isInLog, reflectPlatformLens } from './manifest.js';
 
-/** Renewed at a third of it; so long the read models stand still after the process that kept them up was killed. */
+/** Renewed at a third of it. For this long the read models stand still after their process was killed. */
 const LEASE_MS = 2_000;
 /** Events folded at once: enough to share a commit while following, few enough to keep the event loop's pauses short. */
 const SLICE = 1_000;
 /** Events folded at once while catching up where rows are far away, and asked for together. */
 const FAR_BULK_SLICE = 20_000;
-/** Batches on their way at once, where they are small. Each is applied on top of the one before it, or refused. */
+/** Small batches in flight at once. Each is applied on top of the one before it, or refused. */
 const BATCHES_IN_FLIGHT = 8;
 /** A build is ready once it has applied what was the log's head at most so long ago: the head itself may never rest. */
 const READY_MS = 1_000;
 
 /**
- * Why following ended. A lease is `taken` by another from the start, or `lost` under way, perhaps to nobody. Nothing may
+ * Why following ended. A lease is `taken` if another process holds it from the start, or `lost` if it ended under way. Nothing may
  * be applied to a generation that is `unsound`: of another log, or of more of it than there is, or not whole.
  */
 export type Ended = 'at_head' | 'aborted' | 'lease_taken' | 'lease_lost' | 'gone' | 'unsound';
@@ -136,7 +136,7 @@ export class Follower {
         base = started.next;
         return true;
       };
-      /** Makes a batch of what the overlay holds. */
+      /** Applies the changes in the overlay as a batch. */
       const release = async (): Promise<boolean> => {
         if (!held) return true;
         const batch = { ...held, changes: overlay.takeChanges() };
@@ -157,7 +157,7 @@ export class Follower {
           if (spans) {
             foldInto(overlay, projections, events);
             held = { events: (held?.events ?? 0) + events.length, last: events.at(-1)! };
-            // Found out once per batch: it takes a look at the store.
+            // Determined once per batch, since it reads the store.
             bulkRows ??= this.readModels.bulkRows?.(id) ?? Infinity;
             if (overlay.changedRows >= bulkRows && !(await release())) return refused();
           } else {
@@ -186,7 +186,7 @@ export class Follower {
     return signal.aborted ? 'aborted' : 'at_head';
   }
 
-  /** A function that makes a generation `ready` once it has caught up, and answers whether it is. */
+  /** A function that marks a generation `ready` once it has caught up, and returns whether it is. */
   private async readiness({ id, status }: Generation): Promise<(checkpoint: Checkpoint) => Promise<boolean>> {
     let ready = status !== 'building';
     const look = async () => ({ head: await this.store.head(), at: performance.now() });
@@ -209,7 +209,7 @@ export class Follower {
   ): Promise<void> {
     const load = async (rows: RowKey[]): Promise<(Json | undefined)[]> => {
       const stored = before ? rows.filter((row) => !before.knows(row)) : rows;
-      // In parts: nobody else writes, so it need not be one snapshot.
+      // In parts: no other process writes, so it need not be one snapshot.
       const size = this.readModels.rowsPerBatch ?? stored.length;
       const parts: Promise<(Json | undefined)[]>[] = [];
       for (let i = 0; i < stored.length; i += size) parts.push(this.read(id, stored.slice(i, i + size)));
@@ -224,7 +224,7 @@ export class Follower {
   private async read(id: string, rows: readonly RowKey[]): Promise<(Json | undefined)[]> {
     const queries = rows.map((row) => ({ get: row }));
     const read = await this.readModels.read(id, queries);
-    // Gone: what is folded from nothing will be refused.
+    // Dropped: the batch that is folded without it will be refused.
     return read ? (read.results as (Json | undefined)[]) : rows.map(() => undefined);
   }
 

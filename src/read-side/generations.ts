@@ -7,9 +7,9 @@ import { PROJECTIONS } from './all-projections.js';
 import { Follower } from './follower.js';
 import { createGeneration, isInLog, isOf, isSound, platformLens, refuseOtherLog } from './manifest.js';
 
-/** What an operator does with generations: build one beside the serving one, swap, roll back, drop. */
+/** Operations on generations: build one beside the serving one, swap, roll back, drop. */
 
-/** An operation that does not fit the state of the generations; the message says what would. */
+/** An operation that the state of the generations does not allow. The message says what to do. */
 export class GenerationError extends Error {
   override readonly name = 'GenerationError';
 }
@@ -21,7 +21,7 @@ const POLL_MS = 100;
 export interface GenerationState extends Generation {
   /** Views the manifest serves from it. */
   serves: string[];
-  /** Was it folded from this log? */
+  /** Whether it was folded from this log. */
   isOwn: boolean;
   /** Does the log have the event up to which it was applied? Not where an older copy has taken its place. */
   isInLog: boolean;
@@ -71,7 +71,7 @@ async function behind(store: EventStore, position: Position, clock: Clock): Prom
   return null;
 }
 
-/** As `generationStates`, in events: to count them may take as long as to read the whole log. */
+/** As `generationStates`, counted in events, which may take as long as reading the whole log. */
 export async function generationProgress(
   store: EventStore,
   readModels: ReadModels,
@@ -118,7 +118,7 @@ export async function rebuild(
   const views = Object.fromEntries(projections.map(({ name, version }) => [name, version]));
   const id = (await unfinishedBuild(views, store, readModels)) ?? (await create(views, store, readModels));
   let events = 0;
-  // Counting may mean reading the log: only for whoever looks on.
+  // Counting may mean reading the log, so it is done for a progress display only.
   const total = onProgress ? await store.countAfter((await find(id, readModels)).checkpoint.position) : 0;
   const follower = new Follower(store, readModels);
   const follow = () =>
@@ -135,7 +135,9 @@ export async function rebuild(
   while (ended === 'lease_lost') ended = await follow();
   if (ended === 'lease_taken') throw new GenerationError(`${id} is being built by another process.`);
   if (ended === 'unsound') {
-    throw new GenerationError(`${id} has lost rows, or does not fit the log any more; run it again to begin anew.`);
+    throw new GenerationError(
+      `${id} has lost rows, or does not fit the log any more; run it again to start from the beginning.`,
+    );
   }
   if (ended === 'gone') throw new GenerationError(`${id} was dropped while it was being built.`);
   if (ended === 'aborted') throw new GenerationError(`The build of ${id} was interrupted; run it again to go on.`);
@@ -237,7 +239,7 @@ async function point(
 /** Frees a generation's space. @throws GenerationError while it serves */
 export async function drop(id: string, readModels: ReadModels): Promise<void> {
   await find(id, readModels);
-  // Said in the manifest first: of a swap to it at the same moment one of the two comes too late.
+  // Recorded in the manifest first, so that a concurrent swap to it fails, or the drop does.
   while (!(await giveUp(id, readModels)));
   await readModels.dropGeneration(id);
 }

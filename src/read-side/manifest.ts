@@ -122,14 +122,14 @@ export async function createGeneration(
   return made && made.checkpoint.log === store.logId && isOf(made, views) ? id : undefined;
 }
 
-/** Is it a generation of exactly these views, in these versions? */
+/** Whether it is a generation of exactly these views, in these versions. */
 export function isOf(generation: Generation, views: Record<string, number>): boolean {
   return isDeepStrictEqual({ ...generation.views }, views);
 }
 
 /**
- * Makes the manifest name the lens that the platform sees through by now. A follower does this before it applies the
- * promotion's event, so that whoever reads at or beyond its position sees through it; the revision only ever grows. Not
+ * Updates the manifest to the platform's current lens. A follower does this before it applies the
+ * promotion's event, so that reads at or beyond its position use the new lens; the revision only ever grows. Not
  * while what serves is of another log, whose lens it is then.
  */
 export async function reflectPlatformLens(store: EventStore, readModels: ReadModels): Promise<void> {
@@ -142,7 +142,7 @@ export async function reflectPlatformLens(store: EventStore, readModels: ReadMod
   }
 }
 
-/** The last word of the `lens-platform` stream; undefined if this build cannot read it. */
+/** The last event of the `lens-platform` stream; undefined if this build cannot read it. */
 export async function platformLens(store: EventStore): Promise<Pick<Manifest, 'lens' | 'lens_revision'> | undefined> {
   const model = { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
   try {

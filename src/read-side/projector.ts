@@ -9,7 +9,7 @@ import { ensureManifest, isInLog, isSound, otherLog } from './manifest.js';
 
 const STANDBY_MS = 200;
 const BACKOFF_MS = 1_000;
-/** How often to look for generations that were built, swapped or dropped by others. */
+/** How often to check for generations that other processes built, swapped or dropped. */
 const LOOK_MS = 1_000;
 
 /**
@@ -21,7 +21,7 @@ export class Projector {
   private readonly stopping = new AbortController();
   private readonly loops = new Map<string, Promise<void>>();
   private supervision: Promise<void> = Promise.resolve();
-  /** Set when a loop met an event it must not skip: serving goes on, with lag. */
+  /** Set when a loop met an event it must not skip. Reads are still served, with lag. */
   halted: string | null = null;
   /** Why nothing is applied although every store answers: what is there is not what it should be. */
   private trouble: string | null = null;
@@ -44,7 +44,7 @@ export class Projector {
     this.supervision = this.supervise();
   }
 
-  /** Finishes the batches at hand and gives the leases up. */
+  /** Finishes the batches under way and releases the leases. */
   async stop(): Promise<void> {
     this.stopping.abort();
     await this.supervision;
@@ -127,7 +127,7 @@ export class Projector {
     while (!signal.aborted) {
       try {
         const ended = await follower.follow(id, { signal });
-        // What does not fit is looked at anew before it is followed again.
+        // A generation that does not fit is checked again before it is followed.
         if (ended === 'gone' || ended === 'unsound') return;
         await pause(STANDBY_MS, signal);
       } catch (error) {

@@ -23,7 +23,7 @@ export class RowDigests {
     return this.unseen;
   }
 
-  /** @param seen whether the row needs no further look, since whoever sets it will check it apart */
+  /** @param seen whether the row needs no further check, since the caller checks it separately */
   set(address: string, content: string, seen: boolean): void {
     if (this.used >= this.capacity * 0.7) this.resize();
     const [high, low] = digest64(address);

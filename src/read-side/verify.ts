@@ -10,7 +10,7 @@ import { FreshFold, ViewNotKept, addressOf } from './fresh-fold.js';
 import { RowDigests, partOf } from './row-digests.js';
 
 /**
- * Verification: the log is folded afresh, and every row of every serving generation compared with what it should be.
+ * Verification: the log is folded again from its start, and every row of every serving generation compared with what it should be.
  *
  * Beside a live projector rows change while they are compared. So a page of rows is read together with the checkpoint
  * they reflect, in one snapshot, and the fresh fold is moved on to exactly that position before the comparison: what
@@ -254,7 +254,7 @@ class GenerationVerifier {
   }
 }
 
-/** One pass: folds a part afresh, compares what is stored of it, and looks for what should be stored and is not. */
+/** One pass: folds a part again, compares its stored rows, and looks for missing rows. */
 class Pass {
   private readonly digests = new RowDigests();
   private readonly fresh: FreshFold;

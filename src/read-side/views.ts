@@ -17,7 +17,7 @@ import {
 } from '../stores/ports/read-models.js';
 import { isInLog } from './manifest.js';
 
-/** What a view answers a query with: the row or undefined for `get`, the rows for `range`. */
+/** The result of a query: the row or undefined for `get`, the rows for `range`. */
 type Result = Json | undefined | RangeRow[];
 
 export interface ViewRead {
@@ -65,7 +65,7 @@ export class Views implements PositionGate {
   async read(queries: readonly RowQuery[]): Promise<ViewRead> {
     if (this.store.refusal) throw this.store.refusal;
     for (let attempt = 0; attempt < TRIES; attempt++) {
-      // Rows and manifest at once, which are one way to a server and not two: it seldom points elsewhere than last time.
+      // Rows and manifest are read at once, in one round trip: the manifest seldom changes.
       const last = this.lastManifest;
       const guess = last && servingOf(last, queries);
       const early = guess && this.readFrom(guess, queries);
@@ -75,7 +75,7 @@ export class Views implements PositionGate {
       this.lastManifest = manifest;
       const serving = guess && manifest === last ? guess : queries.map((query) => generationOf(manifest, query));
       const read = sameAs(serving, guess) ? guessed : await this.readFrom(serving, queries);
-      if (!read) continue; // A generation was dropped since: look where the manifest points now.
+      if (!read) continue; // A generation was dropped: read the manifest again.
       if (read.status === 'building') throw await this.stillBuilding(read);
       return { manifest, generation: serving[0]!, position: read.checkpoint.position, results: read.results };
     }
@@ -130,7 +130,7 @@ export class Views implements PositionGate {
     return { ...least!, results };
   }
 
-  /** What is not to be answered from is given out as `building`. */
+  /** A generation that must not be read is returned as `building`. */
   private async readOne(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const read = await this.readModels.read(id, queries);
     if (!read) return read;
@@ -192,7 +192,7 @@ export class Views implements PositionGate {
     if (log !== undefined && log !== this.logId) throw foreign(log);
   }
 
-  /** Folded from this log? Another one's numbers are never this one's, whoever has pointed the manifest to them. */
+  /** Whether it was folded from this log. Numbers of another log must never be served. */
   private isOwn({ checkpoint }: ReadResult): boolean {
     return checkpoint.log === this.logId;
   }
@@ -238,7 +238,7 @@ export class Views implements PositionGate {
     return true;
   }
 
-  /** The applied position a moment later; all who wait share the looks at it. */
+  /** The applied position a moment later. All waiting callers share one poll. */
   private nextLook(): Promise<Position> {
     this.nextPoll ??= sleep(POLL_MS)
       .then(() => this.applied())

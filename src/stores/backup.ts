@@ -14,7 +14,7 @@ const FILES = ['signing-keys.json', 'voucher-keys.json', 'api-keys.json', 'dev-a
  * @throws TargetRefused if the target exists, or another backup to it is under way; Error for a copy that is not sound
  */
 export async function backup(data: string, target: string): Promise<CheckedCopy> {
-  // Before the work; the rename finds out what comes up meanwhile.
+  // Checked before the work, and again by the rename.
   if (existsSync(target) && (await readdir(target).catch(() => ['a file'])).length > 0) {
     throw new TargetRefused(`${target} exists and is not empty.`);
   }
@@ -28,7 +28,7 @@ export async function backup(data: string, target: string): Promise<CheckedCopy>
         await writeFile(join(aside, file), await readFile(join(data, file)), { mode: 0o600 });
     }
     checked = await checkCopy(aside, least);
-    // Made by the look at it, and of no use to whoever serves it.
+    // The check made this file; a restored service does not need it.
     for (const name of ['log/lock.mdb', 'state/lock.mdb']) await rm(join(aside, name), { force: true });
   });
   return checked!;

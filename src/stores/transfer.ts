@@ -86,7 +86,7 @@ export async function importEvents(
     for (const { position } of await Promise.all(inFlight)) {
       // Sent together and stored in turn; where that is not kept, nothing can repair it.
       if (position <= last)
-        throw new TransferError('The log took events in another order: begin anew with an empty one.');
+        throw new TransferError('The log took events in another order: start again with an empty one.');
       last = position;
     }
     inFlight = [];
@@ -119,7 +119,7 @@ async function send(append: readonly ExportedEvent[], store: EventStore): Promis
   } catch (error) {
     if (!(error instanceof AppendRefused || error instanceof WrongExpectedRevision)) throw error;
     throw new TransferError(
-      `The log refuses event ${id}, revision ${revision} of ${stream}: ${error.message}. Begin anew with an empty one.`,
+      `The log refuses event ${id}, revision ${revision} of ${stream}: ${error.message}. Start again with an empty one.`,
     );
   }
 }

@@ -62,7 +62,7 @@ test(
     for (const [args, code, sentence] of [
       [['acknowledge', '--reason', 'x'], 2, /Name event ids, or --all/],
       [['acknowledge', 'nonsense', '--reason', 'x'], 2, /event_id must be a UUID/],
-      [['acknowledge', ids[0]!, '--reason', 'Free text'], 2, /reason_code must be a small letter/],
+      [['acknowledge', ids[0]!, '--reason', 'Free text'], 2, /reason_code must be a lower-case letter/],
       [['acknowledge', randomUUID(), '--reason', 'x'], 1, /There is no dead letter/],
     ] as const) {
       const ran = await store.run('dead-letters', ...args);

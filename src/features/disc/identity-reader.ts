@@ -205,7 +205,7 @@ export class IdentityReader {
     const facts = await this.pastFacts(sight, spread);
     const totals = await this.evidence.through(large, MODEL_LENS);
     for (const total of Object.values(totals)) facts.actions += countActions(total);
-    // Whoever keeps what follows from the state knows it by this: up to here it was another one.
+    // Caches of results are keyed by this position.
     if (facts.actions > 0) facts.changed = Math.min(row.changed, position);
     const evidence = lens.tct_by_metric === null ? totals : await this.evidence.through(large, lens);
     return { state: { ...facts, evidence }, large };

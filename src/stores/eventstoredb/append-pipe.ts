@@ -41,7 +41,7 @@ interface Pending {
  * connection that breaks while writes wait (an unhandled rejection). It also gives the server an absolute time of this
  * machine as deadline. See test/eventstoredb/faults.test.ts.
  *
- * Appends are sent in the order in which they were given. When their fate is unknown (the connection broke, the server
+ * Appends are sent in the order of the calls. When their outcome is unknown (the connection broke, the server
  * was silent or timed out), all that were not answered are sent again in that order, identical, on a new connection:
  * those stored already are answered as the first time, and one that depends on another still comes after it.
  */

@@ -372,7 +372,7 @@ function linkTo(url: string, warn: (message: string) => void, dropped: () => voi
   };
 }
 
-/** Does the server at `dns:host:port` speak HTTP/2 with whoever connects now? */
+/** Whether the server at `dns:host:port` accepts HTTP/2 connections now. */
 function answers(target: string, url: string, ms: number): Promise<boolean> {
   const scheme = /[?&]tls=false/i.test(url) ? 'http' : 'https';
   const authority = target.replace(/^\w+:\/*(?=.*:)/, '');

@@ -31,7 +31,7 @@ export interface Condition {
   version: number | null;
 }
 
-/** Writes that share a transaction, or at least their fate. */
+/** Writes that share a transaction, or at least its outcome. */
 interface WriteGroup {
   /** May another write still join? */
   isOpen: boolean;
@@ -271,14 +271,14 @@ export class LmdbEnvironment {
     }
   }
 
-  /** What a failed commit is to whoever asked for it. */
+  /** The error of a failed commit, as callers get it. */
   async #failed(failure: unknown): Promise<StoreUnavailable> {
-    // The reason arrives in a second promise; nobody waits for it there, and unhandled it would end the process.
+    // The reason arrives in a second promise. It must be handled, or it would end the process.
     const reason = await (failure as { commitError?: Promise<unknown> }).commitError?.then(
       undefined,
       (e: unknown) => e,
     );
-    // After a failed commit the library may never settle the next one: start afresh.
+    // After a failed commit the library may never settle the next one, so the environment is reopened.
     await this.#reopen().catch(() => undefined);
     return new StoreUnavailable(`a write to ${this.folder} failed`, { cause: reason ?? failure });
   }

@@ -6,7 +6,7 @@ import { LmdbEnvironment } from './environment.js';
 import type { Job, JobStatus } from '../ports/jobs.js';
 import { isAlive } from '../../kernel/processes.js';
 
-/** Which instance runs a job. It counts as gone when the time is over or its process is. */
+/** Which instance runs a job. The claim is void after its time, or when its process has ended. */
 interface Claim {
   pid: number;
   token: string;
@@ -161,7 +161,7 @@ export class JobStore {
     );
   }
 
-  /** Puts a job back as if this attempt had not been: it was not its fault that it ended. */
+  /** Puts a job back and does not count this attempt: the job did not cause its end. */
   async putBack(job: StoredJob): Promise<void> {
     await this.#change(job, (stored) => ({
       ...stored,
@@ -203,7 +203,7 @@ export class JobStore {
 
   #isDue({ status, run_at, claim }: StoredJob): boolean {
     const wait = run_at - this.#clock();
-    // The second test: longer than any job was made to wait, so the clock was set back since.
+    // Longer than any job may wait means that the clock was set back.
     if (status === 'queued') return wait <= 0 || wait > LONGEST_WAIT_MS;
     return status === 'running' && (claim === null || this.#isGone(claim));
   }

@@ -39,7 +39,7 @@ export interface LmdbEventStoreOptions {
   indexBulk?: number;
 }
 
-/** What a batch of appends comes to if nobody else appends before it. */
+/** The outcome of a batch of appends if no other process appends before it. */
 interface Staged {
   /** The event before the first of it. */
   base: Position;
@@ -165,7 +165,7 @@ export class LmdbEventStore implements EventStore {
       if (slice.length === 0) return;
       position = slice.at(-1)!.position;
       yield slice;
-      // Lets others run, and the library release the snapshot.
+      // Lets other work run, and the library release the snapshot.
       await setImmediate();
     }
   }
@@ -278,7 +278,7 @@ export class LmdbEventStore implements EventStore {
     }
   }
 
-  /** Resolves with what is then to be done: to answer those who wait for them. */
+  /** Resolves with a function that settles the callers. */
   async #commitNext(): Promise<() => void> {
     const started = performance.now();
     const batch = this.#queue.splice(0, MAX_BATCH_APPENDS);
@@ -300,7 +300,7 @@ export class LmdbEventStore implements EventStore {
       if (stored === 0) return;
       for (const wakeUp of this.#wakeUps) wakeUp();
       this.#marker.touch();
-      // On its own, so that an observer that throws cannot stop the appends.
+      // Separate, so that an observer that throws cannot stop the appends.
       queueMicrotask(() => this.#onCommit?.({ events: stored, milliseconds }));
       if (this.#index.due) this.#storeIndex();
     };
@@ -308,7 +308,7 @@ export class LmdbEventStore implements EventStore {
 
   /** Beside the appends, which may go on. */
   #storeIndex(): void {
-    // A failure costs nothing: the entries are read again from the log, and the next append says what is wrong.
+    // A failure is harmless: the entries are read again from the log, and the next append reports the error.
     this.#storing = this.#index.store().catch(() => undefined);
   }
 
@@ -349,7 +349,7 @@ export class LmdbEventStore implements EventStore {
 
   /** Learns of the events of other processes, in slices between which others have their turn. */
   async #catchUp(): Promise<void> {
-    // They are most likely the batch being written, whose entries are about to be added: no need to read them.
+    // They are most likely the batch being written, whose entries are about to be added.
     if (this.#writing && this.#env.read(() => this.#index.isBehind)) await this.#writing.catch(() => undefined);
     while (this.#env.read(() => this.#index.catchUp(MAX_SLICE))) await setImmediate();
   }

@@ -1,6 +1,6 @@
 /**
- * LMDB's thread calls this one for every transaction that runs code here, and waits for it. A process that ends meanwhile,
- * by `process.exit` or an error that nobody catches, waits in turn for that thread, and would do so for ever.
+ * For a transaction with a callback, LMDB's thread calls the main thread and waits for it. If the process ends
+ * meanwhile, by `process.exit` or an uncaught error, it waits for LMDB's thread: a deadlock.
  */
 
 /** Transactions begun and not settled. */

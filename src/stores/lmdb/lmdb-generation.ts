@@ -30,9 +30,9 @@ const rowKeyEncoder = {
 };
 
 /**
- * A transaction holds every page that it changes in memory, and finds its place among them the slower the more they are.
- * While there are few pages, many rows share each, and the larger a batch is the fewer times it is written; later nearly
- * every row of a batch is on a page of its own.
+ * A transaction keeps every changed page in memory and becomes slower with their number. While a generation is
+ * small, many rows share a page, so larger batches write each page fewer times; later, nearly every row of a batch is
+ * on a page of its own.
  */
 const SMALL_PAGES = 16_000;
 const BULK_ROWS_WHILE_SMALL = 120_000;
@@ -52,7 +52,7 @@ interface StoredLease extends Lease {
 }
 interface Applied {
   checkpoint: Checkpoint;
-  /** Id of the batch that led to it; null at the start. */
+  /** Id of the batch that was applied last; null at the start. */
   batch: string | null;
 }
 
@@ -79,7 +79,7 @@ export class LmdbGeneration {
     });
   }
 
-  /** Makes it no generation any more, for every process. */
+  /** Removes the generation, for every process. */
   async abandon(): Promise<void> {
     await this.#env.write(() => {
       this.#state.removeSync('applied');
@@ -96,7 +96,7 @@ export class LmdbGeneration {
   lease(now: number): Lease | undefined {
     const lease = this.#lease();
     if (!lease || lease.expires_at <= now) return undefined;
-    // Further ahead than it was ever given for: the clock was set back since, and nobody is known to hold it.
+    // Further ahead than any lease lasts: the clock was set back, so the lease does not count.
     if (lease.expires_at > now + lease.ttl_ms) return undefined;
     return { holder: lease.holder, expires_at: lease.expires_at };
   }
@@ -124,7 +124,7 @@ export class LmdbGeneration {
   }
 
   async apply(batch: Batch, clock: Clock): Promise<'applied' | 'refused'> {
-    // Made first, so that nothing can fail half way.
+    // Encoded first, so that nothing can fail half way.
     const deletes = batch.deletes.map(rowAddress);
     const turn = this.#applying.then(() => this.#apply(batch, deletes, clock));
     this.#applying = turn.catch(() => undefined);
@@ -158,7 +158,7 @@ export class LmdbGeneration {
         void this.#state.put('applied', JSON.stringify(next));
         void this.#state.put(FENCE, fenceValue(fence));
       });
-      // Else somebody has applied another batch or taken the lease: look again.
+      // Otherwise another batch was applied or the lease was taken: check again.
       if (stored) return 'applied';
     }
   }
@@ -210,7 +210,7 @@ export class LmdbGeneration {
     return treeLeafPageCount < SMALL_PAGES ? BULK_ROWS_WHILE_SMALL : BULK_ROWS;
   }
 
-  /** In slices, between which others have their turn. */
+  /** In slices, so that other work can run in between. */
   async count(view: string): Promise<number> {
     const end = `${view}\x01`;
     let start: string | undefined = `${view}\0`;
@@ -242,7 +242,7 @@ export class LmdbGeneration {
     return found;
   }
 
-  /** Null: nobody has held the lease yet. */
+  /** Null: the lease has never been held. */
   #fence(): number | null {
     return this.#state.getBinary(FENCE)?.readDoubleLE(0) ?? null;
   }
@@ -255,7 +255,7 @@ export class LmdbGeneration {
     return this.#env.database('rows');
   }
 
-  /** Every read asks for it, and most find the one before. */
+  /** Cached: every read needs it, and it seldom changes. */
   #applied(): Applied | undefined {
     const text = this.#state.get('applied');
     if (text !== this.#lastApplied?.text) {

@@ -6,7 +6,7 @@ import type { Job, JobHandler, Jobs, JobStatus } from '../ports/jobs.js';
 /** How often progress is written, and how often cancellations, retries and jobs of other processes are looked for. */
 const POLL_MS = 250;
 const CLAIM_MS = 30_000;
-/** How long closing waits for a handler that was told to stop. */
+/** How long closing waits for a handler after its abort signal. */
 const GRACE_MS = 5_000;
 
 interface Registration {
@@ -130,7 +130,7 @@ export class LmdbJobs implements Jobs {
     this.#store.renew(run.job, { ...run.progress }).catch(() => (run.unwritten = true));
   }
 
-  /** Starts whatever can be started, now; a call during a look makes it look once more. */
+  /** Starts all jobs that can run now. A call during a check causes one more check. */
   #look(): void {
     this.#lookAgain = true;
     if (this.#timer === undefined || this.#closing) return;

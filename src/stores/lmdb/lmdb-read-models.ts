@@ -17,7 +17,7 @@ import type {
   RowKey,
 } from '../ports/read-models.js';
 
-/** What the control environment keeps of a generation; the rest stands beside its rows. */
+/** The record of a generation in the control environment; the rest is stored beside its rows. */
 interface GenerationRecord {
   id: string;
   views: Record<string, number>;
@@ -62,7 +62,7 @@ export class LmdbReadModels implements ReadModels {
 
   async createGeneration(id: string, views: Record<string, number>, log: string): Promise<void> {
     if (this.#record(id)?.status === 'dropped') return;
-    // The rows' environment first: whoever finds the record finds it complete.
+    // The rows' environment first, so that the record is never found without it.
     await this.#open(id).create(log);
     await this.#change(() => {
       if (!this.#record(id)) this.#putRecord({ id, views, status: 'building', log });
@@ -91,11 +91,11 @@ export class LmdbReadModels implements ReadModels {
 
   async dropGeneration(id: string): Promise<void> {
     const generation = this.#generation(id);
-    // Out of reach of readers, who close what they find dropped.
+    // Readers close a generation that they find dropped.
     this.#generations.delete(id);
     await this.setStatus(id, 'dropped');
     if (!generation) return;
-    // Other processes may have the files open: they find the generation emptied, whatever they know of its record.
+    // Other processes may have the files open: they find the generation empty, even with an old record.
     await generation.abandon();
     await generation.close();
     await this.#generations.get(id)?.close();
@@ -131,7 +131,7 @@ export class LmdbReadModels implements ReadModels {
     const record = this.#see<GenerationRecord>(recordKey(id));
     const found = record && this.#generation(id, record)?.read(queries);
     if (!found) {
-      // Dropped by now, perhaps: whoever looks again must see where the manifest points.
+      // It may have been dropped by now: the caller must read the manifest again.
       this.#seen.clear();
       return undefined;
     }

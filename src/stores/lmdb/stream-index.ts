@@ -6,7 +6,7 @@ import { isTooLong, MAX_STREAM_BYTES, placeOfStored } from '../ports/event-encod
 import type { Position } from '../../kernel/event.js';
 
 /**
- * Where the events of a stream stand in the log: (stream, revision) -> position.
+ * The positions of the events of a stream: (stream, revision) -> position.
  *
  * Stream names are hashes, so an index entry written with its event would change one random page per event, four times
  * the work of the event itself. Instead the entries of the newest events are held in memory (the log itself says them
@@ -72,15 +72,15 @@ export class StreamIndex {
   }
 
   /**
-   * Learns of events that another process has appended. Cheap if there are none.
-   * @param most learns of so many at most
+   * Indexes events that another process has appended. Cheap if there are none.
+   * @param most indexes at most this many
    * @returns whether there may be more
    */
   catchUp(most = Infinity): boolean {
     if (!this.isBehind) return false;
     const events = this.#env.database<string, number>('events');
     const stored = this.#readStored();
-    // Not while some are on their way out: those would be taken for the last of their streams.
+    // Not while entries are being written: they would be taken for the last of their streams.
     if (!this.#leaving && stored > this.#stored && (stored > this.#known || this.#newest.size > this.bulk)) {
       this.#newest = new StreamPositions();
       this.#known = this.#stored = stored;
@@ -128,7 +128,7 @@ export class StreamIndex {
     return 0;
   }
 
-  /** Are there enough entries in memory to write them, and is nobody at it? */
+  /** Whether there are enough entries in memory to write, and no write is under way. */
   get due(): boolean {
     return this.#newest.size >= this.bulk && !this.#leaving;
   }
@@ -347,8 +347,8 @@ export class StreamPositions {
   }
 
   /**
-   * The entries, `size` at a time, those together whose keys are neighbours in the stored index: by category and first
-   * character of the id, which are hashes or random mostly, and in order within. All in order would be one long sort.
+   * The entries, `size` at a time, grouped so that neighbours in the stored index are together: by category and
+   * first character of the id, and sorted within a group. Sorting all at once would take too long.
    */
   *slices(size: number): Generator<Entry[]> {
     const groups = new Map<string, string[]>();

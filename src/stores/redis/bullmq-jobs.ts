@@ -56,7 +56,7 @@ interface Run {
  * kind at a time. A finished job is kept, so that its id is never run again.
  *
  * Two things BullMQ has no word for stand beside its keys, in the same hash slot: the order in which jobs were enqueued,
- * and a job's *fate*, written once: that its handler succeeded, or when it was cancelled, whichever came first.
+ * and the outcome of a job, written once: that its handler succeeded, or when it was cancelled, whichever came first.
  */
 export class BullmqJobs implements Jobs {
   readonly #client: Redis | Cluster;

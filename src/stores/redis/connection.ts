@@ -139,7 +139,7 @@ export class RedisConnection {
   reconnections = 0;
   private awaySince: number | undefined;
   private closed = false;
-  /** Why no answer of this server is to be believed. */
+  /** Why no answer of this server can be trusted. */
   private refusal: StoreUnavailable | undefined;
   /** Set from the loss of a connection until it is known what is behind the next one. */
   private unsure: { known: Promise<void>; settle: () => void } | undefined;

@@ -117,7 +117,7 @@ export class RedisReadModels implements ReadModels {
     if (await this.#record(id)) return;
     const record: GenerationRecord = { incarnation: randomUUID(), dropped: false };
     const keys = this.#keys(id, record.incarnation);
-    // The state first: whoever finds the record finds it complete.
+    // The state first, so that the record is never found without it.
     const start = checkpointText({ log, position: 0, event_id: null });
     await this.#writes.run(CREATE, keys, [start, JSON.stringify(views), log]);
     const text = JSON.stringify(record);
