@@ -123,17 +123,20 @@ test(
       '--id',
       'lender',
       '--scopes',
-      'relay:write,ops',
+      'relay:write,trove:write',
       '--organization',
       'tris:org:l',
     );
     expect(made.stdout).toMatch(/^credence_[\w-]{43}\n$/);
     expect(await store.json('keys', 'list')).toContainEqual({
       id: 'lender',
-      scopes: ['relay:write', 'ops'],
+      scopes: ['relay:write', 'trove:write'],
       organization: 'tris:org:l',
     });
     expect((await store.run('keys', 'create', '--id', 'x', '--scopes', 'everything')).code).toBe(2);
+    expect(
+      await store.run('keys', 'create', '--id', 'x', '--scopes', 'ops', '--organization', 'tris:org:l'),
+    ).toMatchObject({ code: 2, stderr: expect.stringContaining('The scope ops is for keys') });
     expect(await store.run('keys', 'revoke', 'lender')).toMatchObject({ code: 0, stdout: 'revoked lender\n' });
     expect(await store.run('keys', 'revoke', 'lender')).toMatchObject({
       code: 1,
