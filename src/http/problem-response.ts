@@ -24,7 +24,8 @@ export function sendProblem(reply: FastifyReply, error: unknown, logger: Logger)
   reply.request.problem = problem.code;
   if (problem.status >= 500) {
     const request = { request_id: reply.request.id, method: reply.request.method, route: reply.request.pattern };
-    if (problem.status === 503 && !isNews(problem.code, logger)) logger.debug(problem.message, { ...request, error });
+    if (problem.status === 503 && !isNews(problem.code, error, logger))
+      logger.debug(problem.message, { ...request, error });
     // An expected refusal, for example while read models are being built, is no failure.
     else if (error === problem) logger.warn(problem.message, { ...request, code: problem.code });
     else logger.error(problem.code === 'internal_error' ? 'Internal error' : problem.message, { ...request, error });
@@ -47,16 +48,22 @@ export function problemBody(problem: Problem, requestId: string): string {
   return JSON.stringify({ ...problemMembers(problem), request_id: requestId, ...members, ...(errors && { errors }) });
 }
 
-/** While something is away it refuses every request: a line a minute says so, and the rest are for who debugs. */
+/**
+ * While a store is away every request is refused: each reason is logged once a minute, and the repetitions at debug
+ * level. By reason and not by code alone, since the first refusal may be a consequence and a later one the cause.
+ */
 const REPEAT_MS = 60_000;
-const saidAt = new WeakMap<Logger, Map<ProblemCode, number>>();
+/** Reasons remembered at most. */
+const MOST_REASONS = 100;
+const saidAt = new WeakMap<Logger, Map<string, number>>();
 
-function isNews(code: ProblemCode, logger: Logger): boolean {
-  const said = saidAt.get(logger) ?? new Map<ProblemCode, number>();
-  saidAt.set(logger, said);
+function isNews(code: ProblemCode, error: unknown, logger: Logger): boolean {
+  let said = saidAt.get(logger);
+  if (!said || said.size >= MOST_REASONS) saidAt.set(logger, (said = new Map()));
+  const reason = `${code} ${(error as Error | null)?.message}`;
   const now = performance.now();
-  if (now - (said.get(code) ?? -Infinity) < REPEAT_MS) return false;
-  said.set(code, now);
+  if (now - (said.get(reason) ?? -Infinity) < REPEAT_MS) return false;
+  said.set(reason, now);
   return true;
 }
 
