@@ -73,21 +73,26 @@ export async function replay(
   onProgress: (done: number, total: number) => void = () => undefined,
 ): Promise<Replay> {
   const reader = new IdentityReader(new Views(eventStore, readModels), Date.now, new ValidationPolicies(eventStore));
-  const sight = await reader.snapshot(trisId, toCoordinates(coordinates, Date.now(), '?'));
-  const running = new RunningStanding(sight.lens);
+  const snapshot = await reader.snapshot(trisId, toCoordinates(coordinates, Date.now(), '?'));
+  const running = new RunningStanding(snapshot.lens);
   const state = newIdentity();
   let entries: HistoryEntryDto[] = [];
   let events = 0;
-  for await (const page of reader.events(trisId, sight)) {
+  for await (const page of reader.events(trisId, snapshot)) {
     for (const event of page) {
       evolve(state, event);
       entries.push(historyEntry(event, running, reader.logId));
       events++;
     }
     if (entries.length > 2 * limit) entries = entries.slice(-limit);
-    onProgress(events, Math.max(events, sight.state.actions));
+    onProgress(events, Math.max(events, snapshot.state.actions));
   }
-  return { tris_id: trisId, events, entries: entries.slice(-limit), score: score({ ...sight, state }, reader.logId) };
+  return {
+    tris_id: trisId,
+    events,
+    entries: entries.slice(-limit),
+    score: score({ ...snapshot, state }, reader.logId),
+  };
 }
 
 function time(option: string, value: string | undefined): string | undefined {

@@ -246,7 +246,7 @@ export class Views implements PositionGate {
     return this.nextPoll;
   }
 
-  /** As `reach`, for what cannot be answered before. @throws Problem projection_behind with this detail */
+  /** Waits for a position without which there is no answer. @throws Problem projection_behind with this detail */
   async requirePosition(position: Position, detail: string): Promise<void> {
     if (await this.waitForPosition(position, REQUIRE_MS)) return;
     throw new Problem('projection_behind', detail, { headers: { 'retry-after': '1' } });
@@ -283,8 +283,8 @@ export class Views implements PositionGate {
   }
 
   /**
-   * The least applied position among the serving generations. One that is being built is passed over beside others:
-   * reads of it are refused, and will be until it has come as far. Once it is ready it is waited for.
+   * The least applied position among the serving generations. One that is being built is not
+   * waited for while there are others: reads of it are refused until it has come as far.
    */
   private async applied(): Promise<Position> {
     if (this.store.refusal) throw this.store.refusal;

@@ -65,12 +65,12 @@ const logs = (length: { minLength: number; maxLength: number }) =>
   });
 
 /** What a fold of the events gives that a viewpoint sees. */
-function folded(log: readonly DomainEvent[], sight: Omit<IdentitySnapshot, 'state' | 'large'>): IdentitySnapshot {
+function folded(log: readonly DomainEvent[], viewpoint: Omit<IdentitySnapshot, 'state' | 'large'>): IdentitySnapshot {
   const state = newIdentity();
   for (const event of eventsOf(log)) {
-    if (event.position <= sight.position && counts(event, sight)) evolve(state, event);
+    if (event.position <= viewpoint.position && counts(event, viewpoint)) evolve(state, event);
   }
-  return { ...sight, state, large: null };
+  return { ...viewpoint, state, large: null };
 }
 
 function eventsOf(log: readonly DomainEvent[]): IdentityEvent[] {
@@ -99,8 +99,15 @@ async function compare(log: readonly DomainEvent[], applied: number, perRead: nu
   if (seen instanceof Problem) {
     const asked = at.as_of_position === undefined ? applied : parsePosition(at.as_of_position, LOG)!;
     const position = at.known_at === undefined ? asked : lastKnown(known, at.known_at);
-    const sight = { tris_id: ALICE, as_of: at.as_of ?? Infinity, isPresent: false, position, lens, generation: 'g' };
-    expect(folded(known, sight).state.changed).toBe(0);
+    const viewpoint = {
+      tris_id: ALICE,
+      as_of: at.as_of ?? Infinity,
+      isPresent: false,
+      position,
+      lens,
+      generation: 'g',
+    };
+    expect(folded(known, viewpoint).state.changed).toBe(0);
     return;
   }
   const expected = folded(known, seen!);

@@ -239,8 +239,12 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const log = this.identities.logId;
     for (let look = 1; ; look++) {
       try {
-        const sight = await this.identities.snapshot(trisId, { now, organization: owner, ...(vp !== null && { vp }) });
-        const { state, lens, position } = sight;
+        const snapshot = await this.identities.snapshot(trisId, {
+          now,
+          organization: owner,
+          ...(vp !== null && { vp }),
+        });
+        const { state, lens, position } = snapshot;
         return { as_of: now, log, position, seen: { facts: factsOf(state, lens, now), lens } };
       } catch (error) {
         if (!(error instanceof Problem) || error.code !== 'identity_not_found') throw error;

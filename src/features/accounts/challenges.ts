@@ -9,7 +9,7 @@ import {
   type Challenge,
   LIFETIME_MS,
   type Purpose,
-  type Wish,
+  type ChallengeRequest,
   compose,
   expired,
   faultOf,
@@ -29,11 +29,11 @@ export class Challenges {
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  async give(wish: Wish): Promise<{ nonce: string; challenge: Challenge }> {
+  async give(request: ChallengeRequest): Promise<{ nonce: string; challenge: Challenge }> {
     const now = this.clock();
     const nonce = randomBytes(16).toString('hex');
-    const message = await compose(wish, this.address.url, nonce, now);
-    const challenge = { ...wish, message, expires_at: now + LIFETIME_MS, used: false };
+    const message = await compose(request, this.address.url, nonce, now);
+    const challenge = { ...request, message, expires_at: now + LIFETIME_MS, used: false };
     await this.keyValue.put(keyOf(nonce), { ...challenge }, KEPT_MS);
     return { nonce, challenge };
   }

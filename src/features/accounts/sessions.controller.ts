@@ -16,7 +16,7 @@ import {
   TokensDto,
 } from './sessions.dto.js';
 import { RefreshSession, RevokeSession, SignIn, StartSignIn } from './sessions.handlers.js';
-import type { Wish } from './siwe.js';
+import type { ChallengeRequest } from './siwe.js';
 
 @Controller('/v1/tris')
 export class SessionsController {
@@ -29,7 +29,7 @@ export class SessionsController {
     problems: ['personal_data', 'address_checksum'],
   })
   async start(@Body() body: StartSignInDto) {
-    return new Written(await this.commands.execute(new StartSignIn(wishOf(body))), null);
+    return new Written(await this.commands.execute(new StartSignIn(challengeRequestOf(body))), null);
   }
 
   @Post('/auth/siwe/verify')
@@ -73,7 +73,7 @@ export class SessionsController {
 const plain = ({ id }: FastifyRequest) => ({ correlation_id: id, idempotency: null });
 
 /** @throws Problem validation_failed if tris_id is missing, or does not fit the purpose */
-function wishOf({ address, chain_id, purpose, tris_id }: StartSignInDto): Wish {
+function challengeRequestOf({ address, chain_id, purpose, tris_id }: StartSignInDto): ChallengeRequest {
   const at = '/tris_id';
   if (purpose === 'link' && tris_id === undefined) {
     throw refusal([{ pointer: at, code: 'required', message: 'tris_id is missing: name the TRIS to link to' }]);

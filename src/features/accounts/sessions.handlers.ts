@@ -9,11 +9,11 @@ import { RefreshFamilies, type Refreshed } from './families.js';
 import type { ChallengeDto, TokensDto } from './sessions.dto.js';
 import { SessionStanding } from './session-standing.js';
 import { Signatures } from './signatures.js';
-import type { Wish } from './siwe.js';
+import type { ChallengeRequest } from './siwe.js';
 
 /** Issues a message for a wallet to sign. */
 export class StartSignIn extends Command<ChallengeDto> {
-  constructor(readonly wish: Wish) {
+  constructor(readonly request: ChallengeRequest) {
     super();
   }
 }
@@ -22,8 +22,8 @@ export class StartSignIn extends Command<ChallengeDto> {
 export class StartSignInHandler implements ICommandHandler<StartSignIn> {
   constructor(private readonly challenges: Challenges) {}
 
-  async execute({ wish }: StartSignIn): Promise<ChallengeDto> {
-    const { nonce, challenge } = await this.challenges.give(wish);
+  async execute({ request }: StartSignIn): Promise<ChallengeDto> {
+    const { nonce, challenge } = await this.challenges.give(request);
     const { message, expires_at } = challenge;
     return { nonce, message, expires_at: new Date(expires_at).toISOString() };
   }

@@ -15,7 +15,7 @@ export const MAX_MESSAGE_LENGTH = 4_096;
 const MAX_LINES = 20;
 
 /** What a message asks a wallet to confirm. */
-export interface Wish {
+export interface ChallengeRequest {
   /** EIP-55. */
   address: string;
   chain_id: number;
@@ -25,7 +25,7 @@ export interface Wish {
 }
 
 /** A message that was issued and waits for its signature. */
-export interface Challenge extends Wish {
+export interface Challenge extends ChallengeRequest {
   message: string;
   /** ms since the epoch. */
   expires_at: number;
@@ -36,8 +36,8 @@ export interface Challenge extends Wish {
 const library = () => import('siwe');
 
 /** Composes the message. @param url of the service: its authority is the domain */
-export async function compose(wish: Wish, url: string, nonce: string, now: number): Promise<string> {
-  const { address, chain_id, purpose, tris_id } = wish;
+export async function compose(request: ChallengeRequest, url: string, nonce: string, now: number): Promise<string> {
+  const { address, chain_id, purpose, tris_id } = request;
   const { SiweMessage } = await library();
   return new SiweMessage({
     domain: new URL(url).host,

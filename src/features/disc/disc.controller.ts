@@ -55,8 +55,8 @@ export class DiscController {
   @Get('/api/disc-score/:tris_id')
   @PublicRead({ summary: 'Get the DISC score of an individual', type: DiscScoreDto, problems: ['identity_not_found'] })
   async discScore(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
-    const sight = await this.queries.execute(new GetIdentity(tris_id, wishOf(caller)));
-    return new Read(this.answers.of(sight), etagOf(sight));
+    const snapshot = await this.queries.execute(new GetIdentity(tris_id, selectorOf(caller)));
+    return new Read(this.answers.of(snapshot), etagOf(snapshot));
   }
 
   @Get('/api/disc-rank/:tris_id')
@@ -66,7 +66,7 @@ export class DiscController {
     problems: ['organization_not_vetted'],
   })
   async discRank(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
-    return seen(await this.queries.execute(new GetRank(tris_id, wishOf(caller))));
+    return readOf(await this.queries.execute(new GetRank(tris_id, selectorOf(caller))));
   }
 
   @Get('/v1/disc/score/:tris_id')
@@ -80,8 +80,8 @@ export class DiscController {
     @Query() query: CoordinatesQuery,
     @RequestCaller() caller: Caller | null,
   ) {
-    const sight = await this.queries.execute(new GetIdentity(tris_id, this.coordinates(query, caller)));
-    return new Read(score(sight, this.gate.logId), etagOf(sight));
+    const snapshot = await this.queries.execute(new GetIdentity(tris_id, this.coordinates(query, caller)));
+    return new Read(score(snapshot, this.gate.logId), etagOf(snapshot));
   }
 
   @Get('/v1/disc/score/:tris_id/history')
@@ -95,7 +95,7 @@ export class DiscController {
     @Query() { limit, cursor, ...query }: HistoryQuery,
     @RequestCaller() caller: Caller | null,
   ) {
-    return seen(await this.queries.execute(new GetHistory(tris_id, this.coordinates(query, caller), limit, cursor)));
+    return readOf(await this.queries.execute(new GetHistory(tris_id, this.coordinates(query, caller), limit, cursor)));
   }
 
   @Get('/v1/disc/score/:tris_id/explain')
@@ -109,7 +109,7 @@ export class DiscController {
     @Query() query: CoordinatesQuery,
     @RequestCaller() caller: Caller | null,
   ) {
-    return seen(await this.queries.execute(new GetExplanation(tris_id, this.coordinates(query, caller))));
+    return readOf(await this.queries.execute(new GetExplanation(tris_id, this.coordinates(query, caller))));
   }
 
   @Get('/v1/disc/metrics/:tris_id')
@@ -150,10 +150,10 @@ export class DiscController {
   })
   async scores(@Body() { tris_ids, ...query }: ScoreBatchDto, @RequestCaller() caller: Caller | null) {
     const coordinates = this.coordinates(query, caller, '/');
-    const sights = await this.queries.execute(new SeeIdentities(tris_ids, coordinates));
+    const snapshots = await this.queries.execute(new SeeIdentities(tris_ids, coordinates));
     return batch(
       tris_ids,
-      sights.map((sight) => (sight instanceof Problem ? sight : score(sight, this.gate.logId))),
+      snapshots.map((snapshot) => (snapshot instanceof Problem ? snapshot : score(snapshot, this.gate.logId))),
     );
   }
 
@@ -185,7 +185,7 @@ export class DiscController {
   @Get('/v1/disc/changes')
   @PublicRead({ summary: 'List identities in the order of their last change, as a feed', type: ChangesDto })
   async changes(@Query() { limit, cursor }: PageQuery, @RequestCaller() caller: Caller | null) {
-    return this.queries.execute(new GetChanges(limit, cursor, wishOf(caller)));
+    return this.queries.execute(new GetChanges(limit, cursor, selectorOf(caller)));
   }
 
   private coordinates(query: CoordinateParameters, caller: Caller | null, at: '?' | '/' = '?'): Coordinates {
@@ -194,11 +194,11 @@ export class DiscController {
 }
 
 /** Selects the default lens of the caller. */
-function wishOf(caller: Caller | null) {
+function selectorOf(caller: Caller | null) {
   return { organization: caller?.organization ?? null };
 }
 
-function seen<T>({ body, viewpoint }: QueryAnswer<T>): Read<T> {
+function readOf<T>({ body, viewpoint }: QueryAnswer<T>): Read<T> {
   return new Read(body, etagOf(viewpoint));
 }
 

@@ -143,8 +143,8 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   constructor(private readonly identities: IdentityReader) {}
 
   async execute({ trisId, coordinates, limit, cursor }: GetHistory): Promise<QueryAnswer<HistoryDto>> {
-    const sight = await this.identities.sight(trisId, coordinates, cursor !== undefined);
-    const { lens } = sight;
+    const viewpoint = await this.identities.viewpoint(trisId, coordinates, cursor !== undefined);
+    const { lens } = viewpoint;
     const { running, after } = RunningStanding.resume(cursor, trisId, lens, coordinates);
     const body: HistoryDto = {
       tris_id: trisId,
@@ -153,17 +153,17 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
       next_cursor: null,
     };
     let last = after;
-    for await (const page of this.identities.events(trisId, sight, after)) {
+    for await (const page of this.identities.events(trisId, viewpoint, after)) {
       for (const event of page) {
         if (body.entries.length === limit) {
           body.next_cursor = running.cursorAt(last, trisId, coordinates);
-          return { body, viewpoint: sight };
+          return { body, viewpoint };
         }
         body.entries.push(historyEntry(event, running, this.identities.logId));
         last = event.position;
       }
     }
-    return { body, viewpoint: sight };
+    return { body, viewpoint };
   }
 }
 

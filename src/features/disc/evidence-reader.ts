@@ -195,18 +195,22 @@ export class EvidenceReader {
     }
   }
 
-  /** An identity's first events, in log order. */
-  async *eventsUntil(trisId: string, last: Position): AsyncIterable<IdentityEvent[]> {
-    for await (const rows of this.pages(timelineOf(trisId), last, Infinity)) {
+  /** An identity's events after a position and up to another, in log order. */
+  async *eventsUntil(trisId: string, last: Position, after: Position = 0): AsyncIterable<IdentityEvent[]> {
+    for await (const rows of this.pages(timelineOf(trisId), last, Infinity, sortByPosition(after))) {
       const known = rows.filter(({ sort }) => Number(sort) <= last);
       yield known.map(({ sort, value }) => unpack(trisId, sort, value));
       if (known.length < rows.length) return;
     }
   }
 
-  /** Rows of a range in bounded pages, between which others have their turn. */
-  async *pages(list: { view: string; key: string }, position: Position, limit: number): AsyncIterable<RangeRow[]> {
-    let after: string | undefined;
+  /** Rows of a range in pages of bounded size. Other work can run between two pages. */
+  async *pages(
+    list: { view: string; key: string },
+    position: Position,
+    limit: number,
+    after?: string,
+  ): AsyncIterable<RangeRow[]> {
     for (let read = 0; read < limit;) {
       const query: RowQuery = { range: { ...list, after, limit: Math.min(PAGE, limit - read) } };
       const { results } = await this.views.readSince(position, [query]);

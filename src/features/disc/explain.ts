@@ -10,8 +10,8 @@ import type { IdentitySnapshot } from './identity-reader.js';
 import { coordinatesOf, standing } from './score.js';
 
 /** The contributions to a score, largest first, and the TCT missing for the next rating. */
-export function explain(sight: IdentitySnapshot, platforms: PlatformShareDto[], logId: string): ExplanationDto {
-  const { state, lens } = sight;
+export function explain(snapshot: IdentitySnapshot, platforms: PlatformShareDto[], logId: string): ExplanationDto {
+  const { state, lens } = snapshot;
   const ledger = ledgerOf(state.evidence, lens);
   const metrics = Object.entries(state.evidence).map(([metric, entry]) => ({
     metric,
@@ -22,8 +22,8 @@ export function explain(sight: IdentitySnapshot, platforms: PlatformShareDto[], 
   }));
   metrics.sort((a, b) => b.tct - a.tct || (a.metric < b.metric ? -1 : 1));
   return {
-    tris_id: sight.tris_id,
-    score: standing(sight).score,
+    tris_id: snapshot.tris_id,
+    score: standing(snapshot).score,
     contributions: metrics
       .filter(({ metric }) => !isFlags(metric))
       .map((part) => ({ ...part, share: ledger.earned === 0 ? 0 : round(part.tct / ledger.earned, 4) })),
@@ -33,7 +33,7 @@ export function explain(sight: IdentitySnapshot, platforms: PlatformShareDto[], 
       .map(({ tct, ...part }) => ({ ...part, flagged_tct: tct, forfeited_tct: MODEL.forfeit_factor * tct })),
     // An explicit BAD status overrides the score, whatever is earned.
     next_rating: state.bad_status ? null : nextRating(ledger),
-    ...coordinatesOf(sight, logId),
+    ...coordinatesOf(snapshot, logId),
   };
 }
 

@@ -53,10 +53,7 @@ export interface IdentitySnapshot extends Viewpoint {
 }
 
 /** Where an identity is seen from, before anything of it was read but its row. */
-export type Sight = Omit<IdentitySnapshot, 'state' | 'large'>;
-
-/** Rows of one read: about a millisecond's work. */
-const PAGE = 256;
+export type IdentityViewpoint = Omit<IdentitySnapshot, 'state' | 'large'>;
 
 /** Reads identities: the accumulated rows, and a fold of the timeline for the past of a small one. */
 @Injectable()
@@ -88,8 +85,8 @@ export class IdentityReader {
    * @throws Problem policy_not_found, position_unknown, projection_behind, projection_rebuilding
    */
   async snapshots(trisIds: readonly string[], coordinates: Coordinates): Promise<(IdentitySnapshot | Problem)[]> {
-    return this.each(trisIds, coordinates, async (sight, row) =>
-      lackingMore(await this.stateAt(sight, row, coordinates)),
+    return this.each(trisIds, coordinates, async (viewpoint, row) =>
+      lackingMore(await this.stateAt(viewpoint, row, coordinates)),
     );
   }
 
@@ -98,21 +95,21 @@ export class IdentityReader {
    * @param isKnown something of it counts there, as an earlier answer has shown
    * @throws Problem as `snapshot`
    */
-  async sight(trisId: string, coordinates: Coordinates, isKnown: boolean): Promise<Sight> {
-    const [sight] = await this.each([trisId], coordinates, async (present, row) => {
+  async viewpoint(trisId: string, coordinates: Coordinates, isKnown: boolean): Promise<IdentityViewpoint> {
+    const [viewpoint] = await this.each([trisId], coordinates, async (present, row) => {
       const from = await this.from(present, row, coordinates);
       if (isKnown || !isAsked(coordinates) || isAll(from, row, coordinates)) return from;
       for await (const page of this.events(trisId, from)) if (page.length > 0) return from;
       return unknownIdentity(trisId, 'at that time');
     });
-    if (sight instanceof Problem) throw sight;
-    return sight!;
+    if (viewpoint instanceof Problem) throw viewpoint;
+    return viewpoint!;
   }
 
   private async each<T>(
     trisIds: readonly string[],
     coordinates: Coordinates,
-    look: (sight: Sight, row: IdentityRow) => Promise<T | Problem>,
+    look: (viewpoint: IdentityViewpoint, row: IdentityRow) => Promise<T | Problem>,
   ): Promise<(T | Problem)[]> {
     const limit = coordinates.as_of_position === undefined ? undefined : await this.limitOf(coordinates.as_of_position);
     return this.views.lookUp(
@@ -125,7 +122,7 @@ export class IdentityReader {
     trisIds: readonly string[],
     coordinates: Coordinates,
     limit: Position | undefined,
-    look: (sight: Sight, row: IdentityRow) => Promise<T | Problem>,
+    look: (viewpoint: IdentityViewpoint, row: IdentityRow) => Promise<T | Problem>,
   ): Promise<(T | Problem)[]> {
     const rows = trisIds.map((trisId) => ({ get: identityRow(trisId) }));
     const read = await this.views.read([...rows, ...this.policies.queries(coordinates), { get: UNATTRIBUTED }]);
@@ -149,27 +146,25 @@ export class IdentityReader {
   }
 
   /** The events of an identity's timeline up to a viewpoint, in log order, in pages between which others have their turn. */
-  async *events(trisId: string, viewpoint: Sight, after: Position = 0): AsyncIterable<IdentityEvent[]> {
-    for (let last = after; ;) {
-      const range = { ...timelineOf(trisId), after: sortByPosition(last), limit: PAGE };
-      const { results } = await this.views.readSince(viewpoint.position, [{ range }]);
-      const rows = results[0] as RangeRow[];
-      const known = rows.filter(({ sort }) => Number(sort) <= viewpoint.position);
-      const events = known.map(({ sort, value }) => unpack(trisId, sort, value));
+  async *events(trisId: string, viewpoint: IdentityViewpoint, after: Position = 0): AsyncIterable<IdentityEvent[]> {
+    for await (const events of this.evidence.eventsUntil(trisId, viewpoint.position, after)) {
       yield events.filter((event) => counts(event, viewpoint));
-      if (rows.length < PAGE || known.length < rows.length) return;
-      last = Number(rows.at(-1)!.sort);
-      await yieldIfDue();
     }
   }
 
   /** A viewpoint that asks what was known by a time is one of a position. */
-  private async from(sight: Sight, row: IdentityRow, { known_at }: Coordinates): Promise<Sight> {
-    return known_at === undefined ? sight : { ...sight, position: await this.lastKnown(sight, row, known_at) };
+  private async from(
+    viewpoint: IdentityViewpoint,
+    row: IdentityRow,
+    { known_at }: Coordinates,
+  ): Promise<IdentityViewpoint> {
+    return known_at === undefined
+      ? viewpoint
+      : { ...viewpoint, position: await this.lastKnown(viewpoint, row, known_at) };
   }
 
   private async stateAt(
-    present: Sight,
+    present: IdentityViewpoint,
     row: IdentityRow,
     coordinates: Coordinates,
   ): Promise<IdentitySnapshot | Problem> {
@@ -180,29 +175,29 @@ export class IdentityReader {
       const large = { tris_id, spread: spread!, position: present.position };
       return { ...present, state: { ...row, evidence: await this.evidence.through(large, present.lens) }, large };
     }
-    const sight = await this.from(present, row, coordinates);
+    const viewpoint = await this.from(present, row, coordinates);
     const { spread } = row;
     const past =
-      spread && sight.position >= spread.since
-        ? await this.pastOfLarge(sight, row, spread)
-        : { state: await this.fold(sight), large: null };
+      spread && viewpoint.position >= spread.since
+        ? await this.pastOfLarge(viewpoint, row, spread)
+        : { state: await this.fold(viewpoint), large: null };
     if (past.state.changed === 0 && isAsked(coordinates)) return unknownIdentity(tris_id, 'at that time');
-    return { ...sight, ...past };
+    return { ...viewpoint, ...past };
   }
 
   /** The state of an identity of which there were few events by then. */
-  private async fold(sight: Sight): Promise<IdentityState> {
+  private async fold(viewpoint: IdentityViewpoint): Promise<IdentityState> {
     const state = newIdentity();
-    for await (const page of this.events(sight.tris_id, sight)) {
+    for await (const page of this.events(viewpoint.tris_id, viewpoint)) {
       for (const event of page) evolve(state, event);
     }
     return state;
   }
 
-  private async pastOfLarge(sight: Sight, row: IdentityRow, spread: Spread) {
-    const { tris_id, position, as_of, lens } = sight;
+  private async pastOfLarge(viewpoint: IdentityViewpoint, row: IdentityRow, spread: Spread) {
+    const { tris_id, position, as_of, lens } = viewpoint;
     const large: SpreadIdentity = { tris_id, spread, position, ...(as_of < row.latest && { as_of }) };
-    const facts = await this.pastFacts(sight, spread);
+    const facts = await this.pastFacts(viewpoint, spread);
     const totals = await this.evidence.through(large, MODEL_LENS);
     for (const total of Object.values(totals)) facts.actions += countActions(total);
     // Caches of results are keyed by this position.
@@ -212,11 +207,11 @@ export class IdentityReader {
   }
 
   /** What was stated about a large identity by then. */
-  private async pastFacts(sight: Sight, { since }: Spread): Promise<IdentityFacts> {
-    const { tris_id, position } = sight;
+  private async pastFacts(viewpoint: IdentityViewpoint, { since }: Spread): Promise<IdentityFacts> {
+    const { tris_id, position } = viewpoint;
     const { evidence: _none, ...facts } = newIdentity();
     const apply = (event: IdentityEvent) => {
-      if (event.type !== 'ActionRelayed' && event.position <= position && counts(event, sight)) {
+      if (event.type !== 'ActionRelayed' && event.position <= position && counts(event, viewpoint)) {
         evolveFacts(facts, event);
       }
     };
@@ -232,8 +227,12 @@ export class IdentityReader {
    * that a clock set back since has given an earlier time do not count, so that what is known at a time is a beginning of
    * the log.
    */
-  private async lastKnown({ tris_id, ...present }: Sight, row: IdentityRow, knownAt: number): Promise<Position> {
-    const sight: Sight = { tris_id, ...present, as_of: Infinity };
+  private async lastKnown(
+    { tris_id, ...present }: IdentityViewpoint,
+    row: IdentityRow,
+    knownAt: number,
+  ): Promise<Position> {
+    const viewpoint: IdentityViewpoint = { tris_id, ...present, as_of: Infinity };
     if (row.recorded <= knownAt && row.changed <= present.position) return row.changed;
     let last = 0;
     let after = 0;
@@ -243,9 +242,9 @@ export class IdentityReader {
         for (const { sort, value } of rows) if ((value as number) <= knownAt) after = Number(sort) - 1;
       }
       if (after < row.spread.since) after = 0;
-      else last = await this.lastUpTo(sight, after);
+      else last = await this.lastUpTo(viewpoint, after);
     }
-    for await (const page of this.events(tris_id, sight, after)) {
+    for await (const page of this.events(tris_id, viewpoint, after)) {
       for (const event of page) {
         if (event.recorded_at > knownAt) return last;
         last = event.position;
@@ -255,7 +254,7 @@ export class IdentityReader {
   }
 
   /** Position of an identity's last event up to one; 0 if there is none. */
-  private async lastUpTo({ tris_id, position }: Sight, upTo: Position): Promise<Position> {
+  private async lastUpTo({ tris_id, position }: IdentityViewpoint, upTo: Position): Promise<Position> {
     const range = { ...timelineOf(tris_id), after: sortByPosition(upTo + 1), reverse: true, limit: 1 };
     const { results } = await this.views.readSince(position, [{ range }]);
     return Number((results[0] as RangeRow[])[0]?.sort ?? 0);
@@ -290,7 +289,7 @@ function lackingMore(snapshot: IdentitySnapshot | Problem): IdentitySnapshot | P
 }
 
 /** Does everything count that is known of an identity? */
-function isAll({ as_of, position }: Sight, row: IdentityRow, { known_at }: Coordinates): boolean {
+function isAll({ as_of, position }: IdentityViewpoint, row: IdentityRow, { known_at }: Coordinates): boolean {
   return known_at === undefined && row.latest <= as_of && row.changed <= position;
 }
 

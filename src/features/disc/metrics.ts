@@ -21,14 +21,14 @@ export function isUndocumented(metric: string): boolean {
  * @returns Problem unknown_metric for a name that is no category, not documented, not weighed and not in the evidence
  */
 export function metrics(
-  sight: IdentitySnapshot,
+  snapshot: IdentitySnapshot,
   names: readonly string[] | undefined,
   weighed: ReadonlySet<string>,
   pointer: string,
   evidence: Evidence,
   inEvidence: readonly string[],
 ): Record<string, number> | Problem {
-  const { state, lens, as_of } = sight;
+  const { state, lens, as_of } = snapshot;
   const categories = categoryHealth(state.evidence, lens, as_of);
   const payload: Record<string, number> = {};
   for (const [i, name] of (names ?? MODEL.categories).entries()) {

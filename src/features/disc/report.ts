@@ -49,17 +49,17 @@ export class ReportBuilder {
   private readonly points: { at: number; running: RunningStanding }[];
 
   constructor(
-    private readonly sight: IdentitySnapshot,
+    private readonly snapshot: IdentitySnapshot,
     private readonly window: Window,
     private readonly depth: Depth,
   ) {
-    this.from = monthsBefore(sight.as_of, window);
+    this.from = monthsBefore(snapshot.as_of, window);
     const steps = Math.max(1, DEPTHS[depth].pointsPerMonth * window);
     this.points = Array.from({ length: steps + 1 }, (_, i) => ({
-      at: this.from + Math.round(((sight.as_of - this.from) * i) / steps),
-      running: new RunningStanding(sight.lens),
+      at: this.from + Math.round(((snapshot.as_of - this.from) * i) / steps),
+      running: new RunningStanding(snapshot.lens),
     }));
-    this.platforms = new PlatformShares(sight.lens);
+    this.platforms = new PlatformShares(snapshot.lens);
   }
 
   addEvent(event: IdentityEvent): void {
@@ -76,7 +76,7 @@ export class ReportBuilder {
   }
 
   addCredonation({ from, amount, occurred_at }: CredonationRow): void {
-    if (occurred_at <= this.from || occurred_at > this.sight.as_of) return;
+    if (occurred_at <= this.from || occurred_at > this.snapshot.as_of) return;
     let credonator = this.credonators.get(from);
     if (!credonator) this.credonators.set(from, (credonator = { from, amount: 0, count: 0 }));
     credonator.amount += amount;
@@ -85,7 +85,7 @@ export class ReportBuilder {
 
   /** The report without its proof and generation time. The hash covers all other fields. */
   build(logId: string): Omit<ReportDto, 'proof' | 'generated_at'> {
-    const { sight } = this;
+    const { snapshot } = this;
     const { top, pointsPerMonth } = DEPTHS[this.depth];
     const standings = this.standings();
     const first = standings[0]!;
@@ -93,8 +93,8 @@ export class ReportBuilder {
     const credonators = [...this.credonators.values()];
     credonators.sort((a, b) => b.amount - a.amount || (a.from < b.from ? -1 : 1));
     const content = {
-      tris_id: sight.tris_id,
-      period: { from: new Date(this.from).toISOString(), to: new Date(sight.as_of).toISOString() },
+      tris_id: snapshot.tris_id,
+      period: { from: new Date(this.from).toISOString(), to: new Date(snapshot.as_of).toISOString() },
       window: this.window,
       depth: this.depth,
       score: last.score,
@@ -102,13 +102,13 @@ export class ReportBuilder {
       score_rating: last.score_rating,
       total_tct: last.total_tct,
       trajectory: pointsPerMonth === 0 ? [] : this.points.map(({ at }, i) => pointAt(at, standings[i]!)),
-      metrics: categoryHealth(sight.state.evidence, sight.lens, sight.as_of),
+      metrics: categoryHealth(snapshot.state.evidence, snapshot.lens, snapshot.as_of),
       top_credonators: credonators.slice(0, top),
       top_platforms: this.platforms.top(top),
       actions_by_metric: Object.fromEntries([...this.actionsByMetric].sort(([a], [b]) => (a < b ? -1 : 1))),
-      verification: verificationsOf(sight),
-      wallets_count: sight.state.wallets?.length ?? 0,
-      ...coordinatesOf(sight, logId),
+      verification: verificationsOf(snapshot),
+      wallets_count: snapshot.state.wallets?.length ?? 0,
+      ...coordinatesOf(snapshot, logId),
     };
     const report_hash = sha256Hex(canonicalJson(content));
     return { report_id: `rep_${report_hash.slice(0, 32)}`, report_hash, ...content };

@@ -22,10 +22,10 @@ interface Answered {
 export class ScoreAnswers {
   private readonly known = new BoundedMap<string, Answered>(KEPT);
 
-  of(sight: IdentitySnapshot): JsonText {
-    const { tris_id, generation, as_of, isPresent } = sight;
-    const { changed } = sight.state;
-    const lens = sight.lens.content_hash;
+  of(snapshot: IdentitySnapshot): JsonText {
+    const { tris_id, generation, as_of, isPresent } = snapshot;
+    const { changed } = snapshot.state;
+    const lens = snapshot.lens.content_hash;
     const last = this.known.get(tris_id);
     if (
       last?.changed === changed &&
@@ -36,7 +36,7 @@ export class ScoreAnswers {
     ) {
       return last.text;
     }
-    const text = new JsonText(JSON.stringify(discScore(sight)));
+    const text = new JsonText(JSON.stringify(discScore(snapshot)));
     this.known.set(tris_id, { generation, lens, as_of, isPresent, changed, text });
     return text;
   }

@@ -12,25 +12,25 @@ export function standing({ state, lens }: IdentitySnapshot): Standing {
 }
 
 /** The public score (requirement 17). */
-export function discScore(sight: IdentitySnapshot): DiscScoreDto {
-  const { total_tct, score_rating } = standing(sight);
-  const disc_metrics = categoryHealth(sight.state.evidence, sight.lens, sight.as_of);
-  return { tris_id: sight.tris_id, total_tct, score_rating, disc_metrics };
+export function discScore(snapshot: IdentitySnapshot): DiscScoreDto {
+  const { total_tct, score_rating } = standing(snapshot);
+  const disc_metrics = categoryHealth(snapshot.state.evidence, snapshot.lens, snapshot.as_of);
+  return { tris_id: snapshot.tris_id, total_tct, score_rating, disc_metrics };
 }
 
 /** The full score with everything needed to reproduce it. */
-export function score(sight: IdentitySnapshot, logId: string): ScoreDto {
-  const { state, lens, as_of } = sight;
+export function score(snapshot: IdentitySnapshot, logId: string): ScoreDto {
+  const { state, lens, as_of } = snapshot;
   const { bad_status } = state;
   return {
-    tris_id: sight.tris_id,
-    ...standing(sight),
+    tris_id: snapshot.tris_id,
+    ...standing(snapshot),
     reliability: reliability(state.evidence, lens, as_of),
     disc_metrics: categoryHealth(state.evidence, lens, as_of),
-    verification: verificationsOf(sight),
+    verification: verificationsOf(snapshot),
     bad_status: bad_status && { ...bad_status, since: new Date(bad_status.since).toISOString() },
-    ...coordinatesOf(sight, logId),
-    generation: sight.generation,
+    ...coordinatesOf(snapshot, logId),
+    generation: snapshot.generation,
     ...(isIncomplete(state) && { incomplete: true }),
   };
 }

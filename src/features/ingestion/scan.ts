@@ -244,11 +244,11 @@ export class Scan {
       const receipts = (await this.ask('eth_getBlockReceipts', [hex(from)])) as { logs: EvmLog[] }[];
       logs = receipts.flatMap((receipt) => receipt.logs);
     }
-    return logs.map(inSmallLetters).filter((log) => fits(log, addresses, topics));
+    return logs.map(inLowerCase).filter((log) => fits(log, addresses, topics));
   }
 }
 
-function inSmallLetters(log: EvmLog): EvmLog {
+function inLowerCase(log: EvmLog): EvmLog {
   const { address, blockHash } = log;
   return {
     ...log,
