@@ -15,7 +15,7 @@ import {
   validateSync,
 } from 'class-validator';
 
-/** A configuration that cannot be used. The message is one sentence for the operator; the boot stops with it. */
+/** The configuration is invalid. The message is one sentence for the operator; the boot stops with it. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
@@ -27,7 +27,7 @@ interface Declared {
   must: string;
   /** The default as an operator would write it; absent when an unset variable has a meaning of its own (see `unset`). */
   default?: string;
-  /** What an unset variable means, where there is no plain default. */
+  /** What an unset variable means, if there is no plain default. */
   unset?: string;
   /** May hold a password: its value is never repeated. */
   secret?: true;
@@ -77,7 +77,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export class Config {
   @Variable({
     name: 'CREDENCE_HOST',
-    description: 'Address to listen on; a process that is only a worker serves health and metrics there',
+    description: 'Address to listen on; a process that is only a worker serves health and metrics on it',
     default: '127.0.0.1',
     must: 'be a host name or an address',
   })
@@ -87,7 +87,7 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_PORT',
-    description: 'Port to listen on; 0 takes any free one and prints it',
+    description: 'Port to listen on; 0 takes any free port and prints it',
     default: '3000',
     must: 'be an integer from 0 to 65535',
   })
@@ -100,7 +100,7 @@ export class Config {
   @Variable({
     name: 'CREDENCE_DATA',
     description:
-      'Folder of the log, the read models and the generated keys; in the cluster profile only of the marker of its log',
+      'Folder of the log, the read models and the generated keys; in the cluster profile it contains only the marker of the log',
     default: './data',
     must: 'be the path of a folder',
   })
@@ -120,9 +120,9 @@ export class Config {
   @Variable({
     name: 'CREDENCE_ROLES',
     description:
-      'What this process does, separated by commas: `api` answers requests, `worker` runs projections and jobs',
+      'What this process does, as a comma-separated list: `api` answers requests, `worker` runs projections and jobs',
     default: ROLES.join(','),
-    must: `be a comma separated list of ${ROLES.join(', ')}`,
+    must: `be a comma-separated list of ${ROLES.join(', ')}`,
   })
   @AsList()
   @ArrayNotEmpty()
@@ -153,9 +153,9 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_MODULES',
-    description: `Modules to serve, separated by commas, of ${MODULES.join(', ')}`,
+    description: `Modules to serve, as a comma-separated list of ${MODULES.join(', ')}`,
     default: MODULES.join(','),
-    must: `be a comma separated list of ${MODULES.join(', ')}`,
+    must: `be a comma-separated list of ${MODULES.join(', ')}`,
   })
   @AsList()
   @ArrayNotEmpty()
@@ -164,7 +164,8 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_PUBLIC_URL',
-    description: 'Address under which clients reach the service; the issuer of its proofs, and what wallets sign in to',
+    description:
+      'URL under which clients reach the service; the issuer of its proofs, and the site that wallets sign in to',
     unset: '`http://<host>:<port>`',
     must: 'be an http or https URL without a query',
   })
@@ -174,7 +175,7 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_RATE_LIMIT',
-    description: 'Requests a minute and client address on public routes; 0 = no limit',
+    description: 'Requests per minute and client address on public routes; 0 = no limit',
     default: '600',
     must: 'be an integer from 0 to 1000000000',
   })
@@ -186,7 +187,7 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_TRUST_PROXY',
-    description: 'Believe the client address in X-Forwarded-For; only behind a proxy that sets it',
+    description: 'Trust the client address in X-Forwarded-For; use it only behind a proxy that sets this header',
     default: 'off',
     must: 'be "on" or "off"',
   })
@@ -197,7 +198,7 @@ export class Config {
   @Variable({
     name: 'CREDENCE_API_KEYS',
     description: 'JSON file `[{id, sha256, scopes[], organization?}]`, reread when it changes',
-    unset: 'a development key with every scope in `<data>/dev-api-key`; the cluster profile needs the file',
+    unset: 'a development key with every scope in `<data>/dev-api-key`; required in the cluster profile',
     must: 'be the path of a file',
   })
   @IsOptional()
@@ -208,7 +209,7 @@ export class Config {
   @Variable({
     name: 'CREDENCE_SIGNING_KEYS',
     description: 'JWK set with the private signing keys (Ed25519), created if absent',
-    unset: '`<data>/signing-keys.json`; the cluster profile needs the file, one for all processes',
+    unset: '`<data>/signing-keys.json`; required in the cluster profile, the same file for all processes',
     must: 'be the path of a file',
   })
   @IsOptional()
@@ -218,8 +219,9 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_VOUCHER_KEYS',
-    description: 'JWK set with the private keys (secp256k1) of the issuers of vouchers, created if absent',
-    unset: '`<data>/voucher-keys.json`; the cluster profile gives no vouchers without the file, one for all processes',
+    description: 'JWK set with the private keys (secp256k1) that sign vouchers, created if absent',
+    unset:
+      '`<data>/voucher-keys.json`; the cluster profile issues no vouchers without this file, which all processes share',
     must: 'be the path of a file',
   })
   @IsOptional()
@@ -229,7 +231,7 @@ export class Config {
 
   @Variable({
     name: 'CREDENCE_LOG_LEVEL',
-    description: `Least severe level to log, of ${LOG_LEVELS.join(', ')}; request lines are at debug`,
+    description: `Least severe level to log: ${LOG_LEVELS.join(', ')}; requests are logged at debug`,
     default: 'info',
     must: `be one of ${LOG_LEVELS.join(', ')}`,
   })
@@ -239,8 +241,8 @@ export class Config {
   @Variable({
     name: 'CREDENCE_RPC_<chainId>',
     description:
-      'JSON-RPC endpoint of an EVM chain, as `CREDENCE_RPC_137`: for contract wallets, histories and vouchers on it',
-    unset: 'contract wallets of that chain cannot sign in, no history on it is read, and no voucher for it given',
+      'JSON-RPC endpoint of an EVM chain, such as `CREDENCE_RPC_137`: for contract wallets, histories and vouchers on that chain',
+    unset: 'contract wallets of that chain cannot sign in, its histories are not read, and no voucher is issued for it',
     must: 'be an http or https URL',
     family: /^CREDENCE_RPC_([1-9]\d{0,14})$/,
     secret: true,
@@ -275,14 +277,15 @@ export class Config {
 
 /**
  * Reads and checks the environment. An empty variable counts as unset.
- * @throws ConfigError naming the first variable that is unknown or has a bad value
+ * @throws ConfigError naming the first unknown variable or invalid value
  */
 export function loadConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
   const known = variables.map(({ declared }) => declared.name);
   const isKnown = (name: string) =>
     variables.some(({ declared: { name: own, family } }) => (family ? family.test(name) : own === name));
   const unknown = Object.keys(env).find((name) => name.startsWith('CREDENCE_') && !isKnown(name));
-  if (unknown) throw new ConfigError(`${unknown} is not a variable of Credence; there are ${known.join(', ')}.`);
+  if (unknown)
+    throw new ConfigError(`${unknown} is not a variable of Credence; the variables are ${known.join(', ')}.`);
 
   const values: Record<string, string> = {};
   const families: Record<string, Map<string, string>> = {};
@@ -304,7 +307,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
       ['EVENTSTORE_URL', config.eventStoreUrl],
       ['REDIS_URL', config.redisUrl],
     ]) {
-      if (value === undefined) throw new ConfigError(`The cluster profile needs ${name}.`);
+      if (value === undefined) throw new ConfigError(`The cluster profile requires ${name}.`);
     }
   }
   return config;

@@ -160,7 +160,7 @@ describe('CREDENCE_MODULES', () => {
 
   test('a module there is not stops the boot with one sentence', async () => {
     await expect(Server.start({ env: { CREDENCE_MODULES: 'relay,poetry' } })).rejects.toThrow(
-      /ended with 2: credence: CREDENCE_MODULES must be a comma separated list of/,
+      /ended with 2: credence: CREDENCE_MODULES must be a comma-separated list of/,
     );
   });
 });

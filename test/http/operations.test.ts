@@ -219,11 +219,11 @@ describe('the configuration', () => {
     ['CREDENCE_PORT', ' 80', /must be an integer/],
     ['CREDENCE_RATE_LIMIT', '-1', /must be an integer from 0/],
     ['CREDENCE_PROFILE', 'clustered', 'CREDENCE_PROFILE must be one of embedded, cluster, not "clustered".'],
-    ['CREDENCE_PROFILE', 'cluster', 'The cluster profile needs EVENTSTORE_URL.'],
-    ['CREDENCE_ROLES', 'api,web', 'CREDENCE_ROLES must be a comma separated list of api, worker, not "api,web".'],
+    ['CREDENCE_PROFILE', 'cluster', 'The cluster profile requires EVENTSTORE_URL.'],
+    ['CREDENCE_ROLES', 'api,web', 'CREDENCE_ROLES must be a comma-separated list of api, worker, not "api,web".'],
     ['REDIS_URL', 'http://user:secret@host', /^REDIS_URL must have the form [^"]*\.$/],
     ['EVENTSTORE_URL', 'secret@host', /^EVENTSTORE_URL must be a connection string such as [^"]*\.$/],
-    ['CREDENCE_MODULES', 'disc,polices', /comma separated list of relay, disc, .* not "disc,polices"/],
+    ['CREDENCE_MODULES', 'disc,polices', /comma-separated list of relay, disc, .* not "disc,polices"/],
     ['CREDENCE_LOG_LEVEL', 'verbose', /one of error, warn, info, debug/],
     ['CREDENCE_PUBLIC_URL', 'ftp://x', /http or https URL/],
     ['CREDENCE_TRUST_PROXY', 'true', /"on" or "off"/],
@@ -232,7 +232,7 @@ describe('the configuration', () => {
     ['CREDENCE_RPC_0', 'http://x', /CREDENCE_RPC_0 is not a variable of Credence/],
     ['CREDENCE_RPC_', 'http://x', /CREDENCE_RPC_ is not a variable of Credence/],
     ['CREDENCE_RPC_<chainId>', 'http://x', /is not a variable of Credence/],
-    ['CREDENCE_PROT', '80', /CREDENCE_PROT is not a variable of Credence; there are CREDENCE_HOST, /],
+    ['CREDENCE_PROT', '80', /CREDENCE_PROT is not a variable of Credence; the variables are CREDENCE_HOST, /],
   ])('%s=%s stops the boot with one sentence', (name, value, message) => {
     expect(() => loadConfig({ [name]: value })).toThrow(ConfigError);
     expect(() => loadConfig({ [name]: value })).toThrow(message);
