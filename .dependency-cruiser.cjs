@@ -28,9 +28,9 @@ const FEATURES = {
   verifications: ['identity', 'accounts'],
   trove: ['relay', 'organizations'],
   ingestion: ['relay', 'organizations', 'accounts'],
-  disc: ['lenses'],
+  disc: ['identity', 'lenses'],
   validation: ['lenses', 'disc'],
-  access: ['accounts', 'lenses', 'disc', 'validation'],
+  access: ['accounts', 'identity', 'lenses', 'disc', 'validation'],
 };
 
 const above = (index) => LAYERS.slice(index + 1).flat();

@@ -2,6 +2,7 @@ import { deadLetterAcknowledged } from '../src/features/dead-letters/domain/dead
 import { eligibilityRevoked } from '../src/features/access/domain/eligibility.events.js';
 import { type Decoded, type Undecodable, decoderFor } from '../src/kernel/event-definition.js';
 import { idempotencyKeyAnswered, idempotencyKeyClaimed } from '../src/commands/idempotency.events.js';
+import { accreditationWithdrawn, issuerAccredited } from '../src/features/identity/domain/accreditation.events.js';
 import {
   badStatusCleared,
   badStatusSet,
@@ -51,6 +52,8 @@ const DEFINITIONS = [
   badStatusCleared,
   verificationGranted,
   verificationRevoked,
+  issuerAccredited,
+  accreditationWithdrawn,
   schemeRegistered,
   schemeRootAdded,
   schemeRootRemoved,

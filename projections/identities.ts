@@ -109,7 +109,7 @@ export function evolveFacts(state: IdentityFacts, event: IdentityEvent): void {
  */
 export const identities: Projection = {
   name: 'identities',
-  version: 4,
+  version: 5,
   views: [
     'identities',
     'identities.changes',

@@ -11,7 +11,7 @@ import { type Projection, rowAt } from './projection.js';
  */
 export const timeline: Projection = {
   name: 'timeline',
-  version: 3,
+  version: 4,
   views: ['timeline'],
   share: { ofEvent: (event) => subjectOf(event)?.tris_id, ofRow: ({ key }) => key },
   reads: () => [],

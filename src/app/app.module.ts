@@ -28,15 +28,15 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
   relay: { module: RelayModule, projections: [] },
   disc: {
     module: DiscModule,
-    projections: ['identities', 'timeline', 'credonations', 'organizations', 'policies', 'lenses'],
+    projections: ['identities', 'timeline', 'accreditations', 'credonations', 'organizations', 'policies', 'lenses'],
   },
   credonations: { module: CredonationsModule, projections: ['identities', 'credonations'] },
   organizations: { module: OrganizationsModule, projections: ['organizations'] },
-  identity: { module: IdentityModule, projections: [] },
+  identity: { module: IdentityModule, projections: ['accreditations'] },
   verifications: { module: VerificationsModule, projections: ['schemes'] },
   policies: {
     module: PoliciesModule,
-    projections: ['identities', 'timeline', 'policies', 'access_policies', 'lenses'],
+    projections: ['identities', 'timeline', 'accreditations', 'policies', 'access_policies', 'lenses'],
   },
   trove: { module: TroveModule, projections: ['trove'] },
   sessions: { module: SessionsModule, projections: [] },

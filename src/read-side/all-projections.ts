@@ -1,4 +1,5 @@
 import { accessPolicies } from '../../projections/access-policies.js';
+import { accreditations } from '../../projections/accreditations.js';
 import { credonations } from '../../projections/credonations.js';
 import { deadLetters } from '../../projections/dead-letters.js';
 import { identities } from '../../projections/identities.js';
@@ -23,5 +24,6 @@ export const PROJECTIONS: readonly Projection[] = [
   trove,
   wallets,
   schemes,
+  accreditations,
   deadLetters,
 ];

@@ -37,7 +37,7 @@ describe('a BAD status', () => {
 });
 
 describe('a verification', () => {
-  const grant = { status: 'zk-KYH', issuer: 'key:ops', expires_at: null, evidence_hash: 'aa' } as const;
+  const grant = { status: 'zk-KYH', issuer: 'key:ops', operator: true, expires_at: null, evidence_hash: 'aa' } as const;
   test('is granted by an operator', () => {
     expect(decideGrant(ALICE, grant, NOW)).toMatchObject([
       { type: 'VerificationGranted', data: { tris_id: ALICE, scheme: 'operator', ...grant } },

@@ -3,7 +3,12 @@ import { type IdentityEvent, subjectOf } from '../../projections/identity-events
 import { evolve, newIdentity } from '../../projections/identities.js';
 import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import type { Coordinates } from '../../src/features/disc/coordinates.js';
-import { IdentityReader, type IdentitySnapshot, counts } from '../../src/features/disc/identity-reader.js';
+import {
+  IdentityReader,
+  type IdentitySnapshot,
+  type IdentityViewpoint,
+  counts,
+} from '../../src/features/disc/identity-reader.js';
 import { score } from '../../src/features/disc/score.js';
 import type { ValidationPolicies } from '../../src/features/lenses/validation-policies.js';
 import { formatPosition, parsePosition } from '../../src/kernel/positions.js';
@@ -65,12 +70,12 @@ const logs = (length: { minLength: number; maxLength: number }) =>
   });
 
 /** What a fold of the events gives that a viewpoint sees. */
-function folded(log: readonly DomainEvent[], viewpoint: Omit<IdentitySnapshot, 'state' | 'large'>): IdentitySnapshot {
+function folded(log: readonly DomainEvent[], viewpoint: IdentityViewpoint): IdentitySnapshot {
   const state = newIdentity();
   for (const event of eventsOf(log)) {
     if (event.position <= viewpoint.position && counts(event, viewpoint)) evolve(state, event);
   }
-  return { ...viewpoint, state, large: null };
+  return { ...viewpoint, state, large: null, trusts: () => true };
 }
 
 function eventsOf(log: readonly DomainEvent[]): IdentityEvent[] {

@@ -33,6 +33,7 @@ function sightOf(actions: number, changes: Partial<IdentitySnapshot> = {}): Iden
     generation: 'g1',
     large: null,
     state,
+    trusts: () => true,
     ...changes,
   };
 }

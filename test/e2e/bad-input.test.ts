@@ -169,6 +169,16 @@ const BODIES: [path: string, valid: Record<string, unknown>, fields: Record<stri
     },
   ],
   [
+    '/v1/issuers',
+    { issuer: 'tris:new', statuses: ['zk-KYH'] },
+    {
+      issuer: { bad: [...NOT_TEXT, ...NO_IDENTIFIER, '"key:"', '"bank"', `"tris:${long(124)}"`] },
+      statuses: {
+        bad: ['null', '0', '"zk-KYH"', '{}', '[]', '[null]', '["BAD Status validation"]', '["zk-KYH","zk-KYH"]'],
+      },
+    },
+  ],
+  [
     `/v1/identities/${KNOWN}/verifications`,
     { status: 'zk-KYH', evidence_hash: '0'.repeat(64) },
     {

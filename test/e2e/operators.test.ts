@@ -257,6 +257,8 @@ describe('keys', () => {
     ['identity:write', 'POST', '/v1/identities/tris:a/verifications', grant],
     ['identity:write', 'DELETE', '/v1/identities/tris:a/verifications/zk-KYH', undefined],
     ['identity:write', 'POST', '/v1/tris/verifications', {}],
+    ['ops', 'POST', '/v1/issuers', {}],
+    ['ops', 'DELETE', '/v1/issuers/tris:a', undefined],
     ['ops', 'POST', '/v1/verification-schemes', {}],
     ['ops', 'POST', '/v1/verification-schemes/a/roots', { root: '1' }],
     ['ops', 'DELETE', '/v1/verification-schemes/a/roots/1', undefined],
@@ -396,8 +398,8 @@ describe('verifications', () => {
     const third = await server.post(path(id), { status: 'zk-KYC (ID only)', evidence_hash }, as('bank'));
     expect(third.json.issuer).toBe('tris:bank');
     expect(await held(third, id)).toEqual([
-      { status: 'zk-KYC (ID only)', issuer: 'key:operator', scheme: 'operator', expires_at },
-      { status: 'zk-KYC (ID only)', issuer: 'tris:bank', scheme: 'operator', expires_at: null },
+      { status: 'zk-KYC (ID only)', issuer: 'key:operator', scheme: 'operator', expires_at, accredited: true },
+      { status: 'zk-KYC (ID only)', issuer: 'tris:bank', scheme: 'operator', expires_at: null, accredited: false },
     ]);
     expect((await server.get(`/v1/disc/report/${id}`)).json.verification).toEqual(await held(third, id));
   });

@@ -538,7 +538,7 @@ describe('facts of an identity', () => {
   it('measures a reliability that is unknown once, too', () => {
     let measurements = 0;
     const evidence = new Proxy({}, { ownKeys: () => (measurements++, []) });
-    const facts = factsOf({ ...newIdentity(), evidence }, MODEL_LENS, 0);
+    const facts = factsOf({ ...newIdentity(), evidence }, MODEL_LENS, 0, () => true);
     expect([facts.reliability, facts.reliability]).toEqual([null, null]);
     expect(measurements).toBe(1);
   });

@@ -138,7 +138,16 @@ export const badStatus = (trisId: string, level: number): Given => ({
 export const badStatusCleared = (trisId: string): Given => ({ type: 'BadStatusCleared', data: { tris_id: trisId } });
 export const granted = (trisId: string, issuer: string, expiresAt: string | null = null): Given => ({
   type: 'VerificationGranted',
-  data: { tris_id: trisId, status: 'zk-KYH', issuer, scheme: 'operator', expires_at: expiresAt, evidence_hash: 'aa' },
+  schema: 2,
+  data: {
+    tris_id: trisId,
+    status: 'zk-KYH',
+    issuer,
+    scheme: 'operator',
+    operator: true,
+    expires_at: expiresAt,
+    evidence_hash: 'aa',
+  },
 });
 export const linked = (trisId: string, wallet: string, proof = 'signed'): Given => ({
   type: 'WalletLinked',

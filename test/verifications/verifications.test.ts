@@ -178,7 +178,7 @@ describe('a nullifier', () => {
     expect([retry.status, retry.headers['credence-position']]).toEqual([201, first.headers['credence-position']]);
     expect(await service.stores.eventStore.head()).toBe(head);
     expect(await held('tris:alice')).toEqual([
-      { status: 'zk-KYH', issuer: 'tris:registry', scheme: 'humans', expires_at },
+      { status: 'zk-KYH', issuer: 'tris:registry', scheme: 'humans', expires_at, accredited: true },
     ]);
 
     const second = await submit('humans', 'tris:mallory', proven.aliceAsMallory);
@@ -249,11 +249,11 @@ describe('verifications of several sources', () => {
     const path = '/v1/identities/tris:alice/verifications';
     await service.post(path, { status: 'zk-KYH', evidence_hash: 'ab'.repeat(32) });
     const all = [
-      { status: 'zk-KYH', issuer: 'tris:registry', scheme: 'humans', expires_at },
-      { status: 'zk-KYH', issuer: 'tris:others', scheme: 'others', expires_at },
-      { status: 'zk-KYC (ID only)', issuer: 'tris:bank', scheme: 'bank-id', expires_at },
-      { status: 'zk-KYC (ID + AML)', issuer: 'tris:bank', scheme: 'bank-aml', expires_at },
-      { status: 'zk-KYH', issuer: 'key:development', scheme: 'operator', expires_at: null },
+      { status: 'zk-KYH', issuer: 'tris:registry', scheme: 'humans', expires_at, accredited: true },
+      { status: 'zk-KYH', issuer: 'tris:others', scheme: 'others', expires_at, accredited: true },
+      { status: 'zk-KYC (ID only)', issuer: 'tris:bank', scheme: 'bank-id', expires_at, accredited: true },
+      { status: 'zk-KYC (ID + AML)', issuer: 'tris:bank', scheme: 'bank-aml', expires_at, accredited: true },
+      { status: 'zk-KYH', issuer: 'key:development', scheme: 'operator', expires_at: null, accredited: true },
     ];
     const now = await held('tris:alice');
     expect(now.map((one: any) => ({ ...one, issuer: one.issuer.replace(/^key:.*/, 'key:development') }))).toEqual(all);

@@ -33,6 +33,12 @@ export interface Judgement {
   advice: Advice;
 }
 
+/**
+ * Which verifications count for a policy that names no issuer; recorded with each decision, so that an audit applies the
+ * same rule. 1: all. 2: proofs, and grants by operators and accredited issuers.
+ */
+export const TRUST = 2;
+
 /** Evaluates rules for a subject; `evaluate` is the compiled form of `rule`. */
 export function judge(rule: Rule, evaluate: Evaluator, facts: Facts | null, advice: Advice = ADVICE): Judgement {
   if (!facts) {
@@ -105,5 +111,6 @@ export function decideCheck(
     reasons: reasons.map((reason) => ({ ...reason })),
     how_to_pass: how_to_pass.map((change) => ({ ...change })),
     advice,
+    trust: TRUST,
   });
 }

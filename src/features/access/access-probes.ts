@@ -1,5 +1,8 @@
 import { Global, Injectable, Module } from '@nestjs/common';
 import { ACCESS_POLICIES } from '../../../projections/access-policies.js';
+import { ACCREDITATIONS } from '../../../projections/accreditations.js';
+import { type Accreditation, isTrusted } from '../identity/domain/accreditation.js';
+import type { Verification } from '../identity/domain/identity.js';
 import type { IdentityState } from '../../../projections/identities.js';
 import { Views } from '../../read-side/views.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
@@ -29,7 +32,7 @@ export class AccessProbes implements AccessPreview {
     const asked = await Promise.all((policyIds ?? (await this.all())).map((policyId) => this.policies.get(policyId)));
     const policies = asked.filter(({ retired }) => !retired || policyIds !== undefined);
     const rules = policies.map((policy) => this.policies.rulesOf(policy));
-    const facts = new SharedFacts();
+    const facts = new SharedFacts(await this.accreditations());
     return Promise.all(
       policies.map(async (policy, i): Promise<AccessProbe> => {
         const { evaluate } = rules[i]!;
@@ -58,12 +61,21 @@ export class AccessProbes implements AccessPreview {
   }
 
   private async all(): Promise<string[]> {
-    const ids: string[] = [];
+    return (await this.rowsOf(ACCESS_POLICIES)).map(({ sort }) => sort);
+  }
+
+  private async accreditations(): Promise<Map<string, Accreditation>> {
+    const rows = await this.rowsOf(ACCREDITATIONS);
+    return new Map(rows.map(({ sort, value }) => [sort, value as unknown as Accreditation]));
+  }
+
+  private async rowsOf(list: { view: string; key: string }): Promise<RangeRow[]> {
+    const all: RangeRow[] = [];
     for (let after: string | undefined; ;) {
-      const { results } = await this.views.read([{ range: { ...ACCESS_POLICIES, after, limit: PAGE } }]);
+      const { results } = await this.views.read([{ range: { ...list, after, limit: PAGE } }]);
       const rows = results[0] as RangeRow[];
-      ids.push(...rows.map(({ sort }) => sort));
-      if (rows.length < PAGE) return ids;
+      all.push(...rows);
+      if (rows.length < PAGE) return all;
       after = rows.at(-1)!.sort;
     }
   }
@@ -75,6 +87,11 @@ class SharedFacts {
   private asOf = 0;
   private readonly byLens = new Map<Lens, Facts>();
 
+  private readonly trusts = (held: Verification) =>
+    isTrusted(held, this.accreditations.get(held.issuer), Number.MAX_SAFE_INTEGER);
+
+  constructor(private readonly accreditations: ReadonlyMap<string, Accreditation>) {}
+
   of(state: IdentityState, lens: Lens, asOf: number): Facts {
     if (state !== this.state || asOf !== this.asOf) {
       this.state = state;
@@ -82,7 +99,7 @@ class SharedFacts {
       this.byLens.clear();
     }
     let facts = this.byLens.get(lens);
-    if (!facts) this.byLens.set(lens, (facts = factsOf(state, lens, asOf)));
+    if (!facts) this.byLens.set(lens, (facts = factsOf(state, lens, asOf, this.trusts)));
     return facts;
   }
 }

@@ -22,7 +22,7 @@ export class CreateAccessPolicyDto {
 
   /**
    * Conditions, all of which must hold: disc_min 0..100, tct_min, rating_min, reliability_min 0..1, metrics {category:
-   * 0..1}, verification [statuses]. Or a combinator, alone in its object: {all: […]}, {any: […]}, {not: …},
+   * 0..1}, verification [a status, or {status, issuers?, schemes?}]. Or a combinator, alone in its object: {all: […]}, {any: […]}, {not: …},
    * {at_least: n, of: […]}. At most 8 levels deep, with at most 64 combinators and conditions.
    */
   @IsObject()
@@ -165,6 +165,12 @@ export class FactChangeDto {
   below?: number;
   /** JSON pointers to the conditions that the change fulfils. */
   pointers: string[];
+  /** For a verification: one of these issuers must grant it. */
+  @ApiProperty({ type: [String], required: false })
+  issuers?: string[];
+  /** For a verification: it must be by one of these schemes. */
+  @ApiProperty({ type: [String], required: false })
+  schemes?: string[];
 }
 
 /** The answer to a check (requirement 21). */

@@ -245,7 +245,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
           ...(vp !== null && { vp }),
         });
         const { state, lens, position } = snapshot;
-        return { as_of: now, log, position, seen: { facts: factsOf(state, lens, now), lens } };
+        return { as_of: now, log, position, seen: { facts: factsOf(state, lens, now, snapshot.trusts), lens } };
       } catch (error) {
         if (!(error instanceof Problem) || error.code !== 'identity_not_found') throw error;
       }

@@ -12,6 +12,8 @@ import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
 import { accessStream, judge } from './access-check.js';
 import type { AccessDecision } from './domain/ap.events.js';
+import { type Accreditation, evolve as evolveAccreditation, isTrusted } from '../identity/domain/accreditation.js';
+import type { Verification } from '../identity/domain/identity.js';
 import { factsOf } from './facts.js';
 
 /** A recorded decision, and how it differs from the one derived again from the log. */
@@ -42,6 +44,7 @@ export async function* audit(
   const policies = new AccessPolicies(store);
   const lenses = new ValidationPolicies(store);
   const subjectAt = new Replayed();
+  const issuers = new Map<string, Accreditation>();
   const total = await store.countAfter(0);
   let done = 0;
   for await (const slice of store.readAll(0)) {
@@ -50,11 +53,16 @@ export async function* audit(
       // Most events name another identity and need not be decoded.
       if ([tris_id, tris_org, subject_tris].some((named) => typeof named === 'string' && named !== subject)) continue;
       const event = decodeEvent(recorded);
+      if (event.type === 'IssuerAccredited' || event.type === 'AccreditationWithdrawn') {
+        issuers.set(event.data.issuer, evolveAccreditation(issuers.get(event.data.issuer), event));
+      }
       const about = subjectOf(event);
       if (about?.tris_id === subject) subjectAt.events.push(about.event);
       if (event.type === 'AccessChecked') {
         const isOfThisLog = (event.data.log ?? store.logId) === store.logId;
-        yield await derive(event, subjectAt.state(event.data, isOfThisLog), policies, lenses);
+        const at = isOfThisLog ? event.data.position : event.position;
+        const trusts = (held: Verification) => event.data.trust === 1 || isTrusted(held, issuers.get(held.issuer), at);
+        yield await derive(event, subjectAt.state(event.data, isOfThisLog), trusts, policies, lenses);
       }
       if (event.type === 'Undecodable' && subject_tris === subject) yield unreadable(event);
     }
@@ -66,6 +74,7 @@ export async function* audit(
 async function derive(
   { data, position }: EventOf<'AccessChecked'>,
   state: IdentityState | null,
+  trusts: (held: Verification) => boolean,
   policies: AccessPolicies,
   lenses: ValidationPolicies,
 ): Promise<Audited> {
@@ -82,7 +91,7 @@ async function derive(
     const { rule, evaluate } = policies.rulesOf(policy);
     const lens = data.lens_policy_id === null ? MODEL_LENS : await lenses.lens(data.lens_policy_id);
     compare('lens', data.lens_hash, state && lens.content_hash);
-    const judgement = judge(rule, evaluate, state && factsOf(state, lens, Date.parse(as_of)), data.advice);
+    const judgement = judge(rule, evaluate, state && factsOf(state, lens, Date.parse(as_of), trusts), data.advice);
     compare('granted', granted, judgement.granted);
     compare('score', score, judgement.score);
     compare('reasons', data.reasons, judgement.reasons);

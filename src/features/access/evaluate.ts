@@ -1,4 +1,4 @@
-import type { Facts } from './facts.js';
+import { type Facts, isVerified } from './facts.js';
 import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
 
 /**
@@ -63,7 +63,8 @@ function compileCondition(condition: Condition): Evaluator {
       };
     }
     case 'verification': {
-      const { status } = condition;
+      const { status, issuers, schemes } = condition;
+      if (issuers || schemes) return (facts) => (isVerified(facts, condition) ? TRUE : FALSE);
       return (facts) => (facts.holds[status] ? TRUE : FALSE);
     }
   }

@@ -4,7 +4,8 @@ import { healthOf, reliability } from '../../scoring/health.js';
 import { type Lens, counts } from '../../scoring/lens.js';
 import { type Category, MODEL, type Rating } from '../../scoring/model.js';
 import { ledgerOf, netTct, ratingOf, scoreOf } from '../../scoring/score.js';
-import type { Status } from './rules.js';
+import type { Verification } from '../identity/domain/identity.js';
+import type { Condition, Status } from './rules.js';
 
 /** The measured inputs of rules. null means unknown: without evidence there is no value, not even a low one. */
 export interface Measured {
@@ -20,8 +21,10 @@ export interface Measured {
   reliability: number | null;
   /** 0..1 by category; null without evidence in it. */
   health: Record<Category, number | null>;
-  /** Verification statuses granted and not expired. */
+  /** Verification statuses that are not expired and count for a policy that names no issuer. */
   verified: ReadonlySet<string>;
+  /** All verifications that have not expired, for policies that name issuers or schemes. Default: none. */
+  grants?: readonly Pick<Verification, 'status' | 'issuer' | 'scheme'>[];
 }
 
 /** An identity that is known but has no evidence. */
@@ -55,6 +58,15 @@ export function factsFrom(measured: Measured): Facts {
   };
 }
 
+/** Whether the subject holds a verification as a condition requires it: an accredited one, or one by whom it names. */
+export function isVerified(facts: Facts, { status, issuers, schemes }: Condition & { rule: 'verification' }): boolean {
+  if (!issuers && !schemes) return facts.holds[status];
+  return (facts.grants ?? []).some(
+    (held) =>
+      held.status === status && (issuers?.includes(held.issuer) ?? true) && (schemes?.includes(held.scheme) ?? true),
+  );
+}
+
 function holdsOf(verified: ReadonlySet<string>, actions: number, badLevel: number | null, score: number) {
   return {
     'zk-KYH': verified.has('zk-KYH'),
@@ -67,9 +79,15 @@ function holdsOf(verified: ReadonlySet<string>, actions: number, badLevel: numbe
 /**
  * The facts of an identity under a lens as of a time, ms. Verifications that have expired by then do not count. Each
  * fact is measured when a rule first uses it, since most rules use few.
+ * @param trusts whether a verification counts for a policy that names no issuer
  */
-export function factsOf(state: IdentityState, lens: Lens, asOf: number): Facts {
-  return new Subject(state, lens, asOf);
+export function factsOf(
+  state: IdentityState,
+  lens: Lens,
+  asOf: number,
+  trusts: (held: Verification) => boolean,
+): Facts {
+  return new Subject(state, lens, asOf, trusts);
 }
 
 class Subject implements Facts {
@@ -83,6 +101,7 @@ class Subject implements Facts {
     private readonly state: IdentityState,
     private readonly lens: Lens,
     private readonly asOf: number,
+    private readonly trusts: (held: Verification) => boolean,
   ) {
     this.incomplete = isIncomplete(state);
     this.actions = state.actions;
@@ -111,10 +130,13 @@ class Subject implements Facts {
     return this.measured.reliability;
   }
   get verified(): ReadonlySet<string> {
-    const held = this.state.verifications.filter(
+    const held = this.grants.filter(this.trusts);
+    return held.length === 0 ? NOTHING.verified : new Set(held.map(({ status }) => status));
+  }
+  get grants(): readonly Verification[] {
+    return this.state.verifications.filter(
       ({ expires_at }) => expires_at === null || Date.parse(expires_at) > this.asOf,
     );
-    return held.length === 0 ? NOTHING.verified : new Set(held.map(({ status }) => status));
   }
   get holds(): Facts['holds'] {
     return (this.measured.holds ??= holdsOf(this.verified, this.actions, this.bad_level, this.score));

@@ -1,7 +1,7 @@
 import { tctToHealth, tctToReliability } from '../../scoring/health.js';
 import { type Category, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
 import { smallestNet } from '../../scoring/score.js';
-import type { Facts } from './facts.js';
+import { type Facts, isVerified } from './facts.js';
 import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
 
 /** A fact to raise. The rules grant when all changes of a list are made, and nothing else changes. */
@@ -16,6 +16,9 @@ export interface Change {
   below?: number;
   /** JSON pointers to the conditions that the change fulfils. */
   pointers: string[];
+  /** For a verification: it must be by one of these issuers, and by one of these schemes. */
+  issuers?: string[];
+  schemes?: string[];
 }
 
 /**
@@ -70,6 +73,8 @@ interface Axis {
   /** −Infinity: no value. */
   actual: number;
   isStatus: boolean;
+  /** Of a status: the issuers or schemes that count. */
+  by?: Pick<Change, 'issuers' | 'schemes'>;
   /** TCT required to reach a value from nothing. */
   cost: (value: number) => number;
   /** During the search: the chosen value, and whether it may still be raised. */
@@ -101,7 +106,7 @@ function smallestChange(
   advice: Advice,
 ): Change[] | undefined {
   const axes = axesOf(facts);
-  const gate = toGate(rule, false, { actions: facts.actions, badLevel }, axes);
+  const gate = toGate(rule, false, { actions: facts.actions, badLevel, facts }, axes);
   if (typeof gate === 'boolean') return gate ? [] : undefined;
   const used = [...axes.values()].filter((axis) => candidatesOf(axis).length > 0);
   const choices = used.map(choicesOf);
@@ -233,6 +238,7 @@ function changeOf(axis: Axis, gate: Gate): Change {
     required: isStatus ? true : value,
     actual: isStatus ? false : actual === -Infinity ? null : actual,
     pointers: [...reached, ...settled].map(({ pointer }) => pointer),
+    ...axis.by,
   };
   for (const { threshold } of upper.toSorted((a, b) => a.threshold - b.threshold)) {
     if (threshold <= value) continue;
@@ -270,6 +276,7 @@ const verificationFact = (status: string): string => `verification.${status}`;
 interface Subject {
   actions: number;
   badLevel: BadLevel;
+  facts: Facts;
 }
 
 /** @param negated whether the rule is inside an odd number of `not` */
@@ -301,6 +308,9 @@ function gateOf(least: number, parts: Gate[]): Gate {
 }
 
 function literalOf(condition: Condition, negated: boolean, subject: Subject, axes: Map<string, Axis>): Gate {
+  if (condition.rule === 'verification' && (condition.issuers || condition.schemes)) {
+    return gateOfNamed(condition, negated, subject.facts, axes);
+  }
   const found = thresholdOf(condition, subject);
   if (typeof found === 'boolean') return found !== negated;
   const axis = axes.get(found.fact)!;
@@ -309,6 +319,27 @@ function literalOf(condition: Condition, negated: boolean, subject: Subject, axe
   if (axis.actual >= threshold) return !negated;
   axis[negated ? 'upper' : 'lower'].push({ threshold, pointer: condition.pointer });
   return { axis, threshold, under: negated };
+}
+
+/** A verification by named issuers or schemes has an axis of its own beside that of the status. */
+function gateOfNamed(
+  condition: Condition & { rule: 'verification' },
+  negated: boolean,
+  facts: Facts,
+  axes: Map<string, Axis>,
+): Gate {
+  if (isVerified(facts, condition)) return !negated;
+  const { status, issuers, schemes, pointer } = condition;
+  const by = { ...(issuers && { issuers }), ...(schemes && { schemes }) };
+  const name = JSON.stringify([status, by]);
+  let axis = axes.get(name);
+  if (!axis) {
+    const cost = (held: number) => held * VERIFICATION_TCT;
+    const fresh = { actual: 0, value: 0, isStatus: true, cost, open: false, lower: [], upper: [], by };
+    axes.set(name, (axis = { fact: verificationFact(status), ...fresh }));
+  }
+  axis[negated ? 'upper' : 'lower'].push({ threshold: 1, pointer });
+  return { axis, threshold: 1, under: negated };
 }
 
 /** A condition as a threshold on a fact, or as its value if no increase can change it. */

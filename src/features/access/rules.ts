@@ -27,7 +27,8 @@ export type Condition = { pointer: string } & (
   | { rule: 'disc_min' | 'tct_min' | 'reliability_min'; least: number }
   | { rule: 'rating_min'; rating: string }
   | { rule: 'metrics'; category: Category; least: number }
-  | { rule: 'verification'; status: Status }
+  /** `issuers`, `schemes`: only grants of one of these count, accredited or not. */
+  | { rule: 'verification'; status: Status; issuers?: string[]; schemes?: string[] }
 );
 
 /** Rules as parsed: every list is non-empty, every threshold in range, every name known. */
@@ -44,6 +45,10 @@ export function parseRules(value: unknown, at = '/rules'): { rule: Rule } | { er
   return rule && parser.errors.length === 0 ? { rule } : { errors: parser.errors };
 }
 
+/** The statuses that are granted, not derived. */
+const GRANTED: readonly Status[] = STATUSES.slice(0, 3);
+/** An issuer or a scheme, as verifications list them. */
+const NAME = /^[!-~]{1,128}$/;
 const COMBINATORS = ['all', 'any', 'not', 'at_least'];
 const CONDITIONS = ['disc_min', 'tct_min', 'rating_min', 'reliability_min', 'metrics', 'verification'];
 
@@ -203,7 +208,10 @@ class Parser {
     const conditions: Condition[] = [];
     for (const [i, status] of value.entries()) {
       if (!this.count()) break;
-      if (!STATUSES.includes(status)) {
+      if (isObject(status)) {
+        const named = this.namedVerification(status, `${pointer}/${i}`);
+        if (named) conditions.push(named);
+      } else if (!STATUSES.includes(status)) {
         this.wrong(`${pointer}/${i}`, 'is_in', `must be one of ${STATUSES.join(', ')}, not ${kindOf(status)}`);
       } else if (value.indexOf(status) < i) {
         this.wrong(`${pointer}/${i}`, 'duplicate', `${status} is listed twice`);
@@ -212,6 +220,27 @@ class Parser {
       }
     }
     return conditions;
+  }
+
+  /** `{status, issuers?, schemes?}` */
+  private namedVerification(value: Record<string, unknown>, pointer: string): Condition | undefined {
+    const { status, issuers, schemes, ...others } = value;
+    for (const name of Object.keys(others)) {
+      const message = `${JSON.stringify(name.slice(0, 60))} is not known here; there is status, issuers, schemes`;
+      return this.wrong(pointerTo(pointer, name), 'unknown_field', message);
+    }
+    if (!GRANTED.includes(status as Status)) {
+      return this.wrong(`${pointer}/status`, 'is_in', `must be one of ${GRANTED.join(', ')}, not ${kindOf(status)}`);
+    }
+    const lists = { issuers, schemes };
+    for (const [name, list] of Object.entries(lists)) {
+      if (list === undefined) continue;
+      const isList = Array.isArray(list) && list.length > 0 && list.length <= MAX_NODES;
+      if (isList && list.every((item) => typeof item === 'string' && NAME.test(item))) continue;
+      return this.wrong(`${pointer}/${name}`, 'is_array', `must list the names of 1 to ${MAX_NODES} ${name}`);
+    }
+    const condition = { rule: 'verification' as const, pointer, status: status as Status };
+    return { ...condition, ...(lists as { issuers?: string[]; schemes?: string[] }) };
   }
 
   private isWithin(value: unknown, max: number, pointer: string): value is number {

@@ -168,6 +168,8 @@ export class VerificationDto {
   issuer: string;
   scheme: string;
   expires_at: string | null;
+  /** Whether it counts in policies that name no issuer: a proof, an operator's grant, or an accredited issuer's. */
+  accredited: boolean;
 }
 
 export class BadStatusSinceDto {

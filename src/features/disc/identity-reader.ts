@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { accreditationRow } from '../../../projections/accreditations.js';
 import { type Spread, blocksOf, statementsOf } from '../../../projections/evidence-rows.js';
 import {
   type IdentityFacts,
@@ -17,6 +18,8 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import { parsePosition } from '../../kernel/positions.js';
 import { Problem, unknownIdentity } from '../../kernel/problems.js';
+import { type Accreditation, isTrusted } from '../identity/domain/accreditation.js';
+import type { Verification } from '../identity/domain/identity.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { Views } from '../../read-side/views.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
@@ -50,10 +53,13 @@ export interface IdentitySnapshot extends Viewpoint {
   /** Its evidence is whole, or of a large identity what the lens needs: then `large` says of what it is a part. */
   state: IdentityState;
   large: SpreadIdentity | null;
+  /** Whether a verification counts for a policy that names no issuer, as of the position. */
+  trusts: (verification: Verification) => boolean;
 }
+type WithoutTrust = Omit<IdentitySnapshot, 'trusts'>;
 
 /** Where an identity is seen from, before anything of it was read but its row. */
-export type IdentityViewpoint = Omit<IdentitySnapshot, 'state' | 'large'>;
+export type IdentityViewpoint = Omit<WithoutTrust, 'state' | 'large'>;
 
 /** Reads identities: the accumulated rows, and a fold of the timeline for the past of a small one. */
 @Injectable()
@@ -85,9 +91,35 @@ export class IdentityReader {
    * @throws Problem policy_not_found, position_unknown, projection_behind, projection_rebuilding
    */
   async snapshots(trisIds: readonly string[], coordinates: Coordinates): Promise<(IdentitySnapshot | Problem)[]> {
-    return this.each(trisIds, coordinates, async (viewpoint, row) =>
+    const found = await this.each(trisIds, coordinates, async (viewpoint, row) =>
       lackingMore(await this.stateAt(viewpoint, row, coordinates)),
     );
+    return this.withTrust(found);
+  }
+
+  /** Reads the accreditations of those issuers whose grants count only with one. Few identities have any. */
+  private async withTrust(found: (WithoutTrust | Problem)[]): Promise<(IdentitySnapshot | Problem)[]> {
+    const known = new Map<string, Accreditation | undefined>();
+    let position = 0;
+    for (const each of found) {
+      if (each instanceof Problem) continue;
+      for (const held of each.state.verifications) {
+        if (isTrusted(held, undefined, each.position)) continue;
+        known.set(held.issuer, undefined);
+        position = Math.max(position, each.position);
+      }
+    }
+    const issuers = [...known.keys()];
+    if (issuers.length > 0) {
+      const gets = issuers.map((issuer) => ({ get: accreditationRow(issuer) }));
+      const { results } = await this.views.readSince(position, gets);
+      issuers.forEach((issuer, i) => known.set(issuer, results[i] as unknown as Accreditation | undefined));
+    }
+    return found.map((each) => {
+      if (each instanceof Problem) return each;
+      const trusts = (held: Verification) => isTrusted(held, known.get(held.issuer), each.position);
+      return { ...each, trusts };
+    });
   }
 
   /**
@@ -167,7 +199,7 @@ export class IdentityReader {
     present: IdentityViewpoint,
     row: IdentityRow,
     coordinates: Coordinates,
-  ): Promise<IdentitySnapshot | Problem> {
+  ): Promise<WithoutTrust | Problem> {
     const { tris_id } = present;
     if (isAll(present, row, coordinates)) {
       const { evidence, spread } = row;
@@ -282,7 +314,7 @@ export class IdentityReader {
 }
 
 /** While nobody knows whom a damaged event is about, it may be about anybody. */
-function lackingMore(snapshot: IdentitySnapshot | Problem): IdentitySnapshot | Problem {
+function lackingMore(snapshot: WithoutTrust | Problem): WithoutTrust | Problem {
   if (snapshot instanceof Problem || !snapshot.mayLackMore) return snapshot;
   const { state } = snapshot;
   return { ...snapshot, state: { ...state, dead_letters: [...state.dead_letters, 'unattributed'] } };

@@ -35,9 +35,14 @@ export function score(snapshot: IdentitySnapshot, logId: string): ScoreDto {
   };
 }
 
-/** Verifications that are valid at the viewpoint's time. */
-export function verificationsOf({ state, as_of }: IdentitySnapshot) {
-  return state.verifications.filter(({ expires_at }) => expires_at === null || Date.parse(expires_at) > as_of);
+/** Verifications that are valid at the viewpoint's time, and whether each counts for a policy that names no issuer. */
+export function verificationsOf({ state, as_of, trusts }: IdentitySnapshot) {
+  return state.verifications
+    .filter(({ expires_at }) => expires_at === null || Date.parse(expires_at) > as_of)
+    .map((held) => {
+      const { status, issuer, scheme, expires_at } = held;
+      return { status, issuer, scheme, expires_at, accredited: trusts(held) };
+    });
 }
 
 /** The four coordinates of an answer. Equal coordinates always give equal numbers. */

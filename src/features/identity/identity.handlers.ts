@@ -22,7 +22,7 @@ import {
 type Statement =
   | { kind: 'set_bad_status'; level: number; reason_code: string }
   | { kind: 'clear_bad_status' }
-  | { kind: 'grant'; grant: Grant }
+  | { kind: 'grant'; grant: Omit<Grant, 'operator'> }
   | { kind: 'revoke'; grants: { status: GrantableStatus; issuer: string | null; scheme: string | null } };
 
 export class StateAboutIdentity extends Command<{ position: Position }> {
@@ -44,22 +44,24 @@ export class StateAboutIdentityHandler implements ICommandHandler<StateAboutIden
 
   /** @throws Problem self_statement, validation_failed for a grant that has expired, idempotency_key_reused, write_conflict */
   async execute({ trisId, statement, context }: StateAboutIdentity): Promise<{ position: Position }> {
-    if (statement.kind === 'grant') refuseSelfStatement(context.actor.organization, trisId);
+    const { organization, scopes } = context.actor;
+    if (statement.kind === 'grant') refuseSelfStatement(organization, trisId);
+    const byOperator = organization === null && scopes.has('ops');
     const { position } = await this.writer.execute(identityStream(trisId), context, (history) =>
-      decide(operatorStateOf(history), trisId, statement, this.clock()),
+      decide(operatorStateOf(history), trisId, statement, byOperator, this.clock()),
     );
     return { position };
   }
 }
 
-function decide(state: OperatorState, trisId: string, statement: Statement, now: number): Fact[] {
+function decide(state: OperatorState, trisId: string, statement: Statement, operator: boolean, now: number): Fact[] {
   switch (statement.kind) {
     case 'set_bad_status':
       return decideSetBadStatus(state, trisId, statement.level, statement.reason_code);
     case 'clear_bad_status':
       return decideClearBadStatus(state, trisId);
     case 'grant':
-      return decideGrant(trisId, statement.grant, now);
+      return decideGrant(trisId, { ...statement.grant, operator }, now);
     case 'revoke':
       return decideRevoke(state, trisId, statement.grants);
   }

@@ -1,6 +1,11 @@
 import { Module } from '@nestjs/common';
+import { AccreditationController } from './accreditation.controller.js';
+import { ListAccreditedIssuersHandler, SetAccreditationHandler } from './accreditation.handlers.js';
 import { IdentityController } from './identity.controller.js';
 import { StateAboutIdentityHandler } from './identity.handlers.js';
 
-@Module({ controllers: [IdentityController], providers: [StateAboutIdentityHandler] })
+@Module({
+  controllers: [AccreditationController, IdentityController],
+  providers: [StateAboutIdentityHandler, SetAccreditationHandler, ListAccreditedIssuersHandler],
+})
 export class IdentityModule {}

@@ -74,14 +74,18 @@ export const accessChecked = defineEvent(
     how_to_pass: objects,
     /** Version of the algorithm of `how_to_pass` (`Advice`), which an audit uses again. */
     advice: oneOf([1, 2]),
+    /** Version of the rules of trust (`TRUST`), which an audit uses again. */
+    trust: oneOf([1, 2]),
   },
   {
-    schema: 4,
+    schema: 5,
     upcasters: {
       1: (data) => ({ ...data, advice: 1 }),
       // This schema recorded a wallet, but had no vouchers.
       2: (data) => ({ ...data, chain_id: null, verifying_contract: null, voucher_issuer: null }),
       3: (data) => ({ ...data, log: null }),
+      // Every grant counted.
+      4: (data) => ({ ...data, trust: 1 }),
     },
   },
 );

@@ -1,4 +1,4 @@
-import { defineEvent, nullable, oneOf, text, time, wholeNumber } from '../../../kernel/event-definition.js';
+import { type Check, defineEvent, nullable, oneOf, text, time, wholeNumber } from '../../../kernel/event-definition.js';
 
 /** The statuses an identity can be granted (requirement 27); "BAD Status validation" is derived, never granted. */
 export const GRANTABLE_STATUSES = ['zk-KYH', 'zk-KYC (ID only)', 'zk-KYC (ID + AML)'] as const;
@@ -10,16 +10,24 @@ export const badStatusSet = defineEvent('BadStatusSet', {
   reason_code: text,
 });
 export const badStatusCleared = defineEvent('BadStatusCleared', { tris_id: text });
-export const verificationGranted = defineEvent('VerificationGranted', {
-  tris_id: text,
-  status: oneOf(GRANTABLE_STATUSES),
-  /** An organization's TRIS or `key:<id>`. */
-  issuer: text,
-  /** How it was established: `operator`, or the id of a proof scheme. */
-  scheme: text,
-  expires_at: nullable(time),
-  evidence_hash: text,
-});
+const flag: Check<boolean> = (value): value is boolean => typeof value === 'boolean';
+export const verificationGranted = defineEvent(
+  'VerificationGranted',
+  {
+    tris_id: text,
+    status: oneOf(GRANTABLE_STATUSES),
+    /** An organization's TRIS or `key:<id>`. */
+    issuer: text,
+    /** How it was established: `operator` for a grant by a key, or the id of a proof scheme. */
+    scheme: text,
+    /** Whether an operator granted it: a key with `ops` that is bound to no organization. */
+    operator: flag,
+    expires_at: nullable(time),
+    evidence_hash: text,
+  },
+  // Whether it was an operator's key had not been recorded; the scheme's name does not tell.
+  { schema: 2, upcasters: { 1: (data) => ({ ...data, operator: false }) } },
+);
 export const verificationRevoked = defineEvent(
   'VerificationRevoked',
   {

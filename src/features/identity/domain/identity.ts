@@ -16,6 +16,8 @@ export interface Verification {
   status: string;
   issuer: string;
   scheme: string;
+  /** Granted by an operator's key. */
+  operator: boolean;
   /** ISO 8601 UTC, or null: does not expire. */
   expires_at: string | null;
 }
@@ -30,6 +32,8 @@ export interface OperatorState {
 export interface Grant {
   status: GrantableStatus;
   issuer: string;
+  /** Granted by a key with `ops` that is bound to no organization. */
+  operator: boolean;
   /** ISO 8601 UTC, or null: does not expire. */
   expires_at: string | null;
   /** SHA-256 of the evidence, hex. */
@@ -64,11 +68,11 @@ export function evolve(state: OperatorState, event: StatementEvent): void {
       state.bad_status = null;
       break;
     case 'VerificationGranted': {
-      const { status, issuer, scheme, expires_at } = event.data;
+      const { status, issuer, scheme, operator, expires_at } = event.data;
       const others = state.verifications.filter(
         (held) => held.status !== status || held.issuer !== issuer || held.scheme !== scheme,
       );
-      state.verifications = [...others, { status, issuer, scheme, expires_at }];
+      state.verifications = [...others, { status, issuer, scheme, operator, expires_at }];
       break;
     }
     case 'VerificationRevoked':

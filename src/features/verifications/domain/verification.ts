@@ -99,6 +99,6 @@ export function decideProven(history: readonly RecordedEvent[], grant: ProvenGra
     const detail = 'This verification was revoked. A new one requires a credential that expires later.';
     throw new Problem('verification_revoked', detail);
   }
-  const facts: Fact[] = [fact(verificationGranted, { ...grant })];
+  const facts: Fact[] = [fact(verificationGranted, { ...grant, operator: false })];
   return { facts, expires_at: grant.expires_at };
 }

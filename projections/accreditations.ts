@@ -1,0 +1,27 @@
+import { type Accreditation, evolve } from '../src/features/identity/domain/accreditation.js';
+import type { Projection } from './projection.js';
+
+/** Issuers by name, with the statuses they are and were accredited for. */
+export const accreditations: Projection = {
+  name: 'accreditations',
+  version: 1,
+  views: ['accreditations'],
+
+  reads(event) {
+    return event.type === 'IssuerAccredited' || event.type === 'AccreditationWithdrawn'
+      ? [accreditationRow(event.data.issuer)]
+      : [];
+  },
+
+  apply(event, rows) {
+    if (event.type !== 'IssuerAccredited' && event.type !== 'AccreditationWithdrawn') return;
+    const row = accreditationRow(event.data.issuer);
+    rows.put(row, evolve(rows.get<Accreditation>(row), event));
+  },
+};
+
+export const ACCREDITATIONS = { view: 'accreditations', key: 'all' };
+
+export function accreditationRow(issuer: string) {
+  return { ...ACCREDITATIONS, sort: issuer };
+}

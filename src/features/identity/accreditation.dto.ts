@@ -1,0 +1,50 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { ArrayMinSize, IsArray, IsIn, IsOptional, Matches } from 'class-validator';
+import { CommaSeparated, IsNoPersonalData, IsUnique } from '../../http/fields.js';
+import { GRANTABLE_STATUSES } from './domain/identity.events.js';
+import type { GrantableStatus } from './domain/identity.js';
+
+/** A TRIS id, or a key that is bound to no organization. */
+export const ISSUER = /^(?=.{1,128}$)(?:(?:tris[@:]|did:)[A-Za-z0-9._:@-]+|key:[A-Za-z0-9._-]{1,64})$/;
+const MUST = '$property must be the issuer of verifications: the TRIS id of an organization, or key:<id>';
+
+export class AccreditIssuerDto {
+  /** The TRIS id of an organization, or `key:<id>`, as verifications list it. */
+  @Matches(ISSUER, { message: MUST })
+  @IsNoPersonalData()
+  issuer: string;
+
+  @IsArray()
+  @ArrayMinSize(1)
+  @IsIn(GRANTABLE_STATUSES, { each: true })
+  @IsUnique()
+  @ApiProperty({ enum: GRANTABLE_STATUSES, isArray: true })
+  statuses: GrantableStatus[];
+}
+
+export class AccreditedIssuerParams {
+  @Matches(ISSUER, { message: MUST })
+  issuer: string;
+}
+
+export class WithdrawQuery {
+  /** Separated by commas; default: all. */
+  @IsOptional()
+  @CommaSeparated()
+  @IsIn(GRANTABLE_STATUSES, { each: true })
+  statuses?: GrantableStatus[];
+}
+
+export class AccreditedIssuerDto {
+  issuer: string;
+  /** Its grants of these count in every policy. */
+  @ApiProperty({ enum: GRANTABLE_STATUSES, isArray: true })
+  statuses: GrantableStatus[];
+}
+
+export class AccreditedIssuersDto {
+  @ApiProperty({ type: [AccreditedIssuerDto] })
+  issuers: AccreditedIssuerDto[];
+  @ApiProperty({ type: String, nullable: true })
+  next_cursor: string | null;
+}

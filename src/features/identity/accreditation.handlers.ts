@@ -1,0 +1,75 @@
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { ACCREDITATIONS } from '../../../projections/accreditations.js';
+import type { Position } from '../../kernel/event.js';
+import type { CommandContext } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { Views } from '../../read-side/views.js';
+import type { GrantableStatus } from './domain/identity.js';
+import { type AccreditedIssuerDto, type AccreditedIssuersDto, ISSUER } from './accreditation.dto.js';
+import {
+  type Accreditation,
+  accreditationOf,
+  accreditationStream,
+  decideAccredit,
+  decideWithdraw,
+  statusesOf,
+} from './domain/accreditation.js';
+
+interface Result {
+  body: AccreditedIssuerDto;
+  position: Position;
+}
+
+/** Accredits an issuer for some statuses, or withdraws that. */
+export class SetAccreditation extends Command<Result> {
+  constructor(
+    readonly issuer: string,
+    readonly change: { accredit: readonly GrantableStatus[] } | { withdraw: readonly GrantableStatus[] | null },
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(SetAccreditation)
+export class SetAccreditationHandler implements ICommandHandler<SetAccreditation> {
+  constructor(
+    private readonly writer: Writer,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  /** @throws Problem idempotency_key_reused, write_conflict */
+  async execute({ issuer, change, context }: SetAccreditation): Promise<Result> {
+    const stream = accreditationStream(issuer);
+    const { position } = await this.writer.execute(stream, context, (history) => {
+      const before = accreditationOf(history);
+      return 'accredit' in change
+        ? decideAccredit(before, issuer, change.accredit)
+        : decideWithdraw(before, issuer, change.withdraw);
+    });
+    const now = accreditationOf(await this.store.readStream(stream));
+    return { body: { issuer, statuses: statusesOf(now) }, position };
+  }
+}
+
+/** Accredited issuers by name. */
+export class ListAccreditedIssuers extends Query<AccreditedIssuersDto> {
+  constructor(
+    readonly limit: number,
+    readonly cursor: string | undefined,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListAccreditedIssuers)
+export class ListAccreditedIssuersHandler implements IQueryHandler<ListAccreditedIssuers> {
+  constructor(private readonly views: Views) {}
+
+  async execute({ limit, cursor }: ListAccreditedIssuers): Promise<AccreditedIssuersDto> {
+    const { page, next_cursor } = await this.views.page<Accreditation>(ACCREDITATIONS, { cursor, limit }, ISSUER);
+    return { issuers: page.map((row) => ({ issuer: row.issuer, statuses: statusesOf(row) })), next_cursor };
+  }
+}

@@ -1,0 +1,176 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { audit } from '../../src/features/access/audit.js';
+import { SCOPES } from '../../src/credentials/caller.js';
+import { sha256Hex } from '../../src/kernel/hash.js';
+import { type Service, seen, startService } from '../policies/service.fixture.js';
+
+/** Which verifications count: those of issuers that the operators, or the policy itself, name. */
+
+const KYC = 'zk-KYC (ID + AML)';
+const KEYS = [
+  { id: 'operator', sha256: sha256Hex('operator'), scopes: [...SCOPES] },
+  { id: 'desk', sha256: sha256Hex('desk'), scopes: ['identity:write'] },
+  ...['bank', 'crook'].map((id) => ({
+    id,
+    sha256: sha256Hex(id),
+    scopes: ['identity:write', 'ops'],
+    organization: `tris:${id}`,
+  })),
+];
+const as = (key: string) => ({ 'x-api-key': key });
+const OPERATOR = as('operator');
+
+let service: Service;
+let folder: string;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'credence-accreditation-'));
+  const file = join(folder, 'keys.json');
+  writeFileSync(file, JSON.stringify(KEYS));
+  service = await startService({ CREDENCE_API_KEYS: file });
+  await policy('AP_KYC_V1', [KYC]);
+});
+afterAll(async () => {
+  await service.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function policy(policy_id: string, verification: unknown[]): Promise<void> {
+  const answer = await service.post('/v1/policies/ap', { policy_id, rules: { verification } }, OPERATOR);
+  expect([answer.status, answer.text]).toEqual([201, expect.any(String)]);
+}
+async function grant(key: string, tris_id: string): Promise<void> {
+  const body = { status: KYC, evidence_hash: 'a'.repeat(64) };
+  expect((await service.post(`/v1/identities/${tris_id}/verifications`, body, as(key))).status).toBe(201);
+}
+const verified = async (tris_id: string, query = '') =>
+  (await service.get(`/v1/disc/score/${tris_id}${query}`, await seen(service))).json.verification;
+async function check(subject_tris: string, policy_id = 'AP_KYC_V1') {
+  const headers = { ...OPERATOR, ...(await seen(service)) };
+  return (await service.post('/v1/policies/ap/check', { policy_id, subject_tris }, headers)).json;
+}
+const accredit = (issuer: string, statuses = [KYC], headers = OPERATOR) =>
+  service.post('/v1/issuers', { issuer, statuses }, headers);
+
+test('an organization’s grant is shown and counts for nothing; an operator’s counts', async () => {
+  await grant('crook', 'tris:a');
+  expect(await verified('tris:a')).toEqual([
+    { status: KYC, issuer: 'tris:crook', scheme: 'operator', expires_at: null, accredited: false },
+  ]);
+  expect(await check('tris:a')).toMatchObject({
+    granted: false,
+    reasons: [{ pointer: '/verification/0', rule: 'verification', required: KYC, actual: false }],
+    how_to_pass: [{ fact: `verification.${KYC}`, required: true }],
+  });
+  // A key without `ops` is no operator, though it is bound to no organization.
+  await grant('desk', 'tris:b');
+  expect((await check('tris:b')).granted).toBe(false);
+  await grant('operator', 'tris:a');
+  expect((await verified('tris:a')).map(({ accredited }: any) => accredited)).toEqual([false, true]);
+  expect((await check('tris:a')).granted).toBe(true);
+});
+
+test('an accredited issuer’s grants count from then on, until that is withdrawn; the past keeps its answer', async () => {
+  await grant('bank', 'tris:c');
+  const before = (await check('tris:c')).granted;
+  const first = await accredit('tris:bank');
+  expect([first.status, first.json]).toEqual([200, { issuer: 'tris:bank', statuses: [KYC] }]);
+  expect([before, (await check('tris:c')).granted]).toEqual([false, true]);
+  const then = first.headers['credence-position'] as string;
+  const again = await accredit('tris:bank');
+  expect([again.json.statuses, again.headers['credence-position']]).toEqual([[KYC], then]);
+  const withdrawn = await service.delete('/v1/issuers/tris:bank', OPERATOR);
+  expect([withdrawn.status, withdrawn.json]).toEqual([200, { issuer: 'tris:bank', statuses: [] }]);
+  expect((await check('tris:c')).granted).toBe(false);
+  const accreditedAt = async (query: string) =>
+    (await verified('tris:c', query)).map(({ accredited }: any) => accredited);
+  expect(await accreditedAt(`?as_of_position=${then}`)).toEqual([true]);
+  expect(await accreditedAt('')).toEqual([false]);
+});
+
+test('it counts for the status it was given for only', async () => {
+  await grant('bank', 'tris:d');
+  await accredit('tris:bank', ['zk-KYH']);
+  expect((await check('tris:d')).granted).toBe(false);
+  await accredit('tris:bank', [KYC]);
+  expect((await check('tris:d')).granted).toBe(true);
+  await service.delete(`/v1/issuers/tris:bank?statuses=${encodeURIComponent(KYC)}`, OPERATOR);
+  expect((await check('tris:d')).granted).toBe(false);
+  const { json } = await service.get('/v1/issuers', { ...OPERATOR, ...(await seen(service)) });
+  expect(json).toEqual({ issuers: [{ issuer: 'tris:bank', statuses: ['zk-KYH'] }], next_cursor: null });
+});
+
+test('a policy that names an issuer counts its grants, and says what is missing', async () => {
+  await policy('AP_CROOKS_V1', [{ status: KYC, issuers: ['tris:crook'] }]);
+  await policy('AP_SCHEME_V1', [{ status: KYC, issuers: ['tris:crook'], schemes: ['kyc-circuit'] }]);
+  await grant('bank', 'tris:e');
+  expect(await check('tris:e', 'AP_CROOKS_V1')).toMatchObject({
+    granted: false,
+    how_to_pass: [
+      { fact: `verification.${KYC}`, required: true, issuers: ['tris:crook'], pointers: ['/verification/0'] },
+    ],
+  });
+  await grant('crook', 'tris:e');
+  expect((await check('tris:e', 'AP_CROOKS_V1')).granted).toBe(true);
+  expect((await check('tris:e', 'AP_SCHEME_V1')).granted).toBe(false);
+  expect((await check('tris:e')).granted).toBe(false);
+});
+
+test.each([
+  [{ status: 'BAD Status validation', issuers: ['tris:bank'] }, '/rules/verification/0/status is_in'],
+  [{ status: KYC, issuers: [] }, '/rules/verification/0/issuers is_array'],
+  [{ status: KYC, schemes: [7] }, '/rules/verification/0/schemes is_array'],
+  [{ status: KYC, by: ['tris:bank'] }, '/rules/verification/0/by unknown_field'],
+  [{ issuers: ['tris:bank'] }, '/rules/verification/0/status is_in'],
+])('the entry %j is refused', async (entry, error) => {
+  const rules = { verification: [entry] };
+  const { status, json } = await service.post('/v1/policies/ap', { policy_id: 'AP_WRONG_V1', rules }, OPERATOR);
+  expect([status, `${json.errors[0].pointer} ${json.errors[0].code}`]).toEqual([400, error]);
+});
+
+test('only operators accredit', async () => {
+  for (const key of ['bank', 'crook', 'desk']) expect((await accredit('tris:crook', [KYC], as(key))).status).toBe(403);
+  expect((await service.delete('/v1/issuers/tris:bank', as('crook'))).status).toBe(403);
+});
+
+test('every decision made here is derived again from the log, whatever the accreditations are by now', async () => {
+  for (const subject of ['tris:a', 'tris:c', 'tris:d', 'tris:e']) {
+    const decisions = [];
+    for await (const decision of audit(service.stores.eventStore, subject)) decisions.push(decision);
+    expect(decisions.length).toBeGreaterThan(0);
+    for (const { differences } of decisions) expect(differences).toEqual([]);
+  }
+});
+
+test('grants and decisions from before anybody was accredited are derived again as they were made', async () => {
+  const old = await startService();
+  try {
+    await old.post('/v1/policies/ap', { policy_id: 'AP_OLD_V1', rules: { verification: [KYC] } });
+    await old.post('/v1/identities/tris:old/verifications', { status: KYC, evidence_hash: 'a'.repeat(64) });
+    const headers = await seen(old);
+    await old.post('/v1/policies/ap/check', { policy_id: 'AP_OLD_V1', subject_tris: 'tris:old' }, headers);
+    // As an older build wrote them: grants do not name operators, nor decisions their rules of trust.
+    const { eventStore } = old.stores;
+    const earlier = {
+      ...eventStore,
+      logId: eventStore.logId,
+      countAfter: eventStore.countAfter.bind(eventStore),
+      readStream: eventStore.readStream.bind(eventStore),
+      async *readAll(after: number) {
+        for await (const slice of eventStore.readAll(after)) {
+          yield slice.map((event) => {
+            const { operator: _operator, trust: _trust, ...data } = event.data;
+            const schema = { VerificationGranted: 1, AccessChecked: 4 }[event.type] ?? event.metadata.schema;
+            return { ...event, data, metadata: { ...event.metadata, schema } };
+          });
+        }
+      },
+    };
+    const decisions = [];
+    for await (const decision of audit(earlier as never, 'tris:old')) decisions.push(decision);
+    expect(decisions).toMatchObject([{ granted: true, differences: [] }]);
+  } finally {
+    await old.close();
+  }
+});
