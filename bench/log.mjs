@@ -15,7 +15,7 @@ const ENVIRONMENT = { noSubdir: false, overlappingSync: false };
 const LOG = { encoding: 'string', keyEncoding: 'uint32' };
 
 /** Appends of one event each to streams of their own. */
-function newAppends(count) {
+export function newAppends(count) {
   return Array.from({ length: count }, (_, n) => {
     const stream = `action-${randomUUID()}`;
     const body_hash = randomUUID().replaceAll('-', '').repeat(2);

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { join } from 'node:path';
+import { checksums } from './checksums.mjs';
 import { boot, checks, duringRebuild, duringReplay, overHttp } from './http.mjs';
 import { lag, lookUps, reads, rebuilds, withCluster } from './cluster.mjs';
 import { appends } from './eventstoredb.mjs';
@@ -52,6 +53,15 @@ const embedded = {
     const { ours, peer, indexed } = await append(rounds);
     rates('durable append, one event each, 256 in flight', { ours, peer }, 'raw lmdb, same events', '≥ 0.5×');
     rates('durable append with its index of streams', { ours, peer: indexed }, 'raw lmdb, the same', '–');
+  },
+  checksums: async () => {
+    const { append, look } = await checksums(rounds);
+    const cost = (what, { ours, peer }) => {
+      const times = [`${ours.toFixed(1)} µs`, `without: ${peer.toFixed(1)} µs`];
+      add(what, ...times, ratio(ours, peer), '≤ 1.03×');
+    };
+    cost('checksums: processor time of an append at the store', append);
+    cost('checksums: processor time of reading one event', look);
   },
   rebuild: async () => rates('full rebuild of all views, events', await rebuildAll(rounds), 'scan + decode', '≥ 0.25×'),
   http: async () => {

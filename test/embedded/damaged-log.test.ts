@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib';
 import { Problem } from '../../src/kernel/problems.js';
 import type { RecordedEvent } from '../../src/kernel/event.js';
 import { StoreUnavailable, WrongExpectedRevision } from '../../src/stores/ports/event-store.js';
@@ -110,6 +111,22 @@ describe('an event whose stored text has changed', () => {
     await log(2);
     await changeText(1, (text) => text.replace(/,"crc".*/, '}'));
     expect(await reasons()).toEqual(['it has no checksum', undefined]);
+  });
+});
+
+test('an event is stored as its text, closed with the checksums of text and position, and of whom it is about', async () => {
+  const store = await LmdbEventStore.open(folder.path);
+  const data = { tris_id: 'tris:größe', note: 'naïve – 漢字 "quoted"' };
+  for (let n = 1; n <= 3; n++) await store.append(`action-${n}`, 'no-stream', sampleEvents(`action-${n}`, 2, data));
+  expect(await readAll(store)).toMatchObject(Array.from({ length: 6 }, () => ({ data })));
+  await store.close();
+  await change((env) => {
+    for (let position = 1; position <= 6; position++) {
+      const [, body, checksum, subject] = /^(.*),"crc":"(.{8})(.{8})"\}$/.exec(texts(env).get(position)!)!;
+      expect(JSON.parse(`${body}}`)).toMatchObject({ stream: `action-${Math.ceil(position / 2)}`, data });
+      expect(parseInt(checksum!, 16)).toBe(crc32(body!, position));
+      expect(parseInt(subject!, 16)).toBe(crc32(''));
+    }
   });
 });
 

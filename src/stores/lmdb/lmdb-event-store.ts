@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
+import { asBinary } from 'lmdb';
 import { TextBuffers } from '../../kernel/text-buffers.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
 import { endOfTurn } from '../../kernel/turn.js';
@@ -18,7 +19,7 @@ import { INDEX_DATABASES, IndexDamaged, StreamIndex, StreamPositions } from './s
 import { crc32 } from 'node:zlib';
 import { Problem } from '../../kernel/problems.js';
 import { StartError } from '../../kernel/start-error.js';
-import { damaged, isSealed, openSealed, sealed } from './stored-event.js';
+import { damaged, isSealed, openSealed, SEAL_GROWTH, seal, sealed, subjectChecksum } from './stored-event.js';
 
 /** Reads between two turns of the event loop: the snapshot they hold pins pages, and others wait. */
 const MAX_SLICE = 5_000;
@@ -46,6 +47,8 @@ interface Staged {
   positions: StreamPositions;
   events: readonly NewEvent[];
   encoded: string[];
+  /** Of each event: the checksum of whom it is about. */
+  subjects: number[];
 }
 
 interface PendingAppend {
@@ -235,9 +238,10 @@ export class LmdbEventStore implements EventStore {
     for (let position = from; position <= to; position++) {
       const text = events.get(position);
       if (text === undefined || isSealed(text)) continue;
-      const event = openSealed(text, position, false);
+      const bytes = Buffer.from(text);
+      const event = openSealed(bytes, bytes.length, position, false);
       if (event.damage) continue;
-      events.putSync(position, sealed(text, position, event));
+      events.putSync(position, asBinary(sealed(text, position, event)) as never);
       given++;
     }
     putSealedFrom(this.#env, from);
@@ -329,9 +333,11 @@ export class LmdbEventStore implements EventStore {
       const write = this.#env.writeIf({ database: 'events', key: first, version: null }, () => {
         this.#buffers.reset();
         staged.encoded.forEach((text, i) => {
-          const chunk = this.#buffers.withRoomFor(text.length);
+          const chunk = this.#buffers.withRoomFor(text.length + SEAL_GROWTH);
           const start = this.#buffers.used;
-          void events.put(first + i, bytesAsValue(chunk, start, this.#buffers.write(text)));
+          const end = seal(chunk, start, this.#buffers.write(text), first + i, staged.subjects[i]!);
+          this.#buffers.used = end;
+          void events.put(first + i, bytesAsValue(chunk, start, end));
         });
       });
       this.#writing = write;
@@ -358,7 +364,7 @@ export class LmdbEventStore implements EventStore {
   #stage(batch: PendingAppend[]): Staged {
     const base = this.#index.known;
     const events: NewEvent[] = [];
-    const staged: Staged = { base, positions: new StreamPositions(), events, encoded: [] };
+    const staged: Staged = { base, positions: new StreamPositions(), events, encoded: [], subjects: [] };
     for (const append of batch) {
       const { stream, expected, encoded } = append;
       let last: number;
@@ -382,10 +388,9 @@ export class LmdbEventStore implements EventStore {
       for (let i = 0; i < encoded.length; i++) {
         revision++;
         events.push(append.events[i]!);
-        const position = base + events.length;
-        const { data } = append.events[i]!;
-        staged.encoded.push(sealed(storedText(stream, revision, encoded[i]!), position, { stream, data }));
-        staged.positions.add(stream, revision, position);
+        staged.encoded.push(storedText(stream, revision, encoded[i]!));
+        staged.subjects.push(subjectChecksum({ stream, data: append.events[i]!.data }));
+        staged.positions.add(stream, revision, base + events.length);
       }
       append.outcome = { position: base + events.length, revision };
     }
@@ -442,14 +447,15 @@ export class LmdbEventStore implements EventStore {
 
   #get(position: Position): RecordedEvent | undefined {
     if (!Number.isInteger(position) || position < 1 || position > MAX_POSITION) return undefined;
-    let text: string | undefined;
+    let bytes: Buffer | undefined;
     try {
-      text = this.#env.read(() => this.#env.database<string, number>('events').get(position));
+      // Valid until the next read: the library's own buffer, of which these are the first bytes.
+      bytes = this.#env.read(() => this.#env.database<string, number>('events').getBinaryFast(position));
     } catch (error) {
       if (!DAMAGE_CODES.has((error as { code?: number }).code ?? 0)) throw error;
       return damaged(undefined, position, 'the page it stands on cannot be read');
     }
-    return text === undefined ? undefined : openSealed(text, position, position >= this.#sealedFrom);
+    return bytes && openSealed(bytes, bytes.length, position, position >= this.#sealedFrom);
   }
 
   /** The event to which the index leads. @throws Problem history_unreadable; IndexDamaged if it is another stream's */

@@ -1,0 +1,74 @@
+import { register } from 'node:module';
+import { LmdbEventStore } from '../dist/src/stores/lmdb/lmdb-event-store.js';
+import { newAppends } from './log.mjs';
+import { inTemporaryFolder, interleave, median } from './measure.mjs';
+
+/** What the checksums of the embedded log cost: the same code with and without them, in turn. */
+
+/** Without them: the files that make and check them are given stand-ins where the query says so. */
+const STAND_INS = {
+  'node:zlib': 'export const crc32 = () => 0;',
+  './stored-event.js': `
+    export const SEAL_GROWTH = 0;
+    export const subjectChecksum = () => 0;
+    export const seal = (bytes, start, end) => end;
+    export const openSealed = (bytes, length, position) =>
+      Object.assign(JSON.parse(bytes.toString('utf8', 0, length)), { position });
+    export const [damaged, isSealed, sealed] = [];`,
+};
+const HOOKS = `
+  const standIns = ${JSON.stringify(STAND_INS)};
+  export function resolve(specifier, context, next) {
+    if (!context.parentURL?.endsWith('?plain')) return next(specifier, context);
+    if (standIns[specifier]) {
+      return { url: 'data:text/javascript,' + encodeURIComponent(standIns[specifier]), shortCircuit: true };
+    }
+    return next(specifier === './stream-index.js' ? specifier + '?plain' : specifier, context);
+  }`;
+
+const EVENTS = 60_000;
+const IN_FLIGHT = 256;
+
+/**
+ * Microseconds of processor time per event: of durable appends, 256 in flight, and of reads of one event.
+ * @returns {Promise<{ append: { ours: number, peer: number }, look: { ours: number, peer: number } }>} `peer`: without
+ */
+export async function checksums(rounds) {
+  register(`data:text/javascript,${encodeURIComponent(HOOKS)}`);
+  const plain = await import('../dist/src/stores/lmdb/lmdb-event-store.js?plain');
+  const looks = { ours: [], peer: [] };
+  const run = (Store, looks) =>
+    inTemporaryFolder(async (folder) => {
+      const store = await Store.open(`${folder}/log`);
+      const appends = newAppends(EVENTS);
+      let next = 0;
+      const worker = async () => {
+        while (next < EVENTS) {
+          const { stream, event } = appends[next++];
+          await store.append(stream, 'no-stream', [event]);
+        }
+      };
+      const append = await processorTime(() => Promise.all(Array.from({ length: IN_FLIGHT }, worker)));
+      looks.push(
+        await processorTime(async () => {
+          for (let n = 0; n < EVENTS; n++) await store.readAt(1 + ((n * 7_919) % EVENTS));
+        }),
+      );
+      await store.close();
+      return append;
+    });
+  const append = await interleave(rounds, {
+    ours: () => run(LmdbEventStore, looks.ours),
+    peer: () => run(plain.LmdbEventStore, looks.peer),
+  });
+  return { append, look: { ours: median(looks.ours), peer: median(looks.peer) } };
+}
+
+/** Microseconds per event, of all threads. */
+async function processorTime(work) {
+  globalThis.gc?.();
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / EVENTS;
+}
