@@ -17,6 +17,24 @@ export function parseRatings(csv) {
   });
 }
 
+/**
+ * Ratings of any scale, as lines of source,target,rating,time (seconds), with or without a head line: good above 0, bad
+ * below. The scale is stretched to −10..10; ratings of 0 say nothing and are left out.
+ * @returns as `parseRatings`
+ */
+export function parseAnyRatings(csv) {
+  const rows = csv.trimEnd().split(/\r?\n/);
+  if (!/\d\s*$/.test(rows[0])) rows.shift();
+  const ratings = rows.map((row) => {
+    const [source, target, rating, time, ...more] = row.split(',').map((cell) => cell.trim());
+    if (more.length > 0 || !(Math.abs(Number(rating)) >= 0) || !(Number(time) > 0))
+      throw new Error(`this is no rating: ${row}`);
+    return { source, target, rating: Number(rating), seconds: Number(time) };
+  });
+  const most = ratings.reduce((max, { rating }) => Math.max(max, Math.abs(rating)), 0);
+  return ratings.filter(({ rating }) => rating !== 0).map((each) => ({ ...each, rating: (each.rating * 10) / most }));
+}
+
 export function toAction({ source, target, rating, seconds }) {
   return {
     tris_id: `tris:otc:${target}`,

@@ -8,7 +8,7 @@ import { decodeEvent } from '../../projections/events.js';
 import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
 import type { Checkpoint, Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { MODEL_LENS } from '../scoring/lens.js';
-import { MODEL_HASH } from '../scoring/model.js';
+import { disc1 } from '../scoring/models/disc-1.js';
 import { StartError } from '../kernel/start-error.js';
 import { PROJECTIONS } from './all-projections.js';
 
@@ -39,7 +39,7 @@ export async function ensureManifest(
     const lens = platform?.lens ?? { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
     const lens_revision = platform?.lens_revision ?? -1;
     const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
-    if (manifest && unserved.length === 0 && seesRight && manifest.model_hash === MODEL_HASH) {
+    if (manifest && unserved.length === 0 && seesRight && manifest.model_hash === disc1.hash) {
       // What was folded from more of this log than there is, or has lost rows, can never be of use again; another log's
       // may be, to others.
       for (const { id, status, checkpoint } of generations) {
@@ -58,7 +58,7 @@ export async function ensureManifest(
     await readModels.swapManifest({
       revision: (manifest?.revision ?? 0) + 1,
       lens,
-      model_hash: MODEL_HASH,
+      model_hash: disc1.hash,
       lens_revision,
       views,
       previous_views: null,

@@ -46,10 +46,11 @@ export function countActions({ days }: MetricEvidence): number {
   return actions;
 }
 
-/** An iterator over the days of one metric under a lens, ascending. `day` and `tct` are those of the current day. */
+/** An iterator over the days of one metric under a lens, ascending. `day`, `tct` and `actions` are those of the current day. */
 export class Days {
   day = 0;
   tct = 0;
+  actions = 0;
   /** Past the last day. */
   done = false;
   private at = -STRIDE;
@@ -72,8 +73,14 @@ export class Days {
     }
     this.day = days[at]!;
     let tct = 0;
-    for (let c = 0; c < TCT_BY_CRITICALITY.length; c++) tct += days[at + 1 + c]! * (each ?? TCT_BY_CRITICALITY[c]!);
+    let actions = 0;
+    for (let c = 0; c < TCT_BY_CRITICALITY.length; c++) {
+      const count = days[at + 1 + c]!;
+      actions += count;
+      tct += count * (each ?? TCT_BY_CRITICALITY[c]!);
+    }
     this.tct = tct;
+    this.actions = actions;
   }
 }
 

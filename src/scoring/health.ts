@@ -11,8 +11,11 @@ const LEFT_AFTER = Object.fromEntries(
   MODEL.categories.map((category) => [category, powersOf(MODEL.daily_factor[category])]),
 ) as Record<Category, (days: number) => number>;
 
-/** Decayed TCT of some metrics together: whole TCT per day first, so that the order of metrics cannot change the sum. */
-function decayedTct(metrics: readonly Days[], leftAfter: (days: number) => number, today: number): number {
+/**
+ * Decayed TCT of some metrics together: whole TCT per day first, so that the order of metrics cannot change the sum.
+ * @param leftAfter what is left of one TCT after a number of days
+ */
+export function decayedTct(metrics: readonly Days[], leftAfter: (days: number) => number, today: number): number {
   let sum = 0;
   for (;;) {
     let day = Infinity;
@@ -77,16 +80,14 @@ export function metricHealth(evidence: Evidence, metric: string, lens: Lens, asO
 
 /** The least TCT, a whole number, that gives a category this health when all of it is earned today and none is flagged. */
 export function tctToHealth(health: number): number {
-  return leastTct((tct) => round(gained(tct), 4) >= health);
+  return least((tct) => round(gained(tct), 4) >= health);
 }
 
-/** The least TCT, a whole number, that gives this reliability when all of it is earned today and none is flagged. */
-export function tctToReliability(reliability: number): number {
-  return leastTct((tct) => expected(tct / TCT_PER_WEIGHT, 0) >= reliability);
-}
-
-/** @param isEnough true from some TCT on; 2^20 is beyond what any health or reliability takes */
-function leastTct(isEnough: (tct: number) => boolean): number {
+/**
+ * The least whole number from 0 to 2^20 that is enough: beyond what any health or reliability takes.
+ * @param isEnough true from some number on
+ */
+export function least(isEnough: (amount: number) => boolean): number {
   let [low, high] = [-1, 2 ** 20];
   while (high - low > 1) {
     const middle = Math.floor((low + high) / 2);
@@ -94,27 +95,4 @@ function leastTct(isEnough: (tct: number) => boolean): number {
     else low = middle;
   }
   return high;
-}
-
-const WEIGHT_LEFT_AFTER = powersOf(MODEL.reliability_daily_factor);
-/** TCT of an action of weight 1. */
-const TCT_PER_WEIGHT = 1_000;
-
-/**
- * How likely the next action is a good one, 0..1, four decimals: the expectation of a Beta distribution over decayed
- * positive and negative weights (Jøsang & Ismail, "The Beta Reputation System", 2002).
- */
-export function reliability(evidence: Evidence, lens: Lens, asOf: number): number {
-  const earned: Days[] = [];
-  const flagged: Days[] = [];
-  for (const metric in evidence) {
-    (isFlags(metric) ? flagged : earned).push(new Days(metric, evidence[metric]!, lens));
-  }
-  const weight = (of: Days[]) => decayedTct(of, WEIGHT_LEFT_AFTER, dayOf(asOf)) / TCT_PER_WEIGHT;
-  return expected(weight(earned), weight(flagged));
-}
-
-/** @param p decayed positive weight @param n decayed negative weight */
-function expected(p: number, n: number): number {
-  return round((p + MODEL.reliability_prior) / (p + n + MODEL.reliability_prior_total), 4);
 }

@@ -1,13 +1,8 @@
-import { canonicalJson, sha256Hex } from '../kernel/hash.js';
-
 /**
- * Scoring model `disc-1`: all constants of a score, in one place. Its content hash (`MODEL_HASH`) is
- * reported with every score, so that answers with the same hash were computed by the same rules.
- * docs/scoring.md explains each with a worked example.
+ * The constants that every version of the scoring model shares. What a version adds is in its own file in `models/`;
+ * its hash covers both. docs/scoring.md explains each constant with worked examples.
  */
 export const MODEL = {
-  id: 'disc-1',
-
   /** The seven metric categories of a DISC score (requirement 17). */
   categories: ['financial', 'creative', 'educational', 'behavioral', 'social', 'security', 'compliance'],
   /** Other names in use for a category (requirement 25): accepted, and echoed as asked. */
@@ -59,14 +54,7 @@ export const MODEL = {
     creative: 0.9990509339626257, // 730 days
     educational: 0.9990509339626257, // 730 days
   },
-
-  /** reliability = (p + prior) / (p + n + prior_total): Beta reputation, Jøsang & Ismail 2002, half-life 45 days. */
-  reliability_daily_factor: 0.9847147529344312, // 45 days
-  reliability_prior: 0.05,
-  reliability_prior_total: 0.055,
 } as const;
-
-export const MODEL_HASH = sha256Hex(canonicalJson(MODEL));
 
 export type Category = (typeof MODEL.categories)[number];
 export type Criticality = keyof typeof MODEL.criticality_hundredths;

@@ -1,7 +1,4 @@
-import { type Evidence, totalTct } from './evidence.js';
 import { expMinus, round } from './exact.js';
-import type { Lens } from './lens.js';
-import { isFlags } from './metrics.js';
 import { MODEL, type Rank, type Rating } from './model.js';
 
 /** TCT amounts of an identity under a lens, whole numbers. */
@@ -19,17 +16,6 @@ export interface Standing {
   total_tct: number;
   earned_tct: number;
   forfeited_tct: number;
-}
-
-/** Sums an identity's evidence under a lens. */
-export function ledgerOf(evidence: Evidence, lens: Lens): Ledger {
-  const ledger = { earned: 0, flagged: 0 };
-  for (const metric in evidence) {
-    const tct = totalTct(metric, evidence[metric]!, lens);
-    if (isFlags(metric)) ledger.flagged += tct;
-    else ledger.earned += tct;
-  }
-  return ledger;
 }
 
 /** earned − forfeited; negative when flags outweigh. */

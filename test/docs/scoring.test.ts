@@ -1,10 +1,13 @@
+import { canonicalJson, sha256Hex } from '../../src/kernel/hash.js';
 import { Days, addAction, dayOf, type Evidence } from '../../src/scoring/evidence.js';
 import { power, round } from '../../src/scoring/exact.js';
-import { categoryHealth, metricHealth, reliability } from '../../src/scoring/health.js';
+import { categoryHealth, metricHealth } from '../../src/scoring/health.js';
 import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
 import { isFlags } from '../../src/scoring/metrics.js';
 import { type Criticality, CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../src/scoring/model.js';
-import { ledgerOf, netTct, nextRating, rankOf, ratingOf, scoreOf, standingOf } from '../../src/scoring/score.js';
+import { disc1 } from '../../src/scoring/models/disc-1.js';
+import { GOLDEN, decayedDays, disc2 } from '../../src/scoring/models/disc-2.js';
+import { netTct, nextRating, rankOf, ratingOf, scoreOf, standingOf } from '../../src/scoring/score.js';
 import { blocks, codes, read, section, tableRows } from './markdown.js';
 
 /** docs/scoring.md is the model: its tables are the constants, its worked example is what the functions answer. */
@@ -15,7 +18,30 @@ const rows = (heading: string) => tableRows(section(DOCUMENT, heading));
 
 test('every constant, and nothing else', () => {
   const listed = rows('Every constant').map(([name, value]) => [codes(name!)[0], JSON.parse(codes(value!)[0]!)]);
-  expect(listed).toEqual(Object.entries(MODEL).map(([name, value]) => [name, JSON.parse(JSON.stringify(value))]));
+  expect(listed).toEqual(
+    Object.entries(disc1.constants).map(([name, value]) => [name, JSON.parse(JSON.stringify(value))]),
+  );
+});
+
+test('every constant of disc-2 that differs', () => {
+  const text = section(DOCUMENT, 'Every constant');
+  const listed = tableRows(text.slice(text.indexOf('disc-2 has'))).map(([name, value]) => [
+    codes(name!)[0]!,
+    JSON.parse(codes(value!)[0]!),
+  ]);
+  const shared: Record<string, unknown> = MODEL;
+  const own = Object.entries(disc2.constants).filter(([name]) => !(name in shared));
+  expect(Object.fromEntries(listed)).toEqual(Object.fromEntries(own));
+});
+
+test('hashes of the models and of their lens', () => {
+  const constants = Object.fromEntries(
+    rows('Every constant').map(([name, value]) => [codes(name!)[0], JSON.parse(codes(value!)[0]!)]),
+  );
+  expect(disc1.hash).toBe(sha256Hex(canonicalJson(constants)));
+  expect(disc2.hash).toBe(sha256Hex(canonicalJson({ constants: disc2.constants, golden: GOLDEN })));
+  const { criticality_hundredths } = constants;
+  expect(MODEL_LENS.content_hash).toBe(sha256Hex(canonicalJson({ policy_id: null, criticality_hundredths })));
 });
 
 test('criticalities', () => {
@@ -44,7 +70,7 @@ test('half-lives', () => {
     const factor = MODEL.daily_factor[category as keyof typeof MODEL.daily_factor];
     expect(power(factor, number(days))).toBeCloseTo(0.5, 12);
   }
-  expect(power(MODEL.reliability_daily_factor, 45)).toBeCloseTo(0.5, 12);
+  expect(power(disc1.constants.reliability_daily_factor, 45)).toBeCloseTo(0.5, 12);
 });
 
 describe('the worked example', () => {
@@ -57,8 +83,8 @@ describe('the worked example', () => {
 
   function answer(lens: Lens) {
     return {
-      ...standingOf(ledgerOf(evidence, lens), null),
-      reliability: reliability(evidence, lens, asOf),
+      ...standingOf(disc1.ledger(evidence, lens), null),
+      reliability: disc1.reliability(evidence, lens, asOf),
       disc_metrics: categoryHealth(evidence, lens, asOf),
     };
   }
@@ -86,7 +112,7 @@ describe('the worked example', () => {
       }
       return sum;
     };
-    const ledger = ledgerOf(evidence, MODEL_LENS);
+    const ledger = disc1.ledger(evidence, MODEL_LENS);
     const flags = 'compliance_moderation_flags';
     const health = categoryHealth(evidence, MODEL_LENS, asOf);
     const steps: Record<string, number> = {
@@ -102,12 +128,58 @@ describe('the worked example', () => {
       'health compliance': health.compliance,
       'F moderation flags': decayed((metric) => metric === flags, MODEL.daily_factor.compliance),
       'health moderation flags': metricHealth(evidence, flags, MODEL_LENS, asOf),
-      p: decayed((metric) => !isFlags(metric), MODEL.reliability_daily_factor) / 1000,
-      n: decayed(isFlags, MODEL.reliability_daily_factor) / 1000,
-      reliability: reliability(evidence, MODEL_LENS, asOf),
+      p: decayed((metric) => !isFlags(metric), disc1.constants.reliability_daily_factor) / 1000,
+      n: decayed(isFlags, disc1.constants.reliability_daily_factor) / 1000,
+      reliability: disc1.reliability(evidence, MODEL_LENS, asOf),
       'missing to Fair': nextRating(ledger)!.tct_needed,
     };
     const listed = rows('Worked example').map(([step, , value]) => [step, number(value)]);
     expect(listed).toEqual(Object.entries(steps).map(([step, value]) => [step, round(value, 4)]));
+  });
+});
+
+describe('the worked example of disc-2', () => {
+  const text = section(DOCUMENT, 'Worked example of disc-2');
+  const asOf = Date.parse(/As of (\S+Z) /.exec(text)![1]!);
+  const evidence: Evidence = {};
+  for (const { metric, criticality, count, occurred_at } of JSON.parse(blocks(text)[0]!.text)) {
+    for (let n = 0; n < count; n++) {
+      addAction(evidence, metric, CRITICALITIES.indexOf(criticality as Criticality), Date.parse(occurred_at));
+    }
+  }
+
+  test('every step on the way', () => {
+    const ledger = disc2.ledger(evidence, MODEL_LENS);
+    const { good, flags } = decayedDays(evidence, MODEL_LENS, asOf);
+    const reliability = disc2.reliability(evidence, MODEL_LENS, asOf);
+    const { evidence: sure, reliability_interval } = disc2.certainty(evidence, MODEL_LENS, asOf);
+    const mean = (10 * good + 5) / (10 * (good + flags) + 6);
+    const steps: Record<string, number> = {
+      ...ledger,
+      net: netTct(ledger),
+      score: scoreOf(netTct(ledger)),
+      G: good,
+      F: flags,
+      reliability,
+      evidence: sure.amount,
+      margin: 1.645 * Math.sqrt((mean * (1 - mean)) / (good + flags + 1.6)),
+      low: reliability_interval[0],
+      high: reliability_interval[1],
+    };
+    const listed = tableRows(text).map(([step, , value]) => [step, number(value)]);
+    expect(listed).toEqual(Object.entries(steps).map(([step, value]) => [step, round(value, 4)]));
+  });
+
+  test('what disc-1 makes of the same actions', () => {
+    const [earned, score, reliability] = /earned_tct` of (\d+), a score of ([\d.]+) and a reliability of ([\d.]+\d)/
+      .exec(text)!
+      .slice(1)
+      .map(Number);
+    const ledger = disc1.ledger(evidence, MODEL_LENS);
+    expect([ledger.earned, scoreOf(netTct(ledger)), disc1.reliability(evidence, MODEL_LENS, asOf)]).toEqual([
+      earned,
+      score,
+      reliability,
+    ]);
   });
 });

@@ -27,7 +27,8 @@ import {
 import { Problem } from '../../src/kernel/problems.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { CRITICALITIES, type Criticality, MODEL } from '../../src/scoring/model.js';
-import { ledgerOf, standingOf } from '../../src/scoring/score.js';
+import { disc1 } from '../../src/scoring/models/disc-1.js';
+import { standingOf } from '../../src/scoring/score.js';
 import { DAY, TODAY, evidenceOf } from '../scoring/evidence.js';
 
 /** Facts as the log gives them back. */
@@ -210,7 +211,7 @@ describe('a comparison of two lenses', () => {
             [after, comparison.after, comparison.netAfter],
           ] as const) {
             const { score, score_rating, total_tct } = standingOf(
-              ledgerOf(state.evidence, lens),
+              disc1.ledger(state.evidence, lens),
               state.bad_status?.level ?? null,
             );
             expect(side(tenths, net)).toEqual({ score, score_rating, total_tct });
@@ -230,7 +231,7 @@ describe('a comparison of two lenses', () => {
           policy_id: 'AP_X_V1',
           lens: null,
           grants: (state: IdentityState, lens: typeof before) =>
-            standingOf(ledgerOf(state.evidence, lens), null).score >= 8,
+            standingOf(disc1.ledger(state.evidence, lens), null).score >= 8,
         };
         const summarise = (order: number[]) => {
           const fold = new Summarizer(before, after, [probe], TODAY);

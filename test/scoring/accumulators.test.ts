@@ -2,11 +2,12 @@ import fc from 'fast-check';
 import { canonicalJson } from '../../src/kernel/hash.js';
 import { type Evidence, countActions, dayOf } from '../../src/scoring/evidence.js';
 import { expMinus, power, round } from '../../src/scoring/exact.js';
-import { categoryHealth, metricHealth, reliability } from '../../src/scoring/health.js';
+import { categoryHealth, metricHealth } from '../../src/scoring/health.js';
 import { type Lens, MODEL_LENS, netOf, tctOf } from '../../src/scoring/lens.js';
 import { isFlags } from '../../src/scoring/metrics.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
-import { ledgerOf, netTct, nextRating, standingOf } from '../../src/scoring/score.js';
+import { disc1 } from '../../src/scoring/models/disc-1.js';
+import { netTct, nextRating, standingOf } from '../../src/scoring/score.js';
 import { DAY, type ScoredAction, TODAY, evidenceOf, vpLens } from './evidence.js';
 
 const METRICS = [
@@ -35,13 +36,13 @@ const lenses: fc.Arbitrary<Lens> = fc
 
 /** Everything a score, a metric or an explanation shows, as bytes. */
 function answer(evidence: Evidence, lens: Lens): string {
-  const ledger = ledgerOf(evidence, lens);
+  const ledger = disc1.ledger(evidence, lens);
   return JSON.stringify([
     standingOf(ledger, null),
     nextRating(ledger),
     categoryHealth(evidence, lens, TODAY),
     METRICS.map((metric) => metricHealth(evidence, metric, lens, TODAY)),
-    reliability(evidence, lens, TODAY),
+    disc1.reliability(evidence, lens, TODAY),
   ]);
 }
 
@@ -112,7 +113,7 @@ function foldOfTheLog(list: readonly ScoredAction[], lens: Lens): string {
     const [earned, flagged] = [gains, flags].map((of) => decayed(within(of), MODEL.daily_factor[category]));
     return round((1 - expMinus(earned! / 600)) * expMinus(flagged! / 150), 4);
   });
-  const [p, n] = [gains, flags].map((of) => decayed(of, MODEL.reliability_daily_factor) / 1000);
+  const [p, n] = [gains, flags].map((of) => decayed(of, disc1.constants.reliability_daily_factor) / 1000);
   const trust = round((p! + 0.05) / (p! + n! + 0.055), 4);
   return JSON.stringify([standingOf({ earned: sum(gains), flagged: sum(flags) }, null), health, trust]);
 }
@@ -122,13 +123,13 @@ test('a lens over the accumulators gives the bytes that a fold of the log throug
     fc.property(actions, fc.oneof(fc.constant(MODEL_LENS), lenses), (list, lens) => {
       const evidence = JSON.parse(JSON.stringify(evidenceOf(list))) as Evidence;
       const byAccumulators = JSON.stringify([
-        standingOf(ledgerOf(evidence, lens), null),
+        standingOf(disc1.ledger(evidence, lens), null),
         Object.values(categoryHealth(evidence, lens, TODAY)),
-        reliability(evidence, lens, TODAY),
+        disc1.reliability(evidence, lens, TODAY),
       ]);
       expect(byAccumulators).toBe(foldOfTheLog(list, lens));
       const moves = list.map(({ metric, criticality }) => netOf(lens, metric, CRITICALITIES.indexOf(criticality)));
-      expect(netTct(ledgerOf(evidence, lens))).toBe(moves.reduce((total, move) => total + move, 0));
+      expect(netTct(disc1.ledger(evidence, lens))).toBe(moves.reduce((total, move) => total + move, 0));
     }),
     { numRuns: 300 },
   );

@@ -1,6 +1,7 @@
-import { categoryHealth, metricHealth, reliability } from '../../src/scoring/health.js';
+import { categoryHealth, metricHealth } from '../../src/scoring/health.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { type Category, MODEL } from '../../src/scoring/model.js';
+import { disc1 } from '../../src/scoring/models/disc-1.js';
 import { DAY, TODAY, action, evidenceOf, vpLens } from './evidence.js';
 
 const four = (value: number) => Math.round(value * 10_000) / 10_000;
@@ -17,7 +18,7 @@ const HALF_LIFE: Record<Category, number> = {
 test('without evidence every category has health 0, and reliability is the prior', () => {
   expect(categoryHealth({}, MODEL_LENS, TODAY)).toEqual(Object.fromEntries(MODEL.categories.map((name) => [name, 0])));
   expect(metricHealth({}, 'financial_loan_repayment', MODEL_LENS, TODAY)).toBe(0);
-  expect(reliability({}, MODEL_LENS, TODAY)).toBe(0.9091);
+  expect(disc1.reliability({}, MODEL_LENS, TODAY)).toBe(0.9091);
 });
 
 test('health is (1 − e^(−E/600)) × e^(−F/150) within the category', () => {
@@ -87,7 +88,7 @@ test('reliability is (p + 0.05) / (p + n + 0.055) over weights that halve in 45 
     action('compliance_trade_flags', 'Moderate', 90),
   ]);
   const [p, n] = [0.1 + 0.14 / 2, 0.07 / 4];
-  expect(reliability(evidence, MODEL_LENS, TODAY)).toBe(four((p + 0.05) / (p + n + 0.055)));
+  expect(disc1.reliability(evidence, MODEL_LENS, TODAY)).toBe(four((p + 0.05) / (p + n + 0.055)));
 });
 
 test('under a VP only its metrics count, by its weights', () => {
@@ -103,5 +104,5 @@ test('under a VP only its metrics count, by its weights', () => {
   });
   expect(metricHealth(evidence, 'social_vouch', lens, TODAY)).toBe(0);
   expect(metricHealth(evidence, 'compliance_trade_flags', vpLens({ social_vouch: 10 }), TODAY)).toBe(0);
-  expect(reliability(evidence, lens, TODAY)).toBe(four((0.14 + 0.05) / (0.14 + 0.01 + 0.055)));
+  expect(disc1.reliability(evidence, lens, TODAY)).toBe(four((0.14 + 0.05) / (0.14 + 0.01 + 0.055)));
 });

@@ -1,15 +1,7 @@
 import fc from 'fast-check';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
-import {
-  type Ledger,
-  ledgerOf,
-  netTct,
-  nextRating,
-  rankOf,
-  ratingOf,
-  scoreOf,
-  standingOf,
-} from '../../src/scoring/score.js';
+import { disc1 } from '../../src/scoring/models/disc-1.js';
+import { type Ledger, netTct, nextRating, rankOf, ratingOf, scoreOf, standingOf } from '../../src/scoring/score.js';
 import { action, evidenceOf, vpLens } from './evidence.js';
 
 const ledger = (earned: number, flagged = 0): Ledger => ({ earned, flagged });
@@ -22,8 +14,8 @@ describe('TCT', () => {
       action('social_vouch', 'Minimal'),
       action('compliance_trade_flags', 'Low'),
     ]);
-    expect(ledgerOf(evidence, MODEL_LENS)).toEqual({ earned: 250, flagged: 30 });
-    expect(standingOf(ledgerOf(evidence, MODEL_LENS), null)).toEqual({
+    expect(disc1.ledger(evidence, MODEL_LENS)).toEqual({ earned: 250, flagged: 30 });
+    expect(standingOf(disc1.ledger(evidence, MODEL_LENS), null)).toEqual({
       score: 6,
       score_rating: 'BAD',
       total_tct: 0,
@@ -34,7 +26,7 @@ describe('TCT', () => {
 
   test('weights add exactly, however many there are', () => {
     const evidence = evidenceOf(Array.from({ length: 10_000 }, (_, i) => action('social_vouch', 'Moderate', i % 700)));
-    expect(ledgerOf(evidence, MODEL_LENS).earned).toBe(700_000);
+    expect(disc1.ledger(evidence, MODEL_LENS).earned).toBe(700_000);
   });
 
   test('under a VP a metric weighs what the VP says, and others nothing', () => {
@@ -45,8 +37,8 @@ describe('TCT', () => {
       action('compliance_trade_flags', 'Minimal'),
     ]);
     const lens = vpLens({ financial_loan_repayment: 70, compliance_trade_flags: 10 });
-    expect(ledgerOf(evidence, lens)).toEqual({ earned: 140, flagged: 10 });
-    expect(netTct(ledgerOf(evidence, lens))).toBe(40);
+    expect(disc1.ledger(evidence, lens)).toEqual({ earned: 140, flagged: 10 });
+    expect(netTct(disc1.ledger(evidence, lens))).toBe(40);
   });
 });
 

@@ -1,6 +1,6 @@
 import { type Fact, fact } from '../../kernel/fact.js';
 import { type Lens } from '../../scoring/lens.js';
-import { MODEL, MODEL_HASH } from '../../scoring/model.js';
+import { disc1 } from '../../scoring/models/disc-1.js';
 import type { AccessPolicy } from './domain/access-policy.js';
 import { accessChecked } from './domain/ap.events.js';
 import { TRUE, type DenialReason, type Evaluator, reasonsFor } from './evaluate.js';
@@ -105,8 +105,8 @@ export function decideCheck(
     position,
     lens_policy_id: seen?.lens.policy_id ?? null,
     lens_hash: seen?.lens.content_hash ?? null,
-    model_id: MODEL.id,
-    model_hash: MODEL_HASH,
+    model_id: disc1.id,
+    model_hash: disc1.hash,
     score,
     reasons: reasons.map((reason) => ({ ...reason })),
     how_to_pass: how_to_pass.map((change) => ({ ...change })),

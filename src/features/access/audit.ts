@@ -7,7 +7,7 @@ import { counts } from '../disc/identity-reader.js';
 import { canonicalJson } from '../../kernel/hash.js';
 import { Problem } from '../../kernel/problems.js';
 import { MODEL_LENS } from '../../scoring/lens.js';
-import { MODEL_HASH } from '../../scoring/model.js';
+import { disc1 } from '../../scoring/models/disc-1.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
 import { accessStream, judge } from './access-check.js';
@@ -84,7 +84,7 @@ async function derive(
     const [before, now] = [canonicalJson(recorded), canonicalJson(derived)];
     if (before !== now) audited.differences.push(`${what}: recorded ${before}, derived ${now}`);
   };
-  compare('model', data.model_hash, MODEL_HASH);
+  compare('model', data.model_hash, disc1.hash);
   try {
     const policy = await policies.get(policy_id);
     compare('policy', data.policy_hash, policy.content_hash);

@@ -1,9 +1,10 @@
 import { type IdentityState, isIncomplete } from '../../../projections/identities.js';
 import type { Evidence } from '../../scoring/evidence.js';
-import { healthOf, reliability } from '../../scoring/health.js';
+import { healthOf } from '../../scoring/health.js';
 import { type Lens, counts } from '../../scoring/lens.js';
 import { type Category, MODEL, type Rating } from '../../scoring/model.js';
-import { ledgerOf, netTct, ratingOf, scoreOf } from '../../scoring/score.js';
+import { disc1 } from '../../scoring/models/disc-1.js';
+import { netTct, ratingOf, scoreOf } from '../../scoring/score.js';
 import type { Verification } from '../identity/domain/identity.js';
 import type { Condition, Status } from './rules.js';
 
@@ -110,7 +111,7 @@ class Subject implements Facts {
   }
 
   get net_tct(): number {
-    return (this.measured.net ??= netTct(ledgerOf(this.state.evidence, this.lens)));
+    return (this.measured.net ??= netTct(disc1.ledger(this.state.evidence, this.lens)));
   }
   get score(): number {
     return (this.measured.score ??= this.bad_level ?? scoreOf(this.net_tct));
@@ -125,7 +126,9 @@ class Subject implements Facts {
     const { evidence } = this.state;
     // Not `??=`, which would measure null again.
     if (this.measured.reliability === undefined) {
-      this.measured.reliability = hasEvidence(evidence, this.lens) ? reliability(evidence, this.lens, this.asOf) : null;
+      this.measured.reliability = hasEvidence(evidence, this.lens)
+        ? disc1.reliability(evidence, this.lens, this.asOf)
+        : null;
     }
     return this.measured.reliability;
   }

@@ -1,5 +1,6 @@
-import { tctToHealth, tctToReliability } from '../../scoring/health.js';
+import { tctToHealth } from '../../scoring/health.js';
 import { type Category, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
+import { disc1 } from '../../scoring/models/disc-1.js';
 import { smallestNet } from '../../scoring/score.js';
 import { type Facts, isVerified } from './facts.js';
 import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
@@ -260,7 +261,7 @@ function axesOf(facts: Facts): Map<string, Axis> {
   };
   add('net_tct', facts.net_tct, (net) => net);
   for (const category of MODEL.categories) add(healthFact(category), facts.health[category], tctToHealth);
-  add('reliability', facts.reliability, tctToReliability);
+  add('reliability', facts.reliability, disc1.tctToReliability);
   for (const [status, holds] of Object.entries(facts.holds)) {
     if (status !== 'BAD Status validation') {
       add(verificationFact(status), holds ? 1 : 0, (held) => held * VERIFICATION_TCT, true);

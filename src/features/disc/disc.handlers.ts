@@ -20,7 +20,8 @@ import { yieldIfDue } from '../../kernel/turn.js';
 import { type Evidence, addAction } from '../../scoring/evidence.js';
 import type { Lens } from '../../scoring/lens.js';
 import { canonicalMetric, categoryOf } from '../../scoring/metrics.js';
-import { CRITICALITIES, MODEL_HASH } from '../../scoring/model.js';
+import { CRITICALITIES } from '../../scoring/model.js';
+import { disc1 } from '../../scoring/models/disc-1.js';
 import { netTct, rankOf, standingOf } from '../../scoring/score.js';
 import type { Coordinates } from './coordinates.js';
 import type {
@@ -350,7 +351,7 @@ export class GetChangesHandler implements IQueryHandler<GetChanges> {
     let last = from?.p ?? 0;
     const first = await this.views.read([rangeAfter(last), ...this.policies.queries(selector)]);
     const lens = await this.policies.resolve(selector, first.manifest, first.results.slice(1));
-    const scope = { g: this.views.logId, l: lens.content_hash, m: MODEL_HASH };
+    const scope = { g: this.views.logId, l: lens.content_hash, m: disc1.hash };
     const reset = from !== undefined && (from.g !== scope.g || from.l !== scope.l || from.m !== scope.m);
     if (reset) last = 0;
     let rows = reset ? undefined : (first.results[0] as RangeRow[]);

@@ -4,7 +4,8 @@ import { round } from '../../scoring/exact.js';
 import { tctOf } from '../../scoring/lens.js';
 import { isFlags, metricCategory } from '../../scoring/metrics.js';
 import { CRITICALITIES, MODEL } from '../../scoring/model.js';
-import { ledgerOf, nextRating } from '../../scoring/score.js';
+import { disc1 } from '../../scoring/models/disc-1.js';
+import { nextRating } from '../../scoring/score.js';
 import type { ExplanationDto, PlatformShareDto } from './disc.dto.js';
 import type { IdentitySnapshot } from './identity-reader.js';
 import { coordinatesOf, standing } from './score.js';
@@ -12,7 +13,7 @@ import { coordinatesOf, standing } from './score.js';
 /** The contributions to a score, largest first, and the TCT missing for the next rating. */
 export function explain(snapshot: IdentitySnapshot, platforms: PlatformShareDto[], logId: string): ExplanationDto {
   const { state, lens } = snapshot;
-  const ledger = ledgerOf(state.evidence, lens);
+  const ledger = disc1.ledger(state.evidence, lens);
   const metrics = Object.entries(state.evidence).map(([metric, entry]) => ({
     metric,
     category: metricCategory(metric),

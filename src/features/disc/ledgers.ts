@@ -4,7 +4,8 @@ import type { Position } from '../../kernel/event.js';
 import type { Views } from '../../read-side/views.js';
 import type { Lens } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/metrics.js';
-import { type Ledger, ledgerOf } from '../../scoring/score.js';
+import { disc1 } from '../../scoring/models/disc-1.js';
+import type { Ledger } from '../../scoring/score.js';
 
 /**
  * What a lens makes of an identity's present evidence, without looking at what decays. Undefined for a large identity
@@ -12,7 +13,7 @@ import { type Ledger, ledgerOf } from '../../scoring/score.js';
  */
 export function ledgerOfRow(row: IdentityRow, lens: Lens): Ledger | undefined {
   if (lens.tct_by_metric === null) return { earned: row.earned, flagged: row.flagged };
-  return row.evidence ? ledgerOf(row.evidence, lens) : undefined;
+  return row.evidence ? disc1.ledger(row.evidence, lens) : undefined;
 }
 
 /** An identity's row and its ledger, of one moment, at or after a position. Undefined: there is no such identity. */

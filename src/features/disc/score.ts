@@ -1,14 +1,14 @@
 import { isIncomplete } from '../../../projections/identities.js';
 import { formatPosition } from '../../kernel/positions.js';
-import { categoryHealth, reliability } from '../../scoring/health.js';
-import { MODEL, MODEL_HASH } from '../../scoring/model.js';
-import { type Standing, ledgerOf, standingOf } from '../../scoring/score.js';
+import { categoryHealth } from '../../scoring/health.js';
+import { disc1 } from '../../scoring/models/disc-1.js';
+import { type Standing, standingOf } from '../../scoring/score.js';
 import type { DiscScoreDto, ScoreDto } from './disc.dto.js';
 import type { IdentitySnapshot, Viewpoint } from './identity-reader.js';
 
 /** The score, rating and TCT of an identity as of a viewpoint. */
 export function standing({ state, lens }: IdentitySnapshot): Standing {
-  return standingOf(ledgerOf(state.evidence, lens), state.bad_status?.level ?? null);
+  return standingOf(disc1.ledger(state.evidence, lens), state.bad_status?.level ?? null);
 }
 
 /** The public score (requirement 17). */
@@ -25,7 +25,7 @@ export function score(snapshot: IdentitySnapshot, logId: string): ScoreDto {
   return {
     tris_id: snapshot.tris_id,
     ...standing(snapshot),
-    reliability: reliability(state.evidence, lens, as_of),
+    reliability: disc1.reliability(state.evidence, lens, as_of),
     disc_metrics: categoryHealth(state.evidence, lens, as_of),
     verification: verificationsOf(snapshot),
     bad_status: bad_status && { ...bad_status, since: new Date(bad_status.since).toISOString() },
@@ -49,7 +49,7 @@ export function verificationsOf({ state, as_of, trusts }: IdentitySnapshot) {
 export function coordinatesOf({ as_of, position, lens }: Viewpoint, logId: string) {
   return {
     lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
-    model: { id: MODEL.id, hash: MODEL_HASH },
+    model: { id: disc1.id, hash: disc1.hash },
     as_of: new Date(as_of).toISOString(),
     position: formatPosition(logId, position),
   };
@@ -57,5 +57,5 @@ export function coordinatesOf({ as_of, position, lens }: Viewpoint, logId: strin
 
 /** What an answer depends on besides its URL. */
 export function etagOf({ as_of, position, lens, generation }: Viewpoint): (string | number)[] {
-  return [position, lens.content_hash, MODEL_HASH, as_of, generation];
+  return [position, lens.content_hash, disc1.hash, as_of, generation];
 }

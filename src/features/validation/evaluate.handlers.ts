@@ -14,7 +14,8 @@ import { round } from '../../scoring/exact.js';
 import { categoryHealth } from '../../scoring/health.js';
 import type { Lens } from '../../scoring/lens.js';
 import { MODEL } from '../../scoring/model.js';
-import { ledgerOf, standingOf } from '../../scoring/score.js';
+import { disc1 } from '../../scoring/models/disc-1.js';
+import { standingOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
 import { Summarizer } from './comparison.js';
 import { lensOwner } from '../lenses/domain/lens-stream.js';
@@ -176,6 +177,6 @@ function changeOf(
 }
 
 function preview({ evidence, bad_status }: IdentityState, lens: Lens, asOf: number): PreviewDto {
-  const { score, score_rating, total_tct } = standingOf(ledgerOf(evidence, lens), bad_status?.level ?? null);
+  const { score, score_rating, total_tct } = standingOf(disc1.ledger(evidence, lens), bad_status?.level ?? null);
   return { score, score_rating, total_tct, disc_metrics: categoryHealth(evidence, lens, asOf) };
 }

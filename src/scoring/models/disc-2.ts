@@ -1,0 +1,168 @@
+import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
+import { Days, type Evidence, dayOf } from '../evidence.js';
+import { powersOf, round } from '../exact.js';
+import { least } from '../health.js';
+import { type Lens, counts } from '../lens.js';
+import { isFlags } from '../metrics.js';
+import { MODEL, TCT_BY_CRITICALITY } from '../model.js';
+import type { Certainty, Golden, ScoringModel } from './scoring-model.js';
+
+/** Version `disc-2`: reliability from days instead of weights, and a limit on what one day earns (docs/decisions/0025). */
+
+const CONSTANTS = {
+  id: 'disc-2',
+  ...MODEL,
+  /** reliability = (scale·G + prior) / (scale·(G + F) + prior_total), G and F decayed days, half-life 45 days. */
+  reliability_daily_factor: 0.9847147529344312, // 45 days
+  reliability_scale: 10,
+  reliability_prior: 5,
+  reliability_prior_total: 6,
+  /** How often good actions and flags of one UTC day count. */
+  good_per_day: 1,
+  flags_per_day: 2,
+  /** Evidence G + F below the first is thin, below the second some, from there solid; 0 is none. */
+  evidence_steps: [1, 4],
+  /** interval = m ± z·√(m(1 − m) / (n + 1)), n = G + F + interval_prior. z is for 90%. */
+  interval_z: 1.645,
+  interval_prior: 0.6,
+} as const;
+
+const LEFT_AFTER = powersOf(CONSTANTS.reliability_daily_factor);
+/** Earned TCT of one UTC day that counts under the model's own lens: that of one action of the highest criticality. */
+const MOST_TCT_PER_ACTION = TCT_BY_CRITICALITY.at(-1)!;
+
+/** Days that count, decayed: those with good actions, and those with flags, which count up to twice. */
+export interface DecayedDays {
+  good: number;
+  flags: number;
+}
+
+/** @param asOf ms since the epoch; the evidence must hold no later actions */
+export function decayedDays(evidence: Evidence, lens: Lens, asOf: number): DecayedDays {
+  const today = dayOf(asOf);
+  const decayed = { good: 0, flags: 0 };
+  eachDay(evidence, lens, (day, _earned, _flagged, good, flags) => {
+    const left = LEFT_AFTER(Math.max(0, today - day));
+    decayed.good += Math.min(good, CONSTANTS.good_per_day) * left;
+    decayed.flags += Math.min(flags, CONSTANTS.flags_per_day) * left;
+  });
+  return decayed;
+}
+
+/** The hash covers these values, so that it changes with a formula and not only with a constant. */
+export const GOLDEN: Golden & { days: DecayedDays } = {
+  as_of: 1_782_820_800_000, // 2026-06-30T12:00:00Z, day 20634
+  evidence: {
+    financial_repayment: [
+      [20_630, 0, 0, 0, 0, 3],
+      [20_634, 1, 0, 0, 2, 0],
+    ],
+    social_praise: [
+      [20_269, 0, 4, 0, 0, 0],
+      [20_634, 0, 0, 1, 0, 0],
+    ],
+    compliance_kyc_verified: [[20_500, 0, 0, 0, 0, 1]],
+    compliance_moderation_flags: [
+      [20_600, 1, 0, 0, 0, 0],
+      [20_624, 3, 0, 0, 0, 0],
+    ],
+  },
+  ledger: { earned: 540, flagged: 40 },
+  score: 7.9,
+  /** To the bit. */
+  days: { good: 2.0708036262440674, flags: 2.3068062162959126 },
+  reliability: 0.5165,
+  certainty: { evidence: { amount: 4.3776, word: 'solid' }, reliability_interval: [0.1802, 0.8527] },
+  health: [0.6482, 0, 0, 0, 0.1527, 0, 0.1278],
+};
+
+export const disc2 = {
+  id: 'disc-2',
+  constants: CONSTANTS,
+  hash: sha256Hex(canonicalJson({ constants: CONSTANTS, golden: GOLDEN })),
+
+  /** Under a policy as much as one action of its heaviest input that is no flag. */
+  earnedPerDay({ tct_by_metric }: Lens) {
+    if (tct_by_metric === null) return MOST_TCT_PER_ACTION;
+    let most = 0;
+    for (const [metric, tct] of tct_by_metric) if (!isFlags(metric)) most = Math.max(most, tct);
+    return most;
+  },
+
+  ledger(evidence: Evidence, lens: Lens) {
+    const most = disc2.earnedPerDay(lens);
+    const ledger = { earned: 0, flagged: 0 };
+    eachDay(evidence, lens, (_day, earned, flagged) => {
+      ledger.earned += Math.min(earned, most);
+      ledger.flagged += flagged;
+    });
+    return ledger;
+  },
+
+  reliability(evidence: Evidence, lens: Lens, asOf: number) {
+    return round(expected(decayedDays(evidence, lens, asOf)), 4);
+  },
+
+  certainty(evidence: Evidence, lens: Lens, asOf: number): Certainty {
+    const days = decayedDays(evidence, lens, asOf);
+    const sum = days.good + days.flags;
+    const mean = expected(days);
+    // A square root is exact to the bit everywhere (IEEE 754).
+    const margin = CONSTANTS.interval_z * Math.sqrt((mean * (1 - mean)) / (sum + CONSTANTS.interval_prior + 1));
+    const amount = round(sum, 4);
+    return {
+      evidence: { amount, word: wordFor(amount) },
+      reliability_interval: [round(Math.max(0, mean - margin), 4), round(Math.min(1, mean + margin), 4)],
+    };
+  },
+
+  /** A day counts once, however much is earned in it: each day costs what it can earn. */
+  tctToReliability(reliability: number) {
+    return MOST_TCT_PER_ACTION * least((days) => round(expected({ good: days, flags: 0 }), 4) >= reliability);
+  },
+} satisfies ScoringModel;
+
+function expected({ good, flags }: DecayedDays): number {
+  const { reliability_scale: scale, reliability_prior: prior, reliability_prior_total: total } = CONSTANTS;
+  return (scale * good + prior) / (scale * (good + flags) + total);
+}
+
+function wordFor(amount: number): Certainty['evidence']['word'] {
+  const [some, solid] = CONSTANTS.evidence_steps;
+  if (amount === 0) return 'none';
+  return amount < some ? 'thin' : amount < solid ? 'some' : 'solid';
+}
+
+/** Visits the UTC days on which something counts under a lens, ascending, with the sums of all metrics together. */
+function eachDay(
+  evidence: Evidence,
+  lens: Lens,
+  visit: (day: number, earned: number, flagged: number, good: number, flags: number) => void,
+): void {
+  const metrics: { days: Days; isFlags: boolean }[] = [];
+  for (const metric in evidence) {
+    if (!counts(lens, metric)) continue;
+    const days = new Days(metric, evidence[metric]!, lens);
+    if (!days.done) metrics.push({ days, isFlags: isFlags(metric) });
+  }
+  for (;;) {
+    let day = Infinity;
+    for (let i = 0; i < metrics.length; i++) day = Math.min(day, metrics[i]!.days.day);
+    if (day === Infinity) return;
+    let [earned, flagged, good, flags] = [0, 0, 0, 0];
+    for (let i = 0; i < metrics.length; i++) {
+      const { days, isFlags } = metrics[i]!;
+      if (days.day !== day) continue;
+      if (isFlags) {
+        flagged += days.tct;
+        flags += days.actions;
+      } else {
+        earned += days.tct;
+        good += days.actions;
+      }
+      days.next();
+      if (days.done) metrics.splice(i--, 1);
+    }
+    visit(day, earned, flagged, good, flags);
+  }
+}

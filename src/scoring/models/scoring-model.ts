@@ -1,0 +1,55 @@
+import type { Evidence } from '../evidence.js';
+import type { Lens } from '../lens.js';
+import type { Ledger } from '../score.js';
+
+export type ModelId = 'disc-1' | 'disc-2';
+
+/** How much evidence a reliability rests on. */
+export const EVIDENCE_WORDS = ['none', 'thin', 'some', 'solid'] as const;
+
+export interface Certainty {
+  /** Good days and flags that still count, four decimals, and a word for it. */
+  evidence: { amount: number; word: (typeof EVIDENCE_WORDS)[number] };
+  /** The range in which the reliability lies with a probability of 90%, 0..1, four decimals. */
+  reliability_interval: [low: number, high: number];
+}
+
+/** Values that the formulas of a version give for one case. A test computes them again. */
+export interface Golden {
+  /** ms since the epoch. */
+  as_of: number;
+  /** By metric: a row for each UTC day, with the number of actions of each criticality. */
+  evidence: Readonly<Record<string, readonly (readonly number[])[]>>;
+  /** By the model's own lens. */
+  ledger: Ledger;
+  score: number;
+  reliability: number;
+  certainty: Certainty | null;
+  /** Health by category, in the order of the categories. */
+  health: readonly number[];
+}
+
+/**
+ * A version of the scoring model: its constants and its formulas. All versions compute from the same integer rows, so
+ * any of them can be asked for at any time. A version never changes; what should change becomes the next one.
+ */
+export interface ScoringModel {
+  readonly id: ModelId;
+  /** Identifies the version: answers with the same hash were computed by the same rules. */
+  readonly hash: string;
+  /** Every constant, those shared by all versions included. */
+  readonly constants: object;
+  /** The largest TCT that the actions of one UTC day can earn under a lens. Infinity: no limit. */
+  earnedPerDay(lens: Lens): number;
+  /** Sums an identity's evidence under a lens. */
+  ledger(evidence: Evidence, lens: Lens): Ledger;
+  /**
+   * How likely the next action is a good one, 0..1, four decimals.
+   * @param asOf ms since the epoch; the evidence must hold no later actions
+   */
+  reliability(evidence: Evidence, lens: Lens, asOf: number): number;
+  /** How sure the reliability is; null in versions that do not say. */
+  certainty(evidence: Evidence, lens: Lens, asOf: number): Certainty | null;
+  /** TCT to earn from nothing, without flags, for this reliability. The cost of advice about it. */
+  tctToReliability(reliability: number): number;
+}
