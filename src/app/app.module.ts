@@ -71,14 +71,16 @@ class PortsModule {
 @Module({})
 export class AppModule {
   static register({ modules }: Pick<Config, 'modules'>, stores: Stores, clock: Clock): DynamicModule {
-    return {
-      module: AppModule,
-      imports: [
-        CqrsModule.forRoot(),
-        PortsModule.register(stores, clock),
-        DeadLettersModule,
-        ...modules.map((name) => FEATURES[name].module),
-      ],
-    };
+    return AppModule.of(
+      modules.map((name) => FEATURES[name].module),
+      stores,
+      clock,
+    );
+  }
+
+  /** With these features alone. */
+  static of(features: readonly Type[], stores: Stores, clock: Clock): DynamicModule {
+    const imports = [CqrsModule.forRoot(), PortsModule.register(stores, clock), DeadLettersModule, ...features];
+    return { module: AppModule, imports };
   }
 }

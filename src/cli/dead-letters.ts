@@ -4,18 +4,11 @@ import {
   type DeadLetterDto,
   DeadLetterParams,
 } from '../features/dead-letters/dead-letters.dto.js';
-import {
-  AcknowledgeDeadLetter,
-  AcknowledgeDeadLetterHandler,
-  ListDeadLetters,
-  ListDeadLettersHandler,
-} from '../features/dead-letters/dead-letters.handlers.js';
-import { Writer } from '../commands/writer.js';
+import { AcknowledgeDeadLetter, ListDeadLetters } from '../features/dead-letters/dead-letters.handlers.js';
 import { readBody, readParams } from '../http/validation.js';
-import { Views } from '../read-side/views.js';
-import type { Stores } from '../stores/open.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
 import { commandOf } from './command-of.js';
+import { type HandlersContext, withHandlers } from './handlers.js';
 import { allPages } from './pages.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
@@ -32,10 +25,12 @@ export function deadLettersCommands(cli: Cli): void {
     .option('--acknowledged', 'list those that are acknowledged instead, with who did and why')
     .option('--json', 'print them as JSON')
     .action(
-      cli.withStores(
+      withHandlers(
+        cli,
         'existing',
-        async ({ stores, print }, { acknowledged, json }: { acknowledged?: boolean; json?: boolean }) => {
-          const all = await readAll(stores, acknowledged ? 'acknowledged' : 'open');
+        [],
+        async ({ queries, print }, { acknowledged, json }: { acknowledged?: boolean; json?: boolean }) => {
+          const all = await readAll(queries, acknowledged ? 'acknowledged' : 'open');
           if (json) print(JSON.stringify(all));
           else print(all.length > 0 ? table(all.map(rowOf)) : 'no dead letters');
           return EXIT.ok;
@@ -50,24 +45,24 @@ export function deadLettersCommands(cli: Cli): void {
     .option('--all', 'acknowledge every one that is open')
     .requiredOption('--reason <code>', 'why, as a code: lower-case letters, digits and underscores')
     .action(
-      cli.withStores(
+      withHandlers(
+        cli,
         'existing',
-        async ({ stores, config, print }, ids: string[], { all, reason }: { all?: boolean; reason: string }) => {
+        [],
+        async (
+          { commands, queries, stores, config, print },
+          ids: string[],
+          { all, reason }: { all?: boolean; reason: string },
+        ) => {
           if ((ids.length === 0) === (all === undefined)) throw new UsageError('Name event ids, or --all.');
           const { reason_code } = readBody(AcknowledgeDeadLetterDto, { reason_code: reason });
           const named = all
-            ? await readAll(stores, 'open')
+            ? await readAll(queries, 'open')
             : ids.map((id) => readParams(DeadLetterParams, { event_id: id }));
           const wanted = named.map(({ event_id }) => event_id);
-          const { eventStore, readModels } = stores;
-          const handler = new AcknowledgeDeadLetterHandler(
-            new Writer(eventStore, Date.now),
-            new Views(eventStore, readModels),
-            eventStore,
-          );
           for (const event_id of wanted) {
             const command = new AcknowledgeDeadLetter(event_id, reason_code, commandOf({ event_id, reason_code }));
-            const { body } = await handler.execute(command);
+            const { body } = await commands.execute(command);
             const { at, by, reason_code: why } = body.acknowledged!;
             print(`${event_id} of ${body.tris_id ?? 'no known identity'}: acknowledged by ${by} at ${at}, ${why}`);
           }
@@ -80,9 +75,8 @@ export function deadLettersCommands(cli: Cli): void {
     );
 }
 
-async function readAll({ eventStore, readModels }: Stores, state: DeadLetterState): Promise<DeadLetterDto[]> {
-  const handler = new ListDeadLettersHandler(new Views(eventStore, readModels));
-  const pages = await allPages((cursor) => handler.execute(new ListDeadLetters(state, PAGE, cursor)));
+async function readAll(queries: HandlersContext['queries'], state: DeadLetterState): Promise<DeadLetterDto[]> {
+  const pages = await allPages((cursor) => queries.execute(new ListDeadLetters(state, PAGE, cursor)));
   return pages.flatMap(({ dead_letters }) => dead_letters);
 }
 

@@ -1,26 +1,22 @@
-import { Writer } from '../commands/writer.js';
 import { TRIS_ID } from '../kernel/identifiers.js';
 import { readBody } from '../http/validation.js';
 import { RegisterOrganizationDto } from '../features/organizations/organizations.dto.js';
 import {
   GetOrganization,
-  GetOrganizationHandler,
   ListOrganizations,
-  ListOrganizationsHandler,
   RegisterOrganization,
-  RegisterOrganizationHandler,
   SetVetting,
-  SetVettingHandler,
 } from '../features/organizations/organizations.handlers.js';
-import { Platforms } from '../features/organizations/platforms.js';
-import { Views } from '../read-side/views.js';
+import { OrganizationsModule } from '../features/organizations/organizations.module.js';
 import { type Cli, EXIT, type StoresContext, UsageError } from './cli.js';
 import { commandOf } from './command-of.js';
+import { withHandlers } from './handlers.js';
 import { allPages } from './pages.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
 
 const PAGE = 1_000;
+const FEATURES = [OrganizationsModule];
 
 interface Options {
   json?: boolean;
@@ -34,9 +30,8 @@ export function orgsCommands(cli: Cli): void {
     .description('list the registered organizations')
     .option('--json', 'print them as JSON')
     .action(
-      cli.withStores('existing', async ({ stores, print }, { json }: Options) => {
-        const handler = new ListOrganizationsHandler(new Views(stores.eventStore, stores.readModels));
-        const pages = await allPages((cursor) => handler.execute(new ListOrganizations(PAGE, cursor)));
+      withHandlers(cli, 'existing', FEATURES, async ({ queries, print }, { json }: Options) => {
+        const pages = await allPages((cursor) => queries.execute(new ListOrganizations(PAGE, cursor)));
         const all = pages.flatMap(({ organizations }) => organizations);
         const rows = all.map(({ tris_org, vetted, registered_at }) => {
           return { organization: tris_org, vetted: vetted ? 'yes' : 'no', registered: registered_at };
@@ -53,20 +48,16 @@ export function orgsCommands(cli: Cli): void {
     .argument('<tris>', 'its TRIS id')
     .option('--json', 'print it as JSON')
     .action(
-      cli.withStores(
-        'existing',
-        async ({ stores: { eventStore, readModels }, print }, tris: string, { json }: Options) => {
-          const handler = new GetOrganizationHandler(eventStore, new Views(eventStore, readModels));
-          const organization = await handler.execute(new GetOrganization(trisId(tris)));
-          const { tris_org, vetted, registered_at, platform_ids } = organization;
-          if (json) print(JSON.stringify(organization));
-          else {
-            print(`${tris_org}: ${vetted ? 'vetted' : 'not vetted'}, registered ${registered_at}`);
-            print(`platforms: ${platform_ids.join(', ') || 'none'}`);
-          }
-          return EXIT.ok;
-        },
-      ),
+      withHandlers(cli, 'existing', FEATURES, async ({ queries, print }, tris: string, { json }: Options) => {
+        const organization = await queries.execute(new GetOrganization(trisId(tris)));
+        const { tris_org, vetted, registered_at, platform_ids } = organization;
+        if (json) print(JSON.stringify(organization));
+        else {
+          print(`${tris_org}: ${vetted ? 'vetted' : 'not vetted'}, registered ${registered_at}`);
+          print(`platforms: ${platform_ids.join(', ') || 'none'}`);
+        }
+        return EXIT.ok;
+      }),
     );
 
   orgs
@@ -75,13 +66,10 @@ export function orgsCommands(cli: Cli): void {
     .argument('<tris>', 'its TRIS id')
     .option('--platforms <list>', 'platform ids, separated by commas', '')
     .action(
-      cli.withStores('create', async (context, tris: string, { platforms }: { platforms: string }) => {
+      withHandlers(cli, 'create', FEATURES, async (context, tris: string, { platforms }: { platforms: string }) => {
         const platform_ids = platforms === '' ? [] : platforms.split(',').map((id) => id.trim());
         const body = readBody(RegisterOrganizationDto, { tris_org: trisId(tris), platform_ids });
-        const { eventStore } = context.stores;
-        const writer = new Writer(eventStore, Date.now);
-        const handler = new RegisterOrganizationHandler(writer, new Platforms(eventStore, writer));
-        await handler.execute(new RegisterOrganization(body.tris_org, body.platform_ids, commandOf(body)));
+        await context.commands.execute(new RegisterOrganization(body.tris_org, body.platform_ids, commandOf(body)));
         return done(
           context,
           `${tris} is registered${platform_ids.length > 0 ? ` with ${platform_ids.join(', ')}` : ''}`,
@@ -98,10 +86,9 @@ export function orgsCommands(cli: Cli): void {
       .description(vetted ? 'vet an organization, which gives it a rank' : 'revoke the vetting of an organization')
       .argument('<tris>', 'its TRIS id')
       .action(
-        cli.withStores('existing', async (context, tris: string) => {
-          const handler = new SetVettingHandler(new Writer(context.stores.eventStore, Date.now));
+        withHandlers(cli, 'existing', FEATURES, async (context, tris: string) => {
           const command = commandOf({ tris_org: trisId(tris), vetted });
-          await handler.execute(new SetVetting(tris, vetted, command));
+          await context.commands.execute(new SetVetting(tris, vetted, command));
           return done(context, `${tris} is ${vetted ? 'vetted' : 'not vetted'}`);
         }),
       );

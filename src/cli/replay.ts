@@ -5,10 +5,10 @@ import type { HistoryEntryDto, ScoreDto } from '../features/disc/disc.dto.js';
 import { RunningStanding, historyEntry } from '../features/disc/history.js';
 import { IdentityReader } from '../features/disc/identity-reader.js';
 import { score } from '../features/disc/score.js';
-import { MODEL_VP, ValidationPolicies } from '../features/lenses/validation-policies.js';
-import { Views } from '../read-side/views.js';
-import type { Stores } from '../stores/open.js';
+import { IdentityReaderModule } from '../features/disc/identity-reader.module.js';
+import { MODEL_VP } from '../features/lenses/validation-policies.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
+import { withHandlers } from './handlers.js';
 import { count } from './progress.js';
 import { table } from './table.js';
 
@@ -20,7 +20,7 @@ interface Options {
   json?: boolean;
 }
 
-export interface Replay {
+interface Replay {
   tris_id: string;
   /** Events folded; `entries` are the last of them. */
   events: number;
@@ -42,7 +42,8 @@ export function replayCommand(cli: Cli): void {
     .option('--limit <n>', 'show the last n events only; all are folded')
     .option('--json', 'print it as JSON')
     .action(
-      cli.withStores('existing', async ({ stores, print, progress }, tris: string, options: Options) => {
+      withHandlers(cli, 'existing', [IdentityReaderModule], async (context, tris: string, options: Options) => {
+        const { print, progress } = context;
         if (!TRIS_ID.test(tris))
           throw new UsageError(`"${tris}" is not a TRIS id: it starts with tris:, tris@ or did:.`);
         if (options.limit !== undefined && !/^[1-9]\d{0,9}$/.test(options.limit)) {
@@ -52,7 +53,9 @@ export function replayCommand(cli: Cli): void {
         const coordinates = { as_of: time('--as-of', options.asOf), known_at: time('--known-at', options.knownAt), vp };
         const bar = progress('Folding', 'events');
         const limit = options.limit === undefined ? Infinity : Number(options.limit);
-        const replayed = await replay(stores, tris, coordinates, limit, bar.update).finally(bar.stop);
+        const replayed = await replay(context.get(IdentityReader), tris, coordinates, limit, bar.update).finally(
+          bar.stop,
+        );
         print(options.json ? JSON.stringify(replayed) : render(replayed));
         return EXIT.ok;
       }),
@@ -65,14 +68,13 @@ export function replayCommand(cli: Cli): void {
  * @param limit entries kept, the last ones
  * @throws Problem identity_not_found, policy_not_found
  */
-export async function replay(
-  { eventStore, readModels }: Pick<Stores, 'eventStore' | 'readModels'>,
+async function replay(
+  reader: IdentityReader,
   trisId: string,
   coordinates: CoordinateParameters,
   limit = Infinity,
   onProgress: (done: number, total: number) => void = () => undefined,
 ): Promise<Replay> {
-  const reader = new IdentityReader(new Views(eventStore, readModels), Date.now, new ValidationPolicies(eventStore));
   const snapshot = await reader.snapshot(trisId, toCoordinates(coordinates, Date.now(), '?'));
   const running = new RunningStanding(snapshot.lens);
   const state = newIdentity();
@@ -117,7 +119,7 @@ function render({ tris_id, events, entries, score }: Replay): string {
 }
 
 /** A history as a table of text. */
-export function historyTable(entries: readonly HistoryEntryDto[]): string {
+function historyTable(entries: readonly HistoryEntryDto[]): string {
   const rows = entries.map((entry) => ({
     position: entry.position.slice(entry.position.lastIndexOf('.') + 1),
     occurred: entry.occurred_at,

@@ -2,39 +2,34 @@ import { once } from 'node:events';
 import { createWriteStream, readFileSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { WrongExpectedRevision } from '../stores/ports/event-store.js';
-import { Writer } from '../commands/writer.js';
 import { TRIS_ID } from '../kernel/identifiers.js';
 import { parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
-import { AccessPolicies } from '../features/access/access-policies.js';
-import { AccessProbes } from '../features/access/access-probes.js';
+import { AccessPreviewModule } from '../features/access/access-probes.js';
 import { type Comparison, RATINGS, side } from '../features/validation/comparison.js';
-import { EvaluatePolicy, EvaluatePolicyHandler } from '../features/validation/evaluate.handlers.js';
-import {
-  decidePromote,
-  decideRollback,
-  lensOwner,
-  lensStackOf,
-  lensStream,
-  refuseUnlessBasis,
-} from '../features/lenses/domain/lens-stream.js';
+import { EvaluatePolicy } from '../features/validation/evaluate.handlers.js';
+import { lensOwner } from '../features/lenses/domain/lens-stream.js';
 import { type PopulationChange, Replays } from '../features/validation/replays.js';
+import { LensesModule } from '../features/lenses/lenses.module.js';
 import { MODEL_VP, ValidationPolicies } from '../features/lenses/validation-policies.js';
 import { LENS_SCOPES, type LensScope } from '../features/lenses/domain/lenses.events.js';
+import { PromotePolicy, RollBackPolicy } from '../features/validation/promotion.handlers.js';
+import { GetReplay, StartReplay } from '../features/validation/replays.handlers.js';
 import { CreatePolicyDto, type EvaluatedSubjectDto } from '../features/validation/vp.dto.js';
-import { CreatePolicy, CreatePolicyHandler } from '../features/validation/vp.handlers.js';
+import { CreatePolicy, GetPolicy } from '../features/validation/vp.handlers.js';
 import { toContent } from '../features/validation/vp.input.js';
+import { ValidationPoliciesModule } from '../features/validation/vp.module.js';
 import type { PolicyContent } from '../features/lenses/domain/validation-policy.js';
 import { Views } from '../read-side/views.js';
 import type { Lens } from '../scoring/lens.js';
-import type { Stores } from '../stores/open.js';
-import { type Cli, CommandFailed, EXIT, type StoresContext, UsageError } from './cli.js';
-import { count } from './progress.js';
+import { type Cli, CommandFailed, EXIT, UsageError } from './cli.js';
 import { OPERATOR, commandOf } from './command-of.js';
+import { type HandlersContext, withHandlers } from './handlers.js';
+import { count } from './progress.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
 
+const FEATURES = [LensesModule, ValidationPoliciesModule, AccessPreviewModule];
 const LOOK_MS = 50;
 const BAR = 32;
 const SHOWN_MOVERS = 10;
@@ -55,11 +50,9 @@ export function vpCommands(cli: Cli): void {
     .description('create a policy from a JSON file; safe to repeat')
     .argument('<file>')
     .action(
-      cli.withStores('create', async (context, file: string) => {
+      withHandlers(cli, 'create', FEATURES, async (context, file: string) => {
         const content = readPolicy(file);
-        const { eventStore } = context.stores;
-        const handler = new CreatePolicyHandler(new Writer(eventStore, Date.now), new ValidationPolicies(eventStore));
-        const { body } = await handler.execute(new CreatePolicy(content, commandOf(content)));
+        const { body } = await context.commands.execute(new CreatePolicy(content, commandOf(content)));
         await applyAll(context.stores, context.config);
         for (const { message } of body.warnings) context.note(`warning: ${message}`);
         context.print(`${body.policy_id} ${body.status} ${body.content_hash}`);
@@ -73,18 +66,18 @@ export function vpCommands(cli: Cli): void {
     .option('--subjects <list>', 'TRIS ids, separated by commas, instead of everyone')
     .option('--access <list>', 'access policies whose decisions to compare')
     .action(
-      cli.withStores(
+      withHandlers(
+        cli,
         'existing',
-        async ({ stores, print }, id: string, options: ScopeOptions & { subjects?: string; access?: string }) => {
-          const parts = partsOf(stores);
-          const handler = new EvaluatePolicyHandler(parts.views, parts.policies, parts.replays, Date.now);
+        FEATURES,
+        async ({ queries, print }, id: string, options: ScopeOptions & { subjects?: string; access?: string }) => {
           const subjects = listOf(options.subjects);
           const wrong = subjects?.find((subject) => !TRIS_ID.test(subject));
           if (wrong !== undefined) throw new UsageError(`"${wrong}" is not a TRIS id.`);
           const policy = id.endsWith('.json') ? readPolicy(id) : id;
           const { signal } = new AbortController();
           const scope = scopeOf(options.scope);
-          const evaluation = await handler.execute(
+          const evaluation = await queries.execute(
             new EvaluatePolicy(policy, scope, subjects, listOf(options.access) ?? [], OPERATOR, signal),
           );
           if (options.json) print(JSON.stringify(evaluation));
@@ -102,17 +95,15 @@ export function vpCommands(cli: Cli): void {
     .description('replay everyone under a policy and keep the result, to promote it with')
     .argument('<policy>', 'id of a policy')
     .action(
-      cli.withStores('existing', async ({ stores, print, progress }, id: string, options: ScopeOptions) => {
-        const { policies, replays } = partsOf(stores);
-        const policy = await policies.get(id);
+      withHandlers(cli, 'existing', FEATURES, async (context, id: string, options: ScopeOptions) => {
+        const { commands, queries, stores, print, progress } = context;
         const command = commandOf({ policy_id: id, scope: options.scope, replay: true });
-        replays.onModuleInit();
-        let replay = await replays.start(policy, scopeOf(options.scope), undefined, command);
+        let replay = await commands.execute(new StartReplay(id, scopeOf(options.scope), undefined, command));
         await stores.jobs.start();
         const bar = progress('Replaying', 'identities');
         while (replay.status === 'queued' || replay.status === 'running') {
           await sleep(LOOK_MS);
-          replay = await replays.find(replay.replay_id);
+          replay = await queries.execute(new GetReplay(replay.replay_id, OPERATOR));
           bar.update(replay.progress.done, replay.progress.total);
         }
         bar.stop();
@@ -130,11 +121,14 @@ export function vpCommands(cli: Cli): void {
     .option('--ndjson <file>', 'write every change as NDJSON; - likewise')
     .option('--json', 'print the summary as JSON')
     .action(
-      cli.withStores(
+      withHandlers(
+        cli,
         'existing',
+        FEATURES,
         async (context, a: string, b: string, options: { csv?: string; ndjson?: string; json?: boolean }) => {
-          const { views, policies, replays } = partsOf(context.stores);
-          const manifest = await views.manifest();
+          const policies = context.get(ValidationPolicies);
+          const replays = context.get(Replays);
+          const manifest = await context.get(Views).manifest();
           const lens = (id: string): Promise<Lens> =>
             policies.resolve(id === ACTIVE ? {} : { vp: id }, manifest, [undefined]);
           if (options.csv !== undefined && options.ndjson !== undefined) {
@@ -173,15 +167,10 @@ export function vpCommands(cli: Cli): void {
     .argument('<policy>', 'id of a policy')
     .option('--replay <id>', 'the replay this is based on; recorded with it')
     .action(
-      cli.withStores('existing', async (context, id: string, options: ScopeOptions & { replay?: string }) => {
-        const { policies, replays } = partsOf(context.stores);
-        const policy = await policies.get(id);
-        const owner = lensOwner(scopeOf(options.scope), policy.tris_org);
-        const replayId = options.replay ?? null;
-        if (replayId !== null) refuseUnlessBasis(await replays.find(replayId), policy, owner.scope);
-        return switchLens(context, options, id, (history) =>
-          decidePromote(lensStackOf(history, owner), owner, policy, replayId),
-        );
+      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: ScopeOptions & { replay?: string }) => {
+        const scope = scopeOf(options.scope);
+        const command = commandOf({ policy_id: id, scope, at: Date.now() });
+        return switchLens(context, options, new PromotePolicy(id, scope, options.replay ?? null, command, 0));
       }),
     );
 
@@ -189,10 +178,10 @@ export function vpCommands(cli: Cli): void {
     .description('go back to what was active before a policy was promoted')
     .argument('<policy>', 'id of the active policy')
     .action(
-      cli.withStores('existing', async (context, id: string, options: ScopeOptions) => {
-        const { tris_org } = await partsOf(context.stores).policies.get(id);
-        const owner = lensOwner(scopeOf(options.scope), tris_org);
-        return switchLens(context, options, id, (history) => decideRollback(lensStackOf(history, owner), owner, id));
+      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: ScopeOptions) => {
+        const scope = scopeOf(options.scope);
+        const command = commandOf({ policy_id: id, scope, at: Date.now() });
+        return switchLens(context, options, new RollBackPolicy(id, scope, command, 0));
       }),
     );
 }
@@ -203,32 +192,18 @@ function scoped(command: ReturnType<Cli['program']['command']>) {
     .option('--json', 'print the result as JSON');
 }
 
-function partsOf({ eventStore, readModels, jobs }: Stores) {
-  const views = new Views(eventStore, readModels);
-  const policies = new ValidationPolicies(eventStore);
-  const probes = new AccessProbes(views, new AccessPolicies(eventStore), policies);
-  return { views, policies, replays: new Replays(views, policies, readModels, jobs, Date.now, probes) };
-}
-
+/** The command does not wait: the read models are brought up to date here, with or without a running server. */
 async function switchLens(
-  { stores, config, print }: StoresContext,
-  { scope, json }: ScopeOptions,
-  policyId: string,
-  decide: Parameters<Writer['updateOnce']>[2],
+  { commands, queries, stores, config, print }: HandlersContext,
+  { json }: ScopeOptions,
+  command: PromotePolicy | RollBackPolicy,
 ) {
-  const { tris_org } = await new ValidationPolicies(stores.eventStore).get(policyId);
-  const owner = lensOwner(scopeOf(scope), tris_org);
-  const writer = new Writer(stores.eventStore, Date.now);
-  try {
-    await writer.updateOnce(lensStream(owner), commandOf({ policy_id: policyId, scope, at: Date.now() }), decide);
-  } catch (error) {
-    if (!(error instanceof WrongExpectedRevision)) throw error;
-    throw new CommandFailed('The lens was switched at the same time; look at what is active and decide again.');
-  }
+  const { scope, policyId } = command;
+  const { active } = (await commands.execute(command)).body;
   await applyAll(stores, config);
-  const active = lensStackOf(await stores.eventStore.readStream(lensStream(owner)), owner).at(-1)!;
-  const whose = owner.tris_org ?? 'the platform';
-  const through = active.policy_id ?? (owner.tris_org === null ? 'the model’s own lens' : 'the platform’s lens');
+  const { tris_org } = await queries.execute(new GetPolicy(policyId));
+  const whose = scope === 'platform' ? 'the platform' : tris_org;
+  const through = active.policy_id ?? (scope === 'platform' ? 'the model’s own lens' : 'the platform’s lens');
   print(json ? JSON.stringify({ scope, active }) : `${whose} sees through ${through}`);
   return EXIT.ok;
 }

@@ -27,6 +27,7 @@ import type { LensName, LensScope } from '../lenses/domain/lenses.events.js';
 import type { PromotionDto, SwitchDto } from './vp.dto.js';
 import { refuseUnlessOwner } from './vp.input.js';
 
+/** How long a switch waits for the read models to apply it. */
 const WAIT_MS = 2_000;
 /** How long the outcome of a switch that outlasted its request can be queried. */
 const KEPT_MS = 86_400_000;
@@ -67,7 +68,7 @@ export class Promotions {
   async switchLens(
     owner: LensOwner,
     policyId: string,
-    context: CommandContext,
+    { context, waitMs }: Pick<PromotePolicy, 'context' | 'waitMs'>,
     decide: (stack: LensStack) => Fact[],
   ): Promise<Switched> {
     const stream = lensStream(owner);
@@ -86,7 +87,7 @@ export class Promotions {
         generation: null,
         position: formatPosition(this.store.logId, position),
       };
-      if (await this.views.waitForPosition(position, WAIT_MS)) {
+      if (await this.views.waitForPosition(position, waitMs)) {
         return { body: { ...body, generation: await this.generation() }, position, applied: true };
       }
       const job_id = (outcome.events.at(-1) ?? outcome.history.at(-1)!).id;
@@ -148,6 +149,7 @@ export class PromotePolicy extends Command<Switched> {
     readonly scope: LensScope,
     readonly replayId: string | null,
     readonly context: CommandContext,
+    readonly waitMs = WAIT_MS,
   ) {
     super();
   }
@@ -162,12 +164,13 @@ export class PromotePolicyHandler implements ICommandHandler<PromotePolicy> {
   ) {}
 
   /** @throws Problem policy_not_found, forbidden, replay_not_found, replay_not_usable, policy_retired, promotion_conflict */
-  async execute({ policyId, scope, replayId, context }: PromotePolicy): Promise<Switched> {
+  async execute(command: PromotePolicy): Promise<Switched> {
+    const { policyId, scope, replayId, context } = command;
     const policy = await this.policies.get(policyId);
     refuseSwitch(context.actor, scope, policy.tris_org);
     if (replayId !== null) refuseUnlessBasis(await this.replays.find(replayId), policy, scope);
     const owner = lensOwner(scope, policy.tris_org);
-    return this.promotions.switchLens(owner, policyId, context, (stack) =>
+    return this.promotions.switchLens(owner, policyId, command, (stack) =>
       decidePromote(stack, owner, policy, replayId),
     );
   }
@@ -179,6 +182,7 @@ export class RollBackPolicy extends Command<Switched> {
     readonly policyId: string,
     readonly scope: LensScope,
     readonly context: CommandContext,
+    readonly waitMs = WAIT_MS,
   ) {
     super();
   }
@@ -192,11 +196,12 @@ export class RollBackPolicyHandler implements ICommandHandler<RollBackPolicy> {
   ) {}
 
   /** @throws Problem policy_not_found, forbidden, policy_not_active, promotion_conflict */
-  async execute({ policyId, scope, context }: RollBackPolicy): Promise<Switched> {
+  async execute(command: RollBackPolicy): Promise<Switched> {
+    const { policyId, scope, context } = command;
     const { tris_org } = await this.policies.get(policyId);
     refuseSwitch(context.actor, scope, tris_org);
     const owner = lensOwner(scope, tris_org);
-    return this.promotions.switchLens(owner, policyId, context, (stack) => decideRollback(stack, owner, policyId));
+    return this.promotions.switchLens(owner, policyId, command, (stack) => decideRollback(stack, owner, policyId));
   }
 }
 
