@@ -20,6 +20,8 @@ import { controllerHandler } from '../http/controller-handler.js';
 import { installHooks, requestId, startAnswer } from '../http/hooks.js';
 import { withoutHooks } from '../http/nest-internals.js';
 import { BODY_LIMIT } from '../http/json-body.js';
+import { isPrivate } from '../http/addresses.js';
+import { serverOf } from '../http/connections.js';
 import { serveDocs } from '../http/openapi.js';
 import { POSITION_GATE, type PositionGate } from '../kernel/positions.js';
 import { answerClientError, sendProblem } from '../http/problem-response.js';
@@ -27,8 +29,6 @@ import { PublicAddress } from '../kernel/public-address.js';
 import { RateLimit, type RequestLimit, SharedRateLimit } from '../http/rate-limit.js';
 
 const VERSION = '0.1.0';
-/** A whole request must arrive within this; it also bounds how long the rest of a refused body is read. */
-const REQUEST_TIMEOUT_MS = 30_000;
 
 /** Providers for every module: Config, Logger, Health, SigningKeys, ApiKeys, AccessTokens, Cursors, PublicAddress, prom-client's Registry. */
 @Module({})
@@ -61,11 +61,11 @@ class RootModule {}
 function createFastify(config: Config, logger: Logger): FastifyInstance {
   return fastify({
     bodyLimit: BODY_LIMIT,
-    requestTimeout: REQUEST_TIMEOUT_MS,
+    serverFactory: serverOf,
     // A parameter is a TRIS id of up to 128 characters, each of which may be percent-encoded.
     routerOptions: { maxParamLength: 512 },
     // Only proxies on this machine or in private networks are trusted, so no client can choose its address.
-    trustProxy: config.trustProxy ? ['loopback', 'linklocal', 'uniquelocal'] : false,
+    trustProxy: config.trustProxy ? isPrivate : false,
     genReqId: requestId,
     frameworkErrors: (error, request, reply) => {
       startAnswer(request as FastifyRequest, reply as FastifyReply);

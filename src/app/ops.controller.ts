@@ -1,7 +1,8 @@
-import { Controller, Get, Req, Res } from '@nestjs/common';
+import { Controller, Get, Inject, Req, Res } from '@nestjs/common';
 import { ApiExcludeEndpoint, ApiResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Registry } from 'prom-client';
+import { Config } from '../kernel/config.js';
 import { Problem } from '../kernel/problems.js';
 import { Written } from '../http/answers.js';
 import { Plain } from '../http/routes.js';
@@ -14,6 +15,7 @@ export class OpsController {
   constructor(
     private readonly health: Health,
     private readonly registry: Registry,
+    @Inject(Config) private readonly config: Config,
   ) {}
 
   @Get('health/live')
@@ -34,7 +36,7 @@ export class OpsController {
   @ApiExcludeEndpoint()
   @Plain({ summary: 'Prometheus metrics; for an ops key or from the machine itself' })
   async metrics(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<string> {
-    if (!request.caller?.scopes.has('ops') && !isLocal(request)) {
+    if (!request.caller?.scopes.has('ops') && !this.isLocal(request)) {
       if (request.caller) throw new Problem('forbidden', 'The key lacks the scope "ops".');
       throw new Problem(
         'unauthorized',
@@ -44,11 +46,19 @@ export class OpsController {
     void reply.header('content-type', this.registry.contentType);
     return this.registry.metrics();
   }
+
+  /** Whether the request comes from this machine, and not through a proxy on it. */
+  private isLocal(request: FastifyRequest): boolean {
+    const { headers, socket } = request.raw;
+    // Not every proxy tells of itself. An operator who has one says so, and Prometheus asks with a key then.
+    if (this.config.trustProxy || OF_A_PROXY.some((name) => headers[name] !== undefined)) return false;
+    return isLoopback(socket.remoteAddress ?? '') && isLoopback(nameOf(headers.host ?? ''));
+  }
 }
 
-/** Whether the request comes from this machine, and not through a proxy on it. */
-function isLocal(request: FastifyRequest): boolean {
-  const { headers, socket } = request.raw;
-  if (headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined) return false;
-  return /^(?:127\.|::1$|::ffff:127\.)/.test(socket.remoteAddress ?? '');
-}
+const OF_A_PROXY = ['forwarded', 'via', 'x-real-ip', ...['for', 'host', 'proto'].map((of) => `x-forwarded-${of}`)];
+
+/** The host of a Host header. */
+const nameOf = (host: string): string => host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
+
+const isLoopback = (address: string): boolean => /^(?:127\.\d|localhost$|::1$|::ffff:127\.)/i.test(address);

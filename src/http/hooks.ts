@@ -12,7 +12,7 @@ import { REQUEST_ID } from '../kernel/identifiers.js';
 import { CORS_HEADERS, DOCS_HEADERS, NO_SNIFF, PREFLIGHT_HEADERS } from './headers.js';
 import { registerJsonBody } from './json-body.js';
 import { parsePosition, type PositionGate } from '../kernel/positions.js';
-import { refuseUnknownLength } from './problem-response.js';
+import { refuseSecondHost, refuseUnknownLength } from './problem-response.js';
 import type { RequestLimit } from './rate-limit.js';
 import type { Caller } from '../credentials/caller.js';
 import { policyOf, type RoutePolicy } from './routes.js';
@@ -67,6 +67,7 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     request.startedAt = performance.now();
     startAnswer(request, reply);
     refuseUnknownLength(request.raw);
+    refuseSecondHost(request.raw);
     if (closing) throw new Problem('shutting_down', 'The service is stopping.', { headers: STOPPING_HEADERS });
     // In a hook, so that the body of a request to an unknown address is not read.
     if (request.is404) answerUnrouted(request, reply, addresses);
@@ -120,7 +121,9 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
         (request, reply, done) => {
           request.pattern = route.url;
           reply.headers(DOCS_HEADERS);
-          done();
+          const counting = parts.rateLimit?.take(request.ip, reply);
+          if (counting) counting.then(() => done(), done);
+          else done();
         },
       ];
     } else {

@@ -7,18 +7,20 @@ import { FieldErrorDto, ProblemDto } from './common.dto.js';
 /** OpenAPI 3.1 at /openapi.json, a page for it at /docs and the list of problems at /docs/problems. */
 export function serveDocs(app: NestFastifyApplication, config: Config, version: string): void {
   // Built at the first request, so that it does not delay the boot.
-  SwaggerModule.setup('docs', app, () => buildDocument(app, config, version), {
-    raw: ['json'],
-    jsonDocumentUrl: 'openapi.json',
-    customSiteTitle: 'Credence API',
+  let built: OpenAPIObject | undefined;
+  const document = () => (built ??= buildDocument(app, config, version));
+  SwaggerModule.setup('docs', app, document, { raw: false, customSiteTitle: 'Credence API' });
+  // One buffer for all answers: a text would be encoded, and kept until it is sent, for each request.
+  let json: Buffer | undefined;
+  const page = Buffer.from(problemsPage());
+  const server = app.getHttpAdapter().getInstance();
+  server.get('/openapi.json', (_request, reply) => {
+    json ??= Buffer.from(JSON.stringify(document()));
+    reply.type('application/json; charset=utf-8').send(json);
   });
-  const page = problemsPage();
-  app
-    .getHttpAdapter()
-    .getInstance()
-    .get('/docs/problems', (_request, reply) => {
-      reply.type('text/html; charset=utf-8').send(page);
-    });
+  server.get('/docs/problems', (_request, reply) => {
+    reply.type('text/html; charset=utf-8').send(page);
+  });
 }
 
 export function buildDocument(app: NestFastifyApplication, config: Config, version: string): OpenAPIObject {

@@ -140,6 +140,19 @@ export function refuseUnknownLength({ headers, socket }: IncomingMessage): void 
   throw new Problem('malformed_request', detail, { headers: { connection: 'close' } });
 }
 
+/**
+ * Node keeps the first of several Host headers, a proxy in front may go by the last.
+ * @throws Problem malformed_request (RFC 9112 section 3.2)
+ */
+export function refuseSecondHost({ rawHeaders }: IncomingMessage): void {
+  let hosts = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]!.length === 4 && rawHeaders[i]!.toLowerCase() === 'host') hosts++;
+  }
+  if (hosts <= 1) return;
+  throw new Problem('malformed_request', 'A request has one Host header.', { headers: { connection: 'close' } });
+}
+
 /** Answers what is not valid HTTP, below the framework, and closes the connection. */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (answered.has(socket)) return;

@@ -1,9 +1,9 @@
-import { isIPv6 } from 'node:net';
 import type { FastifyReply } from 'fastify';
 import type { Clock } from '../kernel/clock.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 import type { KeyValue } from '../stores/ports/key-value.js';
 import { Problem } from '../kernel/problems.js';
+import { clientOf } from './addresses.js';
 
 const WINDOW_MS = 60_000;
 const MAX_ADDRESSES = 100_000;
@@ -14,10 +14,24 @@ export interface RequestLimit {
   take(address: string, reply: FastifyReply): void | Promise<void>;
 }
 
+/** How many times its limit the networks of an IPv6 client's /48 may ask together. */
+const NETWORKS_OF_A_SITE = 16;
+
+/** What a client is counted under, each with its limit. */
+function countsOf(address: string, limit: number): [key: string, limit: number][] {
+  const { network, site } = clientOf(address);
+  if (site === undefined) return [[network, limit]];
+  return [
+    [network, limit],
+    [site, limit * NETWORKS_OF_A_SITE],
+  ];
+}
+
 /**
  * Requests a minute per client address, in this process, counted in fixed windows of one minute, the same for all
- * addresses, so that all counts are dropped together. An IPv6 client is its /64 network, since it can pick any address in it. After
- * 100,000 addresses in a minute, all further addresses share one count, which bounds memory to about 10 MB.
+ * addresses, so that all counts are dropped together. An IPv6 client is its /64 network, since it can pick any address in
+ * it; the networks of a /48 together have 16 times the limit. After 100,000 addresses in a minute, all further addresses
+ * share one count, which bounds memory to about 10 MB.
  */
 export class RateLimit implements RequestLimit {
   private counts = new Map<string, number>();
@@ -35,15 +49,14 @@ export class RateLimit implements RequestLimit {
       this.counts = new Map();
       this.ends = now + WINDOW_MS;
     }
-    let client = clientAt(address);
-    let count = this.counts.get(client);
-    if (count === undefined && this.counts.size >= MAX_ADDRESSES) {
-      client = 'others';
-      count = this.counts.get(client);
-    }
-    count = (count ?? 0) + 1;
-    this.counts.set(client, count);
-    answer(reply, this.limit, count, this.ends - now);
+    for (const [key, limit] of countsOf(address, this.limit)) answer(reply, limit, this.count(key), this.ends - now);
+  }
+
+  private count(key: string): number {
+    const counted = this.counts.has(key) || this.counts.size < MAX_ADDRESSES ? key : 'others';
+    const count = (this.counts.get(counted) ?? 0) + 1;
+    this.counts.set(counted, count);
+    return count;
   }
 }
 
@@ -61,6 +74,7 @@ export class SharedRateLimit implements RequestLimit {
     private readonly limit: number,
     private readonly keyValue: Pick<KeyValue, 'increment'>,
     private readonly clock: Clock = Date.now,
+    private readonly prefix = 'rate',
   ) {}
 
   async take(address: string, reply: FastifyReply): Promise<void> {
@@ -72,56 +86,40 @@ export class SharedRateLimit implements RequestLimit {
       );
       this.ends = now + WINDOW_MS;
     }
-    let client = clientAt(address);
-    if (!this.seen.has(client) && this.seen.size >= MAX_ADDRESSES) client = 'others';
+    for (const [key, limit] of countsOf(address, this.limit)) await this.count(key, limit, now, reply);
+  }
+
+  private async count(key: string, limit: number, now: number, reply: FastifyReply): Promise<void> {
+    const client = this.seen.has(key) || this.seen.size < MAX_ADDRESSES ? key : 'others';
     this.seen.add(client);
     const until = this.refusedUntil.get(client);
-    if (until !== undefined && until > now && until <= now + WINDOW_MS) {
-      answer(reply, this.limit, this.limit + 1, until - now);
-    }
+    if (until !== undefined && until > now && until <= now + WINDOW_MS) answer(reply, limit, limit + 1, until - now);
     let counted: Awaited<ReturnType<KeyValue['increment']>>;
     try {
-      counted = await this.keyValue.increment(`rate:${client}`, WINDOW_MS);
+      counted = await this.keyValue.increment(`${this.prefix}:${client}`, WINDOW_MS);
     } catch (error) {
       // If the store is away, requests are not limited: some of them do not need the store.
       if (error instanceof StoreUnavailable) return;
       throw error;
     }
     const { count, resets_at } = counted;
-    if (count > this.limit) this.refusedUntil.set(client, resets_at);
-    answer(reply, this.limit, count, resets_at - this.clock());
+    if (count > limit) this.refusedUntil.set(client, resets_at);
+    answer(reply, limit, count, resets_at - this.clock());
   }
 }
 
-/** Sets the RateLimit headers. @throws Problem rate_limited */
+/** Sets the RateLimit headers, to those of the count that is nearer to its limit. @throws Problem rate_limited */
 function answer(reply: FastifyReply, limit: number, count: number, leftMs: number): void {
   const seconds = Math.max(1, Math.ceil(leftMs / 1000));
-  reply.header('ratelimit-limit', limit);
-  reply.header('ratelimit-remaining', Math.max(0, limit - count));
-  reply.header('ratelimit-reset', seconds);
+  const remaining = Math.max(0, limit - count);
+  const other = reply.getHeader('ratelimit-remaining');
+  if (other === undefined || remaining < Number(other)) {
+    reply.header('ratelimit-limit', limit);
+    reply.header('ratelimit-remaining', remaining);
+    reply.header('ratelimit-reset', seconds);
+  }
   if (count > limit) {
     const detail = `At most ${limit} requests a minute come from one address; the next is served in ${seconds} s.`;
     throw new Problem('rate_limited', detail, { headers: { 'retry-after': String(seconds) } });
   }
-}
-
-/** The key under which a client is counted. */
-function clientAt(address: string): string {
-  return address.includes(':') ? networkOf(address) : address;
-}
-
-/** The /64 of an IPv6 address; an IPv4 address in IPv6 form counts as that IPv4 address. */
-export function networkOf(address: string): string {
-  if (!isIPv6(address) || address.includes('.')) return address.replace(/^::ffff:/i, '');
-  const [head = '', tail] = address.split('::');
-  const groups = head === '' ? [] : head.split(':');
-  if (tail !== undefined) {
-    const rest = tail === '' ? [] : tail.split(':');
-    while (groups.length + rest.length < 8) groups.push('0');
-    groups.push(...rest);
-  }
-  return groups
-    .slice(0, 4)
-    .map((group) => parseInt(group, 16).toString(16))
-    .join(':');
 }

@@ -1,6 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
-import { networkOf, RateLimit, SharedRateLimit } from '../../src/http/rate-limit.js';
+import { RateLimit, SharedRateLimit } from '../../src/http/rate-limit.js';
+import { clientOf } from '../../src/http/addresses.js';
 import { serve, type Served } from './app.fixture.js';
 import { send } from './client.js';
 
@@ -10,6 +11,7 @@ const reply = () => {
   return {
     headers,
     header: (name: string, value: unknown) => void (headers[name] = value),
+    getHeader: (name: string) => headers[name],
   } as unknown as FastifyReply & {
     headers: Record<string, unknown>;
   };
@@ -93,12 +95,29 @@ test('a flood of addresses shares one count beyond the bound', () => {
 });
 
 test.each([
-  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
-  ['2001:0db8:1:2::1', '2001:db8:1:2'],
-  ['2001:db8::1', '2001:db8:0:0'],
-  ['::1', '0:0:0:0'],
-  ['::ffff:10.1.2.3', '10.1.2.3'],
-])('%s counts as %s', (address, network) => expect(networkOf(address)).toBe(network));
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2', '2001:db8:1::/48'],
+  ['2001:0DB8:1:2::1', '2001:db8:1:2', '2001:db8:1::/48'],
+  ['2001:db8::1', '2001:db8:0:0', '2001:db8:0::/48'],
+  ['[2001:db8:1:2::1]:443', '2001:db8:1:2', '2001:db8:1::/48'],
+  ['"[2001:db8:1:2::1]:443"', '2001:db8:1:2', '2001:db8:1::/48'],
+  ['[2001:db8:1:2::1]', '2001:db8:1:2', '2001:db8:1::/48'],
+  ['fe80::1%eth0', 'fe80:0:0:0', 'fe80:0:0::/48'],
+  ['::1', '0:0:0:0', '0:0:0::/48'],
+  ['10.1.2.3', '10.1.2.3', undefined],
+  [' 10.1.2.3 ', '10.1.2.3', undefined],
+  ['10.1.2.3:5678', '10.1.2.3', undefined],
+  ['::ffff:10.1.2.3', '10.1.2.3', undefined],
+  ['::FFFF:10.1.2.3', '10.1.2.3', undefined],
+  ['::ffff:0a01:203', '10.1.2.3', undefined],
+  ['0:0:0:0:0:ffff:10.1.2.3', '10.1.2.3', undefined],
+  ['[::ffff:10.1.2.3]:80', '10.1.2.3', undefined],
+  ['unknown', 'unknown', undefined],
+  ['_hidden', 'unknown', undefined],
+  ['', 'unknown', undefined],
+  ['10.1.2.3.4', 'unknown', undefined],
+  ['10.1.2.3:a', 'unknown', undefined],
+  ['<script>', 'unknown', undefined],
+])('%s counts as %s', (address, network, site) => expect(clientOf(address)).toEqual({ network, site }));
 
 describe('a limit that several processes share', () => {
   let now = 1_000_000;

@@ -23,7 +23,7 @@ describeRedis('Redis', () => {
       return RedisKeyValue.open({ url, prefix, clock: Date.now });
     }
     const limits = stores.map((store) => new SharedRateLimit(10, store));
-    const reply = { header: () => undefined } as never;
+    const reply = { header: () => undefined, getHeader: () => undefined } as never;
     const taken = await Promise.allSettled(
       Array.from({ length: 30 }, (_, n) => limits[n % 2]!.take('198.51.100.7', reply)),
     );
