@@ -181,7 +181,7 @@ const cluster = {
 const SHARED = {
   embedded: '',
   cluster:
-    ' The processors were shared by EventStoreDB (in memory), redis-server, the bench with its load generator, and the API process and the worker where there are some.',
+    ' The processors were shared by EventStoreDB (in memory), redis-server, the bench with its load generator, and the API process and worker, if the row has them.',
 };
 
 const benches = { embedded, cluster }[options.profile];
