@@ -3,7 +3,7 @@ import 'reflect-metadata';
 import { programFor } from './cli/commands.js';
 
 const cli = await programFor(process.argv, process);
-// The reader of the output may close it, as `head` does.
+// The reader of the output may close the pipe, as `head` does.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(cli.exitCode);
   throw error;

@@ -23,7 +23,7 @@ const opened: (() => Promise<unknown>)[] = [];
 /** Closes in reverse order. Work under way is finished first. */
 async function close(logger?: Logger): Promise<void> {
   setTimeout(() => {
-    logger?.error(`not stopped within ${SHUTDOWN_MS} ms, exiting`);
+    logger?.error(`not stopped within ${SHUTDOWN_MS} ms; exiting`);
     process.exit(1);
   }, SHUTDOWN_MS).unref();
   for (const end of opened.splice(0).reverse()) await end();
@@ -75,15 +75,16 @@ function urlOf({ host, port }: Config, server: FastifyInstance): string {
   return `http://${local.includes(':') ? `[${local}]` : local}:${bound}`;
 }
 
-/** What a newcomer needs first: the key, the documentation, and three commands to paste. */
+/** What a new user needs first: the key, the documentation, and three commands to paste. */
 function welcome(config: Config, url: string, keys: ApiKeys): string {
-  if (!config.has('api')) return `Credence works; health and metrics: ${url}`;
+  if (!config.has('api')) return `Credence is running as a worker; health and metrics: ${url}`;
   const from = config.profile === 'embedded' ? config.data : 'EventStoreDB and Redis';
   const lines = [`Credence serves ${url} from ${from}`, `Documentation: ${url}/docs`];
   if (config.apiKeys !== undefined) return lines.join('\n');
   const keyFile = join(config.data, 'dev-api-key');
   const { createdDevelopmentKey: created } = keys;
-  if (created) lines.push(`Development key, every scope, shown this once and kept in ${keyFile}: ${created}`);
+  if (created)
+    lines.push(`Development key with every scope, shown only this once and stored in ${keyFile}: ${created}`);
   else lines.push(`Development key: in ${keyFile}`);
   const action = {
     tris_id: 'tris:alice',

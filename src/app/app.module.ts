@@ -78,7 +78,7 @@ export class AppModule {
     );
   }
 
-  /** With these features alone. */
+  /** The application with only these features. */
   static of(features: readonly Type[], stores: Stores, clock: Clock): DynamicModule {
     const imports = [CqrsModule.forRoot(), PortsModule.register(stores, clock), DeadLettersModule, ...features];
     return { module: AppModule, imports };

@@ -113,8 +113,7 @@ class EdgeAdapter extends FastifyAdapter {
 
 /**
  * The application with everything around its routes, ready to `listen`. `close()` stops accepting, lets requests in
- * flight finish and closes idle connections.
- * A process without the role `api` answers for its health and metrics only.
+ * flight finish and closes idle connections. A process without the role `api` serves only its health and metrics.
  * @param module the features; a PositionGate among its providers is found by its token
  * @throws ConfigError when a file of keys is not usable
  */
@@ -162,14 +161,14 @@ export async function createApp(
       return controller && controllerHandler(policy, controller, policy.status, answering);
     },
   });
-  // An unknown Expect header is ignored (RFC 9110, 10.1.1); Node itself would answer 417 without a body.
+  // An unknown Expect header is ignored (RFC 9110, 10.1.1); Node itself would send 417 without a body.
   server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
   if (config.has('api')) serveDocs(app, config, VERSION);
   await app.init();
   return app;
 }
 
-/** Of one process on its own, or of all that share the state of the cluster. */
+/** The limit of this process alone, or of all processes that share the cluster's state. */
 function requestLimit({ rateLimit, profile }: Config, keyValue: KeyValue | undefined): RequestLimit | undefined {
   if (rateLimit === 0) return undefined;
   return profile === 'cluster' && keyValue ? new SharedRateLimit(rateLimit, keyValue) : new RateLimit(rateLimit);

@@ -11,7 +11,7 @@ export class ProofsController {
   constructor(private readonly keys: SigningKeys) {}
 
   @Get('jwks.json')
-  @Plain({ summary: 'The public keys that proofs and tokens verify with (RFC 7517)', type: JwkSetDto })
+  @Plain({ summary: 'Get the public keys that verify proofs and tokens (RFC 7517)', type: JwkSetDto })
   jwks(): Read<JwkSetDto> {
     return new Read(
       this.keys.jwks,

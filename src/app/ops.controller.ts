@@ -19,13 +19,13 @@ export class OpsController {
   ) {}
 
   @Get('health/live')
-  @Plain({ summary: 'Whether the process answers', type: LivenessDto })
+  @Plain({ summary: 'Check whether the process responds', type: LivenessDto })
   live(): LivenessDto {
     return { status: 'ok' };
   }
 
   @Get('health/ready')
-  @Plain({ summary: 'Whether every part works, and which does not', type: ReadinessDto })
+  @Plain({ summary: 'Check whether every part of the service works', type: ReadinessDto })
   @ApiResponse({ status: 503, description: 'A part does not work', type: ReadinessDto })
   async ready(): Promise<Written<ReadinessDto>> {
     const readiness = await this.health.ready();
@@ -34,14 +34,11 @@ export class OpsController {
 
   @Get('metrics')
   @ApiExcludeEndpoint()
-  @Plain({ summary: 'Prometheus metrics; for an ops key or from the machine itself' })
+  @Plain({ summary: 'Get Prometheus metrics, with an ops key or from the machine itself' })
   async metrics(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<string> {
     if (!request.caller?.scopes.has('ops') && !this.isLocal(request)) {
       if (request.caller) throw new Problem('forbidden', 'The key lacks the scope "ops".');
-      throw new Problem(
-        'unauthorized',
-        'Metrics are for a key with the scope "ops", or without one from loopback only.',
-      );
+      throw new Problem('unauthorized', 'Metrics need a key with the scope "ops", or a request from loopback.');
     }
     void reply.header('content-type', this.registry.contentType);
     return this.registry.metrics();

@@ -4,7 +4,7 @@ import type { Config } from '../kernel/config.js';
 import { StartError } from '../kernel/start-error.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 
-/** Makes the data folder if there is none. @throws StartError if it is no folder or may not be written */
+/** Creates the data folder if it does not exist. @throws StartError if it is not a folder or not writable */
 export function prepareDataFolder(data: string): void {
   try {
     makeFolder(resolve(data));
@@ -12,12 +12,12 @@ export function prepareDataFolder(data: string): void {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const isFile = code === 'EEXIST' || code === 'ENOTDIR';
-    const reason = isFile ? 'is not a folder' : `cannot be made or written (${code})`;
+    const reason = isFile ? 'is not a folder' : `cannot be created or written (${code})`;
     throw new StartError(`CREDENCE_DATA names ${data}, which ${reason}.`);
   }
 }
 
-/** mkdir with `recursive` never ends on file systems such as /proc, which answer ENOENT to every attempt. */
+/** mkdir with `recursive` never ends on file systems such as /proc, which return ENOENT for every attempt. */
 function makeFolder(path: string): void {
   if (!existsSync(dirname(path))) makeFolder(dirname(path));
   try {
@@ -43,7 +43,7 @@ export function listenFailure(error: unknown, { host, port }: Config): unknown {
 /** One sentence for an error of the file system or the database library at start; undefined for other errors. */
 export function sentenceOf(error: unknown): string | undefined {
   if (error instanceof StartError) return error.message;
-  if (error instanceof StoreUnavailable) return `A store is away: ${error.message}.`;
+  if (error instanceof StoreUnavailable) return `A store is unavailable: ${error.message}.`;
   const { code, syscall, path, message } = error as NodeJS.ErrnoException & { code?: string | number };
   if (syscall !== undefined && path !== undefined) return `${path} cannot be used (${code}).`;
   // LMDB's errors have a number as `code`.

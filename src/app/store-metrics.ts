@@ -11,9 +11,12 @@ import { Writer } from '../commands/writer.js';
 import { Health } from './health.js';
 
 const COUNTED_DEAD_LETTERS = 1_000;
-/** After a failed append the service asks for no more of them for so long; the next one then tells whether it works again. */
+/**
+ * For this many ms after a failed append the service is not ready. After that, the next append shows whether the log
+ * works again.
+ */
 const RECOVERY_MS = 10_000;
-/** Where counting events means reading them, a scrape omits the counts rather than wait longer than this. */
+/** If counting events means reading them, a scrape omits the counts rather than wait longer than this, in ms. */
 const COUNT_MS = 1_000;
 
 /** Metrics and readiness of the log and the read models. */
@@ -36,7 +39,7 @@ export class StoreMetrics {
     this.commitEvents.observe(events);
   }
 
-  /** @param projector this process's, if it has one */
+  /** @param projector that of this process, if it has one */
   register(app: INestApplicationContext, stores: Stores, projector: Projector | undefined): void {
     const registry = app.get(Registry);
     registry.registerMetric(this.commitSeconds);
@@ -78,12 +81,12 @@ export class StoreMetrics {
     perGeneration(
       counted,
       'credence_projection_applied_events',
-      'Events a generation has applied, by whichever process; its rate is that of a rebuild',
+      'Events a generation has applied, in any process; its rate is the rate of a rebuild',
       ({ applied }) => applied,
     );
     const readers = new Gauge({
       name: 'credence_reader_age_seconds',
-      help: 'Time for which the oldest reader of an environment has been seen on a superseded snapshot',
+      help: 'How long the oldest reader of an environment has been on a superseded snapshot',
       labelNames: ['environment'],
       registers: [registry],
       collect() {
@@ -112,25 +115,25 @@ export class StoreMetrics {
       return { ok: performance.now() - at >= RECOVERY_MS, detail: `${detail}; the last append failed: ${message}` };
     });
     health.add('projections', async () => {
-      // Without counting, which may take longer than a check may.
+      // Without counting, which may take longer than a check is allowed to.
       const serving = (await look()).filter(({ serves }) => serves.length > 0);
       const isServed = serving.length > 0 && serving.every(({ status, isInLog }) => status === 'ready' && isInLog);
       const details = serving.map(detailOf);
       if (projector && projector.halted !== null) details.unshift(`halted: ${projector.halted}`);
-      if (serving.length === 0) details.push('no generation serves yet: a worker makes the first');
+      if (serving.length === 0) details.push('no generation serves yet: a worker builds the first one');
       return { ok: isServed, detail: details.join('; ') };
     });
   }
 }
 
 function detailOf({ id, status, isOwn, isInLog, behind, checkpoint }: GenerationState): string {
-  if (!isOwn) return `read_models_foreign: ${id} is of another log, ${checkpoint.log}`;
+  if (!isOwn) return `read_models_foreign: ${id} belongs to another log, ${checkpoint.log}`;
   if (status === 'damaged') return `read_models_damaged: ${id} has lost rows`;
   if (!isInLog) return `log_replaced: ${id} has applied position ${checkpoint.position}, which the log does not have`;
   return `${id} ${status}, ${behind === null ? 'at the head' : `${behind.toFixed(1)} s behind`}`;
 }
 
-/** Callers share a request that is under way. */
+/** Concurrent callers share one request. */
 function shared<T>(work: () => Promise<T>): () => Promise<T> {
   let underWay: Promise<T> | undefined;
   return () => (underWay ??= work().finally(() => (underWay = undefined)));
@@ -143,7 +146,7 @@ async function openDeadLetters(readModels: ReadModels): Promise<RangeRow[]> {
   return (read?.results[0] as RangeRow[] | undefined) ?? [];
 }
 
-/** The other metrics are told while the read models' server is away; its readiness says that it is. */
+/** The other metrics are returned while the read models' server is unavailable; readiness reports that it is. */
 function noneWhileAway(error: unknown): never[] {
   if (error instanceof StoreUnavailable) return [];
   throw error;

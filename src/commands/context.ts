@@ -1,14 +1,14 @@
 import type { Scope, Session } from '../credentials/caller.js';
 import { canonicalJson, sha256Hex } from '../kernel/hash.js';
 
-/** Who gives a command: over HTTP, at the command line, or a job of the service itself. */
+/** Who sends a command: an HTTP caller, the command line, or a job of the service itself. */
 export interface Actor {
-  /** As events record it: `key:<id>`, `session:<tris or wallet>`, `cli`, `job:<kind>` or `wallet:<address>`. */
+  /** The name in events: `key:<id>`, `session:<tris or wallet>`, `cli`, `job:<kind>` or `wallet:<address>`. */
   name: string;
   scopes: ReadonlySet<Scope>;
-  /** The TRIS id of the organization it acts for; null: of none, as operators and sessions. */
+  /** The TRIS id of the organization it acts for; null for operators and sessions. */
   organization: string | null;
-  /** Set where a wallet signed in; then there are no scopes. */
+  /** Set if a wallet signed in; then there are no scopes. */
   session: Session | null;
 }
 
@@ -17,7 +17,7 @@ export function internalActor(name: string, scopes: readonly Scope[] = []): Acto
   return { name, scopes: new Set(scopes), organization: null, session: null };
 }
 
-/** Who commands, and what makes a retry recognisable. */
+/** The actor of a command, and the values by which a retry is recognised. */
 export interface CommandContext {
   actor: Actor;
   correlation_id: string;
@@ -27,7 +27,7 @@ export interface CommandContext {
   body_hash: string;
 }
 
-/** A request whose command is complete only once a handler has looked something up. */
+/** A request whose command is complete only after a handler has looked something up. */
 export interface CommandRequest {
   actor: Actor;
   /** @param command validated, server-filled fields left out: equal for a retry, different for another request */

@@ -1,9 +1,9 @@
 import { Problem } from '../kernel/problems.js';
 
 /**
- * An organization's key says nothing about the organization itself: what it gains by a statement cannot rest on its word.
- * @param organization the key is bound to; null: an operator's key, which speaks for nobody
- * @param about TRIS ids that the statement is about; null: nobody
+ * Refuses statements of an organization about itself: an organization must not gain from its own statements.
+ * @param organization the one that the key is bound to; null for an operator's key
+ * @param about TRIS ids that the statement is about; null: no identity
  * @throws Problem self_statement
  */
 export function refuseSelfStatement(organization: string | null, ...about: (string | null)[]): void {

@@ -15,7 +15,7 @@ import {
 } from '../stores/ports/event-store.js';
 import { idempotencyKeyAnswered, idempotencyKeyClaimed } from './idempotency.events.js';
 
-/** Decides what a command changes, by the history of a stream; throws what refuses it. */
+/** Decides what a command changes, from the history of a stream; throws if the command is refused. */
 type Decide = (history: readonly RecordedEvent[]) => readonly Fact[];
 
 /** The effect of a command: written now, or found because this is a retry. */
@@ -23,11 +23,11 @@ export interface Outcome {
   /** Of the last event of the append. */
   position: Position;
   events: readonly NewEvent[];
-  /** Written by this request: now, or by an earlier try that carried the same Idempotency-Key. */
+  /** Written by this request: now, or by an earlier try with the same Idempotency-Key. */
   own: boolean;
 }
 
-/** An outcome, with the events of the stream on which it was decided. */
+/** An outcome, with the events of the stream that it was decided on. */
 interface Update extends Outcome {
   history: readonly RecordedEvent[];
 }
@@ -39,11 +39,11 @@ const ATTEMPTS = 8;
 @Injectable()
 export class Writer {
   private readonly queues = new Map<string, Promise<unknown>>();
-  /** Streams in which an earlier try of a command changed nothing, and how many events those had. */
+  /** Streams in which an earlier try of a command changed nothing, with their number of events at that time. */
   private readonly unchanged = new WeakMap<CommandContext, Map<string, number>>();
   private lastTime = NaN;
   private lastTimestamp = '';
-  /** Why the last append had no outcome, and when (on a clock that nobody sets); null once one has succeeded since. */
+  /** Why the last append had no outcome, and when (on a monotonic clock); null once a later append has succeeded. */
   lastFailure: { message: string; at: number } | null = null;
 
   constructor(
@@ -64,7 +64,7 @@ export class Writer {
   /**
    * Records that this Idempotency-Key is used for this stream and body, before anything else is written, so that a
    * retry can continue. Does nothing without a key.
-   * @param refuse throws where the stream's history refuses the command; called before a new key is recorded
+   * @param refuse throws if the stream's history refuses the command; called before a new key is recorded
    * @throws Problem idempotency_key_reused if it was used for another body or stream
    */
   async claim(
@@ -78,7 +78,7 @@ export class Writer {
     const earlier = await this.store.readStream(claims);
     if (earlier.length === 0 && refuse) {
       const history = await this.store.readStream(stream);
-      // The first try may have been recorded since.
+      // The first try may have been recorded in the meantime.
       if (!history.some((event) => isRetryOf(event, context))) refuse(history);
     }
     const events = earlier.length > 0 ? earlier : (await this.create(claims, [claim], context)).events;
@@ -106,8 +106,9 @@ export class Writer {
   }
 
   /**
-   * Reads a stream, decides, and appends at exactly the revision read; on a conflict reads and decides again. Commands on
-   * one stream queue up in this process. A retry that carries the same Idempotency-Key finds its event and writes nothing.
+   * Reads a stream, decides, and appends at exactly the revision read; on a conflict reads and decides again.
+   * Commands on one stream queue up in this process. A retry with the same Idempotency-Key finds its event and writes
+   * nothing.
    * @throws Problem write_conflict when other processes keep winning
    */
   async update(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
@@ -119,12 +120,13 @@ export class Writer {
           if (!(error instanceof WrongExpectedRevision)) throw error;
         }
       }
-      throw new Problem('write_conflict', 'Other writers kept changing this at the same time; try again.');
+      throw new Problem('write_conflict', 'Other requests kept changing the same data; try again.');
     });
   }
 
   /**
-   * As `update`, but decides only once: for commands that must not be decided again on a state their author has not seen.
+   * As `update`, but decides only once: for commands that must not be decided again on a state that their author has
+   * not seen.
    * @throws WrongExpectedRevision when another writer came between the reading and the append
    */
   async updateOnce(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
@@ -159,7 +161,7 @@ export class Writer {
     try {
       await this.append(claims, length - 1, this.eventsOf(claims, [answered], context, length));
     } catch (error) {
-      // Another try of the same request was faster.
+      // Another try of the same request was first.
       if (!(error instanceof WrongExpectedRevision)) throw error;
     }
   }

@@ -1,4 +1,4 @@
-/** A cache of at most so many entries: the key that was set first goes first. Which one goes is only a matter of memory. */
+/** A cache with a maximum number of entries. The entry that was set first is removed first. */
 export class BoundedMap<K, V> extends Map<K, V> {
   constructor(private readonly limit: number) {
     super();

@@ -2,14 +2,14 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { Problem } from './problems.js';
 
 /**
- * Signs the cursors of answers and accepts only signed ones, so that the content of a cursor can be trusted. The HTTP layer does it for
- * every list: handlers see the state alone.
+ * Signs the cursors of answers and accepts only signed ones, so that the content of a cursor can be trusted. The HTTP
+ * layer signs and checks the cursors of every list; handlers get only their content.
  */
 export class Cursors {
   /** @param secret shared by all processes of the service */
   constructor(private readonly secret: () => Uint8Array) {}
 
-  /** @param list what is paged through, as the path of the request: a cursor of one list is none of another */
+  /** @param list the list, as the path of the request: a cursor is valid for one list only */
   seal(state: string, list: string): string {
     return `${state}.${this.mac(state, list)}`;
   }
@@ -37,7 +37,7 @@ export function encodeCursor(state: object): string {
   return Buffer.from(JSON.stringify(state)).toString('base64url');
 }
 
-/** @throws Problem validation_failed unless `check` accepts what the cursor holds */
+/** @throws Problem validation_failed unless `check` accepts the content of the cursor */
 export function decodeCursor<T>(cursor: string, check: (state: unknown) => state is T): T {
   let state: unknown;
   try {

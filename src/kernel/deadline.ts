@@ -1,4 +1,4 @@
-/** Waits for the answer for at most `milliseconds`. @throws Error with the message when the time is over */
+/** Waits at most `milliseconds` for a promise. @throws Error when the time is over */
 export async function inTime<T>(
   answer: Promise<T>,
   milliseconds: number,

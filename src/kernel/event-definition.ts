@@ -72,7 +72,7 @@ export interface Undecodable extends EventHeader {
  */
 export function readable<E extends EventHeader & { type: string }>(event: E | Undecodable): E {
   if (event.type !== 'Undecodable') return event as E;
-  const detail = `${event.stream} cannot be read: its event ${event.id} is a dead letter; an operator must examine it.`;
+  const detail = `${event.stream} cannot be read: its event ${event.id} is a dead letter; an operator must check it.`;
   throw new Problem('history_unreadable', detail);
 }
 
@@ -88,7 +88,7 @@ export class NewerSchema extends Error {
   }
 }
 
-/** The type of an event whose stored text is damaged: of what it was, nothing is known. */
+/** The type of an event whose stored text is damaged: its original type is unknown. */
 export const UNREADABLE = 'unreadable';
 
 /** Makes a decoder for a closed set of event types. */

@@ -20,7 +20,7 @@ export interface EventMetadata {
   actor: string;
   /** SHA-256, hex, of the validated command without server-filled fields. */
   body_hash: string;
-  /** SHA-256, hex, of (key id, method, path, Idempotency-Key), where the request carried a key. */
+  /** SHA-256, hex, of (key id, method, path, Idempotency-Key), if the request had an Idempotency-Key. */
   idempotency?: string;
   /** This event's index in its append, and the append's size. */
   index: number;
@@ -28,7 +28,7 @@ export interface EventMetadata {
 }
 
 export interface NewEvent {
-  /** UUIDv5 of (stream, body_hash, ordinal): a retry carries the same ids. */
+  /** UUIDv5 of (stream, body_hash, ordinal): a retry has the same ids. */
   id: string;
   type: string;
   data: JsonObject;
@@ -37,16 +37,16 @@ export interface NewEvent {
 
 export interface RecordedEvent extends NewEvent {
   stream: string;
-  /** Place in the stream, from 0. */
+  /** Index in the stream, from 0. */
   revision: number;
   position: Position;
-  /** Only on an event that cannot be read: its place is known, and nothing else of it is to be relied on. */
+  /** Only on an event that cannot be read: its position is known; its other fields cannot be trusted. */
   damage?: Damage;
 }
 
 export interface Damage {
-  /** A clause about the event. */
+  /** What is wrong with the event, as a clause. */
   reason: string;
-  /** The identity that it is about, where that is certain. */
+  /** The identity that the event is about, if that is certain. */
   tris_id: string | null;
 }

@@ -34,22 +34,22 @@ export function uuidOf(digest: string, version: 5 | 8): string {
   return `${digest.slice(0, 8)}-${digest.slice(8, 12)}-${third}-${fourth}-${digest.slice(20, 32)}`;
 }
 
-/** Printable ASCII that JSON needs not escape: most names and values. */
+/** Printable ASCII that JSON need not escape: most names and values. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 
 /**
  * JSON Canonicalization Scheme, RFC 8785: members sorted by UTF-16 code units, no white space, numbers and strings as
  * ECMAScript prints them.
- * @throws TypeError for what I-JSON cannot carry: non-finite numbers, lone surrogates, undefined, functions …
+ * @throws TypeError for what I-JSON cannot represent: non-finite numbers, lone surrogates, undefined, functions …
  */
 export function canonicalJson(value: unknown): string {
   switch (typeof value) {
     case 'string':
       if (PLAIN.test(value)) return `"${value}"`;
-      if (!isWellFormed(value)) throw new TypeError('canonical JSON cannot hold a lone surrogate');
+      if (!isWellFormed(value)) throw new TypeError('canonical JSON cannot contain a lone surrogate');
       return JSON.stringify(value);
     case 'number':
-      if (!Number.isFinite(value)) throw new TypeError(`canonical JSON cannot hold ${value}`);
+      if (!Number.isFinite(value)) throw new TypeError(`canonical JSON cannot contain ${value}`);
       return JSON.stringify(value);
     case 'boolean':
       return value ? 'true' : 'false';
@@ -64,7 +64,7 @@ export function canonicalJson(value: unknown): string {
       return `{${members}}`;
     }
     default:
-      throw new TypeError(`canonical JSON cannot hold a value of type ${typeof value}`);
+      throw new TypeError(`canonical JSON cannot contain a value of type ${typeof value}`);
   }
 }
 

@@ -4,9 +4,12 @@
  */
 export const TRIS_ID = /^(?=.{1,128}$)(?:tris[@:]|did:)[A-Za-z0-9._:@-]+$/;
 export const PLATFORM_ID = /^[A-Za-z0-9._:@-]{1,100}$/;
-/** Who endorses for a platform that no organization owns: nobody can have such a name. */
+/** Prefix of the endorser's name for a platform that no organization owns. No identity can have such a name. */
 export const RESERVED_TRIS = /^tris:platform:/;
-/** A chain that the service reads itself (CAIP-2): nobody can relay or register as one. */
+/**
+ * Prefix of the platform id of a chain that the service reads itself (CAIP-2). Nobody can relay for or register such a
+ * platform.
+ */
 export const RESERVED_PLATFORM = /^eip155:/;
 /** A reference to a validation or access policy. The id of a new policy has a narrower form, with its version. */
 export const POLICY_REF = /^[A-Za-z0-9_]{1,128}$/;

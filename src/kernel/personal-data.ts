@@ -1,13 +1,15 @@
 /**
- * Finds identifiers that name a natural person: e-mail addresses, telephone numbers, national numbers. The log keeps what
- * it is told for ever, so such an id is refused when it is written. docs/privacy.md lists the national schemes.
+ * Finds identifiers that name a natural person: e-mail addresses, telephone numbers, national identification numbers.
+ * The log is permanent, so such an id is refused when it is written. docs/privacy.md lists the national schemes.
  */
 
-/** What a text is, if it names a person; undefined otherwise. A TRIS id is judged by
- * what follows its prefix, a metric by what follows its category. */
+/**
+ * What kind of personal identifier a text is; undefined if it is none. Of a TRIS id, only the part after the prefix is
+ * checked; of a metric, only the part after the category.
+ */
 export function personalDataIn(text: string): 'e-mail address' | 'telephone number' | 'national number' | undefined {
   const name = text.replace(/^(?:tris[@:]|did:(?:[a-z0-9]+:)?|[a-z]+_)/, '');
-  // Also behind a namespace, as in tris:customer:john@example.org.
+  // Also after a namespace, as in tris:customer:john@example.org.
   if (/(?:^|:)[A-Za-z0-9._%+-]+@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}$/.test(name)) return 'e-mail address';
   if (/^\+[\d ().-]{7,24}$/.test(name) && digitsOf(name).length >= 7) return 'telephone number';
   return isNationalNumber(name) ? 'national number' : undefined;
@@ -15,7 +17,7 @@ export function personalDataIn(text: string): 'e-mail address' | 'telephone numb
 
 const digitsOf = (text: string): string => text.replace(/\D/g, '');
 
-/** Only schemes whose numbers check themselves: any other digits are a number like every number. */
+/** Only schemes with check digits: other national numbers cannot be told from ordinary numbers. */
 function isNationalNumber(name: string): boolean {
   if (name.length > 24) return false;
   const spelled = name.toUpperCase();
@@ -28,7 +30,7 @@ function isNationalNumber(name: string): boolean {
 
 interface Scheme {
   form: RegExp;
-  /** Judged with its separators, without which it is a number like any other. */
+  /** Checked with its separators, since without them it cannot be told from an ordinary number. */
   asSpelled?: true;
   checks(number: string): boolean;
 }
@@ -88,7 +90,7 @@ const SCHEMES: Scheme[] = [
     checks: (n) =>
       'TRWAGMYFPDXBNJZSQVHLCKE'[Number(n.slice(0, 8).replace(/[XYZ]/, (c) => String('XYZ'.indexOf(c)))) % 23] === n[8],
   },
-  // Sweden, personnummer: date of birth, Luhn; with ten digits only where it has its sign.
+  // Sweden, personnummer: date of birth, Luhn; with ten digits only if it has its separator.
   {
     form: /^(?:(?:18|19|20)\d{2}|\d{2}(?=\d{4}[-+]))(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])[-+]?\d{4}$/,
     asSpelled: true,

@@ -6,7 +6,7 @@ export interface PositionGate {
   readonly logId: string;
   /** The last event's position. */
   head(): Promise<Position>;
-  /** Whether the log has an event there, or it is the start. */
+  /** Whether the position is 0 or the log has an event there. */
   has(position: Position): Promise<boolean>;
   /** Resolves to true once every serving projection has applied this position, or to false after `timeoutMs`. */
   waitForPosition(position: Position, timeoutMs: number): Promise<boolean>;

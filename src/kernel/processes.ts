@@ -1,4 +1,4 @@
-/** Is there a process with this id? One of another user is there, too. */
+/** Whether a process with this id exists, also one of another user. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -1,4 +1,4 @@
-/** The service or a command cannot start. The message is one sentence that tells the operator what to do. */
+/** The service or a command cannot start. The message tells the operator in one sentence what to do. */
 export class StartError extends Error {
   override readonly name = 'StartError';
 }

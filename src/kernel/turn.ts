@@ -3,8 +3,8 @@
 let end: Promise<void> | undefined;
 
 /**
- * Resolves at the end of this turn of the event loop. All callers continue one after the other, so that a client or
- * thread they call is woken once and not once for each of them.
+ * Resolves at the end of this turn of the event loop. All callers continue one after the other, so a client or thread
+ * that they call is woken once, not once for each of them.
  */
 export function endOfTurn(): Promise<void> {
   end ??= new Promise((resolve) => {
@@ -36,7 +36,10 @@ export class SharedLookUps<T> {
   }
 }
 
-/** How long a piece of work may hold the event loop: a few of them in one turn are still below ten milliseconds. */
+/**
+ * How long one piece of work may hold the event loop, in ms. A few of them in one turn still stay below ten
+ * milliseconds.
+ */
 const BUDGET_MS = 3;
 
 /** When long work began in this turn of the event loop. */
@@ -44,14 +47,14 @@ let began: number | undefined;
 const waiting: (() => void)[] = [];
 
 /**
- * To be awaited in every loop whose length grows with what is stored: lets everybody else have their turn once long work
- * has had its share of this one. Of several that wait, one goes on in each turn.
+ * Await this in every loop whose length grows with the stored data. It yields to other work once long work has used
+ * its share of this turn of the event loop. Of several loops that wait, one continues in each turn.
  */
 export function yieldIfDue(): Promise<void> | undefined {
   return isDue() ? nextTurn() : undefined;
 }
 
-/** Has long work had its share of this turn? For loops that ask more often than they can await. */
+/** Whether long work has used its share of this turn. For loops that check more often than they can await. */
 export function isDue(): boolean {
   const now = performance.now();
   if (began === undefined) {

@@ -43,7 +43,7 @@ test('a data folder that is a file, is in one, or cannot be made', async () => {
     expect(await refusal({}, data)).toBe(sentence(`CREDENCE_DATA names ${data}, which is not a folder.`));
   }
   expect(await refusal({}, '/proc/credence')).toBe(
-    sentence('CREDENCE_DATA names /proc/credence, which cannot be made or written (ENOENT).'),
+    sentence('CREDENCE_DATA names /proc/credence, which cannot be created or written (ENOENT).'),
   );
 });
 

@@ -100,7 +100,7 @@ test('an access policy whose retirement cannot be read grants nothing, acknowled
     500,
     expect.objectContaining({
       code: 'history_unreadable',
-      detail: `ap-AP_ENDED_V1 cannot be read: its event ${id} is a dead letter; an operator must examine it.`,
+      detail: `ap-AP_ENDED_V1 cannot be read: its event ${id} is a dead letter; an operator must check it.`,
     }),
   ]);
   expect((await acknowledge(id)).status).toBe(200);

@@ -118,7 +118,7 @@ test('is not ready while what serves is of another log', async () => {
   const { check } = serviceWith({ status: 'ready', position: 5, log: 'b' });
   expect(await check('projections')).toMatchObject({
     status: 'failed',
-    detail: 'read_models_foreign: g1 is of another log, b',
+    detail: 'read_models_foreign: g1 belongs to another log, b',
   });
 });
 
