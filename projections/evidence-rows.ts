@@ -8,17 +8,23 @@ import { pack } from './timeline.js';
 
 /**
  * The evidence of a large identity, in rows of bounded size, so that an event costs the same however many preceded it.
- * Actions are counted three times:
+ * Actions are counted several times:
  *
  * - `identities.metrics`: per metric, over all time. What any lens makes of them is the TCT earned and flagged.
+ * - `identities.platforms`: per platform, over all time, flags apart.
  * - `identities.cells`: per metric and day, in a row (a cell) per period. What lenses of policies need for what decays.
  * - `identities.totals`: per category and day, flags apart, in cells likewise. What the model's own lens needs for that.
+ * - `identities.sources`: per metric and platform and day, in cells that are ordered by period. What is told of a window.
+ * - `identities.senders`: credonations, per sender and day, in cells that are ordered by period.
  *
  * So that any past state can be read, the identity's events are divided into blocks, and `identities.earlier` keeps each
  * cell as it was before a block first changed it: a cell as of a position is what it was before the position's block,
  * and the events of that block. `identities.blocks` says where blocks begin, and the latest time at
- * which an event before was recorded, ms. `identities.days` has the actions of a day
- * by the time they occurred, `identities.statements` all events that are no actions.
+ * which an event before was recorded, ms. `identities.statements` has all events that are no actions.
+ *
+ * A time within a day needs the entries of that day, by the time they occurred: `identities.days`. Those of a busy day
+ * are divided: when a day has `FEW_ENTRIES` of a total, what follows is counted in cells of quarters of an hour
+ * (`identities.parts`), and its entries belong to the quarter, which is divided likewise, down to milliseconds.
  */
 
 /** Where the rows of an identity's evidence stand. */
@@ -28,19 +34,29 @@ export interface Spread {
   /** Position of the first event of the present block, and how many events the block has. */
   block: number;
   in_block: number;
+  /** Some of its days are divided. */
+  divided?: true;
 }
 
 /** Events of a block. */
 export const BLOCK = 256;
 /** Days of a cell. */
 const PERIOD_DAYS = 32;
+/** Entries of one total, or credonations of one sender, that a day or a part of a day has before it is divided. */
+const FEW_ENTRIES = 128;
+/** ms of a day, of its parts, of their parts, and so on: a part of one level is divided into parts of the next. */
+const PARTS_MS = [86_400_000, 900_000, 10_000, 100, 1] as const;
+/** Levels that can be divided; the first is that of days. */
+export const LEVELS = PARTS_MS.length - 1;
 
-/** Actions of one metric or of one category's total in one period. */
+/** What one series has in one period or one part of a day: counts by slot, which are its days, or its parts. */
 export interface Cell {
-  /** Position of the last action counted. */
+  /** Position of the last event counted. */
   changed: number;
-  /** As in `MetricEvidence`. */
-  days: number[];
+  /** By slot, ascending: the slot's number, then so many numbers as the series has. */
+  slots: number[];
+  /** Who endorsed: only of senders. */
+  from?: string;
 }
 
 /** All actions of one metric. */
@@ -51,10 +67,28 @@ export interface MetricSums {
   last: number;
 }
 
+/** All actions of one platform after `Spread.since`: by criticality, then flags by criticality. */
+export type PlatformSums = number[];
+
 /** An action by the time it occurred; that and its position are in the row's key. */
-export type DayEntry = [metric: string, criticality: number, platformId: string];
+export type ActionEntry = [metric: string, criticality: number, platformId: string];
+/** A credonation, likewise. */
+export type CredonationEntry = [from: string, amount: number];
+export type DayEntry = ActionEntry | CredonationEntry;
+
+/** Numbers of a slot of a source: its number, a count per criticality, the latest time of day of an occurrence. */
+export const SOURCE_STRIDE = STRIDE + 1;
+/** Numbers of a slot of a sender: its number, credonations, their amounts together. */
+export const SENDER_STRIDE = 3;
 
 type Action = EventOf<'ActionRelayed'>;
+type Credonation = EventOf<'CredonationRecorded'>;
+
+/** Who owns a platform, and the position of the registration. */
+export interface Owner {
+  org: string;
+  at: number;
+}
 
 export function metricsOf(trisId: string) {
   return { view: 'identities.metrics', key: trisId };
@@ -62,6 +96,10 @@ export function metricsOf(trisId: string) {
 
 export function metricRow(trisId: string, metric: string) {
   return { ...metricsOf(trisId), sort: metric };
+}
+
+export function platformsOf(trisId: string) {
+  return { view: 'identities.platforms', key: trisId };
 }
 
 /** Cells of the totals of every category: `<total>/<period>`. */
@@ -74,6 +112,20 @@ export function cellsOf(trisId: string, metric: string) {
   return { view: 'identities.cells', key: `${trisId}/${metric}` };
 }
 
+/** Cells of every metric on every platform: `<period>/<metric>/<platform>`. */
+export function sourcesOf(trisId: string) {
+  return { view: 'identities.sources', key: trisId };
+}
+
+/** Cells of every sender of credonations: `<period>/<platform>/<registration of its owner>`. */
+export function sendersOf(trisId: string) {
+  return { view: 'identities.senders', key: trisId };
+}
+
+export function ownerRow(platformId: string) {
+  return { view: 'identities.owners', key: platformId };
+}
+
 export function blocksOf(trisId: string) {
   return { view: 'identities.blocks', key: trisId };
 }
@@ -82,9 +134,24 @@ export function statementsOf(trisId: string) {
   return { view: 'identities.statements', key: trisId };
 }
 
-/** Actions of one UTC day. */
-export function dayEntriesOf(trisId: string, day: number) {
-  return { view: 'identities.days', key: `${trisId}/${day}` };
+/** Entries of the day, or of the part of it, that a time is in. */
+export function entriesOf(trisId: string, level: number, ms: number) {
+  return { view: 'identities.days', key: partOf(trisId, level, ms) };
+}
+
+/** Cells of what is divided in the day, or in the part of it, that a time is in: `<name of a series>`. */
+export function partsOf(trisId: string, level: number, ms: number) {
+  return { view: 'identities.parts', key: partOf(trisId, level, ms) };
+}
+
+function partOf(trisId: string, level: number, ms: number): string {
+  const day = `${trisId}/${dayOf(ms)}`;
+  return level === 0 ? day : `${day}/${level}/${slotOf(level - 1, ms)}`;
+}
+
+/** The slot of a time among the parts that a day, or a part of that level, is divided into. */
+export function slotOf(level: number, ms: number): number {
+  return Math.floor((ms - dayOf(ms) * PARTS_MS[0]) / PARTS_MS[level + 1]!);
 }
 
 /** What a cell was after its last change before a position. */
@@ -110,21 +177,107 @@ export function periodOf(day: number): string {
 
 /** The place of a time of day, and of an action at that time, among the entries of its day. */
 export function timeOfDay(ms: number, position?: number): string {
-  const time = String(ms - dayOf(ms) * 86_400_000).padStart(8, '0');
+  const time = String(ms - dayOf(ms) * PARTS_MS[0]).padStart(8, '0');
   return position === undefined ? time : `${time}/${sortByPosition(position)}`;
 }
 
-/** Rows that an action changes. */
-export function rowsToAddTo(trisId: string, { data: { metric }, occurred_at }: Action) {
+/** Sums over time that an event counts in. */
+interface Series {
+  /** Its cell of the event's period. */
+  cell: Row;
+  /** Its name among the cells of what is divided. */
+  part: string;
+  stride: number;
+  count(slots: number[], at: number): void;
+  /** Events of the slot at this place. */
+  countAt(slots: readonly number[], at: number): number;
+  from?: string;
+}
+
+/** Names of series among the parts of a day. */
+export const totalPart = (total: string) => `total/${total}`;
+export const metricPart = (metric: string) => `metric/${metric}`;
+export const SOURCE_PARTS = 'source/';
+export const SENDER_PARTS = 'sender/';
+
+/** The first is that by whose number of entries a day is divided. */
+function seriesOf(trisId: string, { data, occurred_at }: Action): Series[] {
+  const { metric, platform_id } = data;
+  const criticality = CRITICALITIES.indexOf(data.criticality);
   const period = periodOf(dayOf(occurred_at));
+  const total = totalOf(metric);
+  const time = occurred_at - dayOf(occurred_at) * PARTS_MS[0];
+  const count = (slots: number[], at: number) => void slots[at + 1 + criticality]!++;
+  const countAt = (slots: readonly number[], at: number) => {
+    let actions = 0;
+    for (let i = at + 1; i < at + STRIDE; i++) actions += slots[i]!;
+    return actions;
+  };
+  const source = `${metric}/${platform_id}`;
   return [
-    metricRow(trisId, metric),
-    { ...cellsOf(trisId, metric), sort: period },
-    { ...totalsOf(trisId), sort: `${totalOf(metric)}/${period}` },
+    {
+      cell: { ...totalsOf(trisId), sort: `${total}/${period}` },
+      part: totalPart(total),
+      stride: STRIDE,
+      count,
+      countAt,
+    },
+    { cell: { ...cellsOf(trisId, metric), sort: period }, part: metricPart(metric), stride: STRIDE, count, countAt },
+    {
+      cell: { ...sourcesOf(trisId), sort: `${period}/${source}` },
+      part: SOURCE_PARTS + source,
+      stride: SOURCE_STRIDE,
+      count(slots, at) {
+        count(slots, at);
+        slots[at + STRIDE] = Math.max(slots[at + STRIDE]!, time);
+      },
+      countAt,
+    },
   ];
 }
 
-/** Spreads evidence that was kept in one row. @param since position of the last event in it */
+function seriesOfSender(trisId: string, { data, occurred_at }: Credonation, owner: Owner | undefined): Series {
+  const { platform_id, amount } = data;
+  const sender = `${platform_id}/${owner?.at ?? 0}`;
+  return {
+    cell: { ...sendersOf(trisId), sort: `${periodOf(dayOf(occurred_at))}/${sender}` },
+    part: SENDER_PARTS + sender,
+    stride: SENDER_STRIDE,
+    count(slots, at) {
+      slots[at + 1]!++;
+      slots[at + 2]! += amount;
+    },
+    countAt: (slots, at) => slots[at + 1]!,
+    from: owner?.org ?? `tris:platform:${platform_id}`,
+  };
+}
+
+/** Rows that an action changes. @param divided some days of the identity are divided */
+export function rowsToAddTo(trisId: string, event: Action, divided = false): Row[] {
+  const { metric, platform_id } = event.data;
+  const sums = [metricRow(trisId, metric), { ...platformsOf(trisId), sort: platform_id }];
+  return [...sums, ...cellsOfSeries(trisId, seriesOf(trisId, event), event.occurred_at, divided)];
+}
+
+/** Rows that a credonation changes. @param owner of its platform */
+export function rowsToEndorse(trisId: string, event: Credonation, owner: Owner | undefined, divided = false): Row[] {
+  return cellsOfSeries(trisId, [seriesOfSender(trisId, event, owner)], event.occurred_at, divided);
+}
+
+function cellsOfSeries(trisId: string, series: readonly Series[], ms: number, divided: boolean): Row[] {
+  const rows = series.map(({ cell }) => cell);
+  if (!divided) return rows;
+  for (let level = 0; level < LEVELS; level++) {
+    for (const { part } of series) rows.push({ ...partsOf(trisId, level, ms), sort: part });
+  }
+  return rows;
+}
+
+/**
+ * Spreads evidence that was kept in one row. Platforms and credonations are not told by it: of what precedes `since`,
+ * they are in the timeline and among the credonations.
+ * @param since position of the last event in it
+ */
 export function spread(trisId: string, evidence: Evidence, since: number, rows: Rows): Spread {
   for (const [metric, { last, days }] of Object.entries(evidence)) {
     const sums: MetricSums = { counts: CRITICALITIES.map(() => 0), last };
@@ -134,8 +287,14 @@ export function spread(trisId: string, evidence: Evidence, since: number, rows: 
       for (const criticality of CRITICALITIES.keys()) {
         for (let n = days[at + 1 + criticality]!; n > 0; n--) {
           sums.counts[criticality]!++;
-          addTo({ ...cellsOf(trisId, metric), sort: period }, 0, since, day, criticality, rows);
-          addTo({ ...totalsOf(trisId), sort: `${totalOf(metric)}/${period}` }, 0, since, day, criticality, rows);
+          for (const row of [
+            { ...cellsOf(trisId, metric), sort: period },
+            { ...totalsOf(trisId), sort: `${totalOf(metric)}/${period}` },
+          ]) {
+            const cell = rows.find<Cell>(row) ?? { changed: since, slots: [] };
+            addToDays(cell.slots, day, criticality);
+            rows.put(row, cell);
+          }
         }
       }
     }
@@ -162,32 +321,86 @@ export function addToRows(trisId: string, state: Spread, event: IdentityEvent, r
   }
   const { metric, platform_id } = event.data;
   const criticality = CRITICALITIES.indexOf(event.data.criticality);
-  const day = dayOf(occurred_at);
-  const [sumsRow, cell, total] = rowsToAddTo(trisId, event) as [Row, Row, Row];
+  const sumsRow = metricRow(trisId, metric);
   const sums = rows.find<MetricSums>(sumsRow) ?? { counts: CRITICALITIES.map(() => 0), last: occurred_at };
   sums.counts[criticality]!++;
   sums.last = Math.max(sums.last, occurred_at);
   rows.put(sumsRow, sums);
-  addTo(cell, state.block, position, day, criticality, rows);
-  addTo(total, state.block, position, day, criticality, rows);
-  const entry: DayEntry = [metric, criticality, platform_id];
-  rows.insert({ ...dayEntriesOf(trisId, day), sort: timeOfDay(occurred_at, position) }, entry);
+  const platformRow = { ...platformsOf(trisId), sort: platform_id };
+  const counts = rows.find<PlatformSums>(platformRow) ?? [...CRITICALITIES, ...CRITICALITIES].map(() => 0);
+  counts[criticality + (isFlags(metric) ? CRITICALITIES.length : 0)]!++;
+  rows.put(platformRow, counts);
+  addToSeries(trisId, state, event, seriesOf(trisId, event), [metric, criticality, platform_id], rows);
+}
+
+/**
+ * Adds a credonation to the rows of its receiver, if the receiver is not the owner of the platform itself.
+ * @returns whether `state` was changed
+ */
+export function endorse(
+  trisId: string,
+  state: Spread,
+  event: Credonation,
+  owner: Owner | undefined,
+  rows: Rows,
+): boolean {
+  const series = seriesOfSender(trisId, event, owner);
+  if (series.from === trisId) return false;
+  const wasDivided = state.divided;
+  addToSeries(trisId, state, event, [series], [series.from!, event.data.amount], rows);
+  return state.divided !== wasDivided;
+}
+
+/** Adds an event to its cells and, where its day or its part of the day has few entries, an entry there. */
+function addToSeries(
+  trisId: string,
+  state: Spread,
+  { position, occurred_at }: Pick<IdentityEvent, 'position' | 'occurred_at'>,
+  series: readonly Series[],
+  entry: DayEntry,
+  rows: Rows,
+): void {
+  const entries = series.map((each) => add(each.cell, dayOf(occurred_at), each, state, position, rows));
+  for (let level = 0, before = entries[0]!; level < LEVELS; level++) {
+    if (before < FEW_ENTRIES) {
+      rows.insert({ ...entriesOf(trisId, level, occurred_at), sort: timeOfDay(occurred_at, position) }, entry);
+      return;
+    }
+    state.divided = true;
+    const slot = slotOf(level, occurred_at);
+    const parts = partsOf(trisId, level, occurred_at);
+    before = series.map((each) => add({ ...parts, sort: each.part }, slot, each, state, position, rows))[0]!;
+  }
+}
+
+/** Counts an event in a cell. @returns how many events its slot had before */
+function add(row: Row, slot: number, series: Series, { block }: Spread, position: number, rows: Rows): number {
+  const { stride, from } = series;
+  const cell = rows.find<Cell>(row) ?? { changed: block, slots: [], ...(from !== undefined && { from }) };
+  // The first change in the present block: the cell is kept as it was.
+  if (cell.changed < block) {
+    const sort = `${row.sort}/${sortByPosition(cell.changed)}`;
+    rows.insert({ view: 'identities.earlier', key: row.key, sort }, cell);
+  }
+  const at = slotIn(cell.slots, slot, stride);
+  const before = series.countAt(cell.slots, at);
+  series.count(cell.slots, at);
+  cell.changed = position;
+  rows.put(row, cell);
+  return before;
+}
+
+/** Where a slot is among slots of so many numbers each; it is added if it is missing. */
+export function slotIn(slots: number[], slot: number, stride: number): number {
+  let at = slots.length;
+  while (at > 0 && slots[at - stride]! > slot) at -= stride;
+  if (at > 0 && slots[at - stride] === slot) return at - stride;
+  slots.splice(at, 0, slot, ...Array<number>(stride - 1).fill(0));
+  return at;
 }
 
 interface Row {
   view: string;
   key: string;
   sort: string;
-}
-
-/** @param block position at which the present block begins: a cell that it has not changed yet is kept as it was */
-function addTo(row: Row, block: number, position: number, day: number, criticality: number, rows: Rows): void {
-  const cell = rows.find<Cell>(row) ?? { changed: block, days: [] };
-  if (cell.changed < block) {
-    const sort = `${row.sort}/${sortByPosition(cell.changed)}`;
-    rows.insert({ view: 'identities.earlier', key: row.key, sort }, cell);
-  }
-  addToDays(cell.days, day, criticality);
-  cell.changed = position;
-  rows.put(row, cell);
 }

@@ -2,7 +2,16 @@ import { type OperatorState, evolve as evolveStatements } from '../src/features/
 import { type Evidence, addAction } from '../src/scoring/evidence.js';
 import { isFlags } from '../src/scoring/metrics.js';
 import { CRITICALITIES, TCT_BY_CRITICALITY } from '../src/scoring/model.js';
-import { type Spread, addToRows, rowsToAddTo, spread } from './evidence-rows.js';
+import {
+  type Owner,
+  type Spread,
+  addToRows,
+  endorse,
+  ownerRow,
+  rowsToAddTo,
+  rowsToEndorse,
+  spread,
+} from './evidence-rows.js';
 import { type IdentityEvent, subjectOf } from './identity-events.js';
 import { type Projection, rowAt } from './projection.js';
 
@@ -114,31 +123,58 @@ export const identities: Projection = {
     'identities',
     'identities.changes',
     'identities.metrics',
+    'identities.platforms',
     'identities.totals',
     'identities.cells',
+    'identities.sources',
+    'identities.senders',
+    'identities.owners',
     'identities.earlier',
     'identities.blocks',
     'identities.days',
+    'identities.parts',
     'identities.statements',
   ],
   share: {
-    ofEvent: (event) => subjectOf(event)?.tris_id,
-    ofRow: ({ view, key }, value) => (view === 'identities.changes' ? String(value) : key.split('/', 1)[0]!),
+    ofEvent: (event) => (event.type === 'CredonationRecorded' ? event.data.tris_id : subjectOf(event)?.tris_id),
+    ofRow({ view, key }, value) {
+      if (view === 'identities.owners') return undefined;
+      return view === 'identities.changes' ? String(value) : key.split('/', 1)[0]!;
+    },
   },
 
   reads(event) {
+    if (event.type === 'CredonationRecorded') {
+      return [identityRow(event.data.tris_id), ownerRow(event.data.platform_id)];
+    }
     const subject = subjectOf(event);
     return subject ? [identityRow(subject.tris_id)] : [];
   },
 
   readsNext(event, rows) {
-    if (event.type !== 'ActionRelayed') return [];
-    const { tris_id } = event.data;
-    const known = rows.get<IdentityRow>(identityRow(tris_id));
-    return known?.spread ? rowsToAddTo(tris_id, event) : [];
+    if (event.type !== 'ActionRelayed' && event.type !== 'CredonationRecorded') return [];
+    const { tris_id, platform_id } = event.data;
+    const state = rows.get<IdentityRow>(identityRow(tris_id))?.spread;
+    if (!state) return [];
+    if (event.type === 'ActionRelayed') return rowsToAddTo(tris_id, event, state.divided);
+    return rowsToEndorse(tris_id, event, rows.get<Owner>(ownerRow(platform_id)), state.divided);
   },
 
   apply(event, rows) {
+    if (event.type === 'PlatformRegistered') {
+      const { platform_id, tris_org } = event.data;
+      const owner: Owner = { org: tris_org, at: event.position };
+      rows.put(ownerRow(platform_id), owner);
+      return;
+    }
+    if (event.type === 'CredonationRecorded') {
+      const { tris_id, platform_id } = event.data;
+      const at = identityRow(tris_id);
+      const row = rows.get<IdentityRow>(at);
+      if (!row?.spread) return;
+      if (endorse(tris_id, row.spread, event, rows.get<Owner>(ownerRow(platform_id)), rows)) rows.put(at, row);
+      return;
+    }
     const subject = subjectOf(event);
     if (!subject) return;
     const { tris_id } = subject;

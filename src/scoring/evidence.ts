@@ -30,13 +30,13 @@ export function addAction(evidence: Evidence, metric: string, criticality: numbe
   addToDays(entry.days, dayOf(occurredAt), criticality);
 }
 
-/** Counts one action among the days of a metric, in place. */
-export function addToDays(days: number[], day: number, criticality: number): void {
+/** Counts actions of one day among the days of a metric, in place. */
+export function addToDays(days: number[], day: number, criticality: number, actions = 1): void {
   let at = days.length;
   while (at > 0 && days[at - STRIDE]! > day) at -= STRIDE;
   if (at > 0 && days[at - STRIDE] === day) at -= STRIDE;
   else days.splice(at, 0, day, 0, 0, 0, 0, 0);
-  days[at + 1 + criticality]!++;
+  days[at + 1 + criticality]! += actions;
 }
 
 /** Number of actions of one metric. */

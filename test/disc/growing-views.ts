@@ -1,4 +1,5 @@
 import type { DomainEvent } from '../../projections/events.js';
+import { credonations } from '../../projections/credonations.js';
 import { identities } from '../../projections/identities.js';
 import { timeline } from '../../projections/timeline.js';
 import type { RowQuery } from '../../src/stores/ports/read-models.js';
@@ -20,8 +21,11 @@ export class GrowingViews {
   ) {}
 
   async grow(by: number): Promise<void> {
-    await this.rows.apply(this.log.slice(this.applied, this.applied + by), [identities, timeline]);
-    this.applied = Math.min(this.log.length, this.applied + by);
+    let end = Math.min(this.log.length, this.applied + by);
+    // An append is applied as a whole: a credonation with its action.
+    if (end > this.applied) while (this.log[end]?.type === 'CredonationRecorded') end++;
+    await this.rows.apply(this.log.slice(this.applied, end), [identities, timeline, credonations]);
+    this.applied = end;
   }
 
   async read(queries: readonly RowQuery[]) {
@@ -44,9 +48,7 @@ export class GrowingViews {
   requirePosition = async () => undefined;
 
   private range({ view, key, after, reverse = false, limit }: Extract<RowQuery, { range: unknown }>['range']) {
-    const rows = this.rows.range({ view, key });
-    if (reverse) rows.reverse();
     const isBeyond = (sort: string) => after === undefined || (reverse ? sort < after : sort > after);
-    return rows.filter(({ sort }) => isBeyond(sort)).slice(0, limit);
+    return this.rows.range({ view, key }, isBeyond, reverse, limit);
   }
 }

@@ -4,9 +4,10 @@ import { FreshFold } from '../../src/read-side/fresh-fold.js';
 import { type Given, logOf } from './log.js';
 
 /** Actions of one identity, each with a metric of its own: its evidence grows with every event. */
-function wide(events: number): Given[] {
+function wide(events: number, msApart: number): Given[] {
   return Array.from({ length: events }, (_, n) => ({
     type: 'ActionRelayed',
+    occurred_at: new Date(n * msApart).toISOString(),
     data: {
       tris_id: 'tris:wide',
       metric: `financial_metric_${n}`,
@@ -18,8 +19,8 @@ function wide(events: number): Given[] {
 }
 
 /** Characters of the rows that folding so many events encodes. */
-async function encoded(events: number): Promise<number> {
-  const log = logOf(wide(events));
+async function encoded(events: number, msApart: number): Promise<number> {
+  const log = logOf(wide(events, msApart));
   const store = {
     async *readAll(after: number) {
       for (let from = after; from < log.length; from += 500) yield log.slice(from, from + 500);
@@ -36,7 +37,13 @@ async function encoded(events: number): Promise<number> {
   return characters;
 }
 
-test('folding one wide identity costs as much for each event, however many it has', async () => {
-  const [some, many] = [await encoded(500), await encoded(4_000)];
-  expect(many / some).toBeLessThan(1.3 * (4_000 / 500));
-});
+test.each([
+  ['over many days', 3_600_000, 500, 4_000],
+  // Once its parts have been divided as far as they can be.
+  ['all at one time', 0, 2_000, 16_000],
+])(
+  'folding one wide identity, its actions %s, costs as much for each event, however many it has',
+  async (_spread, msApart, few, many) => {
+    expect((await encoded(many, msApart)) / (await encoded(few, msApart))).toBeLessThan(1.3 * (many / few));
+  },
+);

@@ -55,6 +55,8 @@ class Texts implements RowSink {
 /** Rows by view, key and sort, as a store keeps them: JSON text. */
 export class StoredRows {
   readonly texts = new Map<string, string>();
+  /** Sorts by view and key. */
+  private readonly ranges = new Map<string, Set<string>>();
 
   /** Most rows that one batch changed. */
   largestBatch = 0;
@@ -69,8 +71,14 @@ export class StoredRows {
     await loadRows(projections, events, async (rows) => rows.map((row) => this.get(row)), overlay);
     for (const { changes } of foldInBatches(projections, events, () => true, overlay, rowsPerBatch)) {
       const { puts, deletes } = changes;
-      for (const [name, text] of puts.texts) this.texts.set(name, text);
-      for (const row of deletes) this.texts.delete(address(row));
+      for (const [name, text] of puts.texts) {
+        this.texts.set(name, text);
+        this.rangeOf(name)?.add(sortIn(name));
+      }
+      for (const row of deletes) {
+        this.texts.delete(address(row));
+        this.rangeOf(address(row))?.delete(sortIn(address(row)));
+      }
       this.largestBatch = Math.max(this.largestBatch, puts.size + deletes.length);
     }
   }
@@ -80,13 +88,26 @@ export class StoredRows {
     return text === undefined ? undefined : (JSON.parse(text) as Json);
   }
 
-  /** All rows of one key of a view in sort order. */
-  range({ view, key }: { view: string; key: string }): { sort: string; value: Json }[] {
-    const prefix = `${view}|${key}|`;
-    return [...this.texts]
-      .filter(([name]) => name.startsWith(prefix))
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([name, text]) => ({ sort: name.slice(prefix.length), value: JSON.parse(text) as Json }));
+  /** Rows of one key of a view in sort order. */
+  range(
+    { view, key }: { view: string; key: string },
+    isWanted: (sort: string) => boolean = () => true,
+    reverse = false,
+    limit = Infinity,
+  ): { sort: string; value: Json }[] {
+    const sorts = [...(this.ranges.get(`${view}|${key}`) ?? [])].filter(isWanted).sort();
+    if (reverse) sorts.reverse();
+    return sorts
+      .slice(0, limit)
+      .map((sort) => ({ sort, value: JSON.parse(this.texts.get(`${view}|${key}|${sort}`)!) as Json }));
+  }
+
+  private rangeOf(name: string): Set<string> | undefined {
+    const [view, key, sort] = name.split('|');
+    if (sort === undefined) return undefined;
+    let range = this.ranges.get(`${view}|${key}`);
+    if (!range) this.ranges.set(`${view}|${key}`, (range = new Set()));
+    return range;
   }
 
   /** Every row, ordered by address: equal bytes mean equal rows. */
@@ -95,6 +116,7 @@ export class StoredRows {
   }
 }
 
+const sortIn = (name: string) => name.split('|')[2]!;
 const address = ({ view, key, sort }: RowKey) => (sort === undefined ? `${view}|${key}` : `${view}|${key}|${sort}`);
 
 /** Folds a log in batches of the given sizes (repeated as needed); by default in one. */

@@ -2,7 +2,6 @@ import { Inject } from '@nestjs/common';
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type CredonationRow, credonationsOf } from '../../../projections/credonations.js';
 import { CHANGES, type IdentityRow, identityRow } from '../../../projections/identities.js';
-import type { IdentityEvent } from '../../../projections/identity-events.js';
 import { type OrganizationRow, organizationRow } from '../../../projections/organizations.js';
 import { policyMetricRow } from '../../../projections/policies.js';
 import { sortByPosition } from '../../../projections/projection.js';
@@ -17,10 +16,8 @@ import { Views } from '../../read-side/views.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { yieldIfDue } from '../../kernel/turn.js';
-import { type Evidence, addAction } from '../../scoring/evidence.js';
 import type { Lens } from '../../scoring/lens.js';
 import { canonicalMetric, categoryOf } from '../../scoring/metrics.js';
-import { CRITICALITIES } from '../../scoring/model.js';
 import { disc1 } from '../../scoring/models/disc-1.js';
 import { netTct, rankOf, standingOf } from '../../scoring/score.js';
 import type { Coordinates } from './coordinates.js';
@@ -33,12 +30,12 @@ import type {
   MetricsDto,
   ReportDto,
 } from './disc.dto.js';
-import { PlatformShares, explain } from './explain.js';
+import { explain, partsOf } from './explain.js';
 import { RunningStanding, historyEntry } from './history.js';
 import { IdentityReader, type IdentitySnapshot, type Viewpoint } from './identity-reader.js';
 import { ledgerOfRow, readLedger } from './ledgers.js';
 import { isUndocumented, metrics } from './metrics.js';
-import { type Depth, ReportBuilder, type Window } from './report.js';
+import { type Depth, ReportBuilder, type Window, addSums } from './report.js';
 import { coordinatesOf } from './score.js';
 
 /** An answer and the viewpoint that it depends on. */
@@ -178,25 +175,14 @@ export class GetExplanation extends Query<QueryAnswer<ExplanationDto>> {
   }
 }
 
-const EXPLAINED_PLATFORMS = 100;
-
 @QueryHandler(GetExplanation)
 export class GetExplanationHandler implements IQueryHandler<GetExplanation> {
   constructor(private readonly identities: IdentityReader) {}
 
   async execute({ trisId, coordinates }: GetExplanation): Promise<QueryAnswer<ExplanationDto>> {
     const snapshot = await this.identities.snapshot(trisId, coordinates);
-    const platforms = new PlatformShares(snapshot.lens);
-    // Of a large identity the snapshot has what the lens needs, which is less than what is told here.
-    const evidence: Evidence = snapshot.large ? {} : snapshot.state.evidence;
-    await each(this.identities.events(trisId, snapshot), (event) => {
-      platforms.add(event);
-      if (!snapshot.large || event.type !== 'ActionRelayed') return;
-      const { metric, criticality } = event.data;
-      addAction(evidence, metric, CRITICALITIES.indexOf(criticality), event.occurred_at);
-    });
-    const whole = { ...snapshot, state: { ...snapshot.state, evidence } };
-    return { body: explain(whole, platforms.top(EXPLAINED_PLATFORMS), this.identities.logId), viewpoint: snapshot };
+    const parts = await partsOf(this.identities, snapshot);
+    return { body: await explain(snapshot, parts, this.identities.logId), viewpoint: snapshot };
   }
 }
 
@@ -293,8 +279,13 @@ export class GetReportsHandler implements IQueryHandler<GetReports> {
 
   private async report(snapshot: IdentitySnapshot, window: Window, depth: Depth): Promise<ReportDto> {
     const builder = new ReportBuilder(snapshot, window, depth);
-    await each(this.identities.events(snapshot.tris_id, snapshot), (event) => builder.addEvent(event));
-    for await (const row of credonationsUpTo(this.views, snapshot)) builder.addCredonation(row);
+    if (snapshot.large) await addSums(builder, this.identities, snapshot, snapshot.large);
+    else {
+      for await (const page of this.identities.events(snapshot.tris_id, snapshot)) {
+        for (const event of page) builder.addEvent(event);
+      }
+      for await (const row of credonationsUpTo(this.views, snapshot)) builder.addCredonation(row);
+    }
     const report = builder.build(this.identities.logId);
     const { report_id, report_hash } = report;
     const timestamp = new Date(this.clock()).toISOString();
@@ -417,10 +408,6 @@ function isChangesCursor(state: unknown): state is ChangesCursor {
   return Number.isSafeInteger(p) && p >= 0 && [g, l, m].every((part) => typeof part === 'string');
 }
 
-async function each(pages: AsyncIterable<IdentityEvent[]>, visit: (event: IdentityEvent) => void): Promise<void> {
-  for await (const page of pages) page.forEach(visit);
-}
-
 /** Rows of one read: about a millisecond's work. */
 const PAGE = 256;
 
@@ -434,7 +421,10 @@ async function* credonationsUpTo(views: Views, { tris_id, position }: IdentitySn
     const range = { ...credonationsOf(tris_id), after: sortByPosition(last), limit: PAGE };
     const { results } = await views.readSince(position, [{ range }, { range: following }]);
     const [rows, [next]] = results as [RangeRow[], RangeRow[]];
-    for (const { sort, value } of rows) if (!next || sort < next.sort) yield value as unknown as CredonationRow;
+    for (const { sort, value } of rows) {
+      if (next && sort >= next.sort) return;
+      yield value as unknown as CredonationRow;
+    }
     if (rows.length < PAGE) return;
     last = Number(rows.at(-1)!.sort);
     await yieldIfDue();

@@ -1,18 +1,24 @@
 import type { IdentityEvent } from '../../../projections/identity-events.js';
 import {
+  type ActionEntry,
   type Cell,
   type DayEntry,
   type Spread,
   BLOCK,
+  LEVELS,
   blocksOf,
   cellsOf,
-  dayEntriesOf,
   earlierThan,
+  entriesOf,
   isEarlier,
+  metricPart,
   metricsOf,
+  partsOf,
   periodOf,
+  slotOf,
   timeOfDay,
   totalOf,
+  totalPart,
   totalsOf,
 } from '../../../projections/evidence-rows.js';
 import { sortByPosition } from '../../../projections/projection.js';
@@ -22,7 +28,7 @@ import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import type { Views } from '../../read-side/views.js';
 import { type Evidence, STRIDE, addToDays, dayOf } from '../../scoring/evidence.js';
 import type { Lens } from '../../scoring/lens.js';
-import { CRITICALITIES } from '../../scoring/model.js';
+import { CRITICALITIES, MODEL } from '../../scoring/model.js';
 import type { RangeRow, RowQuery } from '../../stores/ports/read-models.js';
 
 /** Rows, or looks for one row, of one read: about a millisecond's work. */
@@ -53,7 +59,24 @@ interface CellAt {
   /** Metric or total. */
   name: string;
   /** Undefined: it was changed after the position. */
-  days: number[] | undefined;
+  slots: number[] | undefined;
+}
+
+/** A cell as it is kept, and as `asOf` leaves it. */
+export interface StoredCell {
+  key: string;
+  sort: string;
+  cell: Cell;
+}
+
+/** A part of a day: what of it was counted apart, and what was counted together. */
+export interface PartOfDay<E extends DayEntry> {
+  /** Entries, with the time of their occurrence in ms. */
+  entries: { at: number; entry: E }[];
+  /** Cells, of which the slots below `until` count. */
+  cells: (StoredCell & { until: number })[];
+  /** Where the block begins whose events have to be added, up to the position. Undefined: none has to. */
+  block: Position | undefined;
 }
 
 /**
@@ -61,6 +84,8 @@ interface CellAt {
  * each cell that was changed after the position is made from what it was before the position's block.
  */
 export class EvidenceReader {
+  private readonly first = new WeakMap<Spread, Promise<IdentityEvent[]>>();
+
   constructor(private readonly views: Pick<Views, 'readSince'>) {}
 
   /** What a lens needs: sums by category under the model's own, else the metrics that it weighs. */
@@ -110,7 +135,7 @@ export class EvidenceReader {
     }
     await this.restore(
       identity,
-      cells.filter(({ days }) => days === undefined),
+      cells.filter(({ slots }) => slots === undefined),
     );
     return this.upTo(identity, lists, await evidenceFrom(cells, identity.as_of));
   }
@@ -127,7 +152,7 @@ export class EvidenceReader {
       );
       for (const [i, cell] of some.entries()) {
         const [found] = results[i] as RangeRow[];
-        cell.days = found && isEarlier(found.sort, cell) ? (found.value as unknown as Cell).days : [];
+        cell.slots = found && isEarlier(found.sort, cell) ? (found.value as unknown as Cell).slots : [];
       }
       await yieldIfDue();
     }
@@ -142,7 +167,7 @@ export class EvidenceReader {
       const day = dayOf(event.occurred_at);
       const period = periodOf(day);
       const cell = byPlace.get(`${metric}/${period}`) ?? byPlace.get(`${totalOf(metric)}/${period}`);
-      if (cell) addToDays(cell.days!, day, CRITICALITIES.indexOf(event.data.criticality));
+      if (cell) addToDays(cell.slots!, day, CRITICALITIES.indexOf(event.data.criticality));
     }
   }
 
@@ -160,39 +185,154 @@ export class EvidenceReader {
     const { as_of } = identity;
     if (as_of === undefined) return evidence;
     const isOfTotals = lists[0]?.metric === undefined;
-    const names = new Set(lists.map(({ metric }) => metric));
-    for await (const actions of this.actionsOfDay(identity, as_of)) {
-      for (const [metric, criticality] of actions) {
-        const name = isOfTotals ? totalOf(metric) : metric;
-        if (!isOfTotals && !names.has(metric)) continue;
-        addToDays((evidence[name] ??= { last: 0, days: [] }).days, dayOf(as_of), criticality);
-      }
-    }
+    const names = isOfTotals ? undefined : lists.map(({ metric }) => metric!);
+    await this.ofDay(identity, as_of, names, (name, criticality, actions) => {
+      const { days } = (evidence[name] ??= { last: 0, days: [] });
+      addToDays(days, dayOf(as_of), criticality, actions);
+    });
     return evidence;
   }
 
-  /** Actions of the day of a time up to that time. */
-  private async *actionsOfDay(
+  /**
+   * Counts actions of the day of a time up to that time.
+   * @param metrics undefined: totals of the categories
+   */
+  async ofDay(
+    identity: SpreadIdentity,
+    time: number,
+    metrics: readonly string[] | undefined,
+    count: (name: string, criticality: number, actions: number) => void,
+  ): Promise<void> {
+    const parts = metrics ? metrics.map(metricPart) : TOTALS.map(totalPart);
+    const prefix = metrics ? metricPart('') : totalPart('');
+    const asked = metrics && new Set(metrics);
+    const { entries, cells, block } = await this.partOfDay<ActionEntry>(identity, time, parts, isAction);
+    const one = (metric: string, criticality: number) => {
+      if (!asked) count(totalOf(metric), criticality, 1);
+      else if (asked.has(metric)) count(metric, criticality, 1);
+    };
+    for (const { entry } of entries) one(entry[0], entry[1]);
+    for (const { sort, cell, until } of cells) {
+      const name = sort.slice(prefix.length);
+      for (let at = 0; at < cell.slots.length && cell.slots[at]! < until; at += STRIDE) {
+        for (const criticality of CRITICALITIES.keys()) {
+          const actions = cell.slots[at + 1 + criticality]!;
+          if (actions > 0) count(name, criticality, actions);
+        }
+      }
+    }
+    for (const events of [await this.firstEvents(identity), await this.eventsOfBlock(identity, block)]) {
+      for (const { type, data, occurred_at } of events) {
+        if (type !== 'ActionRelayed' || dayOf(occurred_at) !== dayOf(time) || occurred_at > time) continue;
+        one(data.metric, CRITICALITIES.indexOf(data.criticality));
+      }
+    }
+  }
+
+  /**
+   * What is known of the day of a time up to that time, but for the first events.
+   * @param parts names of the cells; or what their names begin with
+   */
+  async partOfDay<E extends DayEntry>(
     { tris_id, spread, position }: SpreadIdentity,
-    asOf: number,
-  ): AsyncIterable<readonly [metric: string, criticality: number][]> {
-    const day = dayOf(asOf);
-    for await (const events of this.eventsUntil(tris_id, spread.since)) {
-      yield events.flatMap((event): [string, number][] => {
-        if (event.type !== 'ActionRelayed' || dayOf(event.occurred_at) !== day || event.occurred_at > asOf) return [];
-        return [[event.data.metric, CRITICALITIES.indexOf(event.data.criticality)]];
-      });
+    time: number,
+    parts: readonly string[] | string,
+    isWanted: (entry: DayEntry) => entry is E,
+  ): Promise<PartOfDay<E>> {
+    const entries: { at: number; position: Position; entry: E }[] = [];
+    const cells: PartOfDay<E>['cells'] = [];
+    const last = timeOfDay(time);
+    const midnight = dayOf(time) * DAY_MS;
+    for (let level = 0; level < LEVELS; level++) {
+      for await (const rows of this.pages(entriesOf(tris_id, level, time), position, Infinity)) {
+        // In the order in which they occurred.
+        const past = rows.filter(({ sort }) => sort.slice(0, last.length) <= last);
+        for (const { sort, value } of past) {
+          const entry = value as unknown as DayEntry;
+          if (!isWanted(entry)) continue;
+          const at = midnight + Number(sort.slice(0, last.length));
+          entries.push({ at, position: Number(sort.slice(last.length + 1)), entry });
+        }
+        if (past.length < rows.length) break;
+      }
+      if (!spread.divided) break;
+      const list = partsOf(tris_id, level, time);
+      // The parts of the last level are single times.
+      const until = slotOf(level, time) + (level === LEVELS - 1 ? 1 : 0);
+      const found = await this.cellsNamed(list, parts, position);
+      if (found.length === 0) break;
+      for (const each of found) cells.push({ ...each, until });
     }
-    const last = timeOfDay(asOf);
-    for await (const rows of this.pages(dayEntriesOf(tris_id, day), position, Infinity)) {
-      // In the order in which they occurred.
-      const past = rows.filter(({ sort }) => sort.slice(0, last.length) <= last);
-      const known = past.filter(({ sort }) => Number(sort.slice(last.length + 1)) <= position);
-      yield known
-        .map(({ value }) => value as unknown as DayEntry)
-        .map(([metric, criticality]) => [metric, criticality]);
-      if (past.length < rows.length) return;
+    const block = await this.asOf({ tris_id, spread, position }, cells);
+    const end = block ?? position + 1;
+    return { entries: entries.filter((each) => each.position < end), cells, block };
+  }
+
+  private async cellsNamed(
+    list: { view: string; key: string },
+    names: readonly string[] | string,
+    position: Position,
+  ): Promise<StoredCell[]> {
+    const found: StoredCell[] = [];
+    const take = (sort: string, value: unknown) => found.push({ key: list.key, sort, cell: value as Cell });
+    if (typeof names === 'string') {
+      for await (const rows of this.pages(list, position, Infinity, names)) {
+        const named = rows.filter(({ sort }) => sort.startsWith(names));
+        for (const { sort, value } of named) take(sort, value);
+        if (named.length < rows.length) break;
+      }
+      return found;
     }
+    for (let from = 0; from < names.length; from += PAGE) {
+      const some = names.slice(from, from + PAGE);
+      const { results } = await this.views.readSince(
+        position,
+        some.map((sort) => ({ get: { ...list, sort } })),
+      );
+      for (const [i, sort] of some.entries()) if (results[i] !== undefined) take(sort, results[i]);
+      await yieldIfDue();
+    }
+    return found;
+  }
+
+  /**
+   * Leaves cells as they are if none of them was changed after the position; else makes them what they were before the
+   * position's block.
+   * @returns where that block begins, if its events up to the position have to be added
+   */
+  async asOf(
+    { tris_id, spread, position }: SpreadIdentity,
+    cells: readonly StoredCell[],
+  ): Promise<Position | undefined> {
+    if (cells.every(({ cell }) => cell.changed <= position)) return undefined;
+    const block = await this.blockAt(tris_id, spread, position);
+    const changed = cells.filter(({ cell }) => cell.changed >= block);
+    for (let from = 0; from < changed.length; from += PAGE) {
+      const some = changed.slice(from, from + PAGE);
+      const { results } = await this.views.readSince(
+        position,
+        some.map((each) => ({ range: earlierThan(each, block) })),
+      );
+      for (const [i, each] of some.entries()) {
+        const [found] = results[i] as RangeRow[];
+        const isFound = found && isEarlier(found.sort, each);
+        each.cell = isFound ? (found.value as unknown as Cell) : { ...each.cell, slots: [] };
+      }
+      await yieldIfDue();
+    }
+    return block;
+  }
+
+  /** Events before the evidence was spread, which only the cells of metrics and totals have. */
+  firstEvents({ tris_id, spread }: SpreadIdentity): Promise<IdentityEvent[]> {
+    let events = this.first.get(spread);
+    if (!events) this.first.set(spread, (events = all(this.eventsUntil(tris_id, spread.since))));
+    return events;
+  }
+
+  /** Events of the block that cells were taken back to the beginning of. */
+  async eventsOfBlock({ tris_id, position }: SpreadIdentity, block: Position | undefined): Promise<IdentityEvent[]> {
+    return block === undefined ? [] : all(this.eventsUntil(tris_id, position, block - 1));
   }
 
   /** An identity's events after a position and up to another, in log order. */
@@ -210,13 +350,14 @@ export class EvidenceReader {
     position: Position,
     limit: number,
     after?: string,
+    page = PAGE,
   ): AsyncIterable<RangeRow[]> {
     for (let read = 0; read < limit;) {
-      const query: RowQuery = { range: { ...list, after, limit: Math.min(PAGE, limit - read) } };
+      const query: RowQuery = { range: { ...list, after, limit: Math.min(page, limit - read) } };
       const { results } = await this.views.readSince(position, [query]);
       const rows = results[0] as RangeRow[];
       yield rows;
-      if (rows.length < PAGE) return;
+      if (rows.length < page) return;
       after = rows.at(-1)!.sort;
       read += rows.length;
       await yieldIfDue();
@@ -225,21 +366,33 @@ export class EvidenceReader {
 }
 
 const PERIOD_DIGITS = periodOf(0).length;
+const DAY_MS = 86_400_000;
+const TOTALS = MODEL.categories.flatMap((category) => [`${category}_action`, `${category}_flags`].map(totalOf));
 
 function cellAt({ key, metric }: CellList, { sort, value }: RangeRow, position: Position): CellAt {
-  const { changed, days } = value as unknown as Cell;
+  const { changed, slots } = value as unknown as Cell;
   const name = metric ?? sort.slice(0, -PERIOD_DIGITS - 1);
-  return { key, sort, name, days: changed <= position ? days : undefined };
+  return { key, sort, name, slots: changed <= position ? slots : undefined };
+}
+
+async function all(pages: AsyncIterable<IdentityEvent[]>): Promise<IdentityEvent[]> {
+  const events: IdentityEvent[] = [];
+  for await (const page of pages) events.push(...page);
+  return events;
+}
+
+export function isAction(entry: DayEntry): entry is ActionEntry {
+  return entry.length === 3;
 }
 
 /** @param asOf without the days from this one's on */
 async function evidenceFrom(cells: readonly CellAt[], asOf: number | undefined): Promise<Evidence> {
   const evidence: Evidence = {};
   const end = asOf === undefined ? Infinity : dayOf(asOf);
-  for (const { name, days } of cells) {
-    for (let at = 0; at < days!.length && days![at]! < end; at += STRIDE) {
+  for (const { name, slots } of cells) {
+    for (let at = 0; at < slots!.length && slots![at]! < end; at += STRIDE) {
       const entry = (evidence[name] ??= { last: 0, days: [] });
-      for (let i = at; i < at + STRIDE; i++) entry.days.push(days![i]!);
+      for (let i = at; i < at + STRIDE; i++) entry.days.push(slots![i]!);
     }
     if (isDue()) await yieldIfDue();
   }

@@ -1,62 +1,202 @@
-import type { IdentityEvent } from '../../../projections/identity-events.js';
-import { countActions, totalTct } from '../../scoring/evidence.js';
+import { type MetricSums, type PlatformSums, periodOf } from '../../../projections/evidence-rows.js';
+import { yieldIfDue } from '../../kernel/turn.js';
+import { type Evidence, STRIDE } from '../../scoring/evidence.js';
 import { round } from '../../scoring/exact.js';
-import { tctOf } from '../../scoring/lens.js';
+import { type Lens, tctOf } from '../../scoring/lens.js';
 import { isFlags, metricCategory } from '../../scoring/metrics.js';
-import { CRITICALITIES, MODEL } from '../../scoring/model.js';
+import { CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
 import { disc1 } from '../../scoring/models/disc-1.js';
 import { nextRating } from '../../scoring/score.js';
 import type { ExplanationDto, PlatformShareDto } from './disc.dto.js';
-import type { IdentitySnapshot } from './identity-reader.js';
+import type { SpreadIdentity } from './evidence-reader.js';
+import type { IdentityReader, IdentitySnapshot } from './identity-reader.js';
 import { coordinatesOf, standing } from './score.js';
+import type { Source } from './source-reader.js';
+
+/** What an explanation tells at most, the largest contributions. */
+const EXPLAINED_METRICS = 5_000;
+const EXPLAINED_PLATFORMS = 100;
+
+/** What an identity's actions come to by metric and by platform. */
+interface Parts {
+  metrics: Map<string, MetricSums>;
+  platforms: PlatformShares;
+}
+
+interface Part {
+  metric: string;
+  actions: number;
+  tct: number;
+  last: number;
+}
 
 /** The contributions to a score, largest first, and the TCT missing for the next rating. */
-export function explain(snapshot: IdentitySnapshot, platforms: PlatformShareDto[], logId: string): ExplanationDto {
+export async function explain(
+  snapshot: IdentitySnapshot,
+  { metrics, platforms }: Parts,
+  logId: string,
+): Promise<ExplanationDto> {
   const { state, lens } = snapshot;
   const ledger = disc1.ledger(state.evidence, lens);
-  const metrics = Object.entries(state.evidence).map(([metric, entry]) => ({
-    metric,
-    category: metricCategory(metric),
-    actions: countActions(entry),
-    tct: totalTct(metric, entry, lens),
-    last_at: new Date(entry.last).toISOString(),
-  }));
-  metrics.sort((a, b) => b.tct - a.tct || (a.metric < b.metric ? -1 : 1));
+  const contributions = await largest(metrics, lens, (metric) => !isFlags(metric));
+  const forfeits = await largest(metrics, lens, isFlags);
   return {
     tris_id: snapshot.tris_id,
     score: standing(snapshot).score,
-    contributions: metrics
-      .filter(({ metric }) => !isFlags(metric))
-      .map((part) => ({ ...part, share: ledger.earned === 0 ? 0 : round(part.tct / ledger.earned, 4) })),
-    platforms,
-    forfeits: metrics
-      .filter(({ metric }) => isFlags(metric))
-      .map(({ tct, ...part }) => ({ ...part, flagged_tct: tct, forfeited_tct: MODEL.forfeit_factor * tct })),
+    contributions: contributions.map((part) => ({
+      ...toldOf(part),
+      tct: part.tct,
+      last_at: new Date(part.last).toISOString(),
+      share: ledger.earned === 0 ? 0 : round(part.tct / ledger.earned, 4),
+    })),
+    platforms: platforms.top(EXPLAINED_PLATFORMS),
+    forfeits: forfeits.map((part) => ({
+      ...toldOf(part),
+      last_at: new Date(part.last).toISOString(),
+      flagged_tct: part.tct,
+      forfeited_tct: MODEL.forfeit_factor * part.tct,
+    })),
     // An explicit BAD status overrides the score, whatever is earned.
     next_rating: state.bad_status ? null : nextRating(ledger),
     ...coordinatesOf(snapshot, logId),
   };
 }
 
+function toldOf({ metric, actions }: Part) {
+  return { metric, category: metricCategory(metric), actions };
+}
+
+/** The metrics of one kind with the most TCT under a lens, then by name. */
+async function largest(
+  metrics: ReadonlyMap<string, MetricSums>,
+  lens: Lens,
+  isOne: (metric: string) => boolean,
+): Promise<Part[]> {
+  let parts: Part[] = [];
+  const cut = () => {
+    parts.sort((a, b) => b.tct - a.tct || (a.metric < b.metric ? -1 : 1));
+    parts = parts.slice(0, EXPLAINED_METRICS);
+  };
+  for (const [metric, { counts, last }] of metrics) {
+    if (!isOne(metric)) continue;
+    let [actions, tct] = [0, 0];
+    for (const [criticality, count] of counts.entries()) {
+      actions += count;
+      tct += count * tctOf(lens, metric, criticality);
+    }
+    parts.push({ metric, actions, tct, last });
+    if (parts.length < 2 * EXPLAINED_METRICS) continue;
+    cut();
+    await yieldIfDue();
+  }
+  cut();
+  await yieldIfDue();
+  return parts;
+}
+
+/** What an explanation is made of, for an identity of any size. */
+export async function partsOf(identities: IdentityReader, snapshot: IdentitySnapshot): Promise<Parts> {
+  const { large, lens, state } = snapshot;
+  if (large) return (await presentParts(identities, large, lens, state.evidence)) ?? pastParts(identities, large, lens);
+  const platforms = new PlatformShares(lens);
+  for await (const page of identities.events(snapshot.tris_id, snapshot)) {
+    for (const { type, data } of page) {
+      if (type === 'ActionRelayed') platforms.add(data, CRITICALITIES.indexOf(data.criticality), 1);
+    }
+  }
+  const metrics = Object.entries(state.evidence).map(([metric, { last, days }]) => {
+    const counts = CRITICALITIES.map(() => 0);
+    for (let at = 0; at < days.length; at += STRIDE) {
+      for (const criticality of counts.keys()) counts[criticality]! += days[at + 1 + criticality]!;
+    }
+    return [metric, { counts, last }] as const;
+  });
+  return { metrics: new Map(metrics), platforms };
+}
+
+/** From the sums over all time; undefined where the viewpoint does not see all events. */
+async function presentParts(
+  { evidence, sources }: IdentityReader,
+  large: SpreadIdentity,
+  lens: Lens,
+  weighed: Evidence,
+): Promise<Parts | undefined> {
+  const parts: Parts = { metrics: new Map(), platforms: new PlatformShares(lens) };
+  const isAllPresent = await sources.present(large, lens.tct_by_metric === null ? [] : placesOf(weighed), {
+    metric: (metric, sums) => void parts.metrics.set(metric, sums),
+    platform: (platformId, sums) => parts.platforms.addSums(platformId, sums),
+    source: (source, criticality, actions) => parts.platforms.weigh(source, criticality, actions),
+  });
+  if (!isAllPresent) return undefined;
+  for (const { type, data } of await evidence.firstEvents(large)) {
+    if (type === 'ActionRelayed') parts.platforms.add(data, CRITICALITIES.indexOf(data.criticality), 1);
+  }
+  return parts;
+}
+
+function placesOf(evidence: Evidence) {
+  return Object.entries(evidence).flatMap(([metric, { days }]) => {
+    const periods = new Set<string>();
+    for (let at = 0; at < days.length; at += STRIDE) periods.add(periodOf(days[at]!));
+    return [...periods].map((period) => ({ metric, period }));
+  });
+}
+
+async function pastParts({ sources }: IdentityReader, large: SpreadIdentity, lens: Lens): Promise<Parts> {
+  const parts: Parts = { metrics: new Map(), platforms: new PlatformShares(lens) };
+  await sources.actions(large, undefined, (source, criticality, actions, last) => {
+    parts.platforms.add(source, criticality, actions);
+    let sums = parts.metrics.get(source.metric);
+    if (!sums) parts.metrics.set(source.metric, (sums = { counts: CRITICALITIES.map(() => 0), last }));
+    sums.counts[criticality]! += actions;
+    sums.last = Math.max(sums.last, last);
+  });
+  return parts;
+}
+
 /** The contribution of each platform, largest first, then by platform id. */
 export class PlatformShares {
   private readonly shares = new Map<string, PlatformShareDto>();
 
-  constructor(private readonly lens: IdentitySnapshot['lens']) {}
+  constructor(private readonly lens: Lens) {}
 
-  add(event: IdentityEvent): void {
-    if (event.type !== 'ActionRelayed') return;
-    const { metric, criticality, platform_id } = event.data;
-    let share = this.shares.get(platform_id);
-    if (!share) this.shares.set(platform_id, (share = { platform_id, actions: 0, tct: 0, flagged_tct: 0 }));
-    share.actions++;
-    share[isFlags(metric) ? 'flagged_tct' : 'tct'] += tctOf(this.lens, metric, CRITICALITIES.indexOf(criticality));
+  /** @param actions negative: that were added before */
+  add(source: Source, criticality: number, actions: number): void {
+    this.of(source.platform_id).actions += actions;
+    this.weigh(source, criticality, actions);
+  }
+
+  /** Adds the TCT of actions that are counted already. */
+  weigh({ metric, platform_id }: Source, criticality: number, actions: number): void {
+    const tct = actions * tctOf(this.lens, metric, criticality);
+    this.of(platform_id)[isFlags(metric) ? 'flagged_tct' : 'tct'] += tct;
+  }
+
+  /** Adds all actions of a platform; under the lens of a policy without their TCT, which the metrics determine. */
+  addSums(platformId: string, sums: PlatformSums): void {
+    const share = this.of(platformId);
+    for (const actions of sums) share.actions += actions;
+    if (this.lens.tct_by_metric !== null) return;
+    for (const [criticality, tct] of TCT_BY_CRITICALITY.entries()) {
+      share.tct += sums[criticality]! * tct;
+      share.flagged_tct += sums[CRITICALITIES.length + criticality]! * tct;
+    }
   }
 
   top(limit: number): PlatformShareDto[] {
     const weight = ({ tct, flagged_tct }: PlatformShareDto) => tct + MODEL.forfeit_factor * flagged_tct;
     return [...this.shares.values()]
+      .filter(({ actions }) => actions > 0)
       .sort((a, b) => weight(b) - weight(a) || (a.platform_id < b.platform_id ? -1 : 1))
       .slice(0, limit);
+  }
+
+  private of(platformId: string): PlatformShareDto {
+    let share = this.shares.get(platformId);
+    if (!share) {
+      share = { platform_id: platformId, actions: 0, tct: 0, flagged_tct: 0 };
+      this.shares.set(platformId, share);
+    }
+    return share;
   }
 }

@@ -28,6 +28,7 @@ import { countActions } from '../../scoring/evidence.js';
 import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
 import { type Coordinates, endOfHour } from './coordinates.js';
 import { EvidenceReader, type SpreadIdentity } from './evidence-reader.js';
+import { SourceReader } from './source-reader.js';
 
 /** The point of view of an answer. (as_of, position, lens, model) determine all its numbers. */
 export interface Viewpoint {
@@ -65,6 +66,7 @@ export type IdentityViewpoint = Omit<WithoutTrust, 'state' | 'large'>;
 @Injectable()
 export class IdentityReader {
   readonly evidence: EvidenceReader;
+  readonly sources: SourceReader;
 
   constructor(
     private readonly views: Views,
@@ -72,6 +74,7 @@ export class IdentityReader {
     private readonly policies: ValidationPolicies,
   ) {
     this.evidence = new EvidenceReader(views);
+    this.sources = new SourceReader(views, this.evidence);
   }
 
   get logId(): string {
@@ -239,19 +242,22 @@ export class IdentityReader {
   }
 
   /** What was stated about a large identity by then. */
-  private async pastFacts(viewpoint: IdentityViewpoint, { since }: Spread): Promise<IdentityFacts> {
-    const { tris_id, position } = viewpoint;
+  private async pastFacts(viewpoint: IdentityViewpoint, spread: Spread): Promise<IdentityFacts> {
     const { evidence: _none, ...facts } = newIdentity();
-    const apply = (event: IdentityEvent) => {
-      if (event.type !== 'ActionRelayed' && event.position <= position && counts(event, viewpoint)) {
-        evolveFacts(facts, event);
-      }
-    };
-    for await (const events of this.evidence.eventsUntil(tris_id, since)) events.forEach(apply);
-    for await (const rows of this.evidence.pages(statementsOf(tris_id), position, Infinity)) {
-      for (const { sort, value } of rows) apply(unpack(tris_id, sort, value));
-    }
+    for await (const events of this.statements(viewpoint, spread))
+      for (const event of events) evolveFacts(facts, event);
     return facts;
+  }
+
+  /** Events of a large identity that count there and are no actions, in log order. */
+  async *statements(viewpoint: IdentityViewpoint, { since }: Spread): AsyncIterable<IdentityEvent[]> {
+    const { tris_id, position } = viewpoint;
+    const isOne = (event: IdentityEvent) =>
+      event.type !== 'ActionRelayed' && event.position <= position && counts(event, viewpoint);
+    for await (const events of this.evidence.eventsUntil(tris_id, since)) yield events.filter(isOne);
+    for await (const rows of this.evidence.pages(statementsOf(tris_id), position, Infinity)) {
+      yield rows.map(({ sort, value }) => unpack(tris_id, sort, value)).filter(isOne);
+    }
   }
 
   /**

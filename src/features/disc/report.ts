@@ -1,15 +1,21 @@
 import type { CredonationRow } from '../../../projections/credonations.js';
 import type { IdentityEvent } from '../../../projections/identity-events.js';
 import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
+import { Days, dayOf } from '../../scoring/evidence.js';
 import { round } from '../../scoring/exact.js';
+import { tctOf } from '../../scoring/lens.js';
+import { isFlags } from '../../scoring/metrics.js';
+import { CRITICALITIES } from '../../scoring/model.js';
 import { categoryHealth } from '../../scoring/health.js';
-
-import { type Standing, standingOf } from '../../scoring/score.js';
+import { disc1 } from '../../scoring/models/disc-1.js';
+import { type Ledger, type Standing, standingOf } from '../../scoring/score.js';
 import type { ReportDto } from './disc.dto.js';
+import type { SpreadIdentity } from './evidence-reader.js';
 import { PlatformShares } from './explain.js';
 import { RunningStanding } from './history.js';
-import type { IdentitySnapshot } from './identity-reader.js';
+import type { IdentityReader, IdentitySnapshot } from './identity-reader.js';
 import { coordinatesOf, verificationsOf } from './score.js';
+import type { Source } from './source-reader.js';
 
 /** The size of a report: entries in its lists, and points of its trajectory per month (0: no trajectory). */
 const DEPTHS = {
@@ -17,6 +23,8 @@ const DEPTHS = {
   insight: { top: 5, pointsPerMonth: 1 },
   analysis: { top: 20, pointsPerMonth: 4 },
 } as const;
+/** Metrics that a report tells the actions of at most: those with the most. */
+const REPORTED_METRICS = 5_000;
 export type Depth = keyof typeof DEPTHS;
 export const DEPTH_NAMES = Object.keys(DEPTHS) as Depth[];
 export const WINDOWS = [1, 3, 6, 12] as const;
@@ -38,7 +46,8 @@ export function monthsBefore(ms: number, months: number): number {
  * shows the standing as of past times, based on what is known now: an action recorded late changes earlier points.
  */
 export class ReportBuilder {
-  private readonly from: number;
+  /** ms: the window begins after this. */
+  readonly from: number;
   private readonly platforms: PlatformShares;
   private readonly actionsByMetric = new Map<string, number>();
   private readonly credonators = new Map<string, { from: string; amount: number; count: number }>();
@@ -69,18 +78,43 @@ export class ReportBuilder {
       return;
     }
     this.points[first]?.running.apply(event);
-    if (event.occurred_at <= this.from) return;
-    this.platforms.add(event);
-    const { metric } = event.data;
-    this.actionsByMetric.set(metric, (this.actionsByMetric.get(metric) ?? 0) + 1);
+    if (event.occurred_at > this.from) this.addActions(event.data, CRITICALITIES.indexOf(event.data.criticality), 1);
+  }
+
+  /** Adds actions to the window. @param actions negative: that were added before */
+  addActions(source: Source, criticality: number, actions: number): void {
+    this.platforms.add(source, criticality, actions);
+    const { metric } = source;
+    this.actionsByMetric.set(metric, (this.actionsByMetric.get(metric) ?? 0) + actions);
   }
 
   addCredonation({ from, amount, occurred_at }: CredonationRow): void {
     if (occurred_at <= this.from || occurred_at > this.snapshot.as_of) return;
+    this.addCredonations(from, 1, amount);
+  }
+
+  /** Adds credonations to the window. @param count negative: that were added before */
+  addCredonations(from: string, count: number, amount: number): void {
     let credonator = this.credonators.get(from);
     if (!credonator) this.credonators.set(from, (credonator = { from, amount: 0, count: 0 }));
     credonator.amount += amount;
-    credonator.count++;
+    credonator.count += count;
+  }
+
+  /** Times at which the standing is wanted, ascending. */
+  get times(): number[] {
+    return this.points.map(({ at }) => at);
+  }
+
+  /** Says what the actions come to at each of `times`. */
+  setLedgers(ledgers: readonly Ledger[]): void {
+    let last: Ledger = { earned: 0, flagged: 0 };
+    for (const [i, { running }] of this.points.entries()) {
+      const { earned, flagged } = ledgers[i]!;
+      running.ledger.earned = earned - last.earned;
+      running.ledger.flagged = flagged - last.flagged;
+      last = ledgers[i]!;
+    }
   }
 
   /** The report without its proof and generation time. The hash covers all other fields. */
@@ -90,7 +124,7 @@ export class ReportBuilder {
     const standings = this.standings();
     const first = standings[0]!;
     const last = standings.at(-1)!;
-    const credonators = [...this.credonators.values()];
+    const credonators = [...this.credonators.values()].filter(({ count }) => count > 0);
     credonators.sort((a, b) => b.amount - a.amount || (a.from < b.from ? -1 : 1));
     const content = {
       tris_id: snapshot.tris_id,
@@ -105,13 +139,22 @@ export class ReportBuilder {
       metrics: categoryHealth(snapshot.state.evidence, snapshot.lens, snapshot.as_of),
       top_credonators: credonators.slice(0, top),
       top_platforms: this.platforms.top(top),
-      actions_by_metric: Object.fromEntries([...this.actionsByMetric].sort(([a], [b]) => (a < b ? -1 : 1))),
+      actions_by_metric: this.mostActed(),
       verification: verificationsOf(snapshot),
       wallets_count: snapshot.state.wallets?.length ?? 0,
       ...coordinatesOf(snapshot, logId),
     };
     const report_hash = sha256Hex(canonicalJson(content));
     return { report_id: `rep_${report_hash.slice(0, 32)}`, report_hash, ...content };
+  }
+
+  /** By name. */
+  private mostActed(): Record<string, number> {
+    let metrics = [...this.actionsByMetric].filter(([, actions]) => actions > 0);
+    if (metrics.length > REPORTED_METRICS) {
+      metrics = metrics.sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1)).slice(0, REPORTED_METRICS);
+    }
+    return Object.fromEntries(metrics.sort(([a], [b]) => (a < b ? -1 : 1)));
   }
 
   private standings(): Standing[] {
@@ -126,4 +169,57 @@ export class ReportBuilder {
 
 function pointAt(at: number, { score, score_rating, total_tct }: Standing) {
   return { at: new Date(at).toISOString(), score, score_rating, total_tct };
+}
+
+/** Gives a report what there is of a large identity, from sums. */
+export async function addSums(
+  builder: ReportBuilder,
+  identities: IdentityReader,
+  snapshot: IdentitySnapshot,
+  large: SpreadIdentity,
+): Promise<void> {
+  const { sources } = identities;
+  for await (const page of identities.statements(snapshot, large.spread)) {
+    for (const event of page) builder.addEvent(event);
+  }
+  await sources.actions(large, builder.from, (source, criticality, n) => builder.addActions(source, criticality, n));
+  await sources.credonations(large, builder.from, snapshot.as_of, (...some) => builder.addCredonations(...some));
+  builder.setLedgers(await ledgersAt(builder.times, identities, snapshot, large));
+}
+
+/** What the actions come to up to each of some times, ascending, of which the last is that of the snapshot. */
+async function ledgersAt(
+  times: readonly number[],
+  { evidence }: IdentityReader,
+  { state, lens }: IdentitySnapshot,
+  large: SpreadIdentity,
+): Promise<Ledger[]> {
+  const byDay = new Map<number, Ledger>();
+  for (const metric in state.evidence) {
+    const kind = isFlags(metric) ? 'flagged' : 'earned';
+    for (const days = new Days(metric, state.evidence[metric]!, lens); !days.done; days.next()) {
+      let ledger = byDay.get(days.day);
+      if (!ledger) byDay.set(days.day, (ledger = { earned: 0, flagged: 0 }));
+      ledger[kind] += days.tct;
+    }
+  }
+  const days = [...byDay].sort(([a], [b]) => a - b);
+  const metrics = lens.tct_by_metric === null ? undefined : Object.keys(state.evidence);
+  const sum = { earned: 0, flagged: 0 };
+  const ledgers: Ledger[] = [];
+  let next = 0;
+  for (const time of times.slice(0, -1)) {
+    for (; next < days.length && days[next]![0] < dayOf(time); next++) {
+      sum.earned += days[next]![1].earned;
+      sum.flagged += days[next]![1].flagged;
+    }
+    const ledger = { ...sum };
+    if (days[next]?.[0] === dayOf(time)) {
+      await evidence.ofDay(large, time, metrics, (name, criticality, actions) => {
+        ledger[isFlags(name) ? 'flagged' : 'earned'] += actions * tctOf(lens, name, criticality);
+      });
+    }
+    ledgers.push(ledger);
+  }
+  return [...ledgers, disc1.ledger(state.evidence, lens)];
 }

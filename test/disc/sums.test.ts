@@ -1,0 +1,222 @@
+import fc from 'fast-check';
+import type { CredonationRow } from '../../projections/credonations.js';
+import { type DomainEvent, decodeEvent } from '../../projections/events.js';
+import { evolve, newIdentity } from '../../projections/identities.js';
+import { type IdentityEvent, subjectOf } from '../../projections/identity-events.js';
+import type { Coordinates } from '../../src/features/disc/coordinates.js';
+import {
+  GetExplanation,
+  GetExplanationHandler,
+  GetReports,
+  GetReportsHandler,
+} from '../../src/features/disc/disc.handlers.js';
+import { explain, partsOf } from '../../src/features/disc/explain.js';
+import { IdentityReader, type IdentitySnapshot, counts } from '../../src/features/disc/identity-reader.js';
+import { type Depth, ReportBuilder, type Window } from '../../src/features/disc/report.js';
+import { score } from '../../src/features/disc/score.js';
+import type { ValidationPolicies } from '../../src/features/lenses/validation-policies.js';
+import type { SigningKeys } from '../../src/credentials/signing-keys.js';
+import { formatPosition } from '../../src/kernel/positions.js';
+import { Problem } from '../../src/kernel/problems.js';
+import type { Views } from '../../src/read-side/views.js';
+import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
+import { CRITICALITIES } from '../../src/scoring/model.js';
+import { type Given, badStatus, endorsed, granted, logOf, platformOf, relayed } from '../projections/log.js';
+import { vpLens } from '../scoring/evidence.js';
+import { GrowingViews, LOG } from './growing-views.js';
+
+/**
+ * What is told of an identity from sums, present or past, on days of many actions, through any lens, while events go on
+ * being applied between the reads, is what its events tell one by one.
+ */
+
+const ALICE = 'tris:alice';
+const DAY = 86_400_000;
+const START = Date.UTC(2026, 0, 1);
+const BUSY = START - 40 * DAY + 45_296_789;
+const METRICS = ['financial_swap', 'financial_default_flags', 'social_vouch', 'security_audit'];
+const PLATFORMS = ['lender', 'market', 'game'];
+const LENSES: Lens[] = [MODEL_LENS, vpLens({ financial_swap: 140, financial_default_flags: 30, creative_none: 70 })];
+
+const iso = (ms: number) => new Date(ms).toISOString();
+/** Around one time, most of them at that very time; or on any day. */
+const occurrences = fc.oneof(
+  { weight: 16, arbitrary: fc.constant(BUSY) },
+  { weight: 3, arbitrary: fc.integer({ min: BUSY - 2, max: BUSY + 2 }) },
+  { weight: 1, arbitrary: fc.integer({ min: BUSY - 90, max: BUSY + 90 }) },
+  { weight: 1, arbitrary: fc.integer({ min: BUSY - 5_000, max: BUSY + 5_000 }) },
+  { weight: 1, arbitrary: fc.integer({ min: BUSY - 1_000_000, max: BUSY + 1_000_000 }) },
+  { weight: 2, arbitrary: fc.integer({ min: BUSY - 400 * DAY, max: START + DAY }) },
+);
+const mostly = <T>(usual: T, all: readonly T[]) =>
+  fc.oneof({ weight: 6, arbitrary: fc.constant(usual) }, fc.constantFrom(...all));
+const actions = fc
+  .tuple(
+    mostly(METRICS[0]!, METRICS),
+    fc.constantFrom(...CRITICALITIES),
+    occurrences,
+    mostly(PLATFORMS[0]!, PLATFORMS),
+    fc.integer({ min: 1, max: 140 }),
+    fc.boolean(),
+  )
+  .map(([metric, criticality, at, platform_id, amount, isEndorsed]): Given[] => {
+    const action = relayed(ALICE, metric, criticality, { occurred_at: iso(at) });
+    const credonation = endorsed(ALICE, platform_id, amount, { occurred_at: iso(at) });
+    const all = [{ ...action, data: { ...action.data, platform_id } }];
+    return isEndorsed ? [...all, credonation] : all;
+  });
+const others: fc.Arbitrary<Given[]> = fc.oneof(
+  fc.integer({ min: 1, max: 6 }).map((level): Given[] => [badStatus(ALICE, level)]),
+  fc.constantFrom('key:a', 'key:b').map((issuer): Given[] => [granted(ALICE, issuer)]),
+  fc
+    .tuple(fc.constantFrom(...PLATFORMS), fc.constantFrom('tris:org', 'tris:other', ALICE))
+    .map(([platform, owner]): Given[] => [platformOf(platform, owner)]),
+  fc.constant<Given[]>([relayed('tris:bob', 'social_vouch', 'Low'), endorsed('tris:bob', 'lender', 30)]),
+);
+const logs = (length: { minLength: number; maxLength: number }) =>
+  fc
+    .array(fc.oneof({ weight: 30, arbitrary: actions }, others), { ...length, size: 'max' })
+    .map((list) => logOf(list.flat().map((event, i) => ({ ...event, recorded_at: iso(START + i) }))).map(decodeEvent));
+
+/** All there is, one by one. */
+class Log {
+  constructor(
+    private readonly log: readonly DomainEvent[],
+    private readonly viewpoint: Omit<IdentitySnapshot, 'state' | 'large'>,
+  ) {}
+
+  *events(): Iterable<IdentityEvent> {
+    for (const event of this.log) {
+      const subject = subjectOf(event);
+      if (subject?.tris_id !== ALICE || event.position > this.viewpoint.position) continue;
+      if (counts(subject.event, this.viewpoint)) yield subject.event;
+    }
+  }
+
+  *credonations(): Iterable<CredonationRow> {
+    const owners = new Map<string, string>();
+    const next = this.log.find(
+      (event) => event.position > this.viewpoint.position && subjectOf(event)?.tris_id === ALICE,
+    );
+    for (const event of this.log) {
+      if (event.type === 'PlatformRegistered') owners.set(event.data.platform_id, event.data.tris_org);
+      if (event.type !== 'CredonationRecorded' || event.data.tris_id !== ALICE) continue;
+      if (next && event.position > next.position) return;
+      const { platform_id, amount, category } = event.data;
+      const from = owners.get(platform_id) ?? `tris:platform:${platform_id}`;
+      if (from !== ALICE) yield { from, amount, category, occurred_at: event.occurred_at };
+    }
+  }
+
+  snapshot(): IdentitySnapshot {
+    const state = newIdentity();
+    for (const event of this.events()) evolve(state, event);
+    return { ...this.viewpoint, state, large: null };
+  }
+
+  async explanation() {
+    const events = () => [[...this.events()]];
+    const reader = { events } as unknown as IdentityReader;
+    return explain(this.snapshot(), await partsOf(reader, this.snapshot()), LOG);
+  }
+
+  report(window: Window, depth: Depth) {
+    const builder = new ReportBuilder(this.snapshot(), window, depth);
+    for (const event of this.events()) builder.addEvent(event);
+    for (const row of this.credonations()) builder.addCredonation(row);
+    return builder.build(LOG);
+  }
+}
+
+interface Asked {
+  at: Coordinates;
+  lens: Lens;
+  window: Window;
+  depth: Depth;
+}
+
+async function compare(log: readonly DomainEvent[], applied: number, perRead: number, asked: Asked) {
+  const { at, lens, window, depth } = asked;
+  const views = new GrowingViews(log, perRead);
+  await views.grow(applied);
+  const policies = { queries: () => [], resolve: async () => lens } as unknown as ValidationPolicies;
+  const reader = new IdentityReader(views as unknown as Views, () => START + 2 * DAY, policies);
+  // Each handler sees the identity from where it was seen first.
+  const [seen] = await reader.snapshots([ALICE], at);
+  if (!seen || seen instanceof Problem) return;
+  const full = new Log(log, seen);
+  expect(score(seen, LOG)).toEqual(score(full.snapshot(), LOG));
+  reader.snapshot = async () => seen;
+  reader.snapshots = async () => [seen];
+
+  const explanation = await new GetExplanationHandler(reader).execute(new GetExplanation(ALICE, at));
+  expect(explanation.body).toEqual(await full.explanation());
+
+  const keys = { sign: async () => 'proof' } as unknown as SigningKeys;
+  const reports = new GetReportsHandler(reader, views as unknown as Views, keys, () => START);
+  const [report] = await reports.execute(new GetReports([ALICE], at, window, depth));
+  expect(report).toEqual({ ...full.report(window, depth), proof: 'proof', generated_at: iso(START) });
+}
+
+const times = fc.integer({ min: START, max: START + 5 * DAY });
+const asked = fc.record({
+  lens: fc.constantFrom(...LENSES),
+  window: fc.constantFrom<Window>(1, 3, 12),
+  depth: fc.constantFrom<Depth>('snapshot', 'insight', 'analysis'),
+});
+const perRead = fc.constantFrom(0, 1, 7);
+/** The state of the last events but a few, or of a position of the log. */
+const positions = fc.option(fc.nat(), { nil: undefined });
+
+function placeIn(log: readonly DomainEvent[], position: number | undefined) {
+  const applied = log.length - (log.length > 100 ? 40 : 0);
+  const as_of_position = position === undefined ? undefined : formatPosition(LOG, 1 + (position % applied));
+  return { applied, as_of_position };
+}
+
+test('explanations and reports of the present are what the events tell one by one', () => {
+  return fc.assert(
+    fc.asyncProperty(logs({ minLength: 60, maxLength: 500 }), perRead, asked, (log, grows, ask) =>
+      compare(log, placeIn(log, undefined).applied, grows, { ...ask, at: {} }),
+    ),
+    { numRuns: 25, endOnFailure: true },
+  );
+});
+
+test('explanations and reports of any past are what the events tell one by one', () => {
+  const asOf = fc.option(fc.oneof(occurrences, times), { nil: undefined });
+  return fc.assert(
+    fc.asyncProperty(
+      logs({ minLength: 300, maxLength: 900 }),
+      perRead,
+      asked,
+      asOf,
+      positions,
+      (log, grows, ask, as_of, at) => {
+        const { applied, as_of_position } = placeIn(log, at);
+        return compare(log, applied, grows, { ...ask, at: { as_of, as_of_position } });
+      },
+    ),
+    { numRuns: 40, endOnFailure: true },
+  );
+});
+
+test('the same holds for windows that begin within a day of many actions', () => {
+  const begins = fc.integer({ min: BUSY - 2, max: BUSY + 2 });
+  return fc.assert(
+    fc.asyncProperty(
+      logs({ minLength: 900, maxLength: 1_100 }),
+      perRead,
+      asked,
+      begins,
+      positions,
+      (log, grows, ask, begin, at) => {
+        const end = new Date(begin);
+        end.setUTCMonth(end.getUTCMonth() + ask.window);
+        const { applied, as_of_position } = placeIn(log, at);
+        return compare(log, applied, grows, { ...ask, at: { as_of: end.getTime(), as_of_position } });
+      },
+    ),
+    { numRuns: 25, endOnFailure: true },
+  );
+});
