@@ -26,7 +26,7 @@ import { serveDocs } from '../http/openapi.js';
 import { POSITION_GATE, type PositionGate } from '../kernel/positions.js';
 import { answerClientError, sendProblem } from '../http/problem-response.js';
 import { PublicAddress } from '../kernel/public-address.js';
-import { RateLimit, type RequestLimit, SharedRateLimit } from '../http/rate-limit.js';
+import { requestLimit } from '../http/rate-limit.js';
 
 const VERSION = '0.1.0';
 
@@ -151,7 +151,7 @@ export async function createApp(
     keys: app.get(ApiKeys),
     tokens: app.get(AccessTokens),
     cursors: app.get(Cursors),
-    rateLimit: requestLimit(config, find<KeyValue>(app, KEY_VALUE)),
+    rateLimit: requestLimit(config, config.rateLimit, find<KeyValue>(app, KEY_VALUE)),
     metrics,
     logger,
     gate: () => adapter.gate,
@@ -166,12 +166,6 @@ export async function createApp(
   if (config.has('api')) serveDocs(app, config, VERSION);
   await app.init();
   return app;
-}
-
-/** The limit of this process alone, or of all processes that share the cluster's state. */
-function requestLimit({ rateLimit, profile }: Config, keyValue: KeyValue | undefined): RequestLimit | undefined {
-  if (rateLimit === 0) return undefined;
-  return profile === 'cluster' && keyValue ? new SharedRateLimit(rateLimit, keyValue) : new RateLimit(rateLimit);
 }
 
 /** A provider of any module, or undefined. app.get would log an error before it throws. */

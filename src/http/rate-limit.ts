@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify';
+import type { Config } from '../kernel/config.js';
 import type { Clock } from '../kernel/clock.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 import type { KeyValue } from '../stores/ports/key-value.js';
@@ -10,8 +11,20 @@ const MAX_ADDRESSES = 100_000;
 
 /** The rate limit. */
 export interface RequestLimit {
-  /** Counts one request and sets the RateLimit headers. @throws Problem rate_limited */
-  take(address: string, reply: FastifyReply): void | Promise<void>;
+  /** Counts one request and sets the RateLimit headers of its reply. @throws Problem rate_limited */
+  take(address: string, reply?: FastifyReply): void | Promise<void>;
+}
+
+/** The limit of this process alone, or of all processes that share the cluster's state. @param prefix of its counts there */
+export function requestLimit(
+  { profile }: Pick<Config, 'profile'>,
+  limit: number,
+  keyValue: KeyValue | undefined,
+  prefix = 'rate',
+): RequestLimit | undefined {
+  if (limit === 0) return undefined;
+  if (profile !== 'cluster' || !keyValue) return new RateLimit(limit);
+  return new SharedRateLimit(limit, keyValue, Date.now, prefix);
 }
 
 /** How many times its limit the networks of an IPv6 client's /48 may ask together. */
@@ -42,7 +55,7 @@ export class RateLimit implements RequestLimit {
     private readonly clock: Clock = Date.now,
   ) {}
 
-  take(address: string, reply: FastifyReply): void {
+  take(address: string, reply?: FastifyReply): void {
     const now = this.clock();
     // Also if the clock was set back: clients must not be locked out until it catches up.
     if (now >= this.ends || now < this.ends - WINDOW_MS) {
@@ -77,7 +90,7 @@ export class SharedRateLimit implements RequestLimit {
     private readonly prefix = 'rate',
   ) {}
 
-  async take(address: string, reply: FastifyReply): Promise<void> {
+  async take(address: string, reply?: FastifyReply): Promise<void> {
     const now = this.clock();
     if (now >= this.ends || now < this.ends - WINDOW_MS) {
       this.seen = new Set();
@@ -89,7 +102,7 @@ export class SharedRateLimit implements RequestLimit {
     for (const [key, limit] of countsOf(address, this.limit)) await this.count(key, limit, now, reply);
   }
 
-  private async count(key: string, limit: number, now: number, reply: FastifyReply): Promise<void> {
+  private async count(key: string, limit: number, now: number, reply?: FastifyReply): Promise<void> {
     const client = this.seen.has(key) || this.seen.size < MAX_ADDRESSES ? key : 'others';
     this.seen.add(client);
     const until = this.refusedUntil.get(client);
@@ -109,11 +122,11 @@ export class SharedRateLimit implements RequestLimit {
 }
 
 /** Sets the RateLimit headers, to those of the count that is nearer to its limit. @throws Problem rate_limited */
-function answer(reply: FastifyReply, limit: number, count: number, leftMs: number): void {
+function answer(reply: FastifyReply | undefined, limit: number, count: number, leftMs: number): void {
   const seconds = Math.max(1, Math.ceil(leftMs / 1000));
   const remaining = Math.max(0, limit - count);
-  const other = reply.getHeader('ratelimit-remaining');
-  if (other === undefined || remaining < Number(other)) {
+  const other = reply?.getHeader('ratelimit-remaining');
+  if (reply && (other === undefined || remaining < Number(other))) {
     reply.header('ratelimit-limit', limit);
     reply.header('ratelimit-remaining', remaining);
     reply.header('ratelimit-reset', seconds);

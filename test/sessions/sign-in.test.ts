@@ -16,7 +16,7 @@ const alice = account(0xa11ce);
 describe('signing in', () => {
   test('gives out a message that says for whom, where, when and how often', async () => {
     const { nonce, message, expires_at } = await start(service, alice.address.toLowerCase(), { chain_id: 137 });
-    expect(nonce).toMatch(/^[0-9a-f]{32}$/);
+    expect(nonce).toMatch(/^[0-9a-f]{64}$/);
     const issued = new Date(Date.parse(expires_at) - 600_000).toISOString();
     expect(message.split('\n')).toEqual([
       'id.example:8443 wants you to sign in with your Ethereum account:',
@@ -106,7 +106,14 @@ describe('a message is refused, with a code of its own', () => {
     ['another address', 401, 'siwe_address', replaced(alice.address, mallory.address)],
     ['an address in lower case', 400, 'address_checksum', replaced(alice.address, alice.address.toLowerCase())],
     ['another version', 400, 'siwe_malformed', replaced('Version: 1', 'Version: 2')],
-    ['an unknown nonce', 401, 'siwe_nonce_unknown', replaced(/Nonce: .*/, `Nonce: ${'0'.repeat(32)}`)],
+    ['an unknown nonce', 401, 'siwe_nonce_unknown', replaced(/Nonce: .*/, `Nonce: ${'0'.repeat(64)}`)],
+    ['a nonce of the former form', 401, 'siwe_nonce_unknown', replaced(/Nonce: .*/, `Nonce: ${'0'.repeat(32)}`)],
+    [
+      'a nonce with another MAC',
+      401,
+      'siwe_changed',
+      (message) => message.replace(/(Nonce: .*)(.)/, (_, nonce, last) => nonce + (last === '0' ? '1' : '0')),
+    ],
     ['a nonce of another form', 401, 'siwe_nonce_unknown', replaced(/Nonce: .*/, 'Nonce: abcdefgh12')],
     ['no nonce', 400, 'siwe_malformed', replaced(/Nonce: .*\n/, '')],
     ['an expiry that has passed', 401, 'siwe_expired', replaced(/Expiration Time: .*/, `Expiration Time: ${at(2020)}`)],

@@ -1,15 +1,17 @@
-import { randomBytes } from 'node:crypto';
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
+import { SigningKeys } from '../../credentials/signing-keys.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { PublicAddress } from '../../kernel/public-address.js';
-import type { Json } from '../../kernel/json.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Problem } from '../../kernel/problems.js';
 import {
   type Challenge,
   LIFETIME_MS,
+  NONCE_LENGTH,
   type Purpose,
   type ChallengeRequest,
+  challengeIn,
   compose,
   expired,
   faultOf,
@@ -17,25 +19,36 @@ import {
   nonceUsed,
 } from './siwe.js';
 
-/** Kept a little longer than it can be used, so that a late message is refused as expired or used, not as unknown. */
+/** That a nonce was used is kept a little longer than its message is valid, for clocks that are set back. */
 const KEPT_MS = LIFETIME_MS + 5 * 60_000;
 
-/** Messages issued for wallets to sign. Each can be used once. */
+/** Hex digits of the parts of a nonce: a random seed, three tags, and the MAC of the whole message. */
+const SEED = 16;
+const TAG = 8;
+const MAC = NONCE_LENGTH - SEED - 3 * TAG;
+
+/**
+ * Messages issued for wallets to sign. Each can be used once. Nothing is stored until one is used: the nonce holds a MAC
+ * of its message, by a key that all processes share. The tags only serve to say what is wrong with a changed message:
+ * they are MACs of the seed, and of the seed with the address and with the chain.
+ */
 @Injectable()
 export class Challenges {
   constructor(
     private readonly address: PublicAddress,
+    private readonly keys: SigningKeys,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  async give(request: ChallengeRequest): Promise<{ nonce: string; challenge: Challenge }> {
+  async give(request: ChallengeRequest): Promise<Challenge> {
     const now = this.clock();
-    const nonce = randomBytes(16).toString('hex');
-    const message = await compose(request, this.address.url, nonce, now);
-    const challenge = { ...request, message, expires_at: now + LIFETIME_MS, used: false };
-    await this.keyValue.put(keyOf(nonce), { ...challenge }, KEPT_MS);
-    return { nonce, challenge };
+    const seed = randomBytes(SEED / 2).toString('hex');
+    const tags = [this.tag(seed), this.tag(seed, request.address), this.tag(seed, request.chain_id)].join('');
+    const draft = await compose(request, this.address.url, seed + tags, now);
+    const nonce = seed + tags + this.macOf(draft);
+    const message = draft.replace(`Nonce: ${seed}${tags}`, `Nonce: ${nonce}`);
+    return { ...request, nonce, message, expires_at: now + LIFETIME_MS };
   }
 
   /**
@@ -45,11 +58,12 @@ export class Challenges {
   async find(message: string, purposes: readonly Purpose[]): Promise<Challenge> {
     const now = this.clock();
     const nonce = nonceOf(message);
-    const given = nonce === undefined ? undefined : await this.keyValue.get(keyOf(nonce));
-    const challenge = given as Challenge | undefined;
-    if (challenge?.message !== message) throw await faultOf(message, challenge, this.address.url, now);
+    if (nonce === undefined || !this.isIssued(message, nonce)) {
+      throw await faultOf(message, nonce === undefined ? undefined : await this.issued(nonce), this.address.url, now);
+    }
+    const challenge = challengeIn(message, nonce);
     if (challenge.expires_at <= now) throw expired();
-    if (challenge.used) throw nonceUsed();
+    if (await this.isUsed(nonce)) throw nonceUsed();
     if (!purposes.includes(challenge.purpose)) {
       const detail = `The message was issued for the purpose ${challenge.purpose}, not ${purposes.join(' or ')}.`;
       throw new Problem('siwe_purpose', detail);
@@ -58,20 +72,52 @@ export class Challenges {
   }
 
   /** Marks a challenge as used. Of several concurrent callers exactly one succeeds. @throws Problem nonce_used */
-  async use(challenge: Challenge): Promise<void> {
-    if (!(await this.replace(challenge, { ...challenge, used: true }))) throw nonceUsed();
+  async use({ nonce, expires_at }: Challenge): Promise<void> {
+    const keptMs = expires_at - LIFETIME_MS + KEPT_MS - this.clock();
+    if (!(await this.keyValue.putIfAbsent(keyOf(nonce), true, keptMs))) throw nonceUsed();
   }
 
   /** Makes a challenge usable again whose signature could not be verified. */
-  async giveBack(challenge: Challenge): Promise<void> {
-    await this.replace({ ...challenge, used: true }, challenge);
+  async giveBack({ nonce }: Challenge): Promise<void> {
+    await this.keyValue.take(keyOf(nonce));
   }
 
-  private replace(before: Challenge, after: Challenge): Promise<boolean> {
-    const key = keyOf(nonceOf(before.message)!);
-    const keptMs = before.expires_at - LIFETIME_MS + KEPT_MS - this.clock();
-    return this.keyValue.replace(key, { ...before } as Json, { ...after } as Json, keptMs);
+  private async isUsed(nonce: string): Promise<boolean> {
+    return (await this.keyValue.get(keyOf(nonce))) !== undefined;
+  }
+
+  private isIssued(message: string, nonce: string): boolean {
+    const mac = nonce.slice(-MAC);
+    return isEqual(mac, this.macOf(message.replace(`Nonce: ${nonce}`, `Nonce: ${nonce.slice(0, -MAC)}`)));
+  }
+
+  /** What is known of a nonce whose message was changed; undefined if it was not issued here. */
+  private async issued(nonce: string) {
+    const seed = nonce.slice(0, SEED);
+    const tag = (n: number) => nonce.slice(SEED + n * TAG, SEED + (n + 1) * TAG);
+    if (!isEqual(tag(0), this.tag(seed))) return undefined;
+    return {
+      used: await this.isUsed(nonce),
+      isFor: (address: string) => isEqual(tag(1), this.tag(seed, address)),
+      isOn: (chainId: number) => isEqual(tag(2), this.tag(seed, chainId)),
+    };
+  }
+
+  private tag(...parts: (string | number)[]): string {
+    return this.hmac(['tag', ...parts]).slice(0, TAG);
+  }
+
+  /** The service's address is part of it: another deployment may have the same keys. */
+  private macOf(draft: string): string {
+    return this.hmac(['message', this.address.url, draft]).slice(0, MAC);
+  }
+
+  private hmac(parts: (string | number)[]): string {
+    return createHmac('sha256', this.keys.secret('siwe')).update(JSON.stringify(parts)).digest('hex');
   }
 }
+
+/** Texts of the same length. */
+const isEqual = (a: string, b: string): boolean => timingSafeEqual(Buffer.from(a), Buffer.from(b));
 
 const keyOf = (nonce: string): string => `siwe:${nonce}`;

@@ -16,11 +16,15 @@ import {
   TokensDto,
 } from './sessions.dto.js';
 import { RefreshSession, RevokeSession, SignIn, StartSignIn } from './sessions.handlers.js';
-import type { ChallengeRequest } from './siwe.js';
+import { ClaimLimit } from './claim-limit.js';
+import { type ChallengeRequest, isClaim } from './siwe.js';
 
 @Controller('/v1/tris')
 export class SessionsController {
-  constructor(private readonly commands: CommandBus) {}
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly claims: ClaimLimit,
+  ) {}
 
   @Post('/auth/siwe/start')
   @PublicWrite({
@@ -41,6 +45,7 @@ export class SessionsController {
   })
   async verify(@Body() body: SignedMessageDto, @Req() request: FastifyRequest) {
     const { message, signature } = body;
+    if (isClaim(message)) await this.claims.take(request.ip);
     const context = { correlation_id: request.id, idempotency: null, body_hash: bodyHash({ message, signature }) };
     const { tokens, position } = await this.commands.execute(new SignIn(message, signature, context));
     return new Written(tokens, position);

@@ -23,8 +23,7 @@ export class StartSignInHandler implements ICommandHandler<StartSignIn> {
   constructor(private readonly challenges: Challenges) {}
 
   async execute({ request }: StartSignIn): Promise<ChallengeDto> {
-    const { nonce, challenge } = await this.challenges.give(request);
-    const { message, expires_at } = challenge;
+    const { nonce, message, expires_at } = await this.challenges.give(request);
     return { nonce, message, expires_at: new Date(expires_at).toISOString() };
   }
 }

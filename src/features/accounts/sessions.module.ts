@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { ClaimLimit } from './claim-limit.js';
 import { SessionsController } from './sessions.controller.js';
 import { RefreshSessionHandler, RevokeSessionHandler, SignInHandler, StartSignInHandler } from './sessions.handlers.js';
 import { SiweModule } from './siwe.module.js';
@@ -6,6 +7,6 @@ import { SiweModule } from './siwe.module.js';
 @Module({
   imports: [SiweModule],
   controllers: [SessionsController],
-  providers: [StartSignInHandler, SignInHandler, RefreshSessionHandler, RevokeSessionHandler],
+  providers: [ClaimLimit, StartSignInHandler, SignInHandler, RefreshSessionHandler, RevokeSessionHandler],
 })
 export class SessionsModule {}

@@ -26,10 +26,17 @@ export interface ChallengeRequest {
 
 /** A message that was issued and waits for its signature. */
 export interface Challenge extends ChallengeRequest {
+  nonce: string;
   message: string;
   /** ms since the epoch. */
   expires_at: number;
+}
+
+/** What is known of the nonce of a message that differs from the one issued with it. */
+interface Issued {
   used: boolean;
+  isFor(address: string): boolean;
+  isOn(chainId: number): boolean;
 }
 
 /** Loaded when first needed: it would make the start half as long again. */
@@ -60,23 +67,43 @@ const STATEMENTS: Record<Purpose, (trisId: string) => string> = {
   link: (trisId) => `Link this wallet to ${trisId}. Whoever signs in with it can then act for ${trisId}.`,
 };
 
-const NONCE = /^Nonce: ([0-9a-f]{32})$/m;
+/** Hexadecimal digits. */
+export const NONCE_LENGTH = 64;
+const NONCE = /^Nonce: ([0-9a-f]{64})$/m;
 /** The nonce of a message, if it has the form of those issued here. */
 export function nonceOf(message: string): string | undefined {
   return NONCE.exec(message)?.[1];
 }
 
+/** Whether a message says that it is for a claim; only one that was issued as such is taken for one. */
+export function isClaim(message: string): boolean {
+  return message.includes('\nRequest ID: credence:claim:');
+}
+
+const REQUEST_ID = /^credence:([a-z_]+)(?::(.+))?$/;
+
+/** Reads back a message that `compose` made. */
+export function challengeIn(message: string, nonce: string): Challenge {
+  const lines = message.split('\n');
+  const field = (name: string) => lines.find((line) => line.startsWith(`${name}: `))!.slice(name.length + 2);
+  const [, purpose, tris_id = null] = REQUEST_ID.exec(field('Request ID'))!;
+  return {
+    address: lines[1]!,
+    chain_id: Number(field('Chain ID')),
+    purpose: purpose as Purpose,
+    tris_id,
+    nonce,
+    message,
+    expires_at: Date.parse(field('Expiration Time')),
+  };
+}
+
 /**
  * What is wrong with a message that is not identical to the issued one: its first fault in the order below. Parses at
  * most 20 lines.
- * @param challenge the challenge of its nonce; undefined if the nonce is unknown
+ * @param issued of its nonce; undefined if that was not issued here
  */
-export async function faultOf(
-  message: string,
-  challenge: Challenge | undefined,
-  url: string,
-  now: number,
-): Promise<Problem> {
+export async function faultOf(message: string, issued: Issued | undefined, url: string, now: number): Promise<Problem> {
   const lines = message.split('\n', MAX_LINES + 1);
   const resources = lines.includes('Resources:');
   if (lines.length > MAX_LINES) {
@@ -96,22 +123,20 @@ export async function faultOf(
   const expected = new URL(url).host;
   if (domain !== expected) return no('siwe_domain', `The message is for ${domain}; this service is ${expected}.`);
   if (uri !== url) return no('siwe_uri', `The message is for ${uri}; this service is at ${url}.`);
-  const issued = Date.parse(issuedAt ?? '');
-  if (issued > now + CLOCK_SKEW_MS || Date.parse(notBefore ?? '') > now) {
+  const from = Date.parse(issuedAt ?? '');
+  if (from > now + CLOCK_SKEW_MS || Date.parse(notBefore ?? '') > now) {
     return no('siwe_not_yet_valid', `It is ${new Date(now).toISOString()} here; the message is valid only later.`);
   }
   if (Date.parse(expirationTime ?? '') <= now) return expired();
-  if (!(issued >= now - LIFETIME_MS)) {
+  if (!(from >= now - LIFETIME_MS)) {
     return no('siwe_too_old', `A message must be signed and sent within ${LIFETIME_MS / 60_000} minutes.`);
   }
-  if (!challenge) {
-    return no('siwe_nonce_unknown', 'The nonce was not issued here, or too long ago. Start again for a new one.');
+  if (!issued) {
+    return no('siwe_nonce_unknown', 'The nonce was not issued here. Start again for a new one.');
   }
-  if (challenge.used) return nonceUsed();
-  if (address !== challenge.address) return no('siwe_address', 'The nonce was issued for another address.');
-  if (chainId !== challenge.chain_id) {
-    return no('siwe_chain', `The nonce was issued for chain ${challenge.chain_id}, not ${chainId}.`);
-  }
+  if (issued.used) return nonceUsed();
+  if (!issued.isFor(address)) return no('siwe_address', 'The nonce was issued for another address.');
+  if (!issued.isOn(chainId)) return no('siwe_chain', `The nonce was issued for another chain than ${chainId}.`);
   if (resources) return withResources();
   return no('siwe_changed', 'The message differs from the one issued for its nonce. Sign that one unchanged.');
 }
