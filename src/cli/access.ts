@@ -9,7 +9,7 @@ export function accessCommands(cli: Cli): void {
 
   access
     .command('audit')
-    .description('derive every recorded decision about a subject again, from the log alone, and compare')
+    .description('derive every recorded decision about a subject again from the log, and compare')
     .argument('<subject>', 'TRIS id of the subject')
     .option('--json', 'print the decisions as JSON')
     .action(

@@ -7,13 +7,13 @@ import { count, describeDamage, duration } from './progress.js';
 export function backupCommand(cli: Cli): void {
   cli.program
     .command('backup')
-    .description('copy the log, the state and the keys into a new folder, while the service runs; serve it to restore')
+    .description('copy the log, the state and the keys into a new folder, also while the service runs')
     .argument('<folder>', 'a folder that does not exist yet')
     .action(
       cli.withConfig(async ({ config, print, note }, folder: string) => {
         if (config.profile === 'cluster') {
           throw new CommandFailed(
-            'In the cluster profile EventStoreDB is backed up with its own tools (docs/operations.md); credence export copies the events.',
+            'In the cluster profile, back up EventStoreDB with its own tools (docs/operations.md); credence export copies the events.',
           );
         }
         if (!storesExist(config.data)) throw new CommandFailed(`There is no store in ${config.data}.`);
@@ -21,7 +21,7 @@ export function backupCommand(cli: Cli): void {
         const { events, damaged } = await backup(config.data, resolve(folder));
         const seconds = (performance.now() - started) / 1000;
         print(
-          `${config.data} is copied to ${folder} in ${duration(seconds)}: ${count(events)} events, each of them read. It holds secret keys.`,
+          `Copied ${config.data} to ${folder} in ${duration(seconds)}: ${count(events)} events, all of them read back. The copy contains secret keys.`,
         );
         for (const event of damaged) note(`in the copy as in the log, ${describeDamage(event)}`);
         return damaged.length === 0 ? EXIT.ok : EXIT.finding;

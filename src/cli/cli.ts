@@ -19,7 +19,7 @@ export class CommandFailed extends Error {
   override readonly name = 'CommandFailed';
 }
 
-/** What a command reads and writes: those of the process, unless another program runs the command. */
+/** The environment and streams of a command: those of the process, unless another program runs the command. */
 export interface CommandIo {
   env: Readonly<Record<string, string | undefined>>;
   stdin: Readable;
@@ -48,9 +48,9 @@ type Work<C, A extends unknown[]> = (context: C, ...args: A) => Promise<ExitCode
 /** The program on which commands register, and what they share: configuration, stores, output, errors. */
 export class Cli {
   readonly program = new Command('credence')
-    .description('Operates a Credence store, also beside a running server.')
-    .option('--data <folder>', 'folder of the store, instead of CREDENCE_DATA')
-    .showHelpAfterError('(--help says more)')
+    .description('Operates a Credence store, also while a server runs on it.')
+    .option('--data <folder>', 'folder of the store; default: CREDENCE_DATA')
+    .showHelpAfterError('(see --help)')
     .exitOverride()
     .configureOutput({
       writeOut: (text) => void this.io.stdout.write(text),
@@ -58,7 +58,7 @@ export class Cli {
       outputError: (text, write) => write(`credence: ${text.replace(/^error: /, '')}`),
     });
 
-  /** Of the command so far. */
+  /** Exit code of the command so far. */
   exitCode: ExitCode = EXIT.ok;
 
   constructor(private readonly io: CommandIo) {}
@@ -75,7 +75,7 @@ export class Cli {
     return this.withConfig<A>(async (context, ...args) => {
       const { data, profile } = context.config;
       if (profile === 'embedded' && folder === 'existing' && !storesExist(data)) {
-        throw new CommandFailed(`There is no store in ${data}; --data or CREDENCE_DATA says where it is.`);
+        throw new CommandFailed(`There is no store in ${data}; set --data or CREDENCE_DATA to its folder.`);
       }
       const stores = await openProfile(context.config, Date.now);
       try {

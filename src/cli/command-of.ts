@@ -4,7 +4,7 @@ import { type CommandContext, bodyHash, internalActor } from '../commands/contex
 /** Anyone who can run a command on the store's folder may act for every organization. */
 export const OPERATOR = internalActor('cli', ['ops', 'policies:write']);
 
-/** There is no Idempotency-Key: repeating one of these commands changes nothing anyway. */
+/** Without an Idempotency-Key, since repeating these commands changes nothing. */
 export function commandOf(body: object): CommandContext {
   return { actor: OPERATOR, correlation_id: randomUUID(), idempotency: null, body_hash: bodyHash(body) };
 }

@@ -1,6 +1,9 @@
 import { Cli, type CommandIo } from './cli.js';
 
-/** Every command is a file in this folder with a function that registers it; only the file that is called is loaded. */
+/**
+ * Every command is a file in this folder with a function that registers it; only the file of the called command is
+ * loaded.
+ */
 const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] = [
   { names: ['status'], load: async () => (await import('./status.js')).statusCommand },
   { names: ['import'], load: async () => (await import('./import.js')).importCommand },
@@ -23,7 +26,7 @@ const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] =
   { names: ['orgs'], load: async () => (await import('./orgs.js')).orgsCommands },
 ];
 
-/** The program with the command that the arguments call; help and an unknown command list them all. */
+/** The program with the command that the arguments call; help and an unknown command list all commands. */
 export async function programFor(argv: readonly string[], io: CommandIo): Promise<Cli> {
   const cli = new Cli(io);
   const called = COMMANDS.filter(({ names }) => names.some((name) => argv.includes(name)));

@@ -21,8 +21,8 @@ export function deadLettersCommands(cli: Cli): void {
 
   letters
     .command('list')
-    .description('list those that are open')
-    .option('--acknowledged', 'list those that are acknowledged instead, with who did and why')
+    .description('list the open dead letters')
+    .option('--acknowledged', 'list the acknowledged ones instead, with who acknowledged them and why')
     .option('--json', 'print them as JSON')
     .action(
       withHandlers(
@@ -40,10 +40,10 @@ export function deadLettersCommands(cli: Cli): void {
 
   letters
     .command('acknowledge')
-    .description('accept for good that these events are ignored: their identities are no longer incomplete')
+    .description('continue permanently without these events: their identities are no longer incomplete')
     .argument('[event-ids...]', 'ids of the events')
-    .option('--all', 'acknowledge every one that is open')
-    .requiredOption('--reason <code>', 'why, as a code: lower-case letters, digits and underscores')
+    .option('--all', 'acknowledge all open dead letters')
+    .requiredOption('--reason <code>', 'the reason, as a code of lower-case letters, digits and underscores')
     .action(
       withHandlers(
         cli,
@@ -54,7 +54,7 @@ export function deadLettersCommands(cli: Cli): void {
           ids: string[],
           { all, reason }: { all?: boolean; reason: string },
         ) => {
-          if ((ids.length === 0) === (all === undefined)) throw new UsageError('Name event ids, or --all.');
+          if ((ids.length === 0) === (all === undefined)) throw new UsageError('Give event ids or --all.');
           const { reason_code } = readBody(AcknowledgeDeadLetterDto, { reason_code: reason });
           const named = all
             ? await readAll(queries, 'open')
@@ -64,7 +64,7 @@ export function deadLettersCommands(cli: Cli): void {
             const command = new AcknowledgeDeadLetter(event_id, reason_code, commandOf({ event_id, reason_code }));
             const { body } = await commands.execute(command);
             const { at, by, reason_code: why } = body.acknowledged!;
-            print(`${event_id} of ${body.tris_id ?? 'no known identity'}: acknowledged by ${by} at ${at}, ${why}`);
+            print(`${event_id} of ${body.tris_id ?? 'an unknown identity'}: acknowledged by ${by} at ${at}, ${why}`);
           }
           // So that the next look-up shows it, with or without a running server.
           await applyAll(stores, config);

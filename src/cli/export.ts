@@ -14,8 +14,8 @@ import { count, describeDamage, duration } from './progress.js';
 export function exportCommand(cli: Cli): void {
   cli.program
     .command('export')
-    .description('write the events of the log, or those about one identity, as NDJSON; credence import reads it back')
-    .argument('[tris]', 'only what is about this identity')
+    .description('write the events of the log, or those about one identity, as NDJSON; credence import reads them')
+    .argument('[tris]', 'export only the events about this identity')
     .option('--out <file>', 'write to a file instead of standard output')
     .action(
       cli.withStores('existing', async (context, tris: string | undefined, { out }: { out?: string }) => {
@@ -60,7 +60,7 @@ async function writeFile(path: string, lines: AsyncIterable<string>): Promise<vo
 /** Whether the event is about this identity, as its subject or as the receiver of a credonation. */
 function isAbout(tris: string): (event: RecordedEvent) => boolean {
   return (recorded) => {
-    // Of whom it is, nobody knows: it may be about this one.
+    // Its identity is unknown: it may be this one.
     if (recorded.damage?.tris_id === null) return true;
     const { data } = decodeEvent(recorded) as { data: { tris_id?: string | null; tris_org?: string } };
     return data.tris_id === tris || data.tris_org === tris;

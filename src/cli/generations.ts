@@ -4,7 +4,7 @@ import type { Manifest } from '../stores/ports/read-models.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
 import { count, duration } from './progress.js';
 
-const NEW_LOG = 'although what serves is of another log, which this one has replaced for good';
+const NEW_LOG = 'even if the serving read models belong to another log, which this log has permanently replaced';
 
 interface RebuildOptions {
   swap?: boolean;
@@ -17,10 +17,10 @@ export function generationsCommands(cli: Cli): void {
   cli.program
     .command('rebuild')
     .description(
-      'build a new generation of a view, or of all, from the log, beside the serving one; resumes what stopped',
+      'build a new generation of one view, or of all, beside the serving one; continues an interrupted build',
     )
-    .argument('<view>', 'the name of a view, or all')
-    .option('--swap', 'serve it once it is built')
+    .argument('<view>', 'name of a view, or all')
+    .option('--swap', 'serve the generation once it is built')
     .option('--new-log', NEW_LOG)
     .option('--json', 'print the result as JSON')
     .action(
@@ -62,7 +62,7 @@ export function generationsCommands(cli: Cli): void {
 
   cli.program
     .command('swap')
-    .description('serve the views of a generation that is ready; what served before is kept for rollback')
+    .description('serve the views of a ready generation; the previous one is kept for a rollback')
     .argument('<generation>')
     .option('--new-log', NEW_LOG)
     .action(
@@ -84,12 +84,12 @@ export function generationsCommands(cli: Cli): void {
 
   cli.program
     .command('drop')
-    .description('free the space of a generation that does not serve')
+    .description('delete a generation that does not serve, and free its space')
     .argument('<generation>')
     .action(
       cli.withStores('existing', async ({ stores, print }, id: string) => {
         await inOneSentence(drop(id, stores.readModels));
-        print(`${id} is dropped.`);
+        print(`Dropped ${id}.`);
         return EXIT.ok;
       }),
     );

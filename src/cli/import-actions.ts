@@ -56,8 +56,9 @@ export interface ImportOptions {
 }
 
 /**
- * Records the actions of an NDJSON file. The whole file is checked before anything is written. Safe to repeat, also after a crash in the middle: a line that is recorded already is recognised
- * by its external_id, or without one by its content and how many equal lines stand before it.
+ * Records the actions of an NDJSON file. The whole file is checked before anything is written. Safe to repeat, also
+ * after a crash: a line that was already recorded is recognised by its external_id or, without one, by its content and
+ * the number of equal lines before it.
  */
 export async function importActions(
   stores: Pick<Stores, 'eventStore' | 'keyValue'>,

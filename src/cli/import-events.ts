@@ -5,7 +5,7 @@ import { applyAll } from './read-models.js';
 
 /**
  * Reads an export into an empty store, with the same ids, times and order. Run again, it continues where it stopped.
- * @param options.incomplete also a file that was cut or changed
+ * @param options.incomplete accept a file that was truncated or changed
  */
 export async function importExport(
   context: StoresContext,

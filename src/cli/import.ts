@@ -16,13 +16,13 @@ export function importCommand(cli: Cli): void {
   const command = cli.program
     .command('import')
     .description(
-      'record the actions of an NDJSON file, each line a body of POST /api/decision-relay; or read an export into an empty store; safe to repeat',
+      'record the actions of an NDJSON file (one body of POST /api/decision-relay per line), or read an export into an empty store; safe to repeat',
     )
     .argument('<file>', 'the file; - reads standard input')
     .option('--json', 'print the counts as JSON')
     .option(
       '--incomplete',
-      'read an export also where it was cut or changed, or has no last line with count and digest',
+      'accept an export that was truncated or changed, or that lacks the last line with count and digest',
     )
     .action(
       cli.withStores('create', async (context, file: string, options: { json?: boolean; incomplete?: boolean }) =>
@@ -34,7 +34,7 @@ export function importCommand(cli: Cli): void {
   command
     .command('aave')
     .description(
-      'record a data set of Aave v2 lending, each line {userWallet, network, logId, timestamp, action, …}, for each wallet’s own TRIS, tris:<address>',
+      'record a data set of Aave v2 lending (one {userWallet, network, logId, timestamp, action, …} per line) for each wallet’s own TRIS, tris:<address>',
     )
     .argument('<file>', 'the file; - reads standard input')
     .action(
@@ -88,7 +88,7 @@ async function run(
 }
 
 function summary({ lines, wrong, recorded, already_present, conflicts, seconds }: ImportReport): string {
-  if (wrong > 0) return `${count(wrong)} of ${count(lines)} lines are wrong; nothing was recorded.`;
+  if (wrong > 0) return `${count(wrong)} of ${count(lines)} lines are invalid; nothing was recorded.`;
   const parts = [`${count(recorded)} recorded`, `${count(already_present)} already present`];
   if (conflicts > 0) parts.push(`${count(conflicts)} in conflict`);
   const rate = count(lines / Math.max(seconds, 0.001));
@@ -103,7 +103,7 @@ interface Input {
 async function existing(path: string): Promise<Input> {
   const found = await stat(path).catch(() => undefined);
   if (!found) throw new UsageError(`There is no file ${path}.`);
-  if (!found.isFile()) throw new UsageError(`${path} is not a file that can be read twice; - reads standard input.`);
+  if (!found.isFile()) throw new UsageError(`${path} is not a regular file; - reads standard input.`);
   return { path, remove: async () => undefined };
 }
 

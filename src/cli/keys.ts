@@ -12,19 +12,19 @@ interface CreateOptions {
 }
 
 export function keysCommands(cli: Cli): void {
-  const keys = cli.program.command('keys').description('make, list and revoke API keys');
+  const keys = cli.program.command('keys').description('create, list and revoke API keys');
 
   keys
     .command('create')
-    .description('make a key and print it; it is stored nowhere. Running servers accept it within a second')
-    .requiredOption('--id <id>', 'name of the key; stands in the log as key:<id>')
-    .requiredOption('--scopes <list>', `what it may do, separated by commas: ${SCOPES.join(', ')}`)
-    .option('--organization <tris>', 'the organization it acts for')
+    .description('create a key and print it; only its digest is stored. Running servers accept it within a second')
+    .requiredOption('--id <id>', 'name of the key; events record it as key:<id>')
+    .requiredOption('--scopes <list>', `what the key permits, separated by commas: ${SCOPES.join(', ')}`)
+    .option('--organization <tris>', 'the organization that the key acts for')
     .action(
       cli.withConfig(async ({ config, print, note }, { id, scopes, organization }: CreateOptions) => {
         const names = scopes.split(',').map((scope) => scope.trim()) as Scope[];
         const key = createKey(config, { id, scopes: names, ...(organization !== undefined && { organization }) });
-        note(`Key ${id}, shown this once:`);
+        note(`Key ${id}, shown only this once:`);
         print(key);
         return EXIT.ok;
       }),
@@ -32,7 +32,7 @@ export function keysCommands(cli: Cli): void {
 
   keys
     .command('list')
-    .description('list the keys, without the secrets')
+    .description('list the keys, without their secrets')
     .option('--json', 'print them as JSON')
     .action(
       cli.withConfig(async ({ config, print }, { json }: { json?: boolean }) => {
@@ -61,7 +61,7 @@ export function keysCommands(cli: Cli): void {
     );
 }
 
-/** The accepted keys: those of the file, and the development key if there is one. */
+/** The accepted keys: those of the file, and the development key if it exists. */
 function keysOf(config: Config): { id: string; scopes: readonly Scope[]; organization: string | null }[] {
   const stored = existsSync(keysFile(config)) ? listKeys(config) : [];
   const keys = stored.map(({ id, scopes, organization }) => ({ id, scopes, organization: organization ?? null }));

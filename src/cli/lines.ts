@@ -39,7 +39,7 @@ export async function* readLines(file: string): AsyncGenerator<{ lines: Line[]; 
       start = end + 1;
     }
     if (start < chunk.length) {
-      // Of a line that is too long, only the length is needed.
+      // Only the length of a line that is too long is needed.
       if (restLength <= BODY_LIMIT) rest.push(chunk.subarray(start));
       restLength += chunk.length - start;
     }

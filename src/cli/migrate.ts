@@ -17,7 +17,7 @@ export function migrateCommand(cli: Cli): void {
   cli.program
     .command('migrate')
     .description(
-      'copy the log from one profile to the other, and prove both equal; safe to repeat after an interruption',
+      'copy the log from one profile to the other and check that both are equal; continues an interrupted run',
     )
     .requiredOption('--from <profile>', profiles)
     .requiredOption('--to <profile>', profiles)
@@ -27,9 +27,9 @@ export function migrateCommand(cli: Cli): void {
         const { config, print } = context;
         const [from, to] = [profileOf(options.from), profileOf(options.to)];
         if (from === to) throw new UsageError('--from and --to must differ.');
-        if (config.eventStoreUrl === undefined) throw new UsageError('EVENTSTORE_URL must say where EventStoreDB is.');
+        if (config.eventStoreUrl === undefined) throw new UsageError('Set EVENTSTORE_URL to the address of EventStoreDB.');
         if (from === 'embedded' && !storesExist(config.data)) {
-          throw new CommandFailed(`There is no store in ${config.data}; --data or CREDENCE_DATA says where it is.`);
+          throw new CommandFailed(`There is no store in ${config.data}; set --data or CREDENCE_DATA to its folder.`);
         }
         if (to === 'embedded') prepareDataFolder(config.data);
 
@@ -85,6 +85,6 @@ function render(
 
 function profileOf(text: string): Profile {
   const profile = PROFILES.find((name) => name === text);
-  if (!profile) throw new UsageError(`A profile is ${PROFILES.join(' or ')}, not "${text}".`);
+  if (!profile) throw new UsageError(`A profile must be ${PROFILES.join(' or ')}, not "${text}".`);
   return profile;
 }

@@ -62,7 +62,7 @@ export function orgsCommands(cli: Cli): void {
 
   orgs
     .command('register')
-    .description('register an organization, and platforms as its own for good; safe to repeat')
+    .description('register an organization and, permanently, its platforms; safe to repeat')
     .argument('<tris>', 'its TRIS id')
     .option('--platforms <list>', 'platform ids, separated by commas', '')
     .action(
@@ -95,7 +95,7 @@ export function orgsCommands(cli: Cli): void {
   }
 }
 
-/** So that the next look-up shows it, with or without a running server. */
+/** Applies the change to the read models, so that the next look-up shows it even without a running server. */
 async function done({ stores, config, print }: StoresContext, message: string) {
   await applyAll(stores, config);
   print(message);

@@ -86,6 +86,6 @@ export function duration(seconds: number): string {
 
 /** One clause about an event that cannot be read. */
 export function describeDamage({ position, damage }: RecordedEvent): string {
-  const whose = damage!.tris_id === null ? 'of whom is not known' : `of ${damage!.tris_id}`;
+  const whose = damage!.tris_id === null ? 'about an unknown identity' : `of ${damage!.tris_id}`;
   return `the event at position ${position}, ${whose}, is damaged: ${damage!.reason}`;
 }

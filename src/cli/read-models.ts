@@ -27,7 +27,7 @@ export async function applyAll(
 
   let missing = 0;
   for (;;) {
-    // Read each time: a generation may be dropped and another may serve instead.
+    // Read each time: another generation may serve by now.
     const { views } = await ensureManifest(projections, eventStore, readModels);
     const serving = new Set(projections.map(({ name }) => views[name]!));
     const generations = (await readModels.generations()).filter(({ id }) => serving.has(id));

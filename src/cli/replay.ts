@@ -31,15 +31,15 @@ interface Replay {
 export function replayCommand(cli: Cli): void {
   cli.program
     .command('replay')
-    .description("fold an identity's history and show each event with its effect, and the score it comes to")
+    .description("fold an identity's history and show the effect of each event and the resulting score")
     .argument('<tris>', 'TRIS id of the identity')
     .option(
       '--vp <policy>',
-      `see through this policy, or ${MODEL_VP} for the model's own lens; default: the platform's`,
+      `id of a policy, or ${MODEL_VP} for the model's own lens; default: the platform's lens`,
     )
-    .option('--as-of <time>', 'only what occurred by then, such as 2016-01-31T00:00:00Z')
-    .option('--known-at <time>', 'only what was recorded by then')
-    .option('--limit <n>', 'show the last n events only; all are folded')
+    .option('--as-of <time>', 'only events that occurred by then, such as 2016-01-31T00:00:00Z')
+    .option('--known-at <time>', 'only events that were recorded by then')
+    .option('--limit <n>', 'show only the last n events; all are folded')
     .option('--json', 'print it as JSON')
     .action(
       withHandlers(cli, 'existing', [IdentityReaderModule], async (context, tris: string, options: Options) => {
@@ -65,7 +65,7 @@ export function replayCommand(cli: Cli): void {
 /**
  * Folds the timeline of an identity up to a viewpoint, with the functions that serve its score and its history.
  * @param coordinates as a query names them
- * @param limit entries kept, the last ones
+ * @param limit the maximum number of entries returned; the last ones are kept
  * @throws Problem identity_not_found, policy_not_found
  */
 async function replay(

@@ -8,7 +8,7 @@ import { table } from './table.js';
 const MINUTE_MS = 60_000;
 const VOUCHERS = [
   '--vouchers',
-  'the issuers of vouchers instead; contracts must know an address before it signs',
+  'manage the keys of vouchers instead; contracts must trust an address before it signs',
 ] as const;
 
 interface Options {
@@ -23,17 +23,17 @@ interface RotateOptions extends Options {
 export function signingKeysCommands(cli: Cli): void {
   const keys = cli.program
     .command('signing-keys')
-    .description('make and rotate the keys that tokens and proofs are signed with');
+    .description('create and rotate the keys that sign tokens and proofs');
 
   keys
     .command('create')
-    .description('make the file with one key that signs at once, for processes that share it')
+    .description('create the file, with one key that signs at once, for processes that share it')
     .option(...VOUCHERS)
     .action(
       cli.withConfig(async ({ config, print }, options: Options) => {
         const file = fileOf(config, options);
         if (!file.create()) throw new CommandFailed(`${file.path} exists.`);
-        print(`${file.path} is made; it is secret.`);
+        print(`Created ${file.path}; keep it secret.`);
         return EXIT.ok;
       }),
     );
@@ -69,7 +69,7 @@ export function signingKeysCommands(cli: Cli): void {
     .description('announce a new key that signs later; running servers publish it within a second')
     .option(...VOUCHERS)
     .option('--in <minutes>', `minutes until it signs, at least ${ANNOUNCED_MS / MINUTE_MS}`)
-    .option('--at-once', 'sign with it now, although verifiers may not know it yet; for replacing a stolen key')
+    .option('--at-once', 'sign with the new key now, although verifiers may not know it yet; for replacing a stolen key')
     .action(
       cli.withConfig(async ({ config, print }, { in: minutes, atOnce, ...options }: RotateOptions) => {
         const { kid, signs_from } = fileOf(config, options).rotate(Date.now(), delay(minutes, atOnce));
@@ -80,7 +80,7 @@ export function signingKeysCommands(cli: Cli): void {
 
   keys
     .command('revoke')
-    .description('remove a key that has leaked: what it signed is refused within a second; another signs at once')
+    .description('remove a leaked key: what it signed is refused within a second, and another key signs at once')
     .argument('<kid>')
     .option(...VOUCHERS)
     .action(
@@ -108,7 +108,7 @@ const fileOf = (config: Config, { vouchers }: Options) => (vouchers ? issuerKeyF
 
 function delay(minutes: string | undefined, atOnce: boolean | undefined): number {
   if (atOnce) {
-    if (minutes !== undefined) throw new UsageError('--in and --at-once exclude each other.');
+    if (minutes !== undefined) throw new UsageError('--in and --at-once cannot be combined.');
     return 0;
   }
   if (minutes === undefined) return ANNOUNCED_MS;

@@ -7,7 +7,7 @@ import { type Cli, EXIT } from './cli.js';
 import { count, duration } from './progress.js';
 import { table } from './table.js';
 
-/** How many dead letters and failed jobs are listed; all are counted. */
+/** The maximum number of dead letters and failed jobs listed; all are counted. */
 const LISTED = 20;
 const PAGE = 1_000;
 
@@ -93,10 +93,10 @@ function render({ log_id, events, head, generations, dead_letters, failed_jobs }
       lease: lease?.holder ?? '-',
     }),
   );
-  parts.push(rows.length > 0 ? table(rows) : 'no generation of read models yet: start the service or import once');
+  parts.push(rows.length > 0 ? table(rows) : 'no generation of read models yet: start the service, or import');
   parts.push(`dead letters: ${count(dead_letters.open)} open, ${count(dead_letters.acknowledged)} acknowledged`);
   for (const { event_type, event_id, tris_id, reason } of dead_letters.oldest_open) {
-    parts.push(`  ${event_type} ${event_id} of ${tris_id ?? 'no known identity'}: ${reason}`);
+    parts.push(`  ${event_type} ${event_id} of ${tris_id ?? 'an unknown identity'}: ${reason}`);
   }
   parts.push(`failed jobs: ${count(failed_jobs.count)}`);
   for (const { kind, id, attempts, error } of failed_jobs.newest) {

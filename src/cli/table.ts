@@ -1,6 +1,6 @@
 /**
- * Rows as aligned columns; columns that hold only numbers are aligned to the right.
- * @param rows one record a row; the columns are the keys of the first
+ * Rows as aligned columns; columns with only numbers are aligned to the right.
+ * @param rows one record per row; the columns are the keys of the first
  */
 export function table(rows: readonly Record<string, string | number | null>[]): string {
   const columns = Object.keys(rows[0] ?? {});

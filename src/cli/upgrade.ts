@@ -5,7 +5,7 @@ export function upgradeCommand(cli: Cli): void {
   cli.program
     .command('upgrade')
     .description(
-      'give the events that an older build has stored their checksums, also beside a server; safe to interrupt',
+      'add checksums to events that an older build stored, also while a server runs; safe to interrupt',
     )
     .action(
       cli.withStores('existing', async ({ stores: { eventStore }, print, progress }) => {
@@ -14,7 +14,7 @@ export function upgradeCommand(cli: Cli): void {
         const given = (await eventStore.upgrade?.(bar.update).finally(bar.stop)) ?? 0;
         const seconds = (performance.now() - started) / 1000;
         print(
-          given === 0 ? 'Nothing to upgrade.' : `${count(given)} events have a checksum now, in ${duration(seconds)}.`,
+          given === 0 ? 'Nothing to upgrade.' : `Added checksums to ${count(given)} events in ${duration(seconds)}.`,
         );
         return EXIT.ok;
       }),

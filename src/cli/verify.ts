@@ -12,14 +12,14 @@ export function verifyCommand(cli: Cli): void {
   cli.program
     .command('verify')
     .description(
-      'fold the whole log again and compare every row of the serving read models, also beside a running server',
+      'fold the whole log again and compare every row of the serving read models, also while a server runs',
     )
     .option('--json', 'print the result as JSON')
     .option('--index', 'compare the index of streams with the log instead (embedded profile)')
-    .option('--repair', 'with --index: write what is missing in the index, and remove what is in no stream')
+    .option('--repair', 'with --index: add missing entries to the index, and remove entries without an event')
     .action(
       cli.withStores('existing', async (context, { json, index, repair }: Options) => {
-        if (repair && !index) throw new UsageError('--repair goes with --index.');
+        if (repair && !index) throw new UsageError('--repair needs --index.');
         if (index) return verifyIndex(context, repair === true, json === true);
         const { stores, print, progress } = context;
         const started = performance.now();
@@ -49,7 +49,7 @@ export function verifyCommand(cli: Cli): void {
 
 async function verifyIndex(context: StoresContext, repair: boolean, json: boolean): Promise<ExitCode> {
   const { eventStore } = context.stores;
-  if (!eventStore.checkIndex) throw new CommandFailed('EventStoreDB keeps its index itself: there is none to compare.');
+  if (!eventStore.checkIndex) throw new CommandFailed('EventStoreDB maintains its own index; there is nothing to compare.');
   const started = performance.now();
   const bar = context.progress('Comparing the index', 'events');
   const check = await eventStore.checkIndex(repair, bar.update).finally(bar.stop);
@@ -57,7 +57,7 @@ async function verifyIndex(context: StoresContext, repair: boolean, json: boolea
   const { events, entries, missing, stray } = check;
   const compared = `${count(events)} events and ${count(entries)} entries of the index compared, in ${duration(seconds)}`;
   const wrong = missing + stray;
-  const found = `${count(missing)} events are missing or wrong in it, ${count(stray)} entries are of no event`;
+  const found = `${count(missing)} events have a missing or wrong entry, ${count(stray)} entries have no event`;
   const verdict = wrong === 0 ? 'identical' : `${repair ? 'REPAIRED' : 'DIFFERENT'}: ${found}`;
   context.print(
     json ? JSON.stringify({ identical: wrong === 0, ...check, repaired: repair, seconds }) : `${compared}\n${verdict}`,
@@ -76,16 +76,16 @@ function render(result: VerifyResult, seconds: number): string {
     return notApplied > 0 ? `${id} has not applied the last ${count(notApplied)} events of the log yet` : [];
   });
   const unread = damaged.slice(0, MAX_DAMAGED).map((event) => `DAMAGED: ${describeDamage(event)}`);
-  if (damaged.length > unread.length) unread.push(`DAMAGED: ${count(damaged.length - unread.length)} further events`);
+  if (damaged.length > unread.length) unread.push(`DAMAGED: ${count(damaged.length - unread.length)} more events`);
   const compares = difference
     ? describe(difference)
     : isIdentical(result)
       ? 'identical'
-      : 'what was compared is identical';
+      : 'all compared rows are identical';
   return [compared, ...names, ...unread, ...unfinished, compares].join('\n');
 }
 
-/** Shown of those that cannot be read. */
+/** The maximum number of damaged events shown. */
 const MAX_DAMAGED = 20;
 
 function describe({ generation, view, key, sort, expected, found, position }: Difference): string {

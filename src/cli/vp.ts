@@ -44,7 +44,7 @@ interface ScopeOptions {
 export function vpCommands(cli: Cli): void {
   const vp = cli.program
     .command('vp')
-    .description('preview, promote and roll back validation policies, and compare them on everyone');
+    .description('preview, promote and roll back validation policies, and compare them for all identities');
 
   vp.command('create')
     .description('create a policy from a JSON file; safe to repeat')
@@ -61,10 +61,10 @@ export function vpCommands(cli: Cli): void {
     );
 
   scoped(vp.command('evaluate'))
-    .description('what a policy would change; writes nothing')
+    .description('show what a policy would change; writes nothing')
     .argument('<policy>', 'id of a policy, or a JSON file')
-    .option('--subjects <list>', 'TRIS ids, separated by commas, instead of everyone')
-    .option('--access <list>', 'access policies whose decisions to compare')
+    .option('--subjects <list>', 'TRIS ids, separated by commas; default: all identities')
+    .option('--access <list>', 'access policies whose decisions are compared, separated by commas')
     .action(
       withHandlers(
         cli,
@@ -92,7 +92,7 @@ export function vpCommands(cli: Cli): void {
     );
 
   scoped(vp.command('replay'))
-    .description('replay everyone under a policy and keep the result, to promote it with')
+    .description('replay all identities under a policy, and keep the result for a promotion')
     .argument('<policy>', 'id of a policy')
     .action(
       withHandlers(cli, 'existing', FEATURES, async (context, id: string, options: ScopeOptions) => {
@@ -114,11 +114,11 @@ export function vpCommands(cli: Cli): void {
     );
 
   vp.command('diff')
-    .description('compare two policies on everyone')
-    .argument('<a>', `id of a policy, ${MODEL_VP} for the model's own lens, or ${ACTIVE} for the platform's`)
+    .description('compare two policies for all identities')
+    .argument('<a>', `id of a policy, ${MODEL_VP} for the model's own lens, or ${ACTIVE} for the platform's lens`)
     .argument('<b>', 'the same')
     .option('--csv <file>', 'write every change as CSV; - for standard output, instead of the summary')
-    .option('--ndjson <file>', 'write every change as NDJSON; - likewise')
+    .option('--ndjson <file>', 'write every change as NDJSON; - for standard output, instead of the summary')
     .option('--json', 'print the summary as JSON')
     .action(
       withHandlers(
@@ -132,7 +132,7 @@ export function vpCommands(cli: Cli): void {
           const lens = (id: string): Promise<Lens> =>
             policies.resolve(id === ACTIVE ? {} : { vp: id }, manifest, [undefined]);
           if (options.csv !== undefined && options.ndjson !== undefined) {
-            throw new UsageError('Write the changes as CSV or as NDJSON, not as both.');
+            throw new UsageError('--csv and --ndjson cannot be combined.');
           }
           const file = options.csv ?? options.ndjson;
           const rows =
@@ -165,7 +165,7 @@ export function vpCommands(cli: Cli): void {
   scoped(vp.command('promote'))
     .description('make a policy the lens of the platform, or of the owning organization, from now on')
     .argument('<policy>', 'id of a policy')
-    .option('--replay <id>', 'the replay this is based on; recorded with it')
+    .option('--replay <id>', 'id of the replay that the promotion is based on; recorded with it')
     .action(
       withHandlers(cli, 'existing', FEATURES, (context, id: string, options: ScopeOptions & { replay?: string }) => {
         const scope = scopeOf(options.scope);
@@ -175,7 +175,7 @@ export function vpCommands(cli: Cli): void {
     );
 
   scoped(vp.command('rollback'))
-    .description('go back to what was active before a policy was promoted')
+    .description('return to the lens that was active before a policy was promoted')
     .argument('<policy>', 'id of the active policy')
     .action(
       withHandlers(cli, 'existing', FEATURES, (context, id: string, options: ScopeOptions) => {
@@ -188,11 +188,11 @@ export function vpCommands(cli: Cli): void {
 
 function scoped(command: ReturnType<Cli['program']['command']>) {
   return command
-    .option('--scope <scope>', `whose lens: ${LENS_SCOPES.join(' or ')}`, 'platform')
+    .option('--scope <scope>', `whose lens is meant: ${LENS_SCOPES.join(' or ')}`, 'platform')
     .option('--json', 'print the result as JSON');
 }
 
-/** The command does not wait: the read models are brought up to date here, with or without a running server. */
+/** The command itself does not wait: the read models are updated here, with or without a running server. */
 async function switchLens(
   { commands, queries, stores, config, print }: HandlersContext,
   { json }: ScopeOptions,
@@ -204,7 +204,7 @@ async function switchLens(
   const { tris_org } = await queries.execute(new GetPolicy(policyId));
   const whose = scope === 'platform' ? 'the platform' : tris_org;
   const through = active.policy_id ?? (scope === 'platform' ? 'the model’s own lens' : 'the platform’s lens');
-  print(json ? JSON.stringify({ scope, active }) : `${whose} sees through ${through}`);
+  print(json ? JSON.stringify({ scope, active }) : `${whose} uses ${through}`);
   return EXIT.ok;
 }
 
@@ -222,7 +222,7 @@ function listOf(text: string | undefined): string[] | undefined {
   return text?.split(',').map((item) => item.trim());
 }
 
-/** Every identity whose score or TCT differs, a line each. */
+/** Every identity whose score or TCT differs, one per line. */
 class DiffWriter {
   private readonly target;
   private text: string;

@@ -61,7 +61,7 @@ test(
   async () => {
     const lines = [line('deposit'), line('flashloan', { network: 'moon' }), '{"userWallet":1}', '7'];
     const { code, stdout, stderr } = await store.run('import', 'aave', store.file('aave.ndjson', lines));
-    expect([code, stdout]).toEqual([1, expect.stringContaining('3 of 4 lines are wrong; nothing was recorded.')]);
+    expect([code, stdout]).toEqual([1, expect.stringContaining('3 of 4 lines are invalid; nothing was recorded.')]);
     expect(stderr).toMatch(/line 2 \/network: network must be one of mainnet, ethereum, polygon, avalanche/);
     expect(stderr).toMatch(
       /line 2 \/action: action must be one of deposit, redeemunderlying, borrow, repay, liquidationcall/,

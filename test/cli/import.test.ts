@@ -81,7 +81,7 @@ test('one wrong line and nothing is written; the first twenty errors are listed'
   ];
   const { code, stdout, stderr } = await store.run('import', store.file('wrong.ndjson', wrong));
   expect(code).toBe(1);
-  expect(stdout).toBe('36 of 37 lines are wrong; nothing was recorded.\n');
+  expect(stdout).toBe('36 of 37 lines are invalid; nothing was recorded.\n');
   const lines = stderr.trimEnd().split('\n');
   expect(lines).toHaveLength(20);
   expect(lines.slice(0, 7)).toEqual([

@@ -157,7 +157,7 @@ describe('an operator', () => {
       /is an integer beyond 2\^53 - 1/,
     ],
     ['an event whose stream has none before it', /"revision":0/, '"revision":5', /is at no-stream, expected 4/],
-  ])('does not import %s, and says where it is', async (_what, part, replaced, why) => {
+  ])('does not import %s, and reports where the fault is', async (_what, part, replaced, why) => {
     const out = join(store.folder, 'export.ndjson');
     await store.run('export', '--out', out);
     const lines = readFileSync(out, 'utf8').trim().split('\n').slice(0, -1);

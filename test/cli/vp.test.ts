@@ -74,11 +74,11 @@ describe('credence vp', () => {
       const elsewhere = await based('VP_B_V1', '--scope', 'organization');
       expect([elsewhere.code, /not "organization"/.test(elsewhere.stderr)]).toEqual([1, true]);
       const promoted = await based('VP_B_V1');
-      expect([promoted.code, promoted.stdout.trim()]).toEqual([0, 'the platform sees through VP_B_V1']);
+      expect([promoted.code, promoted.stdout.trim()]).toEqual([0, 'the platform uses VP_B_V1']);
       const replayed = await store.json<{ score: { lens: { policy_id: string } } }>('replay', 'tris:p1');
       expect(replayed.score.lens.policy_id).toBe('VP_B_V1');
       expect((await store.run('vp', 'rollback', 'VP_B_V1')).stdout.trim()).toBe(
-        'the platform sees through the model’s own lens',
+        'the platform uses the model’s own lens',
       );
       expect((await store.run('verify')).code).toBe(0);
     },

@@ -208,7 +208,7 @@ describe('POST /v1/policies/ap/check', () => {
     ]);
   });
 
-  test('sees through the VP of the policy', async () => {
+  test('uses the VP of the policy', async () => {
     const vp = policyBody('VP_FOR_AP_V1', { security_audit: 'Critical' });
     expect((await service.post('/v1/policies/vp', vp)).status).toBe(201);
     const id = await createPolicy({ tct_min: 140 }, { vp: vp.policy_id });
