@@ -27,7 +27,8 @@ export function migrateCommand(cli: Cli): void {
         const { config, print } = context;
         const [from, to] = [profileOf(options.from), profileOf(options.to)];
         if (from === to) throw new UsageError('--from and --to must differ.');
-        if (config.eventStoreUrl === undefined) throw new UsageError('Set EVENTSTORE_URL to the address of EventStoreDB.');
+        if (config.eventStoreUrl === undefined)
+          throw new UsageError('Set EVENTSTORE_URL to the address of EventStoreDB.');
         if (from === 'embedded' && !storesExist(config.data)) {
           throw new CommandFailed(`There is no store in ${config.data}; set --data or CREDENCE_DATA to its folder.`);
         }

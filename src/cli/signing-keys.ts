@@ -69,7 +69,10 @@ export function signingKeysCommands(cli: Cli): void {
     .description('announce a new key that signs later; running servers publish it within a second')
     .option(...VOUCHERS)
     .option('--in <minutes>', `minutes until it signs, at least ${ANNOUNCED_MS / MINUTE_MS}`)
-    .option('--at-once', 'sign with the new key now, although verifiers may not know it yet; for replacing a stolen key')
+    .option(
+      '--at-once',
+      'sign with the new key now, although verifiers may not know it yet; for replacing a stolen key',
+    )
     .action(
       cli.withConfig(async ({ config, print }, { in: minutes, atOnce, ...options }: RotateOptions) => {
         const { kid, signs_from } = fileOf(config, options).rotate(Date.now(), delay(minutes, atOnce));

@@ -11,8 +11,10 @@ export function textsCommands(cli: Cli): void {
     .argument('<hash>', 'SHA-256 of the text, 64 lower-case hexadecimal digits')
     .action(
       cli.withStores('existing', async ({ stores, print }, hash: string) => {
-        if (!SHA256_HEX.test(hash)) throw new UsageError(`"${hash}" is not a SHA-256 digest of 64 lower-case hexadecimal digits.`);
-        if (!(await deleteText(stores.keyValue, hash))) throw new CommandFailed(`There is no text with the hash ${hash}.`);
+        if (!SHA256_HEX.test(hash))
+          throw new UsageError(`"${hash}" is not a SHA-256 digest of 64 lower-case hexadecimal digits.`);
+        if (!(await deleteText(stores.keyValue, hash)))
+          throw new CommandFailed(`There is no text with the hash ${hash}.`);
         print(`deleted the text with the hash ${hash}`);
         return EXIT.ok;
       }),

@@ -4,9 +4,7 @@ import { count, duration } from './progress.js';
 export function upgradeCommand(cli: Cli): void {
   cli.program
     .command('upgrade')
-    .description(
-      'add checksums to events that an older build stored, also while a server runs; safe to interrupt',
-    )
+    .description('add checksums to events that an older build stored, also while a server runs; safe to interrupt')
     .action(
       cli.withStores('existing', async ({ stores: { eventStore }, print, progress }) => {
         const started = performance.now();

@@ -11,9 +11,7 @@ interface Options {
 export function verifyCommand(cli: Cli): void {
   cli.program
     .command('verify')
-    .description(
-      'fold the whole log again and compare every row of the serving read models, also while a server runs',
-    )
+    .description('fold the whole log again and compare every row of the serving read models, also while a server runs')
     .option('--json', 'print the result as JSON')
     .option('--index', 'compare the index of streams with the log instead (embedded profile)')
     .option('--repair', 'with --index: add missing entries to the index, and remove entries without an event')
@@ -49,7 +47,8 @@ export function verifyCommand(cli: Cli): void {
 
 async function verifyIndex(context: StoresContext, repair: boolean, json: boolean): Promise<ExitCode> {
   const { eventStore } = context.stores;
-  if (!eventStore.checkIndex) throw new CommandFailed('EventStoreDB maintains its own index; there is nothing to compare.');
+  if (!eventStore.checkIndex)
+    throw new CommandFailed('EventStoreDB maintains its own index; there is nothing to compare.');
   const started = performance.now();
   const bar = context.progress('Comparing the index', 'events');
   const check = await eventStore.checkIndex(repair, bar.update).finally(bar.stop);

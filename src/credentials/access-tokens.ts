@@ -55,11 +55,12 @@ export class AccessTokens {
     if (!isSession || !(chain_id === null || isNumber(chain_id)) || !(tris_id === null || typeof tris_id === 'string'))
       throw refused('token_malformed', 'The token lacks a claim, or has one of a wrong type.');
     const now = this.clock() / 1000;
-    if (iat > now + CLOCK_SKEW_S) throw refused('token_malformed', 'The token is from the future.');
-    // With a stolen key, tokens could be made that never expire, or that are issued after the key was retired.
-    if (exp - iat > ACCESS_TOKEN_S) throw refused('token_malformed', 'The token lives longer than any that is issued.');
+    if (iat > now + CLOCK_SKEW_S) throw refused('token_malformed', 'The token was issued in the future.');
+    // With a stolen key, somebody could create tokens that never expire, or that were issued after the key was retired.
+    if (exp - iat > ACCESS_TOKEN_S)
+      throw refused('token_malformed', 'The lifetime of the token is longer than that of any issued token.');
     if (this.keys.wasRetired(read.kid, (iat - CLOCK_SKEW_S) * 1000)) {
-      throw refused('token_signature', 'The key of the token had ceased to sign when it was issued.');
+      throw refused('token_signature', 'The key of the token no longer signed when the token was issued.');
     }
     if (exp <= now) throw refused('token_expired', 'The access token has expired; refresh it.');
     return { family: sid, wallet, chainId: chain_id, trisId: tris_id };

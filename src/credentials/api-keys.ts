@@ -10,11 +10,11 @@ import { isObject } from '../kernel/json.js';
 import { FileWatch, createFile, exclusively, replaceFile } from './secret-file.js';
 
 /**
- * API keys. Only the SHA-256 of a key is kept: keys are 256 random bits, so a plain digest cannot be searched, and
- * looking a digest up leaks nothing about a key through its timing.
+ * API keys. Only the SHA-256 of a key is stored. Keys are 256 random bits, so a plain digest cannot be searched, and
+ * the timing of a look-up by digest reveals nothing about a key.
  *
  * They come from the file CREDENCE_API_KEYS alone if it is set. Otherwise from `<data>/api-keys.json` if it exists
- * (`credence keys create` makes it), plus the development key in `<data>/dev-api-key` with every scope.
+ * (`credence keys create` creates it), plus the development key in `<data>/dev-api-key` with every scope.
  */
 export interface ApiKeyRecord {
   /** Events record it as the actor `key:<id>`. */
@@ -47,7 +47,9 @@ export class ApiKeys {
   ) {
     if (config.apiKeys === undefined) {
       if (config.profile === 'cluster') {
-        throw new ConfigError('The cluster profile needs CREDENCE_API_KEYS; `credence keys create` makes the file.');
+        throw new ConfigError(
+          'The cluster profile requires CREDENCE_API_KEYS; `credence keys create` creates the file.',
+        );
       }
       const { key, created } = developmentKey(config.inData('dev-api-key'));
       this.developmentDigest = digest(key);
@@ -70,7 +72,7 @@ export class ApiKeys {
       this.load();
       this.logger.info('API keys reloaded', { keys: this.callers.size });
     } catch (error) {
-      this.logger.error('The API keys file cannot be used; the keys read before stay in force', {
+      this.logger.error('the API keys file cannot be used; the keys read before stay valid', {
         detail: (error as Error).message,
       });
     }
@@ -88,7 +90,7 @@ export class ApiKeys {
       });
     }
     for (const { id, sha256, scopes, organization } of records) {
-      // Bound to an organization, nothing reaches others: `ops`, which is about everybody, opens nothing.
+      // A key of an organization must not affect others, so `ops` has no effect on it.
       const opening = organization === undefined ? scopes : scopes.filter((scope) => scope !== 'ops');
       callers.set(sha256, { keyId: id, scopes: new Set(opening), organization: organization ?? null, session: null });
     }
@@ -108,7 +110,7 @@ export function listKeys(config: Config): ApiKeyRecord[] {
   } catch (error) {
     throw new ConfigError(`${file} cannot be read as JSON: ${(error as Error).message}.`);
   }
-  if (!Array.isArray(entries)) throw new ConfigError(`${file} must hold a JSON array of keys.`);
+  if (!Array.isArray(entries)) throw new ConfigError(`${file} must contain a JSON array of keys.`);
   const ids = new Set<string>();
   const digests = new Set<string>();
   return entries.map((entry: unknown, index) => {
@@ -118,11 +120,11 @@ export function listKeys(config: Config): ApiKeyRecord[] {
     const unknown = Object.keys(others)[0];
     if (unknown !== undefined) throw wrong(`has the unknown member "${unknown}"`);
     if (typeof id !== 'string' || !KEY_ID.test(id)) throw wrong('must have an id of 1 to 64 letters, digits or ._-');
-    if (ids.has(id)) throw wrong(`repeats the id "${id}"`);
+    if (ids.has(id)) throw wrong(`has the same id "${id}" as another entry`);
     if (typeof sha256 !== 'string' || !SHA256_HEX.test(sha256)) {
-      throw wrong('must have sha256, the digest of the key as 64 small hexadecimal digits');
+      throw wrong('must have sha256, the digest of the key as 64 lower-case hexadecimal digits');
     }
-    if (digests.has(sha256)) throw wrong('repeats the sha256 of another entry');
+    if (digests.has(sha256)) throw wrong('has the same sha256 as another entry');
     if (!Array.isArray(scopes) || scopes.length === 0 || !scopes.every(isScope)) {
       throw wrong(`must have scopes, a list of ${SCOPES.join(', ')}`);
     }
@@ -139,14 +141,14 @@ const isScope = (scope: unknown): scope is Scope => (SCOPES as readonly unknown[
 
 /**
  * Adds a key to the file and returns the key itself, which is stored nowhere.
- * @throws ConfigError when the id is taken or anything is not as described at `listKeys`
+ * @throws ConfigError if the id exists or the file is not as described at `listKeys`
  */
 export function createKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
   return exclusively(keysFile(config), () => {
     const keys = existsSync(keysFile(config)) ? listKeys(config) : [];
     if (!KEY_ID.test(record.id)) throw new ConfigError('The id must be 1 to 64 letters, digits or ._-.');
     if (record.id === DEVELOPMENT_ID || keys.some(({ id }) => id === record.id)) {
-      throw new ConfigError(`There is a key with the id "${record.id}" already.`);
+      throw new ConfigError(`A key with the id "${record.id}" already exists.`);
     }
     if (record.scopes.length === 0 || !record.scopes.every(isScope)) {
       throw new ConfigError(`The scopes must be some of ${SCOPES.join(', ')}.`);
@@ -180,6 +182,7 @@ const writeKeys = (config: Config, keys: ApiKeyRecord[]): void =>
 function developmentKey(file: string): { key: string; created: boolean } {
   const created = !existsSync(file) && createFile(file, generateKey());
   const key = readFileSync(file, 'utf8').trim();
-  if (key === '') throw new ConfigError(`${file} is empty; delete it to have a new development key made.`);
+  if (key === '')
+    throw new ConfigError(`${file} is empty; delete it, and the next start creates a new development key.`);
   return { key, created };
 }

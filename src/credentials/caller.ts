@@ -1,4 +1,4 @@
-/** What a key may do. A key can have several scopes. */
+/** What a key permits. A key can have several scopes. */
 export const SCOPES = [
   'relay:write',
   'policies:write',

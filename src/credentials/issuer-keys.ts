@@ -27,8 +27,8 @@ export class IssuerKeys {
   private readonly ring: KeyRing<IssuerKey> | undefined;
 
   /**
-   * Reads the file, or makes it with one new key (0600) if it does not exist. In the cluster profile processes share it:
-   * a configured file must exist, and without one no vouchers are issued.
+   * Reads the file, or creates it with one new key (0600) if it does not exist. In the cluster profile, processes share
+   * it: a configured file must exist, and without one no vouchers are issued.
    * @throws ConfigError
    */
   constructor(@Inject(Config) config: Config, logger: Logger, @Inject(CLOCK) clock: Clock) {
@@ -36,7 +36,7 @@ export class IssuerKeys {
     if (config.profile === 'cluster') {
       if (config.voucherKeys === undefined) return;
       if (!file.exists) {
-        const advice = '`credence signing-keys create --vouchers` makes the file, one for all processes';
+        const advice = '`credence signing-keys create --vouchers` creates the file that all processes share';
         throw new ConfigError(`CREDENCE_VOUCHER_KEYS names ${file.path}, which does not exist; ${advice}.`);
       }
     }
@@ -56,7 +56,7 @@ export class IssuerKeys {
   /**
    * Signs a hash by ECDSA: deterministic (RFC 6979), with s in the lower half of the order (EIP-2).
    * @param hash 32 bytes
-   * @returns r, s and v (27 or 28), 65 bytes as hex; null if the private key of the issuer is not here
+   * @returns r, s and v (27 or 28), 65 bytes as hex; null if the file does not contain the issuer's private key
    */
   sign(hash: Uint8Array, issuer: string): string | null {
     const key = this.ring?.signer(issuer);
@@ -85,7 +85,7 @@ const SECP256K1: KeyKind<IssuerKey> = {
     if (d === undefined) return { kid, secret: undefined, isPrivate: false };
     const secret = Buffer.from(typeof d === 'string' ? d : '', 'base64url');
     if (!isPrivate(secret) || addressOf(...pointOf(secret)) !== kid) {
-      throw wrong('has a private part that is not of its x and y');
+      throw wrong('has a private part that does not match its x and y');
     }
     return { kid, secret, isPrivate: true };
   },

@@ -14,7 +14,7 @@ export interface EligibilityJwk {
   kid?: string;
 }
 
-/** What a token says. Times in seconds since the epoch (RFC 7519). */
+/** The claims of a token. Times in seconds since the epoch (RFC 7519). */
 export interface EligibilityClaims {
   /** Address of the service that decided. */
   iss: string;
@@ -28,7 +28,7 @@ export interface EligibilityClaims {
   policy_id: string;
   /** Content hash of the policy. */
   policy_hash: string;
-  /** The coordinates of the score: equal ones give equal scores for ever. */
+  /** The coordinates of the score: equal coordinates always give equal scores. */
   as_of: string;
   position: string;
   lens: { policy_id: string | null; content_hash: string };
@@ -78,7 +78,7 @@ export function verify(token: unknown, options: VerifyOptions): EligibilityVerif
   return judge(read.payload, options);
 }
 
-/** What a signed token says, or what is wrong with its form or its signature. */
+/** The content of a signed token, or what is wrong with its form or its signature. */
 export type Signed =
   | { payload: Record<string, unknown>; kid: string }
   | { wrong: 'malformed' | 'type' | 'algorithm' | 'signature'; detail: string };
@@ -94,9 +94,10 @@ export function readSigned(token: unknown, type: string, jwks: VerifyOptions['jw
   const signature = bytesOf(parts[2]!);
   if (!signature || 'crit' in header || 'b64' in header) return malformed;
   const key = keyFor(header['kid'], jwks);
-  if (!key) return { wrong: 'signature', detail: 'No key of the set has the token’s kid; fetch the set again.' };
+  if (!key)
+    return { wrong: 'signature', detail: 'No key of the key set has the token’s kid; fetch the key set again.' };
   if (!verifySignature(null, Buffer.from(`${parts[0]}.${parts[1]}`), key, signature)) {
-    return { wrong: 'signature', detail: 'The signature is not that of the key the token names.' };
+    return { wrong: 'signature', detail: 'The signature is not by the key that the token names.' };
   }
   return { payload, kid: header['kid'] as string };
 }
@@ -105,16 +106,17 @@ function judge(claims: EligibilityClaims, { audience, policy, issuer, now = Date
   const seconds = now / 1000;
   const no = (reason: EligibilityRefusal, detail: string) => ({ ...refused(reason, detail), claims });
   if (issuer !== undefined && claims.iss !== issuer) {
-    return no('eligibility_issuer', `The token is from ${claims.iss}, not from ${issuer}.`);
+    return no('eligibility_issuer', `The token was issued by ${claims.iss}, not by ${issuer}.`);
   }
   if (claims.aud !== audience) {
     const bound = claims.aud === undefined ? 'no audience' : `the audience ${claims.aud}`;
     return no('eligibility_audience', `The token is bound to ${bound}, not to ${audience ?? 'none'}.`);
   }
   if (policy !== undefined && claims.policy_id !== policy) {
-    return no('eligibility_policy', `The token is of ${claims.policy_id}, not of ${policy}.`);
+    return no('eligibility_policy', `The token is for the policy ${claims.policy_id}, not for ${policy}.`);
   }
-  if (claims.iat > seconds + CLOCK_SKEW_S) return no('eligibility_not_yet_valid', 'The token is from the future.');
+  if (claims.iat > seconds + CLOCK_SKEW_S)
+    return no('eligibility_not_yet_valid', 'The token was issued in the future.');
   if (claims.exp <= seconds) {
     const at = new Date(claims.exp * 1000).toISOString();
     return no('eligibility_expired', `The token expired at ${at}; check the subject again for a new one.`);
@@ -124,7 +126,7 @@ function judge(claims: EligibilityClaims, { audience, policy, issuer, now = Date
 
 const refused = (reason: EligibilityRefusal, detail: string) => ({ active: false as const, reason, detail });
 
-/** Strict base64url without padding: every byte string has one spelling. */
+/** Strict base64url without padding: every byte string has exactly one encoding. */
 function bytesOf(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64url');
   return text !== '' && bytes.toString('base64url') === text ? bytes : undefined;

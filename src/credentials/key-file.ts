@@ -10,18 +10,18 @@ import type { Logger } from '../kernel/logger.js';
 /** Files of private signing keys that rotate: JWK sets (RFC 7517) of any key type. */
 
 export interface Key {
-  /** What it is called: in tokens, in events, on the command line. */
+  /** The name of the key in tokens, in events and on the command line. */
   kid: string;
-  /** Whether the private part is here. Without it, the key is only published. */
+  /** Whether the file contains the private part. Without it, the key is only published. */
   isPrivate: boolean;
 }
 
-/** How the keys of one kind are made and read. */
+/** How the keys of one kind are created and read. */
 export interface KeyKind<K extends Key> {
-  /** The file also holds a secret for what processes share without telling anyone (`KeyFile.sharedSecret`). */
+  /** Whether the file also contains a secret that all processes share (`KeyFile.sharedSecret`). */
   sharesSecret?: true;
   make(): JsonObject;
-  /** @param wrong makes the error, from a text such as "is not an Ed25519 key" */
+  /** @param wrong creates the error from a text such as "is not an Ed25519 key" */
   read(jwk: JsonObject, wrong: (what: string) => ConfigError): K;
 }
 
@@ -33,7 +33,7 @@ export const LAST_TOKEN_MS = 86_400_000 + 60_000;
 /** A key as an operator sees it. Times in ms since the epoch. */
 export interface ListedKey {
   kid: string;
-  /** `published`: it has no private part here, or it never signs. */
+  /** `published`: the file has no private part of it, or it never signs. */
   status: 'next' | 'signing' | 'retired' | 'published';
   /** When it starts to sign; null: from the beginning, or never. */
   signs_from: number | null;
@@ -47,7 +47,7 @@ interface Turn<K> {
   signsFrom: number;
 }
 
-/** A key file as the command line works on it: each change is made under a lock and replaces the file as a whole. */
+/** A key file as the command line changes it: each change is made under a lock and replaces the whole file. */
 export class KeyFile<K extends Key> {
   constructor(
     readonly path: string,
@@ -58,7 +58,7 @@ export class KeyFile<K extends Key> {
     return existsSync(this.path);
   }
 
-  /** Makes the file with one new key that signs at once. @returns whether it did: false if there is one */
+  /** Creates the file with one new key that signs at once. @returns false if the file already exists */
   create(): boolean {
     return !this.exists && createFile(this.path, toText([this.kind.make()]));
   }
@@ -81,7 +81,7 @@ export class KeyFile<K extends Key> {
       const next = this.list(now).find(({ status }) => status === 'next');
       if (next) {
         const when = new Date(next.signs_from!).toISOString();
-        throw new ConfigError(`The key ${next.kid} is announced already; it signs from ${when}.`);
+        throw new ConfigError(`The key ${next.kid} is already announced; it signs from ${when}.`);
       }
       const key = this.kind.make();
       const signs_from = now + delayMs;
@@ -104,9 +104,9 @@ export class KeyFile<K extends Key> {
   }
 
   /**
-   * Removes a key that somebody else may have, and the shared secret with it: what was signed by it is accepted nowhere
-   * from then on. Where it was the one that signs, a new key signs at once.
-   * @returns the kid of that new key; null: another one signs already
+   * Removes a key that may have leaked, and the shared secret with it: nothing that the key signed is accepted from
+   * then on. If it was the signing key, a new key signs at once.
+   * @returns the kid of the new key; null if another key already signs
    * @throws ConfigError if there is no such key
    */
   revoke(kid: string, now: number): string | null {
@@ -127,8 +127,9 @@ export class KeyFile<K extends Key> {
   }
 
   /**
-   * 32 bytes that every process with the file has: its member `shared_secret`, or, in a file without one, derived from the
-   * first private key. The first change of the file by a command writes the derived one down, so that it outlives that key.
+   * 32 bytes that all processes with the file share: its member `shared_secret` or, in a file without one, a secret
+   * derived from the first private key. The first change by a command writes the derived secret into the file, so that
+   * it outlives that key.
    * @throws ConfigError
    */
   sharedSecret(): Uint8Array {
@@ -142,7 +143,7 @@ export class KeyFile<K extends Key> {
     return derive(Buffer.from(String(first['d']), 'base64url'), 'shared secret');
   }
 
-  /** @param shared default: the secret there is */
+  /** @param shared default: the present secret */
   private replace(keys: readonly object[], shared?: Uint8Array): void {
     const written = () => Buffer.from(shared ?? this.sharedSecret()).toString('base64url');
     replaceFile(this.path, toText(keys, this.kind.sharesSecret && { shared_secret: written() }));
@@ -167,16 +168,16 @@ export class KeyFile<K extends Key> {
       const wrong = (what: string) => new ConfigError(`${this.path}: key ${index + 1} ${what}.`);
       const jwk = isObject(raw) ? (raw as JsonObject) : {};
       const key = this.kind.read(jwk, wrong);
-      if (jwk['kid'] !== undefined && jwk['kid'] !== key.kid) throw wrong('has a kid that is not its own');
+      if (jwk['kid'] !== undefined && jwk['kid'] !== key.kid) throw wrong('has a kid that does not match the key');
       const signsFrom = jwk['signs_from'] === undefined ? -Infinity : parseTimestamp(String(jwk['signs_from']));
       if (signsFrom === undefined) throw wrong('has a signs_from that is not a time');
       return { raw: jwk, turn: { key, signsFrom } };
     });
     const kids = keys.map(({ turn }) => turn.key.kid);
     const twice = kids.find((kid, i) => kids.indexOf(kid) < i);
-    if (twice !== undefined) throw new ConfigError(`${this.path} holds the key ${twice} twice.`);
+    if (twice !== undefined) throw new ConfigError(`${this.path} contains the key ${twice} twice.`);
     if (keys.every(({ turn }) => !turn.key.isPrivate)) {
-      throw new ConfigError(`${this.path} holds no private key to sign with.`);
+      throw new ConfigError(`${this.path} contains no private key to sign with.`);
     }
     return keys;
   }
@@ -184,8 +185,8 @@ export class KeyFile<K extends Key> {
 
 /**
  * The keys of a file, reread when it changes. Among the keys with a private part, the one with the latest start time
- * (`signs_from`, our own member) that has passed signs; without any start time, the first one. So a key can be
- * published before it signs and stay published after its last signature.
+ * (`signs_from`, our own member) that has passed signs; if no key has a start time, the first one signs. So a key can
+ * be published before it signs and stay published after its last signature.
  */
 export class KeyRing<K extends Key> {
   private all: Turn<K>[] = [];
@@ -216,7 +217,7 @@ export class KeyRing<K extends Key> {
     return signingAt(this.turns, this.clock()).key;
   }
 
-  /** The key with this kid, if its private part is here, whether or not it signs now. */
+  /** The key with this kid, if the file contains its private part, whether or not it signs now. */
   signer(kid: string): K | undefined {
     this.refresh();
     return this.all.find(({ key }) => key.kid === kid && key.isPrivate)?.key;
@@ -249,7 +250,7 @@ export class KeyRing<K extends Key> {
       this.load();
       this.logger?.info('signing keys reloaded', { keys: this.all.length });
     } catch (error) {
-      this.logger?.error('The signing keys file cannot be used; the keys read before stay in force', {
+      this.logger?.error('the signing keys file cannot be used; the keys read before stay valid', {
         detail: (error as Error).message,
       });
     }

@@ -10,7 +10,10 @@ export function replaceFile(file: string, content: string): void {
   renameSync(draft, file);
 }
 
-/** Creates a secret file unless there is one; of several processes at once, one wins. @returns whether it was this one */
+/**
+ * Creates a secret file unless it exists; of several concurrent processes one wins.
+ * @returns whether this one created it
+ */
 export function createFile(file: string, content: string): boolean {
   const draft = writeDraft(file, content);
   try {
@@ -29,9 +32,9 @@ const LOCK_POLL_MS = 20;
 const LOCK_WAIT_MS = 5_000;
 
 /**
- * Runs a change of a file, its reading included, while no other process runs one. The lock is a file beside it that names
- * the process; the lock of a process that has ended does not count.
- * @throws Error when another process keeps it for longer than five seconds
+ * Runs a read and change of a file while no other process runs one. The lock is a file beside it that names the
+ * process; the lock of a process that has ended does not count.
+ * @throws Error if another process holds the lock for longer than five seconds
  */
 export function exclusively<T>(file: string, change: () => T): T {
   const lock = `${file}.lock`;
@@ -55,7 +58,7 @@ function removeIfAbandoned(lock: string): void {
     const owner = readFileSync(lock, 'utf8');
     if (isAlive(Number.parseInt(owner, 10))) return;
     renameSync(lock, grave);
-    // Another process may have removed it first and a third one locked since: restore that lock.
+    // Another process may have removed it first, and a third one may hold the lock now: restore that lock.
     if (readFileSync(grave, 'utf8') !== owner) linkSync(grave, lock);
     rmSync(grave, { force: true });
   } catch (error) {
@@ -75,7 +78,7 @@ export class FileWatch {
     this.version = versionOf(file);
   }
 
-  /** Whether it has changed since the last time this was true, or since the watch began. */
+  /** Whether the file has changed since this last returned true, or since the watch began. */
   changed(): boolean {
     const now = this.clock();
     // Also after the clock was set back: a revoked key must not stay valid until it catches up.

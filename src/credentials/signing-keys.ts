@@ -38,7 +38,7 @@ export class SigningKeys {
   private readonly headers = new Map<string, string>();
 
   /**
-   * Reads the file, or makes it with one new key (0600) if it does not exist; in the cluster profile it must exist.
+   * Reads the file, or creates it with one new key (0600) if it does not exist; in the cluster profile it must exist.
    * @throws ConfigError
    */
   constructor(config: Config, logger?: Logger, clock: Clock = Date.now) {
@@ -58,7 +58,7 @@ export class SigningKeys {
     return this.ring.current.kid;
   }
 
-  /** Has this key signed no more since before that time, ms? Then what says to be from then is not from here. */
+  /** Whether this key stopped signing before a time, ms. If so, a signature that claims that time is forged. */
   wasRetired(kid: string, at: number): boolean {
     const retired = this.ring.retiredAt(kid);
     return retired !== null && retired < at;
@@ -69,7 +69,7 @@ export class SigningKeys {
     return this.ring.secret(purpose);
   }
 
-  /** Whether the private part of this key is here, also if it does not sign now. */
+  /** Whether the file contains the private part of this key, also if it does not sign now. */
   signsWith(kid: string): boolean {
     return this.ring.signer(kid) !== undefined;
   }
@@ -97,8 +97,9 @@ export class SigningKeys {
 
 /** In a cluster every process must publish the keys of all others, so none may create its own. */
 function refuseUnlessShared({ signingKeys }: Config): void {
-  const advice = '`credence signing-keys create` makes the file, one for all processes';
-  if (signingKeys === undefined) throw new ConfigError(`The cluster profile needs CREDENCE_SIGNING_KEYS; ${advice}.`);
+  const advice = '`credence signing-keys create` creates the file that all processes share';
+  if (signingKeys === undefined)
+    throw new ConfigError(`The cluster profile requires CREDENCE_SIGNING_KEYS; ${advice}.`);
   if (existsSync(signingKeys)) return;
   throw new ConfigError(`CREDENCE_SIGNING_KEYS names ${signingKeys}, which does not exist; ${advice}.`);
 }

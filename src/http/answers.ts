@@ -61,7 +61,7 @@ export function sealed(body: unknown, request: FastifyRequest, cursors: Cursors 
   return { ...body, next_cursor: cursors.seal(body['next_cursor'], listOf(request)) };
 }
 
-/** What a request pages through. Decoded: what a proxy on the way may spell otherwise is the same path. */
+/** The list that a request reads. Decoded, since a proxy may percent-encode the same path differently. */
 export const listOf = (request: FastifyRequest): string => decodeURIComponent(request.url.split('?', 1)[0]!);
 
 /** RFC 9110 section 13.1.2: `*` or a list, compared weakly. */

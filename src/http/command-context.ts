@@ -6,7 +6,7 @@ import { Problem } from '../kernel/problems.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
 import type { Caller } from '../credentials/caller.js';
 
-/** What a command needs of its request: the actor, the request id and the Idempotency-Key. */
+/** What a command needs from its request: the actor, the request id and the Idempotency-Key. */
 export class RequestContext implements CommandRequest {
   readonly actor: Actor;
   readonly correlation_id: string;

@@ -37,29 +37,37 @@ function text(name: string, pattern: RegExp, must: string, schema: object = {}) 
 export const IsTrisId = text(
   'tris_id',
   TRIS_ID,
-  'a TRIS id: it starts with "tris@", "tris:" or "did:", goes on with letters, digits or ._:@- and has at most 128 characters',
+  'a TRIS id: it starts with "tris@", "tris:" or "did:", continues with letters, digits or ._:@- and has at most 128 characters',
   { example: 'tris@alice', maxLength: 128 },
 );
 export const IsPlatformId = text('platform_id', PLATFORM_ID, 'a platform id: 1 to 100 letters, digits or ._:@-', {
   example: 'lending.example',
 });
-/** A TRIS id that is going to be recorded: none that the service keeps for itself, and none that names a person. */
+/** A TRIS id that will be recorded. It must not be reserved for the service, and must not name a person. */
 export const IsWrittenTrisId = (options?: ValidationOptions): PropertyDecorator =>
-  // Of what is applied the last is checked first.
+  // The decorator that is applied last is checked first.
   applyDecorators(
     IsTrisId(options),
-    IsNotReserved(RESERVED_TRIS, 'start with "tris:platform:", which names platforms without an owner', options),
+    IsNotReserved(
+      RESERVED_TRIS,
+      'start with "tris:platform:", which is reserved for platforms without an owner',
+      options,
+    ),
     IsNoPersonalData(options),
   );
-/** A platform id that is going to be recorded. */
+/** A platform id that will be recorded. */
 export const IsWrittenPlatformId = (options?: ValidationOptions): PropertyDecorator =>
   applyDecorators(
     IsPlatformId(options),
-    IsNotReserved(RESERVED_PLATFORM, 'start with "eip155:", which names chains that the service reads itself', options),
+    IsNotReserved(
+      RESERVED_PLATFORM,
+      'start with "eip155:", which is reserved for chains that the service reads itself',
+      options,
+    ),
     IsNoPersonalData(options),
   );
 
-/** For what is kept for ever under the name that a client gives it. */
+/** For values from clients that are recorded permanently. */
 export const IsNoPersonalData = (options?: ValidationOptions): PropertyDecorator =>
   ValidateBy(
     {
@@ -67,7 +75,7 @@ export const IsNoPersonalData = (options?: ValidationOptions): PropertyDecorator
       validator: {
         validate: (value) => typeof value !== 'string' || personalDataIn(value) === undefined,
         defaultMessage: () =>
-          '$property must not be an e-mail address, a telephone number or a national number: it is recorded for ever; use a keyed hash of it',
+          '$property must not be an e-mail address, a telephone number or a national identification number, since it is recorded permanently; use a keyed hash of it',
       },
     },
     { ...options, context: { code: 'personal_data' } },
@@ -97,7 +105,7 @@ export const IsExternalId = text(
   '1 to 200 printable ASCII characters without a space at either end',
   { example: 'order-2041' },
 );
-/** An operator's reason. A code, since events are kept for ever and hold no free text. */
+/** An operator's reason. A code, since events are permanent and contain no free text. */
 export const IsReasonCode = text(
   'reason_code',
   REASON_CODE,
@@ -114,7 +122,7 @@ export const IsMetric = (): PropertyDecorator =>
         '$property must be <category>_<name>: a category or alias, an underscore, then a lower-case letter followed by up to 63 lower-case letters, digits or underscores',
     },
   });
-export const IsSha256 = text('sha256', SHA256_HEX, 'a SHA-256 digest: 64 small hexadecimal digits');
+export const IsSha256 = text('sha256', SHA256_HEX, 'a SHA-256 digest: 64 lower-case hexadecimal digits');
 
 /** An RFC 3339 date-time with an offset; read it with `parseTimestamp`. */
 export const IsTimestamp = (options?: ValidationOptions): PropertyDecorator =>
@@ -136,7 +144,7 @@ export const IsTimestamp = (options?: ValidationOptions): PropertyDecorator =>
 /** An array without duplicates. Write it after the `each` checks, from which OpenAPI takes the schema of the items. */
 export const IsUnique = (): PropertyDecorator =>
   applyDecorators(
-    ArrayUnique({ message: '$property must not hold anything twice' }),
+    ArrayUnique({ message: '$property must not contain duplicates' }),
     ApiProperty({ uniqueItems: true }),
   );
 
@@ -153,7 +161,7 @@ export const isCommaSeparated = (prototype: object, property: string): boolean =
 
 const CHOICE = Symbol('choice of numbers');
 
-/** One of a few whole numbers. A body may also send it as text, as a query does; the DTO has the number. */
+/** One of a few whole numbers. A body may also contain it as text, as a query does; the DTO contains the number. */
 export const IsOneOf = (numbers: readonly number[]): PropertyDecorator =>
   applyDecorators(
     (target: object, property: string | symbol) => Reflect.defineMetadata(CHOICE, numbers, target, property),

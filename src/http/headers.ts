@@ -1,6 +1,6 @@
 /**
- * Headers of every answer. JSON that no browser takes for another type needs no more; the documentation pages have
- * the headers below.
+ * Headers of every answer. JSON needs no more, as long as no browser takes it for another type. The documentation pages
+ * also get the headers below.
  */
 export const NO_SNIFF = { 'x-content-type-options': 'nosniff' };
 

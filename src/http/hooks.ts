@@ -32,7 +32,7 @@ export interface EdgeParts {
   logger: Logger;
   /** The handler of a route without Nest's pipeline, if the route allows it. */
   handlerOf(policy: RoutePolicy): ((request: FastifyRequest, reply: FastifyReply) => void) | undefined;
-  /** Whether this process serves this address; other addresses answer 404. */
+  /** Whether this process serves this address; other addresses return 404. */
   serves(url: string): boolean;
   /** A function, since the projector opens after the routes are registered. */
   gate(): PositionGate | undefined;
@@ -46,8 +46,7 @@ export function requestId(request: IncomingMessage): string {
 
 /**
  * Everything that is the same for all routes, as Fastify hooks. What a route needs is determined once, when it is
- * registered, from the policy of its decorator. Nest's guards, pipes and interceptors would cost several times as
- * much.
+ * registered, from the policy of its decorator. Nest's guards, pipes and interceptors would cost several times as much.
  */
 export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   const addresses: Addresses = new Map();
@@ -93,7 +92,7 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     if (closing) reply.header('connection', 'close');
     done(null, payload);
   });
-  // For addresses that a plugin declines, such as a missing file. Unknown addresses are answered above.
+  // For addresses that a plugin declines, such as a missing file. Unknown addresses are handled above.
   fastify.setNotFoundHandler(() => {
     throw nothingHere();
   });
@@ -167,7 +166,7 @@ function permit(caller: Caller | Problem | null, { scope, session }: RoutePolicy
   if (scope === null) return;
   if (!caller) throw unauthorized(session);
   if (caller.session) {
-    if (!session) throw new Problem('forbidden', 'A session cannot do this; it needs an API key.');
+    if (!session) throw new Problem('forbidden', 'A session cannot do this; an API key is required.');
   } else if (scope !== 'any' && !caller.scopes.has(scope)) {
     const why = scope === 'ops' && caller.organization !== null ? ', which no key of an organization has' : '';
     throw new Problem('forbidden', `The key "${caller.keyId}" lacks the scope "${scope}"${why}.`);
@@ -184,7 +183,7 @@ function identify(request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens):
   }
 }
 
-/** A wrong credential is an error also on public routes, since its sender expects it to work. */
+/** An invalid credential is an error also on public routes, since its sender expects it to work. */
 function callerOf(request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens): Caller | null {
   const { 'x-api-key': key, authorization } = request.raw.headers;
   // Other schemes than Bearer are for a proxy in front of the service.
@@ -192,7 +191,7 @@ function callerOf(request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens):
   if (key === undefined) return token === undefined ? null : tokens.caller(token);
   if (token !== undefined) throw unauthorized(true, 'Send an API key or a session’s token, not both.');
   const caller = typeof key === 'string' ? keys.find(key) : undefined;
-  if (!caller) throw unauthorized(false, 'The key in the X-API-Key header is not known.');
+  if (!caller) throw unauthorized(false, 'The key in the X-API-Key header is unknown.');
   return caller;
 }
 
@@ -223,9 +222,7 @@ function validation({ body, query, params, write }: RoutePolicy, { cursors }: Ed
       request.query = read;
     } else {
       for (const name in given) {
-        throw refusal([
-          { pointer: `?${name}`, code: 'unknown_parameter', message: 'this address takes no parameters' },
-        ]);
+        throw refusal([{ pointer: `?${name}`, code: 'unknown_parameter', message: 'this address has no parameters' }]);
       }
     }
     if (body) request.body = readBody(body, request.body);
@@ -250,7 +247,7 @@ function refuseBody(body: unknown): void {
   const errors = Object.keys(body).map((name) => ({
     pointer: pointerTo('', name),
     code: 'unknown_field',
-    message: `${JSON.stringify(name)} is not known here; there is none`,
+    message: `${JSON.stringify(name)} is unknown; this address has no parameters`,
   }));
   if (errors.length > 0) throw refusal(errors);
 }
@@ -267,7 +264,7 @@ function positionWait({ gate }: EdgeParts): Hook {
 async function awaitPosition(wire: string, gate: PositionGate | undefined): Promise<void> {
   const position = gate && parsePosition(wire, gate.logId);
   if (position === undefined || position > (await gate!.head()) || !(await gate!.has(position))) {
-    throw new Problem('position_unknown', 'Credence-Min-Position is not a Credence-Position this log has given out.');
+    throw new Problem('position_unknown', 'Credence-Min-Position is not a Credence-Position of this log.');
   }
   if (!(await gate!.waitForPosition(position, WAIT_MS))) {
     const detail = `The read models have not applied ${wire} within ${WAIT_MS / 1000} s.`;
@@ -285,7 +282,7 @@ function answerUnrouted(request: FastifyRequest, reply: FastifyReply, addresses:
   if (allowed.size === 0) throw nothingHere();
   const allow = [...allowed, 'OPTIONS'].join(', ');
   if (request.method !== 'OPTIONS') {
-    const detail = `This address knows ${allow}, not ${request.method}.`;
+    const detail = `This address supports ${allow}, not ${request.method}.`;
     throw new Problem('method_not_allowed', detail, { headers: { allow } });
   }
   reply.code(204).header('allow', allow);

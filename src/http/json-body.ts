@@ -45,7 +45,7 @@ export function parseJson(bytes: Buffer): unknown {
   if (errors.length > 0) throw refusal(errors);
   if (members !== countMembers(text)) {
     const name = duplicateName(text);
-    throw new Problem('malformed_json', `The name ${JSON.stringify(shorten(name))} stands twice in one object.`);
+    throw new Problem('malformed_json', `The name ${JSON.stringify(shorten(name))} occurs twice in one object.`);
   }
   return value;
 }
@@ -71,7 +71,7 @@ function inspect(value: unknown, pointer: string, depth: number, errors: FieldEr
         Object.is(value, -0) ||
         (Number.isInteger(value) && !Number.isSafeInteger(value))
       ) {
-        const message = 'the number must be exact in a double: no integer beyond 2^53 - 1, no -0';
+        const message = 'the number must be exact as a double: no integer beyond 2^53 - 1, no -0';
         errors.push({ pointer, code: 'unsafe_number', message });
       }
       return 0;
@@ -82,7 +82,7 @@ function inspect(value: unknown, pointer: string, depth: number, errors: FieldEr
   }
   if (value === null) return 0;
   if (depth > MAX_DEPTH) {
-    errors.push({ pointer, code: 'too_deep', message: `there may be at most ${MAX_DEPTH} levels` });
+    errors.push({ pointer, code: 'too_deep', message: `a body may have at most ${MAX_DEPTH} levels` });
     return 0;
   }
   let members = 0;
@@ -101,7 +101,7 @@ function inspect(value: unknown, pointer: string, depth: number, errors: FieldEr
       errors.push({
         pointer: at,
         code: 'unknown_field',
-        message: `${JSON.stringify(name)} is never the name of a field`,
+        message: `${JSON.stringify(name)} cannot be the name of a field`,
       });
     } else if (!name.isWellFormed()) {
       const message = 'the name has a surrogate without its other half';

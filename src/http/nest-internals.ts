@@ -5,19 +5,19 @@ import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-hos
 import type { FastifyInstance } from 'fastify';
 
 /**
- * Everything that is used of Nest beyond its public interface, in one file. Nest does not tell which parameters a
- * controller's method takes, nor of which kinds: that is known to its request pipeline only, which is not used here
- * (see `controller-handler.ts`). test/http/nest-internals.test.ts fails when a version of Nest changes any of it.
+ * All uses of Nest beyond its public interface. Nest does not expose which parameters a controller's method has, nor of
+ * which kinds: only its request pipeline knows, which is not used here (see `controller-handler.ts`).
+ * test/http/nest-internals.test.ts fails when a version of Nest changes any of it.
  */
 
 export interface Parameter {
   /** Undefined for a kind that is not used here. */
   kind: 'request' | 'body' | 'query' | 'params' | 'custom' | undefined;
   index: number;
-  /** What its decorator was given, such as the name of one field. */
+  /** The argument of its decorator, such as the name of one field. */
   data?: unknown;
   pipes?: unknown[];
-  /** Of a custom decorator: what gives the value. */
+  /** For a custom decorator: the function that returns the value. */
   factory?: (data: unknown, context: ExecutionContext) => unknown;
 }
 
@@ -43,7 +43,7 @@ export function parametersOf(controller: object, method: string | symbol): Param
 
 const PIPELINE = ['__guards__', '__interceptors__', '__pipes__', '__exceptionFilters__', '__headers__', '__redirect__'];
 
-/** Does a controller's method use a part of Nest's request pipeline? */
+/** Whether a controller's method uses a part of Nest's request pipeline. */
 export function usesPipeline(controller: object, callback: object): boolean {
   return PIPELINE.some((key) => Reflect.hasMetadata(key, controller) || Reflect.hasMetadata(key, callback));
 }

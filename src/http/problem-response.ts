@@ -18,7 +18,7 @@ export function sendProblem(reply: FastifyReply, error: unknown, logger: Logger)
     logger.error('A request failed after its answer', { request_id: reply.request.id, error });
     return;
   }
-  // Aborted because the client is gone: no failure, nothing to log.
+  // Aborted because the client disconnected: not a failure, so nothing is logged.
   if (reply.raw.destroyed && (error as Error | null)?.name === 'AbortError') return;
   const problem = problemOf(error);
   reply.request.problem = problem.code;
@@ -31,8 +31,8 @@ export function sendProblem(reply: FastifyReply, error: unknown, logger: Logger)
     else logger.error(problem.code === 'internal_error' ? 'Internal error' : problem.message, { ...request, error });
   }
   if (problem.extra.headers) reply.headers(problem.extra.headers);
-  // Fastify closes the connection if it did not read the body, which resets it while the client is still sending.
-  // Kept open, the rest is read and dropped within the request timeout, and the client receives the answer.
+  // Fastify closes the connection if it did not read the body, which resets it while the client is still sending. If it
+  // is kept open, the rest is read and dropped within the request timeout, and the client gets the answer.
   if (problem.status === 413) reply.removeHeader('connection');
   reply.removeHeader('etag');
   reply
@@ -49,11 +49,12 @@ export function problemBody(problem: Problem, requestId: string): string {
 }
 
 /**
- * While a store is away every request is refused: each reason is logged once a minute, and the repetitions at debug
- * level. By reason and not by code alone, since the first refusal may be a consequence and a later one the cause.
+ * While a store is unavailable every request is refused, so each reason is logged only once a minute, and its
+ * repetitions at debug level. Counted by reason and not by code alone, since the first refusal may be a consequence and
+ * a later one the cause.
  */
 const REPEAT_MS = 60_000;
-/** Reasons remembered at most. */
+/** The maximum number of reasons remembered. */
 const MOST_REASONS = 100;
 const saidAt = new WeakMap<Logger, Map<string, number>>();
 
@@ -72,7 +73,7 @@ const BY_FASTIFY_CODE: Record<string, [ProblemCode, string]> = {
   FST_ERR_MAX_PARAM_LENGTH: ['uri_too_long', 'A path parameter has at most 512 characters.'],
   FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body has at most 1 MiB.'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The body must be sent as application/json in UTF-8.'],
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['malformed_request', 'The body has another length than its Content-Length.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['malformed_request', 'The length of the body differs from its Content-Length.'],
 };
 
 const BY_STATUS: Record<number, ProblemCode> = {
@@ -90,11 +91,11 @@ const BY_STATUS: Record<number, ProblemCode> = {
 };
 
 const STORE_FAILURES: Record<StoreFailure, string> = {
-  store_unavailable: 'A store of the service gives no definite answer now. The same request may be repeated.',
-  store_busy: 'More waits for the log already than it can take in time. Nothing was recorded; try again later.',
+  store_unavailable: 'A store of the service gives no definite answer. The same request may be repeated.',
+  store_busy: 'Too many writes are waiting for the log. Nothing was recorded; try again later.',
   log_replaced:
-    'In the place of the log is another one, or an older copy. Nothing is read or recorded until the right one is back.',
-  read_models_foreign: 'The read models there are were folded from another log.',
+    'The log was replaced by another one or by an older copy. Nothing is read or recorded until the right one is back.',
+  read_models_foreign: 'The read models were folded from another log.',
   read_models_damaged: 'The read models have lost rows, or may lose them at any time.',
 };
 
@@ -113,10 +114,7 @@ export function problemOf(error: unknown): Problem {
   const code = status === undefined ? undefined : BY_STATUS[status];
   // The message of a foreign exception may contain anything, so only the title is shown.
   if (code) return new Problem(code, `${PROBLEMS[code][1]}.`);
-  return new Problem(
-    'internal_error',
-    'The request failed for a reason on the side of the service; its id is in the log.',
-  );
+  return new Problem('internal_error', 'The service failed to handle the request; its log contains the request id.');
 }
 
 const CLIENT_ERRORS: Record<string, [ProblemCode, string]> = {

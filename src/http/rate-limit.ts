@@ -74,9 +74,9 @@ export class RateLimit implements RequestLimit {
 }
 
 /**
- * The same limit for all processes together, counted in the shared key-value store. A client's minute begins with
- * its first request. The process remembers which clients are over the limit, so that a flood does not reach the
- * store, and counts addresses, so that it creates at most 100,000 keys a minute.
+ * The same limit for all processes together, counted in the shared key-value store. A client's minute begins with its
+ * first request. The process remembers which clients are over the limit, so a flood does not reach the store, and
+ * counts addresses, so it creates at most 100,000 keys a minute.
  */
 export class SharedRateLimit implements RequestLimit {
   private seen = new Set<string>();
@@ -111,7 +111,7 @@ export class SharedRateLimit implements RequestLimit {
     try {
       counted = await this.keyValue.increment(`${this.prefix}:${client}`, WINDOW_MS);
     } catch (error) {
-      // If the store is away, requests are not limited: some of them do not need the store.
+      // If the store is unavailable, requests are not limited: some of them do not need the store.
       if (error instanceof StoreUnavailable) return;
       throw error;
     }
@@ -132,7 +132,7 @@ function answer(reply: FastifyReply | undefined, limit: number, count: number, l
     reply.header('ratelimit-reset', seconds);
   }
   if (count > limit) {
-    const detail = `At most ${limit} requests a minute come from one address; the next is served in ${seconds} s.`;
+    const detail = `At most ${limit} requests per minute are accepted from one address; try again in ${seconds} s.`;
     throw new Problem('rate_limited', detail, { headers: { 'retry-after': String(seconds) } });
   }
 }

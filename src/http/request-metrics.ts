@@ -2,7 +2,7 @@ import { Counter, Histogram, type Registry, type RegistryContentType } from 'pro
 
 export type RequestMetrics = ReturnType<typeof requestMetrics>;
 
-/** What is counted of requests. Routes are patterns, never paths, so the number of series is bounded by the routes. */
+/** Metrics of requests. Routes are patterns, never paths, so the number of routes bounds the number of series. */
 export function requestMetrics(registry: Registry<RegistryContentType>) {
   const registers = [registry];
   return {

@@ -11,9 +11,9 @@ import type { Class } from './validation.js';
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | null;
-    /** Code of the problem it is answered with, if it is. */
+    /** Code of the problem that was returned, if any. */
     problem: ProblemCode | null;
-    /** The pattern of its route, `none` where there is none. */
+    /** The pattern of its route; `none` without a route. */
     pattern: string;
     /** Milliseconds of `performance.now()`. */
     startedAt: number;
@@ -47,9 +47,9 @@ export interface RouteOptions {
   /** One line for the OpenAPI document. */
   summary: string;
   description?: string;
-  /** The DTO of the body answered; `[Dto]` for an array of it. */
+  /** The DTO of the answer's body; `[Dto]` for an array of it. */
   type?: Class | [Class];
-  /** Default 200; 202 or 201 where the route says so. */
+  /** Default 200; 202 or 201 if the route says so. */
   status?: number;
   /** A command that decides on the read models: it may wait for `Credence-Min-Position`, as every query may. */
   waits?: boolean;
@@ -164,7 +164,7 @@ const IDEMPOTENCY_HEADER = {
   description: 'A retry with the same key and body has no second effect and gets the first answer again.',
   schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source, maxLength: 255 },
 } as const;
-const MIN_POSITION = 'A `Credence-Position` of an earlier answer: wait up to 2 s until it is applied.';
+const MIN_POSITION = 'A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied.';
 
 function problemResponses(codes: readonly ProblemCode[]): MethodDecorator[] {
   const byStatus = new Map<number, Set<string>>();
@@ -208,7 +208,7 @@ export const RequestCaller = createParamDecorator(
   (_data: unknown, context): Caller | null => requestOf(context).caller,
 );
 
-/** Parameter decorator: an AbortSignal that aborts when the client is gone before it has its answer. */
+/** Parameter decorator: an AbortSignal that aborts if the client disconnects before it gets its answer. */
 export const ClientGone = createParamDecorator((_data: unknown, context): AbortSignal => {
   const { raw } = context.switchToHttp().getResponse<FastifyReply>();
   const gone = new AbortController();

@@ -8,7 +8,7 @@ const CLOCK_SKEW_MS = 60_000;
 export function notInTheFuture(field: string, text: string, now: number): number {
   const time = parseTimestamp(text)!;
   if (time <= now + CLOCK_SKEW_MS) return time;
-  const message = `${field} must not be in the future; it is ${new Date(now).toISOString()} here`;
+  const message = `${field} must not be in the future; the server's time is ${new Date(now).toISOString()}`;
   throw new Problem('validation_failed', message, {
     errors: [{ pointer: `/${field}`, code: 'in_the_future', message }],
   });

@@ -31,7 +31,7 @@ interface Field {
   nested: { each: boolean; plan: () => Plan } | undefined;
   /** How a query parameter's text becomes a value. */
   fromText: ((text: string) => unknown) | undefined;
-  /** How a body's value becomes the DTO's, where a number may be sent as text. */
+  /** How a body's value becomes the DTO's, if a number may be sent as text. */
   fromBody: ((value: unknown) => unknown) | undefined;
 }
 
@@ -81,7 +81,7 @@ export function planOf(type: Class): Plan {
   return plan;
 }
 
-/** The class that `@Type` names, else the field's own. class-transformer tells it only by making an instance. */
+/** The class that `@Type` names, else the field's own. class-transformer reveals it only by creating an instance. */
 function nestedClass(type: Class, name: string): Class {
   const made = plainToInstance(type, { [name]: {} }) as Record<string, object>;
   const named = made[name]!.constructor as Class;
@@ -190,7 +190,7 @@ function check(
       errors.push({
         pointer: pointer(parent, name),
         code: text ? 'unknown_parameter' : 'unknown_field',
-        message: `${JSON.stringify(shorten(name))} is not known here; there is ${known}`,
+        message: `${JSON.stringify(shorten(name))} is unknown; known are ${known}`,
       });
     }
   }

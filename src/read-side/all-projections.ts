@@ -12,7 +12,7 @@ import { timeline } from '../../projections/timeline.js';
 import { trove } from '../../projections/trove.js';
 import { wallets } from '../../projections/wallets.js';
 
-/** Every projection there is; a feature's module names those it reads. */
+/** All projections. A feature's module names those that it reads. */
 export const PROJECTIONS: readonly Projection[] = [
   identities,
   timeline,

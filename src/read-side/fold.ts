@@ -5,7 +5,7 @@ import type { RowKey, RowSink } from '../stores/ports/read-models.js';
 
 /** Live, rebuild and verify all fold through here. */
 
-/** Sees to it that an overlay knows the rows that folding these events will read: those it lacks as `load` answers them. */
+/** Loads into an overlay the rows that folding these events will read. `load` reads those that the overlay lacks. */
 export async function loadRows(
   projections: readonly Projection[],
   events: readonly DomainEvent[],
@@ -43,8 +43,8 @@ export interface FoldedBatch<S extends RowSink> {
 }
 
 /**
- * Folds events on top of the rows they read, in batches that end with the append that brings them to `rows` changed rows.
- * A batch's changes are its own once the next is asked for.
+ * Folds events on top of the rows they read, in batches. A batch ends with the append that brings it to `rows` changed
+ * rows. Later folding does not affect the changes of a batch.
  */
 export function* foldInBatches<S extends RowSink>(
   projections: readonly Projection[],

@@ -12,20 +12,27 @@ import { PROJECTIONS } from './all-projections.js';
 import { type FoldedBatch, foldInBatches, foldInto, loadRows } from './fold.js';
 import { isInLog, reflectPlatformLens } from './manifest.js';
 
-/** Renewed at a third of it. For this long the read models stand still after their process was killed. */
+/**
+ * Lifetime of a lease, ms; it is renewed after a third of it. After a process is killed, its read models do not advance
+ * for this long.
+ */
 const LEASE_MS = 2_000;
-/** Events folded at once: enough to share a commit while following, few enough to keep the event loop's pauses short. */
+/** Events folded at once: enough to share a commit, few enough to keep the pauses of the event loop short. */
 const SLICE = 1_000;
-/** Events folded at once while catching up where rows are far away, and asked for together. */
+/** Events folded at once while catching up, if rows are read over a network, all in one request. */
 const FAR_BULK_SLICE = 20_000;
-/** Small batches in flight at once. Each is applied on top of the one before it, or refused. */
+/** The number of small batches in flight. Each is applied on top of the one before it, or refused. */
 const BATCHES_IN_FLIGHT = 8;
-/** A build is ready once it has applied what was the log's head at most so long ago: the head itself may never rest. */
+/**
+ * A build is ready once it has applied what was the log's head at most this many ms ago, since the head itself may
+ * never rest.
+ */
 const READY_MS = 1_000;
 
 /**
- * Why following ended. A lease is `taken` if another process holds it from the start, or `lost` if it ended under way. Nothing may
- * be applied to a generation that is `unsound`: of another log, or of more of it than there is, or not whole.
+ * Why following ended. A lease is `taken` if another process held it from the start, or `lost` if it ended during the
+ * work. Nothing may be applied to an `unsound` generation: one of another log, one that is ahead of the log, or one
+ * that has lost rows.
  */
 export type Ended = 'at_head' | 'aborted' | 'lease_taken' | 'lease_lost' | 'gone' | 'unsound';
 
@@ -80,7 +87,7 @@ export class Follower {
     try {
       const generation = await this.generation(id);
       if (!generation) return 'gone';
-      // Since it was last looked at, another server may have taken the place of either store.
+      // Either store may have been replaced by another server since the last check.
       const { status, checkpoint } = generation;
       if (status === 'damaged' || !(await isInLog(checkpoint, this.store))) return 'unsound';
       const ended = await this.apply(generation, options, AbortSignal.any([options.signal, lost.signal]));
@@ -98,11 +105,11 @@ export class Follower {
     const bulkSlice = rowsPerBatch === undefined ? SLICE : FAR_BULK_SLICE;
     /** Whether a batch may span slices. */
     const spans = options.toHead === true && rowsPerBatch === undefined;
-    // All that the generation holds, whatever this process serves of it: its views share the checkpoint.
+    // All views of the generation, whatever this process serves: they share the checkpoint.
     const projections = PROJECTIONS.filter(({ name }) => name in generation.views);
     let { checkpoint } = generation;
     const applying: Applying[] = [];
-    /** Waits until so many batches are left under way. False: one was refused, so the lease is lost. */
+    /** Waits until at most this many batches are in flight. Returns false if one was refused, so the lease is lost. */
     const settled = async (left: number): Promise<boolean> => {
       while (applying.length > left) {
         const { outcome, next, events } = applying.shift()!;
@@ -121,11 +128,11 @@ export class Follower {
       const slices = options.toHead
         ? this.store.readAll(position, { sliceSize: bulkSlice, signal })
         : this.store.subscribe(position, { sliceSize: SLICE, signal });
-      /** What batches under way have written is read from here. */
+      /** Rows that batches in flight have written are read from here. */
       let before: Overlay | undefined;
       let overlay = newOverlay();
       let base = checkpoint;
-      /** Events that the overlay holds over several slices, and the last of them. */
+      /** Number of events whose changes are in the overlay, over several slices, and the last of them. */
       let held: Omit<Folded, 'changes'> | undefined;
       /** Changed rows that make the next batch. */
       let bulkRows: number | undefined;
@@ -157,7 +164,7 @@ export class Follower {
           if (spans) {
             foldInto(overlay, projections, events);
             held = { events: (held?.events ?? 0) + events.length, last: events.at(-1)! };
-            // Determined once per batch, since it reads the store.
+            // Once per batch, since it reads the store.
             bulkRows ??= this.readModels.bulkRows?.(id) ?? Infinity;
             if (overlay.changedRows >= bulkRows && !(await release())) return refused();
           } else {
@@ -166,7 +173,7 @@ export class Follower {
               if (!(await start(batch))) return refused();
               batches++;
             }
-            // None of a slice before this one is left: the next slice reads what those have written.
+            // No batch of an earlier slice is in flight: the next slice reads what those have written.
             if (!(await settled(batches))) return refused();
             before = overlay;
             overlay = newOverlay();
@@ -209,7 +216,7 @@ export class Follower {
   ): Promise<void> {
     const load = async (rows: RowKey[]): Promise<(Json | undefined)[]> => {
       const stored = before ? rows.filter((row) => !before.knows(row)) : rows;
-      // In parts: no other process writes, so it need not be one snapshot.
+      // In parts: no other process writes, so one snapshot is not needed.
       const size = this.readModels.rowsPerBatch ?? stored.length;
       const parts: Promise<(Json | undefined)[]>[] = [];
       for (let i = 0; i < stored.length; i += size) parts.push(this.read(id, stored.slice(i, i + size)));
@@ -224,7 +231,7 @@ export class Follower {
   private async read(id: string, rows: readonly RowKey[]): Promise<(Json | undefined)[]> {
     const queries = rows.map((row) => ({ get: row }));
     const read = await this.readModels.read(id, queries);
-    // Dropped: the batch that is folded without it will be refused.
+    // The generation was dropped: the batch folded without these rows will be refused.
     return read ? (read.results as (Json | undefined)[]) : rows.map(() => undefined);
   }
 

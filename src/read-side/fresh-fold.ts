@@ -8,11 +8,11 @@ import type { RowKey } from '../stores/ports/read-models.js';
 
 const SLICE = 5_000;
 const ATTEMPTS = 100;
-/** Rows held as objects. */
+/** The maximum number of rows kept as objects. */
 const MAX_TOUCHED = 20_000;
 const RETRY_MS = 10;
 
-/** A fold asked for a row of a view whose rows were not kept: begin again with that view kept. */
+/** A fold read a row of a view whose rows were not kept: the fold must start again and keep that view. */
 export class ViewNotKept extends Error {
   constructor(readonly view: string) {
     super(`rows of ${view} are read by a fold`);
@@ -22,24 +22,27 @@ export class ViewNotKept extends Error {
 
 export interface FreshFoldOptions {
   projections: readonly Projection[];
-  /** Which events to fold in a projection. */
+  /** Selects the events to fold in a projection. */
   takes(projection: Projection, event: DomainEvent): boolean;
-  /** Views whose rows the folds read again; of the others only the changes are told. */
+  /** Views whose rows the folds read again. Of the other views only the changes are reported. */
   kept: ReadonlySet<string>;
-  /** A changed row: its new content as JSON, undefined where it is deleted. Told once for many changes, and at the end of `advance`. */
+  /**
+   * Called for a changed row with its new content as JSON, undefined if it was deleted: once for many changes, and at
+   * the end of `advance`.
+   */
   onChange(row: RowKey, address: string, content: string | undefined): void;
-  /** An event that cannot be read. */
+  /** Called for an event that cannot be read. */
   onDamage?(event: RecordedEvent): void;
 }
 
-/** Folds the log from its start in memory, to any position and then on, beside whatever is stored. */
+/** Folds the log from its start in memory, up to any position and then further, independently of the stored rows. */
 export class FreshFold implements Rows {
   position: Position = 0;
   /** Rows of the kept views, as JSON: as objects they would take several times the memory. */
   private readonly values = new Map<string, string>();
   /**
-   * Rows that were read or changed lately, as objects: parsed and encoded once for many events. Else a row that grows with
-   * every event would cost the square of their number.
+   * Rows that were read or changed recently, as objects, so that they are parsed and encoded once for many events.
+   * Otherwise a row that grows with every event would cost the square of their number.
    */
   private readonly touched = new Map<string, TouchedRow>();
 
@@ -50,10 +53,11 @@ export class FreshFold implements Rows {
 
   /**
    * @param to position of an event
-   * @throws ViewNotKept; NewerSchema for an event that this build cannot read; Error if the log does not reach so far
+   * @throws ViewNotKept; NewerSchema for an event that this build cannot read; Error if the log does not reach that
+   * position
    */
   async advance(to: Position, onProgress: (position: Position) => void = () => undefined): Promise<void> {
-    // The log is read up to its end more than once where a checkpoint is newer than what was seen of it.
+    // The log is read to its end more than once if a checkpoint is newer than the end that was seen.
     for (let attempt = 0; this.position < to && attempt < ATTEMPTS; attempt++) {
       const sliceSize = Math.min(SLICE, to - this.position);
       for await (const slice of this.store.readAll(this.position, { sliceSize })) {

@@ -14,29 +14,29 @@ export class GenerationError extends Error {
   override readonly name = 'GenerationError';
 }
 
-/** For how long a swap waits for a generation that is being followed. */
+/** How long a swap waits for a generation that is being followed, ms. */
 const CATCH_UP_MS = 5_000;
 const POLL_MS = 100;
 
 export interface GenerationState extends Generation {
-  /** Views the manifest serves from it. */
+  /** Views that the manifest serves from it. */
   serves: string[];
   /** Whether it was folded from this log. */
   isOwn: boolean;
-  /** Does the log have the event up to which it was applied? Not where an older copy has taken its place. */
+  /** Whether the log contains the last event that was applied. It does not after an older copy has replaced the log. */
   isInLog: boolean;
   /** Age of the oldest event it has not applied, in seconds; null at the head. */
   behind: number | null;
 }
 
-/** How far one generation is, in events. */
+/** The progress of one generation, in events. */
 export interface GenerationProgress extends GenerationState {
   lag: { events: number; seconds: number };
   /** Events applied. */
   applied: number;
 }
 
-/** Every generation that was not dropped, with what it serves and how old its lag behind the log is. Counts nothing. */
+/** Every generation that was not dropped, with the views it serves and the age of its lag. Counts no events. */
 export async function generationStates(
   store: EventStore,
   readModels: ReadModels,
@@ -59,7 +59,7 @@ export async function generationStates(
   );
 }
 
-/** Up to where of this log: nothing, if it was folded from another. */
+/** The applied position of this log: 0 if it was folded from another log. */
 function appliedBy({ checkpoint }: Generation, store: EventStore): Position {
   return checkpoint.log === store.logId ? checkpoint.position : 0;
 }
@@ -77,7 +77,7 @@ export async function generationProgress(
   readModels: ReadModels,
   clock: Clock,
 ): Promise<GenerationProgress[]> {
-  // First, so that what is told of the generations is of now however long this takes.
+  // Counted first, so that the states of the generations are current, however long the count takes.
   const total = await store.countAfter(0);
   return Promise.all(
     (await generationStates(store, readModels, clock)).map(async (generation) => {
@@ -92,13 +92,13 @@ export interface RebuildProgress {
   generation: string;
   /** Events applied by this run. */
   events: number;
-  /** Those there were to apply when it began. */
+  /** Events to apply when the run began. */
   total: number;
 }
 
 /**
  * Builds a generation of these views from the start of the log, beside the one that serves; ends when it has caught up
- * and is `ready`. A build that was interrupted is taken up where it stopped.
+ * and is `ready`. An interrupted build continues where it stopped.
  * @param view name of a projection, or `all`
  * @throws GenerationError for an unknown view, or while another process builds it
  */
@@ -112,7 +112,7 @@ export async function rebuild(
   const projections = PROJECTIONS.filter(({ name }) => view === 'all' || view === name);
   if (projections.length === 0) {
     throw new GenerationError(
-      `There is no view ${view}; there are all, ${PROJECTIONS.map(({ name }) => name).join(', ')}.`,
+      `There is no view ${view}; the views are ${PROJECTIONS.map(({ name }) => name).join(', ')}, or all.`,
     );
   }
   const views = Object.fromEntries(projections.map(({ name, version }) => [name, version]));
@@ -131,16 +131,17 @@ export async function rebuild(
       },
     });
   let ended = await follow();
-  // Lost to nobody by a process that had to wait for the processor too long: it may go on.
+  // The lease expired because this process waited too long for the processor. No other process holds it, so continue.
   while (ended === 'lease_lost') ended = await follow();
   if (ended === 'lease_taken') throw new GenerationError(`${id} is being built by another process.`);
   if (ended === 'unsound') {
     throw new GenerationError(
-      `${id} has lost rows, or does not fit the log any more; run it again to start from the beginning.`,
+      `${id} has lost rows, or no longer matches the log; run the command again to start from the beginning.`,
     );
   }
   if (ended === 'gone') throw new GenerationError(`${id} was dropped while it was being built.`);
-  if (ended === 'aborted') throw new GenerationError(`The build of ${id} was interrupted; run it again to go on.`);
+  if (ended === 'aborted')
+    throw new GenerationError(`The build of ${id} was interrupted; run the command again to continue.`);
   return find(id, readModels);
 }
 
@@ -151,7 +152,7 @@ async function create(views: Record<string, number>, store: EventStore, readMode
   }
 }
 
-/** A generation of exactly these views that was begun, is not in service, and fits the log. */
+/** An unfinished generation of exactly these views that does not serve and matches the log. */
 async function unfinishedBuild(
   views: Record<string, number>,
   store: EventStore,
@@ -166,29 +167,29 @@ async function unfinishedBuild(
 }
 
 /**
- * Serves a generation's views from it, at once for every reader. What served before stays ready for `rollback`.
- * @param newLog also where what serves was folded from another log, which this one has replaced
- * @throws GenerationError unless it is ready and as far as what it replaces; when another swap was faster
- * @throws StartError where what serves was folded from another log
+ * Serves the views of a generation, at once for every reader. The previous generation stays ready for `rollback`.
+ * @param newLog proceed even if the serving generation was folded from another log, which this one has replaced
+ * @throws GenerationError unless it is ready and has caught up with the one it replaces; if another swap was first
+ * @throws StartError if the serving generation was folded from another log
  */
 export async function swap(id: string, store: EventStore, readModels: ReadModels, newLog = false): Promise<Manifest> {
   const generation = await find(id, readModels);
   if (generation.status !== 'ready') throw new GenerationError(`${id} is ${generation.status}, not ready.`);
   if (!(await isSound(generation, store)))
-    throw new GenerationError(`${id} was not built from this log by this build.`);
+    throw new GenerationError(`${id} was not built from this log by this build of Credence.`);
   await caughtUp(generation, store, readModels);
   const manifest = await manifestOf(readModels);
   if (!newLog) refuseOtherLog(manifest, await present(readModels), store.logId);
   const taken = Object.fromEntries(Object.keys(generation.views).map((view) => [view, id]));
   if (Object.keys(taken).every((view) => manifest.views[view] === id))
-    throw new GenerationError(`${id} serves already.`);
+    throw new GenerationError(`${id} already serves.`);
   return point(manifest, { ...manifest.views, ...taken }, store, readModels);
 }
 
 /**
- * Waits until a generation has applied what those that serve its views have by now: what was read of them must not be
- * taken back.
- * @throws GenerationError if it does not get there soon
+ * Waits until a generation has applied what the serving generations of its views have applied by now, so that no read
+ * goes back in time.
+ * @throws GenerationError if that takes too long
  */
 async function caughtUp({ id, views }: Generation, store: EventStore, readModels: ReadModels): Promise<void> {
   const deadline = performance.now() + CATCH_UP_MS;
@@ -196,12 +197,12 @@ async function caughtUp({ id, views }: Generation, store: EventStore, readModels
   const serving = new Set(Object.keys(views).map((view) => manifest.views[view]));
   const replaced = (await present(readModels)).filter(({ id, status }) => status === 'ready' && serving.has(id));
   const read = Math.max(0, ...replaced.map((generation) => appliedBy(generation, store)));
-  // One that has seen more of the log than there is, since an older copy was restored, is no measure.
+  // A generation that is ahead of the log, because an older copy was restored, does not count.
   const goal = Math.min(read, await store.head());
   while (appliedBy(await find(id, readModels), store) < goal) {
     if (performance.now() >= deadline) {
       throw new GenerationError(
-        `${id} is behind what serves, so reads would go back in time: let a worker of this build bring it up ` +
+        `${id} is behind the serving generation, so reads would go back in time: let a worker of this build bring it up to date ` +
           '(credence status shows its lag), or build another with credence rebuild.',
       );
     }
@@ -209,19 +210,20 @@ async function caughtUp({ id, views }: Generation, store: EventStore, readModels
   }
 }
 
-/** Undoes the last swap: every view is served as before it. @throws GenerationError if there is nothing to go back to */
+/** Undoes the last swap: every view is served as before it. @throws GenerationError if there was no swap */
 export async function rollback(store: EventStore, readModels: ReadModels): Promise<Manifest> {
   const manifest = await manifestOf(readModels);
-  if (!manifest.previous_views) throw new GenerationError('Nothing was swapped: there is nothing to go back to.');
+  if (!manifest.previous_views) throw new GenerationError('There was no swap that could be rolled back.');
   for (const id of new Set(Object.values(manifest.previous_views))) {
     const generation = await find(id, readModels);
     const sound = generation.status === 'ready' && (await isSound(generation, store));
-    if (!sound) throw new GenerationError(`${id}, which served before, is ${generation.status} or not of this log.`);
+    if (!sound)
+      throw new GenerationError(`${id}, which served before, is ${generation.status} or belongs to another log.`);
   }
   return point(manifest, manifest.previous_views, store, readModels);
 }
 
-/** With the lens of this log, since the manifest's may be that of another. */
+/** The manifest with the lens of this log, since its own may be that of another log. */
 async function point(
   manifest: Manifest,
   views: Record<string, string>,
@@ -232,7 +234,8 @@ async function point(
   if (going !== undefined) throw new GenerationError(`${going} is being dropped.`);
   const moved = { revision: manifest.revision + 1, views, previous_views: manifest.views, log: store.logId };
   const next = { ...manifest, ...(await platformLens(store)), ...moved };
-  if (!(await readModels.swapManifest(next))) throw new GenerationError('Another swap was faster; look at the status.');
+  if (!(await readModels.swapManifest(next)))
+    throw new GenerationError('Another swap was first; check credence status.');
   return next;
 }
 
@@ -244,7 +247,7 @@ export async function drop(id: string, readModels: ReadModels): Promise<void> {
   await readModels.dropGeneration(id);
 }
 
-/** @returns false: the manifest has changed meanwhile @throws GenerationError while the generation serves */
+/** @returns false if the manifest has changed meanwhile @throws GenerationError while the generation serves */
 async function giveUp(id: string, readModels: ReadModels): Promise<boolean> {
   const manifest = await readModels.manifest();
   if (!manifest) return true;
@@ -263,7 +266,9 @@ async function find(id: string, readModels: ReadModels): Promise<Generation> {
   const generations = await present(readModels);
   const found = generations.find((generation) => generation.id === id);
   if (!found)
-    throw new GenerationError(`There is no generation ${id}; there are ${generations.map((g) => g.id).join(', ')}.`);
+    throw new GenerationError(
+      `There is no generation ${id}; the generations are ${generations.map((g) => g.id).join(', ')}.`,
+    );
   return found;
 }
 

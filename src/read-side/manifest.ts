@@ -13,10 +13,10 @@ import { StartError } from '../kernel/start-error.js';
 import { PROJECTIONS } from './all-projections.js';
 
 /**
- * Makes sure that every projection is served by a sound generation, and answers the manifest that says by which.
+ * Ensures that a sound generation serves every projection, and returns the manifest that names these generations.
  *
- * A projection that has none, or whose generation is not sound, gets a new one, to be built from the start of the log;
- * until that is built, reads of it are refused rather than wrong. Safe to run in several processes at once.
+ * A projection without a sound generation gets a new one, to be built from the start of the log. Until it is built,
+ * reads of it are refused. Safe to run in several processes at once.
  * @throws StartError where what serves was folded from another log
  */
 export async function ensureManifest(
@@ -30,7 +30,7 @@ export async function ensureManifest(
     refuseOtherLog(manifest, generations, store.logId);
     const sound = new Map<string, Generation>();
     for (const generation of generations) if (await isSound(generation, store)) sound.set(generation.id, generation);
-    // Read after the manifest: in the log it was made from, the stream is at least as far.
+    // Read after the manifest: the stream in its log is then at least as long as it was for the manifest.
     const platform = (await platformLens(store)) ?? manifest;
     const views = Object.fromEntries(
       Object.entries(manifest?.views ?? {}).filter(([view, id]) => view in (sound.get(id)?.views ?? {})),
@@ -40,8 +40,8 @@ export async function ensureManifest(
     const lens_revision = platform?.lens_revision ?? -1;
     const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
     if (manifest && unserved.length === 0 && seesRight && manifest.model_hash === disc1.hash) {
-      // What was folded from more of this log than there is, or has lost rows, can never be of use again; another log's
-      // may be, to others.
+      // A generation that is ahead of this log, or has lost rows, is useless. One of another log may serve other
+      // processes.
       for (const { id, status, checkpoint } of generations) {
         const isOwn = status !== 'dropped' && checkpoint.log === store.logId;
         if (isOwn && (status === 'damaged' || !(await isInLog(checkpoint, store)))) await readModels.dropGeneration(id);
@@ -71,9 +71,9 @@ export async function ensureManifest(
 }
 
 /**
- * Read models of another log mean that a process was told the wrong place of one of the two. It must not take them for
- * its own, nor those of its own log for better: other processes may be serving from them.
- * @throws StartError naming both logs, and how to give up the read models of a log that is gone
+ * Read models of another log mean that the process was configured with the wrong address of one of the two stores. It
+ * must neither use these read models nor replace them: other processes may be serving from them.
+ * @throws StartError naming both logs, and how to discard the read models of a log that no longer exists
  */
 export function refuseOtherLog(manifest: Manifest | null, generations: readonly Generation[], logId: string): void {
   const other = otherLog(manifest, generations, logId);
@@ -85,7 +85,7 @@ export function refuseOtherLog(manifest: Manifest | null, generations: readonly 
   );
 }
 
-/** The other log that what serves was folded from, and which generations those are; undefined if it is this one. */
+/** The other log that the serving generations were folded from, and their ids; undefined if they belong to this log. */
 export function otherLog(
   manifest: Manifest | null,
   generations: readonly Generation[],
@@ -94,11 +94,12 @@ export function otherLog(
   const other = servingOfOthers(manifest, generations, logId);
   if (other) return { log: other.checkpoint.log, ids: other.id };
   if (manifest?.log === undefined || manifest.log === logId) return undefined;
-  // Without the generations that it points to: they are lost, and it is another log's to build them again.
+  // A manifest without the generations that it points to: they are lost, and only a process of its log may build them
+  // again.
   return { log: manifest.log, ids: [...new Set(Object.values(manifest.views))].join(', ') };
 }
 
-/** A generation that serves and was folded from another log. */
+/** A serving generation that was folded from another log. */
 function servingOfOthers(
   manifest: Manifest | null,
   generations: readonly Generation[],
@@ -122,15 +123,15 @@ export async function createGeneration(
   return made && made.checkpoint.log === store.logId && isOf(made, views) ? id : undefined;
 }
 
-/** Whether it is a generation of exactly these views, in these versions. */
+/** Whether a generation has exactly these views, in these versions. */
 export function isOf(generation: Generation, views: Record<string, number>): boolean {
   return isDeepStrictEqual({ ...generation.views }, views);
 }
 
 /**
- * Updates the manifest to the platform's current lens. A follower does this before it applies the
- * promotion's event, so that reads at or beyond its position use the new lens; the revision only ever grows. Not
- * while what serves is of another log, whose lens it is then.
+ * Updates the manifest to the platform's current lens. A follower does this before it applies the promotion's event, so
+ * that reads at or beyond its position use the new lens; the revision only ever grows. Does nothing while the serving
+ * generations belong to another log, since the manifest has that log's lens.
  */
 export async function reflectPlatformLens(store: EventStore, readModels: ReadModels): Promise<void> {
   for (;;) {
@@ -155,14 +156,15 @@ export async function platformLens(store: EventStore): Promise<Pick<Manifest, 'l
     return { lens, lens_revision: last.revision };
   } catch (error) {
     if (error instanceof NewerSchema) return undefined; // The follower halts there and says so.
-    if (error instanceof Problem && error.code === 'history_unreadable') return undefined; // And that is a dead letter.
+    if (error instanceof Problem && error.code === 'history_unreadable') return undefined; // An undecodable event is a dead letter.
     throw error;
   }
 }
 
 /**
- * Can this build keep the generation up with this log? Its folds must all be of this build's versions, since they share
- * a checkpoint, and the event its checkpoint names must be in the log (which may have been restored from elsewhere).
+ * Whether this build can apply this log to the generation. All its views must have this build's versions, since they
+ * share a checkpoint, and the event that its checkpoint names must be in the log (which may have been restored from
+ * elsewhere).
  */
 export async function isSound({ status, views, checkpoint }: Generation, store: EventStore): Promise<boolean> {
   if (status === 'dropped' || status === 'damaged') return false;
@@ -171,7 +173,7 @@ export async function isSound({ status, views, checkpoint }: Generation, store: 
   return isInLog(checkpoint, store);
 }
 
-/** Whether the event that a checkpoint names is where it says: an older copy of the log may have taken its place. */
+/** Whether the event that a checkpoint names is at its position: an older copy may have replaced the log. */
 export async function isInLog({ log, position, event_id }: Checkpoint, store: EventStore): Promise<boolean> {
   if (log !== store.logId) return false;
   return position === 0 || (await store.readAt(position))?.id === event_id;

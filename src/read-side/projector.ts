@@ -13,21 +13,21 @@ const BACKOFF_MS = 1_000;
 const LOOK_MS = 1_000;
 
 /**
- * Keeps the read models up with the log: one ordered pull loop for each generation that serves a view, and for each
- * that stands ready beside them (built, or kept for a rollback). Any number of processes may run one; for each
- * generation the holder of its lease applies and the others stand by.
+ * Applies the log to the read models: one ordered pull loop for each generation that serves a view, and for each ready
+ * one that does not (built, or kept for a rollback). Any number of processes may run a projector. For each generation,
+ * the holder of its lease applies events and the others stand by.
  */
 export class Projector {
   private readonly stopping = new AbortController();
   private readonly loops = new Map<string, Promise<void>>();
   private supervision: Promise<void> = Promise.resolve();
-  /** Set when a loop met an event it must not skip. Reads are still served, with lag. */
+  /** Set when a loop reached an event that it must not skip. Reads are still served, with lag. */
   halted: string | null = null;
-  /** Why nothing is applied although every store answers: what is there is not what it should be. */
+  /** Why nothing is applied although every store responds: a store does not contain what it should. */
   private trouble: string | null = null;
 
   constructor(
-    /** What this process serves. */
+    /** The views that this process serves. */
     private readonly projections: readonly Projection[],
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
@@ -57,26 +57,26 @@ export class Projector {
       await pause(LOOK_MS, signal);
       if (signal.aborted) return;
       await this.look().catch((error: unknown) => {
-        // The store itself says when it goes away and when it is back.
+        // The store itself logs when it becomes unavailable and when it is back.
         if (!(error instanceof StoreUnavailable)) this.logger.error('looking for generations failed', { error });
       });
     }
   }
 
-  /** Takes up what is to be applied, and nothing while the two stores do not fit each other. */
+  /** Starts loops for all generations to follow. Starts none while the log and the read models do not match. */
   private async look(): Promise<void> {
     let [manifest, generations] = await this.serving();
     const trouble = await this.misfit(manifest, generations);
     if (trouble !== this.trouble) {
       if (trouble !== null) this.logger.error(trouble);
-      else this.logger.warn('the log and the read models fit each other again');
+      else this.logger.warn('the log and the read models match again');
       this.trouble = trouble;
     }
     if (trouble !== null) return;
     const whole = generations.filter(({ status }) => status !== 'dropped' && status !== 'damaged');
     const there = new Set(whole.map(({ id }) => id));
     if (this.projections.some(({ name }) => !there.has(manifest?.views[name] ?? ''))) {
-      // Where the read models live in a server of their own, that may have been emptied, or have evicted rows.
+      // A server for the read models may have been emptied, or may have evicted rows.
       const damaged = generations.filter(({ status }) => status === 'damaged').map(({ id }) => id);
       const what = damaged.length > 0 ? `read_models_damaged: ${damaged.join(', ')} lost rows` : 'read models are gone';
       this.logger.warn(`${what}: they are built again from the log`);
@@ -95,7 +95,7 @@ export class Projector {
     }
   }
 
-  /** What is wrong, and what an operator is to do about it; null if the log and what serves fit each other. */
+  /** What is wrong, and what an operator should do about it; null if the log and the serving generations match. */
   private async misfit(manifest: Manifest | null, generations: readonly Generation[]): Promise<string | null> {
     const { logId } = this.store;
     const other = otherLog(manifest, generations, logId);
@@ -110,7 +110,7 @@ export class Projector {
       if (!serving.has(id) || status === 'dropped' || (await isInLog(checkpoint, this.store))) continue;
       return (
         `log_replaced: ${id} has applied position ${checkpoint.position}, which the log does not have: it is an older ` +
-        'copy. Nothing is read or applied. Bring the right log back, or, to go on with this one and lose what came ' +
+        'copy. Nothing is read or applied. Bring the right log back, or, to continue with this one and lose what came ' +
         'after it, restart every process.'
       );
     }
@@ -127,7 +127,7 @@ export class Projector {
     while (!signal.aborted) {
       try {
         const ended = await follower.follow(id, { signal });
-        // A generation that does not fit is checked again before it is followed.
+        // A generation that does not match is checked again before it is followed.
         if (ended === 'gone' || ended === 'unsound') return;
         await pause(STANDBY_MS, signal);
       } catch (error) {

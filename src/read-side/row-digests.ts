@@ -1,15 +1,16 @@
 import { digest64 } from '../kernel/hash.js';
 
 /**
- * What rows should be, as a 64-bit digest each in flat arrays: some 30 bytes a row whatever it holds, so that millions
- * fit where the rows would not. Not cryptographic: it guards against errors, of which it misses one in 2^64.
+ * The expected content of rows, as one 64-bit digest per row in flat arrays: about 30 bytes per row, so that millions
+ * fit where the rows themselves would not. Not cryptographic: it guards against accidental errors, of which it misses
+ * one in 2^64.
  */
 export class RowDigests {
   private capacity = 1 << 12;
   /** Four words a slot: the address's digest, and the content's. */
   private words = new Uint32Array(4 * this.capacity);
   private states = new Uint8Array(this.capacity);
-  /** Slots that are not free, deleted ones included: probing has to pass them. */
+  /** Slots that are not free, including deleted ones, since probing must pass them. */
   private used = 0;
   private present = 0;
   private unseen = 0;
@@ -18,7 +19,7 @@ export class RowDigests {
     return this.present;
   }
 
-  /** Rows that `matches` was not asked about and that were not set as `seen`. */
+  /** Rows that were neither passed to `matches` nor set as `seen`. */
   get unseenRows(): number {
     return this.unseen;
   }
@@ -44,7 +45,7 @@ export class RowDigests {
     if (slot >= 0) this.mark(slot, DELETED);
   }
 
-  /** Is this the row's content (undefined: is there no such row)? From then on it counts as seen. */
+  /** Whether this is the row's expected content (undefined: the row should not exist). Marks the row as seen. */
   matches(address: string, content: string | undefined): boolean {
     const [high, low] = digest64(address);
     const slot = this.find(high, low);
@@ -69,7 +70,7 @@ export class RowDigests {
     this.unseen += Number(state === UNSEEN) - Number(before === UNSEEN);
   }
 
-  /** The slot of an address, or ~slot of where it would go. */
+  /** The slot of an address, or ~slot of its insertion place if it is absent. */
   private find(high: number, low: number): number {
     const mask = this.capacity - 1;
     for (let slot = low & mask; ; slot = (slot + 1) & mask) {
@@ -102,7 +103,7 @@ function isPresent(state: number): boolean {
   return state === UNSEEN || state === SEEN;
 }
 
-/** Which of n parts a text falls into. */
+/** The part, of n, that a text belongs to. */
 export function partOf(text: string, parts: number): number {
   return digest64(text)[0] % parts;
 }

@@ -10,20 +10,24 @@ import { FreshFold, ViewNotKept, addressOf } from './fresh-fold.js';
 import { RowDigests, partOf } from './row-digests.js';
 
 /**
- * Verification: the log is folded again from its start, and every row of every serving generation compared with what it should be.
+ * Verification: the log is folded again from its start, and every row of every serving generation is compared with the
+ * result.
  *
- * Beside a live projector rows change while they are compared. So a page of rows is read together with the checkpoint
- * they reflect, in one snapshot, and the fresh fold is moved on to exactly that position before the comparison: what
- * differs then is different. Pages reflect later and later positions, so the fold only ever moves on.
+ * Beside a live projector, rows change while they are compared. So a page of rows is read together with the checkpoint
+ * it reflects, in one snapshot, and the fresh fold advances to exactly that position before the comparison. Later pages
+ * reflect later positions, so the fold only moves forward.
  *
- * Memory: the fresh fold keeps a digest of each row, and contents only of rows that folds read again. A log that is too
- * long for that is verified in several passes, each for a part of the identities (see `Projection.share`).
+ * Memory: the fresh fold keeps a digest of each row, and the content only of rows that folds read again. A log that is
+ * too long for that is verified in several passes, each for a part of the identities (see `Projection.share`).
  */
 
-/** Some 0.3 GB of memory per million (measured: 1.6 million events of 160,000 identities, 0.54 GB at most). */
+/**
+ * Events per pass. A million take about 0.3 GB of memory (measured: at most 0.54 GB for 1.6 million events of 160,000
+ * identities).
+ */
 const EVENTS_PER_PASS = 2_000_000;
 const PAGE = 1_000;
-/** Times to begin again because a generation was dropped under way. */
+/** How often verification starts again because a generation was dropped meanwhile. */
 const ATTEMPTS = 3;
 
 export interface Difference {
@@ -32,11 +36,11 @@ export interface Difference {
   view: string;
   key: string;
   sort: string | null;
-  /** By the log, at the position; null: no such row. */
+  /** The row according to the log, at the position; null: no such row. */
   expected: Json;
-  /** In the read model; null: no such row. */
+  /** The row in the read model; null: no such row. */
   found: Json;
-  /** Applied position at which both were looked at. */
+  /** Applied position at which both were compared. */
   position: Position;
 }
 
@@ -45,7 +49,7 @@ export interface VerifiedGeneration {
   views: string[];
   /** Position up to which it was followed. */
   position: Position;
-  /** It has not caught up with the log yet: what was compared is a part of what it will be. */
+  /** Whether it has not caught up with the log yet, so that only a part of its final rows was compared. */
   isBuilding: boolean;
   /** Events that were in the log when the comparison began, and that it has not applied. */
   notApplied: number;
@@ -58,13 +62,13 @@ export interface VerifyResult {
   events: number;
   rows: number;
   generations: VerifiedGeneration[];
-  /** The first that was found, or null: everything that was compared is as it should be. */
+  /** The first difference found; null if all compared rows are correct. */
   difference: Difference | null;
-  /** Events of the log that cannot be read: whatever they said is in no fold. */
+  /** Events of the log that cannot be read, so that no fold contains them. */
   damaged: RecordedEvent[];
 }
 
-/** Was everything compared, and as it should be? */
+/** Whether everything was compared, and no difference was found. */
 export function isIdentical({ difference, damaged, generations }: VerifyResult): boolean {
   return difference === null && damaged.length === 0 && !generations.some(({ isBuilding }) => isBuilding);
 }
@@ -100,7 +104,7 @@ export async function verify(
     } catch (error) {
       if (!(error instanceof GenerationGone)) throw error;
       if (attempt < ATTEMPTS) continue;
-      throw new Error('The generations keep being replaced; verify again when they are not.', { cause: error });
+      throw new Error('The generations keep being replaced; run verify again later.', { cause: error });
     }
   }
 }
@@ -116,7 +120,7 @@ async function verifyServing(store: EventStore, readModels: ReadModels, options:
     verification.difference = await verifier.run();
     const { result } = verifier;
     if (result.position < head) result.notApplied = await countBetween(result.position, head, store);
-    else result.isBuilding = false; // It has caught up meanwhile.
+    else result.isBuilding = false; // The generation has caught up meanwhile.
     verification.generations.push(result);
     verification.rows += result.rows;
     verification.events = Math.max(verification.events, await countBetween(0, result.position, store));
@@ -133,7 +137,7 @@ async function countBetween(from: Position, to: Position, store: EventStore): Pr
 class GenerationVerifier {
   readonly result: VerifiedGeneration;
   private readonly projections: readonly Projection[];
-  /** Views whose rows the folds read: found out while folding, and few. */
+  /** Views whose rows the folds read; determined while folding. There are few. */
   private readonly kept = new Set<string>();
   /** Up to the checkpoint. */
   private events = 0;
@@ -142,7 +146,7 @@ class GenerationVerifier {
     private readonly generation: Generation,
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
-    /** Events that cannot be read, by position: those that were met. */
+    /** The unreadable events found so far, by position. */
     private readonly damaged: Map<Position, RecordedEvent>,
     private readonly options: VerifyOptions,
   ) {
@@ -168,7 +172,7 @@ class GenerationVerifier {
     const wrong = await this.checkpointDifference(this.generation.checkpoint);
     if (wrong) return wrong;
     const { position } = this.result;
-    // Not the position itself: in EventStoreDB that is a place in its files.
+    // Not the position itself: in EventStoreDB that is an offset in its files.
     this.events = (await this.store.countAfter(0)) - (await this.store.countAfter(position));
     this.result.passes = Math.ceil(this.events / (this.options.eventsPerPass ?? EVENTS_PER_PASS)) || 1;
     for (let part = 0; part < this.result.passes; part++) {
@@ -191,14 +195,14 @@ class GenerationVerifier {
     }
   }
 
-  /** A fresh fold of one part of the identities, and of all that belongs to none. */
+  /** A fresh fold of one part of the identities, and of everything without a share. */
   fold(part: number, onChange: (row: RowKey, address: string, content: string | undefined) => void): FreshFold {
     const takes = ({ share }: Projection, event: DomainEvent) => this.isOf(part, share?.ofEvent(event), true);
     const onDamage = (event: RecordedEvent) => void this.damaged.set(event.position, event);
     return new FreshFold(this.store, { projections: this.projections, takes, kept: this.kept, onChange, onDamage });
   }
 
-  /** @param shared whether what belongs to no share belongs to every part, rather than to the first */
+  /** @param shared whether what has no share belongs to every part, rather than to the first */
   isOf(part: number, share: string | undefined, shared: boolean): boolean {
     if (share === undefined) return shared || part === 0;
     return this.result.passes === 1 || partOf(share, this.result.passes) === part;
@@ -243,7 +247,7 @@ class GenerationVerifier {
     return { generation: id, view, key, sort, expected: expected ?? null, found: found ?? null, position };
   }
 
-  /** How much of the log has been folded up to a position. */
+  /** How many events of the log precede a position. */
   tellFolded(part: number, position: Position, goal: Position): void {
     this.tell('folding', part, Math.round((this.events * position) / goal), this.events);
   }
@@ -258,7 +262,9 @@ class GenerationVerifier {
 class Pass {
   private readonly digests = new RowDigests();
   private readonly fresh: FreshFold;
-  /** Rows changed since the comparison began: the scan may have passed them, so they are compared by themselves. */
+  /**
+   * Rows changed since the comparison began. The scan may have passed them already, so they are compared separately.
+   */
   private readonly recent = new Map<string, RowKey>();
   private comparing = false;
   private compared = 0;
@@ -320,11 +326,11 @@ class Pass {
     return null;
   }
 
-  /** Folds once more, to show what a row should be. Null if it only names its members in another order. */
+  /** Folds once more, to show the expected content of a row. Null if only the order of its members differs. */
   private async examine(row: RowKey, found: Json | undefined, position: Position): Promise<Difference | null> {
     const wanted = addressOf(row);
     let content: string | undefined;
-    // This part first; a row that says it is of this part may be of another one.
+    // This part first: a row that claims to belong to this part may belong to another one.
     const { passes } = this.verifier.result;
     for (let n = 0; n < passes && content === undefined; n++) {
       const part = (this.part + n) % passes;
@@ -338,7 +344,7 @@ class Pass {
     return isSame ? null : this.verifier.difference(row, expected, found, position);
   }
 
-  /** Rows that were there when the comparison began, were not changed since, and did not turn up. */
+  /** Rows that existed when the comparison began, were not changed since, and were not found. */
   private async findMissing(): Promise<Difference | null> {
     if (this.digests.unseenRows === 0) return null;
     const missing = new Map<string, RowKey>();

@@ -22,7 +22,7 @@ type Result = Json | undefined | RangeRow[];
 
 export interface ViewRead {
   manifest: Manifest;
-  /** Generation of the first query's view. */
+  /** The generation that serves the first query's view. */
   generation: string;
   /** Applied position that the rows reflect (the least, where several generations took part). */
   position: Position;
@@ -44,12 +44,15 @@ const TRIES = 5;
 export class Views implements PositionGate {
   readonly logId: string;
   private lastManifest: Manifest | undefined;
-  /** By generation that was being built: how far the others were when somebody last waited for them without it. */
+  /**
+   * By generation that was being built: the position that it must reach before it is read, since reads have waited only
+   * for the others up to there.
+   */
   private readonly notWaitedFor = new Map<string, Position>();
-  /** By generation: from which position on it is read, as found at a version of the stores. */
+  /** By generation: the position from which it may be read, as determined at a version of the stores. */
   private readonly fits = new Map<string, { version: number; floor: Position }>();
   private readonly checks = new Map<string, { version: number; floor: Promise<Position> }>();
-  /** The log's head when the read models' server was first read from since it was last started again. */
+  /** The log's head at the first read after the read models' server was restarted. */
   private lastRestart: { restarts: number; head: Promise<Position> } | undefined;
   private nextPoll: Promise<Position> | undefined;
   private counting: Promise<{ progress?: { done: number; total: number } }> | undefined;
@@ -61,11 +64,11 @@ export class Views implements PositionGate {
     this.logId = store.logId;
   }
 
-  /** @throws Problem projection_rebuilding while a view that is asked for is being built */
+  /** @throws Problem projection_rebuilding while a requested view is being built */
   async read(queries: readonly RowQuery[]): Promise<ViewRead> {
     if (this.store.refusal) throw this.store.refusal;
     for (let attempt = 0; attempt < TRIES; attempt++) {
-      // Rows and manifest are read at once, in one round trip: the manifest seldom changes.
+      // Rows and manifest are read in one round trip, since the manifest seldom changes.
       const last = this.lastManifest;
       const guess = last && servingOf(last, queries);
       const early = guess && this.readFrom(guess, queries);
@@ -83,7 +86,7 @@ export class Views implements PositionGate {
   }
 
   /**
-   * As `read`, of rows that reflect at least a position: that of rows read before, of which an answer tells as well. A
+   * As `read`, but the rows reflect at least a given position: that of rows read before for the same answer. A
    * generation that began to serve in between may be behind it.
    * @throws Problem projection_rebuilding, projection_behind
    */
@@ -91,11 +94,11 @@ export class Views implements PositionGate {
     for (;;) {
       const read = await this.read(queries);
       if (read.position >= position) return read;
-      await this.requirePosition(position, 'What this answer is made of has not been applied everywhere yet.');
+      await this.requirePosition(position, 'Not all read models have reached the position of this answer yet.');
     }
   }
 
-  /** Which generations serve, and through which lens. @throws Problem projection_rebuilding before the first */
+  /** The serving generations and the platform's lens. @throws Problem projection_rebuilding before there are any */
   async manifest(): Promise<Manifest> {
     const manifest = await this.readModels.manifest();
     if (!manifest) throw await this.notServed();
@@ -107,7 +110,7 @@ export class Views implements PositionGate {
     return rebuilding('no generation serves this view yet', await this.progress(0));
   }
 
-  /** One snapshot of each of these generations, one for each query. Undefined if one of them is gone. */
+  /** One snapshot of each of these generations, one for each query. Undefined if one of them was dropped. */
   private readFrom(serving: readonly string[], queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const [first] = serving as [string];
     if (serving.every((id) => id === first)) return this.readOne(first, queries);
@@ -145,15 +148,15 @@ export class Views implements PositionGate {
     return { ...read, status: 'building' };
   }
 
-  /** Grows whenever either store may have gone back, or been exchanged, since it was looked at. */
+  /** Increases whenever either store may have gone back, or may have been replaced, since the last check. */
   private version(): number {
     return (this.store.connections ?? 0) + (this.readModels.restarts ?? 0);
   }
 
   /**
-   * Whether the log has the event up to which a generation has applied it, and from which position on the generation may
-   * be read. Reads that ask at the same time share the look.
-   * @throws StoreUnavailable log_replaced if it has not
+   * Checks that the log contains the last event that a generation has applied, and returns the position from which the
+   * generation may be read. Concurrent reads share the check.
+   * @throws StoreUnavailable log_replaced if the log does not contain it
    */
   private checkFit(id: string, checkpoint: Checkpoint): Promise<Position> {
     const version = this.version();
@@ -174,12 +177,12 @@ export class Views implements PositionGate {
     const { restarts = 0 } = this.readModels;
     if (this.store.connections === undefined && restarts === 0) return 0;
     if (!(await isInLog(checkpoint, this.store))) {
-      throw new StoreUnavailable('the read models have applied more of the log than there is', {
+      throw new StoreUnavailable('the read models are ahead of the log', {
         code: 'log_replaced',
       });
     }
     if (restarts === 0) return 0;
-    // Whatever was read before the server was started again is not taken back, whoever has answered it.
+    // No read may go back behind what any process returned before the restart.
     if (this.lastRestart?.restarts !== restarts) {
       const head = this.store.head();
       this.lastRestart = { restarts, head };
@@ -192,7 +195,7 @@ export class Views implements PositionGate {
     if (log !== undefined && log !== this.logId) throw foreign(log);
   }
 
-  /** Whether it was folded from this log. Numbers of another log must never be served. */
+  /** Whether it was folded from this log. Data of another log must never be served. */
   private isOwn({ checkpoint }: ReadResult): boolean {
     return checkpoint.log === this.logId;
   }
@@ -205,9 +208,9 @@ export class Views implements PositionGate {
     );
   }
 
-  /** Events applied at a position, of all there are; nothing while that takes longer to count than a refusal should. */
+  /** Events applied at a position, of all events; undefined if counting takes longer than a refusal should. */
   private async progress(position: Position): Promise<{ progress?: { done: number; total: number } }> {
-    // One at a time: where counting means reading, many who are refused must not read the log each.
+    // One count at a time: if counting means reading the log, many refused requests must not each read it.
     this.counting ??= this.count(position)
       .catch(() => ({}))
       .finally(() => (this.counting = undefined));
@@ -238,7 +241,7 @@ export class Views implements PositionGate {
     return true;
   }
 
-  /** The applied position a moment later. All waiting callers share one poll. */
+  /** The applied position at the next poll. All waiting callers share one poll. */
   private nextLook(): Promise<Position> {
     this.nextPoll ??= sleep(POLL_MS)
       .then(() => this.applied())
@@ -246,7 +249,7 @@ export class Views implements PositionGate {
     return this.nextPoll;
   }
 
-  /** Waits for a position without which there is no answer. @throws Problem projection_behind with this detail */
+  /** Waits for a position that the answer requires. @throws Problem projection_behind with this detail */
   async requirePosition(position: Position, detail: string): Promise<void> {
     if (await this.waitForPosition(position, REQUIRE_MS)) return;
     throw new Problem('projection_behind', detail, { headers: { 'retry-after': '1' } });
@@ -254,7 +257,7 @@ export class Views implements PositionGate {
 
   /**
    * One page of a list: its rows beyond the cursor, which is a row's sort key.
-   * @throws Problem validation_failed for a cursor that is no sort key of such a list
+   * @throws Problem validation_failed for a cursor that is not a sort key of such a list
    */
   async page<T>(
     list: { view: string; key: string },
@@ -272,8 +275,8 @@ export class Views implements PositionGate {
   }
 
   /**
-   * What `look` answers; if that is not `found`, what it answers once the read models have reached the log's head as of
-   * now, or half a second later: what was acknowledged before a request is found by it.
+   * Returns the result of `look`. If it is not `found`, calls `look` again once the read models have reached the
+   * present head of the log, or half a second later, so that a request finds what was acknowledged before it.
    */
   async lookUp<T>(look: () => Promise<T>, found: (answer: T) => boolean): Promise<T> {
     const answer = await look();
@@ -283,8 +286,8 @@ export class Views implements PositionGate {
   }
 
   /**
-   * The least applied position among the serving generations. One that is being built is not
-   * waited for while there are others: reads of it are refused until it has come as far.
+   * The least applied position among the serving generations. A generation that is being built does not count if there
+   * are others: reads of it are refused until it has caught up.
    */
   private async applied(): Promise<Position> {
     if (this.store.refusal) throw this.store.refusal;
@@ -310,12 +313,12 @@ function generationOf(manifest: Manifest, query: RowQuery): string {
 }
 
 function foreign(log: string): Problem {
-  return new Problem('read_models_foreign', `The read models there are were folded from another log, ${log}.`, {
+  return new Problem('read_models_foreign', `The read models were folded from another log, ${log}.`, {
     headers: { 'retry-after': '5' },
   });
 }
 
-/** The generations that serve these queries' views; undefined if one has none. */
+/** The generations that serve these queries' views; undefined if a view has none. */
 function servingOf(manifest: Manifest, queries: readonly RowQuery[]): string[] | undefined {
   const ids = queries.map((query) => manifest.views[viewOf(query)]);
   return ids.includes(undefined) ? undefined : (ids as string[]);

@@ -60,7 +60,7 @@ test(
   'a wrong call says in one sentence what is wrong',
   async () => {
     for (const [args, code, sentence] of [
-      [['acknowledge', '--reason', 'x'], 2, /Name event ids, or --all/],
+      [['acknowledge', '--reason', 'x'], 2, /Give event ids or --all/],
       [['acknowledge', 'nonsense', '--reason', 'x'], 2, /event_id must be a UUID/],
       [['acknowledge', ids[0]!, '--reason', 'Free text'], 2, /reason_code must be a lower-case letter/],
       [['acknowledge', randomUUID(), '--reason', 'x'], 1, /There is no dead letter/],

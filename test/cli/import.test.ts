@@ -90,7 +90,7 @@ test('one wrong line and nothing is written; the first twenty errors are listed'
     expect.stringMatching(/^line 4 \/criticality: /),
     expect.stringMatching(/^line 5 \/occurred_at: .* future/),
     expect.stringMatching(/^line 6: the line must be a JSON object/),
-    expect.stringMatching(/^line 7 \/more: "more" is not known/),
+    expect.stringMatching(/^line 7 \/more: "more" is unknown/),
     expect.stringMatching(/^line 8: the line is longer than/),
   ]);
   expect(await head()).toBe(0);

@@ -61,7 +61,7 @@ describe('an operator', () => {
   test('is told in one sentence what does not fit', async () => {
     const { id } = (await serving())[0]!;
     for (const [args, sentence] of [
-      [['rebuild', 'nothing'], /There is no view nothing; there are all, identities/],
+      [['rebuild', 'nothing'], /There is no view nothing; the views are identities/],
       [['swap', 'g99'], /There is no generation g99/],
       [['swap', id], /serves already/],
       [['drop', id], /serves .*swap or roll back first/],

@@ -297,7 +297,7 @@ describe('a folder that may not be written', () => {
     await server.relay({ tris_id: 'tris:first' });
     await server.stop();
     const sentence =
-      /ended with 1: credence: \S+.* (cannot be made or written|cannot be read and written|cannot be used) \(E(ACCES|ROFS)\)\.\n$/;
+      /ended with 1: credence: \S+.* (cannot be created or written|cannot be read and written|cannot be used) \(E(ACCES|ROFS)\)\.\n$/;
     if (isRoot) {
       if (!mounts) return;
       // Permissions do not stop root; a file system does.

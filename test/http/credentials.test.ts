@@ -108,10 +108,10 @@ describe('the keys file', () => {
 
   test.each([
     ['{', /cannot be read as JSON/],
-    ['{}', /must hold a JSON array/],
+    ['{}', /must contain a JSON array/],
     ['[7]', /entry 1 must be an object/],
-    [JSON.stringify([entry, { ...entry, sha256: 'b'.repeat(64) }]), /entry 2 repeats the id "a"/],
-    [JSON.stringify([entry, { ...entry, id: 'b' }]), /entry 2 repeats the sha256/],
+    [JSON.stringify([entry, { ...entry, sha256: 'b'.repeat(64) }]), /entry 2 has the same id "a" as another entry/],
+    [JSON.stringify([entry, { ...entry, id: 'b' }]), /entry 2 has the same sha256 as another entry/],
     [JSON.stringify([{ ...entry, sha256: hex.toUpperCase() }]), /entry 1 must have sha256/],
     [JSON.stringify([{ ...entry, scopes: ['relay'] }]), /entry 1 must have scopes, a list of relay:write, /],
     [JSON.stringify([{ ...entry, scopes: [] }]), /entry 1 must have scopes/],

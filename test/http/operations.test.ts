@@ -185,7 +185,7 @@ describe('signing keys', () => {
     ['{', /cannot be read as JSON/],
     ['{"keys":[]}', /must be a JWK set/],
     ['{"keys":[{"kty":"RSA"}]}', /key 1 is not an Ed25519 key/],
-    ['{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA","kid":"mine"}]}', /key 1 has a kid that is not its/],
+    ['{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA","kid":"mine"}]}', /key 1 has a kid that does not match the key/],
     ['{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA","d":"AA"}]}', /key 1 has a private part that cannot be read/],
     ['{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA"}]}', /no private key to sign with/],
   ])('%s stops the boot with a sentence', (text, message) => {

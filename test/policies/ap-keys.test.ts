@@ -49,7 +49,7 @@ describe('rotating the signing keys', () => {
       expect(keys.kid).toBe(first);
       at(signs_from - 1);
       expect(keys.kid).toBe(first);
-      expect(() => file.rotate(signs_from - 1, ANNOUNCED_MS)).toThrow('announced already');
+      expect(() => file.rotate(signs_from - 1, ANNOUNCED_MS)).toThrow('already announced');
 
       at(signs_from);
       expect(keys.kid).toBe(second);

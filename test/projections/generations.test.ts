@@ -96,7 +96,9 @@ describe('beside the log of others', () => {
     expect([generation, position]).toEqual([built.id, 6]);
     await expect(new Views(store, models).read([query])).rejects.toMatchObject({ code: 'read_models_foreign' });
 
-    await expect(rollback(other, models)).rejects.toThrow('g1, which served before, is ready or not of this log.');
+    await expect(rollback(other, models)).rejects.toThrow(
+      'g1, which served before, is ready or belongs to another log.',
+    );
     expect(await rollback(store, models)).toMatchObject(lens);
     expect((await new Views(store, models).read([query])).generation).toBe('g1');
     await swap(built.id, other, models, true);
@@ -137,7 +139,7 @@ describe('a swap', () => {
 
   test('to a generation that nobody keeps up is refused while it is behind what serves', async () => {
     await expect(swap('g2', store, models)).rejects.toThrow(
-      'g2 is behind what serves, so reads would go back in time: let a worker of this build bring it up ' +
+      'g2 is behind the serving generation, so reads would go back in time: let a worker of this build bring it up to date ' +
         '(credence status shows its lag), or build another with credence rebuild.',
     );
     expect((await models.manifest())!.views).toMatchObject({ identities: 'g1' });

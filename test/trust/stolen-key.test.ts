@@ -111,5 +111,5 @@ test('a retired or announced key can be revoked, and an unknown one is said to b
 test('a file with a key twice is refused', () => {
   const { keys } = JSON.parse(readFileSync(path(), 'utf8'));
   writeFileSync(path(), JSON.stringify({ keys: [...keys, { ...keys[0], signs_from: '2030-01-01T00:00:00Z' }] }));
-  expect(() => file().read()).toThrow(/holds the key \S+ twice/);
+  expect(() => file().read()).toThrow(/contains the key \S+ twice/);
 });

@@ -307,9 +307,9 @@ describe('the file of the issuers', () => {
     });
     const readOne = (key: object) => write(JSON.stringify({ keys: [key] })).read();
     expect(readOne(one)).toHaveLength(1);
-    expect(() => readOne({ ...one, d: other.d })).toThrow('private part that is not of its x and y');
+    expect(() => readOne({ ...one, d: other.d })).toThrow('private part that does not match its x and y');
     expect(() => readOne({ ...one, d: Buffer.alloc(32).toString('base64url') })).toThrow('private part');
-    expect(() => readOne({ ...one, kid: other.kid })).toThrow('a kid that is not its own');
+    expect(() => readOne({ ...one, kid: other.kid })).toThrow('a kid that does not match the key');
     const { d: _private, ...published } = one;
     expect(() => readOne(published)).toThrow('no private key');
   });

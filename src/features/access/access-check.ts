@@ -34,8 +34,8 @@ export interface Judgement {
 }
 
 /**
- * Which verifications count for a policy that names no issuer; recorded with each decision, so that an audit applies the
- * same rule. 1: all. 2: proofs, and grants by operators and accredited issuers.
+ * Version of the rule for which verifications count in a policy that names no issuer. Recorded with each decision, so
+ * that an audit applies the same rule. 1: all. 2: proofs, and grants by operators and accredited issuers.
  */
 export const TRUST = 2;
 

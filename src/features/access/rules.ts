@@ -226,7 +226,7 @@ class Parser {
   private namedVerification(value: Record<string, unknown>, pointer: string): Condition | undefined {
     const { status, issuers, schemes, ...others } = value;
     for (const name of Object.keys(others)) {
-      const message = `${JSON.stringify(name.slice(0, 60))} is not known here; there is status, issuers, schemes`;
+      const message = `${JSON.stringify(name.slice(0, 60))} is unknown; known are status, issuers, schemes`;
       return this.wrong(pointerTo(pointer, name), 'unknown_field', message);
     }
     if (!GRANTED.includes(status as Status)) {

@@ -57,11 +57,11 @@ export class EligibilityTokens {
     const verified = verify(token, { jwks: this.keys.jwks, now: this.clock(), ...expected });
     if (!verified.active || !this.keys.wasRetired(kidOf(token), (verified.claims.iat - CLOCK_SKEW_S) * 1000))
       return verified;
-    const detail = 'The key of the token had ceased to sign when it was issued.';
+    const detail = 'The key of the token no longer signed when the token was issued.';
     return { active: false, reason: 'eligibility_signature', detail };
   }
 }
 
-/** Of a token that has been verified. */
+/** The claims of a verified token. */
 const kidOf = (token: string): string =>
   (JSON.parse(Buffer.from(token.split('.', 1)[0]!, 'base64url').toString()) as { kid: string }).kid;

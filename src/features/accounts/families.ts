@@ -12,7 +12,7 @@ import { refreshFamilyRevoked } from './domain/sessions.events.js';
 
 /** How long a session lasts at most, ms, however often it is refreshed. */
 const FAMILY_MS = 30 * 86_400_000;
-/** How long the previous token is still answered: the client may have lost the first answer. */
+/** How long the previous token is still accepted: the client may have lost the first answer. */
 const GRACE_MS = 15_000;
 const HANDLE_BYTES = 16;
 const SECRET_BYTES = 32;
@@ -97,7 +97,7 @@ export class RefreshFamilies {
         const replaced = { ...stored, ...next };
         const ttl = stored.expires_at - now;
         if (await this.keyValue.replace(keyOf(id), { ...stored }, replaced, ttl)) return answer(seed);
-        continue; // another request with the same token was faster: read the family again
+        continue; // another request with the same token was first: read the family again
       }
       if (presented === stored.previous && now - stored.rotated_at <= GRACE_MS) return answer(stored.seed!);
       await this.end(id, stored.wallet, 'reused', context);
@@ -118,7 +118,7 @@ export class RefreshFamilies {
     return (await this.store.readStream(familyStream(id), { limit: 1 })).length > 0;
   }
 
-  /** Does a session of this wallet exist under this id? One that was made up does not. */
+  /** Whether a session of this wallet exists with this id. A forged one does not. */
   async isKnown(id: string, wallet: string): Promise<boolean> {
     return (await this.find(id))?.wallet.toLowerCase() === wallet;
   }

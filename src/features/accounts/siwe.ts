@@ -39,7 +39,7 @@ interface Issued {
   isOn(chainId: number): boolean;
 }
 
-/** Loaded when first needed: it would make the start half as long again. */
+/** Loaded when first needed: it would make the start 1.5 times as long. */
 const library = () => import('siwe');
 
 /** Composes the message. @param url of the service: its authority is the domain */
@@ -125,7 +125,7 @@ export async function faultOf(message: string, issued: Issued | undefined, url: 
   if (uri !== url) return no('siwe_uri', `The message is for ${uri}; this service is at ${url}.`);
   const from = Date.parse(issuedAt ?? '');
   if (from > now + CLOCK_SKEW_MS || Date.parse(notBefore ?? '') > now) {
-    return no('siwe_not_yet_valid', `It is ${new Date(now).toISOString()} here; the message is valid only later.`);
+    return no('siwe_not_yet_valid', `The message is not valid yet; the server's time is ${new Date(now).toISOString()}.`);
   }
   if (Date.parse(expirationTime ?? '') <= now) return expired();
   if (!(from >= now - LIFETIME_MS)) {

@@ -47,7 +47,7 @@ export function toCoordinates(
     throw refused(
       `${at}as_of_position`,
       'exclusive',
-      'known_at and as_of_position exclude each other: send only one of them',
+      'known_at and as_of_position cannot be combined: send only one of them',
     );
   }
   return {
@@ -65,7 +65,7 @@ export function toCoordinates(
     throw refused(
       at + name,
       'in_the_future',
-      `${name} must not be after the current hour; it is ${new Date(now).toISOString()} here`,
+      `${name} must not be after the current hour; the server's time is ${new Date(now).toISOString()}`,
     );
   }
 }

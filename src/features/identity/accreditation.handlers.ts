@@ -22,7 +22,7 @@ interface Result {
   position: Position;
 }
 
-/** Accredits an issuer for some statuses, or withdraws that. */
+/** Accredits an issuer for some statuses, or withdraws the accreditation. */
 export class SetAccreditation extends Command<Result> {
   constructor(
     readonly issuer: string,

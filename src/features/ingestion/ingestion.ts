@@ -22,7 +22,7 @@ import type { Cursor, Occurrence } from './scan.js';
 const JOB_KIND = 'chain_ingestion';
 /** Concurrent appends. */
 const IN_FLIGHT = 256;
-/** In effect for ever. A lost cursor only means that the history is read again. */
+/** Effectively permanent. If a cursor is lost, the history is read again. */
 const CURSOR_TTL_MS = 100 * 365 * 86_400_000;
 /** How long an Idempotency-Key finds its job, if that was started by another request. */
 const ANSWERED_TTL_MS = 30 * 86_400_000;

@@ -69,5 +69,5 @@ export function decideUnlink(link: Link, wallet: string, reason: 'unlinked' | 'd
 }
 
 export function alreadyLinked(): Problem {
-  return new Problem('wallet_already_linked', 'The wallet is linked already; a wallet belongs to one TRIS at a time.');
+  return new Problem('wallet_already_linked', 'The wallet is already linked; a wallet belongs to one TRIS at a time.');
 }

@@ -5,7 +5,10 @@ type Statuses = (typeof GRANTABLE_STATUSES)[number][];
 const statuses: Check<Statuses> = (value): value is Statuses =>
   Array.isArray(value) && value.every((status) => GRANTABLE_STATUSES.includes(status));
 
-/** Stream `accreditation-<hash of the issuer>`: from here on the issuer's grants of these statuses count in every policy. */
+/**
+ * Stream `accreditation-<hash of the issuer>`: from this event on, the issuer's grants of these statuses count in every
+ * policy.
+ */
 export const issuerAccredited = defineEvent('IssuerAccredited', { issuer: text, statuses });
-/** From here on they no longer do, whenever they were granted. Same stream. */
+/** From this event on they no longer count, whenever they were granted. Same stream. */
 export const accreditationWithdrawn = defineEvent('AccreditationWithdrawn', { issuer: text, statuses });

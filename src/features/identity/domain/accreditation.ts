@@ -4,7 +4,7 @@ import { type Fact, fact, hashedStream } from '../../../kernel/fact.js';
 import type { GrantableStatus, Verification } from './identity.js';
 import { accreditationWithdrawn, issuerAccredited } from './accreditation.events.js';
 
-/** The statuses that an issuer is or was accredited for, with the positions of the log between which it was. */
+/** The statuses that an issuer is or was accredited for, with the range of log positions of each accreditation. */
 export interface Accreditation {
   issuer: string;
   /** `to`: the position of the withdrawal; null: not withdrawn. */
@@ -24,7 +24,7 @@ export function accreditationOf(history: readonly RecordedEvent[]): Accreditatio
   return decode(history).reduce(evolve, undefined as Accreditation | undefined);
 }
 
-/** Applies one event. The read model folds with it, too. */
+/** Applies one event. The read model uses it too. */
 export function evolve(before: Accreditation | undefined, event: AccreditationEvent): Accreditation {
   const { issuer, statuses } = event.data;
   const ended = (before?.spans ?? []).map((span) =>
@@ -39,7 +39,7 @@ export function statusesOf(accreditation: Accreditation | undefined): GrantableS
   return (accreditation?.spans ?? []).filter(({ to }) => to === null).map(({ status }) => status);
 }
 
-/** Statuses that it is accredited for already change nothing. */
+/** Does nothing for statuses that the issuer is already accredited for. */
 export function decideAccredit(
   accreditation: Accreditation | undefined,
   issuer: string,
@@ -50,7 +50,7 @@ export function decideAccredit(
   return added.length === 0 ? [] : [fact(issuerAccredited, { issuer, statuses: added })];
 }
 
-/** @param statuses null: all it is accredited for */
+/** @param statuses null: all that the issuer is accredited for */
 export function decideWithdraw(
   accreditation: Accreditation | undefined,
   issuer: string,
@@ -61,9 +61,9 @@ export function decideWithdraw(
 }
 
 /**
- * Whether a verification counts for a policy that names no issuer: proofs and operators' grants do, other grants while
- * their issuer is accredited for the status.
- * @param position as of which it is asked
+ * Whether a verification counts for a policy that names no issuer. Proofs and operators' grants always count, other
+ * grants while their issuer is accredited for the status.
+ * @param position the position that the answer is as of
  */
 export function isTrusted(
   { status, scheme, operator }: Verification,

@@ -25,7 +25,7 @@ export const verificationGranted = defineEvent(
     expires_at: nullable(time),
     evidence_hash: text,
   },
-  // Whether it was an operator's key had not been recorded; the scheme's name does not tell.
+  // This schema did not record whether it was an operator's key, and the scheme's name does not show it.
   { schema: 2, upcasters: { 1: (data) => ({ ...data, operator: false }) } },
 );
 export const verificationRevoked = defineEvent(

@@ -113,7 +113,7 @@ export function decideClearBadStatus(state: OperatorState, trisId: string): Fact
  */
 export function decideGrant(trisId: string, grant: Grant, now: number): Fact[] {
   if (grant.expires_at !== null && Date.parse(grant.expires_at) <= now) {
-    const message = `expires_at must be in the future; it is ${new Date(now).toISOString()} here`;
+    const message = `expires_at must be in the future; the server's time is ${new Date(now).toISOString()}`;
     throw new Problem('validation_failed', message, {
       errors: [{ pointer: '/expires_at', code: 'in_the_past', message }],
     });
