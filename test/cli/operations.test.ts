@@ -63,7 +63,7 @@ describe('an operator', () => {
     for (const [args, sentence] of [
       [['rebuild', 'nothing'], /There is no view nothing; the views are identities/],
       [['swap', 'g99'], /There is no generation g99/],
-      [['swap', id], /serves already/],
+      [['swap', id], /already serves/],
       [['drop', id], /serves .*swap or roll back first/],
     ] as const) {
       const { code, stderr } = await store.run(...args);

@@ -109,7 +109,7 @@ describe('reading the views', () => {
     // What the swap has looked at before that.
     jest.spyOn(models, 'generations').mockResolvedValue(generations);
     jest.spyOn(models, 'manifest').mockResolvedValue(before);
-    await expect(swap('g2', store, models)).rejects.toThrow('Another swap was faster');
+    await expect(swap('g2', store, models)).rejects.toThrow('Another swap was first');
     jest.restoreAllMocks();
     const seenBefore = await models.manifest();
     await swap('g3', store, models);

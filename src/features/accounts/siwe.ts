@@ -125,7 +125,10 @@ export async function faultOf(message: string, issued: Issued | undefined, url: 
   if (uri !== url) return no('siwe_uri', `The message is for ${uri}; this service is at ${url}.`);
   const from = Date.parse(issuedAt ?? '');
   if (from > now + CLOCK_SKEW_MS || Date.parse(notBefore ?? '') > now) {
-    return no('siwe_not_yet_valid', `The message is not valid yet; the server's time is ${new Date(now).toISOString()}.`);
+    return no(
+      'siwe_not_yet_valid',
+      `The message is not valid yet; the server's time is ${new Date(now).toISOString()}.`,
+    );
   }
   if (Date.parse(expirationTime ?? '') <= now) return expired();
   if (!(from >= now - LIFETIME_MS)) {

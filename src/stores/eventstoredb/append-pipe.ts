@@ -15,12 +15,14 @@ import {
 import { watchSilence } from './server-stream.js';
 import { breaksConnection, closedError, type Connection, isDefinite, type Link, NoAnswer } from './connection.js';
 
-/** Appends sent and not yet answered; more would wait in the server instead of here. */
+/** The maximum number of appends in flight; more would only wait in the server. */
 const WINDOW = 512;
-/** Appends that may wait while the server is away. Beyond that they are refused at once, so that memory stays bounded. */
+/**
+ * The maximum number of appends that wait while the server is unavailable. More are refused at once, to bound memory.
+ */
 const MAX_WAITING = 4_096;
 const MAX_WAITING_BYTES = 64 * 1024 * 1024;
-/** How often it is looked for appends that have waited too long. */
+/** How often to check for appends that have waited too long, ms. */
 const LOOK_MS = 200;
 
 interface Pending {
@@ -35,18 +37,18 @@ interface Pending {
 }
 
 /**
- * Appends over one call of the server's BatchAppend, as the client does it, with the client's connection and messages,
- * but not with its `appendToStream`. That one keeps the appends of the whole process in one table, so that an error of
- * one connection rejects those of another, and the answer that then comes for one of them ends the process; so does a
- * connection that breaks while writes wait (an unhandled rejection). It also gives the server an absolute time of this
- * machine as deadline. See test/eventstoredb/faults.test.ts.
+ * Appends over one call of the server's BatchAppend, with the client's connection and messages, but not with the
+ * client's `appendToStream`. That method keeps the appends of the whole process in one table: an error of one
+ * connection rejects the appends of another, and an answer that then arrives for one of them ends the process. A
+ * connection that breaks while writes wait ends the process too (an unhandled rejection). It also sends the server an
+ * absolute time of this machine as the deadline. See test/eventstoredb/faults.test.ts.
  *
- * Appends are sent in the order of the calls. When their outcome is unknown (the connection broke, the server
- * was silent or timed out), all that were not answered are sent again in that order, identical, on a new connection:
- * those stored already are answered as the first time, and one that depends on another still comes after it.
+ * Appends are sent in the order of the calls. If their outcome is unknown (the connection broke, the server was silent
+ * or timed out), all unanswered appends are sent again in that order, identical, on a new connection. Those that were
+ * already stored get the same answer again, and one that depends on another still comes after it.
  */
 export class AppendPipe {
-  /** In the order given. */
+  /** In the order of the calls. */
   readonly #pending = new Map<string, Pending>();
   /** Those of `#pending` that were not sent on the present connection, in order. */
   #unsent: Pending[] = [];
@@ -68,7 +70,7 @@ export class AppendPipe {
     const bytes = texts.reduce((sum, text) => sum + text.length, 0);
     if (this.connection.closed) throw closedError();
     if (this.#pending.size >= MAX_WAITING || this.#bytes + bytes > MAX_WAITING_BYTES) {
-      throw new StoreUnavailable(`${this.#pending.size} appends wait for EventStoreDB already`);
+      throw new StoreUnavailable(`${this.#pending.size} appends are already waiting for EventStoreDB`);
     }
     return new Promise((resolve, reject) => {
       const until = performance.now() + this.connection.patience.patienceMs;
@@ -86,7 +88,7 @@ export class AppendPipe {
     while (this.#pending.size > 0) await new Promise<void>((resolve) => (this.#idle = resolve));
   }
 
-  /** Keeps a call open as long as there is something to append, and while it lasts. */
+  /** Keeps a call open as long as there are appends to send. */
   async #run(): Promise<void> {
     this.#running = true;
     const look = setInterval(() => this.#expire(), LOOK_MS);
@@ -96,7 +98,7 @@ export class AppendPipe {
         await this.#converse(link, () => (attempt = 0));
       } catch (error) {
         this.#lastFailure = error;
-        // Not to be told by trying longer.
+        // Trying longer would not help.
         if (error instanceof StoreUnavailable) this.#refuseAll(error);
         if (breaksConnection(error)) this.connection.renew(link);
       }
@@ -118,7 +120,7 @@ export class AppendPipe {
       const gone = () => reject(new NoAnswer('the connection was made again'));
       link.gone.addEventListener('abort', gone);
       if (link.gone.aborted) gone();
-      // Without anything to answer, silence says nothing.
+      // Without a pending answer, silence means nothing.
       const watchdog = watchSilence(answerMs, () => {
         if (this.#pending.size > 0) reject(new NoAnswer(`nothing came for ${answerMs} ms`));
       });
@@ -176,7 +178,7 @@ export class AppendPipe {
     }
   }
 
-  /** Gives an append its outcome. @returns the error of one that has none: it is to be sent again */
+  /** Settles an append. @returns the error if it has no definite outcome and must be sent again */
   #settle(response: streams.BatchAppendResp): Error | undefined {
     const pending = this.#pending.get(parseUUID(response.getCorrelationId())!);
     // It has waited too long and was refused.
@@ -209,7 +211,7 @@ export class AppendPipe {
     }
   }
 
-  /** Refuses what has waited too long; the oldest come first. */
+  /** Refuses appends that have waited too long, the oldest first. */
   #expire(): void {
     const now = performance.now();
     for (const pending of this.#pending.values()) {

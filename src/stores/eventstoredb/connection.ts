@@ -7,40 +7,40 @@ import { StoreUnavailable } from '../ports/event-store.js';
 
 /** How long the server may be silent, and how long a caller waits for a definite answer. In milliseconds. */
 export interface Patience {
-  /** A connection that says nothing for so long while an answer is due is given up and made again. */
+  /** A connection that is silent for this long while an answer is due is replaced. */
   answerMs: number;
-  /** A caller without a definite answer gets StoreUnavailable after so long. */
+  /** A caller without a definite answer gets StoreUnavailable after this time. */
   patienceMs: number;
 }
 
-/** Between two attempts. */
+/** The pause between two attempts. */
 const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 500;
-/** A connection that is being made is given up after so long, whatever it looks like. */
+/** A connection attempt is given up after this time, whatever its state. */
 const LONGEST_CONNECT_MS = 60_000;
-/** As in grpc-js, which is not imported for some numbers. */
+/** As in grpc-js, which is not imported just for these numbers. */
 const CONNECTING = 1;
 const READY = 2;
 const SHUTDOWN = 4;
-/** How often it is looked whether the right log is back. */
+/** How often to check whether the right log is back, ms. */
 const REFUSED_PAUSE_MS = 1_000;
 
-/** One client, until it is replaced. */
+/** One client of the library, until it is replaced. */
 export interface Link {
   readonly client: EventStoreDBClient;
-  /** Aborted when the client is replaced: what still waits on it will hear nothing more. */
+  /** Aborted when the client is replaced: pending calls on it will get no answer. */
   readonly gone: AbortSignal;
-  /** Of the connection that the client has now: another number, never used before, whenever that was made again. */
+  /** Identifies the client's present connection: a new number after every reconnect. */
   readonly session: number;
 }
 interface OwnLink extends Link {
-  /** The connection was asked for, and the server has not said a word on it yet. */
+  /** The connection was requested, and the server has sent nothing on it yet. */
   isConnecting(): boolean;
   target(): string;
   end(): void;
 }
 
-/** The server said nothing although an answer was due, or the client was replaced while one was awaited. */
+/** The server was silent although an answer was due, or the client was replaced meanwhile. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
 }
@@ -55,17 +55,17 @@ export class Connection {
   #current: OwnLink;
   #probed: OwnLink | undefined;
   #closed = false;
-  /** Looks whether there is the log that there should be, once it is known which. */
+  /** Checks that the server has the expected log, once that is known. */
   #check: ((link: Link) => Promise<void>) | undefined;
-  /** The connection on which it was found. */
+  /** The connection on which the log was found. */
   #confirmed: number | undefined;
   #confirming: { session: number; outcome: Promise<number> } | undefined;
   #watching = false;
   /** How often the log was found again behind a new connection. */
   connections = 0;
-  /** Why nothing is asked of a server that answers. */
+  /** Why a server that responds is not used. */
   refusal: StoreUnavailable | undefined;
-  /** Why the server does not answer. */
+  /** Why the server does not respond. */
   #away: string | undefined;
 
   /** @throws StartError for a connection string that the client cannot read */
@@ -78,7 +78,7 @@ export class Connection {
     this.#current = linkTo(url, warn, () => this.#dropped());
   }
 
-  /** Whether it is known which log there should be. */
+  /** Whether the expected log is known. */
   get guarded(): boolean {
     return this.#check !== undefined;
   }
@@ -88,8 +88,8 @@ export class Connection {
   }
 
   /**
-   * From now on nothing is read or appended on a connection before `check` has found there what should be there.
-   * @param check throws LogReplaced if it does not
+   * From now on nothing is read or appended on a connection before `check` has found the expected log there.
+   * @param check throws LogReplaced if the log is another one
    */
   async guard(check: (link: Link) => Promise<void>): Promise<void> {
     this.#check = check;
@@ -97,11 +97,12 @@ export class Connection {
   }
 
   /**
-   * The session of a link on which the log was found. Whatever is answered counts only if the session is the same then.
-   * @throws StoreUnavailable log_replaced, or what kept it from being looked for
+   * The session of a link on which the log was found. An answer counts only if the session is still the same
+   * afterwards.
+   * @throws StoreUnavailable log_replaced, or the reason why the check failed
    */
   async confirm(link: Link): Promise<number> {
-    // Whether the right log is back is for the watch to find out.
+    // The watch finds out whether the right log is back.
     if (this.refusal) throw this.refusal;
     return this.#confirmOn(link);
   }
@@ -130,7 +131,7 @@ export class Connection {
         this.#refuse(error);
         throw this.refusal!;
       }
-      // It may have been made while it was looked at.
+      // The session may have changed during the check.
       if (link.session !== session) continue;
       if (this.#confirmed !== undefined) this.connections++;
       this.#confirmed = session;
@@ -143,7 +144,7 @@ export class Connection {
     if (!this.refusal) {
       this.warn(
         `log_replaced: EventStoreDB at ${this.place} ${message}. Nothing is read or appended. Bring the right log back, ` +
-          'or, to go on with this one for good, restart every process (docs/operations.md).',
+          'or, to continue with this one permanently, restart every process (docs/operations.md).',
       );
     }
     this.refusal = new StoreUnavailable(`EventStoreDB at ${this.place} ${message}`, { code: 'log_replaced' });
@@ -157,12 +158,12 @@ export class Connection {
     this.#away = undefined;
   }
 
-  /** The connection is no more: what is behind the next one is looked at soon, whether or not anybody asks. */
+  /** Called when the connection has ended: the log behind the next one is checked soon, even without a request. */
   #dropped(): void {
     if (this.#check && !this.#closed) void this.#watch();
   }
 
-  /** Looks until the log is found; tells when the server is away. */
+  /** Checks until the log is found; logs when the server is unavailable. */
   async #watch(): Promise<void> {
     if (this.#watching) return;
     this.#watching = true;
@@ -174,7 +175,7 @@ export class Connection {
       } catch (error) {
         if (this.#closed) break;
         if (error instanceof StoreUnavailable && error.code === 'log_replaced') {
-          // The right one may be behind a new connection only.
+          // The right log may be behind a new connection only.
           await sleep(REFUSED_PAUSE_MS, undefined, { ref: false });
           if (!this.#closed && link === this.#current) this.#replace();
           continue;
@@ -199,9 +200,9 @@ export class Connection {
   }
 
   /**
-   * Replaces the client, if this one is still in use. One that is still connecting is replaced only when the server
-   * answers on another connection: the library under the client never gives such an attempt up, and its sockets would
-   * add up for as long as the network takes connections and is otherwise dead.
+   * Replaces the client, if this one is still in use. A client that is still connecting is replaced only when the
+   * server responds on another connection: the library never gives up such an attempt, and sockets would accumulate
+   * while the network accepts connections but transports nothing.
    */
   renew(link: Link): void {
     if (link !== this.#current || this.#closed) return;
@@ -234,7 +235,7 @@ export class Connection {
   }
 
   /**
-   * Does something that may be done again, until it succeeds or fails for good.
+   * Repeats an idempotent operation until it succeeds or fails permanently.
    * @throws StoreUnavailable without a definite answer in time, or what `work` threw if that is a definite answer
    */
   async persist<T>(work: (link: Link) => Promise<T>): Promise<T> {
@@ -256,7 +257,7 @@ export class Connection {
     }
   }
 
-  /** Waits a little longer with every attempt; a signal ends it early. */
+  /** Waits a little longer with every attempt; a signal ends the wait early. */
   async pause(attempt: number, signal?: AbortSignal): Promise<void> {
     const ms = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(attempt, 10), LONGEST_PAUSE_MS);
     await sleep(ms, undefined, { signal }).catch(() => undefined);
@@ -278,7 +279,7 @@ export function closedError(): StoreUnavailable {
   return new StoreUnavailable('the event store is closed');
 }
 
-/** The client's own errors that say what became of the request; after any other it may have been carried out or not. */
+/** The client's own errors with a definite outcome. After any other error the outcome of the request is unknown. */
 const DEFINITE = new Set<unknown>([
   ErrorType.WRONG_EXPECTED_VERSION,
   ErrorType.STREAM_NOT_FOUND,
@@ -291,21 +292,21 @@ const DEFINITE = new Set<unknown>([
 export function isDefinite(error: unknown): boolean {
   if (error instanceof NoAnswer || error instanceof StoreUnavailable) return error instanceof StoreUnavailable;
   if (error instanceof Error && isCommandError(error)) return DEFINITE.has(error.type);
-  // What is neither the client's nor the network's is ours, and would fail again.
+  // An error of neither the client nor the network is a bug of ours, and would occur again.
   return error instanceof DamagedLog;
 }
 
-/** The log holds what Credence cannot have written, or was asked for a position it does not have. */
+/** The log contains an event that Credence cannot have written, or does not have a requested position. */
 export class DamagedLog extends Error {
   override readonly name = 'DamagedLog';
 }
 
-/** In the place of the log there is another one, or an older copy; the message says what the server does. */
+/** The log was replaced by another one or by an older copy; the message is a clause about the server. */
 export class LogReplaced extends Error {
   override readonly name = 'LogReplaced';
 }
 
-/** Not after an answer of the server, such as "timed out", and not when the client goes to the leader by itself. */
+/** False after an answer of the server, such as "timed out", and if the client redirects to the leader by itself. */
 export function breaksConnection(error: unknown): boolean {
   if (!(error instanceof Error) || !isCommandError(error)) return true;
   return error.type === ErrorType.UNAVAILABLE || error.type === ErrorType.CANCELLED;
@@ -314,12 +315,13 @@ export function breaksConnection(error: unknown): boolean {
 let sessions = 0;
 
 /**
- * @param dropped told when the connection to the server has ended
+ * @param dropped called when the connection to the server has ended
  * @throws StartError for a connection string that cannot be read
  */
 function linkTo(url: string, warn: (message: string) => void, dropped: () => void): OwnLink {
   const client = clientOf(url, warn);
-  // It is called and never awaited, and rejects when the discovery of a cluster fails meanwhile: the process would end.
+  // The library calls it without awaiting it. It rejects when the discovery of a cluster fails, which would end the
+  // process.
   const handleError = client['handleError'];
   client['handleError'] = (...args) => handleError(...args).catch(() => undefined);
   let opening: ReturnType<typeof getChannel> | undefined;
@@ -333,7 +335,7 @@ function linkTo(url: string, warn: (message: string) => void, dropped: () => voi
       channel = open;
       session = ++sessions;
       let wasReady = false;
-      // Below the client a channel connects again by itself, and to whatever is there then.
+      // Below the client, a channel reconnects by itself, to whatever server is there then.
       const look = (): void => {
         if (open !== channel || end.signal.aborted) return;
         const state = open.getConnectivityState(false) as number;
@@ -350,7 +352,7 @@ function linkTo(url: string, warn: (message: string) => void, dropped: () => voi
     }
     return open;
   };
-  // Every call that is under way listens.
+  // Every pending call listens.
   setMaxListeners(0, end.signal);
   return {
     client,
@@ -362,7 +364,7 @@ function linkTo(url: string, warn: (message: string) => void, dropped: () => voi
     target: () => channel!.getTarget(),
     end() {
       end.abort();
-      // Its own `dispose` cancels the calls and leaves the connection open.
+      // The client's own `dispose` cancels the calls and leaves the connection open.
       void client.dispose().catch(() => undefined);
       opening?.then(
         (open) => open.close(),
@@ -377,7 +379,7 @@ function answers(target: string, url: string, ms: number): Promise<boolean> {
   const scheme = /[?&]tls=false/i.test(url) ? 'http' : 'https';
   const authority = target.replace(/^\w+:\/*(?=.*:)/, '');
   return new Promise((resolve) => {
-    // Nothing is sent: whom one talks to is checked by the client's own connection.
+    // Nothing is sent: the client's own connection verifies the server's certificate.
     const session = connect(`${scheme}://${authority}`, { rejectUnauthorized: false });
     const done = (answered: boolean) => {
       clearTimeout(timer);
@@ -391,7 +393,7 @@ function answers(target: string, url: string, ms: number): Promise<boolean> {
 }
 
 function clientOf(url: string, warn: (message: string) => void): EventStoreDBClient {
-  // The parser warns on the console and shows the whole string, credentials included: only the first line has none.
+  // The parser warns on the console and prints the whole string with its credentials. Only the first line has none.
   const { warn: console_warn } = console;
   console.warn = (message: unknown) => warn(`EVENTSTORE_URL: ${withoutCredentials(String(message).split('\n')[0]!)}`);
   try {

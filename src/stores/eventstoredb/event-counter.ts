@@ -3,17 +3,17 @@ import type { Position, RecordedEvent } from '../../kernel/event.js';
 /** Events between two marks. */
 const STEP = 1_000;
 
-/** Events of the log after a position, in order. */
+/** Reads the events of the log after a position, in order. */
 type Read = (after: Position) => AsyncIterable<RecordedEvent[]>;
-/** How many events there are from the first mark up to and including this position. */
+/** The number of events from the first mark up to and including this position. */
 interface Mark {
   position: Position;
   count: number;
 }
 
 /**
- * Counts events between positions, which the server cannot: reads each event once and keeps a mark at every thousandth,
- * from the earliest position it was asked about to the head.
+ * Counts events between positions, which the server cannot do: reads each event once and keeps a mark at every
+ * thousandth, from the earliest requested position to the head.
  */
 export class EventCounter {
   #marks: Mark[] = [];
@@ -22,7 +22,7 @@ export class EventCounter {
 
   constructor(private readonly read: Read) {}
 
-  /** How many events lie after a position. One at a time, so that none is read twice. */
+  /** The number of events after a position. Runs one count at a time, so that no event is read twice. */
   countAfter(position: Position): Promise<number> {
     const result = this.#turn.then(() => this.#countAfter(position));
     this.#turn = result.catch(() => undefined);
@@ -44,7 +44,7 @@ export class EventCounter {
     return this.#end.count - before.count;
   }
 
-  /** Reads from one mark to a position or the head, noting marks on the way. Gives where it ended. */
+  /** Reads from one mark to a position or the head, adding marks on the way. Returns where it ended. */
   async #count({ position, count }: Mark, end: Position, marks: Mark[]): Promise<Mark> {
     if (position >= end) return { position, count };
     for await (const slice of this.read(position)) {

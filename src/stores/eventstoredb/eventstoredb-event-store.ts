@@ -40,18 +40,18 @@ import { HeadWatch } from './head-watch.js';
 import { isDomain, isReserved, LOG_STREAM, positionOf, recordedEvent } from './records.js';
 
 const DEFAULT_SLICE = 1_000;
-/** Records read back from the end at a time, to find the last that is a domain event. */
+/** Records read backwards from the end at a time, to find the last domain event. */
 const HEAD_PAGE = 32;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export interface EventStoreDbOptions {
   /** Connection string, `esdb://…` or `esdb+discover://…`, as in the client's documentation. */
   url: string;
-  /** Path of the file that remembers which log this was and how far it reached at least; see LogMarker. */
+  /** Path of the file with the id of the log and the position that it had at least reached; see LogMarker. */
   marker?: string;
-  /** Told of each append: how many events it made durable and how long the answer took, in milliseconds. */
+  /** Called for each append with the number of events made durable and the time to the answer, in milliseconds. */
   onCommit?: (commit: { events: number; milliseconds: number }) => void;
-  /** Told what the client has to say about the connection string. */
+  /** Called with the client's warnings about the connection string. */
   onWarning?: (message: string) => void;
   /** How long the server may be silent; default 2 s. */
   answerMs?: number;
@@ -59,17 +59,17 @@ export interface EventStoreDbOptions {
   patienceMs?: number;
 }
 
-/** Where a reader of the log is. */
+/** The place of a reader in the log. */
 interface Cursor {
   /** Events up to this position have been read. */
   after: Position;
-  /** Where the server is asked to go on: `after`, or a record of its own beyond it. START where it is not known. */
+  /** Where the server should continue: `after`, or one of its own records beyond it. START if unknown. */
   from: Position;
 }
 
 /**
  * The log in EventStoreDB or KurrentDB. A position is an event's commit position. Whatever has no definite answer is
- * done again, identically, until it has one or the patience is over; nothing needs a restart of this process.
+ * repeated identically until it has one or the time limit is reached. No fault requires a restart of this process.
  */
 export class EventStoreDbEventStore implements EventStore {
   #logId = '';
@@ -82,12 +82,12 @@ export class EventStoreDbEventStore implements EventStore {
   readonly #onCommit: EventStoreDbOptions['onCommit'];
   /** The last domain event when the log's last record was `scanned`. */
   #head = { position: START, scanned: START };
-  /** The furthest event that was acknowledged or seen: the log must have it for ever. */
+  /** The furthest event that was acknowledged or seen: the log must always contain it. */
   #furthest: { position: Position; id: string } | undefined;
   #looking: Promise<Position> | undefined;
   #nextLook: Promise<Position> | undefined;
 
-  /** @throws StartError if there is no answer, or not the log that was there before */
+  /** @throws StartError if there is no answer, or a different log than before */
   static async open(options: EventStoreDbOptions): Promise<EventStoreDbEventStore> {
     const store = new EventStoreDbEventStore(options);
     try {
@@ -128,10 +128,11 @@ export class EventStoreDbEventStore implements EventStore {
 
   async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
     const texts = encodeAppend(stream, events);
-    if (isReserved(stream)) throw new AppendRefused(`streams named $… and ${LOG_STREAM} are not for facts`);
+    if (isReserved(stream)) throw new AppendRefused(`stream names that start with $, and ${LOG_STREAM}, are reserved`);
     for (const [index, { id, type }] of events.entries()) {
       if (!UUID.test(id)) throw new AppendRefused(`events[${index}].id must be a UUID in lower case`);
-      if (type.startsWith('$')) throw new AppendRefused(`events[${index}].type begins with $, as only the server's do`);
+      if (type.startsWith('$'))
+        throw new AppendRefused(`events[${index}].type starts with $, which is reserved for the server`);
     }
     const started = performance.now();
     const appended = await this.#pipe.append(stream, expected, events, texts);
@@ -188,7 +189,7 @@ export class EventStoreDbEventStore implements EventStore {
         try {
           yield* this.#toHead(cursor, sliceSize, signal);
         } catch (error) {
-          // A follower has nothing else to do: it waits for the server.
+          // A follower waits for the server without a limit.
           if (!(error instanceof StoreUnavailable) || this.#connection.closed) throw error;
           await this.#connection.pause(Infinity, signal);
           continue;
@@ -201,7 +202,7 @@ export class EventStoreDbEventStore implements EventStore {
     }
   }
 
-  /** Callers at the same time share a look that begins after they asked. */
+  /** Concurrent callers share one read, which starts after they called. */
   head(): Promise<Position> {
     if (!this.#looking) return this.#look();
     const look = () => this.#look();
@@ -222,7 +223,7 @@ export class EventStoreDbEventStore implements EventStore {
     return this.#counter.countAfter(position);
   }
 
-  /** Waits for the appends under way. */
+  /** Waits for the appends in flight. */
   async close(): Promise<void> {
     if (this.#connection.closed) return;
     await this.#pipe.drained();
@@ -230,7 +231,7 @@ export class EventStoreDbEventStore implements EventStore {
     await this.#marker?.close();
   }
 
-  /** Finds out which log this is, or makes it one. */
+  /** Reads the id of the log, or gives it one. */
   async #identify(markerPath: string | undefined): Promise<void> {
     const { place } = this.#connection;
     const known = await this.#readLogId();
@@ -266,7 +267,10 @@ export class EventStoreDbEventStore implements EventStore {
     if (position > (this.#furthest?.position ?? START)) this.#furthest = { position, id };
   }
 
-  /** Is the log behind this connection the one that it was, with all that was acknowledged or seen? @throws LogReplaced */
+  /**
+   * Checks that the log behind this connection is the same as before, with all events that were acknowledged or seen.
+   * @throws LogReplaced
+   */
   async #check(link: Link): Promise<void> {
     const found = await this.#logIdOn(link);
     if (found !== this.#logId) {
@@ -296,7 +300,7 @@ export class EventStoreDbEventStore implements EventStore {
     }
   }
 
-  /** Of several processes that start on an empty database, one gives the id. */
+  /** Of several processes that start on an empty database, one sets the id. */
   async #claimLogId(): Promise<string> {
     const id = randomUUID();
     const metadata = { schema: 1, index: 0, size: 1 };
@@ -318,7 +322,7 @@ export class EventStoreDbEventStore implements EventStore {
     return looking;
   }
 
-  /** Reads back from the end to the last domain event, or to what was looked through before. */
+  /** Reads backwards from the end to the last domain event, or to where the previous read began. */
   async #readHead(link: Link): Promise<Position> {
     let from: 'end' | Position = END;
     let scanned: Position | undefined;
@@ -347,7 +351,7 @@ export class EventStoreDbEventStore implements EventStore {
     return position;
   }
 
-  /** Everything of a short read. */
+  /** All results of a short read. */
   async #collect<T, R>(
     link: Link,
     open: (client: EventStoreDBClient) => ServerStream<T>,
@@ -365,7 +369,9 @@ export class EventStoreDbEventStore implements EventStore {
     return found;
   }
 
-  /** Slices up to the head; moves the cursor with each. Goes on after failures, unless nothing comes for too long. */
+  /**
+   * Slices up to the head; moves the cursor with each. Continues after failures, unless nothing arrives for too long.
+   */
   async *#toHead(
     cursor: Cursor,
     sliceSize: number | undefined,
@@ -393,7 +399,8 @@ export class EventStoreDbEventStore implements EventStore {
         }
         return;
       } catch (error) {
-        // The position is none of this log: of another one, say. Whatever lies after it is found from the start.
+        // The position is not one of this log, for example because it is of another one. Read from the start, and find
+        // the events after it.
         if (isWithinRecord(error) && cursor.from !== START) cursor.from = START;
         else if (isDefinite(error)) throw error;
         else if (performance.now() > until) throw this.#connection.unavailable(error);
@@ -403,7 +410,7 @@ export class EventStoreDbEventStore implements EventStore {
     }
   }
 
-  /** Domain events after the cursor in slices of whole appends, each with where to read on. */
+  /** Domain events after the cursor in slices of whole appends, each with the place to continue from. */
   #slices(
     link: Link,
     { after, from }: Cursor,
@@ -411,7 +418,7 @@ export class EventStoreDbEventStore implements EventStore {
     signal: AbortSignal | undefined,
   ): AsyncGenerator<{ events: RecordedEvent[]; from: Position }> {
     let events: RecordedEvent[] = [];
-    /** How many of the events are whole appends, and the last record at which none was open. */
+    /** How many of the events belong to whole appends, and the last record at which no append was incomplete. */
     let whole = 0;
     let readTo = from;
     const take = ({ event }: AllStreamResolvedEvent) => {
@@ -447,7 +454,7 @@ function at(position: Position): { commit: bigint; prepare: bigint } {
   return { commit: BigInt(position), prepare: BigInt(position) };
 }
 
-/** The server's answer when it is asked to read from the middle of a record. */
+/** The server's answer to a read from the middle of a record. */
 function isWithinRecord(error: unknown): boolean {
   return error instanceof UnknownError && error.message.includes('ReadAllResult');
 }

@@ -2,15 +2,15 @@ import { END, EVENT_TYPE } from '@eventstore/db-client';
 import type { Connection } from './connection.js';
 import { breaksConnection } from './connection.js';
 
-/** How soon the log is looked at again without a word from the server: as a rule, and while no subscription is up. */
+/** How often the log is polled without a notification, ms: normally, and while there is no subscription. */
 const LOOK_MS = 250;
 const LOOK_BLIND_MS = 50;
 
 /**
- * Tells readers at the head that the log has grown. It subscribes to the whole log with a filter that nothing passes, so
- * that the server sends positions and no events; they are a reason to read and never a position to go on from (they run
- * ahead of what was read). Whether one is late, doubled or lost, or the server drops the subscription ("Consumer too
- * slow") does not matter: readers look again after a moment anyway, and read on from what they have.
+ * Notifies readers at the head that the log has grown. It subscribes to the whole log with a filter that matches no
+ * event, so the server sends positions and no events. A position is only a reason to read, never one to continue from,
+ * since it runs ahead of what was read. Late, duplicate or lost notifications and dropped subscriptions ("Consumer too
+ * slow") do no harm: readers also poll, and continue from what they have read.
  */
 export class HeadWatch {
   /** Changes whenever there may be something new. */
@@ -22,7 +22,7 @@ export class HeadWatch {
 
   constructor(private readonly connection: Connection) {}
 
-  /** While at least one reader follows, the subscription is kept up. */
+  /** The subscription is kept open while at least one reader follows. */
   addReader(): void {
     if (this.#readers++ > 0) return;
     this.#end = new AbortController();
@@ -33,7 +33,7 @@ export class HeadWatch {
     if (--this.#readers === 0) this.#end.abort();
   }
 
-  /** Resolves when there may be something that was not there when the version was looked at; or on abort. */
+  /** Resolves when there may be events that were not there when the version was read, or on abort. */
   async waitForChange(version: number, signal: AbortSignal): Promise<void> {
     if (this.version !== version || signal.aborted) return;
     await new Promise<void>((resolve) => {
@@ -70,7 +70,7 @@ export class HeadWatch {
       let stop = (): void => undefined;
       const failure = await new Promise<unknown>((resolve) => {
         stop = () => resolve(undefined);
-        // What was appended before it began is seen by looking now.
+        // Read now, to find what was appended before the subscription began.
         subscription.on('confirmation', () => {
           attempt = 0;
           this.#subscribed = true;

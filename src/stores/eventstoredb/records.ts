@@ -3,10 +3,10 @@ import { type JsonObject, isObject } from '../../kernel/json.js';
 import type { EventMetadata, Position, RecordedEvent } from '../../kernel/event.js';
 import { DamagedLog } from './connection.js';
 
-/** Holds one event, which gives the log its id; it belongs to the adapter as the server's own streams do to the server. */
+/** The stream with one event, which contains the id of the log. It belongs to the adapter. */
 export const LOG_STREAM = 'credence-log';
 
-/** Streams that no fact may be appended to, since readers of the log skip them. */
+/** Whether readers of the log skip a stream, so that no fact may be appended to it. */
 export function isReserved(stream: string): boolean {
   return stream.startsWith('$') || stream === LOG_STREAM;
 }
@@ -16,7 +16,7 @@ export function isDomain({ streamId, type }: ServerEvent): boolean {
   return !isReserved(streamId) && !type.startsWith('$');
 }
 
-/** The commit position: the same for every reader, another one for each event, also within one append. */
+/** The commit position: the same for every reader, and different for each event, also within one append. */
 export function positionOf({ position }: ServerEvent): Position {
   return Number(position!.commit);
 }
@@ -25,7 +25,7 @@ export function positionOf({ position }: ServerEvent): Position {
 export function recordedEvent(event: ServerEvent): RecordedEvent {
   const { id, type, data, streamId: stream, revision } = event;
   const metadata = event.metadata as EventMetadata | undefined;
-  // Malformed JSON comes as text, and other content as bytes.
+  // Malformed JSON arrives as text, other content as bytes.
   const ours =
     isObject(data) && !(data instanceof Uint8Array) && isObject(metadata) && Number.isInteger(metadata['index']);
   if (!ours || !Number.isInteger(metadata['size'])) {

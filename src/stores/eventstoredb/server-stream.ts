@@ -1,6 +1,6 @@
 import { NoAnswer, type Link } from './connection.js';
 
-/** What the client's reads are, as far as they are needed here. */
+/** The part of the client's reads that is used here. */
 export interface ServerStream<T> {
   on(event: 'data', listener: (value: T) => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
@@ -11,12 +11,12 @@ export interface ServerStream<T> {
 }
 
 /**
- * Whether something came is looked at so often within the time allowed. Looks are counted, not time: after this process
- * stood still, the server is not blamed for it.
+ * How often silence is checked within the allowed time. Checks are counted instead of time, so that a pause of this
+ * process does not count as silence of the server.
  */
 const LOOKS = 4;
 
-/** Calls `silent` whenever no sign of life was noted for so many milliseconds. */
+/** Calls `silent` whenever no sign of life was noted for this many milliseconds. */
 export function watchSilence(ms: number, silent: () => void): { alive: () => void; end: () => void } {
   let looks = 0;
   const timer = setInterval(() => {
@@ -28,18 +28,18 @@ export function watchSilence(ms: number, silent: () => void): { alive: () => voi
 }
 
 interface Reading<T, R> {
-  /** Given each value; what it gives back is yielded. */
+  /** Called with each value; its result is yielded. */
   take: (value: T) => R | undefined;
-  /** Gives what is left at the end. */
+  /** Returns what is left at the end. */
   rest: () => R;
   answerMs: number;
-  /** Ends the reading early, without an error and without the rest. */
+  /** Ends the read early, without an error and without the rest. */
   signal?: AbortSignal;
 }
 
 /**
- * Reads a stream of the server to its end. While one result is worked on the next is collected, and no more: the stream
- * is paused then, which the server's flow control passes on.
+ * Reads a stream of the server to its end. While one result is processed, only the next is collected; then the stream
+ * is paused, and the server's flow control applies.
  * @throws NoAnswer when the server is silent although it should send; otherwise what the client or `take` reports
  */
 export async function* readServerStream<T, R>(
@@ -54,7 +54,7 @@ export async function* readServerStream<T, R>(
   let release = (): void => undefined;
   const fail = (error: unknown) => {
     failure ??= error;
-    // At once: who reads may never come back.
+    // At once, since the reader may never continue.
     release();
     wake();
   };

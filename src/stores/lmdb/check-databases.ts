@@ -4,7 +4,7 @@ import { StartError } from '../../kernel/start-error.js';
 import { flawOf } from './database-file.js';
 
 /**
- * Looks at each database file: the library ends the process on one that it cannot read.
+ * Checks each database file, since the library ends the process on one that it cannot read.
  * @throws StartError naming the file and what to do
  */
 export function checkDatabases(data: string): void {

@@ -1,21 +1,22 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 
 /**
- * Looks through the pages of a database file before it is mapped into memory: the library follows what stands in them
- * without a question, and a page number or offset that is wrong, or beyond the end of the file, ends the process.
+ * Checks the pages of a database file before it is mapped into memory. The library trusts their content, so a page
+ * number or offset that is wrong, or beyond the end of the file, ends the process.
  *
- * The format is that of LMDB 1.0, little-endian: pages that begin with 24 bytes (number, transaction, flags at 18, lower at
- * 20, upper at 22), then 16-bit offsets of nodes. Two meta pages, of which the one of the later transaction counts.
+ * The format is that of LMDB 1.0, little-endian: pages that begin with 24 bytes (number, transaction, flags at 18,
+ * lower at 20, upper at 22), then 16-bit offsets of nodes. There are two meta pages; the one of the later transaction
+ * counts.
  */
 
 const HEADER = 24;
 const MAGIC = 0xbeefc0de;
 const [BRANCH, LEAF, OVERFLOW] = [1, 2, 4];
 const [BIG_DATA, SUB_DATABASE] = [1, 2];
-/** Of a tree's description: where it names its root; and of a root that there is none. */
+/** Offset of the root's page number in the description of a tree, and the number that means an empty tree. */
 const ROOT_AT = 40;
 const NO_ROOT = 0xffff_ffff_ffff_ffffn;
-/** A larger file's leaves are not read, which would hold up the start. */
+/** The leaves of a larger file are not read, since that would delay the start. */
 const READ_LEAVES_UP_TO = 256 * 2 ** 20;
 const ATTEMPTS = 5;
 
@@ -36,7 +37,7 @@ export function flawOf(path: string): string | undefined {
       const meta = readMeta(file);
       if (!meta) return 'is not a database that this build can read';
       const flaw = flawIn(file, size, meta);
-      // Pages of a state that a running process has superseded since are used again: look once more.
+      // A running process may reuse pages of a state that it has superseded meanwhile: check once more.
       if (!flaw || readMeta(file)?.transaction === meta.transaction) return flaw;
       if (attempt === ATTEMPTS) return undefined;
     }
@@ -79,7 +80,7 @@ function flawIn(file: number, size: number, { pageSize, lastPage, roots }: Meta)
     if (root < 2n || root > BigInt(lastPage)) return `is damaged: it refers to a page ${root} that it does not have`;
     const number = Number(root);
     if (number >= pages) return `is cut: it has ${pages} pages and refers to page ${number}`;
-    if (--left < 0 || depth > 64) return 'is damaged: its pages refer to each other in a circle';
+    if (--left < 0 || depth > 64) return 'is damaged: its pages refer to each other in a cycle';
     readSync(file, page, 0, pageSize, number * pageSize);
     const flags = page.readUInt16LE(18) & (BRANCH | LEAF | OVERFLOW);
     const [lower, upper] = [page.readUInt16LE(20), page.readUInt16LE(22)];
@@ -95,7 +96,8 @@ function flawIn(file: number, size: number, { pageSize, lastPage, roots }: Meta)
       if (data > pageSize) return flaw;
       if (flags === BRANCH) {
         const child = BigInt(low) + (BigInt(nodeFlags) << 32n);
-        // Of the leaves of a large file only whether they are there; which pages are leaves, their parent does not say.
+        // For the leaves of a large file, only their presence is checked. Their parent does not say which pages are
+        // leaves.
         if (readsLeaves || depth < 2) open.push({ root: child, depth: depth + 1 });
         else if (child >= BigInt(pages)) return `is cut: it has ${pages} pages and refers to page ${child}`;
       } else if (nodeFlags & BIG_DATA) {

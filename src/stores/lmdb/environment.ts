@@ -7,33 +7,35 @@ import { endOfTurn } from '../../kernel/turn.js';
 
 const READER_CHECK_MS = 60_000;
 /**
- * What grows is not written where less than this is free: where many writers meet a disk without any space, the library
- * corrupts its memory while it reports the failure, and ends the process.
+ * Writes that need space are refused if less than this is free: if many writers meet a full disk, the library corrupts
+ * its memory while it reports the failure, and ends the process.
  */
 const RESERVED_BYTES = 32 * 2 ** 20;
-/** So long a look at the free space counts. */
+/** How long a reading of the free space is valid, ms. */
 const SPACE_CHECK_MS = 100;
 
 export interface EnvironmentOptions {
   /** The databases inside, by name. They are opened (and created) with the environment. */
   databases: Record<string, DatabaseOptions>;
   /**
-   * Leaves the sync of the last commit's meta page to the next one: a crash of the machine may undo the last
-   * transaction as a whole, and nothing else. For rows that are folded again from the log.
+   * Syncs the meta page of a commit only with the next commit: a crash of the machine may undo the last transaction as
+   * a whole, and nothing else. For rows that are folded again from the log.
    */
   relaxed?: boolean;
 }
 
-/** A database has no such key (null), or the key's value begins with this number as a double. */
+/**
+ * The condition of a write: a database has no such key (null), or the key's value begins with this number as a double.
+ */
 export interface Condition {
   database: string;
   key: Key;
   version: number | null;
 }
 
-/** Writes that share a transaction, or at least its outcome. */
+/** Writes that share a transaction, or at least the outcome of one. */
 interface WriteGroup {
-  /** May another write still join? */
+  /** Whether another write may still join. */
   isOpen: boolean;
   writes: Promise<unknown>[];
   /** Resolves once all of them are settled, and the environment is open again where one has failed. */
@@ -42,12 +44,12 @@ interface WriteGroup {
 
 /**
  * One LMDB environment (a folder), with the settings that make "durable" mean durable and a defined behaviour when a
- * commit fails. Every folder has one instance per process, shared and counted: two handles of the library on one folder
- * can block each other for ever.
+ * commit fails. Every folder has one instance per process, which its users share and count, since two handles of the
+ * library on one folder can deadlock.
  *
- * Reading: `environment.database('x').get(...)`. All reads within one synchronous stretch of code see one snapshot. It is
- * not older than the callback of the event loop that they run in: another process's message, which arrives in a callback
- * of its own, is followed by reads that see what that process has stored.
+ * Reading: `environment.database('x').get(...)`. All reads within one synchronous piece of code see one snapshot. It is
+ * not older than the callback of the event loop that they run in. So reads after a message of another process, which
+ * arrives in a callback of its own, see what that process has stored.
  */
 export class LmdbEnvironment {
   static readonly #opened = new Map<string, LmdbEnvironment>();
@@ -62,7 +64,7 @@ export class LmdbEnvironment {
   #reopening: Promise<void> | undefined;
   #group: WriteGroup | undefined;
   #space: { isEnough: boolean; until: number } | undefined;
-  /** Has a read of this callback of the event loop asked for the newest snapshot? */
+  /** Whether a read in this callback of the event loop has already requested the newest snapshot. */
   #isFresh = false;
 
   /** @throws if the folder cannot be opened as an environment */
@@ -83,7 +85,7 @@ export class LmdbEnvironment {
     this.folder = folder;
     this.#options = { ...options, databases: { ...options.databases } };
     this.#openRoot();
-    // A reader that died leaves its slot and pins the pages of its snapshot: the file would only grow.
+    // A dead reader leaves its slot and pins the pages of its snapshot, so the file would only grow.
     this.#readerCheck = setInterval(() => this.#root?.readerCheck(), READER_CHECK_MS);
     this.#readerCheck.unref();
   }
@@ -98,7 +100,10 @@ export class LmdbEnvironment {
     if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
   }
 
-  /** A database, to be used at once and not kept: reopening replaces it. @throws StoreUnavailable while closed */
+  /**
+   * A database, to be used at once and not stored, since reopening replaces it.
+   * @throws StoreUnavailable while closed
+   */
   database<V, K extends Key = string>(name: string): Database<V, K> {
     if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
     if (!this.#isFresh) {
@@ -134,17 +139,17 @@ export class LmdbEnvironment {
     return awaitingCall(this.#inGroup(() => this.#root!.childTransaction(action) as Promise<T>));
   }
 
-  /** As `write`, for what takes more space. @throws StoreUnavailable also where the disk is all but full */
+  /** As `write`, for writes that need more space. @throws StoreUnavailable also if the disk is almost full */
   async grow<T>(action: () => T): Promise<T> {
     this.#requireSpace();
     return this.write(action);
   }
 
   /**
-   * Runs `queue`, which puts and removes by the library's asynchronous methods: they are carried out in one
-   * transaction by the library's own thread, while this one goes on. All of it is written if the condition (null: none)
-   * holds when its turn comes, else nothing and the answer is false. Resolves as `write` does.
-   * @param queue must not throw: what it has queued before could not be taken back
+   * Runs `queue`, which puts and removes with the library's asynchronous methods. The library's own thread executes
+   * them in one transaction, while this thread continues. If the condition (null: none) holds when the transaction
+   * starts, all of it is written; otherwise nothing is, and the result is false. Resolves as `write` does.
+   * @param queue must not throw, since what it has already queued could not be undone
    * @throws StoreUnavailable as `grow`
    */
   async writeIf(condition: Condition | null, queue: () => void): Promise<boolean> {
@@ -158,9 +163,9 @@ export class LmdbEnvironment {
   }
 
   /**
-   * Starts a write, together with all others of this turn of the event loop; what comes while those are being committed
-   * waits and starts together after them. The library would queue it behind them: when their commit then fails, it ends
-   * the process by a rejection that nobody can handle, or never settles what is queued.
+   * Starts a write, together with all others of this turn of the event loop. Writes that arrive during their commit
+   * wait, and start together after it. If the library queued them instead and the commit failed, the library would end
+   * the process with a rejection that nobody can handle, or never settle the queued writes.
    */
   async #inGroup<T>(start: () => Promise<T>): Promise<T> {
     while (this.#group?.isOpen === false || !this.#root) {
@@ -177,7 +182,7 @@ export class LmdbEnvironment {
 
   #openGroup(): WriteGroup {
     const group: WriteGroup = { isOpen: true, writes: [], settled: Promise.resolve() };
-    // It closes before the library's batch does, which is told to later, for the same phase of the event loop.
+    // It closes before the library's batch, which is scheduled later for the same phase of the event loop.
     group.settled = endOfTurn().then(async () => {
       group.isOpen = false;
       await Promise.allSettled(group.writes);
@@ -187,9 +192,9 @@ export class LmdbEnvironment {
   }
 
   /**
-   * How long each open environment's oldest reader, of any process, has been seen on one snapshot that commits have
-   * superseded since, in seconds; 0: no reader is behind. Pages that were freed since stay taken. A snapshot's age counts
-   * from the first look that met it.
+   * How long the oldest reader of each open environment, in any process, has been on a snapshot that later commits have
+   * superseded, in seconds; 0 if no reader is behind. Pages freed meanwhile cannot be reused. The age of a snapshot
+   * counts from the first call that saw it.
    */
   static readerAges(): { folder: string; seconds: number }[] {
     return [...LmdbEnvironment.#opened.values()].map((environment) => {
@@ -210,7 +215,7 @@ export class LmdbEnvironment {
     return this.#oldestReader ? (performance.now() - this.#oldestReader.since) / 1000 : 0;
   }
 
-  /** Runs when the callback and the promises that it settled are through. */
+  /** Runs after the callback and the promises that it settled. */
   readonly #callbackEnded = (): void => void (this.#isFresh = false);
 
   /** Makes the next read see the newest commit, also one made since this callback's first read. */
@@ -258,7 +263,7 @@ export class LmdbEnvironment {
     }
     if (this.#space.isEnough) return;
     throw new StoreUnavailable(
-      `less than ${RESERVED_BYTES / 2 ** 20} MB are free on the disk of ${this.folder}: nothing more is written there`,
+      `less than ${RESERVED_BYTES / 2 ** 20} MB are free on the disk of ${this.folder}: no further data is written there`,
     );
   }
 
@@ -267,11 +272,11 @@ export class LmdbEnvironment {
       const { bavail, bsize } = statfsSync(this.folder);
       return bavail * bsize >= RESERVED_BYTES;
     } catch {
-      return true; // where nobody can tell, the write itself will
+      return true; // unknown: the write itself will show it
     }
   }
 
-  /** The error of a failed commit, as callers get it. */
+  /** The error that callers get for a failed commit. */
   async #failed(failure: unknown): Promise<StoreUnavailable> {
     // The reason arrives in a second promise. It must be handled, or it would end the process.
     const reason = await (failure as { commitError?: Promise<unknown> }).commitError?.then(
@@ -302,9 +307,9 @@ export class LmdbEnvironment {
 }
 
 /**
- * Bytes of a buffer as a value, to be put before the next call for the same buffer, and not to be changed until they are
- * written. The library takes the `start` and `end` of a buffer as where its value stands, as its own encoders say it:
- * thus none has to be made for each value.
+ * Bytes of a buffer as a value. They must be put before the next call for the same buffer, and must not change until
+ * they are written. As its own encoders do, the library uses the `start` and `end` of a buffer as the bounds of its
+ * value, so no buffer is needed for each value.
  */
 export function bytesAsValue(buffer: Buffer & { start?: number; end?: number }, start: number, end: number): never {
   buffer.start = start;

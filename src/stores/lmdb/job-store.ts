@@ -6,7 +6,7 @@ import { LmdbEnvironment } from './environment.js';
 import type { Job, JobStatus } from '../ports/jobs.js';
 import { isAlive } from '../../kernel/processes.js';
 
-/** Which instance runs a job. The claim is void after its time, or when its process has ended. */
+/** The instance that runs a job. The claim ends after its time, or when its process has ended. */
 interface Claim {
   pid: number;
   token: string;
@@ -24,9 +24,11 @@ export interface StoredJob extends Job {
 
 type Name = [kind: string, id: string];
 
-/** How long a job waits for its next attempt, at most. */
+/** The longest wait of a job for its next attempt, ms. */
 const LONGEST_WAIT_MS = 600_000;
-/** Instances of this process: a claim of this process id by none of them is one of a process before a restart. */
+/**
+ * The instances of this process. A claim with this process id but of no instance is one of a process before a restart.
+ */
 const instances = new Set<string>();
 const LIST_SLICE = 1_000;
 const MAX_NAME_LENGTH = 300;
@@ -130,7 +132,7 @@ export class JobStore {
     return this.#isHeld(this.get(job.kind, job.id), job);
   }
 
-  /** Prolongs the claim and notes how far it is. */
+  /** Extends the claim and stores the progress. */
   async renew(job: StoredJob, progress: { done: number; total: number }): Promise<void> {
     await this.#change(job, (stored) => ({ ...stored, progress, claim: this.#claim() }));
   }
@@ -161,7 +163,7 @@ export class JobStore {
     );
   }
 
-  /** Puts a job back and does not count this attempt: the job did not cause its end. */
+  /** Puts a job back without counting this attempt, since the job did not cause its end. */
   async putBack(job: StoredJob): Promise<void> {
     await this.#change(job, (stored) => ({
       ...stored,
@@ -203,7 +205,7 @@ export class JobStore {
 
   #isDue({ status, run_at, claim }: StoredJob): boolean {
     const wait = run_at - this.#clock();
-    // Longer than any job may wait means that the clock was set back.
+    // A wait longer than any job may have means that the clock was set back.
     if (status === 'queued') return wait <= 0 || wait > LONGEST_WAIT_MS;
     return status === 'running' && (claim === null || this.#isGone(claim));
   }
@@ -255,7 +257,7 @@ export class JobStore {
   }
 }
 
-/** Long names are kept as their hash: the library refuses keys over 1,978 bytes, also on reading. */
+/** Long names are stored as their hash: the library refuses keys over 1,978 bytes, also on reading. */
 function keyOf(kind: string, id: string): Name {
   return kind.length + id.length > MAX_NAME_LENGTH ? ['#', hashOf(kind, id)] : [kind, id];
 }

@@ -21,10 +21,10 @@ import { Problem } from '../../kernel/problems.js';
 import { StartError } from '../../kernel/start-error.js';
 import { damaged, isSealed, openSealed, SEAL_GROWTH, seal, sealed, subjectChecksum } from './stored-event.js';
 
-/** Reads between two turns of the event loop: the snapshot they hold pins pages, and others wait. */
+/** Events read in one turn of the event loop. Their snapshot pins pages, and other work waits. */
 const MAX_SLICE = 5_000;
 const DEFAULT_SLICE = 1_000;
-/** How often the head is looked at for appends of other processes. */
+/** How often the head is polled for appends of other processes, ms. */
 const POLL_MS = 10;
 /** A larger queue is committed in several steps. */
 const MAX_BATCH_APPENDS = 4_096;
@@ -34,7 +34,7 @@ const MAX_POSITION = 0xffff_ffff;
 const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'string' }, ...INDEX_DATABASES } as const;
 
 export interface LmdbEventStoreOptions {
-  /** Told of each commit: how many events it made durable and how long they took, in milliseconds. */
+  /** Called for each commit with the number of events made durable and the time it took, in milliseconds. */
   onCommit?: (commit: { events: number; milliseconds: number }) => void;
   /** Entries of the stream index held in memory before they are written; default 60,000. */
   indexBulk?: number;
@@ -42,12 +42,12 @@ export interface LmdbEventStoreOptions {
 
 /** The outcome of a batch of appends if no other process appends before it. */
 interface Staged {
-  /** The event before the first of it. */
+  /** The position before the first event of the batch. */
   base: Position;
   positions: StreamPositions;
   events: readonly NewEvent[];
   encoded: string[];
-  /** Of each event: the checksum of whom it is about. */
+  /** For each event: the checksum of the identity that it is about. */
   subjects: number[];
 }
 
@@ -61,15 +61,15 @@ interface PendingAppend {
   reject: (error: Error) => void;
 }
 
-/** LMDB's errors for a page that is not one, or not the one that was asked for. */
+/** LMDB's errors for an invalid page, or one with another number than requested. */
 const DAMAGE_CODES = new Set([-30796, -30797, -30793]);
-/** Events that an upgrade gives their checksums in one transaction. */
+/** The number of events to which an upgrade adds checksums in one transaction. */
 const UPGRADE_SLICE = 1_000;
 
 /**
- * The log in an LMDB environment: position -> JSON text of the event with its checksum, positions dense from 1. What is
- * damaged is given out as an event that says so, and stops nobody who reads on.
- * Appends that arrive together share one commit; several processes may share the folder.
+ * The log in an LMDB environment: position -> JSON text of the event with its checksum, positions dense from 1. A
+ * damaged event is returned with a mark, and does not stop readers. Appends that arrive together share one commit;
+ * several processes may share the folder.
  */
 export class LmdbEventStore implements EventStore {
   readonly logId: string;
@@ -82,7 +82,7 @@ export class LmdbEventStore implements EventStore {
   readonly #buffers = new TextBuffers();
   #queue: PendingAppend[] = [];
   #draining: Promise<void> | undefined;
-  /** A batch of this process is being written. */
+  /** Whether a batch of this process is being written. */
   #writing: Promise<unknown> | undefined;
   #storing: Promise<void> | undefined;
   #repairing: Promise<void> | undefined;
@@ -90,7 +90,7 @@ export class LmdbEventStore implements EventStore {
   #sealedFrom: Position;
   #closed = false;
 
-  /** @throws StartError if the folder holds another log than, or less of it than, it did before (see LogMarker) */
+  /** @throws StartError if the folder contains a different or shorter log than before (see LogMarker) */
   static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
     const env = LmdbEnvironment.open(folder, { databases: DATABASES });
     try {
@@ -125,7 +125,7 @@ export class LmdbEventStore implements EventStore {
   }
 
   append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
-    // What is thrown in here rejects the promise.
+    // An error thrown here rejects the promise.
     return new Promise((resolve, reject) => {
       const encoded = encodeAppend(stream, events);
       this.#refuseIfClosed();
@@ -168,7 +168,7 @@ export class LmdbEventStore implements EventStore {
       if (slice.length === 0) return;
       position = slice.at(-1)!.position;
       yield slice;
-      // Lets other work run, and the library release the snapshot.
+      // Other work can run here, and the library releases the snapshot.
       await setImmediate();
     }
   }
@@ -198,7 +198,7 @@ export class LmdbEventStore implements EventStore {
     this.#refuseIfClosed();
     const event = this.#at(position);
     if (event) return event;
-    // A reader of the read models may know of an event that came after this turn's snapshot of the log.
+    // A reader of the read models may know an event that is newer than this turn's snapshot of the log.
     this.#env.refresh();
     return this.#at(position);
   }
@@ -214,9 +214,9 @@ export class LmdbEventStore implements EventStore {
   }
 
   /**
-   * Gives every event that an older build has stored its checksum, from the newest to the oldest; one that was
-   * interrupted goes on where it stopped. What is not JSON stays as it is, and counts as damaged from then on.
-   * @returns how many were given one
+   * Adds a checksum to every event that an older build stored, from the newest to the oldest. An interrupted upgrade
+   * continues where it stopped. Text that is not JSON stays unchanged and counts as damaged from then on.
+   * @returns the number of events that got one
    */
   async upgrade(onProgress: (done: number, total: number) => void = () => undefined): Promise<number> {
     this.#refuseIfClosed();
@@ -253,7 +253,7 @@ export class LmdbEventStore implements EventStore {
     await this.#env.backup(folder);
   }
 
-  /** Waits for the appends under way. */
+  /** Waits for the appends in flight. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -266,17 +266,17 @@ export class LmdbEventStore implements EventStore {
   }
 
   /**
-   * Commits what is queued, batch after batch: the next is begun before the callers of the last are answered, so that the
-   * library's thread writes while they go on.
+   * Commits the queue, batch after batch. The next batch starts before the callers of the last one are notified, so
+   * that the library's thread writes while they continue.
    */
   async #drain(): Promise<void> {
-    // What arrives in the same turn comes together.
+    // Appends of the same turn are committed together.
     await endOfTurn();
     let commit: Promise<() => void> | undefined = this.#commitNext();
     while (commit) {
       const answer = await commit;
       commit = this.#queue.length > 0 ? this.#commitNext() : undefined;
-      // In the same turn as the look at the queue: the next append starts again.
+      // In the same turn as the check of the queue, so that the next append starts the loop again.
       if (!commit) this.#draining = undefined;
       answer();
     }
@@ -310,16 +310,16 @@ export class LmdbEventStore implements EventStore {
     };
   }
 
-  /** Beside the appends, which may go on. */
+  /** Runs beside appends. */
   #storeIndex(): void {
     // A failure is harmless: the entries are read again from the log, and the next append reports the error.
     this.#storing = this.#index.store().catch(() => undefined);
   }
 
   /**
-   * Decides the appends on what is in the log, and stores them on the condition that no event follows it: positions are
-   * dense, so whatever another process appends in between takes the first position of these: then nothing is stored, and
-   * they are decided again. So no event is ever overwritten.
+   * Decides the appends on the present log, and stores them on the condition that no event was added since. Positions
+   * are dense, so an append of another process takes the first position of these; then nothing is stored, and they are
+   * decided again. So no event is ever overwritten.
    */
   async #commit(batch: PendingAppend[]): Promise<Staged> {
     for (;;) {
@@ -353,9 +353,9 @@ export class LmdbEventStore implements EventStore {
     }
   }
 
-  /** Learns of the events of other processes, in slices between which others have their turn. */
+  /** Indexes the events of other processes, in slices between which other work can run. */
   async #catchUp(): Promise<void> {
-    // They are most likely the batch being written, whose entries are about to be added.
+    // Most likely these are the batch being written, whose entries are about to be added.
     if (this.#writing && this.#env.read(() => this.#index.isBehind)) await this.#writing.catch(() => undefined);
     while (this.#env.read(() => this.#index.catchUp(MAX_SLICE))) await setImmediate();
   }
@@ -378,7 +378,7 @@ export class LmdbEventStore implements EventStore {
           continue;
         }
       } catch (error) {
-        // The others of the batch do without that entry.
+        // The other appends of the batch do not need that entry.
         if (!(error instanceof IndexDamaged)) throw error;
         append.outcome = error;
         continue;
@@ -397,7 +397,7 @@ export class LmdbEventStore implements EventStore {
     return staged;
   }
 
-  /** The first answer again, if exactly these events were appended at the expected revision before. */
+  /** Returns the first answer again, if exactly these events were appended at the expected revision before. */
   #repeated({ stream, events }: PendingAppend, expected: number, staged: Staged): Appended | undefined {
     let appended: Appended | undefined;
     for (const [index, { id }] of events.entries()) {
@@ -414,10 +414,10 @@ export class LmdbEventStore implements EventStore {
     return appended;
   }
 
-  /** At most `size` events, and then those that complete the last append. */
+  /** At most `size` events, plus those that complete the last append. */
   async #slice(after: Position, size = DEFAULT_SLICE): Promise<RecordedEvent[]> {
     this.#refuseIfClosed();
-    // A reader of the whole log goes on after a failed write of others.
+    // A reader of the whole log continues after a failed write of others.
     if (!this.#env.isOpen) await this.#env.ready();
     const slice: RecordedEvent[] = [];
     let wanted = Math.max(1, size);
@@ -438,7 +438,7 @@ export class LmdbEventStore implements EventStore {
     return slice;
   }
 
-  /** As `#get`, and within the log there is always one. */
+  /** As `#get`, for a position within the log, which always has an event. */
   #at(position: Position): RecordedEvent | undefined {
     const event = this.#get(position);
     if (event || position < 1 || position >= lastPosition(this.#env)) return event;
@@ -449,7 +449,7 @@ export class LmdbEventStore implements EventStore {
     if (!Number.isInteger(position) || position < 1 || position > MAX_POSITION) return undefined;
     let bytes: Buffer | undefined;
     try {
-      // Valid until the next read: the library's own buffer, of which these are the first bytes.
+      // Valid until the next read: these are the first bytes of the library's own buffer.
       bytes = this.#env.read(() => this.#env.database<string, number>('events').getBinaryFast(position));
     } catch (error) {
       if (!DAMAGE_CODES.has((error as { code?: number }).code ?? 0)) throw error;
@@ -473,7 +473,7 @@ export class LmdbEventStore implements EventStore {
     throw new IndexDamaged(stream);
   }
 
-  /** What the index says. @throws IndexDamaged, and has it repaired, where an entry cannot be true */
+  /** Looks up the index. @throws IndexDamaged, and starts a repair, if an entry cannot be right */
   #lookUp<T>(look: () => T): T {
     try {
       return this.#env.read(look);
@@ -503,8 +503,8 @@ export class LmdbEventStore implements EventStore {
         resolve();
       };
       const poll = setInterval(() => {
-        // While the environment is being reopened there is nothing to see; after a failed commit and until then, reading
-        // throws, and nobody would catch it here.
+        // While the environment is being reopened there is nothing to read. After a failed commit and until then, a
+        // read throws, and nothing would catch that here.
         try {
           if (this.#env.isOpen && this.#env.database<string, number>('events').doesExist(position + 1)) done();
         } catch {
@@ -522,13 +522,13 @@ export class LmdbEventStore implements EventStore {
   }
 }
 
-/** A log, and how far it reached at some moment. */
+/** A log, and its last position at some moment. */
 export interface LogExtent {
   log_id: string;
   position: Position;
 }
 
-/** Copies a log into an existing folder while it is in use. @returns what the copy holds at least */
+/** Copies a log into an existing folder while it is in use. @returns what the copy contains at least */
 export async function copyLog(folder: string, target: string): Promise<LogExtent> {
   const env = LmdbEnvironment.open(folder, { databases: DATABASES });
   try {
@@ -547,7 +547,7 @@ interface SealedFrom {
   crc: number;
 }
 
-/** From the log's first event on, where what is stored of it is damaged. */
+/** The first position with a checksum; 1 if the stored value is damaged, so that every event needs one. */
 function sealedFrom(env: LmdbEnvironment): Position {
   try {
     const stored = env.database<SealedFrom | undefined>('meta').get(SEALED_FROM);
@@ -557,12 +557,12 @@ function sealedFrom(env: LmdbEnvironment): Position {
   }
 }
 
-/** In a write transaction. */
+/** Call it in a write transaction. */
 function putSealedFrom(env: LmdbEnvironment, position: Position): void {
   env.database<SealedFrom>('meta').putSync(SEALED_FROM, { position, crc: crc32(String(position)) });
 }
 
-/** Runs what reads while a log is opened. @throws StartError where it is damaged there */
+/** Runs a read while a log is opened. @throws StartError if the log is damaged there */
 function readAtStart<T>(folder: string, read: () => T): T {
   try {
     return read();

@@ -3,13 +3,13 @@
  * meanwhile, by `process.exit` or an uncaught error, it waits for LMDB's thread: a deadlock.
  */
 
-/** Transactions begun and not settled. */
+/** The number of transactions that have started and are not settled. */
 let waiting = 0;
 let fatal: Error | undefined;
 
 let isWatched = false;
 
-/** Counts a transaction that runs code of this thread, from before its start until it is settled. */
+/** Counts a transaction with a callback, from before its start until it is settled. */
 export function awaitingCall<T>(transaction: Promise<T>): Promise<T> {
   if (!isWatched) watch();
   waiting++;
@@ -23,7 +23,7 @@ function watch(): void {
     if (waiting === 0) return;
     // Node would print it after this.
     if (fatal) process.stderr.write(`${fatal.stack ?? String(fatal)}\n`);
-    // Loses nothing that was acknowledged.
+    // No acknowledged write is lost.
     process.kill(process.pid, 'SIGKILL');
   });
 }

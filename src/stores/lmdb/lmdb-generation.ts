@@ -6,10 +6,10 @@ import { bytesAsValue, LmdbEnvironment } from './environment.js';
 import type { Batch, Checkpoint, RowQuery, RangeRow, RowKey } from '../ports/read-models.js';
 import { rowAddress } from '../ports/row-key.js';
 
-/** Rows read or encoded between two turns of the event loop. */
+/** Rows read or encoded in one turn of the event loop. */
 const MAX_SLICE = 5_000;
 
-/** An address that is encoded already. */
+/** An address that is already encoded. */
 interface Bytes {
   buffer: Buffer;
   start: number;
@@ -22,7 +22,7 @@ const rowKeyEncoder = {
     if (typeof key === 'string') return position + target.write(key, position);
     if (!key) return position;
     const { buffer, start, end } = key;
-    // Short: calls that copy take longer.
+    // A loop, since calls that copy take longer for so few bytes.
     for (let i = start; i < end; i++) target[position++] = buffer[i]!;
     return position;
   },
@@ -56,21 +56,21 @@ interface Applied {
   batch: string | null;
 }
 
-/** A number that changes with every batch and with every holder: what a batch was made for stands if it still does. */
+/** A number that changes with every batch and with every lease holder. A batch applies only if it is unchanged. */
 const FENCE = 'fence';
 
-/** The rows of one generation, with what decides who may change them and from where on. */
+/** The rows of one generation, with its checkpoint and its lease. */
 export class LmdbGeneration {
   readonly #env: LmdbEnvironment;
   #lastApplied: { text: string; applied: Applied } | undefined;
-  /** The batch under way: one is decided on what the one before it came to. */
+  /** The batch in flight. The next one depends on its result. */
   #applying: Promise<unknown> = Promise.resolve();
 
   constructor(folder: string) {
     this.#env = LmdbEnvironment.open(folder, { databases: DATABASES, relaxed: true });
   }
 
-  /** Makes it a generation at the start of the log, if it is not one already. */
+  /** Creates the generation at the start of the log, unless it exists. */
   async create(log: string): Promise<void> {
     await this.#env.write(() => {
       if (this.checkpoint()) return;
@@ -103,7 +103,8 @@ export class LmdbGeneration {
 
   async acquireLease(holder: string, clock: Clock, ttlMs: number): Promise<boolean> {
     return this.#env.write(() => {
-      // The time at which its turn comes: it may have waited for a large batch, and others been faster.
+      // The time at which the transaction runs: it may have waited for a large batch, and another holder may have been
+      // first.
       const now = clock();
       const lease = this.lease(now);
       if (!this.checkpoint() || (lease && lease.holder !== holder)) return false;
@@ -210,7 +211,7 @@ export class LmdbGeneration {
     return treeLeafPageCount < SMALL_PAGES ? BULK_ROWS_WHILE_SMALL : BULK_ROWS;
   }
 
-  /** In slices, so that other work can run in between. */
+  /** Runs in slices, so that other work can run in between. */
   async count(view: string): Promise<number> {
     const end = `${view}\x01`;
     let start: string | undefined = `${view}\0`;

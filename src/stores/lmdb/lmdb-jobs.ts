@@ -3,7 +3,7 @@ import type { Json, JsonObject } from '../../kernel/json.js';
 import { JobStore, type StoredJob } from './job-store.js';
 import type { Job, JobHandler, Jobs, JobStatus } from '../ports/jobs.js';
 
-/** How often progress is written, and how often cancellations, retries and jobs of other processes are looked for. */
+/** How often progress is written, and how often the store is polled for cancellations, retries and new jobs, ms. */
 const POLL_MS = 250;
 const CLAIM_MS = 30_000;
 /** How long closing waits for a handler after its abort signal. */
@@ -40,7 +40,7 @@ export class LmdbJobs implements Jobs {
   #lookAgain = false;
   #closing = false;
 
-  /** @param options.claimMs how long a process that hangs keeps its jobs, default 30 s */
+  /** @param options.claimMs how long a hanging process keeps its jobs, default 30 s */
   static async open(folder: string, options: { clock: Clock; claimMs?: number }): Promise<LmdbJobs> {
     return new LmdbJobs(folder, options.clock, options.claimMs ?? CLAIM_MS);
   }
@@ -105,7 +105,7 @@ export class LmdbJobs implements Jobs {
     const grace = new Promise<void>((resolve) => (timer = setTimeout(resolve, GRACE_MS)));
     await Promise.race([settled, grace]);
     clearTimeout(timer);
-    await this.#store.putBack(job).catch(() => undefined); // Without it the claim runs out.
+    await this.#store.putBack(job).catch(() => undefined); // If this fails, the claim expires.
   }
 
   #poll(): void {
@@ -142,7 +142,7 @@ export class LmdbJobs implements Jobs {
       this.#lookAgain = false;
       for (const [kind, registration] of this.#kinds) {
         if (this.#runs.has(kind)) continue;
-        // Where the claim cannot be written now, the next poll tries again.
+        // If the claim cannot be written now, the next poll tries again.
         const job = await this.#store.claim(kind, registration.attempts).catch(() => undefined);
         if (job) this.#run(job, registration);
       }

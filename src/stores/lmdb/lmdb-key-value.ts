@@ -5,7 +5,7 @@ import { LmdbEnvironment } from './environment.js';
 import type { KeyValue } from '../ports/key-value.js';
 
 const SWEEP_MS = 60_000;
-/** Entries looked at in one transaction of a sweep. */
+/** Entries checked in one transaction of a sweep. */
 const SWEEP_SLICE = 1_000;
 /** Longer keys are stored under their hash: the library refuses more than 1,978 bytes. */
 const MAX_KEY_LENGTH = 400;
@@ -84,7 +84,7 @@ export class LmdbKeyValue implements KeyValue {
     });
   }
 
-  /** Removes expired entries; done every minute. How many there were. */
+  /** Removes expired entries; runs every minute. @returns the number removed */
   async sweep(): Promise<number> {
     let removed = 0;
     let from: string | undefined = '#';
@@ -102,7 +102,7 @@ export class LmdbKeyValue implements KeyValue {
         continue;
       }
       removed += await this.#env.write(() => {
-        // One of them may have been put again.
+        // An entry may have been put again meanwhile.
         const still = expired.filter((key) => this.#entries.get(key) !== undefined && !this.#entry(key));
         for (const key of still) this.#entries.removeSync(key);
         return still.length;

@@ -34,7 +34,7 @@ export class LmdbReadModels implements ReadModels {
   readonly #clock: Clock;
   readonly #control: LmdbEnvironment;
   readonly #generations = new Map<string, LmdbGeneration>();
-  /** What the control environment held when it was read in this callback of the event loop, decoded. */
+  /** The decoded content of the control environment, as read in this callback of the event loop. */
   readonly #seen = new Map<string, unknown>();
 
   static async open(folder: string, options: { clock: Clock }): Promise<LmdbReadModels> {
@@ -62,7 +62,7 @@ export class LmdbReadModels implements ReadModels {
 
   async createGeneration(id: string, views: Record<string, number>, log: string): Promise<void> {
     if (this.#record(id)?.status === 'dropped') return;
-    // The rows' environment first, so that the record is never found without it.
+    // The environment of the rows first, so that a record never exists without it.
     await this.#open(id).create(log);
     await this.#change(() => {
       if (!this.#record(id)) this.#putRecord({ id, views, status: 'building', log });
@@ -95,7 +95,7 @@ export class LmdbReadModels implements ReadModels {
     this.#generations.delete(id);
     await this.setStatus(id, 'dropped');
     if (!generation) return;
-    // Other processes may have the files open: they find the generation empty, even with an old record.
+    // Other processes may have the files open: they then find the generation empty, even with an old record.
     await generation.abandon();
     await generation.close();
     await this.#generations.get(id)?.close();
@@ -117,7 +117,7 @@ export class LmdbReadModels implements ReadModels {
     try {
       return (await this.#generation(id)?.apply(batch, this.#clock)) ?? 'refused';
     } catch (error) {
-      // Dropped, and closed, while the batch was on its way.
+      // The generation was dropped and closed while the batch waited.
       if (this.#record(id)?.status === 'dropped') return 'refused';
       throw error;
     }
@@ -131,7 +131,7 @@ export class LmdbReadModels implements ReadModels {
     const record = this.#see<GenerationRecord>(recordKey(id));
     const found = record && this.#generation(id, record)?.read(queries);
     if (!found) {
-      // It may have been dropped by now: the caller must read the manifest again.
+      // The generation may have been dropped: the caller must read the manifest again.
       this.#seen.clear();
       return undefined;
     }
@@ -161,7 +161,10 @@ export class LmdbReadModels implements ReadModels {
     return this.#control.database('control');
   }
 
-  /** A record as of this callback of the event loop, for reading only: one request looks at the same several times. */
+  /**
+   * A record as of this callback of the event loop, for reading only, since one request reads the same record several
+   * times.
+   */
   #see<T>(key: string): T | undefined {
     const seen = this.#seen;
     if (seen.has(key)) return seen.get(key) as T | undefined;
@@ -183,7 +186,7 @@ export class LmdbReadModels implements ReadModels {
     this.#records.putSync(recordKey(record.id), record);
   }
 
-  /** The generation, also one that another process has made; undefined if there is none or it was dropped. */
+  /** The generation, also one that another process created; undefined if it does not exist or was dropped. */
   #generation(id: string, record = this.#record(id)): LmdbGeneration | undefined {
     const status = record?.status;
     const open = this.#generations.get(id);

@@ -5,19 +5,19 @@ import { UNREADABLE, subjectGuess } from '../../kernel/event-definition.js';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
 
 /**
- * Events as they stand in the embedded log: JSON text whose last member, `crc`, is sixteen hexadecimal digits: the CRC-32
- * of all that stands before it, begun with the position so that it holds for this place only, and that of the identity the
- * event is about, by which that is known for sure where the rest is damaged. Builds that know of no checksums read such a
- * text as well. Texts of such builds have none.
+ * Events as stored in the embedded log: JSON text whose last member, `crc`, has sixteen hexadecimal digits. They are
+ * the CRC-32 of everything before it, seeded with the position so that it is valid at this position only, and the
+ * CRC-32 of the identity that the event is about, which confirms the identity if the rest is damaged. Builds without
+ * checksums can read such a text too, and write texts without `crc`.
  */
 const SEAL_START = ',"crc":"';
 const SEAL_END = '"}';
 const SEAL_LENGTH = SEAL_START.length + 16 + SEAL_END.length;
 
-/** Valid, and earlier than any: of when it happened nothing is known. */
+/** A valid time earlier than any other, for an event whose time is unknown. */
 const NEVER = new Date(0).toISOString();
 
-/** What of an event says whom it is about. */
+/** The parts of an event that name the identity it is about. */
 type Subjected = Pick<RecordedEvent, 'data' | 'stream'>;
 
 /** Bytes that checksums add to a text. */
@@ -29,15 +29,16 @@ export function subjectChecksum(event: Subjected): number {
 }
 
 /**
- * Closes the text of an event with its checksums, over the bytes that are written already: encoding them once more would
- * cost more than all the rest.
- * @param bytes have the text, a JSON object of at least one member, from `start` to `end`, and SEAL_GROWTH bytes of room
- * @returns where the closed text ends
+ * Appends the checksums to the text of an event. They are computed over the bytes already written, since encoding the
+ * text again would cost more than everything else.
+ * @param bytes contain the text, a JSON object with at least one member, from `start` to `end`, and then SEAL_GROWTH
+ * free bytes
+ * @returns where the text with checksums ends
  */
 export function seal(bytes: Buffer, start: number, end: number, position: Position, subject: number): number {
   let at = end - 1;
   const checksum = crc32(bytes.subarray(start, at), position);
-  // Byte by byte: a call into the runtime takes longer than these few.
+  // Byte by byte: a call into the runtime would take longer for so few bytes.
   for (let i = 0; i < START_BYTES.length; i++) bytes[at++] = START_BYTES[i]!;
   at = writeHex(bytes, at, checksum);
   at = writeHex(bytes, at, subject);
@@ -49,13 +50,13 @@ const START_BYTES = Buffer.from(SEAL_START);
 const END_BYTES = Buffer.from(SEAL_END);
 const DIGITS = Buffer.from('0123456789abcdef');
 
-/** Eight digits. @returns where they end */
+/** Writes eight hexadecimal digits. @returns where they end */
 function writeHex(bytes: Buffer, at: number, value: number): number {
   for (let shift = 28; shift >= 0; shift -= 4) bytes[at++] = DIGITS[(value >>> shift) & 15]!;
   return at;
 }
 
-/** Of eight digits; NaN: they are none. */
+/** The number in eight hexadecimal digits; NaN if they are not digits. */
 function readHex(bytes: Buffer, at: number): number {
   let value = 0;
   for (let i = 0; i < 8; i++) {
@@ -65,7 +66,7 @@ function readHex(bytes: Buffer, at: number): number {
   return value;
 }
 
-/** A text closed with its checksums. */
+/** Whether a text ends with checksums. */
 export function sealed(text: string, position: Position, event: Subjected): Buffer {
   const bytes = Buffer.alloc(Buffer.byteLength(text) + SEAL_GROWTH);
   seal(bytes, 0, bytes.write(text), position, subjectChecksum(event));
@@ -111,11 +112,11 @@ export function openSealed(bytes: Buffer, length: number, position: Position, mu
   return event;
 }
 
-/** What stands at a position whose event cannot be read. */
+/** The event that is returned for a position whose event cannot be read. */
 export function damaged(text: string | undefined, position: Position, reason: string): RecordedEvent {
   const read = text === undefined ? undefined : parsed(text);
   return {
-    // Not the id that it claims, which may be that of an event elsewhere.
+    // Not the id in the text, which may be that of another event.
     id: uuidOf(hash('sha256', `damaged event at ${position}`), 8),
     type: UNREADABLE,
     stream: typeof read?.stream === 'string' ? read.stream : '',
@@ -144,7 +145,7 @@ function parsed(text: string): Partial<RecordedEvent> | undefined {
   }
 }
 
-/** The identity that the damaged text of an event is about: one that it names, and whose checksum it has. */
+/** The identity that the damaged text of an event is about: one that it names and that matches its second checksum. */
 function subjectIn(text: string, stream: unknown): string | null {
   if (!isSealed(text)) return null;
   const stored = parseInt(text.slice(-SEAL_END.length - 8, -SEAL_END.length), 16);

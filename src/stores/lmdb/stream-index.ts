@@ -9,8 +9,8 @@ import type { Position } from '../../kernel/event.js';
  * The positions of the events of a stream: (stream, revision) -> position.
  *
  * Stream names are hashes, so an index entry written with its event would change one random page per event, four times
- * the work of the event itself. Instead the entries of the newest events are held in memory (the log itself says them
- * again after a crash) and written in bulk, neighbours together, once there are enough.
+ * the work of the event itself. Instead, the entries of the newest events are kept in memory (after a crash they are
+ * read again from the log) and written in bulk, neighbouring keys together, once there are enough.
  */
 export const INDEX_DATABASES = {
   index: { keyEncoding: 'binary', encoding: 'binary' },
@@ -18,14 +18,14 @@ export const INDEX_DATABASES = {
 } as const;
 
 /**
- * Entries held in memory before they are written: some 10 MB, 150 ms to read again at start. The more they are, the more
- * of them share a page.
+ * Entries kept in memory before they are written: about 10 MB, and 150 ms to read again at start. The more entries are
+ * written together, the more of them share a page.
  */
 const BULK = 60_000;
-/** Entries written in one transaction: appends go on between two, and the event loop. */
+/** Entries written in one transaction. Appends and other work can run between two. */
 const SLICE = 2_000;
 
-/** An entry of the stored index is damaged: what depends on it cannot be decided before the index is repaired. */
+/** An entry of the stored index is damaged. Nothing that depends on it can be decided before the index is repaired. */
 export class IndexDamaged extends StoreUnavailable {
   constructor(stream: string) {
     super(`the index of streams is damaged at ${stream}, and is being repaired`);
@@ -39,10 +39,10 @@ export class StreamIndex {
   #leaving: StreamPositions | undefined;
   /** Every event up to here is known to this process. */
   #known: Position;
-  /** Every event up to here was in the stored index when last looked at. */
+  /** Every event up to here was in the stored index when it was last read. */
   #stored: Position;
 
-  /** @param bulk entries held in memory before they are written */
+  /** @param bulk entries kept in memory before they are written */
   constructor(
     env: LmdbEnvironment,
     private readonly bulk = BULK,
@@ -55,12 +55,14 @@ export class StreamIndex {
     return this.#known;
   }
 
-  /** Are there events in the log that this process does not know of? */
+  /** Whether the log has events that this process has not indexed. */
   get isBehind(): boolean {
     return this.#env.database<string, number>('events').doesExist(this.#known + 1);
   }
 
-  /** As `catchUp`, up to the last event of the log: past positions that hold none, since what held them is damaged. */
+  /**
+   * As `catchUp`, up to the last event of the log: also past positions without an event, since that event is damaged.
+   */
   async catchUpTo(head: Position): Promise<void> {
     while (this.#known < head) {
       while (this.#env.read(() => this.catchUp(SLICE))) {
@@ -72,7 +74,7 @@ export class StreamIndex {
   }
 
   /**
-   * Indexes events that another process has appended. Cheap if there are none.
+   * Indexes events that another process has appended. Costs little if there are none.
    * @param most indexes at most this many
    * @returns whether there may be more
    */
@@ -80,7 +82,7 @@ export class StreamIndex {
     if (!this.isBehind) return false;
     const events = this.#env.database<string, number>('events');
     const stored = this.#readStored();
-    // Not while entries are being written: they would be taken for the last of their streams.
+    // Not while entries are being written: they would look like the last of their streams.
     if (!this.#leaving && stored > this.#stored && (stored > this.#known || this.#newest.size > this.bulk)) {
       this.#newest = new StreamPositions();
       this.#known = this.#stored = stored;
@@ -96,16 +98,16 @@ export class StreamIndex {
     return true;
   }
 
-  /** Takes over what this process has just committed after `base`: `count` events. */
+  /** Adds the `count` events that this process has just committed after `base`. */
   add(committed: StreamPositions, base: Position, count: number): void {
-    // What is unknown before it is to be read from the log, and these with it.
+    // Earlier events are unknown and must be read from the log, so these are read with them.
     if (this.#known < base) return;
     this.#newest.take(committed);
     this.#known = Math.max(this.#known, base + count);
   }
 
   position(stream: string, revision: number): Position | undefined {
-    // Its key would be cut off.
+    // Its key would be truncated.
     if (isTooLong(stream)) return undefined;
     return (
       this.#newest.position(stream, revision) ??
@@ -133,7 +135,7 @@ export class StreamIndex {
     return this.#newest.size >= this.bulk && !this.#leaving;
   }
 
-  /** Writes the entries held in memory, while others are added. @throws StoreUnavailable; nothing is lost by it */
+  /** Writes the entries in memory, while others are added. @throws StoreUnavailable, without losing an entry */
   async store(): Promise<void> {
     const upTo = this.#known;
     const entries = this.#newest;
@@ -155,7 +157,7 @@ export class StreamIndex {
       });
       this.#stored = Math.max(this.#stored, upTo);
     } catch (error) {
-      // They are read again from the log.
+      // The entries are read again from the log.
       this.#newest = new StreamPositions();
       this.#known = this.#stored;
       throw error;
@@ -165,8 +167,8 @@ export class StreamIndex {
   }
 
   /**
-   * Looks up every event that the stored index should lead to, and the event of every entry. Beside appends, in slices.
-   * @param repair writes what is missing and removes what is stray
+   * Looks up every event through the stored index, and the event of every entry. Runs in slices, beside appends.
+   * @param repair adds missing entries and removes stray ones
    */
   async check(
     repair: boolean,
@@ -207,7 +209,7 @@ export class StreamIndex {
       const key = lookUpKey(place.stream, place.revision);
       const value = index.getBinary(key);
       if (value?.length !== ENTRY_BYTES || !value.equals(entryOf(key, position))) {
-        // Of an older build, without a checksum, and right.
+        // A right entry of an older build, without a checksum.
         if (value?.length === 4 && value.readUInt32LE() === position) continue;
         missing.push({ ...place, position });
       }
@@ -240,7 +242,7 @@ export class StreamIndex {
     });
   }
 
-  /** Up to where the stored index reaches; 0, and all of it is written again, where that cannot be told. */
+  /** The position up to which the stored index is complete; 0 if unknown, and then all of it is written again. */
   #readStored(): Position {
     const meta = this.#env.database<unknown>('meta');
     const indexed = numberIn(meta, 'indexed');
@@ -266,7 +268,7 @@ export class StreamIndex {
       if (value.readUInt32LE(4) !== crc32(key, position)) throw new IndexDamaged(stream);
       return position;
     }
-    // Of a build that wrote no checksum: the event says whether it is the one.
+    // An entry of a build without checksums: the event shows whether the entry is right.
     const text = this.#env.database<string, number>('events').get(position);
     const place = text === undefined ? undefined : placeOf(text);
     if (place?.stream !== stream || place.revision !== revision) throw new IndexDamaged(stream);
@@ -274,7 +276,7 @@ export class StreamIndex {
   }
 }
 
-/** A position, and the CRC-32 of the key, begun with the position. */
+/** A position, and the CRC-32 of the key, seeded with the position. */
 const ENTRY_BYTES = 8;
 
 function entryOf(key: Buffer, position: Position): Buffer {
@@ -284,7 +286,7 @@ function entryOf(key: Buffer, position: Position): Buffer {
   return value;
 }
 
-/** Undefined: the text is damaged there. */
+/** Undefined if the text is damaged there. */
 function placeOf(text: string): { stream: string; revision: number } | undefined {
   try {
     const place = placeOfStored(text);
@@ -294,7 +296,7 @@ function placeOf(text: string): { stream: string; revision: number } | undefined
   }
 }
 
-/** Undefined: there is none, or what is there is none. */
+/** Undefined if the value is absent or not a number. */
 function numberIn(database: { get(key: string): unknown }, key: string): number | undefined {
   try {
     const value = database.get(key);
@@ -322,7 +324,7 @@ export class StreamPositions {
   readonly #streams = new Map<string, Position | Run>();
   size = 0;
 
-  /** Adding an entry again changes nothing. */
+  /** Adds an entry. Adding it again changes nothing. */
   add(stream: string, revision: number, position: Position): void {
     const entry = this.#streams.get(stream);
     if (entry === undefined) {
@@ -347,8 +349,8 @@ export class StreamPositions {
   }
 
   /**
-   * The entries, `size` at a time, grouped so that neighbours in the stored index are together: by category and
-   * first character of the id, and sorted within a group. Sorting all at once would take too long.
+   * The entries, `size` at a time, grouped so that neighbours in the stored index are together: by category and first
+   * character of the id, sorted within a group. Sorting all entries at once would take too long.
    */
   *slices(size: number): Generator<Entry[]> {
     const groups = new Map<string, string[]>();
@@ -373,7 +375,7 @@ export class StreamPositions {
     yield slice;
   }
 
-  /** Adds all of `others`, which is not to be used any more. */
+  /** Adds all of `others`, which must not be used afterwards. */
   take(others: StreamPositions): void {
     for (const [stream, entry] of others.#streams) {
       if (this.#streams.has(stream)) {
