@@ -10,8 +10,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import { bn254 } from '@noble/curves/bn254';
-import { ContractFunctionRevertedError, createTestClient, defineChain, http, publicActions, walletActions } from 'viem';
-import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
+import {
+  ContractFunctionRevertedError,
+  createTestClient,
+  defineChain,
+  generatePrivateKey,
+  http,
+  privateKeyToAccount,
+  publicActions,
+  walletActions,
+} from '../contracts/client.mjs';
 import { ANVIL, compile } from '../contracts/tools.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));

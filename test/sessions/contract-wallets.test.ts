@@ -101,6 +101,22 @@ test('a wallet that is not deployed yet signs in with what deploys it (ERC-6492)
   ]);
 });
 
+test('once a wallet is deployed it decides alone, and the call that a signature brings is not run', async () => {
+  const { message, signature } = await signedBy(owner, wallet);
+  // Makes the thief the owner, if it is run.
+  const thief = newAccount();
+  const { abi } = contracts['OwnedWallet']!;
+  const data = encodeFunctionData({ abi, functionName: 'hand', args: [thief.address] });
+  const wrapped = (inner: Hex) => serializeErc6492Signature({ address: wallet, data, signature: inner });
+  expect((await verify(service, message, wrapped(signature))).status).toBe(200);
+  const stolen = await signedBy(thief, wallet);
+  expect(codeOf(await verify(service, stolen.message, wrapped(stolen.signature)))).toEqual([401, 'siwe_signature']);
+  // A signature that cannot be decoded is one that no wallet made.
+  const broken = await signedBy(owner, wallet);
+  const magic = `0x${'6492'.repeat(16)}` as const;
+  expect(codeOf(await verify(service, broken.message, concatHex(['0x01', magic])))).toEqual([401, 'siwe_signature']);
+});
+
 test('a contract’s word counts on its own chain only', async () => {
   const claimed = await signInAs(wallet, { purpose: 'claim' });
   expect(claimed.json.tris_id).toBe(`tris:${wallet.toLowerCase()}`);
@@ -190,7 +206,7 @@ test('nor is one waited for that answers each request in time, but not the quest
   const answer = await signInAtSeven(
     async (method) => {
       await sleep(3_000);
-      return { result: method === 'eth_chainId' ? '0x7' : '0x' };
+      return { result: method === 'eth_chainId' ? '0x7' : '0x01' };
     },
     (message) => owner.signMessage({ message }),
   );
@@ -220,7 +236,7 @@ test('no URL is fetched that a contract names (ERC-3668)', async () => {
       (message) => owner.signMessage({ message }),
     );
     expect(codeOf(answer)).toEqual([401, 'siwe_signature']);
-    expect(asked).toEqual(['eth_chainId', 'eth_call', 'eth_getCode']);
+    expect(asked).toEqual(['eth_chainId', 'eth_getCode', 'eth_call']);
   });
   expect(fetched).toEqual([]);
 });

@@ -1,19 +1,17 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { PublicClient } from 'viem';
 import { Config } from '../../kernel/config.js';
 import { inTime } from '../../kernel/deadline.js';
 import { Logger } from '../../kernel/logger.js';
 import { Problem } from '../../kernel/problems.js';
+import { JsonRpc, type RpcFailure } from './json-rpc.js';
 
-/** How long a chain may take to answer one request, ms. */
-const TIMEOUT_MS = 5_000;
 /** How long one question may take across all its requests, ms. */
 const DEADLINE_MS = 8_000;
 
 /** The EVM chains an operator has configured (CREDENCE_RPC_<chainId>). */
 @Injectable()
 export class Chains {
-  private readonly clients = new Map<number, Promise<PublicClient>>();
+  private readonly clients = new Map<number, Promise<JsonRpc>>();
 
   constructor(
     @Inject(Config) private readonly config: Config,
@@ -29,7 +27,7 @@ export class Chains {
    * on one chain must not count on another.
    * @throws Problem chain_not_configured, chain_unavailable
    */
-  async client(chainId: number): Promise<PublicClient> {
+  async client(chainId: number): Promise<JsonRpc> {
     const url = this.config.rpc.get(String(chainId));
     if (url === undefined) throw notConfigured(chainId);
     let client = this.clients.get(chainId);
@@ -43,32 +41,25 @@ export class Chains {
   }
 
   /** Queries a chain, within the deadline. @throws Problem chain_not_configured, chain_unavailable */
-  async ask<T>(chainId: number, question: (client: PublicClient) => Promise<T>): Promise<T> {
+  async ask<T>(chainId: number, question: (client: JsonRpc) => Promise<T>): Promise<T> {
     try {
       return await inTime(this.client(chainId).then(question), DEADLINE_MS);
     } catch (error) {
       if (error instanceof Problem) throw error;
-      return this.fail(chainId, error);
+      return this.fail(chainId, error as Error);
     }
   }
 
-  private async open(chainId: number, url: string): Promise<PublicClient> {
-    // Loaded when first needed: it takes half a second.
-    const { createPublicClient, http } = await import('viem');
-    const client = createPublicClient({
-      transport: http(url, { timeout: TIMEOUT_MS, retryCount: 0 }),
-      // Otherwise a contract could make this server fetch any URL (ERC-3668).
-      ccipRead: false,
-    });
-    const actual = await client.getChainId().catch((error: unknown) => this.fail(chainId, error));
-    if (actual !== chainId) this.fail(chainId, new Error(`CREDENCE_RPC_${chainId} is an endpoint of chain ${actual}`));
+  private async open(chainId: number, url: string): Promise<JsonRpc> {
+    const client = new JsonRpc(url);
+    const actual = await client.request('eth_chainId', []).catch((error: RpcFailure) => this.fail(chainId, error));
+    if (typeof actual !== 'string' || Number(actual) !== chainId)
+      this.fail(chainId, new Error(`CREDENCE_RPC_${chainId} is an endpoint of chain ${actual}`));
     return client;
   }
 
-  private fail(chainId: number, error: unknown): never {
-    // Only the short message: the long one contains the endpoint's URL, which often contains a secret.
-    const { shortMessage, message } = error as { shortMessage?: string; message: string };
-    this.logger.error('A chain could not be queried', { chain_id: chainId, detail: shortMessage ?? message });
+  private fail(chainId: number, { message }: Error): never {
+    this.logger.error('A chain could not be queried', { chain_id: chainId, detail: message });
     throw new Problem('chain_unavailable', `Chain ${chainId} does not respond. The same request may be repeated.`, {
       headers: { 'retry-after': '5' },
     });

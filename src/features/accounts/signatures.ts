@@ -6,13 +6,12 @@ import { Chains, notConfigured } from './chains.js';
 import { Problem, type ProblemCode } from '../../kernel/problems.js';
 import type { Challenge } from './siwe.js';
 import { Challenges } from './challenges.js';
+import { acceptsSignature } from './contract-signature.js';
 
 /** `0x` and hex digits. Large enough for a signature that also deploys its contract wallet (ERC-6492). */
 export const MAX_SIGNATURE_LENGTH = 2 + 2 * 8_192;
 /** Half the order of secp256k1. Both (r, s) and (r, n − s) are valid; Ethereum accepts only the lower s (EIP-2). */
 const HALF_ORDER = Buffer.from('7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0', 'hex');
-/** The last 32 bytes of an ERC-6492 signature. */
-const ERC_6492 = '6492'.repeat(16);
 /** The last 32 bytes of an ERC-8010 signature. */
 const ERC_8010 = '8010'.repeat(16);
 
@@ -59,13 +58,7 @@ export class Signatures {
       throw no('siwe_signature', detail);
     }
     try {
-      const [at, signed] = [address as `0x${string}`, signature as `0x${string}`];
-      const isValid = await this.chains.ask(chain_id, async (client) => {
-        if (await client.verifyHash({ address: at, hash: hash as `0x${string}`, signature: signed })) return true;
-        // The call above also returns false if the chain does not respond. This one throws then.
-        const code = await client.getCode({ address: at });
-        return code !== undefined || signed.toLowerCase().endsWith(ERC_6492) ? false : undefined;
-      });
+      const isValid = await this.chains.ask(chain_id, (node) => acceptsSignature(node, address, hash, signature));
       if (isValid) return chain_id;
       if (isValid === false) throw no('siwe_signature', `The contract ${address} does not accept the signature.`);
     } catch (error) {

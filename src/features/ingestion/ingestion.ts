@@ -1,5 +1,6 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { Chains } from '../accounts/chains.js';
+import type { RpcFailure } from '../accounts/json-rpc.js';
 import { Config } from '../../kernel/config.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type CommandContext, bodyHash, internalActor } from '../../commands/context.js';
@@ -116,12 +117,12 @@ export class Ingestion implements OnModuleInit {
 
   private async run({ id, input, signal, progress }: RunningJob): Promise<IngestionResultDto> {
     const { wallet, chain_id, from_block, tris_id } = input as unknown as IngestionInput;
-    const { RefusedRange, Scan } = await import('./scan.js'); // loads viem, which takes half a second
+    const { RefusedRange, Scan } = await import('./scan.js'); // loads the decoder of event signatures
     const contracts = this.contracts[chain_id] ?? [];
     const client = await this.chains.client(chain_id);
     const ask = (method: string, params: unknown[]) =>
-      client.request({ method, params } as never).catch((error: unknown) => {
-        throw isTooMuch(error) ? new RefusedRange(shortMessageOf(error)) : new Error(shortMessageOf(error));
+      client.request(method, params).catch((error: RpcFailure) => {
+        throw isTooMuch(error) ? new RefusedRange(error.message) : error;
       });
     const scan = new Scan(ask, wallet, contracts);
     const last = await scan.finalBlock();
@@ -227,30 +228,15 @@ function startAt(block: number): Cursor {
   return { since: block, next_block: block, last_hash: null, tokens: [] };
 }
 
-/** Only the short message: the long one contains the endpoint's URL, which often contains a secret. */
-function shortMessageOf(error: unknown): string {
-  const { shortMessage, details, message } = error as { shortMessage?: string; details?: string; message: string };
-  if (shortMessage === undefined) return message;
-  return details === undefined ? shortMessage : `${shortMessage} ${details}`;
-}
-
 /**
  * Whether the requested range is too large, so that a smaller one should be tried. Providers use different codes and
  * messages. A timeout counts too. A rate limit does not: smaller ranges mean more requests.
  */
-function isTooMuch(error: unknown): boolean {
-  const {
-    name,
-    code,
-    status,
-    details = '',
-    message,
-  } = error as Error & { code?: number; status?: number; details?: string };
-  const words = `${details} ${message.split('URL:')[0]}`;
+function isTooMuch({ reason, code, status, message }: RpcFailure): boolean {
   const tooOften = /\brate\b|quota|throttl|too many requests|requests? (?:per|count)|per second/i;
-  if (status === 429 || tooOften.test(words)) return false;
-  if (name === 'TimeoutError' || status === 413 || code === -32005) return true;
+  if (status === 429 || tooOften.test(message)) return false;
+  if (reason === 'timeout' || reason === 'size' || status === 413 || code === -32005) return true;
   return /too (?:many|large|big|wide|long)|limit(?:ed)? (?:to|exceeded)|more than|exceed|range|max(?:imum)? /i.test(
-    words,
+    message,
   );
 }

@@ -1,5 +1,7 @@
-import { type Hex, pad, toEventSelector } from 'viem';
+import { EventFragment } from 'ethers/abi';
 import { type ChainEvent, type Contract, PROTOCOLS } from './chain-events.js';
+
+type Hex = `0x${string}`;
 
 /** Sends a JSON-RPC request to a node. @throws RefusedRange if the node says that the result would be too large */
 export type Ask = (method: string, params: unknown[]) => Promise<unknown>;
@@ -68,7 +70,7 @@ export class Scan {
     contracts: readonly Contract[],
   ) {
     this.wallet = wallet.toLowerCase() as Hex;
-    this.topic = pad(this.wallet);
+    this.topic = `0x${this.wallet.slice(2).padStart(64, '0')}`;
     for (const [protocol, events] of Object.entries(PROTOCOLS)) {
       const listed = contracts.filter((contract) => contract.protocol === protocol);
       if (listed.length === 0) continue;
@@ -275,7 +277,7 @@ const selectors = new Map<string, Hex>();
 function selector(event: string): Hex {
   let known = selectors.get(event);
   if (known === undefined) {
-    known = toEventSelector(`event ${event}`);
+    known = EventFragment.from(event).topicHash as Hex;
     selectors.set(event, known);
   }
   return known;

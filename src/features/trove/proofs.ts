@@ -1,4 +1,7 @@
 import { createPublicKey, verify } from 'node:crypto';
+import { keccak256 } from 'ethers/crypto';
+import { TypedDataEncoder, hashMessage, solidityPacked } from 'ethers/hash';
+import { recoverAddress } from 'ethers/transaction';
 import type { Issuer } from './domain/issuer.js';
 import { statementOf, type TroveRecord } from './domain/record.js';
 import type { RecordProof } from './domain/trove.events.js';
@@ -9,6 +12,9 @@ import type { RecordProof } from './domain/trove.events.js';
  */
 export const EAS_SCHEMA =
   'string tris_id,string record_type,string metric,string criticality,bytes32 content_hash,uint64 occurred_at,string agent_id,string operator_tris';
+
+const EAS_TYPES = EAS_SCHEMA.split(',').map((field) => field.slice(0, field.indexOf(' ')));
+const ZERO_ADDRESS = `0x${'0'.repeat(40)}`;
 
 /** Version 2 of EAS's off-chain attestations: EIP-712 over this type. */
 const ATTEST = [
@@ -21,7 +27,7 @@ const ATTEST = [
   { name: 'refUID', type: 'bytes32' },
   { name: 'data', type: 'bytes' },
   { name: 'salt', type: 'bytes32' },
-] as const;
+];
 
 const CLOCK_SKEW_S = 60;
 /** DER of an Ed25519 public key up to its 32 bytes (RFC 8410). */
@@ -49,11 +55,17 @@ export async function failureOf(
     const signature = Buffer.from(proof.signature, 'base64url');
     return verify(null, Buffer.from(statement), key, signature) ? null : 'signature_invalid';
   }
-  const { recoverMessageAddress } = await import('viem');
-  const signer = await recoverMessageAddress({ message: statement, signature: proof.signature as `0x${string}` }).catch(
-    () => null,
-  );
+  const signer = signerOf(() => hashMessage(statement), proof.signature);
   return signer === issuer.address ? null : 'signature_invalid';
+}
+
+/** The address whose key signed; undefined if the signature, or what is signed, is not valid. */
+function signerOf(hash: () => string, signature: string): string | undefined {
+  try {
+    return recoverAddress(hash(), signature);
+  } catch {
+    return undefined;
+  }
 }
 
 async function easFailure(
@@ -63,27 +75,20 @@ async function easFailure(
   now: number,
 ) {
   if (attestation === null || address === null) return 'proof_kind_mismatch';
-  const { decodeAbiParameters, encodePacked, keccak256, parseAbiParameters, recoverTypedDataAddress, zeroAddress } =
-    await import('viem');
   const { domain, message } = attestation;
-  const signer = await recoverTypedDataAddress({
-    domain,
-    types: { Attest: ATTEST },
-    primaryType: 'Attest',
-    message: message as never,
-    signature: signature as `0x${string}`,
-  }).catch(() => null);
+  const signer = signerOf(() => TypedDataEncoder.hash(domain, { Attest: ATTEST }, message), signature);
   if (signer !== address) return 'signature_invalid';
-  const uid = encodePacked(['string', 'address', 'bool'], [EAS_SCHEMA, zeroAddress, message['revocable'] === true]);
+  const uid = solidityPacked(['string', 'address', 'bool'], [EAS_SCHEMA, ZERO_ADDRESS, message['revocable'] === true]);
   if (message['schema'] !== keccak256(uid)) return 'attestation_schema_unknown';
   const [attested, expires] = [Number(message['time']), Number(message['expirationTime'])];
   if (attested > now / 1000 + CLOCK_SKEW_S) return 'attestation_in_the_future';
   if (expires !== 0 && expires <= now / 1000) return 'attestation_expired';
+  const abi = (await import('ethers/abi')).AbiCoder.defaultAbiCoder(); // loaded when first needed
   try {
-    const [tris_id, record_type, metric, criticality, content, occurredAt, agent, operator] = decodeAbiParameters(
-      parseAbiParameters(EAS_SCHEMA),
-      message['data'] as `0x${string}`,
-    );
+    const [tris_id, record_type, metric, criticality, content, occurredAt, agent, operator] = abi.decode(
+      EAS_TYPES,
+      message['data'] as string,
+    ) as unknown as [string, string, string, string, string, bigint, string, string];
     const attestedRecord = {
       ...record,
       tris_id,

@@ -1,0 +1,95 @@
+import { type JsonRpc, RpcFailure } from './json-rpc.js';
+
+/** Selector of `isValidSignature(bytes32,bytes)`, and what it returns for a valid signature (ERC-1271). */
+const IS_VALID_SIGNATURE = '1626ba7e';
+/** The last 32 bytes of an ERC-6492 signature. */
+const ERC_6492 = '6492'.repeat(16);
+/** How nodes report that a call failed in the contract: reverted, out of gas, no valid code. */
+const FAILED_CALL = /revert|gas|opcode|stack|jump|invalid|evm/i;
+const REVERTED = 3;
+
+/**
+ * Asks the contract wallet at an address whether it accepts a signature (ERC-1271). Where there is no contract yet, a
+ * signature may bring the call that deploys it (ERC-6492); the node then makes both calls without keeping the result.
+ * @param hash 32 bytes as `0x` and hex digits @param signature `0x` and an even number of hex digits
+ * @returns undefined if there is no contract, and the signature brings none
+ * @throws RpcFailure if the node does not answer
+ */
+export async function acceptsSignature(
+  node: JsonRpc,
+  address: string,
+  hash: string,
+  signature: string,
+): Promise<boolean | undefined> {
+  const isWrapped = signature.toLowerCase().endsWith(ERC_6492);
+  const isDeployed = (await node.request('eth_getCode', [address, 'latest'])) !== '0x';
+  if (!isDeployed && !isWrapped) return undefined;
+  const wrapped = isWrapped ? await unwrap(signature) : undefined;
+  if (isWrapped && !wrapped) return false;
+  const question = callOf(hash, wrapped?.signature ?? signature);
+  const call =
+    isDeployed || !wrapped ? { to: address, data: question } : { data: deployAndAsk(wrapped, address, question) };
+  try {
+    const result = await node.request('eth_call', [call, 'latest']);
+    return typeof result === 'string' && result.length >= 66 && result.startsWith(`0x${IS_VALID_SIGNATURE}`);
+  } catch (error) {
+    const { reason, code, message } = error as RpcFailure;
+    if (reason === 'refused' && (code === REVERTED || FAILED_CALL.test(message))) return false;
+    throw error;
+  }
+}
+
+interface Wrapped {
+  factory: string;
+  deployment: string;
+  signature: string;
+}
+
+/** The parts of an ERC-6492 signature; undefined if it cannot be decoded. */
+async function unwrap(signature: string): Promise<Wrapped | undefined> {
+  const { AbiCoder } = await import('ethers/abi'); // loaded when first needed
+  try {
+    const [factory, deployment, inner] = AbiCoder.defaultAbiCoder().decode(
+      ['address', 'bytes', 'bytes'],
+      signature.slice(0, -ERC_6492.length),
+    ) as unknown as [string, string, string];
+    return { factory, deployment, signature: inner };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The call data of `isValidSignature(hash, signature)`. */
+function callOf(hash: string, signature: string): string {
+  const bytes = signature.slice(2);
+  const padded = bytes.padEnd(Math.ceil(bytes.length / 64) * 64, '0');
+  return `0x${IS_VALID_SIGNATURE}${hash.slice(2)}${word(64)}${word(bytes.length / 2)}${padded}`;
+}
+
+/**
+ * Code that a node runs as the creation of a contract: calls the factory, then asks the wallet, and returns the answer,
+ * or zero if the wallet reverts. Both calls' data follow the code.
+ */
+function deployAndAsk({ factory, deployment }: Wrapped, wallet: string, question: string): string {
+  const [first, second] = [deployment.slice(2), question.slice(2)];
+  const [firstSize, secondSize] = [first.length / 2, second.length / 2];
+  // Memory behind both calls' data, so it is zero until the wallet answers.
+  const answerAt = Math.ceil(Math.max(firstSize, secondSize) / 32) * 32;
+  const code = (start: number) =>
+    [
+      ...[push(firstSize), push(start), push(0), CODECOPY],
+      ...[push(0), push(0), push(firstSize), push(0), push(0), pushAddress(factory), GAS, CALL, POP],
+      ...[push(secondSize), push(start + firstSize), push(0), CODECOPY],
+      ...[push(32), push(answerAt), push(secondSize), push(0), pushAddress(wallet), GAS, STATICCALL],
+      ...[push(answerAt), MLOAD, MUL, push(0), MSTORE],
+      ...[push(32), push(0), RETURN],
+    ].join('');
+  return `0x${code(code(0).length / 2)}${first}${second}`;
+}
+
+// Opcodes of the Ethereum virtual machine.
+const [MUL, CODECOPY, POP, MLOAD, MSTORE, GAS] = ['02', '39', '50', '51', '52', '5a'];
+const [CALL, RETURN, STATICCALL] = ['f1', 'f3', 'fa'];
+const push = (value: number) => `63${value.toString(16).padStart(8, '0')}`; // PUSH4
+const pushAddress = (address: string) => `73${address.slice(2).toLowerCase()}`; // PUSH20
+const word = (value: number) => value.toString(16).padStart(64, '0');

@@ -1,0 +1,107 @@
+/** How long a node may take to answer one request, ms. */
+const TIMEOUT_MS = 5_000;
+/** Largest answer that is read, bytes. The receipts of the fullest blocks take a few megabytes. */
+const MAX_BYTES = 16 * 1024 * 1024;
+const MAX_MESSAGE = 300;
+
+/** The request failed, or the node refused it. The message does not contain the node's URL, which may be a secret. */
+export class RpcFailure extends Error {
+  override readonly name = 'RpcFailure';
+
+  /**
+   * @param reason `refused`: the node answered with a JSON-RPC error. `timeout`, `size`: it took too long, or its answer
+   * was too large. `failed`: anything else
+   * @param code of the JSON-RPC error
+   * @param status of the HTTP response
+   */
+  constructor(
+    readonly reason: 'refused' | 'timeout' | 'size' | 'failed',
+    message: string,
+    readonly code?: number,
+    readonly status?: number,
+  ) {
+    super(message.slice(0, MAX_MESSAGE));
+  }
+}
+
+/** Sends requests to one node of an EVM chain: JSON-RPC 2.0 over HTTP, without redirects. */
+export class JsonRpc {
+  private readonly url: string;
+  private readonly headers: Record<string, string> = { 'content-type': 'application/json', accept: 'application/json' };
+
+  /** @param address URL of the node. A user name and a password in it are sent as HTTP Basic authentication. */
+  constructor(address: string) {
+    const url = new URL(address);
+    if (url.username !== '') {
+      const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+      this.headers['authorization'] = `Basic ${Buffer.from(credentials).toString('base64')}`;
+      url.username = '';
+      url.password = '';
+    }
+    this.url = url.href;
+  }
+
+  /** @returns the result as the node sent it; nothing of it has been checked @throws RpcFailure */
+  async request(method: string, params: readonly unknown[]): Promise<unknown> {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    let status: number;
+    let text: string;
+    try {
+      const response = await fetch(this.url, {
+        method: 'POST',
+        headers: this.headers,
+        body,
+        signal,
+        redirect: 'error',
+      });
+      status = response.status;
+      text = await read(response);
+    } catch (error) {
+      if (error instanceof RpcFailure) throw error;
+      if (signal.aborted) throw new RpcFailure('timeout', `no answer within ${TIMEOUT_MS} ms`);
+      throw new RpcFailure('failed', `no answer: ${causeOf(error as Error)}`);
+    }
+    return resultOf(text, status);
+  }
+}
+
+async function read({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body ?? []) {
+    size += chunk.length;
+    // Leaving the loop closes the connection.
+    if (size > MAX_BYTES) throw new RpcFailure('size', `the answer is larger than ${MAX_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function resultOf(text: string, status: number): unknown {
+  const answer = parse(text);
+  const { result, error } = answer ?? {};
+  if (error !== undefined && error !== null) {
+    const { code, message } = error as { code?: unknown; message?: unknown };
+    const said = typeof message === 'string' ? message : 'without a message';
+    throw new RpcFailure('refused', said, typeof code === 'number' ? code : undefined, status);
+  }
+  if (status !== 200) throw new RpcFailure('failed', `HTTP status ${status}`, undefined, status);
+  if (result === undefined) throw new RpcFailure('failed', 'the answer is not one of JSON-RPC', undefined, status);
+  return result;
+}
+
+/** The object that a text is, or undefined if it is none. The parser is iterative, so nesting cannot exhaust the stack. */
+function parse(text: string): Record<string, unknown> | undefined {
+  try {
+    const answer: unknown = JSON.parse(text);
+    return typeof answer === 'object' && answer !== null ? (answer as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function causeOf({ message, cause }: Error): string {
+  const { code, message: reason } = (cause ?? {}) as { code?: string; message?: string };
+  return code ?? reason ?? message;
+}
