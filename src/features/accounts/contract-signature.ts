@@ -77,19 +77,19 @@ function deployAndAsk({ factory, deployment }: Wrapped, wallet: string, question
   const answerAt = Math.ceil(Math.max(firstSize, secondSize) / 32) * 32;
   const code = (start: number) =>
     [
-      ...[push(firstSize), push(start), push(0), CODECOPY],
-      ...[push(0), push(0), push(firstSize), push(0), push(0), pushAddress(factory), GAS, CALL, POP],
-      ...[push(secondSize), push(start + firstSize), push(0), CODECOPY],
-      ...[push(32), push(answerAt), push(secondSize), push(0), pushAddress(wallet), GAS, STATICCALL],
-      ...[push(answerAt), MLOAD, MUL, push(0), MSTORE],
-      ...[push(32), push(0), RETURN],
+      push(firstSize) + push(start) + push(0) + CODECOPY,
+      push(0) + push(0) + push(firstSize) + push(0) + push(0) + pushAddress(factory) + GAS + CALL + POP,
+      push(secondSize) + push(start + firstSize) + push(0) + CODECOPY,
+      push(32) + push(answerAt) + push(secondSize) + push(0) + pushAddress(wallet) + GAS + STATICCALL,
+      push(answerAt) + MLOAD + MUL + push(0) + MSTORE,
+      push(32) + push(0) + RETURN,
     ].join('');
   return `0x${code(code(0).length / 2)}${first}${second}`;
 }
 
 // Opcodes of the Ethereum virtual machine.
-const [MUL, CODECOPY, POP, MLOAD, MSTORE, GAS] = ['02', '39', '50', '51', '52', '5a'];
-const [CALL, RETURN, STATICCALL] = ['f1', 'f3', 'fa'];
+const [MUL, CODECOPY, POP, MLOAD, MSTORE, GAS] = ['02', '39', '50', '51', '52', '5a'] as const;
+const [CALL, RETURN, STATICCALL] = ['f1', 'f3', 'fa'] as const;
 const push = (value: number) => `63${value.toString(16).padStart(8, '0')}`; // PUSH4
 const pushAddress = (address: string) => `73${address.slice(2).toLowerCase()}`; // PUSH20
 const word = (value: number) => value.toString(16).padStart(64, '0');
