@@ -32,7 +32,11 @@ async function close(logger?: Logger): Promise<void> {
 async function serve(config: Config, logger: Logger): Promise<void> {
   const metrics = new StoreMetrics();
   if (config.profile === 'embedded') prepareDataFolder(config.data);
-  const stores = await openProfile(config, Date.now, { logger, onCommit: (commit) => metrics.observe(commit) });
+  const stores = await openProfile(config, Date.now, {
+    logger,
+    onCommit: (commit) => metrics.observe(commit),
+    repairs: config.has('worker'),
+  });
   opened.push(() => closeStores(stores));
   const wanted = projectionsFor(config.modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));

@@ -126,9 +126,9 @@ export class StoreMetrics {
   }
 }
 
-function detailOf({ id, status, isOwn, isInLog, behind, checkpoint }: GenerationState): string {
+function detailOf({ id, status, damage, isOwn, isInLog, behind, checkpoint }: GenerationState): string {
   if (!isOwn) return `read_models_foreign: ${id} belongs to another log, ${checkpoint.log}`;
-  if (status === 'damaged') return `read_models_damaged: ${id} has lost rows`;
+  if (status === 'damaged') return `read_models_damaged: ${id}: ${damage ?? 'it has lost rows'}`;
   if (!isInLog) return `log_replaced: ${id} has applied position ${checkpoint.position}, which the log does not have`;
   return `${id} ${status}, ${behind === null ? 'at the head' : `${behind.toFixed(1)} s behind`}`;
 }

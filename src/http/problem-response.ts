@@ -96,7 +96,7 @@ const STORE_FAILURES: Record<StoreFailure, string> = {
   log_replaced:
     'The log was replaced by another one or by an older copy. Nothing is read or recorded until the right one is back.',
   read_models_foreign: 'The read models were folded from another log.',
-  read_models_damaged: 'The read models have lost rows, or may lose them at any time.',
+  read_models_damaged: 'The read models are damaged, have lost rows, or may lose them at any time.',
 };
 
 export function problemOf(error: unknown): Problem {

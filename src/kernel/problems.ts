@@ -100,7 +100,7 @@ export const PROBLEMS = {
   store_busy: [503, 'The log is overloaded'],
   log_replaced: [503, 'The log was replaced'],
   read_models_foreign: [503, 'The read models belong to another log'],
-  read_models_damaged: [503, 'The read models have lost rows'],
+  read_models_damaged: [503, 'The read models are damaged'],
   projection_behind: [503, 'The read models have not reached the requested position yet'],
   projection_rebuilding: [503, 'The read models are being rebuilt'],
 } as const satisfies Record<string, readonly [number, string]>;

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Projection, RowOverlay } from '../../projections/projection.js';
 import { NewerSchema } from '../kernel/event-definition.js';
 import type { RecordedEvent } from '../kernel/event.js';
-import type { EventStore } from '../stores/ports/event-store.js';
+import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import type { Json } from '../kernel/json.js';
 import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
@@ -72,7 +72,8 @@ export class Follower {
     if (!(await this.readModels.acquireLease(id, this.holder, LEASE_MS, logId))) {
       const generation = await this.generation(id);
       if (!generation) return 'gone';
-      return generation.checkpoint.log === logId ? 'lease_taken' : 'unsound';
+      const isSound = generation.checkpoint.log === logId && generation.status !== 'damaged';
+      return isSound ? 'lease_taken' : 'unsound';
     }
     const lost = new AbortController();
     const renew = () => this.readModels.acquireLease(id, this.holder, LEASE_MS, logId);
@@ -231,6 +232,7 @@ export class Follower {
   private async read(id: string, rows: readonly RowKey[]): Promise<(Json | undefined)[]> {
     const queries = rows.map((row) => ({ get: row }));
     const read = await this.readModels.read(id, queries);
+    if (read?.status === 'damaged') throw new StoreUnavailable(`${id} is damaged`, { code: 'read_models_damaged' });
     // The generation was dropped: the batch folded without these rows will be refused.
     return read ? (read.results as (Json | undefined)[]) : rows.map(() => undefined);
   }

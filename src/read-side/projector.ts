@@ -77,9 +77,11 @@ export class Projector {
     const there = new Set(whole.map(({ id }) => id));
     if (this.projections.some(({ name }) => !there.has(manifest?.views[name] ?? ''))) {
       // A server for the read models may have been emptied, or may have evicted rows.
-      const damaged = generations.filter(({ status }) => status === 'damaged').map(({ id }) => id);
-      const what = damaged.length > 0 ? `read_models_damaged: ${damaged.join(', ')} lost rows` : 'read models are gone';
-      this.logger.warn(`${what}: they are built again from the log`);
+      const damaged = generations.filter(({ status }) => status === 'damaged');
+      const found = damaged.map(({ id, damage }) => (damage === undefined ? `${id} lost rows` : `${id}: ${damage}`));
+      const what = found.length > 0 ? `read_models_damaged: ${found.join(', ')}` : 'read models are gone';
+      const check = found.length > 0 ? '; if it happens again, check the disk and the memory of the machine' : '';
+      this.logger.warn(`${what}: they are built again from the log${check}`);
       await ensureManifest(this.projections, this.store, this.readModels);
       [manifest, generations] = await this.serving();
     }

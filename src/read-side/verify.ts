@@ -1,6 +1,6 @@
 import type { Projection } from '../../projections/projection.js';
 import type { Position, RecordedEvent } from '../kernel/event.js';
-import type { EventStore } from '../stores/ports/event-store.js';
+import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { DomainEvent } from '../../projections/events.js';
 import { canonicalJson } from '../kernel/hash.js';
 import type { Json } from '../kernel/json.js';
@@ -116,6 +116,7 @@ async function verifyServing(store: EventStore, readModels: ReadModels, options:
   const head = await store.head();
   for (const generation of await readModels.generations()) {
     if (!serving.has(generation.id)) continue;
+    if (generation.status === 'damaged') throw damagedGeneration(generation);
     const verifier = new GenerationVerifier(generation, store, readModels, damaged, options);
     verification.difference = await verifier.run();
     const { result } = verifier;
@@ -128,6 +129,12 @@ async function verifyServing(store: EventStore, readModels: ReadModels, options:
   }
   verification.damaged = [...damaged.values()].sort((a, b) => a.position - b.position);
   return verification;
+}
+
+function damagedGeneration({ id, damage = 'it has lost rows' }: Generation): StoreUnavailable {
+  return new StoreUnavailable(`${id} is damaged (${damage}) and is built again while a worker runs`, {
+    code: 'read_models_damaged',
+  });
 }
 
 async function countBetween(from: Position, to: Position, store: EventStore): Promise<number> {
@@ -215,6 +222,7 @@ class GenerationVerifier {
       rows.map((row) => ({ get: row })),
     );
     if (!read) throw new GenerationGone();
+    if (read.status === 'damaged') throw damagedGeneration(this.generation);
     return { checkpoint: read.checkpoint, found: read.results as (Json | undefined)[] };
   }
 

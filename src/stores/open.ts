@@ -30,14 +30,14 @@ export interface Stores {
 interface Watching {
   logger?: Logger;
   onCommit?: LmdbEventStoreOptions['onCommit'];
+  /** Deletes embedded read models whose list of generations is damaged, to be folded again. */
+  repairs?: boolean;
 }
 type Where = Pick<Config, 'profile' | 'data' | 'eventStoreUrl' | 'redisUrl'>;
 
 /** Opens the adapters of the profile. @throws StartError when they are not there as they should be */
 export function openProfile(where: Where, clock: Clock, options: Watching = {}): Promise<Stores> {
-  return where.profile === 'embedded'
-    ? openStores(where.data, clock, options.onCommit)
-    : openCluster(where, clock, options);
+  return where.profile === 'embedded' ? openStores(where.data, clock, options) : openCluster(where, clock, options);
 }
 
 /**
@@ -48,20 +48,28 @@ export function openProfile(where: Where, clock: Clock, options: Watching = {}):
 export async function openStores(
   data: string,
   clock: Clock,
-  onCommit?: LmdbEventStoreOptions['onCommit'],
+  { logger, onCommit, repairs }: Watching = {},
 ): Promise<Stores> {
   checkDatabases(data);
   const state = join(data, 'state');
-  return {
-    eventStore: await LmdbEventStore.open(join(data, 'log'), { onCommit }),
-    readModels: await LmdbReadModels.open(join(data, 'views'), { clock }),
-    keyValue: await LmdbKeyValue.open(state, { clock }),
-    jobs: await LmdbJobs.open(state, { clock }),
-    readerAges: () =>
-      Object.fromEntries(
-        LmdbEnvironment.readerAges().map(({ folder, seconds }) => [relative(resolve(data), folder), seconds]),
-      ),
-  };
+  const onGivenUp = (what: string) =>
+    logger?.error(`read_models_damaged: ${what}. All read models are deleted and built again from the log.`);
+  const eventStore = await LmdbEventStore.open(join(data, 'log'), { onCommit });
+  try {
+    return {
+      eventStore,
+      readModels: await LmdbReadModels.open(join(data, 'views'), { clock, ...(repairs && { onGivenUp }) }),
+      keyValue: await LmdbKeyValue.open(state, { clock }),
+      jobs: await LmdbJobs.open(state, { clock }),
+      readerAges: () =>
+        Object.fromEntries(
+          LmdbEnvironment.readerAges().map(({ folder, seconds }) => [relative(resolve(data), folder), seconds]),
+        ),
+    };
+  } catch (error) {
+    await eventStore.close();
+    throw error;
+  }
 }
 
 /** Opens the adapters of the cluster profile: what one of several processes holds open, and nothing that one owns. */

@@ -13,22 +13,58 @@ const HEADER = 24;
 const MAGIC = 0xbeefc0de;
 const [BRANCH, LEAF, OVERFLOW] = [1, 2, 4];
 const [BIG_DATA, SUB_DATABASE] = [1, 2];
-/** Offset of the root's page number in the description of a tree, and the number that means an empty tree. */
+/** Bytes of a node before its key, and of the value of one whose data is on pages of its own. */
+const [NODE, BIG_VALUE] = [8, 24];
+/** A description of a tree: flags at 4, depth at 6, then the numbers of its pages and entries, and last its root. */
+const DESCRIPTION = 48;
 const ROOT_AT = 40;
 const NO_ROOT = 0xffff_ffff_ffff_ffffn;
+/** Flags of a tree whose keys are not in the order of their bytes: reversed, or integers. */
+const OTHER_ORDER = 0x02 | 0x08;
 /** The leaves of a larger file are not read, since that would delay the start. */
 const READ_LEAVES_UP_TO = 256 * 2 ** 20;
+/** The same for read models, in which nothing else would notice a missing row. */
+const READ_ALL_UP_TO = 2 ** 30;
 const ATTEMPTS = 5;
 
 interface Meta {
   pageSize: number;
   lastPage: number;
   transaction: bigint;
-  roots: bigint[];
+  trees: Tree[];
 }
 
-/** What is wrong with a file, as a clause; undefined: nothing, or it is empty. @throws the file system's errors */
-export function flawOf(path: string): string | undefined {
+/** What a description says of a tree, and what was found of it. */
+interface Tree {
+  root: bigint;
+  isOrdered: boolean;
+  described: Counts;
+  found: Counts;
+}
+interface Counts {
+  depth: number;
+  branches: number;
+  leaves: number;
+  overflows: number;
+  entries: number;
+}
+
+/** A page to read, and the keys between which its own must be. */
+interface Visit {
+  page: bigint;
+  depth: number;
+  tree: Tree;
+  from?: Buffer | undefined;
+  to?: Buffer | undefined;
+}
+
+/**
+ * What is wrong with a file, as a clause; undefined: nothing, or it is empty.
+ * @param whole also whether anything is missing or out of place: each tree must have as many entries as it says, in order,
+ * so that a look-up that finds nothing can be trusted
+ * @throws the file system's errors
+ */
+export function flawOf(path: string, whole = false): string | undefined {
   const file = openSync(path, 'r+');
   try {
     for (let attempt = 1; ; attempt++) {
@@ -36,7 +72,7 @@ export function flawOf(path: string): string | undefined {
       if (size === 0) return undefined;
       const meta = readMeta(file);
       if (!meta) return 'is not a database that this build can read';
-      const flaw = flawIn(file, size, meta);
+      const flaw = new PageCheck(file, size, meta, whole).run();
       // A running process may reuse pages of a state that it has superseded meanwhile: check once more.
       if (!flaw || readMeta(file)?.transaction === meta.transaction) return flaw;
       if (attempt === ATTEMPTS) return undefined;
@@ -62,54 +98,146 @@ function readMeta(file: number): Meta | undefined {
       pageSize,
       lastPage: Number(page.readBigUInt64LE(144)),
       transaction: page.readBigUInt64LE(152),
-      roots: [page.readBigUInt64LE(48 + ROOT_AT), page.readBigUInt64LE(96 + ROOT_AT)],
+      trees: [treeOf(page, 48), treeOf(page, 96)],
     });
   }
   return found.sort((a, b) => Number(b.transaction - a.transaction))[0];
 }
 
-function flawIn(file: number, size: number, { pageSize, lastPage, roots }: Meta): string | undefined {
-  const pages = Math.floor(size / pageSize);
-  const readsLeaves = size <= READ_LEAVES_UP_TO;
-  const page = Buffer.alloc(pageSize);
-  const open: { root: bigint; depth: number }[] = roots.map((root) => ({ root, depth: 0 }));
-  let left = pages;
-  while (open.length > 0) {
-    const { root, depth } = open.pop()!;
-    if (root === NO_ROOT) continue;
-    if (root < 2n || root > BigInt(lastPage)) return `is damaged: it refers to a page ${root} that it does not have`;
-    const number = Number(root);
-    if (number >= pages) return `is cut: it has ${pages} pages and refers to page ${number}`;
-    if (--left < 0 || depth > 64) return 'is damaged: its pages refer to each other in a cycle';
-    readSync(file, page, 0, pageSize, number * pageSize);
+/** @param at where its description begins */
+function treeOf(page: Buffer, at: number): Tree {
+  const count = (offset: number) => Number(page.readBigUInt64LE(at + offset));
+  return {
+    root: page.readBigUInt64LE(at + ROOT_AT),
+    isOrdered: (page.readUInt16LE(at + 4) & OTHER_ORDER) === 0,
+    described: {
+      depth: page.readUInt16LE(at + 6),
+      branches: count(8),
+      leaves: count(16),
+      overflows: count(24),
+      entries: count(32),
+    },
+    found: { depth: 0, branches: 0, leaves: 0, overflows: 0, entries: 0 },
+  };
+}
+
+class PageCheck {
+  readonly #pages: number;
+  readonly #readsLeaves: boolean;
+  readonly #page: Buffer;
+  readonly #trees: Tree[];
+  #open: Visit[] = [];
+  #left: number;
+
+  constructor(
+    private readonly file: number,
+    size: number,
+    private readonly meta: Meta,
+    private readonly whole: boolean,
+  ) {
+    this.#pages = Math.floor(size / meta.pageSize);
+    this.#left = this.#pages;
+    this.#readsLeaves = size <= (whole ? READ_ALL_UP_TO : READ_LEAVES_UP_TO);
+    this.#page = Buffer.alloc(meta.pageSize);
+    this.#trees = [...meta.trees];
+  }
+
+  run(): string | undefined {
+    for (let tree = this.#trees.shift(); tree; tree = this.#trees.shift()) {
+      if (tree.root !== NO_ROOT) this.#open = [{ page: tree.root, depth: 1, tree }];
+      for (let visit = this.#open.pop(); visit; visit = this.#open.pop()) {
+        const flaw = this.#flawOfPage(visit);
+        if (flaw) return flaw;
+      }
+      if (!this.whole || !this.#readsLeaves) continue;
+      const { described, found } = tree;
+      for (const name of Object.keys(found) as (keyof Counts)[]) {
+        if (described[name] !== found[name])
+          return `is damaged: it has ${found[name]} ${name} where ${described[name]} were written`;
+      }
+    }
+    return undefined;
+  }
+
+  #flawOfPage({ page: place, depth, tree, from, to }: Visit): string | undefined {
+    const { lastPage, pageSize } = this.meta;
+    if (place < 2n || place > BigInt(lastPage)) return `is damaged: it refers to a page ${place} that it does not have`;
+    const number = Number(place);
+    if (number >= this.#pages) return `is cut: it has ${this.#pages} pages and refers to page ${number}`;
+    if (--this.#left < 0 || depth > 64) return 'is damaged: its pages refer to each other in a cycle';
+    const page = this.#page;
+    readSync(this.file, page, 0, pageSize, number * pageSize);
     const flags = page.readUInt16LE(18) & (BRANCH | LEAF | OVERFLOW);
     const [lower, upper] = [page.readUInt16LE(20), page.readUInt16LE(22)];
     const flaw = `is damaged at page ${number}`;
     if (Number(page.readBigUInt64LE(0)) !== number || (flags !== BRANCH && flags !== LEAF)) return flaw;
     if (lower % 2 === 1 || lower > upper || upper > pageSize - HEADER) return flaw;
-    for (let n = 0; n < lower / 2; n++) {
+    const { found } = tree;
+    found.depth = Math.max(found.depth, depth);
+    if (flags === BRANCH) found.branches++;
+    else found.leaves++;
+    const entries = lower / 2;
+    /** Bytes of the page that its nodes take. */
+    let taken = 0;
+    let before: Visit | undefined;
+    let [lastAt, lastSize] = [0, -1];
+    for (let n = 0; n < entries; n++) {
       const at = HEADER + page.readUInt16LE(HEADER + 2 * n);
-      if (at < HEADER + upper || at + 8 > pageSize) return flaw;
+      if (at < HEADER + upper || at + NODE > pageSize) return flaw;
       const low = page.readUInt32LE(at);
       const nodeFlags = page.readUInt16LE(at + 4);
-      const data = at + 8 + page.readUInt16LE(at + 6);
+      const keySize = page.readUInt16LE(at + 6);
+      const data = at + NODE + keySize;
       if (data > pageSize) return flaw;
+      let size = NODE + keySize;
       if (flags === BRANCH) {
         const child = BigInt(low) + (BigInt(nodeFlags) << 32n);
         // For the leaves of a large file, only their presence is checked. Their parent does not say which pages are
         // leaves.
-        if (readsLeaves || depth < 2) open.push({ root: child, depth: depth + 1 });
-        else if (child >= BigInt(pages)) return `is cut: it has ${pages} pages and refers to page ${child}`;
-      } else if (nodeFlags & BIG_DATA) {
-        if (data + 8 > pageSize) return flaw;
-        const last = Number(page.readBigUInt64LE(data)) + Math.ceil((HEADER + low) / pageSize) - 1;
-        if (last >= pages) return `is cut or damaged: it has ${pages} pages and refers to page ${last}`;
-      } else if (data + low > pageSize) {
-        return flaw;
-      } else if (nodeFlags & SUB_DATABASE && low >= ROOT_AT + 8) {
-        open.push({ root: page.readBigUInt64LE(data + ROOT_AT), depth: 0 });
+        if (this.#readsLeaves || depth < 3) {
+          const visit: Visit = { page: child, depth: depth + 1, tree };
+          if (this.whole) {
+            // The first of a branch has no key: what is before the second one is there.
+            visit.from = n === 0 ? from : Buffer.from(page.subarray(at + NODE, data));
+            visit.to = to;
+            if (before) before.to = visit.from;
+          }
+          before = visit;
+          this.#open.push(visit);
+        } else if (child >= BigInt(this.#pages)) {
+          return `is cut: it has ${this.#pages} pages and refers to page ${child}`;
+        }
+      } else {
+        found.entries++;
+        if (nodeFlags & BIG_DATA) {
+          if (data + BIG_VALUE > pageSize) return flaw;
+          const first = Number(page.readBigUInt64LE(data));
+          // More than its data takes, where it was longer before.
+          const count = Number(page.readBigUInt64LE(data + 16));
+          if (count < Math.ceil((HEADER + low) / pageSize)) return flaw;
+          const last = first + count - 1;
+          if (last >= this.#pages) return `is cut or damaged: it has ${this.#pages} pages and refers to page ${last}`;
+          found.overflows += count;
+          size += BIG_VALUE;
+        } else {
+          if (data + low > pageSize) return flaw;
+          size += low;
+          if (nodeFlags & SUB_DATABASE && low >= DESCRIPTION) this.#trees.push(treeOf(page, data));
+        }
+      }
+      taken += size + (size % 2);
+      if (!this.whole) continue;
+      const isFirstOfBranch = flags === BRANCH && n === 0;
+      if (tree.isOrdered && !isFirstOfBranch) {
+        const [start, end] = [at + NODE, data];
+        if (from && from.compare(page, start, end) > 0) return flaw;
+        if (to && to.compare(page, start, end) <= 0) return flaw;
+        if (lastSize >= 0 && page.compare(page, start, end, lastAt, lastAt + lastSize) >= 0) return flaw;
+        [lastAt, lastSize] = [start, keySize];
       }
     }
+    // Nodes fill the end of a page without a gap.
+    if (this.whole && taken !== pageSize - HEADER - upper) return flaw;
+    return undefined;
   }
-  return undefined;
 }

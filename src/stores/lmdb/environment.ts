@@ -81,6 +81,10 @@ export class LmdbEnvironment {
     return environment;
   }
 
+  static isOpenHere(folder: string): boolean {
+    return LmdbEnvironment.#opened.has(resolve(folder));
+  }
+
   private constructor(folder: string, options: EnvironmentOptions) {
     this.folder = folder;
     this.#options = { ...options, databases: { ...options.databases } };

@@ -14,6 +14,7 @@ import {
   type ExpectedRevision,
   type IndexCheck,
 } from '../ports/event-store.js';
+import { isDamage } from './damage.js';
 import { checkMarker, LogMarker, markerPath } from '../ports/log-marker.js';
 import { INDEX_DATABASES, IndexDamaged, StreamIndex, StreamPositions } from './stream-index.js';
 import { crc32 } from 'node:zlib';
@@ -61,8 +62,6 @@ interface PendingAppend {
   reject: (error: Error) => void;
 }
 
-/** LMDB's errors for an invalid page, or one with another number than requested. */
-const DAMAGE_CODES = new Set([-30796, -30797, -30793]);
 /** The number of events to which an upgrade adds checksums in one transaction. */
 const UPGRADE_SLICE = 1_000;
 
@@ -452,7 +451,7 @@ export class LmdbEventStore implements EventStore {
       // Valid until the next read: these are the first bytes of the library's own buffer.
       bytes = this.#env.read(() => this.#env.database<string, number>('events').getBinaryFast(position));
     } catch (error) {
-      if (!DAMAGE_CODES.has((error as { code?: number }).code ?? 0)) throw error;
+      if (!isDamage(error)) throw error;
       return damaged(undefined, position, 'the page it stands on cannot be read');
     }
     return bytes && openSealed(bytes, bytes.length, position, position >= this.#sealedFrom);

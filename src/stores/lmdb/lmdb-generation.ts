@@ -1,10 +1,14 @@
 import { setImmediate } from 'node:timers/promises';
+import { crc32 } from 'node:zlib';
 import { asBinary, type Database, type DatabaseOptions } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
+import { EncodedRows } from '../ports/encoded-rows.js';
 import type { Batch, Checkpoint, RowQuery, RangeRow, RowKey } from '../ports/read-models.js';
 import { rowAddress } from '../ports/row-key.js';
+import { isDamage } from './damage.js';
+import { sealedJson, unsealedJson } from './sealed-json.js';
 
 /** Rows read or encoded in one turn of the event loop. */
 const MAX_SLICE = 5_000;
@@ -38,10 +42,18 @@ const SMALL_PAGES = 16_000;
 const BULK_ROWS_WHILE_SMALL = 120_000;
 const BULK_ROWS = 8_000;
 
+/** Under these names no build finds rows without checksums, and none that does not know of them takes them for its own. */
 const DATABASES = {
-  rows: { encoding: 'string', keyEncoder: rowKeyEncoder } as DatabaseOptions,
+  checked_rows: { encoding: 'binary', keyEncoder: rowKeyEncoder } as DatabaseOptions,
   state: { encoding: 'string' },
 } as const;
+const HEADER = 'header';
+const LEASE = 'lease';
+
+/** A row, or the header of a generation, is not what was written. Of the others nothing can be trusted either. */
+export class GenerationDamaged extends Error {
+  override readonly name = 'GenerationDamaged';
+}
 
 interface Lease {
   holder: string;
@@ -75,15 +87,15 @@ export class LmdbGeneration {
     await this.#env.write(() => {
       if (this.checkpoint()) return;
       const start: Applied = { checkpoint: { log, position: 0, event_id: null }, batch: null };
-      this.#state.putSync('applied', JSON.stringify(start));
+      this.#state.putSync(HEADER, sealedJson(HEADER, start));
     });
   }
 
   /** Removes the generation, for every process. */
   async abandon(): Promise<void> {
     await this.#env.write(() => {
-      this.#state.removeSync('applied');
-      this.#state.removeSync('lease');
+      this.#state.removeSync(HEADER);
+      this.#state.removeSync(LEASE);
       this.#moveFence();
     });
   }
@@ -110,7 +122,7 @@ export class LmdbGeneration {
       if (!this.checkpoint() || (lease && lease.holder !== holder)) return false;
       if (lease?.holder !== holder) this.#moveFence();
       const next: StoredLease = { holder, expires_at: now + ttlMs, ttl_ms: ttlMs };
-      this.#state.putSync('lease', JSON.stringify(next));
+      this.#state.putSync(LEASE, sealedJson(LEASE, next));
       return true;
     });
   }
@@ -119,7 +131,7 @@ export class LmdbGeneration {
     await this.#env.write(() => {
       const lease = this.#lease();
       if (lease?.holder !== holder) return;
-      this.#state.removeSync('lease');
+      this.#state.removeSync(LEASE);
       this.#moveFence();
     });
   }
@@ -153,10 +165,12 @@ export class LmdbGeneration {
         for (const key of deletes) void rows.remove(key);
         batch.puts.forEach((chunk, start, middle, end) => {
           const address: Bytes = { buffer: chunk, start, end: middle };
-          void rows.put(address as never, bytesAsValue(chunk, middle, end));
+          // Of address and content, which are next to each other.
+          chunk.writeUInt32LE(crc32(chunk.subarray(start, end)), end);
+          void rows.put(address as never, bytesAsValue(chunk, middle, end + EncodedRows.ROOM));
         });
         const next: Applied = { checkpoint: batch.next, batch: batch.id };
-        void this.#state.put('applied', JSON.stringify(next));
+        void this.#state.put(HEADER, sealedJson(HEADER, next));
         void this.#state.put(FENCE, fenceValue(fence));
       });
       // Otherwise another batch was applied or the lease was taken: check again.
@@ -164,22 +178,48 @@ export class LmdbGeneration {
     }
   }
 
-  /** Synchronous, so that checkpoint and results are of one snapshot; undefined if the generation was dropped. */
+  /**
+   * Synchronous, so that checkpoint and results are of one snapshot; undefined if the generation was dropped.
+   * @throws GenerationDamaged
+   */
   read(
     queries: readonly RowQuery[],
   ): { checkpoint: Checkpoint; results: (Json | undefined | RangeRow[])[] } | undefined {
-    return this.#env.read(() => {
+    return this.#checked(() => {
       const checkpoint = this.checkpoint();
       if (!checkpoint) return undefined;
-      const rows = this.#rows;
       const results = queries.map((query) =>
-        'get' in query ? valueOf(rows.get(rowAddress(query.get))) : this.#range(query.range),
+        'get' in query ? this.#get(rowAddress(query.get)) : this.#range(query.range),
       );
       return { checkpoint, results };
     });
   }
 
+  /** Runs what reads. @throws GenerationDamaged also where the library meets a damaged page */
+  #checked<T>(read: () => T): T {
+    try {
+      return this.#env.read(read);
+    } catch (error) {
+      if (isDamage(error)) throw new GenerationDamaged((error as Error).message, { cause: error });
+      throw error;
+    }
+  }
+
+  #get(address: string): Json | undefined {
+    const bytes = this.#rows.getBinaryFast(address);
+    return bytes && rowIn(address, bytes, bytes.length);
+  }
+
+  /** @throws GenerationDamaged */
   scan(
+    view: string,
+    cursor: string | null,
+    limit: number,
+  ): { rows: { row: RowKey; value: Json }[]; cursor: string | null } {
+    return this.#checked(() => this.#scan(view, cursor, limit));
+  }
+
+  #scan(
     view: string,
     cursor: string | null,
     limit: number,
@@ -198,7 +238,7 @@ export class LmdbGeneration {
       const [, name, sort] = key.split('\0') as [string, string, string | undefined];
       rows.push({
         row: sort === undefined ? { view, key: name } : { view, key: name, sort },
-        value: JSON.parse(value) as Json,
+        value: rowIn(key, value, value.length),
       });
       last = key.slice(view.length + 1);
     }
@@ -238,36 +278,44 @@ export class LmdbGeneration {
       : { start, exclusiveStart: after !== undefined, end: beyond, limit };
     const found: RangeRow[] = [];
     for (const { key: name, value } of this.#rows.getRange(options as object)) {
-      found.push({ sort: name.slice(first.length), value: JSON.parse(value) as Json });
+      found.push({ sort: name.slice(first.length), value: rowIn(name, value, value.length) });
     }
     return found;
   }
 
-  /** Null: the lease has never been held. */
+  /** Null: the lease has never been held. @throws GenerationDamaged */
   #fence(): number | null {
-    return this.#state.getBinary(FENCE)?.readDoubleLE(0) ?? null;
+    const value = this.#state.getBinary(FENCE);
+    if (value === undefined) return null;
+    const fence = value.length === 8 ? value.readDoubleLE(0) : NaN;
+    // No batch would ever meet the condition, or every batch.
+    if (!Number.isSafeInteger(fence)) throw new GenerationDamaged('its fence is not what was written');
+    return fence;
   }
 
   #moveFence(): void {
     this.#state.putSync(FENCE, fenceValue(this.#fence()));
   }
 
-  get #rows(): Database<string, string> {
-    return this.#env.database('rows');
+  get #rows(): Database<Buffer, string> {
+    return this.#env.database('checked_rows');
   }
 
-  /** Cached: every read needs it, and it seldom changes. */
+  /** Cached: every read needs it, and it seldom changes. @throws GenerationDamaged */
   #applied(): Applied | undefined {
-    const text = this.#state.get('applied');
+    const text = this.#state.get(HEADER);
     if (text !== this.#lastApplied?.text) {
-      this.#lastApplied = text === undefined ? undefined : { text, applied: JSON.parse(text) as Applied };
+      const applied = text === undefined ? undefined : unsealedJson<Applied>(HEADER, text);
+      if (applied === null) throw new GenerationDamaged('its header is not what was written');
+      this.#lastApplied = applied && { text: text!, applied };
     }
     return this.#lastApplied?.applied;
   }
 
+  /** One that is damaged is no lease: its holder takes it again, or another does. */
   #lease(): StoredLease | undefined {
-    const text = this.#state.get('lease');
-    return text === undefined ? undefined : (JSON.parse(text) as StoredLease);
+    const text = this.#state.get(LEASE);
+    return text === undefined ? undefined : (unsealedJson<StoredLease>(LEASE, text) ?? undefined);
   }
 
   get #state(): Database<string, string> {
@@ -282,6 +330,11 @@ function fenceValue(fence: number | null): never {
   return asBinary(value) as never;
 }
 
-function valueOf(text: string | undefined): Json | undefined {
-  return text === undefined ? undefined : (JSON.parse(text) as Json);
+/** The content of a stored row: the first bytes of a buffer. @throws GenerationDamaged */
+function rowIn(address: string, bytes: Buffer, length: number): Json {
+  const end = length - EncodedRows.ROOM;
+  if (end <= 0 || bytes.readUInt32LE(end) !== crc32(bytes.subarray(0, end), crc32(address))) {
+    throw new GenerationDamaged(`a row of ${address.slice(0, address.indexOf('\0'))} is not what was written`);
+  }
+  return JSON.parse(bytes.toString('utf8', 0, end)) as Json;
 }

@@ -1,11 +1,16 @@
 import { existsSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Database } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
+import { StartError } from '../../kernel/start-error.js';
+import { StoreUnavailable } from '../ports/event-store.js';
+import { isDamage } from './damage.js';
+import { flawOf } from './database-file.js';
 import { LmdbEnvironment } from './environment.js';
-import { LmdbGeneration } from './lmdb-generation.js';
+import { GenerationDamaged, LmdbGeneration } from './lmdb-generation.js';
+import { sealedJson, unsealedJson } from './sealed-json.js';
 import type {
   Batch,
   Generation,
@@ -23,28 +28,75 @@ interface GenerationRecord {
   views: Record<string, number>;
   status: GenerationStatus;
   log: string;
+  /** Where it is `damaged`: what was found. */
+  damage?: string;
+}
+
+/** As it is stored: builds whose rows have no checksums find that it holds none of their views. */
+type StoredRecord = GenerationRecord & { checked_views?: Record<string, number> };
+
+export interface LmdbReadModelsOptions {
+  clock: Clock;
+  /**
+   * Told what is wrong where the list of generations itself is damaged: then all read models are deleted, to be folded
+   * again. Without it, opening them is refused.
+   */
+  onGivenUp?: (what: string) => void;
 }
 
 /**
  * Read models in LMDB: `<folder>/control` holds the manifest and the list of generations, `<folder>/g-<id>` the rows of
  * one generation. Several processes may share the folder.
+ *
+ * A generation in which anything is not what was written, or whose file has a page that is none, is `damaged` from then
+ * on, for every process: nothing is read from it, and nothing added.
  */
 export class LmdbReadModels implements ReadModels {
   readonly #folder: string;
   readonly #clock: Clock;
   readonly #control: LmdbEnvironment;
   readonly #generations = new Map<string, LmdbGeneration>();
+  /** By generation: the damage that was found, also if it cannot be recorded. */
+  readonly #damaged = new Map<string, string>();
   /** The decoded content of the control environment, as read in this callback of the event loop. */
   readonly #seen = new Map<string, unknown>();
 
-  static async open(folder: string, options: { clock: Clock }): Promise<LmdbReadModels> {
-    return new LmdbReadModels(folder, options.clock);
+  /** @throws StartError where the list of generations is damaged */
+  static async open(folder: string, { clock, onGivenUp }: LmdbReadModelsOptions): Promise<LmdbReadModels> {
+    const control = join(folder, 'control');
+    const models = fileFlaw(control) === undefined ? new LmdbReadModels(folder, clock) : undefined;
+    const flaw = models ? models.#flaw() : fileFlaw(control);
+    if (models && !flaw) return models;
+    await models?.close();
+    if (!onGivenUp) {
+      throw new StartError(
+        `${join(control, 'data.mdb')} ${flaw}: start the service, which builds the read models again, or delete ${folder}.`,
+      );
+    }
+    // Under another name first: a process that still has them open goes on with what it has.
+    const aside = `${folder}.damaged`;
+    await rm(aside, { recursive: true, force: true });
+    await rename(folder, aside);
+    await rm(aside, { recursive: true, force: true });
+    onGivenUp(`${join(control, 'data.mdb')} ${flaw}`);
+    return new LmdbReadModels(folder, clock);
   }
 
   private constructor(folder: string, clock: Clock) {
     this.#folder = folder;
     this.#clock = clock;
-    this.#control = LmdbEnvironment.open(join(folder, 'control'), { databases: { control: { encoding: 'json' } } });
+    this.#control = LmdbEnvironment.open(join(folder, 'control'), { databases: { control: { encoding: 'string' } } });
+  }
+
+  /** What is wrong with the list of generations or the manifest, as a clause. */
+  #flaw(): string | undefined {
+    try {
+      for (const { key } of this.#records.getRange({})) this.#stored(key);
+      return undefined;
+    } catch (error) {
+      if (error instanceof StoreUnavailable || isDamage(error)) return 'is damaged';
+      throw error;
+    }
   }
 
   async manifest(): Promise<Manifest | null> {
@@ -53,9 +105,8 @@ export class LmdbReadModels implements ReadModels {
 
   async swapManifest(next: Manifest): Promise<boolean> {
     return this.#change(() => {
-      const stored = this.#records.get('manifest') as Manifest | undefined;
-      if ((stored?.revision ?? 0) !== next.revision - 1) return false;
-      this.#records.putSync('manifest', next);
+      if ((this.#stored<Manifest>('manifest')?.revision ?? 0) !== next.revision - 1) return false;
+      this.#put('manifest', next);
       return true;
     });
   }
@@ -63,7 +114,7 @@ export class LmdbReadModels implements ReadModels {
   async createGeneration(id: string, views: Record<string, number>, log: string): Promise<void> {
     if (this.#record(id)?.status === 'dropped') return;
     // The environment of the rows first, so that a record never exists without it.
-    await this.#open(id).create(log);
+    await this.#open(id)?.create(log);
     await this.#change(() => {
       if (!this.#record(id)) this.#putRecord({ id, views, status: 'building', log });
     });
@@ -71,51 +122,70 @@ export class LmdbReadModels implements ReadModels {
 
   async generations(): Promise<Generation[]> {
     const records: GenerationRecord[] = [];
-    for (const { value } of this.#records.getRange({ start: recordKey(''), end: recordKey('\uffff') })) {
-      records.push(value as GenerationRecord);
+    for (const { key } of this.#records.getRange({ start: recordKey(''), end: recordKey('\uffff') })) {
+      records.push(this.#record(key.slice(recordKey('').length))!);
     }
-    return records.map(({ id, views, status, log }) => {
-      const generation = this.#generation(id);
-      const checkpoint = generation?.checkpoint() ?? { log, position: 0, event_id: null };
-      return { id, views, status, checkpoint, lease: generation?.lease(this.#clock()) ?? null };
+    return records.map((record) => {
+      const { id, views, log } = record;
+      const [checkpoint, lease] = this.#of(id, record, (generation) => [
+        generation.checkpoint(),
+        generation.lease(this.#clock()),
+      ]) ?? [undefined, undefined];
+      const damage = this.#damaged.get(id) ?? record.damage;
+      return {
+        id,
+        views,
+        status: this.#statusOf(record),
+        checkpoint: checkpoint ?? { log, position: 0, event_id: null },
+        lease: lease ?? null,
+        ...(damage !== undefined && { damage }),
+      };
     });
   }
 
   async setStatus(id: string, status: GenerationStatus, log?: string): Promise<void> {
-    if (log !== undefined && this.#generation(id)?.checkpoint()?.log !== log) return;
+    if (log !== undefined && this.#of(id, undefined, (generation) => generation.checkpoint())?.log !== log) return;
     await this.#change(() => {
       const record = this.#record(id);
-      if (record && record.status !== 'dropped') this.#putRecord({ ...record, status });
+      if (!record || record.status === 'dropped') return;
+      if (this.#statusOf(record) !== 'damaged' || status === 'dropped') this.#putRecord({ ...record, status });
     });
   }
 
   async dropGeneration(id: string): Promise<void> {
+    if (!this.#record(id)) return;
     const generation = this.#generation(id);
     // Readers close a generation that they find dropped.
     this.#generations.delete(id);
     await this.setStatus(id, 'dropped');
-    if (!generation) return;
     // Other processes may have the files open: they then find the generation empty, even with an old record.
-    await generation.abandon();
-    await generation.close();
+    await generation?.abandon();
+    await generation?.close();
     await this.#generations.get(id)?.close();
     this.#generations.delete(id);
+    this.#damaged.delete(id);
     await rm(this.#path(id), { recursive: true, force: true });
   }
 
   async acquireLease(id: string, holder: string, ttlMs: number, log?: string): Promise<boolean> {
-    const generation = this.#generation(id);
-    if (log !== undefined && generation?.checkpoint()?.log !== log) return false;
-    return (await generation?.acquireLease(holder, this.#clock, ttlMs)) ?? false;
+    const taken = this.#of(id, undefined, (generation) => {
+      if (log !== undefined && generation.checkpoint()?.log !== log) return false;
+      return generation.acquireLease(holder, this.#clock, ttlMs);
+    });
+    return (await this.#unlessDamaged(id, taken)) ?? false;
   }
 
   async releaseLease(id: string, holder: string): Promise<void> {
-    await this.#generation(id)?.releaseLease(holder);
+    await this.#unlessDamaged(
+      id,
+      this.#of(id, undefined, (generation) => generation.releaseLease(holder)),
+    );
   }
 
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
     try {
-      return (await this.#generation(id)?.apply(batch, this.#clock)) ?? 'refused';
+      const applied = this.#of(id, undefined, (generation) => generation.apply(batch, this.#clock));
+      return (await this.#unlessDamaged(id, applied)) ?? 'refused';
     } catch (error) {
       // The generation was dropped and closed while the batch waited.
       if (this.#record(id)?.status === 'dropped') return 'refused';
@@ -124,18 +194,18 @@ export class LmdbReadModels implements ReadModels {
   }
 
   bulkRows(id: string): number {
-    return this.#generation(id)?.bulkRows() ?? 1;
+    return this.#of(id, undefined, (generation) => generation.bulkRows()) ?? 1;
   }
 
   async read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const record = this.#see<GenerationRecord>(recordKey(id));
-    const found = record && this.#generation(id, record)?.read(queries);
-    if (!found) {
-      // The generation may have been dropped: the caller must read the manifest again.
-      this.#seen.clear();
-      return undefined;
-    }
-    return { status: record.status, checkpoint: found.checkpoint, results: found.results };
+    const found = record && this.#of(id, record, (generation) => generation.read(queries));
+    if (found) return { status: record.status, checkpoint: found.checkpoint, results: found.results };
+    // The generation may have been dropped: the caller must read the manifest again.
+    this.#seen.clear();
+    if (!record || this.#statusOf(record) !== 'damaged') return undefined;
+    const checkpoint = { log: record.log, position: 0, event_id: null };
+    return { status: 'damaged', checkpoint, results: queries.map((query) => ('get' in query ? undefined : [])) };
   }
 
   async scan(
@@ -144,7 +214,11 @@ export class LmdbReadModels implements ReadModels {
     cursor: string | null,
     limit: number,
   ): Promise<{ rows: { row: RowKey; value: Json }[]; cursor: string | null }> {
-    return this.#generation(id)?.scan(view, cursor, limit) ?? { rows: [], cursor: null };
+    const page = this.#of(id, undefined, (generation) => generation.scan(view, cursor, limit));
+    if (page) return page;
+    const damage = this.#damaged.get(id) ?? this.#record(id)?.damage;
+    if (damage === undefined) return { rows: [], cursor: null };
+    throw new StoreUnavailable(`${id} is damaged: ${damage}`, { code: 'read_models_damaged' });
   }
 
   async count(id: string, view: string): Promise<number> {
@@ -157,8 +231,28 @@ export class LmdbReadModels implements ReadModels {
     await this.#control.close();
   }
 
-  get #records(): Database<unknown, string> {
+  get #records(): Database<string, string> {
     return this.#control.database('control');
+  }
+
+  /** A record. @throws StoreUnavailable where it is not what was written */
+  #stored<T extends object>(key: string): T | undefined {
+    const text = this.#records.get(key);
+    if (text === undefined) return undefined;
+    const value = unsealedJson<T & Partial<StoredRecord>>(key, text);
+    if (value === null) {
+      throw new StoreUnavailable(`${key} in ${this.#control.folder} is damaged: restart the service`, {
+        code: 'read_models_damaged',
+      });
+    }
+    if (key === 'manifest') return value;
+    const { checked_views: views, ...record } = value;
+    if (views || record.status === 'dropped') return { ...record, views: views ?? {} } as unknown as T;
+    return { ...record, views: {}, status: 'damaged', damage: 'its rows have no checksums' } as unknown as T;
+  }
+
+  #put(key: string, value: object): void {
+    this.#records.putSync(key, sealedJson(key, value));
   }
 
   /**
@@ -169,7 +263,7 @@ export class LmdbReadModels implements ReadModels {
     const seen = this.#seen;
     if (seen.has(key)) return seen.get(key) as T | undefined;
     if (seen.size === 0) process.nextTick(() => seen.clear());
-    const value = this.#control.read(() => this.#records.get(key));
+    const value = this.#control.read(() => this.#stored(key));
     seen.set(key, value);
     return value as T | undefined;
   }
@@ -179,18 +273,63 @@ export class LmdbReadModels implements ReadModels {
   }
 
   #record(id: string): GenerationRecord | undefined {
-    return this.#records.get(recordKey(id)) as GenerationRecord | undefined;
+    return this.#stored<GenerationRecord>(recordKey(id));
   }
 
-  #putRecord(record: GenerationRecord): void {
-    this.#records.putSync(recordKey(record.id), record);
+  #putRecord({ views, ...record }: GenerationRecord): void {
+    const stored: StoredRecord = { ...record, views: {}, checked_views: views };
+    this.#put(recordKey(record.id), stored);
   }
 
-  /** The generation, also one that another process created; undefined if it does not exist or was dropped. */
+  #statusOf({ id, status }: GenerationRecord): GenerationStatus {
+    return status !== 'dropped' && this.#damaged.has(id) ? 'damaged' : status;
+  }
+
+  /** What `ask` returns of a generation; undefined if there is none, it was dropped, or it is damaged. */
+  #of<T>(
+    id: string,
+    record: GenerationRecord | undefined,
+    ask: (generation: LmdbGeneration) => T | undefined,
+  ): T | undefined {
+    try {
+      const generation = this.#generation(id, record);
+      return generation && ask(generation);
+    } catch (error) {
+      return this.#noteDamage(id, error);
+    }
+  }
+
+  async #unlessDamaged<T>(id: string, asked: T | Promise<T> | undefined): Promise<T | undefined> {
+    try {
+      return await asked;
+    } catch (error) {
+      return this.#noteDamage(id, error);
+    }
+  }
+
+  /** From here on nobody reads the generation. @throws any other error */
+  #noteDamage(id: string, error: unknown): undefined {
+    // What is thrown in a transaction arrives as the cause of its failure.
+    const found = error instanceof StoreUnavailable ? error.cause : error;
+    if (!(found instanceof GenerationDamaged) && !isDamage(found)) throw error;
+    this.#giveUp(id, (found as Error).message);
+  }
+
+  #giveUp(id: string, damage: string): void {
+    if (this.#damaged.has(id)) return;
+    this.#damaged.set(id, damage);
+    this.#seen.clear();
+    void this.#change(() => {
+      const record = this.#record(id);
+      if (record && record.status !== 'dropped') this.#putRecord({ ...record, status: 'damaged', damage });
+    }).catch(() => undefined); // This process knows it anyway.
+  }
+
+  /** The generation, also one that another process created; undefined if it does not exist, was dropped or is damaged. */
   #generation(id: string, record = this.#record(id)): LmdbGeneration | undefined {
-    const status = record?.status;
+    const status = record && this.#statusOf(record);
     const open = this.#generations.get(id);
-    if (status === undefined || status === 'dropped') {
+    if (status === undefined || status === 'dropped' || status === 'damaged') {
       if (open) {
         this.#generations.delete(id);
         void open.close().catch(() => undefined);
@@ -201,9 +340,15 @@ export class LmdbReadModels implements ReadModels {
     return existsSync(join(this.#path(id), 'data.mdb')) ? this.#open(id) : undefined;
   }
 
-  #open(id: string): LmdbGeneration {
+  /** Undefined: its file is damaged. */
+  #open(id: string): LmdbGeneration | undefined {
     let generation = this.#generations.get(id);
     if (!generation) {
+      const flaw = fileFlaw(this.#path(id));
+      if (flaw) {
+        this.#giveUp(id, `its file ${flaw}`);
+        return undefined;
+      }
       generation = new LmdbGeneration(this.#path(id));
       this.#generations.set(id, generation);
     }
@@ -217,4 +362,11 @@ export class LmdbReadModels implements ReadModels {
 
 function recordKey(id: string): string {
   return `generation ${id}`;
+}
+
+/** What is wrong with the file of an environment that is not open; undefined: nothing, or there is none. */
+function fileFlaw(folder: string): string | undefined {
+  if (LmdbEnvironment.isOpenHere(folder)) return undefined;
+  const path = join(folder, 'data.mdb');
+  return existsSync(path) ? flawOf(path, true) : undefined;
 }

@@ -7,6 +7,9 @@ import { rowAddress, rowContent } from './row-key.js';
  * a batch keeps neither their values nor what those were made of.
  */
 export class EncodedRows implements RowSink {
+  /** Bytes behind each content, for what a store adds to it. */
+  static readonly ROOM = 4;
+
   readonly #chunks = new TextBuffers();
   /** Of each row: its chunk, and where in it the address begins, the content begins, and the content ends. */
   readonly #places: number[] = [];
@@ -25,14 +28,18 @@ export class EncodedRows implements RowSink {
   put(row: RowKey, value: unknown): void {
     const address = rowAddress(row);
     const content = rowContent(value);
-    this.#chunks.withRoomFor(address.length + content.length);
+    this.#chunks.withRoomFor(address.length + content.length + EncodedRows.ROOM);
     const start = this.#chunks.used;
     const middle = this.#chunks.write(address);
     const end = this.#chunks.write(content);
+    this.#chunks.used += EncodedRows.ROOM;
     this.#places.push(this.#chunks.current, start, middle, end);
   }
 
-  /** The rows in the order in which they were put: the address is chunk[start, middle), the content chunk[middle, end). */
+  /**
+   * The rows in the order in which they were put: the address is chunk[start, middle), the content chunk[middle, end), and
+   * behind it are ROOM bytes.
+   */
   forEach(visit: (chunk: Buffer, start: number, middle: number, end: number) => void): void {
     const places = this.#places;
     for (let i = 0; i < places.length; i += 4) {

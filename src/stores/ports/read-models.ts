@@ -35,7 +35,7 @@ export interface Batch {
   deletes: RowKey[];
 }
 
-/** `damaged`: rows of it are lost. Nothing is applied to it or read from it again. */
+/** `damaged`: rows of it are lost, or not what was written. Nothing is applied to it or read from it again. */
 export type GenerationStatus = 'building' | 'ready' | 'damaged' | 'dropped';
 
 export interface Generation {
@@ -46,6 +46,8 @@ export interface Generation {
   checkpoint: Checkpoint;
   /** Who may apply batches now, and until when (ms since the epoch); null if nobody. */
   lease: { holder: string; expires_at: number } | null;
+  /** Where it is `damaged`, and that is known: what was found. */
+  damage?: string;
 }
 
 /** The only pointer from a view to the generation that serves it. Swapped as a whole by compare-and-set. */

@@ -1,0 +1,210 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Clock } from '../../src/kernel/clock.js';
+import { Logger } from '../../src/kernel/logger.js';
+import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { Projector } from '../../src/read-side/projector.js';
+import { verify } from '../../src/read-side/verify.js';
+import { type ViewRead, Views } from '../../src/read-side/views.js';
+import { flawOf } from '../../src/stores/lmdb/database-file.js';
+import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
+import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
+import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
+import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
+import type { RowQuery } from '../../src/stores/ports/read-models.js';
+import { eventually } from '../contracts/harness.js';
+import { plantAction } from '../contracts/sample-events.js';
+import { temporaryFolder } from './temporary-folder.js';
+
+/** Read models that are not what was written: it is noticed, nothing of it is served, and they are built again. */
+
+const clock: Clock = Date.now;
+let folder: { path: string; remove(): Promise<void> };
+beforeEach(async () => void (folder = await temporaryFolder()));
+afterEach(() => folder.remove());
+
+const START = { log: 'log', position: 0, event_id: null };
+const APPLIED = { log: 'log', position: 1, event_id: 'event-1' };
+const person = (n: number) => `person-${String(n).padStart(5, '0')}`;
+const get = (n: number): RowQuery => ({ get: { view: 'people', key: person(n) } });
+const range: RowQuery = { range: { view: 'deeds', key: 'all', limit: 10_000 } };
+
+/** A closed generation `one` of many rows. @returns the path of its file */
+async function generation(rows = 2_000): Promise<string> {
+  const models = await LmdbReadModels.open(folder.path, { clock });
+  await models.createGeneration('one', { people: 1 }, 'log');
+  await models.acquireLease('one', 'me', 60_000);
+  const puts = EncodedRows.of(
+    Array.from({ length: rows }, (_, n) => [
+      { row: { view: 'people', key: person(n) }, value: { total: n, name: `name-${n}` } },
+      { row: { view: 'deeds', key: 'all', sort: person(n) }, value: n },
+    ]).flat(),
+  );
+  await models.apply('one', { id: 'b', base: START, holder: 'me', next: APPLIED, puts, deletes: [] });
+  await models.setStatus('one', 'ready');
+  await models.close();
+  return join(folder.path, 'g-one', 'data.mdb');
+}
+
+/** Changes a text to one of the same length, in every copy of its page. */
+function change(path: string, text: string, to: string): void {
+  const bytes = readFileSync(path);
+  let changed = 0;
+  for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + 1)) changed += bytes.write(to, at);
+  expect(changed).toBeGreaterThan(0);
+  writeFileSync(path, bytes);
+}
+
+const read = async (...queries: RowQuery[]) => {
+  const models = await LmdbReadModels.open(folder.path, { clock });
+  try {
+    const answer = await models.read('one', queries);
+    const [there] = await models.generations();
+    expect(there!.status).toBe(answer!.status);
+    return { ...answer!, damage: there!.damage };
+  } finally {
+    await models.close();
+  }
+};
+
+describe('a row that is not what was written', () => {
+  test.each([
+    ['its content', '"total":700,', '"total":701,', [get(700)]],
+    ['its key, which a look-up of it does not find', 'people\0person-00700', 'people\0person-00709', [get(700)]],
+    ['its key, read in a range', 'deeds\0all\0person-00700', 'deeds\0all\0person-007o0', [range]],
+  ])('(%s) makes the generation damaged, for this process and the next', async (_what, from, to, queries) => {
+    change(await generation(), from, to);
+    const found = await read(...queries);
+    expect(found).toMatchObject({ status: 'damaged' });
+    expect(found.results).toEqual([queries[0] === range ? [] : undefined]);
+    expect(found.damage).toMatch(/is not what was written|its file is damaged at page/);
+    expect(await read(get(3))).toMatchObject({ status: 'damaged', results: [undefined] });
+  });
+
+  test('is not found by reads of others', async () => {
+    change(await generation(), '"total":700,', '"total":701,');
+    expect(await read(get(3))).toMatchObject({ status: 'ready', results: [{ total: 3, name: 'name-3' }] });
+  });
+});
+
+test('rows that a damaged page hides are missed where the file is opened', async () => {
+  const path = await generation();
+  const bytes = readFileSync(path);
+  // The count of nodes of a page that holds this row, less one: the last is not found any more.
+  const page = Math.floor(bytes.lastIndexOf('person-00700') / 4_096) * 4_096;
+  bytes.writeUInt16LE(bytes.readUInt16LE(page + 20) - 2, page + 20);
+  writeFileSync(path, bytes);
+  expect(flawOf(path)).toBeUndefined(); // which the library would have accepted
+  expect(flawOf(path, true)).toMatch(/is damaged at page \d+$/);
+  expect(await read(get(3))).toMatchObject({
+    status: 'damaged',
+    damage: expect.stringMatching(/^its file is damaged/),
+  });
+});
+
+test('a checkpoint that is not what was written makes the generation damaged', async () => {
+  change(await generation(), '"event_id":"event-1"', '"event_id":"event-2"');
+  expect(await read(get(3))).toMatchObject({ status: 'damaged', damage: 'its header is not what was written' });
+});
+
+test('nothing is added to a damaged generation, nobody leads it, and it is dropped without being opened', async () => {
+  const path = await generation();
+  change(path, '"total":700,', '"total":701,');
+  const models = await LmdbReadModels.open(folder.path, { clock });
+  await models.read('one', [get(700)]);
+  expect(await models.acquireLease('one', 'me', 60_000)).toBe(false);
+  const puts = EncodedRows.of([]);
+  const batch = { id: 'c', base: APPLIED, holder: 'me', next: APPLIED, puts, deletes: [] };
+  expect(await models.apply('one', batch)).toBe('refused');
+  await models.setStatus('one', 'ready');
+  expect((await models.generations())[0]!.status).toBe('damaged');
+  await expect(models.scan('one', 'people', null, 10)).rejects.toMatchObject({ code: 'read_models_damaged' });
+  await models.dropGeneration('one');
+  expect(() => readFileSync(path)).toThrow(/ENOENT/);
+  await models.close();
+});
+
+test('a generation whose rows have no checksums, of an older build, is not used', async () => {
+  await generation();
+  const control = LmdbEnvironment.open(join(folder.path, 'control'), { databases: { control: { encoding: 'json' } } });
+  const record = { id: 'one', views: { people: 1 }, status: 'ready', log: 'log' };
+  await control.write(() => control.database('control').putSync('generation one', record));
+  await control.close();
+  expect(await read(get(3))).toMatchObject({ status: 'damaged', damage: 'its rows have no checksums' });
+});
+
+describe('a list of generations that is not what was written', () => {
+  const damage = async () => {
+    await generation();
+    change(join(folder.path, 'control', 'data.mdb'), '"people":1', '"people":2');
+  };
+
+  test('is refused with a sentence', async () => {
+    await damage();
+    await expect(LmdbReadModels.open(folder.path, { clock })).rejects.toThrow(
+      /control\/data\.mdb is damaged: start the service, which builds the read models again, or delete \S+\.$/,
+    );
+  });
+
+  test('is given up with all read models by a process that builds them again', async () => {
+    await damage();
+    const told: string[] = [];
+    const models = await LmdbReadModels.open(folder.path, { clock, onGivenUp: (what) => told.push(what) });
+    expect(told).toEqual([expect.stringMatching(/control\/data\.mdb is damaged$/)]);
+    expect(await models.generations()).toEqual([]);
+    await models.close();
+    await (await LmdbReadModels.open(folder.path, { clock })).close();
+  });
+});
+
+test('a running projector builds damaged read models again, and reads are refused until then', async () => {
+  const store = await LmdbEventStore.open(join(folder.path, 'log'));
+  const models = await LmdbReadModels.open(join(folder.path, 'views'), { clock });
+  const lines: string[] = [];
+  const projector = new Projector(PROJECTIONS, store, models, new Logger('warn', (line) => lines.push(line)));
+  const views = new Views(store, models);
+  const codes = new Set<string>();
+  /** The first answer, once there is one. */
+  const look = async () => {
+    const answers: ViewRead[] = [];
+    const read = () => views.read([{ get: { view: 'identities', key: 'tris:member-1' } }]);
+    await eventually(async () => {
+      await read().then(
+        (answer) => answers.push(answer),
+        ({ code }: { code: string }) => codes.add(code),
+      );
+      return answers.length > 0;
+    }, 'an answer');
+    return answers[0]!;
+  };
+  try {
+    const data = { tris_id: 'tris:member-1', metric: 'financial_loan', criticality: 'High', platform_id: 'lender' };
+    await plantAction(store, { ...data, evidence_hash: null });
+    await projector.start();
+    expect(await views.waitForPosition(await store.head(), 30_000)).toBe(true);
+    const right = (await look()).results;
+    expect(right[0]).toBeDefined();
+
+    const env = LmdbEnvironment.open(join(folder.path, 'views', 'g-g1'), { databases: {} });
+    await env.write(() => {
+      const rows = env.database<Buffer>('checked_rows');
+      const row = Buffer.from(rows.get('identities\0tris:member-1')!);
+      row[20]! ^= 4;
+      rows.putSync('identities\0tris:member-1', row);
+    });
+    await env.close();
+
+    codes.clear();
+    expect(await look()).toMatchObject({ generation: 'g2', results: right });
+    expect([...codes][0]).toBe('read_models_damaged');
+    expect([...codes].filter((code) => !/^(read_models_damaged|projection_)/.test(code))).toEqual([]);
+    const said = lines.filter((line) => line.includes('read_models_damaged'));
+    expect(said).toHaveLength(1);
+    expect(said[0]).toMatch(/g1: a row of identities is not what was written: they are built again from the log; if/);
+    expect(await verify(store, models)).toMatchObject({ difference: null });
+  } finally {
+    await projector.stop();
+    await models.close();
+    await store.close();
+  }
+});
