@@ -1,6 +1,7 @@
 /**
  * `npm test`: builds, then runs all tests and beside them the checks. The last line counts tests and checks. Options:
- *   --faults  the tests of faults alone, in their long forms (FAULTS_TIMES=20 repeats twenty times as often)
+ *   --faults  the tests of faults alone, in their long forms (FAULTS_TIMES=20 repeats twenty times as often); the slow
+ *             ones of them are not part of `npm test`
  *   --stress  two processes that do nothing but use a core each run beside it
  * All else goes to jest: `npm test -- test/cli` runs one folder, without the checks.
  */
@@ -9,19 +10,27 @@ import { join } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '..');
 const JEST = ['--experimental-vm-modules', '--no-warnings', 'test/node_modules/jest/bin/jest.js'];
-const FAULTS = [
-  '--runInBand',
-  '--verbose',
-  'test/faults/',
-  'faults.test',
-  'test/e2e/crash.test',
-  'test/examples/gated-action',
+/** Run by --faults alone: they stop and replace servers, damage files and repeat suites on the cluster profile. */
+const FAULTS_ONLY = [
+  'test/cluster/e2e/restart.test',
+  'test/cluster/e2e/vp.test',
+  'test/cluster/faults.test',
+  'test/eventstoredb/faults.test',
+  'test/eventstoredb/replaced.test',
+  'test/examples/gated-action.test',
+  'test/faults/damage.test',
+  'test/faults/disk.test',
+  'test/faults/operation.test',
+  'test/redis/faults.test',
+  'test/redis/replaced.test',
 ];
+const FAULTS = ['--runInBand', '--verbose', ...FAULTS_ONLY, 'test/faults/', 'test/e2e/crash.test'];
 
 const given = process.argv.slice(2);
 const option = (name) => given.includes(name);
 const selection = given.filter((argument) => argument !== '--faults' && argument !== '--stress');
 const withChecks = !option('--faults') && selection.length === 0;
+const ignored = withChecks ? ['/node_modules/', ...FAULTS_ONLY].map((path) => `--testPathIgnorePatterns=${path}`) : [];
 
 /** Runs a program to its end. @returns {Promise<{ isGood: boolean, output: string }>} what it printed where `stdio` keeps it */
 function run(command, args, stdio, env = {}) {
@@ -61,7 +70,7 @@ async function main() {
   })();
 
   const faults = option('--faults');
-  const args = [...JEST, ...(faults ? FAULTS : []), ...selection];
+  const args = [...JEST, ...(faults ? FAULTS : ignored), ...selection];
   const tests = await node(args, ['inherit', 'pipe', 'inherit'], faults ? { FAULTS: 'long' } : {});
   await checks;
   // test/reporter.js ends its output with the counts.
