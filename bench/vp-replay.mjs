@@ -17,6 +17,8 @@ import { EncodedRows } from '../dist/src/stores/ports/encoded-rows.js';
 import { LmdbReadModels } from '../dist/src/stores/lmdb/lmdb-read-models.js';
 import { addAction } from '../dist/src/scoring/evidence.js';
 import { MODEL_LENS } from '../dist/src/scoring/lens.js';
+import { scoringBy } from '../dist/src/scoring/models/all.js';
+import { disc1 } from '../dist/src/scoring/models/disc-1.js';
 
 const identities = Number(process.argv[2] ?? 1_000_000);
 const DISTINCT = 50_000;
@@ -54,7 +56,7 @@ const population = Array.from({ length: DISTINCT }, () => {
 const ids = population.map((_state, i) => `tris:${String(i).padStart(8, '0')}`);
 
 async function measure(name, probes = [], visitAll = inMemory) {
-  const fold = new Summarizer(MODEL_LENS, lens, probes, 700 * 86_400_000);
+  const fold = new Summarizer(scoringBy(MODEL_LENS, disc1), scoringBy(lens, disc1), probes, 700 * 86_400_000);
   const delay = monitorEventLoopDelay({ resolution: 1 });
   delay.enable();
   const started = performance.now();

@@ -7,6 +7,7 @@ import { IdentityReader } from '../features/disc/identity-reader.js';
 import { score } from '../features/disc/score.js';
 import { IdentityReaderModule } from '../features/disc/identity-reader.module.js';
 import { MODEL_VP } from '../features/lenses/validation-policies.js';
+import { MODEL_IDS } from '../scoring/models/all.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
 import { withHandlers } from './handlers.js';
 import { count } from './progress.js';
@@ -14,6 +15,7 @@ import { table } from './table.js';
 
 interface Options {
   vp?: string;
+  model?: string;
   asOf?: string;
   knownAt?: string;
   limit?: string;
@@ -34,6 +36,7 @@ export function replayCommand(cli: Cli): void {
     .description("fold an identity's history and show the effect of each event and the resulting score")
     .argument('<tris>', 'TRIS id of the identity')
     .option('--vp <policy>', `id of a policy, or ${MODEL_VP} for the model's own lens; default: the platform's lens`)
+    .option('--model <id>', `version of the scoring model, of ${MODEL_IDS.join(', ')}; default: the platform's`)
     .option('--as-of <time>', 'only events that occurred by then, such as 2016-01-31T00:00:00Z')
     .option('--known-at <time>', 'only events that were recorded by then')
     .option('--limit <n>', 'show only the last n events; all are folded')
@@ -47,7 +50,16 @@ export function replayCommand(cli: Cli): void {
           throw new UsageError(`--limit must be a whole number from 1, not "${options.limit}".`);
         }
         const { vp } = options;
-        const coordinates = { as_of: time('--as-of', options.asOf), known_at: time('--known-at', options.knownAt), vp };
+        const model = MODEL_IDS.find((id) => id === options.model);
+        if (options.model !== undefined && !model) {
+          throw new UsageError(`--model must be one of ${MODEL_IDS.join(', ')}, not "${options.model}".`);
+        }
+        const coordinates = {
+          model,
+          as_of: time('--as-of', options.asOf),
+          known_at: time('--known-at', options.knownAt),
+          vp,
+        };
         const bar = progress('Folding', 'events');
         const limit = options.limit === undefined ? Infinity : Number(options.limit);
         const replayed = await replay(context.get(IdentityReader), tris, coordinates, limit, bar.update).finally(

@@ -21,7 +21,7 @@ import { toContent } from '../features/validation/vp.input.js';
 import { ValidationPoliciesModule } from '../features/validation/vp.module.js';
 import type { PolicyContent } from '../features/lenses/domain/validation-policy.js';
 import { Views } from '../read-side/views.js';
-import type { Lens } from '../scoring/lens.js';
+import type { Scoring } from '../scoring/models/all.js';
 import { type Cli, CommandFailed, EXIT, UsageError } from './cli.js';
 import { OPERATOR, commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
@@ -129,7 +129,7 @@ export function vpCommands(cli: Cli): void {
           const policies = context.get(ValidationPolicies);
           const replays = context.get(Replays);
           const manifest = await context.get(Views).manifest();
-          const lens = (id: string): Promise<Lens> =>
+          const lens = (id: string): Promise<Scoring> =>
             policies.resolve(id === ACTIVE ? {} : { vp: id }, manifest, [undefined]);
           if (options.csv !== undefined && options.ndjson !== undefined) {
             throw new UsageError('--csv and --ndjson cannot be combined.');

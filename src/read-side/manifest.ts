@@ -8,7 +8,9 @@ import { decodeEvent } from '../../projections/events.js';
 import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
 import type { Checkpoint, Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { MODEL_LENS } from '../scoring/lens.js';
+import { modelByHash } from '../scoring/models/all.js';
 import { disc1 } from '../scoring/models/disc-1.js';
+import type { ScoringModel } from '../scoring/models/scoring-model.js';
 import { StartError } from '../kernel/start-error.js';
 import { PROJECTIONS } from './all-projections.js';
 
@@ -68,6 +70,11 @@ export async function ensureManifest(
     });
     // Swapped, or beaten to it by another process: either way, look again.
   }
+}
+
+/** The version of the model that serves the platform. */
+export function servingModel({ model_hash }: Manifest): ScoringModel {
+  return modelByHash(model_hash) ?? disc1;
 }
 
 /**

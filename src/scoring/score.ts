@@ -18,6 +18,37 @@ export interface Standing {
   forfeited_tct: number;
 }
 
+/** A ledger that actions are added to one by one, in any order. */
+export class RunningLedger implements Ledger {
+  earned = 0;
+  flagged = 0;
+  /** Without limit, by UTC day; kept only where there is one. */
+  private readonly earnedByDay = new Map<number, number>();
+
+  /** @param limit TCT that a UTC day can earn; Infinity: no limit */
+  constructor(private readonly limit: number) {}
+
+  /** Adds all that was added to another. */
+  add(other: RunningLedger): void {
+    this.flagged += other.flagged;
+    if (this.limit === Infinity) this.earned += other.earned;
+    else for (const [day, tct] of other.earnedByDay) this.earn(day, tct);
+  }
+
+  /** @returns by how much the earned TCT has grown */
+  earn(day: number, tct: number): number {
+    if (this.limit === Infinity) {
+      this.earned += tct;
+      return tct;
+    }
+    const before = this.earnedByDay.get(day) ?? 0;
+    this.earnedByDay.set(day, before + tct);
+    const growth = Math.min(before + tct, this.limit) - Math.min(before, this.limit);
+    this.earned += growth;
+    return growth;
+  }
+}
+
 /** earned − forfeited; negative when flags outweigh. */
 export function netTct(ledger: Ledger): number {
   return ledger.earned - MODEL.forfeit_factor * ledger.flagged;

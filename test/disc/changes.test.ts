@@ -3,6 +3,8 @@ import { GetChanges, GetChangesHandler } from '../../src/features/disc/disc.hand
 import type { ValidationPolicies } from '../../src/features/lenses/validation-policies.js';
 import type { Views } from '../../src/read-side/views.js';
 import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
+import { scoringBy } from '../../src/scoring/models/all.js';
+import { disc1 } from '../../src/scoring/models/disc-1.js';
 import { type Given, badStatus, logOf, relayed } from '../projections/log.js';
 import { vpLens } from '../scoring/evidence.js';
 import { GrowingViews, LOG } from './growing-views.js';
@@ -23,7 +25,7 @@ async function feedOf(
 ) {
   const views = new GrowingViews(logOf(given).map(decodeEvent), perRead);
   await views.grow(perRead === 0 ? given.length : given.length - 2);
-  const policies = { queries: () => [], resolve: async () => lens } as unknown as ValidationPolicies;
+  const policies = { queries: () => [], resolve: async () => scoringBy(lens, disc1) } as unknown as ValidationPolicies;
   const handler = new GetChangesHandler(views as unknown as Views, policies);
   const page = (limit: number, cursor?: string) => handler.execute(new GetChanges(limit, cursor, {}));
   return { page, views };

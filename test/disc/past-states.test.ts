@@ -15,7 +15,8 @@ import { formatPosition, parsePosition } from '../../src/kernel/positions.js';
 import { Problem } from '../../src/kernel/problems.js';
 import type { Views } from '../../src/read-side/views.js';
 import { metricHealth } from '../../src/scoring/health.js';
-import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
+import { MODEL_LENS } from '../../src/scoring/lens.js';
+import { MODELS, type Scoring, scoringBy } from '../../src/scoring/models/all.js';
 import { CRITICALITIES } from '../../src/scoring/model.js';
 import { type Given, badStatus, badStatusCleared, granted, logOf, relayed } from '../projections/log.js';
 import { vpLens } from '../scoring/evidence.js';
@@ -36,7 +37,10 @@ const METRICS = [
   'compliance_trade_flags',
   'security_audit',
 ];
-const LENSES: Lens[] = [MODEL_LENS, vpLens({ financial_swap: 140, compliance_trade_flags: 30, creative_none: 70 })];
+const LENSES: Scoring[] = [
+  MODEL_LENS,
+  vpLens({ financial_swap: 140, compliance_trade_flags: 30, creative_none: 70 }),
+].flatMap((lens) => MODELS.map((model) => scoringBy(lens, model)));
 
 const iso = (ms: number) => new Date(ms).toISOString();
 /** Late and early, several at one time, at the ends of days. */
@@ -94,7 +98,7 @@ function lastKnown(log: readonly DomainEvent[], knownAt: number): number {
   return last;
 }
 
-async function compare(log: readonly DomainEvent[], applied: number, perRead: number, at: Coordinates, lens: Lens) {
+async function compare(log: readonly DomainEvent[], applied: number, perRead: number, at: Coordinates, lens: Scoring) {
   const views = new GrowingViews(log, perRead);
   await views.grow(applied);
   const policies = { queries: () => [], resolve: async () => lens } as unknown as ValidationPolicies;

@@ -4,6 +4,9 @@ import type { IdentitySnapshot } from '../../src/features/disc/identity-reader.j
 import { ScoreAnswers } from '../../src/features/disc/score-answers.js';
 import { discScore } from '../../src/features/disc/score.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
+import { scoringBy } from '../../src/scoring/models/all.js';
+import { disc1 } from '../../src/scoring/models/disc-1.js';
+import { disc2 } from '../../src/scoring/models/disc-2.js';
 
 /** What is kept of answers never shows: each is what would be computed anew. */
 
@@ -29,7 +32,7 @@ function sightOf(actions: number, changes: Partial<IdentitySnapshot> = {}): Iden
     as_of: NOW,
     isPresent: true,
     position: 99,
-    lens: MODEL_LENS,
+    lens: scoringBy(MODEL_LENS, disc1),
     generation: 'g1',
     large: null,
     state,
@@ -40,13 +43,19 @@ function sightOf(actions: number, changes: Partial<IdentitySnapshot> = {}): Iden
 
 test('an answer is the one for this state, lens, time and generation, whatever was asked before', () => {
   const answers = new ScoreAnswers();
-  const lens = { ...MODEL_LENS, content_hash: 'other', tct_by_metric: new Map([['financial_swap', 140]]) };
+  const lens = {
+    ...MODEL_LENS,
+    model: disc1,
+    content_hash: 'other',
+    tct_by_metric: new Map([['financial_swap', 140]]),
+  };
   const sights = [
     sightOf(1),
     sightOf(1, { position: 100 }),
     sightOf(2),
     sightOf(2, { as_of: NOW + 400 * DAY_MS }),
     sightOf(2, { lens }),
+    sightOf(2, { lens: scoringBy(MODEL_LENS, disc2), isPresent: false }),
     sightOf(2, { generation: 'g2' }),
     sightOf(2, {
       isPresent: false,

@@ -19,7 +19,8 @@ import type { SigningKeys } from '../../src/credentials/signing-keys.js';
 import { formatPosition } from '../../src/kernel/positions.js';
 import { Problem } from '../../src/kernel/problems.js';
 import type { Views } from '../../src/read-side/views.js';
-import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
+import { MODEL_LENS } from '../../src/scoring/lens.js';
+import { MODELS, type Scoring, scoringBy } from '../../src/scoring/models/all.js';
 import { CRITICALITIES } from '../../src/scoring/model.js';
 import { type Given, badStatus, endorsed, granted, logOf, platformOf, relayed } from '../projections/log.js';
 import { vpLens } from '../scoring/evidence.js';
@@ -36,7 +37,10 @@ const START = Date.UTC(2026, 0, 1);
 const BUSY = START - 40 * DAY + 45_296_789;
 const METRICS = ['financial_swap', 'financial_default_flags', 'social_vouch', 'security_audit'];
 const PLATFORMS = ['lender', 'market', 'game'];
-const LENSES: Lens[] = [MODEL_LENS, vpLens({ financial_swap: 140, financial_default_flags: 30, creative_none: 70 })];
+const LENSES: Scoring[] = [
+  MODEL_LENS,
+  vpLens({ financial_swap: 140, financial_default_flags: 30, creative_none: 70 }),
+].flatMap((lens) => MODELS.map((model) => scoringBy(lens, model)));
 
 const iso = (ms: number) => new Date(ms).toISOString();
 /** Around one time, most of them at that very time; or on any day. */
@@ -130,7 +134,7 @@ class Log {
 
 interface Asked {
   at: Coordinates;
-  lens: Lens;
+  lens: Scoring;
   window: Window;
   depth: Depth;
 }

@@ -198,6 +198,63 @@ describe('/v1/disc/score', () => {
   });
 });
 
+describe('a version of the model', () => {
+  const path = (kind: string) => `/v1/disc/score/${rich}${kind}`;
+
+  test('is a coordinate of every answer, and disc-1 the default of a log that activates none', async () => {
+    expect((await score()).model).toEqual((await score('?model=disc-1')).model);
+    const json = await score('?model=disc-2');
+    expect(json.model).toEqual({ id: 'disc-2', hash: expect.stringMatching(/^[0-9a-f]{64}$/) });
+    expect(json.evidence).toEqual({ amount: expect.any(Number), word: 'some' });
+    const [low, high] = json.reliability_interval;
+    expect(low).toBeLessThan(json.reliability);
+    expect(high).toBeGreaterThan(json.reliability);
+    const first = await score('?model=disc-1');
+    expect([first.evidence, first.reliability_interval]).toEqual([undefined, undefined]);
+    const tags = ['', '?model=disc-1', '?model=disc-2'].map(
+      async (query) => (await server.get(path(query))).headers.etag,
+    );
+    const [none, one, two] = await Promise.all(tags);
+    expect(one).toBe(none);
+    expect(two).not.toBe(one);
+  });
+
+  test('holds in histories, explanations, metrics, reports and batches', async () => {
+    const { score: own, earned_tct, evidence } = await score('?model=disc-2');
+    const { json: history } = await server.get(path('/history?model=disc-2'));
+    expect(history.entries.at(-1).score).toBe(own);
+    const { json: explanation } = await server.get(path('/explain?model=disc-2'));
+    expect(explanation.contributions.reduce((sum: number, { tct }: { tct: number }) => sum + tct, 0)).toBe(earned_tct);
+    expect(explanation.summary).toMatch(/^[\d.]+ good days and [\d.]+ flags still count\. Praise counts once a day, /);
+    expect(explanation.next_rating.days_needed).toBe(Math.ceil(explanation.next_rating.tct_needed / 140));
+    const { json: report } = await server.get(`/v1/disc/report/${rich}?model=disc-2`);
+    expect(report).toMatchObject({ score: own, evidence, model: { id: 'disc-2' } });
+    const { json: metrics } = await server.get(`/v1/disc/metrics/${rich}?model=disc-2`);
+    expect(JSON.parse(Buffer.from(metrics.proof.split('.')[1], 'base64url').toString()).model.id).toBe('disc-2');
+    const { json: batch } = await server.post('/v1/disc/score/batch', { tris_ids: [rich], model: 'disc-2' });
+    expect(batch.results[0].data).toMatchObject({ score: own, model: { id: 'disc-2' } });
+  });
+
+  test('that does not exist is refused, with those that do', async () => {
+    for (const kind of ['', '/history', '/explain']) {
+      const answer = await server.get(path(`${kind}?model=disc-3`));
+      expectProblem(answer, 400, 'validation_failed');
+      expect(answer.json.detail).toMatch(/disc-1,disc-2/);
+    }
+    expectProblem(
+      await server.post('/v1/disc/score/batch', { tris_ids: [rich], model: 'x' }),
+      400,
+      'validation_failed',
+    );
+  });
+
+  test('a cursor of one version does not continue a history by another', async () => {
+    const { json } = await server.get(path('/history?model=disc-2&limit=1'));
+    const answer = await server.get(path(`/history?limit=1&cursor=${json.next_cursor}`));
+    expectProblem(answer, 400, 'validation_failed');
+  });
+});
+
 describe('the history', () => {
   const history = async (query = '') => (await server.get(`/v1/disc/score/${rich}/history${query}`)).json;
 

@@ -6,6 +6,8 @@ import { MAX_NODES, type Rule, STATUSES, parseRules } from '../../src/features/a
 import { newIdentity } from '../../projections/identities.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { type Category, MODEL } from '../../src/scoring/model.js';
+import { scoringBy } from '../../src/scoring/models/all.js';
+import { disc1 } from '../../src/scoring/models/disc-1.js';
 import { smallestNet } from '../../src/scoring/score.js';
 
 function factsWith(changes: Partial<Omit<Measured, 'health'>> & { health?: Partial<Measured['health']> } = {}): Facts {
@@ -538,7 +540,7 @@ describe('facts of an identity', () => {
   it('measures a reliability that is unknown once, too', () => {
     let measurements = 0;
     const evidence = new Proxy({}, { ownKeys: () => (measurements++, []) });
-    const facts = factsOf({ ...newIdentity(), evidence }, MODEL_LENS, 0, () => true);
+    const facts = factsOf({ ...newIdentity(), evidence }, scoringBy(MODEL_LENS, disc1), 0, () => true);
     expect([facts.reliability, facts.reliability]).toEqual([null, null]);
     expect(measurements).toBe(1);
   });

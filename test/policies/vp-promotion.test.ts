@@ -123,6 +123,41 @@ describe('evaluate', () => {
     expect(await everything()).toEqual(before);
   });
 
+  test('by another version of the model shows that on both sides, of subjects and of everyone', async () => {
+    const asked = { policy_id: 'VP_A_V1', subjects: ['tris:p40'], model: 'disc-2' };
+    const { json } = await post('/evaluate', asked);
+    const [{ current, projected }] = json.results;
+    for (const [shown, query] of [
+      [current, '?model=disc-2'],
+      [projected, '?vp=VP_A_V1&model=disc-2'],
+    ]) {
+      const {
+        score: own,
+        score_rating,
+        total_tct,
+        reliability,
+        evidence,
+        reliability_interval,
+        disc_metrics,
+        model,
+      } = await score('tris:p40', query);
+      expect(shown).toEqual({
+        score: own,
+        score_rating,
+        total_tct,
+        reliability,
+        evidence,
+        reliability_interval,
+        disc_metrics,
+      });
+      expect(json.model).toEqual(model);
+    }
+    const replay = await post('/VP_A_V1/replay', { model: 'disc-2' });
+    const { result } = await finished(replay.json.replay_id);
+    expect([result.before.model.id, result.after.model.id, result.count]).toEqual(['disc-2', 'disc-2', people.length]);
+    expect((await post('/evaluate', { ...asked, model: 'disc-0' })).json.code).toBe('validation_failed');
+  });
+
   test.each([
     ['no policy', {}, 400, 'validation_failed'],
     ['two policies', { policy_id: 'VP_A_V1', policy: VP_A }, 400, 'validation_failed'],

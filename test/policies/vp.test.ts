@@ -27,7 +27,7 @@ import {
 import { Problem } from '../../src/kernel/problems.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { CRITICALITIES, type Criticality, MODEL } from '../../src/scoring/model.js';
-import { disc1 } from '../../src/scoring/models/disc-1.js';
+import { MODELS, scoringBy } from '../../src/scoring/models/all.js';
 import { standingOf } from '../../src/scoring/score.js';
 import { DAY, TODAY, evidenceOf } from '../scoring/evidence.js';
 
@@ -192,14 +192,19 @@ const states: fc.Arbitrary<IdentityState> = fc
     evidence: evidenceOf(actions),
     bad_status: level === null ? null : { level, reason_code: 'x', since: 0 },
   }));
-const lenses = fc.oneof(
-  fc.constant(MODEL_LENS),
-  fc
-    .dictionary(fc.constantFrom(...METRICS), fc.constantFrom(...CRITICALITIES))
-    .map((weights) => lensOf({ ...policy(Object.entries(weights)), content_hash: JSON.stringify(weights) })),
-);
+const lenses = fc
+  .tuple(
+    fc.oneof(
+      fc.constant(MODEL_LENS),
+      fc
+        .dictionary(fc.constantFrom(...METRICS), fc.constantFrom(...CRITICALITIES))
+        .map((weights) => lensOf({ ...policy(Object.entries(weights)), content_hash: JSON.stringify(weights) })),
+    ),
+    fc.constantFrom(...MODELS),
+  )
+  .map(([lens, model]) => scoringBy(lens, model));
 
-describe('a comparison of two lenses', () => {
+describe('a comparison of two lenses and models', () => {
   test('gives what the scores themselves give', () => {
     fc.assert(
       fc.property(lenses, lenses, fc.array(states, { maxLength: 20 }), (before, after, population) => {
@@ -211,7 +216,7 @@ describe('a comparison of two lenses', () => {
             [after, comparison.after, comparison.netAfter],
           ] as const) {
             const { score, score_rating, total_tct } = standingOf(
-              disc1.ledger(state.evidence, lens),
+              lens.model.ledger(state.evidence, lens),
               state.bad_status?.level ?? null,
             );
             expect(side(tenths, net)).toEqual({ score, score_rating, total_tct });
@@ -231,7 +236,7 @@ describe('a comparison of two lenses', () => {
           policy_id: 'AP_X_V1',
           lens: null,
           grants: (state: IdentityState, lens: typeof before) =>
-            standingOf(disc1.ledger(state.evidence, lens), null).score >= 8,
+            standingOf(lens.model.ledger(state.evidence, lens), null).score >= 8,
         };
         const summarise = (order: number[]) => {
           const fold = new Summarizer(before, after, [probe], TODAY);

@@ -1,5 +1,5 @@
 import { type Fact, fact } from '../../kernel/fact.js';
-import { type Lens } from '../../scoring/lens.js';
+import type { Scoring } from '../../scoring/models/all.js';
 import { disc1 } from '../../scoring/models/disc-1.js';
 import type { AccessPolicy } from './domain/access-policy.js';
 import { accessChecked } from './domain/ap.events.js';
@@ -21,7 +21,7 @@ export interface Observation {
   log: string;
   position: number;
   /** null: the subject is unknown. */
-  seen: { facts: Facts; lens: Lens } | null;
+  seen: { facts: Facts; lens: Scoring } | null;
 }
 
 /** The result of the rules for a subject: the part of a decision that an audit derives again. */
@@ -87,6 +87,7 @@ export function decideCheck(
   issued: { jti: string; iss: string; kid: string; voucher_issuer: string | null },
 ): Fact {
   const { jti, iss, kid, voucher_issuer } = issued;
+  const model = seen?.lens.model ?? disc1;
   const iat = Math.floor(as_of / 1000);
   const token = granted
     ? { iss, kid, iat, exp: iat + policy.ttl_seconds, voucher_issuer }
@@ -105,8 +106,8 @@ export function decideCheck(
     position,
     lens_policy_id: seen?.lens.policy_id ?? null,
     lens_hash: seen?.lens.content_hash ?? null,
-    model_id: disc1.id,
-    model_hash: disc1.hash,
+    model_id: model.id,
+    model_hash: model.hash,
     score,
     reasons: reasons.map((reason) => ({ ...reason })),
     how_to_pass: how_to_pass.map((change) => ({ ...change })),

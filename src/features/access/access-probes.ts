@@ -7,6 +7,7 @@ import type { IdentityState } from '../../../projections/identities.js';
 import { Views } from '../../read-side/views.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import type { Lens } from '../../scoring/lens.js';
+import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from '../validation/access-preview.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
@@ -40,7 +41,8 @@ export class AccessProbes implements AccessPreview {
         return {
           policy_id: policy.policy_id,
           lens: own,
-          grants: (state, lens, asOf) => evaluate(facts.of(state, own ?? lens, asOf)) === TRUE,
+          grants: (state, lens, asOf) =>
+            evaluate(facts.of(state, own ? scoringBy(own, lens.model) : lens, asOf)) === TRUE,
         };
       }),
     );
@@ -85,14 +87,14 @@ export class AccessProbes implements AccessPreview {
 class SharedFacts {
   private state: IdentityState | undefined;
   private asOf = 0;
-  private readonly byLens = new Map<Lens, Facts>();
+  private readonly byLens = new Map<Scoring, Facts>();
 
   private readonly trusts = (held: Verification) =>
     isTrusted(held, this.accreditations.get(held.issuer), Number.MAX_SAFE_INTEGER);
 
   constructor(private readonly accreditations: ReadonlyMap<string, Accreditation>) {}
 
-  of(state: IdentityState, lens: Lens, asOf: number): Facts {
+  of(state: IdentityState, lens: Scoring, asOf: number): Facts {
     if (state !== this.state || asOf !== this.asOf) {
       this.state = state;
       this.asOf = asOf;

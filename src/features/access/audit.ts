@@ -7,6 +7,7 @@ import { counts } from '../disc/identity-reader.js';
 import { canonicalJson } from '../../kernel/hash.js';
 import { Problem } from '../../kernel/problems.js';
 import { MODEL_LENS } from '../../scoring/lens.js';
+import { modelByHash, scoringBy } from '../../scoring/models/all.js';
 import { disc1 } from '../../scoring/models/disc-1.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
@@ -84,14 +85,20 @@ async function derive(
     const [before, now] = [canonicalJson(recorded), canonicalJson(derived)];
     if (before !== now) audited.differences.push(`${what}: recorded ${before}, derived ${now}`);
   };
-  compare('model', data.model_hash, disc1.hash);
+  const model = modelByHash(data.model_hash);
+  compare('model', data.model_hash, model?.hash ?? disc1.hash);
   try {
     const policy = await policies.get(policy_id);
     compare('policy', data.policy_hash, policy.content_hash);
     const { rule, evaluate } = policies.rulesOf(policy);
     const lens = data.lens_policy_id === null ? MODEL_LENS : await lenses.lens(data.lens_policy_id);
     compare('lens', data.lens_hash, state && lens.content_hash);
-    const judgement = judge(rule, evaluate, state && factsOf(state, lens, Date.parse(as_of), trusts), data.advice);
+    const judgement = judge(
+      rule,
+      evaluate,
+      state && factsOf(state, scoringBy(lens, model ?? disc1), Date.parse(as_of), trusts),
+      data.advice,
+    );
     compare('granted', granted, judgement.granted);
     compare('score', score, judgement.score);
     compare('reasons', data.reasons, judgement.reasons);

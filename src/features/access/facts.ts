@@ -3,7 +3,7 @@ import type { Evidence } from '../../scoring/evidence.js';
 import { healthOf } from '../../scoring/health.js';
 import { type Lens, counts } from '../../scoring/lens.js';
 import { type Category, MODEL, type Rating } from '../../scoring/model.js';
-import { disc1 } from '../../scoring/models/disc-1.js';
+import type { Scoring } from '../../scoring/models/all.js';
 import { netTct, ratingOf, scoreOf } from '../../scoring/score.js';
 import type { Verification } from '../identity/domain/identity.js';
 import type { Condition, Status } from './rules.js';
@@ -84,7 +84,7 @@ function holdsOf(verified: ReadonlySet<string>, actions: number, badLevel: numbe
  */
 export function factsOf(
   state: IdentityState,
-  lens: Lens,
+  lens: Scoring,
   asOf: number,
   trusts: (held: Verification) => boolean,
 ): Facts {
@@ -100,7 +100,7 @@ class Subject implements Facts {
 
   constructor(
     private readonly state: IdentityState,
-    private readonly lens: Lens,
+    private readonly lens: Scoring,
     private readonly asOf: number,
     private readonly trusts: (held: Verification) => boolean,
   ) {
@@ -111,7 +111,7 @@ class Subject implements Facts {
   }
 
   get net_tct(): number {
-    return (this.measured.net ??= netTct(disc1.ledger(this.state.evidence, this.lens)));
+    return (this.measured.net ??= netTct(this.lens.model.ledger(this.state.evidence, this.lens)));
   }
   get score(): number {
     return (this.measured.score ??= this.bad_level ?? scoreOf(this.net_tct));
@@ -127,7 +127,7 @@ class Subject implements Facts {
     // Not `??=`, which would measure null again.
     if (this.measured.reliability === undefined) {
       this.measured.reliability = hasEvidence(evidence, this.lens)
-        ? disc1.reliability(evidence, this.lens, this.asOf)
+        ? this.lens.model.reliability(evidence, this.lens, this.asOf)
         : null;
     }
     return this.measured.reliability;

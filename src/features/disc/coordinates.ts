@@ -1,3 +1,4 @@
+import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { parseTimestamp } from '../../kernel/identifiers.js';
 import { Problem } from '../../kernel/problems.js';
 
@@ -15,6 +16,8 @@ export interface Coordinates {
   vp?: string;
   /** The organization of the request's key. */
   organization?: string | null;
+  /** Version of the scoring model. Default: the platform's. */
+  model?: ModelId;
 }
 
 /** The parameters of a request, validated but not parsed. */
@@ -23,6 +26,7 @@ export interface CoordinateParameters {
   known_at?: string;
   as_of_position?: string;
   vp?: string;
+  model?: ModelId;
 }
 
 const HOUR_MS = 3_600_000;
@@ -42,7 +46,7 @@ export function toCoordinates(
   at: '?' | '/',
   organization: string | null = null,
 ): Coordinates {
-  const { as_of_position, vp } = parameters;
+  const { as_of_position, vp, model } = parameters;
   if (parameters.known_at !== undefined && as_of_position !== undefined) {
     throw refused(
       `${at}as_of_position`,
@@ -55,6 +59,7 @@ export function toCoordinates(
     known_at: notLater(parameters.known_at, 'known_at'),
     as_of_position,
     vp,
+    model,
     organization,
   };
 

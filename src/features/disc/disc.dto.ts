@@ -16,6 +16,8 @@ import { CommaSeparated, IsOneOf, IsTimestamp, IsTrisId, IsUnique } from '../../
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { PROBLEMS } from '../../kernel/problems.js';
 import { type Category, MODEL, type Rank, type Rating } from '../../scoring/model.js';
+import { MODEL_IDS } from '../../scoring/models/all.js';
+import { EVIDENCE_WORDS, type Certainty, type ModelId } from '../../scoring/models/scoring-model.js';
 import type { CoordinateParameters } from './coordinates.js';
 import { DEPTH_NAMES, type Depth, WINDOWS, type Window } from './report.js';
 
@@ -42,6 +44,11 @@ class SharedCoordinates implements CoordinateParameters {
   @IsOptional()
   @Matches(POLICY_REF, { message: POLICY_MESSAGE })
   vp?: string;
+
+  /** Version of the scoring model. Default: the one that serves the platform. */
+  @IsOptional()
+  @IsIn(MODEL_IDS)
+  model?: ModelId;
 }
 
 export class CoordinatesQuery extends SharedCoordinates implements CoordinateParameters {
@@ -159,8 +166,15 @@ export class LensDto {
 
 export class ModelDto {
   id: string;
-  /** Content hash of all constants of the model. */
+  /** Identifies the version: equal hashes mean the same constants and formulas. */
   hash: string;
+}
+
+export class EvidenceDto {
+  /** Good days and flags that still count, four decimals. */
+  amount: number;
+  @ApiProperty({ enum: EVIDENCE_WORDS })
+  word: Certainty['evidence']['word'];
 }
 
 export class VerificationDto {
@@ -200,6 +214,11 @@ export class ScoreDto extends CoordinatesDto {
   forfeited_tct: number;
   /** 0..1, four decimals: the probability that the next action is a good one. */
   reliability: number;
+  /** How much the reliability rests on. From disc-2 on. */
+  evidence?: EvidenceDto;
+  /** Where the reliability lies with a probability of 90 %. From disc-2 on. */
+  @ApiProperty({ type: [Number], minItems: 2, maxItems: 2, required: false })
+  reliability_interval?: [number, number];
   disc_metrics: DiscMetricsDto;
   verification: VerificationDto[];
   @ApiProperty({ type: BadStatusSinceDto, nullable: true })
@@ -238,6 +257,7 @@ export class ContributionDto {
   metric: string;
   category: string;
   actions: number;
+  /** What it contributes to the earned TCT. Where a day earns only so much, its part of that. */
   tct: number;
   /** Share of the earned TCT, 0..1. */
   share: number;
@@ -266,11 +286,20 @@ export class NextRatingDto {
   rating: Rating;
   /** Net TCT that is still missing. */
   tct_needed: number;
+  /** UTC days that it takes at least, since a day earns only so much; null: never. From disc-2 on. */
+  @ApiProperty({ type: 'integer', nullable: true, required: false })
+  days_needed?: number | null;
 }
 
 export class ExplanationDto extends CoordinatesDto {
   tris_id: string;
   score: number;
+  /** What the reliability rests on, in words. This and the next three: from disc-2 on. */
+  summary?: string;
+  reliability?: number;
+  evidence?: EvidenceDto;
+  @ApiProperty({ type: [Number], minItems: 2, maxItems: 2, required: false })
+  reliability_interval?: [number, number];
   /** The 5,000 metrics with the most TCT. */
   contributions: ContributionDto[];
   /** The hundred with the largest effect on the score. */
@@ -330,6 +359,11 @@ export class ReportDto extends CoordinatesDto {
   @ApiProperty({ enum: RATINGS })
   score_rating: Rating;
   total_tct: number;
+  /** This and the next two: from disc-2 on. */
+  reliability?: number;
+  evidence?: EvidenceDto;
+  @ApiProperty({ type: [Number], minItems: 2, maxItems: 2, required: false })
+  reliability_interval?: [number, number];
   trajectory: TrajectoryPointDto[];
   metrics: DiscMetricsDto;
   top_credonators: CredonatorDto[];

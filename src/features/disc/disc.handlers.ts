@@ -16,9 +16,8 @@ import { Views } from '../../read-side/views.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { yieldIfDue } from '../../kernel/turn.js';
-import type { Lens } from '../../scoring/lens.js';
 import { canonicalMetric, categoryOf } from '../../scoring/metrics.js';
-import { disc1 } from '../../scoring/models/disc-1.js';
+import type { Scoring } from '../../scoring/models/all.js';
 import { netTct, rankOf, standingOf } from '../../scoring/score.js';
 import type { Coordinates } from './coordinates.js';
 import type {
@@ -143,7 +142,9 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   async execute({ trisId, coordinates, limit, cursor }: GetHistory): Promise<QueryAnswer<HistoryDto>> {
     const viewpoint = await this.identities.viewpoint(trisId, coordinates, cursor !== undefined);
     const { lens } = viewpoint;
-    const { running, after } = RunningStanding.resume(cursor, trisId, lens, coordinates);
+    const { running, after } = await RunningStanding.resume(cursor, trisId, lens, coordinates, (position) =>
+      this.identities.evidenceAt(viewpoint, position),
+    );
     const body: HistoryDto = {
       tris_id: trisId,
       lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
@@ -342,7 +343,7 @@ export class GetChangesHandler implements IQueryHandler<GetChanges> {
     let last = from?.p ?? 0;
     const first = await this.views.read([rangeAfter(last), ...this.policies.queries(selector)]);
     const lens = await this.policies.resolve(selector, first.manifest, first.results.slice(1));
-    const scope = { g: this.views.logId, l: lens.content_hash, m: disc1.hash };
+    const scope = { g: this.views.logId, l: lens.content_hash, m: lens.model.hash };
     const reset = from !== undefined && (from.g !== scope.g || from.l !== scope.l || from.m !== scope.m);
     if (reset) last = 0;
     let rows = reset ? undefined : (first.results[0] as RangeRow[]);
@@ -371,7 +372,7 @@ export class GetChangesHandler implements IQueryHandler<GetChanges> {
   }
 
   /** Of each identity in a part of the feed how it stands since; without a change if it has changed again: it comes later. */
-  private async standings(rows: readonly RangeRow[], lens: Lens) {
+  private async standings(rows: readonly RangeRow[], lens: Scoring) {
     const gets = rows.map(({ value }) => ({ get: identityRow(value as string) }));
     const { results } = await this.views.readSince(Number(rows.at(-1)!.sort), gets);
     const standings: { tris_id: string; position: number; change?: ChangeDto; isLarge: boolean }[] = [];

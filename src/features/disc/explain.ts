@@ -1,16 +1,16 @@
 import { type MetricSums, type PlatformSums, periodOf } from '../../../projections/evidence-rows.js';
 import { yieldIfDue } from '../../kernel/turn.js';
+import { contributions } from '../../scoring/contributions.js';
 import { type Evidence, STRIDE } from '../../scoring/evidence.js';
 import { round } from '../../scoring/exact.js';
 import { type Lens, tctOf } from '../../scoring/lens.js';
 import { isFlags, metricCategory } from '../../scoring/metrics.js';
 import { CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
-import { disc1 } from '../../scoring/models/disc-1.js';
-import { nextRating } from '../../scoring/score.js';
+import { type Ledger, nextRating } from '../../scoring/score.js';
 import type { ExplanationDto, PlatformShareDto } from './disc.dto.js';
 import type { SpreadIdentity } from './evidence-reader.js';
 import type { IdentityReader, IdentitySnapshot } from './identity-reader.js';
-import { coordinatesOf, standing } from './score.js';
+import { coordinatesOf, reliabilityOf, standing } from './score.js';
 import type { Source } from './source-reader.js';
 
 /** What an explanation tells at most, the largest contributions. */
@@ -37,13 +37,16 @@ export async function explain(
   logId: string,
 ): Promise<ExplanationDto> {
   const { state, lens } = snapshot;
-  const ledger = disc1.ledger(state.evidence, lens);
-  const contributions = await largest(metrics, lens, (metric) => !isFlags(metric));
+  const ledger = lens.model.ledger(state.evidence, lens);
+  const limit = lens.model.earnedPerDay(lens);
+  const shares = sharesOf(metrics, state.evidence, lens, limit);
+  const earned = await largest(metrics, lens, (metric) => !isFlags(metric), shares);
   const forfeits = await largest(metrics, lens, isFlags);
   return {
     tris_id: snapshot.tris_id,
     score: standing(snapshot).score,
-    contributions: contributions.map((part) => ({
+    ...summaryOf(snapshot),
+    contributions: earned.map((part) => ({
       ...toldOf(part),
       tct: part.tct,
       last_at: new Date(part.last).toISOString(),
@@ -57,20 +60,49 @@ export async function explain(
       forfeited_tct: MODEL.forfeit_factor * part.tct,
     })),
     // An explicit BAD status overrides the score, whatever is earned.
-    next_rating: state.bad_status ? null : nextRating(ledger),
+    next_rating: state.bad_status ? null : nextOf(ledger, limit),
     ...coordinatesOf(snapshot, logId),
   };
+}
+
+/** What reliability rests on, in the versions that say it. */
+function summaryOf(snapshot: IdentitySnapshot) {
+  const summary = snapshot.lens.model.summary(snapshot.state.evidence, snapshot.lens, snapshot.as_of);
+  return summary === null ? {} : { summary, ...reliabilityOf(snapshot) };
+}
+
+function nextOf(ledger: Ledger, limit: number): ExplanationDto['next_rating'] {
+  const next = nextRating(ledger);
+  if (next === null || limit === Infinity) return next;
+  return { ...next, days_needed: limit === 0 ? null : Math.ceil(next.tct_needed / limit) };
 }
 
 function toldOf({ metric, actions }: Part) {
   return { metric, category: metricCategory(metric), actions };
 }
 
-/** The metrics of one kind with the most TCT under a lens, then by name. */
+/** What each metric that is no flag contributes, where a day earns only so much. */
+function sharesOf(metrics: ReadonlyMap<string, MetricSums>, evidence: Evidence, lens: Lens, limit: number) {
+  if (limit === Infinity) return undefined;
+  const earned = new Map<string, number>();
+  for (const [metric, { counts }] of metrics) {
+    if (isFlags(metric)) continue;
+    let tct = 0;
+    for (const [criticality, count] of counts.entries()) tct += count * tctOf(lens, metric, criticality);
+    earned.set(metric, tct);
+  }
+  return contributions(evidence, earned, lens, limit);
+}
+
+/**
+ * The metrics of one kind with the most TCT under a lens, then by name.
+ * @param shares their TCT, where it is not that of all their actions
+ */
 async function largest(
   metrics: ReadonlyMap<string, MetricSums>,
   lens: Lens,
   isOne: (metric: string) => boolean,
+  shares?: ReadonlyMap<string, number>,
 ): Promise<Part[]> {
   let parts: Part[] = [];
   const cut = () => {
@@ -84,7 +116,7 @@ async function largest(
       actions += count;
       tct += count * tctOf(lens, metric, criticality);
     }
-    parts.push({ metric, actions, tct, last });
+    parts.push({ metric, actions, tct: shares?.get(metric) ?? tct, last });
     if (parts.length < 2 * EXPLAINED_METRICS) continue;
     cut();
     await yieldIfDue();

@@ -2,20 +2,24 @@ import type { IdentityEvent } from '../../../projections/identity-events.js';
 import { hashOf } from '../../kernel/hash.js';
 import { decodeCursor, encodeCursor, unknownCursor } from '../../kernel/cursor.js';
 import { formatPosition } from '../../kernel/positions.js';
-import { type Lens, netOf, tctOf } from '../../scoring/lens.js';
+import { Days, type Evidence, dayOf } from '../../scoring/evidence.js';
+import { tctOf } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/metrics.js';
-import { CRITICALITIES } from '../../scoring/model.js';
-import { type Ledger, standingOf } from '../../scoring/score.js';
+import { CRITICALITIES, MODEL } from '../../scoring/model.js';
+import type { Scoring } from '../../scoring/models/all.js';
+import { disc1 } from '../../scoring/models/disc-1.js';
+import { RunningLedger, standingOf } from '../../scoring/score.js';
 import type { Coordinates } from './coordinates.js';
 import type { HistoryEntryDto } from './disc.dto.js';
 
 /** An identity's standing while its events are applied one by one, in log order. */
 export class RunningStanding {
-  constructor(
-    private readonly lens: Lens,
-    readonly ledger: Ledger = { earned: 0, flagged: 0 },
-    public badLevel: number | null = null,
-  ) {}
+  readonly ledger: RunningLedger;
+  badLevel: number | null = null;
+
+  constructor(private readonly lens: Scoring) {
+    this.ledger = new RunningLedger(lens.model.earnedPerDay(lens));
+  }
 
   /** Applies an event. @returns the change of net TCT */
   apply(event: IdentityEvent): number {
@@ -23,9 +27,10 @@ export class RunningStanding {
     if (event.type === 'BadStatusCleared') this.badLevel = null;
     if (event.type !== 'ActionRelayed') return 0;
     const { metric } = event.data;
-    const criticality = CRITICALITIES.indexOf(event.data.criticality);
-    this.ledger[isFlags(metric) ? 'flagged' : 'earned'] += tctOf(this.lens, metric, criticality);
-    return netOf(this.lens, metric, criticality);
+    const tct = tctOf(this.lens, metric, CRITICALITIES.indexOf(event.data.criticality));
+    if (!isFlags(metric)) return this.ledger.earn(dayOf(event.occurred_at), tct);
+    this.ledger.flagged += tct;
+    return -MODEL.forfeit_factor * tct;
   }
 
   get standing() {
@@ -44,17 +49,35 @@ export class RunningStanding {
     });
   }
 
-  /** @throws Problem validation_failed for a malformed cursor, or one of another identity, lens or time */
-  static resume(
+  /**
+   * @param evidenceAt the evidence up to a position: where a day earns only so much, the sums of a cursor do not say what
+   * its days can still earn
+   * @throws Problem validation_failed for a malformed cursor, or one of another identity, lens or time
+   */
+  static async resume(
     cursor: string | undefined,
     trisId: string,
-    lens: Lens,
+    lens: Scoring,
     coordinates: Coordinates,
-  ): { running: RunningStanding; after: number } {
-    if (cursor === undefined) return { running: new RunningStanding(lens), after: 0 };
+    evidenceAt: (position: number) => Promise<Evidence>,
+  ): Promise<{ running: RunningStanding; after: number }> {
+    const running = new RunningStanding(lens);
+    if (cursor === undefined) return { running, after: 0 };
     const { p, e, f, b, t } = decodeCursor(cursor, isCursor);
     if (t !== tagOf(trisId, lens, coordinates)) throw unknownCursor();
-    return { running: new RunningStanding(lens, { earned: e, flagged: f }, b), after: p };
+    running.badLevel = b;
+    if (lens.model.earnedPerDay(lens) === Infinity) Object.assign(running.ledger, { earned: e, flagged: f });
+    else running.addAll(await evidenceAt(p));
+    return { running, after: p };
+  }
+
+  private addAll(evidence: Evidence): void {
+    for (const metric in evidence) {
+      for (const days = new Days(metric, evidence[metric]!, this.lens); !days.done; days.next()) {
+        if (isFlags(metric)) this.ledger.flagged += days.tct;
+        else this.ledger.earn(days.day, days.tct);
+      }
+    }
   }
 }
 
@@ -95,7 +118,9 @@ function isCursor(state: unknown): state is CursorState {
 }
 
 /** Uses the requested time, not the resolved one: a history without a time continues with events relayed meanwhile. */
-function tagOf(trisId: string, lens: Lens, { as_of, known_at, as_of_position }: Coordinates): string {
+function tagOf(trisId: string, lens: Scoring, { as_of, known_at, as_of_position }: Coordinates): string {
   const asked = [as_of, known_at, as_of_position].map((part) => String(part ?? ''));
+  // A cursor of an earlier build names no version of the model; those were all of disc-1.
+  if (lens.model !== disc1) asked.push(lens.model.hash);
   return hashOf(trisId, lens.content_hash, ...asked).slice(0, 12);
 }

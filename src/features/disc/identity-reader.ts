@@ -24,8 +24,9 @@ import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { Views } from '../../read-side/views.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
-import { countActions } from '../../scoring/evidence.js';
-import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
+import { type Evidence, countActions } from '../../scoring/evidence.js';
+import { MODEL_LENS } from '../../scoring/lens.js';
+import type { Scoring } from '../../scoring/models/all.js';
 import { type Coordinates, endOfHour } from './coordinates.js';
 import { EvidenceReader, type SpreadIdentity } from './evidence-reader.js';
 import { SourceReader } from './source-reader.js';
@@ -36,7 +37,8 @@ export interface Viewpoint {
   as_of: number;
   /** Nothing after this position counts. */
   position: Position;
-  lens: Lens;
+  /** With the version of the model. */
+  lens: Scoring;
   /** Generation that served the rows. */
   generation: string;
 }
@@ -218,6 +220,15 @@ export class IdentityReader {
         : { state: await this.fold(viewpoint), large: null };
     if (past.state.changed === 0 && isAsked(coordinates)) return unknownIdentity(tris_id, 'at that time');
     return { ...viewpoint, ...past };
+  }
+
+  /** The evidence as of an earlier position, as far as the lens needs it. */
+  async evidenceAt(viewpoint: IdentityViewpoint, position: Position): Promise<Evidence> {
+    const { tris_id, as_of, lens } = viewpoint;
+    const { results } = await this.views.readSince(viewpoint.position, [{ get: identityRow(tris_id) }]);
+    const { spread, latest } = results[0] as unknown as IdentityRow;
+    if (!spread || position < spread.since) return (await this.fold({ ...viewpoint, position })).evidence;
+    return this.evidence.through({ tris_id, spread, position, ...(as_of < latest && { as_of }) }, lens);
   }
 
   /** The state of an identity of which there were few events by then. */

@@ -2,27 +2,28 @@ import { type IdentityRow, identityRow } from '../../../projections/identities.j
 import { type MetricSums, metricRow } from '../../../projections/evidence-rows.js';
 import type { Position } from '../../kernel/event.js';
 import type { Views } from '../../read-side/views.js';
-import type { Lens } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/metrics.js';
-import { disc1 } from '../../scoring/models/disc-1.js';
+import type { Scoring } from '../../scoring/models/all.js';
 import type { Ledger } from '../../scoring/score.js';
+import { EvidenceReader } from './evidence-reader.js';
 
 /**
  * What a lens makes of an identity's present evidence, without looking at what decays. Undefined for a large identity
- * through the lens of a policy: see `readLedger`.
+ * through the lens of a policy, or where a day earns only so much: see `readLedger`.
  */
-export function ledgerOfRow(row: IdentityRow, lens: Lens): Ledger | undefined {
-  if (lens.tct_by_metric === null) return { earned: row.earned, flagged: row.flagged };
-  return row.evidence ? disc1.ledger(row.evidence, lens) : undefined;
+export function ledgerOfRow(row: IdentityRow, lens: Scoring): Ledger | undefined {
+  if (lens.tct_by_metric === null && !isLimited(lens)) return { earned: row.earned, flagged: row.flagged };
+  return row.evidence ? lens.model.ledger(row.evidence, lens) : undefined;
 }
 
 /** An identity's row and its ledger, of one moment, at or after a position. Undefined: there is no such identity. */
 export async function readLedger(
   views: Pick<Views, 'readSince'>,
   trisId: string,
-  lens: Lens,
+  lens: Scoring,
   position: Position,
 ): Promise<{ row: IdentityRow; ledger: Ledger; position: Position } | undefined> {
+  if (isLimited(lens)) return readLimited(views, trisId, lens, position);
   const weighed = [...(lens.tct_by_metric ?? [])];
   const queries = weighed.map(([metric]) => ({ get: metricRow(trisId, metric) }));
   const read = await views.readSince(position, [{ get: identityRow(trisId) }, ...queries]);
@@ -36,4 +37,19 @@ export async function readLedger(
     ledger[isFlags(metric) ? 'flagged' : 'earned'] += actions * tct;
   }
   return { row, ledger, position: read.position };
+}
+
+/** As `readLedger`, where a day earns only so much: that takes the days. */
+async function readLimited(views: Pick<Views, 'readSince'>, trisId: string, lens: Scoring, since: Position) {
+  const { results, position } = await views.readSince(since, [{ get: identityRow(trisId) }]);
+  const row = results[0] as unknown as IdentityRow | undefined;
+  if (!row) return undefined;
+  const known = ledgerOfRow(row, lens);
+  if (known) return { row, ledger: known, position };
+  const evidence = await new EvidenceReader(views).through({ tris_id: trisId, spread: row.spread!, position }, lens);
+  return { row, ledger: lens.model.ledger(evidence, lens), position };
+}
+
+function isLimited(lens: Scoring): boolean {
+  return lens.model.earnedPerDay(lens) !== Infinity;
 }

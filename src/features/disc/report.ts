@@ -7,14 +7,13 @@ import { tctOf } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/metrics.js';
 import { CRITICALITIES } from '../../scoring/model.js';
 import { categoryHealth } from '../../scoring/health.js';
-import { disc1 } from '../../scoring/models/disc-1.js';
-import { type Ledger, type Standing, standingOf } from '../../scoring/score.js';
+import { type Ledger, RunningLedger, type Standing, standingOf } from '../../scoring/score.js';
 import type { ReportDto } from './disc.dto.js';
 import type { SpreadIdentity } from './evidence-reader.js';
 import { PlatformShares } from './explain.js';
 import { RunningStanding } from './history.js';
 import type { IdentityReader, IdentitySnapshot } from './identity-reader.js';
-import { coordinatesOf, verificationsOf } from './score.js';
+import { coordinatesOf, reliabilityOf, verificationsOf } from './score.js';
 import type { Source } from './source-reader.js';
 
 /** The size of a report: entries in its lists, and points of its trajectory per month (0: no trajectory). */
@@ -51,6 +50,8 @@ export class ReportBuilder {
   private readonly platforms: PlatformShares;
   private readonly actionsByMetric = new Map<string, number>();
   private readonly credonators = new Map<string, { from: string; amount: number; count: number }>();
+  /** What the actions come to at each point, where that was not summed from the actions themselves. */
+  private ledgers: readonly Ledger[] | undefined;
   /**
    * Times at which the standing is wanted, ascending, the window's start first and its end last. Each has what was
    * stated by then, and the actions since the one before it.
@@ -108,13 +109,7 @@ export class ReportBuilder {
 
   /** Says what the actions come to at each of `times`. */
   setLedgers(ledgers: readonly Ledger[]): void {
-    let last: Ledger = { earned: 0, flagged: 0 };
-    for (const [i, { running }] of this.points.entries()) {
-      const { earned, flagged } = ledgers[i]!;
-      running.ledger.earned = earned - last.earned;
-      running.ledger.flagged = flagged - last.flagged;
-      last = ledgers[i]!;
-    }
+    this.ledgers = ledgers;
   }
 
   /** The report without its proof and generation time. The hash covers all other fields. */
@@ -135,6 +130,7 @@ export class ReportBuilder {
       score_delta: round(last.score - first.score, 1),
       score_rating: last.score_rating,
       total_tct: last.total_tct,
+      ...reliabilityOf(snapshot),
       trajectory: pointsPerMonth === 0 ? [] : this.points.map(({ at }, i) => pointAt(at, standings[i]!)),
       metrics: categoryHealth(snapshot.state.evidence, snapshot.lens, snapshot.as_of),
       top_credonators: credonators.slice(0, top),
@@ -158,11 +154,11 @@ export class ReportBuilder {
   }
 
   private standings(): Standing[] {
-    const ledger = { earned: 0, flagged: 0 };
-    return this.points.map(({ running }) => {
-      ledger.earned += running.ledger.earned;
-      ledger.flagged += running.ledger.flagged;
-      return standingOf(ledger, running.badLevel);
+    const { lens } = this.snapshot;
+    const sum = new RunningLedger(lens.model.earnedPerDay(lens));
+    return this.points.map(({ running }, i) => {
+      if (!this.ledgers) sum.add(running.ledger);
+      return standingOf(this.ledgers?.[i] ?? sum, running.badLevel);
     });
   }
 }
@@ -205,21 +201,22 @@ async function ledgersAt(
   }
   const days = [...byDay].sort(([a], [b]) => a - b);
   const metrics = lens.tct_by_metric === null ? undefined : Object.keys(state.evidence);
+  const limit = lens.model.earnedPerDay(lens);
   const sum = { earned: 0, flagged: 0 };
   const ledgers: Ledger[] = [];
   let next = 0;
   for (const time of times.slice(0, -1)) {
     for (; next < days.length && days[next]![0] < dayOf(time); next++) {
-      sum.earned += days[next]![1].earned;
+      sum.earned += Math.min(days[next]![1].earned, limit);
       sum.flagged += days[next]![1].flagged;
     }
-    const ledger = { ...sum };
+    const today = { earned: 0, flagged: 0 };
     if (days[next]?.[0] === dayOf(time)) {
       await evidence.ofDay(large, time, metrics, (name, criticality, actions) => {
-        ledger[isFlags(name) ? 'flagged' : 'earned'] += actions * tctOf(lens, name, criticality);
+        today[isFlags(name) ? 'flagged' : 'earned'] += actions * tctOf(lens, name, criticality);
       });
     }
-    ledgers.push(ledger);
+    ledgers.push({ earned: sum.earned + Math.min(today.earned, limit), flagged: sum.flagged + today.flagged });
   }
-  return [...ledgers, disc1.ledger(state.evidence, lens)];
+  return [...ledgers, lens.model.ledger(state.evidence, lens)];
 }

@@ -25,7 +25,7 @@ export class ScoreAnswers {
   of(snapshot: IdentitySnapshot): JsonText {
     const { tris_id, generation, as_of, isPresent } = snapshot;
     const { changed } = snapshot.state;
-    const lens = snapshot.lens.content_hash;
+    const lens = `${snapshot.lens.content_hash}/${snapshot.lens.model.hash}`;
     const last = this.known.get(tris_id);
     if (
       last?.changed === changed &&

@@ -1,14 +1,13 @@
 import { isIncomplete } from '../../../projections/identities.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { categoryHealth } from '../../scoring/health.js';
-import { disc1 } from '../../scoring/models/disc-1.js';
 import { type Standing, standingOf } from '../../scoring/score.js';
 import type { DiscScoreDto, ScoreDto } from './disc.dto.js';
 import type { IdentitySnapshot, Viewpoint } from './identity-reader.js';
 
 /** The score, rating and TCT of an identity as of a viewpoint. */
 export function standing({ state, lens }: IdentitySnapshot): Standing {
-  return standingOf(disc1.ledger(state.evidence, lens), state.bad_status?.level ?? null);
+  return standingOf(lens.model.ledger(state.evidence, lens), state.bad_status?.level ?? null);
 }
 
 /** The public score (requirement 17). */
@@ -25,7 +24,8 @@ export function score(snapshot: IdentitySnapshot, logId: string): ScoreDto {
   return {
     tris_id: snapshot.tris_id,
     ...standing(snapshot),
-    reliability: disc1.reliability(state.evidence, lens, as_of),
+    reliability: lens.model.reliability(state.evidence, lens, as_of),
+    ...lens.model.certainty(state.evidence, lens, as_of),
     disc_metrics: categoryHealth(state.evidence, lens, as_of),
     verification: verificationsOf(snapshot),
     bad_status: bad_status && { ...bad_status, since: new Date(bad_status.since).toISOString() },
@@ -33,6 +33,12 @@ export function score(snapshot: IdentitySnapshot, logId: string): ScoreDto {
     generation: snapshot.generation,
     ...(isIncomplete(state) && { incomplete: true }),
   };
+}
+
+/** Reliability and how sure it is; nothing in versions that do not say how sure. */
+export function reliabilityOf({ state: { evidence }, lens, as_of }: IdentitySnapshot) {
+  const certainty = lens.model.certainty(evidence, lens, as_of);
+  return certainty && { reliability: lens.model.reliability(evidence, lens, as_of), ...certainty };
 }
 
 /** Verifications that are valid at the viewpoint's time, and whether each counts for a policy that names no issuer. */
@@ -49,7 +55,7 @@ export function verificationsOf({ state, as_of, trusts }: IdentitySnapshot) {
 export function coordinatesOf({ as_of, position, lens }: Viewpoint, logId: string) {
   return {
     lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
-    model: { id: disc1.id, hash: disc1.hash },
+    model: { id: lens.model.id, hash: lens.model.hash },
     as_of: new Date(as_of).toISOString(),
     position: formatPosition(logId, position),
   };
@@ -57,5 +63,5 @@ export function coordinatesOf({ as_of, position, lens }: Viewpoint, logId: strin
 
 /** What an answer depends on besides its URL. */
 export function etagOf({ as_of, position, lens, generation }: Viewpoint): (string | number)[] {
-  return [position, lens.content_hash, disc1.hash, as_of, generation];
+  return [position, lens.content_hash, lens.model.hash, as_of, generation];
 }

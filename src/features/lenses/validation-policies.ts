@@ -6,6 +6,9 @@ import { BoundedMap } from '../../kernel/bounded-map.js';
 import { Problem } from '../../kernel/problems.js';
 import type { Manifest, RowQuery, RangeRow } from '../../stores/ports/read-models.js';
 import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
+import { type Scoring, modelOf, scoringBy } from '../../scoring/models/all.js';
+import type { ModelId } from '../../scoring/models/scoring-model.js';
+import { servingModel } from '../../read-side/manifest.js';
 import { type Policy, VP_ID, lensOf, policyOf, policyStream } from './domain/validation-policy.js';
 
 /** Lenses kept in memory at most; one of a policy with a hundred inputs takes about 20 kB. */
@@ -17,6 +20,8 @@ export interface LensSelector {
   vp?: string;
   /** The organization of the request's key: selects its own lens, if it has one. */
   organization?: string | null;
+  /** Version of the scoring model. Default: the platform's. */
+  model?: ModelId;
 }
 
 /** The value of `vp=` for the lens that weighs every action by its own criticality, whatever was promoted. */
@@ -58,7 +63,15 @@ export class ValidationPolicies {
 
   /** @param rows results of `queries` @throws Problem policy_not_found for an unknown `vp` */
   async resolve(
-    { vp }: LensSelector,
+    { vp, model }: LensSelector,
+    manifest: Manifest,
+    rows: readonly (Json | RangeRow[] | undefined)[],
+  ): Promise<Scoring> {
+    return scoringBy(await this.lensFor(vp, manifest, rows), model ? modelOf(model) : servingModel(manifest));
+  }
+
+  private async lensFor(
+    vp: string | undefined,
     manifest: Manifest,
     rows: readonly (Json | RangeRow[] | undefined)[],
   ): Promise<Lens> {

@@ -1,5 +1,6 @@
 import type { IdentityState } from '../../../projections/identities.js';
 import type { Lens } from '../../scoring/lens.js';
+import type { Scoring } from '../../scoring/models/all.js';
 import type { LensOwner } from '../lenses/domain/lens-stream.js';
 
 /** An access policy, prepared for evaluating many identities. */
@@ -7,8 +8,8 @@ export interface AccessProbe {
   policy_id: string;
   /** The lens of its checks, if the previewed change does not affect it; null if the change switches it. */
   lens: Lens | null;
-  /** Whether it would grant under this lens, or under its own if it has one. */
-  grants(state: IdentityState, lens: Lens, asOf: number): boolean;
+  /** Whether it would grant under this lens, or under its own if it has one, by this version of the model. */
+  grants(state: IdentityState, lens: Scoring, asOf: number): boolean;
 }
 
 /** Gives previews access to the access policies. Without a provider, previews contain no access decisions. */

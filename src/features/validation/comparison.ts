@@ -1,8 +1,11 @@
 import type { IdentityState } from '../../../projections/identities.js';
 import { type Evidence, STRIDE } from '../../scoring/evidence.js';
+import { contributions } from '../../scoring/contributions.js';
 import { type Lens, netOf } from '../../scoring/lens.js';
+import { isFlags } from '../../scoring/metrics.js';
 import { CRITICALITIES, MODEL, type Rating } from '../../scoring/model.js';
-import { ratingOf, scoreOf } from '../../scoring/score.js';
+import type { Scoring } from '../../scoring/models/all.js';
+import { netTct, ratingOf, scoreOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
 
 /** The effect of a change of lens on each identity and on the population. Pure; the goal is 300 k identities/s. */
@@ -88,8 +91,8 @@ export class Comparison {
   private readonly scores = new Uint16Array(KEPT_SCORES);
 
   constructor(
-    readonly lensBefore: Lens,
-    readonly lensAfter: Lens,
+    readonly lensBefore: Scoring,
+    readonly lensAfter: Scoring,
   ) {}
 
   compare({ evidence, bad_status }: Pick<IdentityState, 'evidence' | 'bad_status'>): void {
@@ -107,6 +110,9 @@ export class Comparison {
         }
       }
     }
+    // Where a day earns only so much, the sums over all time do not say what it comes to.
+    if (isLimited(this.lensBefore)) before = netTct(this.lensBefore.model.ledger(evidence, this.lensBefore));
+    if (isLimited(this.lensAfter)) after = netTct(this.lensAfter.model.ledger(evidence, this.lensAfter));
     this.netBefore = before;
     this.netAfter = after;
     if (bad_status === null) {
@@ -117,7 +123,7 @@ export class Comparison {
 
   /** The metrics that change the net TCT, largest change first. */
   reasons(evidence: Evidence): MetricChange[] {
-    const reasons: MetricChange[] = [];
+    let reasons: MetricChange[] = [];
     for (const [metric, { days }] of Object.entries(evidence)) {
       const effect = this.effects.get(metric) ?? this.learn(metric);
       const reason = { metric, before_tct: 0, after_tct: 0 };
@@ -126,8 +132,11 @@ export class Comparison {
         reason.before_tct += days[i]! * effect.before[(i % STRIDE) - 1]!;
         reason.after_tct += days[i]! * effect.after[(i % STRIDE) - 1]!;
       }
-      if (reason.before_tct !== reason.after_tct) reasons.push(reason);
+      reasons.push(reason);
     }
+    limitTo(reasons, 'before_tct', evidence, this.lensBefore);
+    limitTo(reasons, 'after_tct', evidence, this.lensAfter);
+    reasons = reasons.filter(({ before_tct, after_tct }) => before_tct !== after_tct);
     const moved = ({ before_tct, after_tct }: MetricChange) => Math.abs(after_tct - before_tct);
     return reasons.sort((a, b) => moved(b) - moved(a) || (a.metric < b.metric ? -1 : 1));
   }
@@ -145,6 +154,19 @@ export class Comparison {
     // 0 marks an empty slot: the lowest score of a non-negative net TCT is 7.0.
     return this.scores[slot]! || (this.scores[slot] = Math.round(scoreOf(net) * 10));
   }
+}
+
+function isLimited({ model, ...lens }: Scoring): boolean {
+  return model.earnedPerDay(lens) !== Infinity;
+}
+
+/** Reduces what metrics earn to their parts of what the days can earn. */
+function limitTo(reasons: MetricChange[], side: 'before_tct' | 'after_tct', evidence: Evidence, lens: Scoring): void {
+  if (!isLimited(lens)) return;
+  const earned = new Map<string, number>();
+  for (const reason of reasons) if (!isFlags(reason.metric)) earned.set(reason.metric, reason[side]);
+  const parts = contributions(evidence, earned, lens, lens.model.earnedPerDay(lens));
+  for (const reason of reasons) reason[side] = parts.get(reason.metric) ?? reason[side];
 }
 
 /** A standing in the form of the API. */
@@ -170,8 +192,8 @@ export class Summarizer {
   private readonly access: AccessChange[];
 
   constructor(
-    before: Lens,
-    after: Lens,
+    before: Scoring,
+    after: Scoring,
     private readonly probes: readonly AccessProbe[],
     private readonly asOf: number,
   ) {
@@ -238,8 +260,8 @@ export class Summarizer {
   }
 
   private addAccess(probe: AccessProbe, change: AccessChange, trisId: string, state: IdentityState): void {
-    if (probe.lens !== null) return; // The change does not affect it.
     const { lensBefore, lensAfter } = this.comparison;
+    if (probe.lens !== null && lensBefore.model === lensAfter.model) return; // The change does not affect it.
     const before = probe.grants(state, lensBefore, this.asOf);
     const after = probe.grants(state, lensAfter, this.asOf);
     if (before === after) return;

@@ -14,12 +14,13 @@ import { round } from '../../scoring/exact.js';
 import { categoryHealth } from '../../scoring/health.js';
 import type { Lens } from '../../scoring/lens.js';
 import { MODEL } from '../../scoring/model.js';
-import { disc1 } from '../../scoring/models/disc-1.js';
+import { type Scoring, scoringBy } from '../../scoring/models/all.js';
+import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { standingOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
 import { Summarizer } from './comparison.js';
 import { lensOwner } from '../lenses/domain/lens-stream.js';
-import { type PopulationChange, Replays } from './replays.js';
+import { type PopulationChange, Replays, nameOf } from './replays.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { EvaluatedSubjectDto, EvaluationDto, PreviewDto } from './vp.dto.js';
@@ -36,6 +37,8 @@ export class EvaluatePolicy extends Query<EvaluationDto> {
     readonly accessPolicies: readonly string[],
     readonly actor: Actor,
     readonly signal: AbortSignal,
+    /** Version of the model for both sides. Default: the platform's. */
+    readonly model?: ModelId,
   ) {
     super();
   }
@@ -56,13 +59,14 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
    * @throws Problem policy_not_found, forbidden, weight_criticality_mismatch, duplicate_metric,
    * total_weight_out_of_range, preview_busy, projection_rebuilding
    */
-  async execute({ policy, scope, subjects, accessPolicies, actor, signal }: EvaluatePolicy): Promise<EvaluationDto> {
+  async execute(query: EvaluatePolicy): Promise<EvaluationDto> {
+    const { policy, scope, subjects, accessPolicies, actor, signal, model } = query;
     const content = typeof policy === 'string' ? await this.policies.get(policy) : policy;
     refuseUnlessOwner(actor, content.tris_org);
     if (typeof policy !== 'string') refuseUnsound(content, '/policy');
     const { policy_id, tris_org } = content;
     const lens = lensOf({ ...content, content_hash: contentHash(content) });
-    const whose = { scope, tris_org };
+    const whose = { scope, tris_org, model };
     const { results, before, position, generation, as_of, ...summary } =
       subjects === undefined
         ? { ...(await this.everyone(lens, whose, accessPolicies, signal)), results: [] }
@@ -72,7 +76,8 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
       policy_id,
       content_hash: after.content_hash,
       evaluated_at: new Date(this.clock()).toISOString(),
-      lens: before,
+      lens: { policy_id: before.policy_id, content_hash: before.content_hash },
+      model: before.model,
       as_of,
       position,
       generation,
@@ -98,15 +103,16 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
 
   private async evaluate(
     subjects: readonly string[],
-    after: Lens,
-    { scope, tris_org }: { scope: LensScope; tris_org: string },
+    lensAfter: Lens,
+    { scope, tris_org, model }: { scope: LensScope; tris_org: string; model?: ModelId },
     accessPolicies: readonly string[],
   ): Promise<PopulationChange & { results: EvaluatedSubjectDto[] }> {
-    const wish = { organization: scope === 'organization' ? tris_org : null };
+    const wish = { organization: scope === 'organization' ? tris_org : null, model };
     const probes = await this.replays.probes(lensOwner(scope, tris_org), accessPolicies);
     const rows = subjects.map((trisId) => ({ get: identityRow(trisId) }));
     const read = await this.views.read([...rows, ...this.policies.queries(wish)]);
     const before = await this.policies.resolve(wish, read.manifest, read.results.slice(subjects.length));
+    const after = scoringBy(lensAfter, before.model);
     const now = this.clock();
     const as_of = endOfHour(now);
     const fold = new Summarizer(before, after, probes, now);
@@ -126,8 +132,8 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     return {
       ...fold.summary(),
       results,
-      before: { policy_id: before.policy_id, content_hash: before.content_hash },
-      after: { policy_id: after.policy_id, content_hash: after.content_hash },
+      before: nameOf(before),
+      after: nameOf(after),
       generation: read.generation,
       position: formatPosition(this.views.logId, read.position),
       as_of: new Date(as_of).toISOString(),
@@ -143,8 +149,8 @@ function nobody(tris_id: string): EvaluatedSubjectDto {
 function changeOf(
   tris_id: string,
   state: IdentityState,
-  before: Lens,
-  after: Lens,
+  before: Scoring,
+  after: Scoring,
   asOf: number,
   probes: readonly AccessProbe[],
   now: number,
@@ -176,7 +182,15 @@ function changeOf(
   };
 }
 
-function preview({ evidence, bad_status }: IdentityState, lens: Lens, asOf: number): PreviewDto {
-  const { score, score_rating, total_tct } = standingOf(disc1.ledger(evidence, lens), bad_status?.level ?? null);
-  return { score, score_rating, total_tct, disc_metrics: categoryHealth(evidence, lens, asOf) };
+function preview({ evidence, bad_status }: IdentityState, lens: Scoring, asOf: number): PreviewDto {
+  const { model } = lens;
+  const { score, score_rating, total_tct } = standingOf(model.ledger(evidence, lens), bad_status?.level ?? null);
+  const certainty = model.certainty(evidence, lens, asOf);
+  return {
+    score,
+    score_rating,
+    total_tct,
+    ...(certainty && { reliability: model.reliability(evidence, lens, asOf), ...certainty }),
+    disc_metrics: categoryHealth(evidence, lens, asOf),
+  };
 }

@@ -2,6 +2,7 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import type { CommandContext, Actor } from '../../commands/context.js';
 import { Replays } from './replays.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
+import type { ModelId } from '../../scoring/models/scoring-model.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { ReplayDto } from './vp.dto.js';
 import { refuseUnlessOwner } from './vp.input.js';
@@ -13,6 +14,8 @@ export class StartReplay extends Command<ReplayDto> {
     readonly scope: LensScope,
     readonly accessPolicies: readonly string[] | undefined,
     readonly context: CommandContext,
+    /** Version of the model for both sides. Default: the platform's. */
+    readonly model?: ModelId,
   ) {
     super();
   }
@@ -26,10 +29,10 @@ export class StartReplayHandler implements ICommandHandler<StartReplay> {
   ) {}
 
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused */
-  async execute({ policyId, scope, accessPolicies, context }: StartReplay): Promise<ReplayDto> {
+  async execute({ policyId, scope, accessPolicies, context, model }: StartReplay): Promise<ReplayDto> {
     const policy = await this.policies.get(policyId);
     refuseUnlessOwner(context.actor, policy.tris_org);
-    return this.replays.start(policy, scope, accessPolicies, context);
+    return this.replays.start(policy, scope, accessPolicies, context, model);
   }
 }
 

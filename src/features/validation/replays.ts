@@ -6,11 +6,13 @@ import { EvidenceReader } from '../disc/evidence-reader.js';
 import type { CommandContext } from '../../commands/context.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
-import type { Json, JsonObject } from '../../kernel/json.js';
+import type { Json } from '../../kernel/json.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 import type { Lens } from '../../scoring/lens.js';
+import { type Scoring, scoringBy } from '../../scoring/models/all.js';
+import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from './access-preview.js';
 import { type Comparison, Summarizer, type Summary } from './comparison.js';
 import { type LensOwner, lensOwner } from '../lenses/domain/lens-stream.js';
@@ -24,12 +26,23 @@ const JOB_KIND = 'vp_replay';
 
 /** The effect of a change of lens, and the state it was computed from. */
 export interface PopulationChange extends Summary {
-  before: { policy_id: string | null; content_hash: string };
-  after: { policy_id: string | null; content_hash: string };
+  before: ScoringName;
+  after: ScoringName;
   generation: string;
   /** All events up to this position are included. */
   position: string;
   as_of: string;
+}
+
+/** A lens and the version of the model, by name. */
+export interface ScoringName {
+  policy_id: string | null;
+  content_hash: string;
+  model: { id: ModelId; hash: string };
+}
+
+export function nameOf({ policy_id, content_hash, model: { id, hash } }: Scoring): ScoringName {
+  return { policy_id, content_hash, model: { id, hash } };
 }
 
 /** Compares two lenses over the whole population: within a request, or as a job that survives a crash. */
@@ -57,6 +70,7 @@ export class Replays implements OnModuleInit {
     scope: LensScope,
     accessPolicies: readonly string[] | undefined,
     context: CommandContext,
+    model?: ModelId,
   ): Promise<ReplayDto> {
     await this.probes(lensOwner(scope, tris_org), accessPolicies);
     const unique = context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '');
@@ -66,6 +80,7 @@ export class Replays implements OnModuleInit {
       content_hash,
       scope,
       access_policies: accessPolicies === undefined ? null : [...accessPolicies],
+      ...(model && { model }),
       body_hash: context.body_hash,
     });
     if (job.input['body_hash'] !== context.body_hash) {
@@ -102,18 +117,18 @@ export class Replays implements OnModuleInit {
    */
   async compare(
     after: Lens,
-    whose: { scope: LensScope; tris_org: string },
+    whose: { scope: LensScope; tris_org: string; model?: ModelId },
     accessPolicies: readonly string[] | undefined,
     signal: AbortSignal,
     onProgress: (done: number, total: number) => void = () => undefined,
   ): Promise<PopulationChange> {
-    const wish = { organization: whose.scope === 'organization' ? whose.tris_org : null };
+    const wish = { organization: whose.scope === 'organization' ? whose.tris_org : null, model: whose.model };
     const queries = this.policies.queries(wish);
     const { manifest, results } =
       queries.length > 0 ? await this.views.read(queries) : { manifest: await this.views.manifest(), results: [] };
     const before = await this.policies.resolve(wish, manifest, results);
     const probes = await this.probes(lensOwner(whose.scope, whose.tris_org), accessPolicies);
-    return this.between(before, after, manifest, probes, signal, { onPage: onProgress });
+    return this.between(before, scoringBy(after, before.model), manifest, probes, signal, { onPage: onProgress });
   }
 
   /**
@@ -122,8 +137,8 @@ export class Replays implements OnModuleInit {
    * @throws Problem projection_rebuilding
    */
   async between(
-    before: Lens,
-    after: Lens,
+    before: Scoring,
+    after: Scoring,
     manifest: Manifest,
     probes: readonly AccessProbe[],
     signal: AbortSignal,
@@ -154,8 +169,8 @@ export class Replays implements OnModuleInit {
     await watch.onPage?.(summary.count, summary.count);
     return {
       ...summary,
-      before: { policy_id: before.policy_id, content_hash: before.content_hash },
-      after: { policy_id: after.policy_id, content_hash: after.content_hash },
+      before: nameOf(before),
+      after: nameOf(after),
       generation: population.generation,
       position: formatPosition(this.views.logId, population.position),
       as_of: new Date(as_of).toISOString(),
@@ -163,18 +178,20 @@ export class Replays implements OnModuleInit {
   }
 
   private async run({ input, signal, progress }: RunningJob): Promise<PopulationChange> {
-    const { policy_id, tris_org, scope, access_policies } = input as unknown as ReplayInput;
+    const { policy_id, tris_org, scope, access_policies, model } = input as unknown as ReplayInput;
     const lens = await this.policies.lens(policy_id);
-    return this.compare(lens, { scope, tris_org }, access_policies ?? undefined, signal, progress);
+    return this.compare(lens, { scope, tris_org, model }, access_policies ?? undefined, signal, progress);
   }
 }
 
-interface ReplayInput extends JsonObject {
+interface ReplayInput {
   policy_id: string;
   tris_org: string;
   content_hash: string;
   scope: LensScope;
   access_policies: string[] | null;
+  /** Absent: the platform's. */
+  model?: ModelId;
 }
 
 function replayOf({ id, status, input, progress, result, error, enqueued_at, finished_at }: Job): ReplayDto {

@@ -116,7 +116,7 @@ export class ValidationPoliciesController {
     ],
   })
   async evaluate(@Body() body: EvaluatePolicyDto, @RequestActor() actor: Actor, @ClientGone() signal: AbortSignal) {
-    const { policy, policy_id, subjects, access_policies = [] } = body;
+    const { policy, policy_id, subjects, access_policies = [], model } = body;
     if ((policy === undefined) === (policy_id === undefined)) {
       const message = 'send either policy or policy_id';
       throw new Problem('validation_failed', `The body is not valid: ${message}.`, {
@@ -125,7 +125,7 @@ export class ValidationPoliciesController {
     }
     const which = policy === undefined ? policy_id! : toContent(policy);
     return this.queries.execute(
-      new EvaluatePolicy(which, body.scope ?? scopeOf(actor), subjects, access_policies, actor, signal),
+      new EvaluatePolicy(which, body.scope ?? scopeOf(actor), subjects, access_policies, actor, signal, model),
     );
   }
 
@@ -139,12 +139,13 @@ export class ValidationPoliciesController {
   })
   async replay(
     @Param() { policy_id }: PolicyParams,
-    @Body() { access_policies, ...body }: StartReplayDto,
+    @Body() { access_policies, model, ...body }: StartReplayDto,
     @Context() request: RequestContext,
   ) {
     const scope = body.scope ?? scopeOf(request.actor);
-    const context = request.of({ policy_id, scope, access_policies: access_policies ?? null, replay: true });
-    const replay = await this.commands.execute(new StartReplay(policy_id, scope, access_policies, context));
+    const basis = { policy_id, scope, access_policies: access_policies ?? null, ...(model && { model }) };
+    const context = request.of({ ...basis, replay: true });
+    const replay = await this.commands.execute(new StartReplay(policy_id, scope, access_policies, context, model));
     return new Written(replay, null);
   }
 

@@ -16,6 +16,9 @@ import { IsCriticality } from '../../http/criticality.js';
 import { IsMetric, IsNoPersonalData, IsTrisId, IsUnique, IsWrittenTrisId } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import type { Category, Criticality, Rating } from '../../scoring/model.js';
+import { MODEL_IDS } from '../../scoring/models/all.js';
+import type { ModelId } from '../../scoring/models/scoring-model.js';
+import { EvidenceDto, ModelDto } from '../disc/disc.dto.js';
 import {
   type AccessChange,
   type Histogram,
@@ -190,6 +193,11 @@ class PreviewedDto extends ScopedDto {
   @Matches(POLICY_REF, { each: true, message: AP_MESSAGE })
   @IsUnique()
   access_policies?: string[];
+
+  /** Version of the scoring model, for both sides. Default: the one that serves the platform. */
+  @IsOptional()
+  @IsIn(MODEL_IDS)
+  model?: ModelId;
 }
 
 export class EvaluatePolicyDto extends PreviewedDto {
@@ -243,6 +251,11 @@ export class PreviewDto {
   @ApiProperty({ enum: RATINGS })
   score_rating: Rating;
   total_tct: number;
+  /** This and the next two: from disc-2 on. */
+  reliability?: number;
+  evidence?: EvidenceDto;
+  @ApiProperty({ type: [Number], minItems: 2, maxItems: 2, required: false })
+  reliability_interval?: [number, number];
   /** Health by category, 0..1. */
   @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
   disc_metrics: Record<Category, number>;
@@ -300,6 +313,11 @@ class LensNameDto {
   policy_id: string | null;
   @ApiProperty({ type: String, nullable: true })
   content_hash: string | null;
+}
+
+/** A lens, and the version of the model that computed. */
+class ScoringNameDto extends LensNameDto {
+  model: ModelDto;
 }
 
 const BY_RATING = { type: 'object', additionalProperties: { type: 'integer' } } as const;
@@ -376,6 +394,8 @@ export class EvaluationDto {
   evaluated_at: string;
   /** The lens of `current`. */
   lens: LensNameDto;
+  /** The version of the model of both sides. */
+  model: ModelDto;
   as_of: string;
   position: string;
   generation: string;
@@ -392,8 +412,8 @@ class ProgressDto {
 
 class ReplayResultDto extends SummaryDto {
   /** The compared lenses: the one that was active during the replay, and that of the policy. */
-  before: LensNameDto;
-  after: LensNameDto;
+  before: ScoringNameDto;
+  after: ScoringNameDto;
   generation: string;
   /** All events up to this position are included. */
   position: string;

@@ -80,6 +80,8 @@ export const disc1 = {
 
   certainty: () => null,
 
+  summary: () => null,
+
   tctToReliability: (reliability: number) => least((tct) => expected(tct / TCT_PER_WEIGHT, 0) >= reliability),
 } satisfies ScoringModel;
 

@@ -116,6 +116,14 @@ export const disc2 = {
     };
   },
 
+  summary(evidence: Evidence, lens: Lens, asOf: number) {
+    const { good, flags } = decayedDays(evidence, lens, asOf);
+    return (
+      `${round(good, 1)} good days and ${round(flags, 1)} flags still count. ` +
+      'Praise counts once a day, a flag up to twice; half of it fades in 45 days.'
+    );
+  },
+
   /** A day counts once, however much is earned in it: each day costs what it can earn. */
   tctToReliability(reliability: number) {
     return MOST_TCT_PER_ACTION * least((days) => round(expected({ good: days, flags: 0 }), 4) >= reliability);

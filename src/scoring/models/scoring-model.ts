@@ -50,6 +50,8 @@ export interface ScoringModel {
   reliability(evidence: Evidence, lens: Lens, asOf: number): number;
   /** How sure the reliability is; null in versions that do not say. */
   certainty(evidence: Evidence, lens: Lens, asOf: number): Certainty | null;
+  /** What reliability rests on, in a sentence or two; null in versions that do not say. */
+  summary(evidence: Evidence, lens: Lens, asOf: number): string | null;
   /** TCT to earn from nothing, without flags, for this reliability. The cost of advice about it. */
   tctToReliability(reliability: number): number;
 }
