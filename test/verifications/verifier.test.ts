@@ -20,7 +20,8 @@ beforeEach(() => {
 });
 afterEach(() => verifier.onModuleDestroy());
 
-const ask = () => verifier.verify('kyh', key, proven.proof, proven.public_signals);
+const ask = (_?: unknown, n = 0) =>
+  verifier.verify('kyh', key, proven.proof, proven.public_signals, `caller ${n % 10}`);
 const threads = () => [...(verifier as unknown as { threads: Set<{ worker: Worker }> }).threads];
 const outcomes = async (asked: Promise<unknown>[]) =>
   (await Promise.allSettled(asked)).map((one) => (one.status === 'fulfilled' ? one.value : one.reason.code));
@@ -54,6 +55,19 @@ test('beyond a bounded queue proofs are refused, and say when to come back', asy
   await Promise.allSettled([verifier.onModuleDestroy(), ...asked]);
 });
 
+test('one caller’s proofs do not keep another’s waiting, nor take all the room', async () => {
+  const order: string[] = [];
+  const asking = (n: number) => ask(undefined, n).then(() => void order.push(`caller ${n}`));
+  const many = Array.from({ length: 30 }, () => asking(1));
+  const busy = threads().length;
+  expect(await outcomes(many.slice(16 + busy))).toEqual(Array(14 - busy).fill('verifier_unavailable'));
+  await asking(2);
+  // Those that were being verified, and one more at each thread.
+  expect(order.indexOf('caller 2')).toBeLessThanOrEqual(2 * busy);
+  await Promise.allSettled(many);
+  expect(order).toHaveLength(17 + busy);
+});
+
 test('a thread that dies is replaced, and its proof verified by another', async () => {
   expect(await ask()).toBe(true);
   const [before] = threads();
@@ -66,7 +80,7 @@ test('a thread that dies is replaced, and its proof verified by another', async 
 
 test('a question that ends two threads is given up, and the next is answered', async () => {
   // What no client can send: a key without points makes the thread throw.
-  const deadly = verifier.verify('none', {} as never, proven.proof, []);
+  const deadly = verifier.verify('none', {} as never, proven.proof, [], 'caller');
   expect(await outcomes([deadly, ask()])).toEqual(['verifier_unavailable', true]);
   expect(errors).toHaveLength(2);
 });

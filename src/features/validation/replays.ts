@@ -23,6 +23,10 @@ import type { ReplayDto } from './vp.dto.js';
 import type { PolicyContent } from '../lenses/domain/validation-policy.js';
 
 const JOB_KIND = 'vp_replay';
+/** Replays of one caller that may be queued or running. */
+const MAX_OPEN = 5;
+/** More open replays than callers have in practice. */
+const MOST = 1_000;
 
 /** The effect of a change of lens, and the state it was computed from. */
 export interface PopulationChange extends Summary {
@@ -63,7 +67,7 @@ export class Replays implements OnModuleInit {
 
   /**
    * Enqueues a replay. A retry with the same Idempotency-Key gets the first one.
-   * @throws Problem idempotency_key_reused, policy_not_found for an unknown access policy
+   * @throws Problem idempotency_key_reused, rate_limited, policy_not_found for an unknown access policy
    */
   async start(
     { policy_id, tris_org, content_hash }: PolicyContent & { content_hash: string },
@@ -74,7 +78,11 @@ export class Replays implements OnModuleInit {
   ): Promise<ReplayDto> {
     await this.probes(lensOwner(scope, tris_org), accessPolicies);
     const unique = context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '');
-    const job = await this.jobs.enqueue(JOB_KIND, `rpl_${unique}`, {
+    const id = `rpl_${unique}`;
+    const caller = context.actor.name;
+    if (!(await this.jobs.get(JOB_KIND, id))) await this.refuseMany(caller);
+    const job = await this.jobs.enqueue(JOB_KIND, id, {
+      caller,
       policy_id,
       tris_org,
       content_hash,
@@ -87,6 +95,15 @@ export class Replays implements OnModuleInit {
       throw idempotencyKeyReused();
     }
     return replayOf(job);
+  }
+
+  /** Each replay folds everybody, and all callers' replays share the workers. @throws Problem rate_limited */
+  private async refuseMany(caller: string): Promise<void> {
+    const filters = (['queued', 'running'] as const).map((status) => ({ kind: JOB_KIND, status, limit: MOST }));
+    const open = (await Promise.all(filters.map((filter) => this.jobs.list(filter)))).flat();
+    if (open.filter(({ input }) => input['caller'] === caller).length < MAX_OPEN) return;
+    const detail = `${MAX_OPEN} replays of this caller are queued or running. Wait for one to finish, or cancel one.`;
+    throw new Problem('rate_limited', detail, { headers: { 'retry-after': '10' } });
   }
 
   /** @throws Problem replay_not_found */

@@ -63,7 +63,7 @@ export class RegisterSchemeHandler implements ICommandHandler<RegisterScheme> {
   async execute({ definition, context }: RegisterScheme): Promise<Result> {
     const errors = checkInputs(definition.public_inputs, definition.verification_key);
     if (errors.length > 0) throw refusal(errors);
-    const sound = await this.verifier.checkKey(definition.verification_key);
+    const sound = await this.verifier.checkKey(definition.verification_key, context.actor.name);
     if (typeof sound === 'object') {
       throw refusal([{ pointer: `/verification_key${sound.pointer}`, code: 'not_a_point', message: sound.message }]);
     }

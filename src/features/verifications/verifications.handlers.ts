@@ -97,7 +97,8 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
       throw refusal([{ pointer: '/public_signals', code: 'signal_count', message }]);
     }
     const { nullifier, expires_at } = readSignals(scheme, signals, trisId);
-    const verdict = await this.verifier.verify(scheme.verification_key_hash, scheme.verification_key, proof, signals);
+    const { verification_key_hash: hash, verification_key: key } = scheme;
+    const verdict = await this.verifier.verify(hash, key, proof, signals, request.actor.name);
     if (typeof verdict === 'object') {
       throw refusal([{ pointer: `/proof${verdict.pointer}`, code: 'not_a_point', message: verdict.message }]);
     }

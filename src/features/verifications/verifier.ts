@@ -10,6 +10,8 @@ import type { Proof, VerificationKey } from './domain/proof-format.js';
 const THREADS = Math.max(1, Math.min(4, availableParallelism() - 1));
 /** Requests that may wait for a thread; further ones are refused. Two seconds' work for one thread. */
 const MAX_WAITING = 64;
+/** Of these, requests of one caller. */
+const MAX_OF_ONE = 16;
 /** A request takes about 25 ms. A thread that takes this long is terminated. */
 const TIMEOUT_MS = 10_000;
 /** A request during which this many threads ended is not tried again. */
@@ -24,6 +26,7 @@ export interface WrongPoint {
 type Answer = boolean | WrongPoint;
 
 interface Task {
+  caller: string;
   question: { hash?: string; key: VerificationKey; proof?: Proof; signals?: readonly string[] };
   attempts: number;
   resolve(answer: Answer): void;
@@ -40,7 +43,8 @@ interface Thread {
 @Injectable()
 export class ProofVerifier implements OnModuleDestroy {
   private readonly threads = new Set<Thread>();
-  private readonly waiting: Task[] = [];
+  /** By caller. The one that was served last comes last. */
+  private readonly waiting = new Map<string, Task[]>();
   private readonly seconds: Histogram;
   private stopped = false;
 
@@ -54,60 +58,91 @@ export class ProofVerifier implements OnModuleDestroy {
       buckets: [0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2, 5],
       registers: [registry],
     });
-    const { waiting } = this;
+    const count = () => this.countWaiting();
     const gauge = new Gauge({
       name: 'credence_proofs_waiting',
       help: `Proofs that wait for a thread; beyond ${MAX_WAITING} they are refused`,
       registers: [registry],
       collect() {
-        gauge.set(waiting.length);
+        gauge.set(count());
       },
     });
   }
 
-  /** @param hash of the key. @throws Problem verifier_unavailable */
-  verify(hash: string, key: VerificationKey, proof: Proof, signals: readonly string[]): Promise<Answer> {
+  /**
+   * @param hash of the key
+   * @param caller among whom the threads are shared fairly
+   * @throws Problem verifier_unavailable
+   */
+  verify(
+    hash: string,
+    key: VerificationKey,
+    proof: Proof,
+    signals: readonly string[],
+    caller: string,
+  ): Promise<Answer> {
     const stop = this.seconds.startTimer();
-    return this.ask({ hash, key, proof, signals }).finally(() => void stop());
+    return this.ask(caller, { hash, key, proof, signals }).finally(() => void stop());
   }
 
   /** Whether the key's points are valid and its setup was completed. @throws Problem verifier_unavailable */
-  checkKey(key: VerificationKey): Promise<Answer> {
-    return this.ask({ key });
+  checkKey(key: VerificationKey, caller: string): Promise<Answer> {
+    return this.ask(caller, { key });
   }
 
   async onModuleDestroy(): Promise<void> {
     this.stopped = true;
-    for (const task of this.waiting.splice(0)) task.reject(unavailable('The service is stopping.'));
+    for (const task of [...this.waiting.values()].flat()) task.reject(unavailable('The service is stopping.'));
+    this.waiting.clear();
     await Promise.all([...this.threads].map(({ worker }) => worker.terminate()));
   }
 
-  private ask(question: Task['question']): Promise<Answer> {
+  private countWaiting(): number {
+    return [...this.waiting.values()].reduce((sum, { length }) => sum + length, 0);
+  }
+
+  private ask(caller: string, question: Task['question']): Promise<Answer> {
     if (this.stopped) return Promise.reject(unavailable('The service is stopping.'));
-    if (this.waiting.length >= MAX_WAITING) {
+    const own = this.waiting.get(caller) ?? [];
+    if (own.length >= MAX_OF_ONE) {
+      return Promise.reject(
+        unavailable(`${MAX_OF_ONE} proofs of this caller are waiting. Send this one again shortly.`),
+      );
+    }
+    if (this.countWaiting() >= MAX_WAITING) {
       return Promise.reject(unavailable(`${MAX_WAITING} proofs are already waiting. Send the request again shortly.`));
     }
     return new Promise((resolve, reject) => {
-      this.waiting.push({ question, attempts: 0, resolve, reject });
+      own.push({ caller, question, attempts: 0, resolve, reject });
+      this.waiting.set(caller, own);
       this.assign();
     });
   }
 
   /** Assigns waiting tasks to idle threads, and starts threads up to the limit. */
   private assign(): void {
-    while (this.waiting.length > 0) {
+    while (this.waiting.size > 0) {
       let thread = [...this.threads].find(({ task }) => task === undefined);
       if (!thread) {
         if (this.threads.size >= THREADS || this.stopped) return;
         thread = this.start();
       }
-      const task = this.waiting.shift()!;
+      const task = this.next();
       task.attempts++;
       thread.task = task;
       const { worker } = thread;
       thread.timer = setTimeout(() => void worker.terminate(), TIMEOUT_MS);
       worker.postMessage(task.question);
     }
+  }
+
+  /** Takes the oldest task of the caller that has not been served for longest. */
+  private next(): Task {
+    const [caller, tasks] = this.waiting.entries().next().value!;
+    const task = tasks.shift()!;
+    this.waiting.delete(caller);
+    if (tasks.length > 0) this.waiting.set(caller, tasks);
+    return task;
   }
 
   private start(): Thread {
@@ -130,7 +165,7 @@ export class ProofVerifier implements OnModuleDestroy {
       const { task } = thread;
       if (task) {
         if (task.attempts >= ATTEMPTS || this.stopped) task.reject(unavailable('The proof could not be verified.'));
-        else this.waiting.unshift(task);
+        else this.waiting.set(task.caller, [task, ...(this.waiting.get(task.caller) ?? [])]);
       }
       this.assign();
     });
