@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { AppModule, projectionsFor } from './app/app.module.js';
 import { type Config, ConfigError, loadConfig } from './kernel/config.js';
-import { ApiKeys } from './credentials/api-keys.js';
+import { ApiKeys, hasDevelopmentKey } from './credentials/api-keys.js';
 import { createApp } from './app/application.js';
 import { Health } from './app/health.js';
 import { Logger } from './kernel/logger.js';
@@ -85,6 +85,7 @@ function welcome(config: Config, url: string, keys: ApiKeys): string {
   const from = config.profile === 'embedded' ? config.data : 'EventStoreDB and Redis';
   const lines = [`Credence serves ${url} from ${from}`, `Documentation: ${url}/docs`];
   if (config.apiKeys !== undefined) return lines.join('\n');
+  if (!hasDevelopmentKey(config)) return [...lines, 'API keys: `credence keys create`'].join('\n');
   const keyFile = join(config.data, 'dev-api-key');
   const { createdDevelopmentKey: created } = keys;
   if (created)

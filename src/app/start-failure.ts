@@ -21,7 +21,8 @@ export function prepareDataFolder(data: string): void {
 function makeFolder(path: string): void {
   if (!existsSync(dirname(path))) makeFolder(dirname(path));
   try {
-    mkdirSync(path);
+    // The log and the keys are for this user only, whatever the umask.
+    mkdirSync(path, { mode: 0o700 });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error;
   }

@@ -14,7 +14,8 @@ import { FileWatch, createFile, exclusively, replaceFile } from './secret-file.j
  * the timing of a look-up by digest reveals nothing about a key.
  *
  * They come from the file CREDENCE_API_KEYS alone if it is set. Otherwise from `<data>/api-keys.json` if it exists
- * (`credence keys create` creates it), plus the development key in `<data>/dev-api-key` with every scope.
+ * (`credence keys create` creates it), plus, unless NODE_ENV is `production`, the development key in `<data>/dev-api-key`
+ * with every scope.
  */
 export interface ApiKeyRecord {
   /** Events record it as the actor `key:<id>`. */
@@ -51,9 +52,11 @@ export class ApiKeys {
           'The cluster profile requires CREDENCE_API_KEYS; `credence keys create` creates the file.',
         );
       }
-      const { key, created } = developmentKey(config.inData('dev-api-key'));
-      this.developmentDigest = digest(key);
-      this.createdDevelopmentKey = created ? key : undefined;
+      if (hasDevelopmentKey(config)) {
+        const { key, created } = developmentKey(config.inData('dev-api-key'));
+        this.developmentDigest = digest(key);
+        this.createdDevelopmentKey = created ? key : undefined;
+      }
     } else if (!existsSync(config.apiKeys)) {
       throw new ConfigError(`CREDENCE_API_KEYS names ${config.apiKeys}, which does not exist.`);
     }
@@ -96,6 +99,11 @@ export class ApiKeys {
     }
     this.callers = callers;
   }
+}
+
+/** Not in production, where a key with every scope that nobody asked for would lie in the data folder. */
+export function hasDevelopmentKey({ apiKeys }: Config): boolean {
+  return apiKeys === undefined && process.env['NODE_ENV'] !== 'production';
 }
 
 /** The file `credence keys` works on. */

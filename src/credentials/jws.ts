@@ -67,8 +67,16 @@ const TYPE = 'eligibility+jwt';
 const CLOCK_SKEW_S = 60;
 const MAX_TOKEN_LENGTH = 8_192;
 
-/** Never throws, whatever the token is. */
+/** Never throws, for any token and any options. */
 export function verify(token: unknown, options: VerifyOptions): EligibilityVerification {
+  try {
+    return verified(token, options);
+  } catch {
+    return refused('eligibility_malformed', 'The token or the options of its verification are malformed.');
+  }
+}
+
+function verified(token: unknown, options: VerifyOptions): EligibilityVerification {
   const read = readSigned(token, TYPE, options.jwks);
   if ('wrong' in read) {
     return refused(read.wrong === 'signature' ? 'eligibility_signature' : 'eligibility_malformed', read.detail);

@@ -98,7 +98,7 @@ function versionOf(file: string): string {
 }
 
 function writeDraft(file: string, content: string): string {
-  mkdirSync(dirname(file), { recursive: true });
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   const draft = `${file}.${randomBytes(6).toString('hex')}.tmp`;
   writeFileSync(draft, content, { mode: 0o600, flag: 'wx', flush: true });
   return draft;

@@ -198,7 +198,8 @@ export class Config {
   @Variable({
     name: 'CREDENCE_API_KEYS',
     description: 'JSON file `[{id, sha256, scopes[], organization?}]`, reread when it changes',
-    unset: 'a development key with every scope in `<data>/dev-api-key`; required in the cluster profile',
+    unset:
+      'a development key with every scope in `<data>/dev-api-key`, not if NODE_ENV is `production`; required in the cluster profile',
     must: 'be the path of a file',
   })
   @IsOptional()

@@ -145,6 +145,9 @@ export class SubmitRecordDto {
   criticality: string;
 
   /** Title for human readers. The log contains only its SHA-256. */
+  @Matches(/^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$/u, {
+    message: 'title must have no control, bidirectional or invisible characters',
+  })
   @IsString()
   @Length(1, 200)
   title: string;

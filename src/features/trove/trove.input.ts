@@ -1,3 +1,4 @@
+import { ed25519 as curve } from '@noble/curves/ed25519';
 import { getAddress } from 'ethers/address';
 import { criticalityOf } from '../../http/criticality.js';
 import { notInTheFuture } from '../../http/times.js';
@@ -64,6 +65,18 @@ export function toIssuer({ issuer_id, platform_id, ed25519, address }: RegisterI
   if (ed25519 !== undefined && Buffer.from(ed25519, 'base64url').toString('base64url') !== ed25519) {
     throw wrong('/ed25519', 'base64url', 'ed25519 must be canonical base64url: the last two bits are zero');
   }
+  if (ed25519 !== undefined && !isUsableKey(ed25519)) {
+    throw wrong('/ed25519', 'weak_key', 'ed25519 must be a point of the curve that is not of small order');
+  }
   if (address === undefined) return { issuer_id, platform_id, ed25519: ed25519!, address: null };
   return { issuer_id, platform_id, ed25519: null, address: getAddress(address.toLowerCase()) };
+}
+
+/** Under a key of small order a signature is valid for many messages (RFC 8032 leaves the check to the caller). */
+function isUsableKey(key: string): boolean {
+  try {
+    return !curve.Point.fromHex(Buffer.from(key, 'base64url').toString('hex')).isSmallOrder();
+  } catch {
+    return false;
+  }
 }

@@ -63,6 +63,15 @@ function valid(make, pointer) {
 }
 
 /**
+ * @template {{equals(other: T): boolean; negate(): T}} T
+ * @param {T} point @param {T} other @param {string} pointer @param {string} name @throws {PointError}
+ */
+function refuseRelated(point, other, pointer, name) {
+  if (!point.equals(other) && !point.equals(other.negate())) return;
+  throw new PointError(pointer, `is ${name} or its opposite: proofs under such a key can be forged`);
+}
+
+/**
  * A key ready to verify with. The pairing of alpha and beta and the lines of gamma and delta are worked out once.
  * @param {KeyJson} json @throws {PointError}
  */
@@ -75,12 +84,21 @@ function prepare(json) {
     const message = 'equals gamma: the second phase of the setup had no contribution, and anyone can forge proofs';
     throw new PointError('/vk_delta_2', message);
   }
+  // C = L proves anything if delta = -gamma, A = alpha ± L, B = beta + delta and C = A if gamma = ±beta.
+  refuseRelated(gamma, beta, '/vk_gamma_2', 'beta');
+  refuseRelated(delta, gamma, '/vk_delta_2', 'gamma');
+  refuseRelated(delta, beta, '/vk_delta_2', 'beta');
+  const ic = json.IC.map((point, index) => g1(point, `/IC/${index}`));
+  // Two signals with the same or opposite points could be exchanged.
+  ic.forEach((point, index) => {
+    for (const other of ic.slice(0, index)) refuseRelated(point, other, `/IC/${index}`, 'an earlier point');
+  });
   return {
     alphaBeta: bn254.pairing(alpha, beta),
     gamma: calcPairingPrecomputes(gamma),
     delta: calcPairingPrecomputes(delta),
-    // Zero would leave that signal out of what is proved.
-    ic: json.IC.map((point, index) => g1(point, `/IC/${index}`)),
+    // g1 refuses zero, which would leave that signal out of what is proved.
+    ic,
   };
 }
 
