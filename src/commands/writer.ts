@@ -1,4 +1,5 @@
 import type { CommandContext } from './context.js';
+import type { FoldedStream, FoldedStreams } from './folded-streams.js';
 import { type Fact, fact } from '../kernel/fact.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { CLOCK, type Clock } from '../kernel/clock.js';
@@ -32,6 +33,11 @@ interface Update extends Outcome {
   history: readonly RecordedEvent[];
 }
 
+/** An outcome, with the state of the stream on which it was decided. */
+interface FoldedUpdate<S> extends Outcome {
+  before: FoldedStream<S>;
+}
+
 /** How often `update` decides again after a conflict. */
 const ATTEMPTS = 8;
 
@@ -62,6 +68,83 @@ export class Writer {
   }
 
   /**
+   * As `execute`, on a stream that may be long: decides on its state, which is kept, so that only what was appended since
+   * is read. A retry that may find its own event reads the whole stream.
+   * @throws Problem idempotency_key_reused, write_conflict
+   */
+  async executeFolded<S>(
+    stream: string,
+    context: CommandContext,
+    streams: FoldedStreams<S>,
+    decide: (state: S) => readonly Fact[],
+  ): Promise<FoldedUpdate<S>> {
+    const isFirst = await this.claimFolded(stream, context, streams, decide);
+    return this.decidingAgain(stream, () => this.updateFolded(stream, context, streams, decide, isFirst));
+  }
+
+  /**
+   * As `executeFolded`, but decides only once: for commands that must not be decided again on a state their author has
+   * not seen.
+   * @throws WrongExpectedRevision when another writer came between the reading and the append
+   */
+  async executeFoldedOnce<S>(
+    stream: string,
+    context: CommandContext,
+    streams: FoldedStreams<S>,
+    decide: (state: S) => readonly Fact[],
+  ): Promise<FoldedUpdate<S>> {
+    const isFirst = await this.claimFolded(stream, context, streams, decide);
+    return this.updateFolded(stream, context, streams, decide, isFirst);
+  }
+
+  /** @returns whether no earlier try of the command can have written anything */
+  private async claimFolded<S>(
+    stream: string,
+    context: CommandContext,
+    streams: FoldedStreams<S>,
+    decide: (state: S) => readonly Fact[],
+  ): Promise<boolean> {
+    const { idempotency } = context;
+    if (idempotency === null) return true;
+    return this.claimOnce(stream, context, async () => {
+      const { state } = await streams.of(stream);
+      try {
+        decide(state);
+      } catch (refusal) {
+        // The first try may have been recorded since.
+        if ((await this.store.readStream(claimsStream(idempotency), { limit: 1 })).length === 0) throw refusal;
+      }
+    });
+  }
+
+  private async updateFolded<S>(
+    stream: string,
+    context: CommandContext,
+    streams: FoldedStreams<S>,
+    decide: (state: S) => readonly Fact[],
+    isFirst: boolean,
+  ): Promise<FoldedUpdate<S>> {
+    if (!isFirst) {
+      const { empty, fold } = streams;
+      const stateOf = (history: readonly RecordedEvent[]) => fold(empty(stream), history);
+      const { history, ...outcome } = await this.updateOnce(stream, context, (history) => decide(stateOf(history)));
+      const last = history.at(-1);
+      const at = { events: history.length, position: last?.position ?? 0, last_id: last?.id ?? null };
+      return { ...outcome, before: { state: stateOf(history), ...at } };
+    }
+    const before = await streams.of(stream);
+    const facts = decide(before.state);
+    if (facts.length === 0) {
+      await this.noteUnchanged(stream, before.events, context);
+      return { position: before.position, events: [], own: false, before };
+    }
+    const expected: ExpectedRevision = before.events === 0 ? 'no-stream' : before.events - 1;
+    const events = this.eventsOf(stream, facts, context, before.events);
+    const { position } = await this.append(stream, expected, events);
+    return { position, events, own: true, before };
+  }
+
+  /**
    * Records that this Idempotency-Key is used for this stream and body, before anything else is written, so that a
    * retry can continue. Does nothing without a key.
    * @param refuse throws if the stream's history refuses the command; called before a new key is recorded
@@ -72,36 +155,58 @@ export class Writer {
     context: CommandContext,
     refuse?: (history: readonly RecordedEvent[]) => unknown,
   ): Promise<void> {
-    if (context.idempotency === null) return;
+    await this.claimOnce(stream, context, async () => {
+      if (!refuse) return;
+      const history = await this.store.readStream(stream);
+      // The first try may have been recorded since.
+      if (!history.some((event) => isRetryOf(event, context))) refuse(history);
+    });
+  }
+
+  /**
+   * @param refuse called before a new key is recorded
+   * @returns whether the key was recorded by this call, or there is none
+   */
+  private async claimOnce(stream: string, context: CommandContext, refuse: () => Promise<void>): Promise<boolean> {
+    if (context.idempotency === null) return true;
     const claims = claimsStream(context.idempotency);
     const claim = fact(idempotencyKeyClaimed, { stream });
     const earlier = await this.store.readStream(claims);
-    if (earlier.length === 0 && refuse) {
-      const history = await this.store.readStream(stream);
-      // The first try may have been recorded in the meantime.
-      if (!history.some((event) => isRetryOf(event, context))) refuse(history);
-    }
-    const events = earlier.length > 0 ? earlier : (await this.create(claims, [claim], context)).events;
+    if (earlier.length === 0) await refuse();
+    const { events, isNew } =
+      earlier.length > 0 ? { events: earlier, isNew: false } : await this.createOnce(claims, [claim], context);
     const claimed = events[0]!;
     if (claimed.metadata.body_hash !== context.body_hash || claimed.data['stream'] !== stream) {
       throw idempotencyKeyReused();
     }
     const answered = events.filter(({ type }) => type === idempotencyKeyAnswered.type);
-    if (answered.length === 0) return;
-    const unchanged = answered.map(({ data }) => [data['stream'], data['events']] as [string, number]);
-    this.unchanged.set(context, new Map(unchanged));
+    if (answered.length > 0) {
+      const unchanged = answered.map(({ data }) => [data['stream'], data['events']] as [string, number]);
+      this.unchanged.set(context, new Map(unchanged));
+    }
+    return isNew;
   }
 
   /** Appends the first events of a stream. If the stream exists, returns its events. */
   async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<Outcome> {
+    const { isNew: _isNew, ...outcome } = await this.createOnce(stream, facts, context);
+    return outcome;
+  }
+
+  private async createOnce(
+    stream: string,
+    facts: readonly Fact[],
+    context: CommandContext,
+  ): Promise<Outcome & { isNew: boolean }> {
     const events = this.eventsOf(stream, facts, context, 0);
     try {
       const { position } = await this.append(stream, 'no-stream', events);
-      return { position, events, own: true };
+      return { position, events, own: true, isNew: true };
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error;
       const existing = await this.store.readStream(stream);
-      return { position: existing.at(-1)!.position, events: existing, own: isRetryOf(existing[0]!, context) };
+      const position = existing.at(-1)!.position;
+      return { position, events: existing, own: isRetryOf(existing[0]!, context), isNew: false };
     }
   }
 
@@ -112,10 +217,14 @@ export class Writer {
    * @throws Problem write_conflict when other processes keep winning
    */
   async update(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
+    return this.decidingAgain(stream, () => this.updateOnce(stream, context, decide));
+  }
+
+  private decidingAgain<T>(stream: string, update: () => Promise<T>): Promise<T> {
     return this.inTurn(stream, async () => {
       for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
         try {
-          return await this.updateOnce(stream, context, decide);
+          return await update();
         } catch (error) {
           if (!(error instanceof WrongExpectedRevision)) throw error;
         }

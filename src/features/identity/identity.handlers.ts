@@ -5,10 +5,13 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import type { Fact } from '../../kernel/fact.js';
 import type { CommandContext } from '../../commands/context.js';
+import { FoldedStreams } from '../../commands/folded-streams.js';
 import { Writer } from '../../commands/writer.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import {
   type Grant,
   type GrantableStatus,
+  NOTHING_STATED,
   type OperatorState,
   decideClearBadStatus,
   decideGrant,
@@ -37,18 +40,27 @@ export class StateAboutIdentity extends Command<{ position: Position }> {
 
 @CommandHandler(StateAboutIdentity)
 export class StateAboutIdentityHandler implements ICommandHandler<StateAboutIdentity> {
+  private readonly stated: FoldedStreams<OperatorState>;
+
   constructor(
     private readonly writer: Writer,
+    @Inject(EVENT_STORE) store: EventStore,
     @Inject(CLOCK) private readonly clock: Clock,
-  ) {}
+  ) {
+    this.stated = new FoldedStreams(
+      store,
+      () => NOTHING_STATED,
+      (state, events) => operatorStateOf(events, state),
+    );
+  }
 
   /** @throws Problem self_statement, validation_failed for a grant that has expired, idempotency_key_reused, write_conflict */
   async execute({ trisId, statement, context }: StateAboutIdentity): Promise<{ position: Position }> {
     const { organization, scopes } = context.actor;
     if (statement.kind === 'grant') refuseSelfStatement(organization, trisId);
     const byOperator = organization === null && scopes.has('ops');
-    const { position } = await this.writer.execute(identityStream(trisId), context, (history) =>
-      decide(operatorStateOf(history), trisId, statement, byOperator, this.clock()),
+    const { position } = await this.writer.executeFolded(identityStream(trisId), context, this.stated, (state) =>
+      decide(state, trisId, statement, byOperator, this.clock()),
     );
     return { position };
   }

@@ -1,9 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
-import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
+import type { NewEvent, Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore, WrongExpectedRevision } from '../../stores/ports/event-store.js';
 import type { Fact } from '../../kernel/fact.js';
 import type { CommandContext, Actor } from '../../commands/context.js';
+import { FoldedStreams } from '../../commands/folded-streams.js';
 import { Writer } from '../../commands/writer.js';
 import { formatPosition } from '../../kernel/positions.js';
 import type { JsonObject } from '../../kernel/json.js';
@@ -17,8 +18,10 @@ import {
   decidePromote,
   decideRollback,
   lensOwner,
-  lensStackOf,
+  lensStackAfter,
   lensStream,
+  noLens,
+  ownerOfLensStream,
   refuseUnlessBasis,
 } from '../lenses/domain/lens-stream.js';
 import { Replays } from './replays.js';
@@ -52,13 +55,16 @@ interface Switched {
 @Injectable()
 export class Promotions {
   private readonly underWay = new Set<string>();
+  private readonly stacks: FoldedStreams<LensStack>;
 
   constructor(
     private readonly writer: Writer,
     private readonly views: Views,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
-  ) {}
+  ) {
+    this.stacks = new FoldedStreams(store, (stream) => noLens(ownerOfLensStream(stream)), lensStackAfter);
+  }
 
   /**
    * Appends at exactly the revision that the decision was based on. Of two concurrent switches one fails; it is not
@@ -76,21 +82,19 @@ export class Promotions {
     if (this.underWay.has(stream)) throw conflict(owner);
     this.underWay.add(stream);
     try {
-      const decideOn = (history: readonly RecordedEvent[]) => decide(lensStackOf(history, owner));
-      await this.writer.claim(stream, context, decideOn);
-      const outcome = await this.writer.updateOnce(stream, context, decideOn);
-      const position = outcome.position;
+      const outcome = await this.writer.executeFoldedOnce(stream, context, this.stacks, decide);
+      const { position, before } = outcome;
       const body: SwitchDto = {
         policy_id: policyId,
         scope: owner.scope,
-        ...(switchOf(outcome.events) ?? unchanged(lensStackOf(outcome.history, owner))),
+        ...(switchOf(outcome.events) ?? unchanged(before.state)),
         generation: null,
         position: formatPosition(this.store.logId, position),
       };
       if (await this.views.waitForPosition(position, waitMs)) {
         return { body: { ...body, generation: await this.generation() }, position, applied: true };
       }
-      const job_id = (outcome.events.at(-1) ?? outcome.history.at(-1)!).id;
+      const job_id = outcome.events.at(-1)?.id ?? before.last_id!;
       const answer = { ...body, job_id } as unknown as JsonObject;
       await this.keyValue.put(keyOf(job_id), { position, answer }, KEPT_MS);
       return { body: { ...body, job_id }, position, applied: false };

@@ -49,9 +49,11 @@ const EVENTS = [badStatusSet, badStatusCleared, verificationGranted, verificatio
 export type StatementEvent = Decoded<(typeof EVENTS)[number]>;
 export const decodeStatement = decoderFor(EVENTS);
 
+export const NOTHING_STATED: OperatorState = { bad_status: null, verifications: [] };
+
 /** Folds an `identity-<tris>` stream. Undecodable events are skipped; they mark the identity as incomplete. */
-export function operatorStateOf(history: readonly RecordedEvent[]): OperatorState {
-  const state: OperatorState = { bad_status: null, verifications: [] };
+export function operatorStateOf(history: readonly RecordedEvent[], before = NOTHING_STATED): OperatorState {
+  const state = { ...before };
   for (const event of history.map(decodeStatement)) if (event.type !== 'Undecodable') evolve(state, event);
   return state;
 }

@@ -8,6 +8,7 @@ import { type LensName, type LensScope, lensActivated } from './lenses.events.js
 /** Which policy is the lens of the platform, or of an organization: a stream of promotions and rollbacks for each. */
 
 export const PLATFORM_LENS_STREAM = 'lens-platform';
+const LENS_PREFIX = 'lens-';
 
 /** The owner of a lens. */
 export type LensOwner = { scope: 'platform'; tris_org: null } | { scope: 'organization'; tris_org: string };
@@ -18,7 +19,13 @@ export function lensOwner(scope: LensScope, trisOrg: string): LensOwner {
 
 /** `platform` is not a TRIS id, so the stream of an organization cannot collide with that of the platform. */
 export function lensStream({ tris_org }: LensOwner): string {
-  return tris_org === null ? PLATFORM_LENS_STREAM : `lens-${tris_org}`;
+  return tris_org === null ? PLATFORM_LENS_STREAM : LENS_PREFIX + tris_org;
+}
+
+export function ownerOfLensStream(stream: string): LensOwner {
+  return stream === PLATFORM_LENS_STREAM
+    ? { scope: 'platform', tris_org: null }
+    : { scope: 'organization', tris_org: stream.slice(LENS_PREFIX.length) };
 }
 
 /** The lenses of one owner. The last is active; a rollback returns to the one before it. */
@@ -33,8 +40,17 @@ const decode = streamDecoderFor([lensActivated]);
 
 /** Folds a stream of lenses. @throws Problem history_unreadable */
 export function lensStackOf(history: readonly RecordedEvent[], owner: LensOwner): LensStack {
-  const stack: LensStack = [bottom(owner)];
-  for (const { data } of decode(history)) {
+  return lensStackAfter(noLens(owner), history);
+}
+
+export function noLens(owner: LensOwner): LensStack {
+  return [bottom(owner)];
+}
+
+/** @throws Problem history_unreadable */
+export function lensStackAfter(before: LensStack, events: readonly RecordedEvent[]): LensStack {
+  const stack: LensStack = [...before];
+  for (const { data } of decode(events)) {
     const { reason, policy_id, content_hash } = data;
     if (reason === 'promoted') stack.push({ policy_id, content_hash });
     else stack.pop();

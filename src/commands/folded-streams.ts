@@ -1,0 +1,42 @@
+import { BoundedMap } from '../kernel/bounded-map.js';
+import type { Position, RecordedEvent } from '../kernel/event.js';
+import type { EventStore } from '../stores/ports/event-store.js';
+
+/** A state folded from a stream. */
+export interface FoldedStream<S> {
+  state: S;
+  /** Events of the stream. */
+  events: number;
+  /** Position and id of its last event; 0 and null if there is none. */
+  position: Position;
+  last_id: string | null;
+}
+
+const KEPT = 1_000;
+
+/** The states of streams that may be long: each is kept, and only what was appended since is read. */
+export class FoldedStreams<S> {
+  private readonly known = new BoundedMap<string, FoldedStream<S>>(KEPT);
+
+  /** @param fold must leave the state it is given as it is */
+  constructor(
+    private readonly store: Pick<EventStore, 'readStream'>,
+    readonly empty: (stream: string) => S,
+    readonly fold: (state: S, events: readonly RecordedEvent[]) => S,
+  ) {}
+
+  async of(stream: string): Promise<FoldedStream<S>> {
+    const known = this.known.get(stream) ?? { state: this.empty(stream), events: 0, position: 0, last_id: null };
+    const news = await this.store.readStream(stream, { from: known.events });
+    const last = news.at(-1);
+    if (!last) return known;
+    const next = {
+      state: this.fold(known.state, news),
+      events: known.events + news.length,
+      position: last.position,
+      last_id: last.id,
+    };
+    this.known.set(stream, next);
+    return next;
+  }
+}
