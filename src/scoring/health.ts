@@ -11,12 +11,26 @@ const LEFT_AFTER = Object.fromEntries(
   MODEL.categories.map((category) => [category, powersOf(MODEL.daily_factor[category])]),
 ) as Record<Category, (days: number) => number>;
 
+/** Up to here the metrics are merged day by day; of more, the sums of all days are kept at once. */
+const FEW_METRICS = 16;
+
 /**
  * Decayed TCT of some metrics together: whole TCT per day first, so that the order of metrics cannot change the sum.
  * @param leftAfter what is left of one TCT after a number of days
  */
 export function decayedTct(metrics: readonly Days[], leftAfter: (days: number) => number, today: number): number {
   let sum = 0;
+  if (metrics.length > FEW_METRICS) {
+    const tctByDay = new Map<number, number>();
+    for (const days of metrics) {
+      for (; !days.done; days.next()) tctByDay.set(days.day, (tctByDay.get(days.day) ?? 0) + days.tct);
+    }
+    for (const day of [...tctByDay.keys()].sort((a, b) => a - b)) {
+      const tct = tctByDay.get(day)!;
+      if (tct > 0) sum += tct * leftAfter(Math.max(0, today - day));
+    }
+    return sum;
+  }
   for (;;) {
     let day = Infinity;
     for (let i = 0; i < metrics.length; i++) if (!metrics[i]!.done) day = Math.min(day, metrics[i]!.day);

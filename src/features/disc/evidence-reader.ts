@@ -31,8 +31,10 @@ import type { Lens } from '../../scoring/lens.js';
 import { CRITICALITIES, MODEL } from '../../scoring/model.js';
 import type { RangeRow, RowQuery } from '../../stores/ports/read-models.js';
 
-/** Rows, or looks for one row, of one read: about a millisecond's work. */
+/** Rows of one range in one read: about a millisecond's work. */
 const PAGE = 256;
+/** Single rows, each looked for in a range of its own, in one read: the same. */
+const LOOK_UPS = 64;
 /** Metrics read side by side: the fewer rows each has, the more of them are in one read. */
 const METRICS_AT_ONCE = 16;
 
@@ -144,8 +146,8 @@ export class EvidenceReader {
   private async restore({ tris_id, spread, position }: SpreadIdentity, cells: readonly CellAt[]): Promise<void> {
     if (cells.length === 0) return;
     const block = await this.blockAt(tris_id, spread, position);
-    for (let from = 0; from < cells.length; from += PAGE) {
-      const some = cells.slice(from, from + PAGE);
+    for (let from = 0; from < cells.length; from += LOOK_UPS) {
+      const some = cells.slice(from, from + LOOK_UPS);
       const { results } = await this.views.readSince(
         position,
         some.map((cell) => ({ range: earlierThan(cell, block) })),
@@ -307,8 +309,8 @@ export class EvidenceReader {
     if (cells.every(({ cell }) => cell.changed <= position)) return undefined;
     const block = await this.blockAt(tris_id, spread, position);
     const changed = cells.filter(({ cell }) => cell.changed >= block);
-    for (let from = 0; from < changed.length; from += PAGE) {
-      const some = changed.slice(from, from + PAGE);
+    for (let from = 0; from < changed.length; from += LOOK_UPS) {
+      const some = changed.slice(from, from + LOOK_UPS);
       const { results } = await this.views.readSince(
         position,
         some.map((each) => ({ range: earlierThan(each, block) })),

@@ -1,5 +1,5 @@
 import { type MetricSums, type PlatformSums, periodOf } from '../../../projections/evidence-rows.js';
-import { yieldIfDue } from '../../kernel/turn.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { contributions } from '../../scoring/contributions.js';
 import { type Evidence, STRIDE } from '../../scoring/evidence.js';
 import { round } from '../../scoring/exact.js';
@@ -40,25 +40,29 @@ export async function explain(
   const ledger = lens.model.ledger(state.evidence, lens);
   const limit = lens.model.earnedPerDay(lens);
   const shares = sharesOf(metrics, state.evidence, lens, limit);
-  const earned = await largest(metrics, lens, (metric) => !isFlags(metric), shares);
-  const forfeits = await largest(metrics, lens, isFlags);
+  const earned = await toldOf(await largest(metrics, lens, (metric) => !isFlags(metric), shares), (part) => ({
+    metric: part.metric,
+    category: metricCategory(part.metric),
+    actions: part.actions,
+    tct: part.tct,
+    last_at: new Date(part.last).toISOString(),
+    share: ledger.earned === 0 ? 0 : round(part.tct / ledger.earned, 4),
+  }));
+  const forfeits = await toldOf(await largest(metrics, lens, isFlags), (part) => ({
+    metric: part.metric,
+    category: metricCategory(part.metric),
+    actions: part.actions,
+    last_at: new Date(part.last).toISOString(),
+    flagged_tct: part.tct,
+    forfeited_tct: MODEL.forfeit_factor * part.tct,
+  }));
   return {
     tris_id: snapshot.tris_id,
     score: standing(snapshot).score,
     ...summaryOf(snapshot),
-    contributions: earned.map((part) => ({
-      ...toldOf(part),
-      tct: part.tct,
-      last_at: new Date(part.last).toISOString(),
-      share: ledger.earned === 0 ? 0 : round(part.tct / ledger.earned, 4),
-    })),
+    contributions: earned,
     platforms: platforms.top(EXPLAINED_PLATFORMS),
-    forfeits: forfeits.map((part) => ({
-      ...toldOf(part),
-      last_at: new Date(part.last).toISOString(),
-      flagged_tct: part.tct,
-      forfeited_tct: MODEL.forfeit_factor * part.tct,
-    })),
+    forfeits,
     // An explicit BAD status overrides the score, whatever is earned.
     next_rating: state.bad_status ? null : nextOf(ledger, limit),
     ...coordinatesOf(snapshot, logId),
@@ -77,8 +81,13 @@ function nextOf(ledger: Ledger, limit: number): ExplanationDto['next_rating'] {
   return { ...next, days_needed: limit === 0 ? null : Math.ceil(next.tct_needed / limit) };
 }
 
-function toldOf({ metric, actions }: Part) {
-  return { metric, category: metricCategory(metric), actions };
+async function toldOf<T>(parts: readonly Part[], tell: (part: Part) => T): Promise<T[]> {
+  const told: T[] = [];
+  for (const part of parts) {
+    told.push(tell(part));
+    if (isDue()) await yieldIfDue();
+  }
+  return told;
 }
 
 /** What each metric that is no flag contributes, where a day earns only so much. */
@@ -117,9 +126,8 @@ async function largest(
       tct += count * tctOf(lens, metric, criticality);
     }
     parts.push({ metric, actions, tct: shares?.get(metric) ?? tct, last });
-    if (parts.length < 2 * EXPLAINED_METRICS) continue;
-    cut();
-    await yieldIfDue();
+    if (parts.length === 2 * EXPLAINED_METRICS) cut();
+    if (isDue()) await yieldIfDue();
   }
   cut();
   await yieldIfDue();

@@ -126,8 +126,8 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
       }
       const state = await withEvidence(tris_id, row, read.position, evidence);
       fold.add(tris_id, state);
-      results.push(changeOf(tris_id, state, before, after, as_of, probes, now));
       await yieldIfDue();
+      results.push(await changeOf(tris_id, state, before, after, as_of, probes, now));
     }
     return {
       ...fold.summary(),
@@ -146,7 +146,7 @@ function nobody(tris_id: string): EvaluatedSubjectDto {
   return { tris_id, current: null, projected: null, delta: null, rating_change: null, access: [], problem };
 }
 
-function changeOf(
+async function changeOf(
   tris_id: string,
   state: IdentityState,
   before: Scoring,
@@ -154,9 +154,15 @@ function changeOf(
   asOf: number,
   probes: readonly AccessProbe[],
   now: number,
-): EvaluatedSubjectDto {
-  const current = preview(state, before, asOf);
-  const projected = preview(state, after, asOf);
+): Promise<EvaluatedSubjectDto> {
+  const current = await preview(state, before, asOf);
+  const projected = await preview(state, after, asOf);
+  const access: EvaluatedSubjectDto['access'] = [];
+  for (const probe of probes) {
+    const grants = { before: probe.grants(state, before, now), after: probe.grants(state, after, now) };
+    access.push({ policy_id: probe.policy_id, ...grants });
+    await yieldIfDue();
+  }
   const metrics: Record<string, number> = {};
   for (const category of MODEL.categories) {
     metrics[category] = round(projected.disc_metrics[category] - current.disc_metrics[category], 4);
@@ -174,23 +180,19 @@ function changeOf(
       current.score_rating === projected.score_rating
         ? null
         : { from: current.score_rating, to: projected.score_rating },
-    access: probes.map((probe) => ({
-      policy_id: probe.policy_id,
-      before: probe.grants(state, before, now),
-      after: probe.grants(state, after, now),
-    })),
+    access,
   };
 }
 
-function preview({ evidence, bad_status }: IdentityState, lens: Scoring, asOf: number): PreviewDto {
+async function preview({ evidence, bad_status }: IdentityState, lens: Scoring, asOf: number): Promise<PreviewDto> {
   const { model } = lens;
   const { score, score_rating, total_tct } = standingOf(model.ledger(evidence, lens), bad_status?.level ?? null);
+  await yieldIfDue();
   const certainty = model.certainty(evidence, lens, asOf);
-  return {
-    score,
-    score_rating,
-    total_tct,
-    ...(certainty && { reliability: model.reliability(evidence, lens, asOf), ...certainty }),
-    disc_metrics: categoryHealth(evidence, lens, asOf),
-  };
+  await yieldIfDue();
+  const reliability = certainty && { reliability: model.reliability(evidence, lens, asOf), ...certainty };
+  await yieldIfDue();
+  const disc_metrics = categoryHealth(evidence, lens, asOf);
+  await yieldIfDue();
+  return { score, score_rating, total_tct, ...reliability, disc_metrics };
 }

@@ -1,0 +1,241 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { internalActor } from '../../src/commands/context.js';
+import { Writer } from '../../src/commands/writer.js';
+import { decide } from '../../src/features/relay/domain/relay.js';
+import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
+import { closeStores, openStores } from '../../src/stores/open.js';
+import type { OpenApiDocument, Operation } from '../e2e/openapi.js';
+import { type Answer, Server } from '../e2e/server.js';
+import { credence, limit, long } from './faults.js';
+
+/**
+ * No request about a large identity keeps the server from anything else: whatever is asked, the delay of its event loop,
+ * by its own metric, stays as it is while nothing is asked. The requests come from the OpenAPI document: a route that is
+ * added to it is asked from then on, or has to be named here.
+ */
+
+const ACTIONS = long ? 200_000 : 20_000;
+const METRICS = 2_000;
+const DAY = 86_400_000;
+const HOT = 'tris:hot';
+const OTHER = 'tris:other';
+/** The server looks every ten milliseconds, and its own delay is what is above. */
+const LOOK_MS = 10;
+/** Of the best of several tries, since what else the machine does must not count. Idle machines show less than 10. */
+const MOST_MS = 40;
+const TRIES = 10;
+
+let server: Server;
+let document: OpenApiDocument;
+/** Values of parameters and members by name. */
+const values: Record<string, unknown[]> = {};
+
+const now = Date.now();
+const busyTime = now - 40 * DAY;
+const iso = (ms: number) => new Date(ms).toISOString();
+
+beforeAll(async () => {
+  const data = await mkdtemp(join(tmpdir(), 'credence-hot-'));
+  // So that there is a generation to rebuild, which takes longer than a start may.
+  await (await Server.start({ data })).stop();
+  await fill(data);
+  const { code, stderr } = await credence(data, 'rebuild', 'all', '--swap');
+  expect([code, code === 0 ? '' : stderr]).toEqual([0, '']);
+  server = await Server.start({ data });
+  const head = await server.head();
+  const post = async (path: string, body: unknown): Promise<Answer> => {
+    const answer = await server.post(path, body);
+    expect([path, answer.status, answer.text]).toEqual([path, expect.any(Number), expect.any(String)]);
+    if (answer.status >= 300) throw new Error(`${path}: ${answer.text}`);
+    return answer;
+  };
+  await post('/v1/organizations', { tris_org: HOT, platform_ids: ['own'] });
+  await post(`/v1/organizations/${HOT}/vet`, undefined);
+  const policy = await post('/v1/policies/vp', POLICY);
+  await post('/v1/policies/ap', { policy_id: 'AP_HOT_V1', rules: RULES, vp: 'VP_HOT_V1' });
+  const replay = await post('/v1/policies/vp/VP_HOT_V1/replay', { scope: 'platform' });
+  const check = await post('/v1/policies/ap/check', { policy_id: 'AP_HOT_V1', subject_tris: HOT });
+  const last = await post(`/v1/identities/${HOT}/bad-status`, { level: 5, reason_code: 'fraud' });
+  const applied = await server.getAfter(last, `/v1/disc/score/${HOT}`);
+  const log = String(applied.json.position).split('.')[0];
+  Object.assign(values, {
+    tris_id: [HOT],
+    vp: ['VP_HOT_V1'],
+    model: ['disc-2'],
+    policy_id: ['VP_HOT_V1', 'AP_HOT_V1'],
+    replay_id: [replay.json.replay_id],
+    as_of: [iso(busyTime), iso(now - 200 * DAY)],
+    known_at: [iso(now), iso(Date.now() - 2_000)],
+    as_of_position: [`${log}.${head}`, `${log}.${Math.floor(head / 2)}`],
+    limit: [1_000],
+    window: [12],
+    depth: ['analysis'],
+    metrics: [[1, 2, 3].map(metricOf).join(','), 'financial_none_such'],
+    status: ['approved'],
+    state: ['open'],
+    tris_org: [HOT],
+    subject_tris: [HOT],
+    token: [check.json.eligibility_token ?? 'none'],
+    job_id: [randomUUID()],
+    scheme: ['none'],
+    issuer_id: ['none'],
+    record_id: ['a'.repeat(64)],
+  });
+  expect(policy.status).toBe(201);
+  document = (await server.send('GET', '/openapi.json')).json;
+}, 600_000);
+afterAll(() => server?.end());
+
+const metricOf = (n: number) => `${MODEL.categories[n % MODEL.categories.length]!}_${kindOf(n)}`;
+const kindOf = (n: number) => (n % 20 === 19 ? `kind_${n}_flags` : `kind_${n}`);
+const POLICY = {
+  policy_id: 'VP_HOT_V1',
+  tris_org: HOT,
+  inputs: [0, 7, 14, 1, 2, 3, 4].map((n) => ({ metric: metricOf(n), criticality: 'Critical', weight: 0.14 })),
+  metadata: { total_weight: 1, visibility: 'public', version: 'v1.0' },
+};
+const RULES = { disc_min: 10, metrics: { financial: 0.1, social: 0.1 }, verification: ['BAD Status validation'] };
+
+/** Actions on a thousand days, a quarter of them within an hour of one of those. */
+async function fill(data: string): Promise<void> {
+  const stores = await openStores(data, Date.now);
+  const writer = new Writer(stores.eventStore, Date.now);
+  for (let from = 0; from < ACTIONS; from += 2_000) {
+    const slice = Array.from({ length: Math.min(2_000, ACTIONS - from) }, (_, i) => {
+      const n = from + i;
+      const metric = (n * 7_919) % METRICS;
+      const action = {
+        tris_id: HOT,
+        action_type: kindOf(metric),
+        category: MODEL.categories[metric % MODEL.categories.length]!,
+        criticality: CRITICALITIES[n % CRITICALITIES.length]!,
+        platform_id: `platform-${n % 20}`,
+        occurred_at: n % 4 === 0 ? busyTime - ((n * 7) % 3_600_000) : now - (1 + ((n * 104_729) % 999)) * DAY,
+        external_id: null,
+        evidence_uri: null,
+      };
+      const context = {
+        actor: internalActor('cli'),
+        correlation_id: 'test',
+        idempotency: null,
+        body_hash: randomUUID(),
+      };
+      return writer.create(`action-${randomUUID()}`, decide(action, null), context);
+    });
+    await Promise.all(slice);
+  }
+  await closeStores(stores);
+}
+
+interface Asked {
+  name: string;
+  method: string;
+  path: string;
+  body?: unknown;
+}
+
+/** Bodies of the requests that read although they are no GET. */
+const many = [HOT, OTHER];
+const READS: Record<string, unknown[]> = {
+  'POST /v1/disc/score/batch': [{ tris_ids: many }, { tris_ids: [HOT], as_of: iso(busyTime), vp: 'VP_HOT_V1' }],
+  'POST /v1/disc/metrics/batch': [{ tris_ids: many, metrics: [metricOf(1), 'social'] }],
+  'POST /v1/disc/report/batch': [{ tris_ids: many, window: 12, depth: 'analysis' }],
+  'POST /v1/policies/ap/check': [{ policy_id: 'AP_HOT_V1', subject_tris: HOT }],
+  'POST /v1/policies/vp/evaluate': [
+    { policy_id: 'VP_HOT_V1', subjects: [HOT] },
+    { policy: POLICY, subjects: [HOT], access_policies: ['AP_HOT_V1'] },
+    { policy_id: 'VP_HOT_V1' },
+  ],
+  'POST /v1/eligibility/verify': [{ token: 'none' }],
+};
+/** What else is not a GET: it changes something. */
+const WRITES =
+  /^(?:DELETE |POST \/(?:api\/(?:decision-relay|link-account)|v1\/(?:organizations|platforms|identities|issuers|dead-letters|tris|trove|wallets|verification-schemes|eligibility\/revoke|policies\/(?:vp|ap)(?:$|\/\{policy_id\}\/))))/;
+
+/** Every request that reads, with each value of each parameter. */
+function requests(): Asked[] {
+  const all: Asked[] = [];
+  for (const [pattern, operations] of Object.entries(document.paths)) {
+    for (const [verb, operation] of Object.entries(operations)) {
+      const method = verb.toUpperCase();
+      const name = `${method} ${pattern}`;
+      if (method === 'GET') all.push(...gets(name, pattern, operation));
+      else if (READS[name]) for (const body of READS[name]) all.push({ name, method, path: pattern, body });
+      else if (!WRITES.test(name)) throw new Error(`${name}: say above whether it reads, and what`);
+    }
+  }
+  return all;
+}
+
+function gets(name: string, pattern: string, { parameters = [] }: Operation): Asked[] {
+  const valuesOf = (parameter: string): unknown[] => {
+    if (!values[parameter]) throw new Error(`${name}: give the parameter ${parameter} a value above`);
+    return values[parameter];
+  };
+  const paths = [...pattern.matchAll(/\{([^}]+)\}/g)].reduce(
+    (made, [place, parameter]) =>
+      made.flatMap((path) =>
+        valuesOf(parameter!).map((value) => path.replace(place, encodeURIComponent(String(value)))),
+      ),
+    [pattern],
+  );
+  const queries = parameters
+    .filter((parameter) => parameter.in === 'query' && parameter.name !== 'cursor')
+    .flatMap((parameter) =>
+      valuesOf(parameter.name).map((value) => `?${parameter.name}=${encodeURIComponent(String(value))}`),
+    );
+  const together = queries.some((query) => query.startsWith('?vp')) ? [`?vp=VP_HOT_V1&as_of=${iso(busyTime)}`] : [];
+  return paths.flatMap((path) =>
+    ['', ...queries, ...together].map((query) => ({ name: `${name}${query}`, method: 'GET', path: path + query })),
+  );
+}
+
+/** The longest delay of the event loop since it was asked for last, ms. */
+async function delay(): Promise<number> {
+  const { text } = await server.send('GET', '/metrics');
+  return Number(/^nodejs_eventloop_lag_max_seconds (\S+)$/m.exec(text)![1]) * 1_000 - LOOK_MS;
+}
+
+/** Asks, follows the pages of the answer, and resolves with the longest delay meanwhile. */
+async function ask({ method, path, body }: Asked): Promise<{ held: number; status: number }> {
+  await delay();
+  let status = 0;
+  let cursor: string | null | undefined;
+  for (let page = 0; page < 3; page++) {
+    const next = cursor ? `${path}${path.includes('?') ? '&' : '?'}cursor=${encodeURIComponent(cursor)}` : path;
+    const answer = await server.send(method, next, { body });
+    status = answer.status;
+    cursor = answer.json?.next_cursor;
+    if (method !== 'GET' || !cursor) break;
+  }
+  // The delay is seen at the look after it.
+  await server.send('GET', '/health/live');
+  return { held: await delay(), status };
+}
+
+test(
+  `no read of an identity with ${ACTIONS} actions holds the event loop`,
+  async () => {
+    const asked = requests();
+    expect(asked.length).toBeGreaterThan(50);
+    const found: string[] = [];
+    const statuses = new Set<number>();
+    for (const request of asked) {
+      let least = Infinity;
+      for (let n = 0; n < TRIES && least > MOST_MS; n++) {
+        const { held, status } = await ask(request);
+        least = Math.min(least, held);
+        statuses.add(status);
+        if (process.env['SHOW']) process.stderr.write(`${held.toFixed(1).padStart(7)} ${status} ${request.name}\n`);
+        if (status >= 500) found.push(`${request.name} is answered with ${status}`);
+      }
+      if (least > MOST_MS) found.push(`${request.name} holds the loop for ${least.toFixed(0)} ms`);
+    }
+    expect(found).toEqual([]);
+    expect(statuses).toContain(200);
+  },
+  limit(600_000),
+);
