@@ -32,7 +32,7 @@ export function buildDocument(app: NestFastifyApplication, config: Config, versi
     .setLicense('Apache-2.0', 'https://www.apache.org/licenses/LICENSE-2.0')
     .addApiKey({ type: 'apiKey', in: 'header', name: 'X-API-Key' }, 'api_key')
     .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }, 'session');
-  if (config.publicUrl) builder.addServer(config.publicUrl);
+  builder.addServer(config.publicUrl ?? '/');
   const document = SwaggerModule.createDocument(app, builder.build(), {
     extraModels: [ProblemDto, FieldErrorDto],
     operationIdFactory: (controller, method) => `${controller.replace(/Controller$/, '')}_${method}`,

@@ -116,6 +116,7 @@ function route(
   const { summary, description, type, status = 200 } = options;
   const waits = options.waits ?? (!rules.write && !rules.plain);
   const takesIdempotencyKey = rules.write && rules.scope !== null && !options.ignoresIdempotencyKey;
+  const isPublicRead = rules.scope === null && !rules.write && !rules.plain;
   return (target, property, descriptor) => {
     // Parameter decorators have run by now, so the classes of @Body(), @Query() and @Param() are known.
     const policy: RoutePolicy = {
@@ -144,8 +145,13 @@ function route(
     const decorators = [
       RouteConfig({ [POLICY]: policy }),
       HttpCode(status),
-      ApiOperation({ summary, description }),
-      ApiResponse({ status, description: summary, ...(type && { type }) }),
+      ApiOperation({ summary, description, ...(isPublicRead && { security: WITH_OR_WITHOUT_KEY }) }),
+      ApiResponse({
+        status,
+        description: summary,
+        ...(type && { type }),
+        ...(rules.write && { headers: { 'Credence-Position': POSITION } }),
+      }),
       ...problemResponses(refusals),
     ];
     if (rules.scope) decorators.push(ApiSecurity('api_key', rules.scope === 'any' ? [] : [rules.scope]));
@@ -158,6 +164,16 @@ function route(
   };
 }
 
+/** The key selects the lens of its organization, so answers with and without it differ. */
+const WITH_OR_WITHOUT_KEY: Record<string, string[]>[] = [{}, { api_key: [] }];
+const POSITION = {
+  description: 'Where the command is in the log. Sent with a later request as `Credence-Min-Position`.',
+  schema: { type: 'string' },
+} as const;
+const RETRY_AFTER = {
+  description: 'Seconds to wait before the request is repeated.',
+  schema: { type: 'integer', minimum: 0 },
+} as const;
 const IDEMPOTENCY_HEADER = {
   name: 'Idempotency-Key',
   required: false,
@@ -177,6 +193,7 @@ function problemResponses(codes: readonly ProblemCode[]): MethodDecorator[] {
       status,
       description: [...names].map((name) => `\`${name}\``).join(', '),
       content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/ProblemDto' } } },
+      ...((status === 429 || status === 503) && { headers: { 'Retry-After': RETRY_AFTER } }),
     }),
   );
 }

@@ -24,6 +24,19 @@ it('has one instance of every provider, so that what one keeps in memory is kept
   expect(repeated).toEqual([]);
 });
 
+it('documents that public queries take a key, whose organization has a lens of its own, or none', async () => {
+  interface Documented {
+    servers: unknown[];
+    paths: Record<string, Record<string, { security?: unknown[] }>>;
+  }
+  const { servers, paths } = (await service.get('/openapi.json')).json as Documented;
+  expect(servers).toHaveLength(1);
+  const either = [{}, { api_key: [] }];
+  expect(paths['/v1/disc/score/{tris_id}']!['get']!.security).toEqual(either);
+  expect(paths['/api/decision-relay']!['post']!.security).toEqual([{ api_key: ['relay:write'] }]);
+  expect(paths['/health']?.['get']?.security).toBeUndefined();
+});
+
 it('documents idempotency_key_reused exactly where an Idempotency-Key is taken', async () => {
   interface Operation {
     parameters?: { name: string }[];
