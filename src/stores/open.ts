@@ -22,11 +22,13 @@ export interface Stores {
   readModels: ReadModels;
   keyValue: KeyValue;
   jobs: Jobs;
-  /** By environment: for how many seconds its oldest reader has held back the pages freed since. Embedded stores only. */
+  /**
+   * By environment: how many seconds its oldest reader has kept freed pages from being reused. Embedded stores only.
+   */
   readerAges?: () => Record<string, number>;
 }
 
-/** Who is told of commits of the log, and of what happens to connections. */
+/** Observers of commits of the log, and of events of the connections. */
 interface Watching {
   logger?: Logger;
   onCommit?: LmdbEventStoreOptions['onCommit'];
@@ -35,7 +37,7 @@ interface Watching {
 }
 type Where = Pick<Config, 'profile' | 'data' | 'eventStoreUrl' | 'redisUrl'>;
 
-/** Opens the adapters of the profile. @throws StartError when they are not there as they should be */
+/** Opens the adapters of the profile. @throws StartError if a store cannot be used */
 export function openProfile(where: Where, clock: Clock, options: Watching = {}): Promise<Stores> {
   return where.profile === 'embedded' ? openStores(where.data, clock, options) : openCluster(where, clock, options);
 }
@@ -43,7 +45,7 @@ export function openProfile(where: Where, clock: Clock, options: Watching = {}):
 /**
  * Opens the adapters of the embedded profile. The log, each generation of read models, and short-lived state live in
  * environments of their own, so that a rebuild never slows an append down (docs/decisions/0006).
- * @throws StartError when they are not there as they should be
+ * @throws StartError if a store cannot be used
  */
 export async function openStores(
   data: string,
@@ -72,7 +74,7 @@ export async function openStores(
   }
 }
 
-/** Opens the adapters of the cluster profile: what one of several processes holds open, and nothing that one owns. */
+/** Opens the adapters of the cluster profile. The stores are shared by several processes. */
 async function openCluster(
   { data, eventStoreUrl, redisUrl }: Where,
   clock: Clock,
@@ -89,7 +91,7 @@ async function openCluster(
   };
   try {
     const eventStore = await open(EventStoreDbEventStore.open({ url: eventStoreUrl!, marker, onCommit, onWarning }));
-    // Of this log alone: what another cluster has left in this Redis is not taken for one's own, and jobs least of all.
+    // Named after this log, so that data of another cluster in this Redis, jobs above all, is never taken for our own.
     const { logId } = eventStore;
     return {
       eventStore,
@@ -98,13 +100,13 @@ async function openCluster(
       jobs: await open(BullmqJobs.open(url, { logger, prefix: `{credence-jobs:${logId}}` })),
     };
   } catch (error) {
-    // Their connections would keep the process alive.
+    // Open connections would keep the process alive.
     await Promise.all(opened.map((store) => store.close()));
     throw error;
   }
 }
 
-/** Their libraries take most of a second to load, which no process of the embedded profile should wait for. */
+/** Imported when needed: these libraries take most of a second to load, which would delay the embedded profile. */
 async function clusterAdapters() {
   const [eventStore, readModels, keyValue, jobs] = await Promise.all([
     import('./eventstoredb/eventstoredb-event-store.js'),
@@ -115,7 +117,7 @@ async function clusterAdapters() {
   return { ...eventStore, ...readModels, ...keyValue, ...jobs };
 }
 
-/** Opens the log of a profile alone. @throws StartError */
+/** Opens only the log of a profile. @throws StartError */
 export async function openLog(profile: Profile, where: Where): Promise<EventStore> {
   if (profile === 'cluster') {
     const { EventStoreDbEventStore } = await clusterAdapters();
@@ -125,21 +127,21 @@ export async function openLog(profile: Profile, where: Where): Promise<EventStor
   return LmdbEventStore.open(join(where.data, 'log'), {});
 }
 
-/** Whether the folder holds a log already: a command that only reads must not make one. */
+/** Whether the folder contains a log: a command that only reads must not create one. */
 export function storesExist(data: string): boolean {
   return existsSync(join(data, 'log', 'data.mdb'));
 }
 
-/** What a copy of a log was found to hold. */
+/** The content of a checked copy of a log. */
 export interface CheckedCopy {
   events: number;
-  /** In the copy as in the log. */
+  /** Events that are damaged in the log and therefore in the copy. */
   damaged: RecordedEvent[];
 }
 
 /**
  * Copies the log and the state into `<target>/log` and `<target>/state` while they are in use.
- * @returns what the log held before, and the copy must hold
+ * @returns the state of the log before the copy, which the copy must contain
  */
 export async function backupStores(data: string, target: string): Promise<LogExtent> {
   await mkdir(join(target, 'state'));
@@ -149,7 +151,10 @@ export async function backupStores(data: string, target: string): Promise<LogExt
   return copyLog(join(data, 'log'), join(target, 'log'));
 }
 
-/** Opens a copy and reads every event of its log. @throws Error if it is not a copy of the log as it was, or cannot be read */
+/**
+ * Opens a copy and reads every event of its log.
+ * @throws Error if it does not contain the log as it was, or cannot be read
+ */
 export async function checkCopy(copy: string, { log_id, position }: LogExtent): Promise<CheckedCopy> {
   try {
     checkDatabases(copy);
@@ -157,7 +162,7 @@ export async function checkCopy(copy: string, { log_id, position }: LogExtent): 
     await state.close();
     const log = await LmdbEventStore.open(join(copy, 'log'));
     try {
-      if (log.logId !== log_id) throw new Error(`it holds the log ${log.logId} instead of ${log_id}`);
+      if (log.logId !== log_id) throw new Error(`it contains the log ${log.logId} instead of ${log_id}`);
       let last = 0;
       const damaged: RecordedEvent[] = [];
       for await (const slice of log.readAll(0, { sliceSize: 5_000 })) {

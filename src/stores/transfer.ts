@@ -5,10 +5,10 @@ import { canonicalJson } from '../kernel/hash.js';
 import type { NewEvent, Position, RecordedEvent } from '../kernel/event.js';
 import { type Appended, AppendRefused, type EventStore, WrongExpectedRevision } from './ports/event-store.js';
 
-/** One line of an export: an event with everything that makes it that event. */
+/** One line of an export: an event with everything except its position. */
 type ExportedEvent = RecordedEvent;
 
-/** An export that cannot be read into this log; the message names the line or event. Nothing of an append is half written. */
+/** An export cannot be imported into this log; the message names the line or event. No append is partly written. */
 export class TransferError extends Error {
   override readonly name = 'TransferError';
 }
@@ -16,18 +16,18 @@ export class TransferError extends Error {
 const IN_FLIGHT = 1_000;
 
 /**
- * The last line of an export: how many events stand before it, how many of the log are left out since they are damaged, and
- * the SHA-256 of the lines.
+ * The last line of an export: the number of events before it, the number of events left out because they are damaged,
+ * and the SHA-256 of the lines.
  */
 interface Trailer {
   end_of_export: { events: number; damaged: number; sha256: string };
 }
 
 /**
- * The lines of an export, some thousand to a text, and last the trailer by which an import finds out that a file was cut or
- * changed.
- * @param wanted leaves out what it does not accept
- * @param options.onDamage told of each event that cannot be read, and is left out
+ * The lines of an export, about a thousand per text, and at the end the trailer, which lets an import detect a
+ * truncated or changed file.
+ * @param wanted selects the events
+ * @param options.onDamage called for each event that cannot be read and is left out
  */
 export async function* exportLines(
   store: EventStore,
@@ -67,10 +67,11 @@ export async function* exportEvents(
 }
 
 /**
- * Appends events with their ids, times and order to a log that is empty or holds the beginning of the same ones (an
- * import that was interrupted), which is compared and skipped.
+ * Appends events with their ids, times and order to a log that is empty or contains the first of them (an interrupted
+ * import), which are compared and skipped.
  * @param appends the events, grouped as they were appended, in the order of their log
- * @throws TransferError for what is no event, a log that holds or takes something else, or one whose order cannot be kept
+ * @throws TransferError for an invalid event, for a log with other events or whose other writers append, and if the
+ * order cannot be kept
  */
 export async function importEvents(
   appends: AsyncIterable<readonly RecordedEvent[]>,
@@ -84,9 +85,9 @@ export async function importEvents(
   let last: Position = 0;
   const settle = async () => {
     for (const { position } of await Promise.all(inFlight)) {
-      // Sent together and stored in turn; where that is not kept, nothing can repair it.
+      // Sent together and stored in order. If the order is not kept, it cannot be repaired.
       if (position <= last)
-        throw new TransferError('The log took events in another order: start again with an empty one.');
+        throw new TransferError('The log stored the events in another order: start again with an empty log.');
       last = position;
     }
     inFlight = [];
@@ -97,7 +98,7 @@ export async function importEvents(
       events += append.length;
       if (appended === 0 && (await isPresent(append, present, events))) continue;
       const sent = send(append, store);
-      sent.catch(() => undefined); // `settle` throws it; it may come before, while the next append is awaited
+      sent.catch(() => undefined); // `settle` throws this error; it may occur earlier, while the next append is awaited
       inFlight.push(sent);
       appended += append.length;
       if (inFlight.length >= IN_FLIGHT) await settle();
@@ -105,13 +106,13 @@ export async function importEvents(
     await settle();
   } finally {
     await Promise.allSettled(inFlight);
-    // Its reader may hold a connection open.
+    // The reader may keep a connection open.
     await present.return?.();
   }
   return { events, appended };
 }
 
-/** @throws TransferError for what the log refuses, StoreUnavailable */
+/** @throws TransferError if the log refuses the append, StoreUnavailable */
 async function send(append: readonly ExportedEvent[], store: EventStore): Promise<Appended> {
   const { id, stream, revision } = append[0]!;
   try {
@@ -119,7 +120,7 @@ async function send(append: readonly ExportedEvent[], store: EventStore): Promis
   } catch (error) {
     if (!(error instanceof AppendRefused || error instanceof WrongExpectedRevision)) throw error;
     throw new TransferError(
-      `The log refuses event ${id}, revision ${revision} of ${stream}: ${error.message}. Start again with an empty one.`,
+      `The log refuses event ${id}, revision ${revision} of ${stream}: ${error.message}. Start again with an empty log.`,
     );
   }
 }
@@ -137,7 +138,7 @@ export async function* appendsOf(store: EventStore): AsyncIterable<RecordedEvent
 
 /**
  * SHA-256, hex, over every event in order, each with its stream, revision, id, type, data and metadata, in canonical
- * JSON. Positions are left out: they are each log's own.
+ * JSON. Positions are left out, since they differ between logs.
  */
 export async function hashLog(
   store: EventStore,
@@ -152,7 +153,10 @@ export async function hashLog(
   return { events, hash: hash.digest('hex') };
 }
 
-/** Is the next append of the log this one? False at the log's end. @throws TransferError if it is another one */
+/**
+ * Whether this is the next append of the log; false at the log's end.
+ * @throws TransferError if the log has another one there
+ */
 async function isPresent(
   append: readonly ExportedEvent[],
   present: AsyncIterator<RecordedEvent>,
@@ -162,7 +166,7 @@ async function isPresent(
     const { done, value: there } = await present.next();
     if (done && i === 0) return false;
     if (done || there.id !== id || there.stream !== stream || contentOf(there) !== contentOf(append[i]!)) {
-      throw new TransferError(`The log holds something else at event ${events}: import into an empty store.`);
+      throw new TransferError(`The log contains a different event ${events}: import into an empty store.`);
     }
   }
   return true;
@@ -174,12 +178,12 @@ function readable(event: RecordedEvent): RecordedEvent {
   throw new TransferError(`The event at position ${event.position} is damaged: ${event.damage.reason}.`);
 }
 
-/** What makes it that event, whatever log it is in. @throws TransferError for what no log holds */
+/** The content of an event without its position. @throws TransferError for an invalid event */
 function contentOf({ stream, revision, id, type, data, metadata }: RecordedEvent): string {
   try {
     return canonicalJson({ stream, revision, id, type, data, metadata });
   } catch (error) {
-    throw new TransferError(`Event ${id}, revision ${revision} of ${stream}, is none: ${(error as Error).message}.`);
+    throw new TransferError(`Event ${id}, revision ${revision} of ${stream}, is invalid: ${(error as Error).message}.`);
   }
 }
 
@@ -187,7 +191,7 @@ function newEventOf({ id, type, data, metadata }: RecordedEvent): NewEvent {
   return { id, type, data, metadata };
 }
 
-/** Is this file an export of events rather than a list of actions? Its first line tells. */
+/** Whether a file is an export of events rather than a list of actions, by its first line. */
 export async function isExport(file: string): Promise<boolean> {
   for await (const line of linesOf(file)) {
     try {
@@ -200,14 +204,14 @@ export async function isExport(file: string): Promise<boolean> {
   return false;
 }
 
-/** @throws TransferError unless the file ends with a trailer, and holds before it what that says */
+/** @throws TransferError unless the file ends with a trailer that matches its content */
 export async function checkExport(file: string): Promise<void> {
   const hash = createHash('sha256');
   let events = 0;
   let trailer: Trailer | undefined;
   for await (const line of linesOf(file)) {
     if (line === '') continue;
-    if (trailer) throw new TransferError(`${file} goes on after its last line: it is not one export.`);
+    if (trailer) throw new TransferError(`${file} has lines after its trailer: it is not one export.`);
     trailer = trailerIn(line);
     if (trailer) continue;
     hash.update(`${line}\n`);
@@ -215,19 +219,19 @@ export async function checkExport(file: string): Promise<void> {
   }
   if (!trailer) {
     throw new TransferError(
-      `${file} has no last line with count and digest: it was cut, or is of a build that wrote none. Nothing was ` +
-        'imported; --incomplete imports what is there.',
+      `${file} has no last line with count and digest: it was truncated, or an older build wrote it. Nothing was ` +
+        'imported; --incomplete imports the events that it contains.',
     );
   }
   const { end_of_export: end } = trailer;
   if (end.damaged > 0) {
     throw new TransferError(
       `${file} lacks ${end.damaged} events that were damaged in their log: nothing was imported; --incomplete imports ` +
-        'the others, as far as they do not follow one of these.',
+        'the others, if none of them follows a damaged one in its stream.',
     );
   }
   if (end.events === events && end.sha256 === hash.digest('hex')) return;
-  const what = end.events === events ? 'was changed' : `holds ${events} events and ended with ${end.events}`;
+  const what = end.events === events ? 'was changed' : `has changed from ${end.events} to ${events} events`;
   throw new TransferError(`${file} ${what} since it was exported: nothing was imported.`);
 }
 

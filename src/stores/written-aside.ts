@@ -3,12 +3,12 @@ import { lstat, open, readFile, readdir, realpath, rename, rm, rmdir, writeFile 
 import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 
-/** Something cannot be written where it was asked for; the message is one sentence. */
+/** A target cannot be written; the message is one sentence. */
 export class TargetRefused extends Error {
   override readonly name = 'TargetRefused';
 }
 
-/** Who writes to a target, and where. */
+/** The process that writes to a target, and its machine. */
 interface Holder {
   pid: number;
   host: string;
@@ -16,13 +16,13 @@ interface Holder {
 }
 
 /**
- * Lets `write` make a file or folder beside the target, syncs all of it, and renames it: the target is complete and on
- * the disk, or not there. One process at a time may write to a target. What an ended one has left is removed by the next.
- * A file that exists is replaced; a folder must not exist, or be empty.
- * @throws TargetRefused while another process writes to the target, or where it is a folder that holds something
+ * Lets `write` create a file or folder beside the target, syncs it, and renames it: the target is either complete and
+ * on disk, or does not exist. One process at a time may write to a target. The next process removes the remains of one
+ * that has ended. A file that exists is replaced; a folder must not exist, or be empty.
+ * @throws TargetRefused while another process writes to the target, or if it is a non-empty folder
  */
 export async function writtenAside(target: string, write: (aside: string) => Promise<void>): Promise<void> {
-  // A link stays one, and what it names is replaced.
+  // A symbolic link stays, and the file that it points to is replaced.
   const path = await realpath(target).catch(() => resolve(target));
   const lock = `${path}.lock`;
   const aside = `${path}.unfinished-${randomUUID()}`;
@@ -54,8 +54,8 @@ async function takeLock(lock: string, own: Holder, target: string): Promise<void
       const who = holder ? `Process ${holder.pid} on ${holder.host}` : 'Another process';
       throw new TargetRefused(`${who} is writing to ${target}; if there is no such process, delete ${lock}.`);
     }
-    // Only what that process made under a name of its own: where two processes come here at once, one of them fails at the
-    // rename, and neither spoils what the other writes.
+    // Only files that the ended process created under its own name. If two processes get here at once, one fails at the
+    // rename, and neither damages the files of the other.
     if (dirname(holder.aside) === dirname(lock) && basename(holder.aside).includes('.unfinished-')) {
       await rm(holder.aside, { recursive: true, force: true });
     }
@@ -63,7 +63,7 @@ async function takeLock(lock: string, own: Holder, target: string): Promise<void
   }
 }
 
-/** Undefined: it cannot be read, as while it is being written. */
+/** Undefined if it cannot be read, for example while it is being written. */
 async function holderOf(lock: string): Promise<Holder | 'gone' | undefined> {
   try {
     const { pid, host, aside } = JSON.parse(await readFile(lock, 'utf8')) as Holder;
@@ -75,7 +75,7 @@ async function holderOf(lock: string): Promise<Holder | 'gone' | undefined> {
   }
 }
 
-/** Of a process on another machine, or in another container, nobody can tell. */
+/** Whether the process may still run. For one on another machine, or in another container, this is unknown. */
 function isRunning({ pid, host }: Holder): boolean {
   if (host !== hostname()) return true;
   try {
@@ -88,7 +88,7 @@ function isRunning({ pid, host }: Holder): boolean {
 
 async function moveTo(path: string, aside: string, target: string): Promise<void> {
   try {
-    // Fails, as the rename does, where something is in it.
+    // Fails, as the rename does, if the folder is not empty.
     if ((await lstat(aside)).isDirectory()) await rmdir(path).catch(ignoreMissing);
     await rename(aside, path);
   } catch (error) {
@@ -104,7 +104,7 @@ function ignoreMissing(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error;
 }
 
-/** A file, or a folder with all that is in it. */
+/** Syncs a file, or a folder with all of its content. */
 async function syncAll(path: string): Promise<void> {
   const isFolder = (await lstat(path)).isDirectory();
   if (isFolder) for (const name of await readdir(path)) await syncAll(join(path, name));
@@ -112,7 +112,7 @@ async function syncAll(path: string): Promise<void> {
 }
 
 async function sync(path: string, isFolder: boolean): Promise<void> {
-  // Windows has no sync of a folder.
+  // Windows cannot sync a folder.
   if (isFolder && process.platform === 'win32') return;
   const file = await open(path, isFolder ? 'r' : 'r+');
   await file.sync().finally(() => file.close());

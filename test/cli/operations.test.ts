@@ -143,7 +143,7 @@ describe('an operator', () => {
       await other.json('import', other.file('other.ndjson', [action(7, { external_id: 'x' })]));
       const { code, stderr } = await other.run('import', out);
       expect(code).toBe(1);
-      expect(stderr).toMatch(/holds something else/);
+      expect(stderr).toMatch(/contains a different event/);
     } finally {
       await other.remove();
     }
@@ -183,14 +183,14 @@ describe('an operator', () => {
     [
       'cut in the middle',
       (lines: string[]) => [...lines.slice(0, 100), ...lines.slice(101)],
-      /holds \d+ events and ended with/,
+      /has changed from \d+ to \d+ events/,
     ],
     [
       'changed',
       (lines: string[]) => lines.map((line) => line.replace('tris:member-9', 'tris:member-8')),
       /was changed since it was exported: nothing was imported/,
     ],
-    ['two in one', (lines: string[]) => [...lines, ...lines], /goes on after its last line/],
+    ['two in one', (lines: string[]) => [...lines, ...lines], /has lines after its trailer/],
   ])('does not import an export that was %s, and nothing of it', async (_how, change, why) => {
     const out = join(store.folder, 'export.ndjson');
     await store.run('export', '--out', out);
@@ -216,7 +216,7 @@ describe('an operator', () => {
       const changed = lines.map((line) => line.replace('tris:member-9', 'tris:member-8'));
       const { code, stderr } = await other.run('import', other.file('bad.ndjson', changed), '--incomplete');
       expect(code).toBe(1);
-      expect(stderr).toMatch(/The log holds something else at event \d+: import into an empty store/);
+      expect(stderr).toMatch(/The log contains a different event \d+: import into an empty store/);
     } finally {
       await other.remove();
     }

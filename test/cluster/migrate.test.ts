@@ -82,7 +82,10 @@ describeWithEventStored('migrate', () => {
       appendFileSync(file, JSON.stringify({ ...ACTION, external_id: 'other' }));
       await other.run('import', file);
       const refused = await other.run(...there);
-      expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('The log holds something else')]);
+      expect([refused.code, refused.stderr]).toEqual([
+        1,
+        expect.stringContaining('The log contains a different event'),
+      ]);
       await other.remove();
 
       const more = join(store.folder, 'more.ndjson');

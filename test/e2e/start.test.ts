@@ -51,12 +51,14 @@ test('a log that is not the one that was there, or is less of it', async () => {
   await (await Server.start({ data: folder })).stop();
   const marker = join(folder, 'log.marker.json');
   const { log_id } = JSON.parse(await readFile(marker, 'utf8'));
-  const advice = `restore a complete copy, or delete ${marker} to go on with what is there.`;
+  const advice = `restore a complete copy, or delete ${marker} to continue with what is there.`;
   const log = join(folder, 'log');
   await writeFile(marker, JSON.stringify({ log_id, position: 7 }));
   expect(await refusal()).toBe(sentence(`The log in ${log} ends at position 0 but has reached 7 before: ${advice}`));
   await writeFile(marker, JSON.stringify({ log_id: 'another', position: 0 }));
-  expect(await refusal()).toBe(sentence(`${log} should hold the log another but holds the log ${log_id}: ${advice}`));
+  expect(await refusal()).toBe(
+    sentence(`${log} should contain the log another but contains the log ${log_id}: ${advice}`),
+  );
   await writeFile(marker, 'log');
   expect(await refusal()).toBe(sentence(`${marker} is damaged: delete it if the log beside it is the right one.`));
 });

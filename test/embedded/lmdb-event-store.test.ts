@@ -161,13 +161,15 @@ describe('the embedded log', () => {
       await (await filled(1)).close();
       const marker = JSON.parse(await readFile(`${path}.marker.json`, 'utf8'));
       await rm(path, { recursive: true });
-      await expect(LmdbEventStore.open(path)).rejects.toThrow(`should hold the log ${marker.log_id} but holds no log`);
+      await expect(LmdbEventStore.open(path)).rejects.toThrow(
+        `should contain the log ${marker.log_id} but contains no log`,
+      );
 
       const elsewhere = await LmdbEventStore.open(join(folder.path, 'other'));
       await elsewhere.close();
       await rm(path, { recursive: true, force: true });
       await cp(join(folder.path, 'other'), path, { recursive: true });
-      await expect(LmdbEventStore.open(path)).rejects.toThrow(`but holds the log ${elsewhere.logId}`);
+      await expect(LmdbEventStore.open(path)).rejects.toThrow(`but contains the log ${elsewhere.logId}`);
     });
 
     test('is written within seconds of an append, without a close', async () => {

@@ -211,7 +211,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
       const marker = join(folder.path, 'eventstore.marker.json');
       await writeFile(marker, JSON.stringify({ log_id: 'lost', position: 5 }));
       for (let n = 0; n < 2; n++) {
-        await expect(open({ url: own.url, marker })).rejects.toThrow('should hold the log lost but holds no log');
+        await expect(open({ url: own.url, marker })).rejects.toThrow('should contain the log lost but contains no log');
       }
     });
 
@@ -262,7 +262,9 @@ describeWithEventStored('the log in EventStoreDB', () => {
       const lost = `The log in EventStoreDB at 127.0.0.1:${server.port} ends at position ${position} but has reached`;
       await expect(open({ marker })).rejects.toThrow(lost);
       await writeFile(marker, JSON.stringify({ log_id: 'another', position: 0 }));
-      await expect(open({ marker })).rejects.toThrow(`should hold the log another but holds the log ${store.logId}`);
+      await expect(open({ marker })).rejects.toThrow(
+        `should contain the log another but contains the log ${store.logId}`,
+      );
     });
   });
 

@@ -3,15 +3,18 @@ import type { RowKey, RowSink } from './read-models.js';
 import { rowAddress, rowContent } from './row-key.js';
 
 /**
- * Rows on their way to a store, each as the bytes of its address and its content. They are encoded as they come, so that
- * a batch keeps neither their values nor what those were made of.
+ * Rows to be written to a store, each as the bytes of its address and its content. They are encoded as they arrive, so
+ * that a batch keeps no references to their values.
  */
 export class EncodedRows implements RowSink {
   /** Bytes behind each content, for what a store adds to it. */
   static readonly ROOM = 4;
 
   readonly #chunks = new TextBuffers();
-  /** Of each row: its chunk, and where in it the address begins, the content begins, and the content ends. */
+  /**
+   * For each row: its chunk, and the offsets of the start of the address, the start of the content and the end of the
+   * content.
+   */
   readonly #places: number[] = [];
 
   static of(rows: Iterable<{ row: RowKey; value: unknown }>): EncodedRows {
@@ -24,7 +27,7 @@ export class EncodedRows implements RowSink {
     return this.#places.length / 4;
   }
 
-  /** @throws TypeError, RangeError for what cannot be a row, of which then nothing is kept */
+  /** @throws TypeError, RangeError for an invalid row, of which nothing is kept */
   put(row: RowKey, value: unknown): void {
     const address = rowAddress(row);
     const content = rowContent(value);

@@ -5,8 +5,8 @@ import { AppendRefused } from './event-store.js';
 import { isObject } from '../../kernel/json.js';
 
 /**
- * The one encoder of events, for every store: what it lets through, JSON gives back exactly. EventStoreDB turns NaN
- * into null and rounds large integers without a word; here the append is refused before a store sees it.
+ * The one encoder of events, for every store. It accepts only values that JSON represents exactly. EventStoreDB
+ * silently turns NaN into null and rounds large integers; here such an append is refused before it reaches a store.
  */
 
 /** Bytes of UTF-8 that one append may take; EventStoreDB refuses more than 1 MiB including its own envelope. */
@@ -17,17 +17,17 @@ export const MAX_STREAM_BYTES = 512;
 const MAX_DEPTH = 64;
 
 /**
- * Namespace of event ids: UUIDv5 (RFC 9562 §5.5) of the URL namespace and `urn:credence:event`. Fixed for ever, since a
- * retry must arrive at the same ids.
+ * Namespace of event ids: UUIDv5 (RFC 9562 §5.5) of the URL namespace and `urn:credence:event`. It must never change,
+ * since a retry must compute the same ids.
  */
 const EVENT_ID_NAMESPACE = '2dda090d-2aaa-5c87-9282-54c306beff68';
-/** Its bytes, and behind them room for a name: a stream's takes 3,072 at most, escaped. */
+/** Its bytes, followed by space for a name: an escaped stream name takes at most 3,072 bytes. */
 const hashed = Buffer.alloc(4_096);
 const NAMESPACE_BYTES = hashed.write(EVENT_ID_NAMESPACE.replaceAll('-', ''), 'hex');
 
 /**
  * The id of an event: UUIDv5 of the JSON array [stream, body hash, ordinal].
- * @param ordinal the event's place in its append, from 0
+ * @param ordinal the event's index in its append, from 0
  */
 export function eventId(stream: string, bodyHash: string, ordinal: number): string {
   const name = `[${JSON.stringify(stream)},${JSON.stringify(bodyHash)},${ordinal}]`;
@@ -36,7 +36,7 @@ export function eventId(stream: string, bodyHash: string, ordinal: number): stri
 }
 
 /**
- * Checks a whole append and gives each event's JSON text `{"id","type","data","metadata"}`.
+ * Checks a whole append and returns each event's JSON text `{"id","type","data","metadata"}`.
  * @throws AppendRefused naming the path of what is wrong
  */
 export function encodeAppend(stream: string, events: readonly NewEvent[]): string[] {
@@ -57,7 +57,7 @@ export function encodeAppend(stream: string, events: readonly NewEvent[]): strin
     units += text.length;
     return text;
   });
-  // Counted only where it may matter.
+  // Counted only if it may exceed the limit.
   const bytes = units <= MAX_APPEND_BYTES / 3 ? 0 : texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   if (bytes > MAX_APPEND_BYTES) {
     throw new AppendRefused(`the append takes ${bytes} bytes, more than ${MAX_APPEND_BYTES}`);
@@ -65,7 +65,7 @@ export function encodeAppend(stream: string, events: readonly NewEvent[]): strin
   return texts;
 }
 
-/** Is it longer than the name of any stream? */
+/** Whether a name is longer than any stream name may be. */
 export function isTooLong(stream: string): boolean {
   return takesMoreThan(MAX_STREAM_BYTES, stream);
 }
@@ -79,7 +79,7 @@ function encodeEvent({ id, type, data, metadata }: NewEvent, path: string): stri
   const found = flaw(event, 0);
   if (found) throw new AppendRefused(`${path}${found}`);
   const text = JSON.stringify(event);
-  // JSON.stringify escapes a surrogate only if it is alone: without this marker there is nothing to search for.
+  // JSON.stringify escapes only lone surrogates: without this marker there is nothing to search for.
   if (text.includes('\\ud')) checkStrings(event, path);
   return text;
 }
@@ -89,7 +89,7 @@ export function storedText(stream: string, revision: number, text: string): stri
   return `{"stream":${JSON.stringify(stream)},"revision":${revision},${text.slice(1)}`;
 }
 
-/** Where a stored event stands in its stream, without decoding the rest of it. */
+/** The stream and revision of a stored event, without decoding the rest. */
 export function placeOfStored(text: string): { stream: string; revision: number } {
   const end = text.indexOf(',"revision":');
   const stream = JSON.parse(text.slice('{"stream":'.length, end)) as string;
@@ -97,8 +97,8 @@ export function placeOfStored(text: string): { stream: string; revision: number 
 }
 
 /**
- * What is wrong with a value, as `<path> is …`; undefined if nothing is. Everything but the strings, whose check is
- * expensive and almost never needed. The path is made only on the way back from a finding.
+ * What is wrong with a value, as `<path> is …`; undefined if nothing is. Strings are not checked here, since that is
+ * expensive and rarely needed. The path is built only if something is wrong.
  */
 function flaw(value: unknown, depth: number): string | undefined {
   switch (typeof value) {
@@ -142,12 +142,12 @@ function objectFlaw(value: object, depth: number): string | undefined {
 
 function checkStrings(value: unknown, path: string): void {
   if (typeof value === 'string') {
-    if (!isWellFormed(value)) throw new AppendRefused(`${path} holds ill-formed Unicode`);
+    if (!isWellFormed(value)) throw new AppendRefused(`${path} contains ill-formed Unicode`);
   } else if (Array.isArray(value)) {
     value.forEach((item, index) => checkStrings(item, `${path}[${index}]`));
   } else if (typeof value === 'object' && value !== null) {
     for (const [key, item] of Object.entries(value)) {
-      if (!isWellFormed(key)) throw new AppendRefused(`a key of ${path} holds ill-formed Unicode`);
+      if (!isWellFormed(key)) throw new AppendRefused(`a key of ${path} contains ill-formed Unicode`);
       checkStrings(item, `${path}.${key}`);
     }
   }

@@ -1,6 +1,6 @@
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 
-/** The port to the log: the truth of the system. An adapter must pass `test/contracts/event-store.contract.ts`. */
+/** The port to the log, the system's source of truth. An adapter must pass `test/contracts/event-store.contract.ts`. */
 
 /** `any` is for tests and tools only: a fact is always appended with `no-stream` or an exact revision. */
 export type ExpectedRevision = 'no-stream' | 'any' | number;
@@ -12,24 +12,24 @@ export interface Appended {
   revision: number;
 }
 
-/** What a look at the index of streams found. */
+/** The result of a check of the index of streams. */
 export interface IndexCheck {
-  /** Events that were looked up, and entries that were compared with their event. */
+  /** The number of events looked up, and of entries compared with their event. */
   events: number;
   entries: number;
-  /** Events that the index did not lead to, and entries that belong to no event. */
+  /** The number of events missing in the index, and of entries without an event. */
   missing: number;
   stray: number;
 }
 
 export interface EventStore {
-  /** Identifies this log for ever; part of every position on the wire. Available once the store is open. */
+  /** Permanent id of this log; part of every position on the wire. Available once the store is open. */
   readonly logId: string;
 
   /**
    * Appends all events or none. Resolves only after the disk sync; nothing is visible to any reader before.
-   * @throws WrongExpectedRevision, AppendRefused (nothing written), StoreUnavailable (outcome settled as "not written
-   * as far as can be told"; repeating the identical append is safe)
+   * @throws WrongExpectedRevision, AppendRefused (nothing written), StoreUnavailable (no definite outcome; repeating
+   * the identical append is safe)
    */
   append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended>;
 
@@ -40,14 +40,14 @@ export interface EventStore {
   ): Promise<RecordedEvent[]>;
 
   /**
-   * All domain events after a position, in order, in slices that end at append boundaries; ends at the head
-   * (as of each slice). System events of the server behind are skipped.
+   * All domain events after a position, in order, in slices that end at append boundaries; ends at the head (as of each
+   * slice). System events of the server are skipped.
    */
   readAll(after: Position, options?: { sliceSize?: number; signal?: AbortSignal }): AsyncIterable<RecordedEvent[]>;
 
   /**
-   * As readAll, and then live: waits for further events (also those of other processes) without a gap or a
-   * duplicate at the seam, until the signal aborts (then it ends without an error).
+   * As readAll, then live: waits for further events (also those of other processes), without a gap or a duplicate in
+   * the transition, until the signal aborts (then it ends without an error).
    */
   subscribe(after: Position, options: { sliceSize?: number; signal: AbortSignal }): AsyncIterable<RecordedEvent[]>;
 
@@ -57,28 +57,31 @@ export interface EventStore {
   /** The event at exactly this position, if there is one. */
   readAt(position: Position): Promise<RecordedEvent | undefined>;
 
-  /** How many domain events lie after a position: the lag of a reader that has applied it. */
+  /** The number of domain events after a position: the lag of a reader that has applied it. */
   countAfter(position: Position): Promise<number>;
 
   /**
-   * Another number whenever a new connection was made, behind which the log may be an older copy of itself. Absent where
-   * nothing can take the log's place under a running process.
+   * Changes with every new connection, behind which the log may be an older copy. Absent if the log cannot be replaced
+   * under a running process.
    */
   readonly connections?: number;
-  /** Why nothing is read or appended although there is a server: it holds another log, or an older copy of this one. */
+  /** Why nothing is read or appended although the server responds: it has another log, or an older copy of this one. */
   readonly refusal?: StoreUnavailable | undefined;
 
-  /** Where this adapter keeps an index of streams: compares it with the log; `repair` makes it what it should be. */
+  /** Compares the index of streams with the log; `repair` corrects the index. Only in adapters that have an index. */
   checkIndex?(repair: boolean, onProgress?: (done: number, total: number) => void): Promise<IndexCheck>;
 
-  /** Where this adapter keeps checksums: gives one to every event that an older build has stored. Answers to how many. */
+  /**
+   * Adds a checksum to every event that an older build stored. Only in adapters with checksums.
+   * @returns how many got one
+   */
   upgrade?(onProgress?: (done: number, total: number) => void): Promise<number>;
 
   close(): Promise<void>;
 }
 export const EVENT_STORE = Symbol('EventStore');
 
-/** The stream is not where the writer thought: read it and decide again, or answer from what is there. */
+/** The stream is not at the expected revision: read it and decide again, or return the earlier answer. */
 export class WrongExpectedRevision extends Error {
   constructor(
     readonly stream: string,
@@ -90,14 +93,14 @@ export class WrongExpectedRevision extends Error {
   }
 }
 
-/** The append itself is not acceptable (bad JSON value, too large): a bug of the caller, nothing was written. */
+/** The append is invalid (bad JSON value, too large). This is a bug of the caller; nothing was written. */
 export class AppendRefused extends Error {
   override readonly name = 'AppendRefused';
 }
 
 /**
- * Why a store gives no answer: it is away; it has more to do than it can; or what is there is not what it should be, so
- * that any answer would be wrong.
+ * Why a store gives no answer: it is unavailable, it is overloaded, or it does not contain what it should, so that any
+ * answer would be wrong.
  */
 export type StoreFailure =
   'store_unavailable' | 'store_busy' | 'log_replaced' | 'read_models_foreign' | 'read_models_damaged';
@@ -107,7 +110,7 @@ export class StoreUnavailable extends Error {
   override readonly name = 'StoreUnavailable';
 
   readonly code: StoreFailure;
-  /** Seconds after which it may be worth while to try again. */
+  /** Seconds after which a retry may succeed. */
   readonly retryAfter: number;
 
   constructor(message: string, options: { code?: StoreFailure; retryAfter?: number; cause?: unknown } = {}) {

@@ -1,8 +1,8 @@
 import type { Json, JsonObject } from '../../kernel/json.js';
 
 /**
- * The port to background work. An adapter must pass `test/contracts/jobs.contract.ts`.
- * A job survives a crash: it is run again from its start, so a handler's effect must be idempotent.
+ * The port to background work. An adapter must pass `test/contracts/jobs.contract.ts`. A job survives a crash: it is
+ * run again from the start, so a handler's effect must be idempotent.
  */
 export type JobStatus = 'queued' | 'running' | 'completed' | 'failed' | 'cancelled';
 
@@ -35,18 +35,18 @@ export type JobHandler = (job: RunningJob) => Promise<Json>;
 export interface Jobs {
   /** Registers the one handler of a kind, before `start`. */
   handle(kind: string, handler: JobHandler, options?: { attempts?: number; backoffMs?: number }): void;
-  /** Begins to run jobs, those left over from a crash first. */
+  /** Starts to run jobs, first those left over from a crash. */
   start(): Promise<void>;
-  /** Idempotent by (kind, id): the stored job is answered whatever its status. Durable once resolved. */
+  /** Idempotent by (kind, id): returns the stored job, whatever its status. Durable once resolved. */
   enqueue(kind: string, id: string, input: JsonObject): Promise<Job>;
   get(kind: string, id: string): Promise<Job | undefined>;
   /** Newest first. */
   list(filter?: { kind?: string; status?: JobStatus; limit?: number }): Promise<Job[]>;
-  /** Cancels a queued or running job; a finished one stays as it is. Answers the job, or undefined if unknown. */
+  /** Cancels a queued or running job; does nothing to a finished one. Returns the job, or undefined if unknown. */
   cancel(kind: string, id: string): Promise<Job | undefined>;
   /** Puts a failed or cancelled job back in the queue with its attempts reset. */
   retry(kind: string, id: string): Promise<Job | undefined>;
-  /** Stops taking jobs, aborts running ones (they are run again after the next start), and closes. */
+  /** Stops accepting jobs, aborts running ones (they are run again after the next start), and closes. */
   close(): Promise<void>;
 }
 export const JOBS = Symbol('Jobs');

@@ -10,9 +10,9 @@ interface Marker {
 }
 
 /**
- * A small file that says which log stood in a place and how far it reached at least, so that a log
- * which was replaced by an older copy, emptied or lost is noticed at start and not when a position no longer exists.
- * Written at most once a second and at close: it may lag behind, but never says more than was durable.
+ * A small file with the id of a log and the position it had at least reached, so that a log that was emptied, lost or
+ * replaced by an older copy is detected at start, and not when a position no longer exists. Written at most once a
+ * second and at close: it may lag behind, but never contains more than was durable.
  */
 export class LogMarker {
   #written: Position = -1;
@@ -24,7 +24,7 @@ export class LogMarker {
     private readonly current: () => Marker,
   ) {}
 
-  /** To be called after each commit. */
+  /** Call it after each commit. */
   touch(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
@@ -58,15 +58,15 @@ export class LogMarker {
   }
 }
 
-/** Where the marker of a log in a folder is: beside it. */
+/** The path of the marker of a log in a folder: beside the folder. */
 export function markerPath(folder: string): string {
   return `${folder.replace(/\/+$/, '')}.marker.json`;
 }
 
 /**
  * @param place where the log is, for the message
- * @param logId undefined if there is no log yet
- * @throws StartError if there is not what the marker says
+ * @param logId undefined if the log does not exist yet
+ * @throws StartError if the log does not match the marker
  */
 export async function checkMarker(
   path: string,
@@ -82,10 +82,10 @@ export async function checkMarker(
     throw error;
   }
   const marker = parseMarker(text, path);
-  const advice = `restore a complete copy, or delete ${path} to go on with what is there`;
+  const advice = `restore a complete copy, or delete ${path} to continue with what is there`;
   if (marker.log_id !== logId) {
     const found = logId ? `the log ${logId}` : 'no log';
-    throw new StartError(`${place} should hold the log ${marker.log_id} but holds ${found}: ${advice}.`);
+    throw new StartError(`${place} should contain the log ${marker.log_id} but contains ${found}: ${advice}.`);
   }
   if (head < marker.position) {
     const lost = `ends at position ${head} but has reached ${marker.position} before`;

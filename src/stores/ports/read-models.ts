@@ -3,8 +3,8 @@ import type { Json } from '../../kernel/json.js';
 import type { EncodedRows } from './encoded-rows.js';
 
 /**
- * The port to the read models: disposable rows folded from the log, kept in generations that live side by side.
- * An adapter must pass `test/contracts/read-models.contract.ts`.
+ * The port to the read models: disposable rows folded from the log, in generations that exist side by side. An adapter
+ * must pass `test/contracts/read-models.contract.ts`.
  */
 
 /** A row's address. `key` groups rows that are read as one range ordered by `sort` (byte order of ASCII strings). */
@@ -22,9 +22,9 @@ export interface Checkpoint {
   event_id: string | null;
 }
 
-/** Rows and checkpoint of one step: all of it is applied or none. */
+/** Rows and checkpoint that are stored in one step: all of it or nothing. */
 export interface Batch {
-  /** Unique per attempt-to-apply; a repeat of the batch that was applied last counts as success. */
+  /** Unique per batch; repeating the batch that was applied last counts as success. */
   id: string;
   /** Applied only if the stored checkpoint equals this … */
   base: Checkpoint;
@@ -35,24 +35,24 @@ export interface Batch {
   deletes: RowKey[];
 }
 
-/** `damaged`: rows of it are lost, or not what was written. Nothing is applied to it or read from it again. */
+/** `damaged`: it has lost rows, or rows that differ from what was written. Nothing is applied to it or read from it again. */
 export type GenerationStatus = 'building' | 'ready' | 'damaged' | 'dropped';
 
 export interface Generation {
   id: string;
-  /** Names and fold versions of the views it holds: `{"identities": 1}`. */
+  /** Names and fold versions of its views: `{"identities": 1}`. */
   views: Record<string, number>;
   status: GenerationStatus;
   checkpoint: Checkpoint;
-  /** Who may apply batches now, and until when (ms since the epoch); null if nobody. */
+  /** The process that may apply batches now, and until when (ms since the epoch); null if none. */
   lease: { holder: string; expires_at: number } | null;
   /** Where it is `damaged`, and that is known: what was found. */
   damage?: string;
 }
 
-/** The only pointer from a view to the generation that serves it. Swapped as a whole by compare-and-set. */
+/** The only pointer from a view to the generation that serves it. Replaced as a whole by compare-and-set. */
 export interface Manifest {
-  /** From 1, one more with every swap. */
+  /** Starts at 1 and increases by one with every swap. */
   revision: number;
   lens: { policy_id: string | null; content_hash: string };
   model_hash: string;
@@ -60,13 +60,15 @@ export interface Manifest {
   lens_revision: number;
   /** View name → generation id. */
   views: Record<string, string>;
-  /** What `views` was before the last swap, for a rollback; null if nothing was swapped. */
+  /** The value of `views` before the last swap, for a rollback; null before the first swap. */
   previous_views: Record<string, string> | null;
-  /** Generations that are being dropped: nothing is to be served from them again. */
+  /** Generations that are being dropped and must not serve again. */
   dropping?: string[];
-  /** The log that what serves was folded from. Absent in manifests of older builds. */
+  /** The log that the serving generations were folded from. Absent in manifests of older builds. */
   log?: string;
-  /** Made with the first manifest and kept by each that follows: those of two stores are never taken for one another. */
+  /**
+   * Created with the first manifest and kept by all later ones, so that the manifests of two stores are never confused.
+   */
   incarnation?: string;
 }
 
@@ -91,41 +93,42 @@ export interface ReadResult {
 
 export interface ReadModels {
   /**
-   * Where large batches would hold up readers: a batch should end with the append that brings it to so many changed
-   * rows. It is one atomic step whatever its size.
+   * If large batches would delay readers: a batch should end with the append that brings it to this many changed rows.
+   * It is one atomic step whatever its size.
    */
   readonly rowsPerBatch?: number;
 
-  /** Elsewhere: how many changed rows make the next batch of a build, which nobody reads from. */
+  /** Otherwise: the number of changed rows of the next batch of a build, which nobody reads yet. */
   bulkRows?(id: string): number;
 
   /**
-   * Another number whenever rows or checkpoints may have gone back: another server, or another snapshot, may have taken
-   * the place of the one before. Absent where that does not happen under a running process.
+   * Changes whenever rows or checkpoints may have gone back, because another server or an older snapshot may have
+   * replaced the previous one. Absent if that cannot happen under a running process.
    */
   readonly restarts?: number;
 
   manifest(): Promise<Manifest | null>;
   /**
    * Stores `next` if the stored revision is `next.revision - 1` (0: no manifest yet) and the incarnation is the same.
-   * False: somebody was faster, or this is the manifest of another store.
+   * False: another swap was first, or this is the manifest of another store.
    */
   swapManifest(next: Manifest): Promise<boolean>;
 
   /** Creates an empty generation, `building`, at checkpoint {log, 0, null}. An existing id: no effect. */
   createGeneration(id: string, views: Record<string, number>, log: string): Promise<void>;
   generations(): Promise<Generation[]>;
-  /** @param log nothing is done to a generation of another log */
+  /** @param log a generation of another log is not changed */
   setStatus(id: string, status: GenerationStatus, log?: string): Promise<void>;
   /** Marks the generation dropped, then frees its space. */
   dropGeneration(id: string): Promise<void>;
 
   /**
-   * Takes or renews the right to apply batches, for `ttlMs`. False while another holder's lease is unexpired.
-   * @param log refused, too, on a generation of another log
+   * Takes or renews the lease, the right to apply batches, for `ttlMs`. False while another holder's lease is
+   * unexpired.
+   * @param log also refused for a generation of another log
    */
   acquireLease(id: string, holder: string, ttlMs: number, log?: string): Promise<boolean>;
-  /** Gives the lease up, if it is this holder's. */
+  /** Releases the lease, if this holder has it. */
   releaseLease(id: string, holder: string): Promise<void>;
 
   /**
@@ -136,7 +139,7 @@ export interface ReadModels {
   /** Undefined: the generation does not exist or is dropped; read the manifest again. */
   read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined>;
 
-  /** Pages through every row of a view, each once while the generation stands. `cursor` null: the start/end. */
+  /** Pages through every row of a view, each once as long as the generation exists. `cursor` null: the start/end. */
   scan(
     id: string,
     view: string,
@@ -144,14 +147,14 @@ export interface ReadModels {
     limit: number,
   ): Promise<{ rows: { row: RowKey; value: Json }[]; cursor: string | null }>;
 
-  /** How many rows a view has, for showing progress; absent where that would take a pass over all of them. */
+  /** The number of rows of a view, to show progress; absent if that would take a pass over all rows. */
   count?(id: string, view: string): Promise<number>;
 
   close(): Promise<void>;
 }
 export const READ_MODELS = Symbol('ReadModels');
 
-/** Takes the rows that a fold writes, and keeps nothing of what it is given. */
+/** Receives the rows that a fold writes, and keeps no reference to them. */
 export interface RowSink {
   put(row: RowKey, value: unknown): void;
   /** Rows put so far. */

@@ -1,7 +1,7 @@
 import { takesMoreThan } from '../../kernel/hash.js';
 import type { RowKey } from './read-models.js';
 
-/** As LMDB can store it: what one adapter refuses, every adapter refuses. */
+/** LMDB's limit, which every adapter enforces. */
 const MAX_KEY_BYTES = 1_978;
 
 /**
@@ -20,12 +20,12 @@ export function rowAddress({ view, key, sort }: RowKey): string {
   return text;
 }
 
-/** Is it the address of a row of a range? */
+/** Whether it is the address of a row of a range. */
 export function isOfRange(address: string): boolean {
   return address.includes('\0', address.indexOf('\0') + 1);
 }
 
-/** @throws TypeError if it is no JSON value */
+/** @throws TypeError if it is not a JSON value */
 export function rowContent(value: unknown): string {
   const text = JSON.stringify(value) as string | undefined;
   if (text === undefined) throw new TypeError('a row needs a JSON value');

@@ -10,25 +10,25 @@ import type { Logger } from '../../kernel/logger.js';
 import { createRedis, parseRedisUrl } from './connection.js';
 import type { Job, JobHandler, Jobs, JobStatus } from '../ports/jobs.js';
 
-/** How often progress is written and cancellations are looked for. */
+/** How often progress is written and cancellations are polled, ms. */
 const POLL_MS = 250;
 /**
- * A worker that neither ends a job nor yields for so long loses it to another. Renewed at half of it, so a handler
- * that computes must let the event loop turn at least every second.
+ * A worker that neither ends a job nor yields for this long loses it to another worker. The lock is renewed after half
+ * of this time, so a computing handler must yield at least every second.
  */
 const LOCK_MS = 6_000;
-/** How long closing waits for a handler that was told to stop. */
+/** How long closing waits for a handler after its abort signal. */
 const GRACE_MS = 5_000;
 const COMMAND_TIMEOUT_MS = 2_000;
 const LIST_SLICE = 200;
-/** Names both a queue and, joined with ":", part of a key. */
+/** A valid kind: it names a queue and, joined with ":", is part of a key. */
 const KIND = /^[\w-]+$/;
-/** How many attempts there are is for the worker to say; the queue must not end them before. */
+/** The worker limits the number of attempts; the queue must not limit them further. */
 const UNCOUNTED = 1_000_000;
 
 const CANCELLED = 'the job was cancelled';
 const PROCESS_ENDED = 'its process ended while it ran';
-/** Fate of a job whose handler has succeeded; of a cancelled one it is the time of that. */
+/** Outcome of a job whose handler succeeded. The outcome of a cancelled job is the time of its cancellation. */
 const FINISHED = 'finished';
 
 interface Registration {
@@ -52,11 +52,12 @@ interface Run {
 }
 
 /**
- * Jobs in Redis with BullMQ, a queue for each kind; any number of processes enqueue, look and run, each one job of a
- * kind at a time. A finished job is kept, so that its id is never run again.
+ * Jobs in Redis with BullMQ, one queue for each kind. Any number of processes enqueue, read and run jobs; each process
+ * runs one job of a kind at a time. A finished job is kept, so that its id is never run again.
  *
- * Two things BullMQ has no word for stand beside its keys, in the same hash slot: the order in which jobs were enqueued,
- * and the outcome of a job, written once: that its handler succeeded, or when it was cancelled, whichever came first.
+ * Two things that BullMQ does not have are stored beside its keys, in the same hash slot: the order in which jobs were
+ * enqueued, and the outcome of a job, written once: that its handler succeeded, or when it was cancelled, whichever
+ * came first.
  */
 export class BullmqJobs implements Jobs {
   readonly #client: Redis | Cluster;
@@ -89,7 +90,7 @@ export class BullmqJobs implements Jobs {
       maxRetriesPerRequest: null,
       enableAutoPipelining: true,
     });
-    // Connections come back by themselves; what a command met is thrown to its caller.
+    // Connections recover by themselves; the error of a command is thrown to its caller.
     this.#client.on('error', () => undefined);
   }
 
@@ -97,10 +98,10 @@ export class BullmqJobs implements Jobs {
     this.#kinds.set(kind, { handler, attempts: options.attempts ?? 3, backoffMs: options.backoffMs ?? 1_000 });
   }
 
-  /** The workers are providers of a Nest application of their own, since jobs are also run where there is no other. */
+  /** The workers are providers of a separate Nest application, since jobs also run in processes without another one. */
   async start(): Promise<void> {
     if (this.#runtime) return;
-    // Without a time limit: a worker waits for its next job in a command that blocks.
+    // Without a time limit: a worker waits for its next job in a blocking command.
     const client = createRedis(parseRedisUrl(this.#url), { maxRetriesPerRequest: null });
     client.on('error', () => undefined);
     const processors = [...this.#kinds].map(([kind, registration]) => this.#processor(kind, registration));
@@ -154,7 +155,7 @@ export class BullmqJobs implements Jobs {
       const job = await this.#find(kind, id);
       if (job?.status !== 'failed' && job?.status !== 'cancelled') return job;
       const stored = (await this.#queue(kind).getJob(keyOf(id)))!;
-      // A cancelled one may still be on its way out.
+      // The run of a cancelled job may not have ended yet.
       for (let waited = 0; (await stored.isActive()) && waited < GRACE_MS; waited += POLL_MS) await sleep(POLL_MS);
       await this.#client.del(this.#outcomeKey(kind, id));
       if (await stored.isFailed()) {
@@ -163,7 +164,7 @@ export class BullmqJobs implements Jobs {
       } else {
         await this.#client.hdel(this.#queue(kind).toKey(keyOf(id)), 'ats');
       }
-      // Not as it is by now: a worker may have taken it already.
+      // As it was enqueued, since a worker may already have taken it.
       return { ...job, status: 'queued', progress: { done: 0, total: 0 }, attempts: 0, error: null, finished_at: null };
     });
   }
@@ -174,13 +175,14 @@ export class BullmqJobs implements Jobs {
     clearInterval(this.#timer);
     if (this.#runtime) {
       const { context, hosts, client } = this.#runtime;
-      // In this order: a worker that is closing does not take up again what it puts back.
+      // In this order: a closing worker does not take a job again that it puts back.
       const closed = Promise.all(hosts.map(({ worker }) => worker.close()));
       for (const run of this.#runs) run.abort('the process is shutting down');
       const late = new AbortController();
       await Promise.race([closed.catch(() => undefined), sleep(GRACE_MS, null, { signal: late.signal })]);
       late.abort();
-      // Nothing but the workers is in it; a handler that did not stop loses its lock, and the job is run elsewhere.
+      // The application contains only the workers. A handler that does not stop loses its lock, and its job is run
+      // elsewhere.
       void context.close().catch(() => undefined);
       client.disconnect();
     }
@@ -191,7 +193,7 @@ export class BullmqJobs implements Jobs {
   async #find(kind: string, id: string): Promise<Job | undefined> {
     if (!KIND.test(kind)) return undefined;
     const queue = this.#queue(kind);
-    // The state first: what belongs to it is there when the job is read.
+    // The state first, so that its outcome exists when the job is read.
     const [state, outcome] = await Promise.all([
       queue.getJobState(keyOf(id)),
       this.#client.get(this.#outcomeKey(kind, id)),
@@ -200,7 +202,7 @@ export class BullmqJobs implements Jobs {
     return job && publicJob(job, state, outcome);
   }
 
-  /** Notes the job in the list of all, once. */
+  /** Adds the job to the list of all jobs, once. */
   async #note(kind: string, id: string): Promise<void> {
     if (!KIND.test(kind)) throw new TypeError(`"${kind}" cannot be the kind of a job`);
     const serial = await this.#client.incr(`${this.#prefix}.serial`);
@@ -217,7 +219,7 @@ export class BullmqJobs implements Jobs {
       {
         concurrency: 1,
         lockDuration: this.#lockMs,
-        // How often workers look for jobs whose worker has lost its lock.
+        // How often workers check for jobs whose worker has lost its lock.
         stalledInterval: Math.ceil(this.#lockMs / 3),
         // Counted as attempts, below.
         maxStalledCount: UNCOUNTED,
@@ -225,7 +227,7 @@ export class BullmqJobs implements Jobs {
       },
     )
     class KindProcessor extends WorkerHost {
-      // BullMQ gives a signal to functions that declare three parameters.
+      // BullMQ passes a signal to functions that declare three parameters.
       override process(job: StoredJob, token?: string, signal?: AbortSignal): Promise<Json> {
         return perform(job, token!, signal!);
       }
@@ -283,7 +285,7 @@ export class BullmqJobs implements Jobs {
       return JSON.parse(JSON.stringify(answer ?? null)) as Json;
     } catch (error) {
       if (!this.#closing) throw error;
-      // It was not this attempt's fault that it ended: it is put back as if it had not been.
+      // The attempt did not end by its own fault: the job is put back as if the attempt had not started.
       await this.#uncount(job);
       await job.moveToWait(token);
       throw new WaitingError();
@@ -293,7 +295,7 @@ export class BullmqJobs implements Jobs {
     }
   }
 
-  /** Takes back that an attempt was started. */
+  /** Undoes the count of a started attempt. */
   async #uncount(job: StoredJob): Promise<void> {
     await this.#client.hincrby(this.#queue(job.name).toKey(job.id!), 'ats', -1);
   }
@@ -357,7 +359,7 @@ const OPTIONS = (id: string) => ({
   stackTraceLimit: 1,
 });
 
-/** BullMQ refuses ids that hold ":" or are integers. */
+/** BullMQ refuses ids that contain ":" or are integers. */
 function keyOf(id: string): string {
   return `id-${encodeURIComponent(id)}`;
 }

@@ -6,18 +6,18 @@ import type { Logger } from '../../kernel/logger.js';
 import { StartError } from '../../kernel/start-error.js';
 
 /**
- * The one place that connects to Redis: one server or a Redis Cluster, with or without TLS. Behaviour when it is away:
- * commands wait through an interruption of a second, then fail at once with `StoreUnavailable` until it is back, so that
- * nothing piles up; the connection comes back by itself. Nothing logged or thrown holds a credential.
+ * The only file that connects to Redis: one server or a Redis Cluster, with or without TLS. When it is unavailable,
+ * commands wait for up to a second, then fail at once with `StoreUnavailable` until it is back, so that no commands
+ * accumulate; the connection recovers by itself. Nothing logged or thrown contains a credential.
  */
 
 /** No answer within this: the outcome is unknown. */
 const COMMAND_TIMEOUT_MS = 2_000;
 const CONNECT_TIMEOUT_MS = 2_000;
-/** A socket that owes answers and is silent for this long is dead: a stalled server or a cut network. */
+/** A socket with pending answers that is silent for this long is dead: a stalled server or a broken network. */
 const SILENCE_MS = 3_000;
 const MAX_RECONNECT_DELAY_MS = 500;
-/** Commands wait so long for a connection that was lost; after that they fail without waiting. */
+/** How long commands wait for a lost connection; after that they fail at once. */
 const PATIENCE_MS = 1_000;
 /** How long the first connection may take. */
 const START_MS = 5_000;
@@ -26,7 +26,7 @@ const NOT_NOW =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|OOM|MISCONF|NOREPLICAS|UNKILLABLE)\b/;
 const LEAST_VERSION = [6, 2] as const;
 const NO_EVICTION = 'noeviction';
-/** How often it is looked whether the server is as it was. */
+/** How often to check whether the server is unchanged, ms. */
 const LOOK_MS = 1_000;
 
 /** A Lua script: atomic, and all its keys in one hash slot. */
@@ -46,8 +46,8 @@ export interface RedisTarget {
 
 /**
  * `redis://[user:password@]host[:port][,host:port …][/database][?cluster=true]`, `rediss://` for TLS. Several hosts, or
- * `cluster=true`, mean a Redis Cluster; the hosts are where its nodes are asked for.
- * @throws StartError that does not repeat the URL, since it may hold a password
+ * `cluster=true`, mean a Redis Cluster; the hosts are those that are asked for its nodes.
+ * @throws StartError that does not repeat the URL, since it may contain a password
  */
 export function parseRedisUrl(url: string): RedisTarget {
   const parts = /^(rediss?):\/\/(?:([^@/]*)@)?([^/?@]+)(?:\/(\d{0,3}))?(?:\?cluster=(true|false))?$/.exec(url);
@@ -72,7 +72,7 @@ export function parseRedisUrl(url: string): RedisTarget {
       if (user !== '') options.username = decodeURIComponent(user);
       options.password = decodeURIComponent(password);
     } catch {
-      throw new StartError('REDIS_URL holds credentials that are not properly percent-encoded.');
+      throw new StartError('REDIS_URL contains credentials that are not properly percent-encoded.');
     }
   }
   return {
@@ -82,13 +82,13 @@ export function parseRedisUrl(url: string): RedisTarget {
   };
 }
 
-/** Where it is, for messages: without credentials. */
+/** The address for messages, without credentials. */
 function describe({ nodes }: RedisTarget): string {
   return nodes.map(({ host, port }) => (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`)).join(', ');
 }
 
 /**
- * A client of the library, not connected yet, for libraries that take one (BullMQ); everything else uses
+ * A client of the library, not connected yet, for libraries that need one (BullMQ). Everything else uses
  * `RedisConnection`.
  */
 export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis | Cluster {
@@ -110,7 +110,7 @@ export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis 
     slotsRefreshInterval: 5_000,
   };
   if (enableAutoPipelining !== undefined) cluster.enableAutoPipelining = enableAutoPipelining;
-  // A certificate names a host; the address behind it would not match.
+  // A certificate names a host; its IP address would not match.
   if (redisOptions.tls) cluster.dnsLookup = (address, done) => done(null, address);
   return new Cluster(target.nodes, cluster);
 }
@@ -121,8 +121,8 @@ function reconnectDelay(attempts: number): number {
 
 export interface RedisConnectionOptions {
   /**
-   * Sends the commands of one turn of the event loop together, and the next ones when those are answered: right for
-   * look-ups, wrong for writes, which a slow command would hold up.
+   * Sends the commands of one turn of the event loop together, and the next ones after these are answered. Use it for
+   * look-ups, not for writes, which a slow command would delay.
    */
   pipelined?: boolean;
   logger?: Logger;
@@ -131,29 +131,29 @@ export interface RedisConnectionOptions {
 /** One connection to Redis (a cluster: one to each node). */
 export class RedisConnection {
   /**
-   * How often the server may have lost or gone back on what it held: it is another process than before, which has read
-   * an older snapshot perhaps, or has evicted keys.
+   * How often the server may have lost data or gone back: it was restarted, perhaps from an older snapshot, or has
+   * evicted keys.
    */
   restarts = 0;
-  /** How often the connection was made again. */
+  /** The number of reconnects. */
   reconnections = 0;
   private awaySince: number | undefined;
   private closed = false;
-  /** Why no answer of this server can be trusted. */
+  /** Why no answer of this server can be trusted now. */
   private refusal: StoreUnavailable | undefined;
-  /** Set from the loss of a connection until it is known what is behind the next one. */
+  /** Set from the loss of a connection until the server behind the next one has been checked. */
   private unsure: { known: Promise<void>; settle: () => void } | undefined;
-  /** By node: its process, and how many keys that has evicted. */
+  /** By node: its process, and the number of keys that it has evicted. */
   private seen = new Map<string, { run: string; evicted: number }>();
   private timer: NodeJS.Timeout | undefined;
 
-  /** @throws StartError when it does not answer, refuses the credentials, is too old, or may evict what it holds */
+  /** @throws StartError if it does not respond, refuses the credentials, is too old, or may evict keys */
   static async open(url: string, options: RedisConnectionOptions = {}): Promise<RedisConnection> {
     const target = parseRedisUrl(url);
     const client = createRedis(target, {
       commandTimeout: COMMAND_TIMEOUT_MS,
       socketTimeout: SILENCE_MS,
-      // Commands are given up by their own timeout.
+      // Each command has its own timeout.
       maxRetriesPerRequest: null,
       enableAutoPipelining: options.pipelined ?? false,
     });
@@ -217,7 +217,7 @@ export class RedisConnection {
     return this.attempt(() => command(this.client));
   }
 
-  /** Lets what was sent be answered, where there is somebody to answer. */
+  /** Waits for the answers of sent commands, if the server responds. */
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
@@ -238,7 +238,7 @@ export class RedisConnection {
       const answer = await (this.client instanceof Cluster
         ? inTime(action(), COMMAND_TIMEOUT_MS, 'Command timed out')
         : action());
-      // It may come from the next connection, and from what is behind that.
+      // The answer may come from the next connection, and from another server.
       if (this.unsure) await inTime(this.unsure.known, COMMAND_TIMEOUT_MS);
       if (this.refusal === undefined) return answer;
     } catch (error) {
@@ -247,7 +247,7 @@ export class RedisConnection {
     throw this.refusal;
   }
 
-  /** Without the library's error as its cause, which holds the command with its arguments. */
+  /** Without the library's error as its cause, since that contains the command with its arguments. */
   private failure(error: Error): Error {
     const reason = reasonOf(error);
     if (error.name === 'ReplyError' && !NOT_NOW.test(error.message)) {
@@ -270,7 +270,7 @@ export class RedisConnection {
     }
   }
 
-  /** What every node says of itself, by its address. */
+  /** The server information of every node, by its address. */
   private async reports(): Promise<Map<string, string>> {
     const nodes = this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
     const all = nodes.map(async (node): Promise<[string, string]> => {
@@ -280,14 +280,14 @@ export class RedisConnection {
     return new Map(await inTime(Promise.all(all), COMMAND_TIMEOUT_MS));
   }
 
-  /** Looks whether the server is what it was, and whether it keeps what it is given. */
+  /** Checks whether the server is the same as before, and whether it may evict keys. */
   private async look(): Promise<void> {
     if (this.isAway || this.closed) return;
     let reports: Map<string, string>;
     try {
       reports = await this.reports();
     } catch {
-      return; // The next look tells, or the next connection.
+      return; // The next check, or the next connection, will show it.
     }
     if (this.isAway || reports.size === 0) return;
     const evicting = [...reports.values()].map(policyOf).find((policy) => policy !== NO_EVICTION);
@@ -297,19 +297,19 @@ export class RedisConnection {
     this.unsure = undefined;
   }
 
-  /** Refuses what a server answers that may drop anything at any time. */
+  /** Refuses all answers of a server that may evict keys. */
   private judge(policy: string | undefined): void {
     if (policy === undefined) {
-      if (this.refusal) this.logger?.warn(`Redis at ${this.where} keeps what it is given again`);
+      if (this.refusal) this.logger?.warn(`Redis at ${this.where} no longer evicts keys`);
       this.refusal = undefined;
     } else if (!this.refusal) {
       const message = `Redis at ${this.where} may drop read models and jobs: its maxmemory-policy is ${policy}`;
       this.refusal = new StoreUnavailable(message, { code: 'read_models_damaged' });
-      this.logger?.error(`${message}. Nothing is read from it until that is set to ${NO_EVICTION}.`);
+      this.logger?.error(`${message}. Nothing is read from it until the policy is ${NO_EVICTION}.`);
     }
   }
 
-  /** @returns whether a node has been started again since the last look, or has evicted keys */
+  /** @returns whether a node has been restarted since the last check, or has evicted keys */
   private note(reports: ReadonlyMap<string, string>): boolean {
     const before = this.seen;
     this.seen = new Map();
@@ -324,7 +324,7 @@ export class RedisConnection {
     return changed;
   }
 
-  /** Any policy but noeviction drops rows and jobs without a word once memory is short. */
+  /** Any policy other than noeviction silently drops rows and jobs once memory is short. */
   private async check(): Promise<void> {
     const reports = await this.reports().catch((error: unknown) => {
       throw this.failure(error as Error);
@@ -335,7 +335,7 @@ export class RedisConnection {
       const [major = 0, minor = 0] = version.split('.').map(Number);
       if (major < LEAST_VERSION[0] || (major === LEAST_VERSION[0] && minor < LEAST_VERSION[1])) {
         throw new StartError(
-          `Redis at ${this.where} is version ${version}; at least ${LEAST_VERSION.join('.')} is needed.`,
+          `Redis at ${this.where} has version ${version}; at least ${LEAST_VERSION.join('.')} is required.`,
         );
       }
       const policy = policyOf(report);
@@ -352,7 +352,7 @@ function policyOf(report: string): string {
   return /^maxmemory_policy:(\S+)/m.exec(report)?.[1] ?? 'unknown';
 }
 
-/** What went wrong, without the arguments of the command that met it. */
+/** The reason of a failure, without the arguments of the command. */
 function reasonOf(error: Error): string {
   const { message, code, lastNodeError, errors } = error as NodeJS.ErrnoException & {
     lastNodeError?: Error;

@@ -11,8 +11,8 @@ const MAX_KEY_LENGTH = 400;
 
 /**
  * An entry is a hash: `value`, canonical JSON so that equal values are equal texts, and `by`, the id of the call that
- * put it there on a condition. The client sends a script again when its reply was lost: by that id the call finds that it
- * has succeeded, rather than that somebody was faster.
+ * last wrote it on a condition. The client sends a script again if its reply was lost; by that id the call recognises
+ * that it has already succeeded.
  */
 
 /** ARGV: value, ttl. */
@@ -48,7 +48,7 @@ redis.call('UNLINK', KEYS[1])
 return value
 `);
 
-/** ARGV: ttl. The count, and how long it lives. */
+/** ARGV: ttl. Returns the count and its remaining time to live. */
 const INCREMENT = new Script(`
 local count = redis.call('HINCRBY', KEYS[1], 'value', 1)
 if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
@@ -58,12 +58,12 @@ return { count, redis.call('PTTL', KEYS[1]) }
 export interface RedisKeyValueOptions {
   url: string;
   clock: Clock;
-  /** Begins every key. */
+  /** Prefix of every key. */
   prefix?: string;
   logger?: Logger;
 }
 
-/** Short-lived state in Redis, which lets entries end; shared by all processes. */
+/** Short-lived state in Redis, which expires the entries; shared by all processes. */
 export class RedisKeyValue implements KeyValue {
   /** @throws StartError when Redis cannot be used */
   static async open({ url, clock, prefix = 'credence', logger }: RedisKeyValueOptions): Promise<RedisKeyValue> {

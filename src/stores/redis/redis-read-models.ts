@@ -31,34 +31,37 @@ import {
   SWAP_MANIFEST,
 } from './scripts.js';
 
-/** Rows in one page of a scan: some milliseconds of the server's only thread. */
+/** Rows in one page of a scan: a few milliseconds of the server's only thread. */
 const MAX_PAGE = 1_000;
 
 export interface RedisReadModelsOptions {
   url: string;
-  /** Decides when a lease ends; without one, the server's time does, and machines need not agree on theirs. */
+  /**
+   * The clock that decides when a lease ends. Default: the server's time, so that machines need not agree on the time.
+   */
   clock?: Clock;
-  /** Begins every key. */
+  /** Prefix of every key. */
   prefix?: string;
   logger?: Logger;
 }
 
-/** What the list of generations holds of one: the rest stands beside its rows, in their slot. */
+/** The entry of a generation in the list of generations. The rest is stored beside its rows, in their slot. */
 interface GenerationRecord {
   /**
-   * Part of its keys. A generation made again under the same id after the list was lost never meets what its namesake
-   * may have left in another node of the cluster.
+   * A random part of its keys. If the list is lost and a generation is created again under the same id, it does not
+   * meet old rows on another node of the cluster.
    */
   incarnation: string;
   dropped: boolean;
 }
 
 /**
- * Read models in Redis or a Redis Cluster: `{<prefix>:views}:manifest`, `{<prefix>:views}:generations`, and four keys for
- * each generation (see scripts.ts) in a slot of its own, so that a generation is built on another node than serves.
+ * Read models in Redis or a Redis Cluster: `{<prefix>:views}:manifest`, `{<prefix>:views}:generations`, and four keys
+ * for each generation (see scripts.ts) in a slot of its own, so that a generation can be built on another node than the
+ * serving one.
  */
 export class RedisReadModels implements ReadModels {
-  /** With what the last append adds, some 500: about two milliseconds of the server's only thread. */
+  /** With the rows that the last append adds, about 500: about two milliseconds of the server's only thread. */
   readonly rowsPerBatch = 480;
   readonly #reads: RedisConnection;
   readonly #writes: RedisConnection;
@@ -68,7 +71,7 @@ export class RedisReadModels implements ReadModels {
   readonly #incarnations = new Map<string, { incarnation: string; keys: string[] }>();
   /** By generation and holder: the key of the state that was leased. */
   readonly #leases = new Map<string, string>();
-  /** By the key of its state: what this turn asks of a generation. */
+  /** By the key of its state: the reads of a generation in this turn. */
   readonly #asked = new Map<string, ReadBatch>();
   readonly #manifest = new SharedLookUps<Manifest | null>();
   #lastManifest: { text: string; manifest: Manifest } | undefined;
@@ -76,7 +79,7 @@ export class RedisReadModels implements ReadModels {
   /** @throws StartError when Redis cannot be used */
   static async open({ url, clock, prefix = 'credence', logger }: RedisReadModelsOptions): Promise<RedisReadModels> {
     const reads = await RedisConnection.open(url, { pipelined: true, logger });
-    // Not on the connection of the look-ups, which would wait behind a batch.
+    // Not on the connection for look-ups, which would wait behind a batch.
     const writes = await RedisConnection.open(url, {}).catch(async (error: unknown) => {
       await reads.close();
       throw error;
@@ -117,7 +120,7 @@ export class RedisReadModels implements ReadModels {
     if (await this.#record(id)) return;
     const record: GenerationRecord = { incarnation: randomUUID(), dropped: false };
     const keys = this.#keys(id, record.incarnation);
-    // The state first, so that the record is never found without it.
+    // The state first, so that a record never exists without it.
     const start = checkpointText({ log, position: 0, event_id: null });
     await this.#writes.run(CREATE, keys, [start, JSON.stringify(views), log]);
     const text = JSON.stringify(record);
@@ -130,7 +133,7 @@ export class RedisReadModels implements ReadModels {
     const found = Object.entries(records).map(async ([id, text]) => {
       const { incarnation, dropped } = JSON.parse(text) as GenerationRecord;
       const described = dropped ? undefined : await this.#describe(id, incarnation);
-      // What has lost its state, with the node that held it, is as gone as what was dropped.
+      // A generation whose state was lost, together with its node, counts as dropped.
       const gone = {
         id,
         views: {},
@@ -151,7 +154,7 @@ export class RedisReadModels implements ReadModels {
     const record = await this.#record(id);
     if (!record) return;
     const keys = this.#keys(id, record.incarnation);
-    // Out of reach first, for every process at once: nobody reads it or adds to it from here on.
+    // First marked as dropped, for every process at once: from here on nobody reads it or adds to it.
     await this.#writes.run(SET_STATUS, keys, ['dropped', '']);
     const dropped = JSON.stringify({ ...record, dropped: true } satisfies GenerationRecord);
     await this.#writes.send((redis) => redis.hset(this.#generationsKey, id, dropped));
@@ -164,7 +167,7 @@ export class RedisReadModels implements ReadModels {
     const lease = `${id} ${holder}`;
     const taken = await this.#onKeys(id, async (keys) => {
       const [slot] = keys as [string];
-      // Made again under its id while it was held: what the holder knows of it is true of the namesake no more.
+      // The generation was created again under its id while it was leased: what the holder knows about it is outdated.
       if ((this.#leases.get(lease) ?? slot) !== slot) return 0;
       const answer = await this.#writes.run<number>(ACQUIRE_LEASE, keys, args);
       if (answer === 1) this.#leases.set(lease, slot);
@@ -179,7 +182,7 @@ export class RedisReadModels implements ReadModels {
   }
 
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
-    // Before anything is awaited: the caller goes on and changes the values.
+    // Before anything is awaited, since the caller continues and changes the values.
     const changes = changesOf(batch);
     const { id: batchId, base, next, holder } = batch;
     const head = [batchId, checkpointText(base), checkpointText(next), holder, this.#now(), next.log];
@@ -188,7 +191,7 @@ export class RedisReadModels implements ReadModels {
     return outcome === 1 ? 'applied' : 'refused';
   }
 
-  /** What is asked within one turn of the event loop goes to the server as one script, and is of one moment. */
+  /** Reads of one turn of the event loop go to the server as one script and return one snapshot. */
   read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     return this.#onKeys(id, (keys) => this.#ask(keys, queries));
   }
@@ -207,7 +210,7 @@ export class RedisReadModels implements ReadModels {
     return batch.ask(queries);
   }
 
-  /** First the rows without sort, then those with one. */
+  /** First the rows without a sort key, then those with one. */
   async scan(
     id: string,
     view: string,
@@ -266,8 +269,8 @@ export class RedisReadModels implements ReadModels {
   }
 
   /**
-   * Runs what refuses by a falsy answer where the generation is not there: then the keys may be those of an incarnation
-   * that is no more, and the list is asked again. Undefined if there is no such generation.
+   * Runs a script that returns a falsy value if the generation does not exist. The known keys may then belong to an old
+   * incarnation, so the list is read again. Undefined if there is no such generation.
    */
   async #onKeys<T>(id: string, action: (keys: string[]) => Promise<T>): Promise<T | undefined> {
     const known = this.#incarnations.get(id);
@@ -290,7 +293,7 @@ export class RedisReadModels implements ReadModels {
     return text === null ? undefined : (JSON.parse(text) as GenerationRecord);
   }
 
-  /** Frees what a process that died while it dropped a generation has left. */
+  /** Frees the remains of a generation whose drop was interrupted. */
   async #finishDrops(): Promise<void> {
     const records = await this.#reads.send((redis) => redis.hgetall(this.#generationsKey));
     for (const [id, text] of Object.entries(records)) {
@@ -301,7 +304,7 @@ export class RedisReadModels implements ReadModels {
     }
   }
 
-  /** One at a time, the state last: a drop that was interrupted is still seen to be one. */
+  /** One key at a time, the state last, so that an interrupted drop is still recognised. */
   async #unlink(keys: readonly string[]): Promise<void> {
     for (const key of keys.toReversed()) await this.#writes.send((redis) => redis.unlink(key));
   }
@@ -324,7 +327,7 @@ export class RedisReadModels implements ReadModels {
   }
 }
 
-/** Kinds of cursors: the last row that was seen is one without sort, or one with. */
+/** Kinds of cursors: the last row that was returned has no sort key, or has one. */
 const ROWS = 'r';
 const RANGES = 's';
 
@@ -336,15 +339,15 @@ interface Found {
   others: (string | string[])[];
 }
 
-/** Queries of several callers that are one script. */
+/** Queries of several callers that are sent as one script. */
 class ReadBatch {
-  /** Rows that the server has to look at, more or less. */
+  /** Approximate number of rows that the server has to read. */
   weight = 0;
   private readonly rows: string[] = [];
   private readonly others: (string | number)[][] = [];
   private readonly answer: Promise<Found | undefined>;
 
-  /** @param send asks for the arguments when nobody can add to them any more */
+  /** @param send gets the arguments when no more queries can be added */
   constructor(send: (args: () => (string | number)[]) => Promise<ReadAnswer | null>) {
     this.answer = send(() => [this.rows.length, ...this.rows, ...this.others.flat()]).then((found) => {
       if (!found) return undefined;
@@ -362,7 +365,7 @@ class ReadBatch {
     return { status: at.status, checkpoint: at.checkpoint, results };
   }
 
-  /** Where its answer will be: among the rows, or among the others. */
+  /** The place of its answer: among the rows, or among the others. */
   private add(query: RowQuery): number {
     this.weight += 'get' in query ? 1 : query.range.limit;
     if (isPlainRow(query)) return this.rows.push(rowAddress(query.get)) - 1;
@@ -384,7 +387,7 @@ function checkpointOf(text: string): Checkpoint {
   return { log, position, event_id };
 }
 
-/** Arguments of APPLY from the counts on. Of a row that is written twice the last content counts. */
+/** Arguments of APPLY from the counts on. If a row is written twice, the last content counts. */
 function changesOf({ puts, deletes }: Batch): (string | number)[] {
   const rows = new Map<string, string>();
   const ranges = new Map<string, string>();
@@ -412,7 +415,7 @@ function queryArguments(query: RowQuery): (string | number)[] {
   return ['f', after === undefined ? `[${first}` : `(${first}${after}\x01`, beyond, size];
 }
 
-/** @param found null or empty: there is no such row */
+/** @param found null or empty if the row does not exist */
 function resultOf(query: RowQuery, found: string | string[] | null | undefined): Json | undefined | RangeRow[] {
   if ('range' in query) {
     const { view, key } = query.range;

@@ -1,15 +1,15 @@
 import { Script } from './connection.js';
 
 /**
- * What must be one atomic step. A generation is four keys in one hash slot, always given in this order:
+ * Lua scripts for steps that must be atomic. A generation is four keys in one hash slot, always passed in this order:
  *
- * - state (hash): status, views, log, checkpoint, batch, the lease: holder, until, ttl (ms), and how many entries rows and
- *   ranges have: a server that evicts, or a hand, may have removed some
- * - rows (hash): address → content, of rows that have no sort
+ * - state (hash): status, views, log, checkpoint, batch, the lease: holder, until, ttl (ms), and the numbers of entries
+ *   in rows and ranges, since an evicting server or an operator may have removed some
+ * - rows (hash): address → content, of rows without a sort key
  * - index (sorted set, by bytes): the addresses in `rows`, to page through them
- * - ranges (sorted set, by bytes): address NUL content, of rows that have a sort
+ * - ranges (sorted set, by bytes): address NUL content, of rows with a sort key
  *
- * Addresses are those of `rowAddress`; a content is JSON and so holds no NUL.
+ * Addresses are those of `rowAddress`; a content is JSON and so contains no NUL.
  */
 
 /** The time of the server, unless the caller has a clock of its own: machines need not agree on the time. */
@@ -21,7 +21,9 @@ local function now(given)
 end
 `;
 
-/** A lease further ahead than it was ever given for: the clock was set back since, and nobody is known to hold it. */
+/**
+ * Whether a lease is held. If it ends later than its duration allows, the clock was set back, and it does not count.
+ */
 const HELD = `
 local function held(holder, expires, ttl, at)
   if not holder then return false end
@@ -30,7 +32,7 @@ local function held(holder, expires, ttl, at)
 end
 `;
 
-/** Whether all rows are there that were written, in constant time. A build before this one did not note how many. */
+/** Whether all written rows exist, in constant time. Older builds did not store their number. */
 const WHOLE = `
 local function whole(rows, ranges)
   if not rows then return true end
@@ -40,7 +42,7 @@ local function whole(rows, ranges)
 end
 `;
 
-/** More values at once than Lua's stack takes. */
+/** Splits commands with more values than fit on Lua's stack. */
 const IN_CHUNKS = `
 local CHUNK = 4000
 local function in_chunks(command, key, from, to)
@@ -50,14 +52,14 @@ local function in_chunks(command, key, from, to)
 end
 `;
 
-/** ARGV: checkpoint, views, log. Only for keys that nobody else knows yet. */
+/** ARGV: checkpoint, views, log. Only for keys that no other process knows yet. */
 export const CREATE = new Script(`
 redis.call('HSET', KEYS[1], 'status', 'building', 'checkpoint', ARGV[1], 'views', ARGV[2], 'log', ARGV[3], 'batch', '',
   'rows', '0', 'ranges', '0')
 return 1
 `);
 
-/** ARGV: status, log or nothing. Dropped is for good. */
+/** ARGV: status, log or empty. A dropped generation stays dropped. */
 export const SET_STATUS = new Script(`
 local state = redis.call('HMGET', KEYS[1], 'status', 'log')
 if not state[1] or state[1] == 'dropped' or (ARGV[2] ~= '' and state[2] ~= ARGV[2]) then return 0 end
@@ -65,7 +67,7 @@ redis.call('HSET', KEYS[1], 'status', ARGV[1])
 return 1
 `);
 
-/** ARGV: holder, ttl, time, log or nothing. */
+/** ARGV: holder, ttl, time, log or empty. */
 export const ACQUIRE_LEASE = new Script(`${NOW}${HELD}
 local state = redis.call('HMGET', KEYS[1], 'status', 'holder', 'until', 'ttl', 'log')
 if not state[1] or state[1] == 'dropped' or (ARGV[4] ~= '' and state[5] ~= ARGV[4]) then return 0 end
@@ -82,7 +84,9 @@ redis.call('HDEL', KEYS[1], 'holder', 'until', 'ttl')
 return 1
 `);
 
-/** ARGV: time. What is known of a generation, without rows: status, views, log, checkpoint, holder, until or nothing. */
+/**
+ * ARGV: time. Returns the state of a generation without rows: status, views, log, checkpoint, holder, until or nothing.
+ */
 export const DESCRIBE = new Script(`${NOW}${HELD}${WHOLE}
 local state = redis.call('HMGET', KEYS[1], 'status', 'views', 'log', 'checkpoint', 'holder', 'until', 'ttl', 'rows', 'ranges')
 if state[1] and state[1] ~= 'dropped' and not whole(state[8], state[9]) then state[1] = 'damaged' end
@@ -91,12 +95,13 @@ return state
 `);
 
 /**
- * Rows and checkpoint in one step. ARGV: batch id, base, next, holder, time, log; how many deletes without and with sort,
- * puts without and with sort; then those: addresses, and for puts each address followed by its content.
+ * Rows and checkpoint in one step. ARGV: batch id, base, next, holder, time, log; the numbers of deletes without and
+ * with a sort key, and of puts without and with one; then those: addresses, and for puts each address followed by its
+ * content.
  *
- * Without a stored checkpoint or holder nothing equals, so nothing is applied, nor to what was folded from another log
- * or has lost rows. A batch whose outcome was reached already has been applied: the client sends a script again when its
- * reply was lost.
+ * A missing checkpoint or holder equals nothing, so nothing is applied then, nor to a generation of another log or one
+ * that has lost rows. A batch whose id is already stored has been applied: the client sends a script again if its reply
+ * was lost.
  */
 export const APPLY = new Script(`${NOW}${HELD}${WHOLE}${IN_CHUNKS}
 local state = redis.call('HMGET', KEYS[1], 'status', 'checkpoint', 'batch', 'holder', 'until', 'ttl', 'log', 'rows', 'ranges')
@@ -147,10 +152,10 @@ return 1
 `);
 
 /**
- * Status, checkpoint, and what the queries find, in one snapshot. ARGV: how many rows without sort, and their addresses;
- * then for each other query its kind: for "s" (a row with sort) its address; for "f" and "b" (a range forwards and
- * backwards) where it begins, where it ends, and the limit. The answer: status, checkpoint, the contents of the rows
- * without sort, then what each other query found.
+ * Returns status, checkpoint, and the results of the queries, in one snapshot. ARGV: the number of rows without a sort
+ * key, and their addresses; then each other query with its kind: for "s" (a row with a sort key) its address; for "f"
+ * and "b" (a range forwards and backwards) its start, its end and the limit. The answer: status, checkpoint, the
+ * contents of the rows without a sort key, then the result of each other query.
  */
 export const READ = new Script(`${WHOLE}
 local state = redis.call('HMGET', KEYS[1], 'status', 'checkpoint', 'rows', 'ranges')
@@ -187,7 +192,7 @@ end
 return answer
 `);
 
-/** ARGV: where to begin, where to end, limit. Addresses of rows without sort, and their contents. */
+/** ARGV: start, end, limit. Returns the addresses of rows without a sort key, and their contents. */
 export const SCAN_ROWS = new Script(`
 local status = redis.call('HGET', KEYS[1], 'status')
 if not status or status == 'dropped' then return { {}, {} } end
@@ -196,21 +201,21 @@ if #addresses == 0 then return { {}, {} } end
 return { addresses, redis.call('HMGET', KEYS[2], unpack(addresses)) }
 `);
 
-/** ARGV: where to begin, where to end, limit. Rows with a sort, as they are stored. */
+/** ARGV: start, end, limit. Returns rows with a sort key, as stored. */
 export const SCAN_RANGES = new Script(`
 local status = redis.call('HGET', KEYS[1], 'status')
 if not status or status == 'dropped' then return {} end
 return redis.call('ZRANGE', KEYS[4], ARGV[1], ARGV[2], 'BYLEX', 'LIMIT', 0, ARGV[3])
 `);
 
-/** ARGV: where to begin, where to end. */
+/** ARGV: start, end. */
 export const COUNT = new Script(`
 return redis.call('ZLEXCOUNT', KEYS[3], ARGV[1], ARGV[2]) + redis.call('ZLEXCOUNT', KEYS[4], ARGV[1], ARGV[2])
 `);
 
 /**
- * KEYS: manifest (hash: revision, text, by, incarnation). ARGV: revision before, revision, text, id of this attempt,
- * incarnation or nothing.
+ * KEYS: manifest (hash: revision, text, by, incarnation). ARGV: previous revision, revision, text, id of this attempt,
+ * incarnation or empty.
  */
 export const SWAP_MANIFEST = new Script(`
 local stored = redis.call('HMGET', KEYS[1], 'revision', 'by', 'incarnation')
