@@ -43,7 +43,10 @@ export const deadLetters: Projection = {
   },
 };
 
-/** May it be about any identity? What is damaged has lost that, too; what cannot be decoded is of none if it names none. */
+/**
+ * Whether it may be about any identity. A damaged event may have lost its identity; an undecodable one that names none
+ * is about none.
+ */
 function isUnattributed({ tris_id, event_type }: Pick<DeadLetterRow, 'tris_id' | 'event_type'>): boolean {
   return tris_id === null && event_type === UNREADABLE;
 }
@@ -61,7 +64,7 @@ function put(letter: DeadLetterRow, rows: Rows): void {
 export const OPEN_DEAD_LETTERS = { view: 'dead_letters', key: 'open' };
 export const ACKNOWLEDGED_DEAD_LETTERS = { view: 'dead_letters', key: 'acknowledged' };
 
-/** How many are open of which nobody knows whom they are about: while there is one, every identity may lack something. */
+/** The number of open ones about an unknown identity. While there is one, every identity may be incomplete. */
 export const UNATTRIBUTED = { view: 'dead_letters.unattributed', key: 'all' };
 
 export function deadLetterRow(eventId: string) {

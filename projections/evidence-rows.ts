@@ -10,52 +10,63 @@ import { pack } from './timeline.js';
  * The evidence of a large identity, in rows of bounded size, so that an event costs the same however many preceded it.
  * Actions are counted several times:
  *
- * - `identities.metrics`: per metric, over all time. What any lens makes of them is the TCT earned and flagged.
+ * - `identities.metrics`: per metric, over all time. Earned and flagged TCT under any lens follow from these.
  * - `identities.platforms`: per platform, over all time, flags apart.
- * - `identities.cells`: per metric and day, in a row (a cell) per period. What lenses of policies need for what decays.
- * - `identities.totals`: per category and day, flags apart, in cells likewise. What the model's own lens needs for that.
- * - `identities.sources`: per metric and platform and day, in cells that are ordered by period. What is told of a window.
- * - `identities.senders`: credonations, per sender and day, in cells that are ordered by period.
+ * - `identities.cells`: per metric and day, in one row (a cell) per period. Lenses of policies need these for values
+ *   that decay.
+ * - `identities.totals`: per category and day, flags apart, also in cells. The model's own lens needs these for values
+ *   that decay.
+ * - `identities.sources`: per metric, platform and day, in cells ordered by period. Reports about a window need these.
+ * - `identities.senders`: credonations per sender and day, in cells ordered by period.
  *
- * So that any past state can be read, the identity's events are divided into blocks, and `identities.earlier` keeps each
- * cell as it was before a block first changed it: a cell as of a position is what it was before the position's block,
- * and the events of that block. `identities.blocks` says where blocks begin, and the latest time at
- * which an event before was recorded, ms. `identities.statements` has all events that are no actions.
+ * So that any past state can be read, the identity's events are divided into blocks, and `identities.earlier` keeps
+ * each cell as it was before a block first changed it. A cell as of a position is the cell before that position's
+ * block, plus the events of the block up to the position. `identities.blocks` has the start of each block, and the
+ * latest recording time of the events before it, in ms. `identities.statements` has all events that are not actions.
  *
- * A time within a day needs the entries of that day, by the time they occurred: `identities.days`. Those of a busy day
- * are divided: when a day has `FEW_ENTRIES` of a total, what follows is counted in cells of quarters of an hour
- * (`identities.parts`), and its entries belong to the quarter, which is divided likewise, down to milliseconds.
+ * A state as of a time within a day needs the entries of that day by their time of occurrence: `identities.days`. A
+ * busy day is divided: once a day has `FEW_ENTRIES` entries of a total, later events are counted in cells for quarters
+ * of an hour (`identities.parts`), and their entries belong to the quarter, which is divided in the same way, down to
+ * milliseconds.
  */
 
-/** Where the rows of an identity's evidence stand. */
+/** The state of the rows of an identity's evidence. */
 export interface Spread {
-  /** Position of the last event before the evidence was spread: what precedes it is in the timeline only. */
+  /** Position of the last event before the evidence was spread. Earlier events are in the timeline only. */
   since: number;
-  /** Position of the first event of the present block, and how many events the block has. */
+  /** Position of the first event of the present block, and the number of events in the block. */
   block: number;
   in_block: number;
-  /** Some of its days are divided. */
+  /** Whether some of its days are divided. */
   divided?: true;
 }
 
-/** Events of a block. */
+/** Number of events in a block. */
 export const BLOCK = 256;
-/** Days of a cell. */
+/** Number of days in a cell. */
 const PERIOD_DAYS = 32;
-/** Entries of one total, or credonations of one sender, that a day or a part of a day has before it is divided. */
+/**
+ * The number of entries of one total, or of credonations of one sender, at which a day or a part of a day is divided.
+ */
 const FEW_ENTRIES = 128;
-/** ms of a day, of its parts, of their parts, and so on: a part of one level is divided into parts of the next. */
+/**
+ * Length in ms of a day, of its parts, of their parts, and so on. A part of one level is divided into parts of the
+ * next.
+ */
 const PARTS_MS = [86_400_000, 900_000, 10_000, 100, 1] as const;
 /** Levels that can be divided; the first is that of days. */
 export const LEVELS = PARTS_MS.length - 1;
 
-/** What one series has in one period or one part of a day: counts by slot, which are its days, or its parts. */
+/**
+ * The counts of one series in one period or one part of a day, by slot. Slots are the days of the period, or the parts
+ * of the part.
+ */
 export interface Cell {
   /** Position of the last event counted. */
   changed: number;
-  /** By slot, ascending: the slot's number, then so many numbers as the series has. */
+  /** By slot, ascending: the slot's number, then the numbers of the series. */
   slots: number[];
-  /** Who endorsed: only of senders. */
+  /** The endorser; only in cells of senders. */
   from?: string;
 }
 
@@ -72,19 +83,19 @@ export type PlatformSums = number[];
 
 /** An action by the time it occurred; that and its position are in the row's key. */
 export type ActionEntry = [metric: string, criticality: number, platformId: string];
-/** A credonation, likewise. */
+/** A credonation, in the same way. */
 export type CredonationEntry = [from: string, amount: number];
 export type DayEntry = ActionEntry | CredonationEntry;
 
 /** Numbers of a slot of a source: its number, a count per criticality, the latest time of day of an occurrence. */
 export const SOURCE_STRIDE = STRIDE + 1;
-/** Numbers of a slot of a sender: its number, credonations, their amounts together. */
+/** Numbers of a slot of a sender: its number, the number of credonations, the sum of their amounts. */
 export const SENDER_STRIDE = 3;
 
 type Action = EventOf<'ActionRelayed'>;
 type Credonation = EventOf<'CredonationRecorded'>;
 
-/** Who owns a platform, and the position of the registration. */
+/** The owner of a platform, and the position of the registration. */
 export interface Owner {
   org: string;
   at: number;
@@ -134,12 +145,12 @@ export function statementsOf(trisId: string) {
   return { view: 'identities.statements', key: trisId };
 }
 
-/** Entries of the day, or of the part of it, that a time is in. */
+/** Entries of the day, or of its part, that contains a time. */
 export function entriesOf(trisId: string, level: number, ms: number) {
   return { view: 'identities.days', key: partOf(trisId, level, ms) };
 }
 
-/** Cells of what is divided in the day, or in the part of it, that a time is in: `<name of a series>`. */
+/** Cells of the divided series in the day, or in its part, that contains a time: `<name of a series>`. */
 export function partsOf(trisId: string, level: number, ms: number) {
   return { view: 'identities.parts', key: partOf(trisId, level, ms) };
 }
@@ -154,42 +165,45 @@ export function slotOf(level: number, ms: number): number {
   return Math.floor((ms - dayOf(ms) * PARTS_MS[0]) / PARTS_MS[level + 1]!);
 }
 
-/** What a cell was after its last change before a position. */
+/** The range that finds a cell as it was after its last change before a position. */
 export function earlierThan(cell: { key: string; sort: string }, position: number) {
   const after = `${cell.sort}/${sortByPosition(position)}`;
   return { view: 'identities.earlier', key: cell.key, after, reverse: true, limit: 1 };
 }
 
-/** Is the row that `earlierThan` found one of this cell? */
+/** Whether the row that `earlierThan` found belongs to this cell. */
 export function isEarlier(sort: string, cell: { sort: string }): boolean {
   return sort.startsWith(`${cell.sort}/`);
 }
 
-/** The total that a metric's actions count in: a name of a metric, of which a category has one and one of flags. */
+/**
+ * The total that a metric's actions count in. It is named like a metric; each category has one, and another one for
+ * flags.
+ */
 export function totalOf(metric: string): string {
   return `${metricCategory(metric)}_${isFlags(metric) ? 'flags' : 'earned'}`;
 }
 
-/** The place of a day among the cells of a metric or total; ordered as the days are, also before 1970. */
+/** The sort key of a day's period among the cells of a metric or total; in the order of the days, also before 1970. */
 export function periodOf(day: number): string {
   return String(Math.floor(day / PERIOD_DAYS) + 100_000).padStart(6, '0');
 }
 
-/** The place of a time of day, and of an action at that time, among the entries of its day. */
+/** The sort key of a time of day, or of an action at that time, among the entries of its day. */
 export function timeOfDay(ms: number, position?: number): string {
   const time = String(ms - dayOf(ms) * PARTS_MS[0]).padStart(8, '0');
   return position === undefined ? time : `${time}/${sortByPosition(position)}`;
 }
 
-/** Sums over time that an event counts in. */
+/** A series of counts over time that an event counts in. */
 interface Series {
   /** Its cell of the event's period. */
   cell: Row;
-  /** Its name among the cells of what is divided. */
+  /** Its name among the cells of divided days. */
   part: string;
   stride: number;
   count(slots: number[], at: number): void;
-  /** Events of the slot at this place. */
+  /** The number of events in the slot at this index. */
   countAt(slots: readonly number[], at: number): number;
   from?: string;
 }
@@ -200,7 +214,7 @@ export const metricPart = (metric: string) => `metric/${metric}`;
 export const SOURCE_PARTS = 'source/';
 export const SENDER_PARTS = 'sender/';
 
-/** The first is that by whose number of entries a day is divided. */
+/** The number of entries of the first one decides when a day is divided. */
 function seriesOf(trisId: string, { data, occurred_at }: Action): Series[] {
   const { metric, platform_id } = data;
   const criticality = CRITICALITIES.indexOf(data.criticality);
@@ -252,14 +266,14 @@ function seriesOfSender(trisId: string, { data, occurred_at }: Credonation, owne
   };
 }
 
-/** Rows that an action changes. @param divided some days of the identity are divided */
+/** Rows that an action changes. @param divided whether some days of the identity are divided */
 export function rowsToAddTo(trisId: string, event: Action, divided = false): Row[] {
   const { metric, platform_id } = event.data;
   const sums = [metricRow(trisId, metric), { ...platformsOf(trisId), sort: platform_id }];
   return [...sums, ...cellsOfSeries(trisId, seriesOf(trisId, event), event.occurred_at, divided)];
 }
 
-/** Rows that a credonation changes. @param owner of its platform */
+/** Rows that a credonation changes. @param owner the owner of its platform */
 export function rowsToEndorse(trisId: string, event: Credonation, owner: Owner | undefined, divided = false): Row[] {
   return cellsOfSeries(trisId, [seriesOfSender(trisId, event, owner)], event.occurred_at, divided);
 }
@@ -274,9 +288,9 @@ function cellsOfSeries(trisId: string, series: readonly Series[], ms: number, di
 }
 
 /**
- * Spreads evidence that was kept in one row. Platforms and credonations are not told by it: of what precedes `since`,
- * they are in the timeline and among the credonations.
- * @param since position of the last event in it
+ * Spreads evidence that was stored in one row. That row contains no platforms and no credonations: for the events up to
+ * `since`, these are in the timeline and in the view of credonations.
+ * @param since position of the last event in the row
  */
 export function spread(trisId: string, evidence: Evidence, since: number, rows: Rows): Spread {
   for (const [metric, { last, days }] of Object.entries(evidence)) {
@@ -304,8 +318,8 @@ export function spread(trisId: string, evidence: Evidence, since: number, rows: 
 }
 
 /**
- * Adds an event to the rows of an identity's evidence, and moves `state` on.
- * @param recorded latest recording among the events before it, ms
+ * Adds an event to the rows of an identity's evidence, and updates `state`.
+ * @param recorded latest recording time of the events before it, ms
  */
 export function addToRows(trisId: string, state: Spread, event: IdentityEvent, recorded: number, rows: Rows): void {
   const { position, occurred_at } = event;
@@ -351,7 +365,7 @@ export function endorse(
   return state.divided !== wasDivided;
 }
 
-/** Adds an event to its cells and, where its day or its part of the day has few entries, an entry there. */
+/** Adds an event to its cells and, if its day or its part of the day has few entries, adds an entry there. */
 function addToSeries(
   trisId: string,
   state: Spread,
@@ -373,11 +387,11 @@ function addToSeries(
   }
 }
 
-/** Counts an event in a cell. @returns how many events its slot had before */
+/** Counts an event in a cell. @returns the number of events that its slot had before */
 function add(row: Row, slot: number, series: Series, { block }: Spread, position: number, rows: Rows): number {
   const { stride, from } = series;
   const cell = rows.find<Cell>(row) ?? { changed: block, slots: [], ...(from !== undefined && { from }) };
-  // The first change in the present block: the cell is kept as it was.
+  // The first change in the present block: keep the previous cell.
   if (cell.changed < block) {
     const sort = `${row.sort}/${sortByPosition(cell.changed)}`;
     rows.insert({ view: 'identities.earlier', key: row.key, sort }, cell);
@@ -390,7 +404,7 @@ function add(row: Row, slot: number, series: Series, { block }: Spread, position
   return before;
 }
 
-/** Where a slot is among slots of so many numbers each; it is added if it is missing. */
+/** The index of a slot among slots of `stride` numbers each; a missing slot is added. */
 export function slotIn(slots: number[], slot: number, stride: number): number {
   let at = slots.length;
   while (at > 0 && slots[at - stride]! > slot) at -= stride;

@@ -22,9 +22,9 @@ export interface IdentityFacts extends OperatorState {
   wallets?: string[];
   /** Position of the last event about it. */
   changed: number;
-  /** Latest occurrence among its events, ms: an `as_of` before this needs the timeline. */
+  /** Latest occurrence of its events, ms. An `as_of` before this needs the timeline. */
   latest: number;
-  /** Ids of events about it that could not be decoded and that nobody has acknowledged: what they say is missing here. */
+  /** Ids of undecodable and unacknowledged events about it, whose content is missing here. */
   dead_letters: string[];
 }
 
@@ -34,22 +34,22 @@ export interface IdentityState extends IdentityFacts {
   evidence: Evidence;
 }
 
-/** An identity as it is kept: a row that stays small, whatever happens to the identity. */
+/** The row of an identity, whose size is bounded. */
 export interface IdentityRow extends IdentityFacts {
-  /** Events about it. */
+  /** The number of events about it. */
   events: number;
-  /** Latest recording among them, ms. Not always that of the last: clocks are set back. */
+  /** Latest recording time of its events, ms. Not always that of the last event, since clocks are set back. */
   recorded: number;
   /** TCT of its actions under the model's own lens. */
   earned: number;
   flagged: number;
-  /** Of an identity with few events; null: in rows of its own (see evidence-rows.ts). */
+  /** The evidence of an identity with few events; null if it is in separate rows (see evidence-rows.ts). */
   evidence: Evidence | null;
-  /** Where those rows stand; only with them. */
+  /** The state of the separate rows; only if there are any. */
   spread?: Spread;
 }
 
-/** An identity with more events than this keeps its evidence in rows of its own. */
+/** The evidence of an identity with more events than this is in separate rows. */
 export const FEW_EVENTS = 64;
 
 export function newIdentity(): IdentityState {
@@ -64,7 +64,7 @@ export function newIdentity(): IdentityState {
   };
 }
 
-/** Is something missing in what is known of it? Then no access is granted by it. */
+/** Whether events about it are missing. An incomplete identity is granted no access. */
 export function isIncomplete({ dead_letters }: Pick<IdentityState, 'dead_letters'>): boolean {
   return dead_letters.length > 0;
 }
@@ -106,7 +106,7 @@ export function evolveFacts(state: IdentityFacts, event: IdentityEvent): void {
     case 'OrganizationRegistered':
     case 'OrganizationVetted':
     case 'OrganizationVettingRevoked':
-      break; // The identity is known by it; nothing else changes.
+      break; // The event makes the identity known; nothing else changes.
     default:
       event satisfies never;
   }

@@ -7,8 +7,8 @@ export interface Rows {
   /** A row named by `reads`. The value may be changed in place, and takes effect with `put`. */
   get<T>(row: RowKey): T | undefined;
   /**
-   * As `get`, of a row that `readsNext` names if it can be stored already: one that was not named and that this batch
-   * has not written does not exist.
+   * As `get`, for a row that `readsNext` names only if it may already be stored. A row that was neither named nor
+   * written by this batch does not exist.
    */
   find<T>(row: RowKey): T | undefined;
   /** Writes a row, which may exist. */
@@ -20,23 +20,26 @@ export interface Rows {
 
 /**
  * A read model as a pure fold of the log: no I/O, no clock. The view of each of its rows is its name, or
- * `<name>.<family>` where it keeps several kinds of rows.
+ * `<name>.<family>` if it keeps several kinds of rows.
  */
 export interface Projection {
   name: string;
   /** Raised when the fold or the shape of its rows changes: the next boot builds a new generation. */
   version: number;
-  /** Rows that `apply` will get for this event. */
+  /** Rows that `apply` will read for this event. */
   reads(event: DomainEvent): RowKey[];
-  /** Further rows, which can be named only once those of `reads` are known: as they are before the batch. */
+  /**
+   * Further rows, which can be named only after those of `reads` are loaded. Gets the rows as they were before the
+   * batch.
+   */
   readsNext?(event: DomainEvent, rows: Pick<Rows, 'get'>): RowKey[];
   apply(event: DomainEvent, rows: Rows): void;
   /** Views of its rows: its name, and `<name>.<family>` of every further kind. */
   views: readonly string[];
   /**
-   * How events and rows are divided into shares that can be folded separately, which bounds the memory of
-   * verification. The rows of a share depend only on its events and on events without a share; an event of a share
-   * changes only rows of that share. A projection without this is folded at once, which is right for small ones.
+   * How events and rows are divided into shares that can be folded separately, which bounds the memory of verification.
+   * The rows of a share depend only on its events and on events without a share; an event of a share changes only rows
+   * of that share. A projection without shares is folded in one pass, which is right for small ones.
    */
   share?: {
     /** Undefined: no share. Such an event changes only rows without a share. */
@@ -77,12 +80,12 @@ export class RowOverlay<S extends RowSink = RowSink> implements Rows {
   private changed: KnownRow[] = [];
   private puts: S;
 
-  /** @param newSink makes the sink for what is written between two calls of `takeChanges` */
+  /** @param newSink creates the sink for the rows written between two calls of `takeChanges` */
   constructor(private readonly newSink: () => S) {
     this.puts = newSink();
   }
 
-  /** Names a row that the fold will read. True the first time: then it must be loaded. */
+  /** Names a row that the fold will read. Returns true the first time; the row must then be loaded. */
   expect(row: RowKey): boolean {
     if (this.entry(row)) return false;
     this.add(row);
@@ -124,12 +127,12 @@ export class RowOverlay<S extends RowSink = RowSink> implements Rows {
     this.put(row, undefined);
   }
 
-  /** How many rows `takeChanges` would give. */
+  /** The number of rows that `takeChanges` would return. */
   get changedRows(): number {
     return this.puts.size + this.changed.length;
   }
 
-  /** What was written and removed since the last call. The fold can continue; the known rows stay. */
+  /** The changes since the last call. The fold can continue; the loaded rows stay. */
   takeChanges(): RowChanges<S> {
     const changes: RowChanges<S> = { puts: this.puts, deletes: [] };
     for (const entry of this.changed) {
@@ -155,7 +158,7 @@ export class RowOverlay<S extends RowSink = RowSink> implements Rows {
   }
 }
 
-/** A row's place in its view. */
+/** The address of a row within its view. */
 function placeOf({ key, sort }: RowKey): string {
   return sort === undefined ? key : `${key}\0${sort}`;
 }

@@ -25,7 +25,10 @@ export function timelineOf(trisId: string) {
   return { view: 'timeline', key: trisId };
 }
 
-/** Actions are most of all rows and packed tightest; the identity and the position are in the row's address. */
+/**
+ * Actions are most of all rows, so they are stored most compactly. The identity and the position are in the row's
+ * address.
+ */
 export type Packed =
   | [id: string, occurredAt: number, recordedAt: number, metric: string, criticality: number, platformId: string]
   | [id: string, occurredAt: number, recordedAt: number, type: string, data: unknown];
@@ -36,7 +39,7 @@ export function pack(event: IdentityEvent): Packed {
   return [id, occurred_at, recorded_at, data.metric, CRITICALITIES.indexOf(data.criticality), data.platform_id];
 }
 
-/** The event a timeline row holds; its stream and an action's evidence hash are not kept. */
+/** The event of a timeline row. Its stream and an action's evidence hash are not stored. */
 export function unpack(trisId: string, sort: string, row: unknown): IdentityEvent {
   const packed = row as Packed;
   const header = { id: packed[0], stream: '', position: Number(sort), occurred_at: packed[1], recorded_at: packed[2] };

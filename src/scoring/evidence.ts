@@ -8,7 +8,10 @@ import { type Lens, tctOf } from './lens.js';
 export interface MetricEvidence {
   /** Latest occurrence, ms since the epoch. */
   last: number;
-  /** Per UTC day, ascending: the day's number since the epoch, then a count per criticality. `STRIDE` numbers for each day. */
+  /**
+   * Per UTC day, ascending: the day's number since the epoch, then a count per criticality. Each day takes `STRIDE`
+   * numbers.
+   */
   days: number[];
 }
 
@@ -84,7 +87,7 @@ export class Days {
   }
 }
 
-/** All TCT of a metric under a lens, undecayed. */
+/** Total TCT of a metric under a lens, without decay. */
 export function totalTct(metric: string, entry: MetricEvidence, lens: Lens): number {
   let total = 0;
   for (const days = new Days(metric, entry, lens); !days.done; days.next()) total += days.tct;

@@ -1,6 +1,6 @@
 /**
- * Powers and exponentials from additions, multiplications and divisions only. IEEE 754 defines those to the bit, while
- * Math.pow and Math.exp may differ between engines: the same log gives the same scores everywhere.
+ * Powers and exponentials from additions, multiplications and divisions only. IEEE 754 defines these to the bit, while
+ * Math.pow and Math.exp may differ between engines. So the same log gives the same scores everywhere.
  */
 
 /** base^n for a whole n ≥ 0, by squaring. */
@@ -33,7 +33,7 @@ export function expMinus(x: number): number {
   return power(E_TO_MINUS_1, whole) * series;
 }
 
-/** Rounds half up to a number of decimals, for values in a score's ranges. */
+/** Rounds half up to a number of decimals, for values in the range of scores. */
 export function round(value: number, decimals: 1 | 4): number {
   const scale = decimals === 1 ? 10 : 10_000;
   return Math.round(value * scale) / scale;

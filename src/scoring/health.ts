@@ -6,7 +6,7 @@ import { type Category, MODEL } from './model.js';
 
 /** Recency-weighted measures, computed at read time from whole-day ages as of a time. Days are summed ascending. */
 
-/** What is left of one TCT of a category after a number of days. */
+/** The remainder of one TCT of a category after a number of days. */
 const LEFT_AFTER = Object.fromEntries(
   MODEL.categories.map((category) => [category, powersOf(MODEL.daily_factor[category])]),
 ) as Record<Category, (days: number) => number>;
@@ -16,7 +16,7 @@ const FEW_METRICS = 16;
 
 /**
  * Decayed TCT of some metrics together: whole TCT per day first, so that the order of metrics cannot change the sum.
- * @param leftAfter what is left of one TCT after a number of days
+ * @param leftAfter the remainder of one TCT after a number of days
  */
 export function decayedTct(metrics: readonly Days[], leftAfter: (days: number) => number, today: number): number {
   let sum = 0;
@@ -55,9 +55,9 @@ function flagPenalty(flagged: number): number {
 }
 
 /**
- * Health of one category, 0..1, four decimals; null without evidence that counts under the lens. Flags are evidence,
- * too: with flags only it is 0.
- * @param asOf ms since the epoch; the evidence must hold no later actions
+ * Health of one category, 0..1, four decimals; null without evidence that counts under the lens. Flags are evidence
+ * too: with flags only, health is 0.
+ * @param asOf ms since the epoch; the evidence must contain no later actions
  */
 export function healthOf(evidence: Evidence, category: Category, lens: Lens, asOf: number): number | null {
   const earned: Days[] = [];
@@ -92,14 +92,14 @@ export function metricHealth(evidence: Evidence, metric: string, lens: Lens, asO
   return round(isFlags(metric) ? flagPenalty(tct) : gained(tct), 4);
 }
 
-/** The least TCT, a whole number, that gives a category this health when all of it is earned today and none is flagged. */
+/** The least whole TCT that gives a category this health if all of it is earned today and none is flagged. */
 export function tctToHealth(health: number): number {
   return least((tct) => round(gained(tct), 4) >= health);
 }
 
 /**
- * The least whole number from 0 to 2^20 that is enough: beyond what any health or reliability takes.
- * @param isEnough true from some number on
+ * The least whole number from 0 to 2^20 that is enough. The bound is above the need of any health or reliability.
+ * @param isEnough must be true for all numbers from some number on
  */
 export function least(isEnough: (amount: number) => boolean): number {
   let [low, high] = [-1, 2 ** 20];

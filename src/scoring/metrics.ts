@@ -31,7 +31,7 @@ const CATEGORY_BY_NAME = new Map<string, Category>([
 /** Every accepted category name, aliases included. */
 export const CATEGORY_NAMES = [...CATEGORY_BY_NAME.keys()];
 
-/** The category of a name or alias; undefined if there is none. */
+/** The category of a name or alias; undefined if unknown. */
 export function categoryOf(name: string): Category | undefined {
   return CATEGORY_BY_NAME.get(name);
 }

@@ -54,7 +54,7 @@ export function netTct(ledger: Ledger): number {
   return ledger.earned - MODEL.forfeit_factor * ledger.flagged;
 }
 
-/** @param badLevel an explicit BAD level 1..6 overrides the computed score; null if there is none. */
+/** @param badLevel an explicit BAD level 1..6, which overrides the computed score; null without one. */
 export function standingOf(ledger: Ledger, badLevel: number | null): Standing {
   const net = netTct(ledger);
   const score = badLevel ?? scoreOf(net);

@@ -200,7 +200,7 @@ export class GetMetrics extends Query<(MetricsDto | Problem)[]> {
   }
 }
 
-/** Metrics of an identity that a refusal names at most. */
+/** The maximum number of an identity's metrics that a refusal lists. */
 const LISTED_METRICS = 1_000;
 
 @QueryHandler(GetMetrics)
@@ -323,7 +323,7 @@ export class GetChanges extends Query<ChangesDto> {
 
 /** Identities read at once. */
 const FEED_PAGE = 128;
-/** Large identities on one page whose score takes reads of their own; what is left comes on the next. */
+/** The maximum number of large identities on a page, since each needs separate reads. The rest are on the next page. */
 const FEED_LARGE = 100;
 
 @QueryHandler(GetChanges)
@@ -371,7 +371,10 @@ export class GetChangesHandler implements IQueryHandler<GetChanges> {
     };
   }
 
-  /** Of each identity in a part of the feed how it stands since; without a change if it has changed again: it comes later. */
+  /**
+   * The present standing of each identity in a part of the feed. Without a change if the identity has changed again: it
+   * then comes later in the feed.
+   */
   private async standings(rows: readonly RangeRow[], lens: Scoring) {
     const gets = rows.map(({ value }) => ({ get: identityRow(value as string) }));
     const { results } = await this.views.readSince(Number(rows.at(-1)!.sort), gets);
@@ -409,7 +412,7 @@ function isChangesCursor(state: unknown): state is ChangesCursor {
   return Number.isSafeInteger(p) && p >= 0 && [g, l, m].every((part) => typeof part === 'string');
 }
 
-/** Rows of one read: about a millisecond's work. */
+/** Rows per read: about a millisecond of work. */
 const PAGE = 256;
 
 /**

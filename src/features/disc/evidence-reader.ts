@@ -35,7 +35,7 @@ import type { RangeRow, RowQuery } from '../../stores/ports/read-models.js';
 const PAGE = 256;
 /** Single rows, each looked for in a range of its own, in one read: the same. */
 const LOOK_UPS = 64;
-/** Metrics read side by side: the fewer rows each has, the more of them are in one read. */
+/** Metrics read in parallel. The fewer rows each has, the more rows of each fit into one read. */
 const METRICS_AT_ONCE = 16;
 
 /** A large identity as of a position, not before its evidence was spread. */
@@ -43,7 +43,7 @@ export interface SpreadIdentity {
   tris_id: string;
   spread: Spread;
   position: Position;
-  /** ms: what occurred later does not count. Absent where nothing did. */
+  /** ms: events that occurred later do not count. Absent if there are none. */
   as_of?: number;
 }
 
@@ -60,43 +60,46 @@ interface CellAt {
   sort: string;
   /** Metric or total. */
   name: string;
-  /** Undefined: it was changed after the position. */
+  /** Undefined if the cell was changed after the position. */
   slots: number[] | undefined;
 }
 
-/** A cell as it is kept, and as `asOf` leaves it. */
+/** A cell as stored, which `asOf` may replace by an earlier version. */
 export interface StoredCell {
   key: string;
   sort: string;
   cell: Cell;
 }
 
-/** A part of a day: what of it was counted apart, and what was counted together. */
+/** The events of a day up to a time: single entries, and cells with counts. */
 export interface PartOfDay<E extends DayEntry> {
   /** Entries, with the time of their occurrence in ms. */
   entries: { at: number; entry: E }[];
-  /** Cells, of which the slots below `until` count. */
+  /** Cells; only their slots below `until` count. */
   cells: (StoredCell & { until: number })[];
-  /** Where the block begins whose events have to be added, up to the position. Undefined: none has to. */
+  /** The start of the block whose events up to the position must be added. Undefined if none must be. */
   block: Position | undefined;
 }
 
 /**
- * Reads evidence that is spread over rows, as of a position. The reads are several, between which events are applied:
- * each cell that was changed after the position is made from what it was before the position's block.
+ * Reads evidence that is spread over rows, as of a position. It takes several reads, and events may be applied between
+ * them: a cell that was changed after the position is restored from its version before the position's block.
  */
 export class EvidenceReader {
   private readonly first = new WeakMap<Spread, Promise<IdentityEvent[]>>();
 
   constructor(private readonly views: Pick<Views, 'readSince'>) {}
 
-  /** What a lens needs: sums by category under the model's own, else the metrics that it weighs. */
+  /**
+   * The evidence that a lens needs: sums by category for the model's own lens, otherwise the metrics that the lens
+   * weighs.
+   */
   through(identity: SpreadIdentity, lens: Lens): Promise<Evidence> {
     if (lens.tct_by_metric === null) return this.read(identity, [totalsOf(identity.tris_id)]);
     return this.ofMetrics(identity, [...lens.tct_by_metric.keys()]);
   }
 
-  /** The evidence of these metrics; without those there is none of. */
+  /** The evidence of these metrics; metrics without evidence are absent. */
   ofMetrics(identity: SpreadIdentity, metrics: readonly string[]): Promise<Evidence> {
     const lists = metrics.map((metric) => ({ ...cellsOf(identity.tris_id, metric), metric }));
     return this.read(identity, lists);
@@ -107,7 +110,7 @@ export class EvidenceReader {
     return this.ofMetrics(identity, await this.metrics(identity, Infinity));
   }
 
-  /** Names of an identity's metrics, so many at most; also those that came later. */
+  /** At most `limit` names of an identity's metrics, including those added after the position. */
   async metrics({ tris_id, position }: Pick<SpreadIdentity, 'tris_id' | 'position'>, limit: number): Promise<string[]> {
     const names: string[] = [];
     for await (const rows of this.pages(metricsOf(tris_id), position, limit)) {
@@ -142,7 +145,7 @@ export class EvidenceReader {
     return this.upTo(identity, lists, await evidenceFrom(cells, identity.as_of));
   }
 
-  /** Makes cells that were changed after the position what they were at it. */
+  /** Restores cells that were changed after the position to their content at the position. */
   private async restore({ tris_id, spread, position }: SpreadIdentity, cells: readonly CellAt[]): Promise<void> {
     if (cells.length === 0) return;
     const block = await this.blockAt(tris_id, spread, position);
@@ -173,7 +176,7 @@ export class EvidenceReader {
     }
   }
 
-  /** Where the block begins that a position is in. */
+  /** The start of the block that contains a position. */
   private async blockAt(trisId: string, spread: Spread, position: Position): Promise<Position> {
     if (position >= spread.block) return spread.block;
     const range = { ...blocksOf(trisId), after: sortByPosition(position + 1), reverse: true, limit: 1 };
@@ -182,7 +185,7 @@ export class EvidenceReader {
     return block ? Number(block.sort) : position + 1;
   }
 
-  /** Adds the actions of the last day, which the cells were cut off before. */
+  /** Adds the actions of the last day, which the cells do not include. */
   private async upTo(identity: SpreadIdentity, lists: readonly CellList[], evidence: Evidence): Promise<Evidence> {
     const { as_of } = identity;
     if (as_of === undefined) return evidence;
@@ -196,7 +199,7 @@ export class EvidenceReader {
   }
 
   /**
-   * Counts actions of the day of a time up to that time.
+   * Counts the actions of a day up to a time within it.
    * @param metrics undefined: totals of the categories
    */
   async ofDay(
@@ -232,8 +235,8 @@ export class EvidenceReader {
   }
 
   /**
-   * What is known of the day of a time up to that time, but for the first events.
-   * @param parts names of the cells; or what their names begin with
+   * The events of a day up to a time within it, except those before the evidence was spread.
+   * @param parts names of the cells, or the prefix of their names
    */
   async partOfDay<E extends DayEntry>(
     { tris_id, spread, position }: SpreadIdentity,
@@ -247,7 +250,7 @@ export class EvidenceReader {
     const midnight = dayOf(time) * DAY_MS;
     for (let level = 0; level < LEVELS; level++) {
       for await (const rows of this.pages(entriesOf(tris_id, level, time), position, Infinity)) {
-        // In the order in which they occurred.
+        // Rows are in the order of occurrence.
         const past = rows.filter(({ sort }) => sort.slice(0, last.length) <= last);
         for (const { sort, value } of past) {
           const entry = value as unknown as DayEntry;
@@ -259,7 +262,7 @@ export class EvidenceReader {
       }
       if (!spread.divided) break;
       const list = partsOf(tris_id, level, time);
-      // The parts of the last level are single times.
+      // The parts of the last level are single milliseconds.
       const until = slotOf(level, time) + (level === LEVELS - 1 ? 1 : 0);
       const found = await this.cellsNamed(list, parts, position);
       if (found.length === 0) break;
@@ -298,9 +301,9 @@ export class EvidenceReader {
   }
 
   /**
-   * Leaves cells as they are if none of them was changed after the position; else makes them what they were before the
-   * position's block.
-   * @returns where that block begins, if its events up to the position have to be added
+   * Leaves the cells unchanged if none of them was changed after the position; otherwise restores them to their content
+   * before the position's block.
+   * @returns the start of that block, if its events up to the position must be added
    */
   async asOf(
     { tris_id, spread, position }: SpreadIdentity,
@@ -325,14 +328,14 @@ export class EvidenceReader {
     return block;
   }
 
-  /** Events before the evidence was spread, which only the cells of metrics and totals have. */
+  /** Events before the evidence was spread, which only the cells of metrics and totals include. */
   firstEvents({ tris_id, spread }: SpreadIdentity): Promise<IdentityEvent[]> {
     let events = this.first.get(spread);
     if (!events) this.first.set(spread, (events = all(this.eventsUntil(tris_id, spread.since))));
     return events;
   }
 
-  /** Events of the block that cells were taken back to the beginning of. */
+  /** Events of a block up to the position; none if the block is undefined. */
   async eventsOfBlock({ tris_id, position }: SpreadIdentity, block: Position | undefined): Promise<IdentityEvent[]> {
     return block === undefined ? [] : all(this.eventsUntil(tris_id, position, block - 1));
   }
@@ -387,7 +390,7 @@ export function isAction(entry: DayEntry): entry is ActionEntry {
   return entry.length === 3;
 }
 
-/** @param asOf without the days from this one's on */
+/** @param asOf leaves out this time's day and all later days */
 async function evidenceFrom(cells: readonly CellAt[], asOf: number | undefined): Promise<Evidence> {
   const evidence: Evidence = {};
   const end = asOf === undefined ? Infinity : dayOf(asOf);

@@ -13,11 +13,11 @@ import type { IdentityReader, IdentitySnapshot } from './identity-reader.js';
 import { coordinatesOf, reliabilityOf, standing } from './score.js';
 import type { Source } from './source-reader.js';
 
-/** What an explanation tells at most, the largest contributions. */
+/** The maximum length of an explanation's lists, which contain the largest contributions. */
 const EXPLAINED_METRICS = 5_000;
 const EXPLAINED_PLATFORMS = 100;
 
-/** What an identity's actions come to by metric and by platform. */
+/** The sums of an identity's actions by metric and by platform. */
 interface Parts {
   metrics: Map<string, MetricSums>;
   platforms: PlatformShares;
@@ -134,7 +134,7 @@ async function largest(
   return parts;
 }
 
-/** What an explanation is made of, for an identity of any size. */
+/** The input of an explanation, for an identity of any size. */
 export async function partsOf(identities: IdentityReader, snapshot: IdentitySnapshot): Promise<Parts> {
   const { large, lens, state } = snapshot;
   if (large) return (await presentParts(identities, large, lens, state.evidence)) ?? pastParts(identities, large, lens);
@@ -154,7 +154,7 @@ export async function partsOf(identities: IdentityReader, snapshot: IdentitySnap
   return { metrics: new Map(metrics), platforms };
 }
 
-/** From the sums over all time; undefined where the viewpoint does not see all events. */
+/** Read from the sums over all time; undefined if not all events count at the viewpoint. */
 async function presentParts(
   { evidence, sources }: IdentityReader,
   large: SpreadIdentity,
@@ -200,19 +200,21 @@ export class PlatformShares {
 
   constructor(private readonly lens: Lens) {}
 
-  /** @param actions negative: that were added before */
+  /** @param actions negative to remove actions that were added before */
   add(source: Source, criticality: number, actions: number): void {
     this.of(source.platform_id).actions += actions;
     this.weigh(source, criticality, actions);
   }
 
-  /** Adds the TCT of actions that are counted already. */
+  /** Adds the TCT of actions that are already counted. */
   weigh({ metric, platform_id }: Source, criticality: number, actions: number): void {
     const tct = actions * tctOf(this.lens, metric, criticality);
     this.of(platform_id)[isFlags(metric) ? 'flagged_tct' : 'tct'] += tct;
   }
 
-  /** Adds all actions of a platform; under the lens of a policy without their TCT, which the metrics determine. */
+  /**
+   * Adds all actions of a platform. Under the lens of a policy it does not add their TCT, which depends on the metrics.
+   */
   addSums(platformId: string, sums: PlatformSums): void {
     const share = this.of(platformId);
     for (const actions of sums) share.actions += actions;

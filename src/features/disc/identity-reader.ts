@@ -51,9 +51,9 @@ export interface IdentitySnapshot extends Viewpoint {
    * come from a clock that is ahead of this one; only actions are filtered by time.
    */
   isPresent: boolean;
-  /** There is a damaged event of which nobody knows whom it is about. */
+  /** Whether there is a damaged event about an unknown identity. */
   mayLackMore?: boolean;
-  /** Its evidence is whole, or of a large identity what the lens needs: then `large` says of what it is a part. */
+  /** The state with all evidence or, for a large identity (`large` is set), only the evidence that the lens needs. */
   state: IdentityState;
   large: SpreadIdentity | null;
   /** Whether a verification counts for a policy that names no issuer, as of the position. */
@@ -61,7 +61,7 @@ export interface IdentitySnapshot extends Viewpoint {
 }
 type WithoutTrust = Omit<IdentitySnapshot, 'trusts'>;
 
-/** Where an identity is seen from, before anything of it was read but its row. */
+/** The viewpoint on an identity, before anything but its row was read. */
 export type IdentityViewpoint = Omit<WithoutTrust, 'state' | 'large'>;
 
 /** Reads identities: the accumulated rows, and a fold of the timeline for the past of a small one. */
@@ -128,8 +128,8 @@ export class IdentityReader {
   }
 
   /**
-   * From where an identity is seen, without what is known of it: enough to go through its events.
-   * @param isKnown something of it counts there, as an earlier answer has shown
+   * The viewpoint on an identity without its state, which is enough to read its events.
+   * @param isKnown whether an earlier answer showed that the identity is known at the viewpoint
    * @throws Problem as `snapshot`
    */
   async viewpoint(trisId: string, coordinates: Coordinates, isKnown: boolean): Promise<IdentityViewpoint> {
@@ -182,14 +182,17 @@ export class IdentityReader {
     return found;
   }
 
-  /** The events of an identity's timeline up to a viewpoint, in log order, in pages between which others have their turn. */
+  /**
+   * The events of an identity's timeline up to a viewpoint, in log order, in pages between which other requests can
+   * run.
+   */
   async *events(trisId: string, viewpoint: IdentityViewpoint, after: Position = 0): AsyncIterable<IdentityEvent[]> {
     for await (const events of this.evidence.eventsUntil(trisId, viewpoint.position, after)) {
       yield events.filter((event) => counts(event, viewpoint));
     }
   }
 
-  /** A viewpoint that asks what was known by a time is one of a position. */
+  /** Turns what was known by a time into a position. */
   private async from(
     viewpoint: IdentityViewpoint,
     row: IdentityRow,
@@ -231,7 +234,7 @@ export class IdentityReader {
     return this.evidence.through({ tris_id, spread, position, ...(as_of < latest && { as_of }) }, lens);
   }
 
-  /** The state of an identity of which there were few events by then. */
+  /** The state of an identity that had few events at the viewpoint. */
   private async fold(viewpoint: IdentityViewpoint): Promise<IdentityState> {
     const state = newIdentity();
     for await (const page of this.events(viewpoint.tris_id, viewpoint)) {
@@ -252,7 +255,7 @@ export class IdentityReader {
     return { state: { ...facts, evidence }, large };
   }
 
-  /** What was stated about a large identity by then. */
+  /** The statements about a large identity up to the viewpoint. */
   private async pastFacts(viewpoint: IdentityViewpoint, spread: Spread): Promise<IdentityFacts> {
     const { evidence: _none, ...facts } = newIdentity();
     for await (const events of this.statements(viewpoint, spread))
@@ -260,7 +263,7 @@ export class IdentityReader {
     return facts;
   }
 
-  /** Events of a large identity that count there and are no actions, in log order. */
+  /** Events of a large identity that count at the viewpoint and are not actions, in log order. */
   async *statements(viewpoint: IdentityViewpoint, { since }: Spread): AsyncIterable<IdentityEvent[]> {
     const { tris_id, position } = viewpoint;
     const isOne = (event: IdentityEvent) =>
@@ -272,9 +275,9 @@ export class IdentityReader {
   }
 
   /**
-   * Position of the identity's last event before the first that was recorded after a time, 0 if there is none: events
-   * that a clock set back since has given an earlier time do not count, so that what is known at a time is a beginning of
-   * the log.
+   * Position of the identity's last event before the first one that was recorded after a time; 0 if there is none.
+   * Later events with an earlier time, from a clock that was set back, do not count, so that what is known at a time is
+   * always a prefix of the log.
    */
   private async lastKnown(
     { tris_id, ...present }: IdentityViewpoint,
@@ -286,7 +289,7 @@ export class IdentityReader {
     let last = 0;
     let after = 0;
     if (row.spread) {
-      // The last block that begins with nothing recorded later.
+      // The last block before which nothing was recorded later.
       for await (const rows of this.evidence.pages(blocksOf(tris_id), present.position, Infinity)) {
         for (const { sort, value } of rows) if ((value as number) <= knownAt) after = Number(sort) - 1;
       }
@@ -330,24 +333,24 @@ export class IdentityReader {
   }
 }
 
-/** While nobody knows whom a damaged event is about, it may be about anybody. */
+/** A damaged event about an unknown identity may be about any identity. */
 function lackingMore(snapshot: WithoutTrust | Problem): WithoutTrust | Problem {
   if (snapshot instanceof Problem || !snapshot.mayLackMore) return snapshot;
   const { state } = snapshot;
   return { ...snapshot, state: { ...state, dead_letters: [...state.dead_letters, 'unattributed'] } };
 }
 
-/** Does everything count that is known of an identity? */
+/** Whether all events about an identity count at a viewpoint. */
 function isAll({ as_of, position }: IdentityViewpoint, row: IdentityRow, { known_at }: Coordinates): boolean {
   return known_at === undefined && row.latest <= as_of && row.changed <= position;
 }
 
-/** Does the request say where it is to be seen from? */
+/** Whether the request selects a viewpoint. */
 function isAsked({ as_of, now, known_at, as_of_position }: Coordinates): boolean {
   return [as_of, now, known_at, as_of_position].some((coordinate) => coordinate !== undefined);
 }
 
-/** Does an event count at the time of a viewpoint? */
+/** Whether an event counts at the time of a viewpoint. */
 export function counts(
   { type, occurred_at }: IdentityEvent,
   { as_of, isPresent }: Pick<IdentitySnapshot, 'as_of' | 'isPresent'>,

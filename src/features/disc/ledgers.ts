@@ -16,7 +16,9 @@ export function ledgerOfRow(row: IdentityRow, lens: Scoring): Ledger | undefined
   return row.evidence ? lens.model.ledger(row.evidence, lens) : undefined;
 }
 
-/** An identity's row and its ledger, of one moment, at or after a position. Undefined: there is no such identity. */
+/**
+ * An identity's row and its ledger from one snapshot, at or after a position. Undefined if the identity does not exist.
+ */
 export async function readLedger(
   views: Pick<Views, 'readSince'>,
   trisId: string,

@@ -17,8 +17,9 @@ export function isUndocumented(metric: string): boolean {
  * @param weighed canonical metrics that are known because a stored policy weighs them
  * @param pointer to the list of names, for errors
  * @param evidence of the metrics among the names
- * @param inEvidence metrics of the identity that a refusal names
- * @returns Problem unknown_metric for a name that is no category, not documented, not weighed and not in the evidence
+ * @param inEvidence metrics of the identity that a refusal lists
+ * @returns Problem unknown_metric for a name that is not a category, not documented, not weighed and not in the
+ * evidence
  */
 export function metrics(
   snapshot: IdentitySnapshot,
@@ -45,7 +46,7 @@ export function metrics(
 function unknownMetric(name: string, pointer: string, inEvidence: readonly string[]): Problem {
   const message = `${JSON.stringify(name)} is not a metric of this identity`;
   const known = [...CATEGORY_NAMES, ...new Set([...DOCUMENTED_METRICS, ...inEvidence])];
-  return new Problem('unknown_metric', `${message}. Known here: ${known.join(', ')}.`, {
+  return new Problem('unknown_metric', `${message}. Known metrics: ${known.join(', ')}.`, {
     errors: [{ pointer, code: 'unknown_metric', message }],
   });
 }

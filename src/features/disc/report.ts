@@ -22,7 +22,7 @@ const DEPTHS = {
   insight: { top: 5, pointsPerMonth: 1 },
   analysis: { top: 20, pointsPerMonth: 4 },
 } as const;
-/** Metrics that a report tells the actions of at most: those with the most. */
+/** The maximum number of metrics in `actions_by_metric`: those with the most actions. */
 const REPORTED_METRICS = 5_000;
 export type Depth = keyof typeof DEPTHS;
 export const DEPTH_NAMES = Object.keys(DEPTHS) as Depth[];
@@ -53,8 +53,8 @@ export class ReportBuilder {
   /** What the actions come to at each point, where that was not summed from the actions themselves. */
   private ledgers: readonly Ledger[] | undefined;
   /**
-   * Times at which the standing is wanted, ascending, the window's start first and its end last. Each has what was
-   * stated by then, and the actions since the one before it.
+   * Times at which the standing is needed, ascending; the first is the window's start, the last its end. Each has the
+   * statements up to it, and the actions since the previous one.
    */
   private readonly points: { at: number; running: RunningStanding }[];
 
@@ -82,7 +82,7 @@ export class ReportBuilder {
     if (event.occurred_at > this.from) this.addActions(event.data, CRITICALITIES.indexOf(event.data.criticality), 1);
   }
 
-  /** Adds actions to the window. @param actions negative: that were added before */
+  /** Adds actions to the window. @param actions negative to remove actions that were added before */
   addActions(source: Source, criticality: number, actions: number): void {
     this.platforms.add(source, criticality, actions);
     const { metric } = source;
@@ -94,7 +94,7 @@ export class ReportBuilder {
     this.addCredonations(from, 1, amount);
   }
 
-  /** Adds credonations to the window. @param count negative: that were added before */
+  /** Adds credonations to the window. @param count negative to remove credonations that were added before */
   addCredonations(from: string, count: number, amount: number): void {
     let credonator = this.credonators.get(from);
     if (!credonator) this.credonators.set(from, (credonator = { from, amount: 0, count: 0 }));
@@ -102,12 +102,12 @@ export class ReportBuilder {
     credonator.count += count;
   }
 
-  /** Times at which the standing is wanted, ascending. */
+  /** Times at which the standing is needed, ascending. */
   get times(): number[] {
     return this.points.map(({ at }) => at);
   }
 
-  /** Says what the actions come to at each of `times`. */
+  /** Sets the ledger at each of `times`. */
   setLedgers(ledgers: readonly Ledger[]): void {
     this.ledgers = ledgers;
   }
@@ -167,7 +167,7 @@ function pointAt(at: number, { score, score_rating, total_tct }: Standing) {
   return { at: new Date(at).toISOString(), score, score_rating, total_tct };
 }
 
-/** Gives a report what there is of a large identity, from sums. */
+/** Adds the data of a large identity to a report, from sums. */
 export async function addSums(
   builder: ReportBuilder,
   identities: IdentityReader,
@@ -183,7 +183,7 @@ export async function addSums(
   builder.setLedgers(await ledgersAt(builder.times, identities, snapshot, large));
 }
 
-/** What the actions come to up to each of some times, ascending, of which the last is that of the snapshot. */
+/** The ledgers up to each of some ascending times; the last time is that of the snapshot. */
 async function ledgersAt(
   times: readonly number[],
   { evidence }: IdentityReader,

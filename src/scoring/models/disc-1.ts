@@ -49,7 +49,7 @@ export const GOLDEN: Golden = {
 export const disc1 = {
   id: 'disc-1',
   constants: CONSTANTS,
-  /** Of the constants alone: this version was in use before hashes covered golden values. */
+  /** Hash of the constants only: this version was in use before hashes covered golden values. */
   hash: sha256Hex(canonicalJson(CONSTANTS)),
 
   earnedPerDay: () => Infinity,

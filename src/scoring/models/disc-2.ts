@@ -20,7 +20,7 @@ const CONSTANTS = {
   /** How often good actions and flags of one UTC day count. */
   good_per_day: 1,
   flags_per_day: 2,
-  /** Evidence G + F below the first is thin, below the second some, from there solid; 0 is none. */
+  /** Evidence G + F of 0 is none, below the first value thin, below the second some, otherwise solid. */
   evidence_steps: [1, 4],
   /** interval = m ± z·√(m(1 − m) / (n + 1)), n = G + F + interval_prior. z is for 90%. */
   interval_z: 1.645,
@@ -28,16 +28,16 @@ const CONSTANTS = {
 } as const;
 
 const LEFT_AFTER = powersOf(CONSTANTS.reliability_daily_factor);
-/** Earned TCT of one UTC day that counts under the model's own lens: that of one action of the highest criticality. */
+/** The most TCT that one UTC day earns under the model's own lens: that of one action of the highest criticality. */
 const MOST_TCT_PER_ACTION = TCT_BY_CRITICALITY.at(-1)!;
 
-/** Days that count, decayed: those with good actions, and those with flags, which count up to twice. */
+/** Decayed counts of days: days with good actions, and days with flags, which count up to twice. */
 export interface DecayedDays {
   good: number;
   flags: number;
 }
 
-/** @param asOf ms since the epoch; the evidence must hold no later actions */
+/** @param asOf ms since the epoch; the evidence must contain no later actions */
 export function decayedDays(evidence: Evidence, lens: Lens, asOf: number): DecayedDays {
   const today = dayOf(asOf);
   const decayed = { good: 0, flags: 0 };
@@ -69,7 +69,7 @@ export const GOLDEN: Golden & { days: DecayedDays } = {
   },
   ledger: { earned: 540, flagged: 40 },
   score: 7.9,
-  /** To the bit. */
+  /** Exact to the bit. */
   days: { good: 2.0708036262440674, flags: 2.3068062162959126 },
   reliability: 0.5165,
   certainty: { evidence: { amount: 4.3776, word: 'solid' }, reliability_interval: [0.1802, 0.8527] },
@@ -81,7 +81,7 @@ export const disc2 = {
   constants: CONSTANTS,
   hash: sha256Hex(canonicalJson({ constants: CONSTANTS, golden: GOLDEN })),
 
-  /** Under a policy as much as one action of its heaviest input that is no flag. */
+  /** Under a policy: the TCT of one action of its heaviest input that is not a flag. */
   earnedPerDay({ tct_by_metric }: Lens) {
     if (tct_by_metric === null) return MOST_TCT_PER_ACTION;
     let most = 0;
@@ -124,7 +124,7 @@ export const disc2 = {
     );
   },
 
-  /** A day counts once, however much is earned in it: each day costs what it can earn. */
+  /** A day counts once, whatever it earns, so each required day costs the most that a day can earn. */
   tctToReliability(reliability: number) {
     return MOST_TCT_PER_ACTION * least((days) => round(expected({ good: days, flags: 0 }), 4) >= reliability);
   },

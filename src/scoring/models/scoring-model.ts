@@ -31,7 +31,7 @@ export interface Golden {
 
 /**
  * A version of the scoring model: its constants and its formulas. All versions compute from the same integer rows, so
- * any of them can be asked for at any time. A version never changes; what should change becomes the next one.
+ * any version can be requested at any time. A version never changes: every change makes a new version.
  */
 export interface ScoringModel {
   readonly id: ModelId;
@@ -44,14 +44,14 @@ export interface ScoringModel {
   /** Sums an identity's evidence under a lens. */
   ledger(evidence: Evidence, lens: Lens): Ledger;
   /**
-   * How likely the next action is a good one, 0..1, four decimals.
-   * @param asOf ms since the epoch; the evidence must hold no later actions
+   * The probability that the next action is a positive one, 0..1, four decimals.
+   * @param asOf ms since the epoch; the evidence must contain no later actions
    */
   reliability(evidence: Evidence, lens: Lens, asOf: number): number;
-  /** How sure the reliability is; null in versions that do not say. */
+  /** The certainty of the reliability; null in versions without one. */
   certainty(evidence: Evidence, lens: Lens, asOf: number): Certainty | null;
   /** What reliability rests on, in a sentence or two; null in versions that do not say. */
   summary(evidence: Evidence, lens: Lens, asOf: number): string | null;
-  /** TCT to earn from nothing, without flags, for this reliability. The cost of advice about it. */
+  /** TCT to earn from nothing, without flags, for this reliability. `how_to_pass` uses it as the cost. */
   tctToReliability(reliability: number): number;
 }
