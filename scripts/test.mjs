@@ -20,6 +20,7 @@ const FAULTS_ONLY = [
   'test/examples/gated-action.test',
   'test/faults/damage.test',
   'test/faults/disk.test',
+  'test/faults/hot-identity.test',
   'test/faults/operation.test',
   'test/redis/faults.test',
   'test/redis/replaced.test',
