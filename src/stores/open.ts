@@ -56,7 +56,10 @@ export async function openStores(
   const state = join(data, 'state');
   const onGivenUp = (what: string) =>
     logger?.error(`read_models_damaged: ${what}. All read models are deleted and built again from the log.`);
-  const eventStore = await LmdbEventStore.open(join(data, 'log'), { onCommit });
+  const eventStore = await LmdbEventStore.open(join(data, 'log'), {
+    onCommit,
+    onWarning: (message) => logger?.error(message),
+  });
   try {
     return {
       eventStore,

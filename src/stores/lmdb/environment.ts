@@ -1,5 +1,5 @@
-import { statfsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { statfsSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { awaitingCall } from './lmdb-exit.js';
@@ -60,6 +60,8 @@ export class LmdbEnvironment {
   #oldestReader: { snapshot: number; since: number } | undefined;
   #users = 0;
   #root: RootDatabase | undefined;
+  /** The file that was opened: another one may take its place. */
+  #file: string | undefined;
   #databases: Record<string, Database> = {};
   #reopening: Promise<void> | undefined;
   #group: WriteGroup | undefined;
@@ -92,6 +94,11 @@ export class LmdbEnvironment {
     // A dead reader leaves its slot and pins the pages of its snapshot, so the file would only grow.
     this.#readerCheck = setInterval(() => this.#root?.readerCheck(), READER_CHECK_MS);
     this.#readerCheck.unref();
+  }
+
+  /** Is the file that was opened still in its folder? Not after the folder was removed or replaced. */
+  get isInPlace(): boolean {
+    return this.#file === undefined || fileId(this.folder) === this.#file;
   }
 
   get isOpen(): boolean {
@@ -259,6 +266,7 @@ export class LmdbEnvironment {
       this.#databases[name] = root.openDB({ ...options, name });
     }
     this.#root = root;
+    this.#file ??= fileId(this.folder);
   }
 
   #requireSpace(): void {
@@ -304,10 +312,17 @@ export class LmdbEnvironment {
       const root = this.#root;
       this.#root = undefined;
       await root?.close().catch(() => undefined);
-      if (this.#users > 0) this.#openRoot();
+      // Never a file that has taken its place, nor a new one in the place of a folder that was removed.
+      if (this.#users > 0 && this.isInPlace) this.#openRoot();
     })().finally(() => (this.#reopening = undefined));
     return this.#reopening;
   }
+}
+
+/** Undefined if there is no such file. */
+function fileId(folder: string): string | undefined {
+  const { dev, ino } = statSync(join(folder, 'data.mdb'), { throwIfNoEntry: false }) ?? {};
+  return ino === undefined ? undefined : `${dev} ${ino}`;
 }
 
 /**

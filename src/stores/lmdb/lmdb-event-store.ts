@@ -27,6 +27,8 @@ const MAX_SLICE = 5_000;
 const DEFAULT_SLICE = 1_000;
 /** How often the head is polled for appends of other processes, ms. */
 const POLL_MS = 10;
+/** How often to check that the log is still in its folder, besides each commit. */
+const PLACE_CHECK_MS = 1_000;
 /** A larger queue is committed in several steps. */
 const MAX_BATCH_APPENDS = 4_096;
 /** Positions are keys of 32 bits. */
@@ -35,6 +37,8 @@ const MAX_POSITION = 0xffff_ffff;
 const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'string' }, ...INDEX_DATABASES } as const;
 
 export interface LmdbEventStoreOptions {
+  /** Told when the folder of the log was removed or replaced, and when it is back. */
+  onWarning?: (message: string) => void;
   /** Called for each commit with the number of events made durable and the time it took, in milliseconds. */
   onCommit?: (commit: { events: number; milliseconds: number }) => void;
   /** Entries of the stream index held in memory before they are written; default 60,000. */
@@ -76,6 +80,9 @@ export class LmdbEventStore implements EventStore {
   readonly #index: StreamIndex;
   readonly #marker: LogMarker;
   readonly #onCommit: LmdbEventStoreOptions['onCommit'];
+  readonly #onWarning: LmdbEventStoreOptions['onWarning'];
+  readonly #placeCheck: NodeJS.Timeout;
+  #refusal: StoreUnavailable | undefined;
   readonly #wakeUps = new Set<() => void>();
   /** The texts of the batch being written. */
   readonly #buffers = new TextBuffers();
@@ -118,9 +125,35 @@ export class LmdbEventStore implements EventStore {
     this.logId = logId;
     this.#env = env;
     this.#onCommit = options.onCommit;
+    this.#onWarning = options.onWarning;
     this.#sealedFrom = sealedFrom(env);
     this.#index = new StreamIndex(env, options.indexBulk);
-    this.#marker = new LogMarker(markerPath(folder), () => ({ log_id: logId, position: lastPosition(env) }));
+    this.#marker = new LogMarker(markerPath(folder), () => {
+      // It is that of whatever has taken the place of this log.
+      if (!env.isInPlace) throw new StoreUnavailable('the log is not in its place');
+      return { log_id: logId, position: lastPosition(env) };
+    });
+    this.#placeCheck = setInterval(() => this.#checkPlace(), PLACE_CHECK_MS).unref();
+  }
+
+  /** Why nothing is read or appended: the folder of the log was removed or replaced while it was open. */
+  get refusal(): StoreUnavailable | undefined {
+    return this.#refusal;
+  }
+
+  #checkPlace(): void {
+    const { folder, isInPlace } = this.#env;
+    if (isInPlace === (this.#refusal === undefined)) return;
+    if (isInPlace) {
+      this.#refusal = undefined;
+      this.#onWarning?.(`the log is back in ${folder}`);
+      return;
+    }
+    const what = `the folder of the log, ${folder}, was removed or replaced while it was open`;
+    this.#refusal = new StoreUnavailable(what, { code: 'log_replaced' });
+    this.#onWarning?.(
+      `log_replaced: ${what}. Nothing is read or recorded. Put it back, or restart every process to use what is there now.`,
+    );
   }
 
   append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
@@ -256,6 +289,7 @@ export class LmdbEventStore implements EventStore {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    clearInterval(this.#placeCheck);
     await this.#draining;
     await this.#storing;
     await this.#repairing;
@@ -289,8 +323,9 @@ export class LmdbEventStore implements EventStore {
     try {
       staged = await this.#commit(batch);
     } catch (error) {
+      const refusal = this.#refusal ?? new StoreUnavailable('the append was not stored', { cause: error });
       return () => {
-        for (const { reject } of batch) reject(new StoreUnavailable('the append was not stored', { cause: error }));
+        for (const { reject } of batch) reject(refusal);
       };
     }
     const stored = staged.events.length;
@@ -322,6 +357,9 @@ export class LmdbEventStore implements EventStore {
    */
   async #commit(batch: PendingAppend[]): Promise<Staged> {
     for (;;) {
+      // What is written to a file that was removed is lost.
+      this.#checkPlace();
+      if (this.#refusal) throw this.#refusal;
       await this.#env.ready();
       this.#env.refresh();
       await this.#catchUp();
@@ -518,6 +556,7 @@ export class LmdbEventStore implements EventStore {
 
   #refuseIfClosed(): void {
     if (this.#closed) throw new StoreUnavailable('the event store is closed');
+    if (this.#refusal) throw this.#refusal;
   }
 }
 
