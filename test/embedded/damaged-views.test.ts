@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../src/kernel/clock.js';
 import { Logger } from '../../src/kernel/logger.js';
@@ -105,6 +105,14 @@ test('rows that a damaged page hides are missed where the file is opened', async
 test('a checkpoint that is not what was written makes the generation damaged', async () => {
   change(await generation(), '"event_id":"event-1"', '"event_id":"event-2"');
   expect(await read(get(3))).toMatchObject({ status: 'damaged', damage: 'its header is not what was written' });
+});
+
+test.each([
+  ['is empty', (path: string) => truncateSync(path, 0)],
+  ['is gone', (path: string) => rmSync(join(path, '..'), { recursive: true })],
+])('a generation whose file %s is damaged', async (_what, damage) => {
+  damage(await generation());
+  expect(await read(get(3))).toMatchObject({ status: 'damaged', damage: 'its rows are gone' });
 });
 
 test('nothing is added to a damaged generation, nobody leads it, and it is dropped without being opened', async () => {

@@ -1,9 +1,12 @@
-import { cpSync, existsSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { action } from '../cli/credence.js';
-import { type Answer, Server } from '../e2e/server.js';
+import { eventually } from '../contracts/harness.js';
+import { type Answer, Server, expectProblem } from '../e2e/server.js';
+import { Child } from '../embedded/processes/child.js';
+import type { Asked, Read } from '../embedded/processes/damaged-store.js';
 import { Progress, SEED, credenceWith, long, randomFrom } from './faults.js';
 
 /** Files that are not what was written to them: no wrong number is served, and every end is a sentence. */
@@ -121,40 +124,127 @@ test.each([1 / 2, 7 / 8])(
   60_000,
 );
 
-const FILES = ['log/data.mdb'];
-const PLACES = long ? 45 : 2;
+/** Every file of the data folder that a service reads, but for keys. */
+const FILES = [
+  'log/data.mdb',
+  'log/lock.mdb',
+  'log.marker.json',
+  'views/control/data.mdb',
+  'views/g-g1/data.mdb',
+  'views/g-g1/lock.mdb',
+  'state/data.mdb',
+];
+const PLACES = long ? 45 : 3;
 
-test.each(FILES)(
-  `${PLACES} damaged places in %s: no wrong number, and every end is a sentence`,
-  async (file) => {
-    const random = randomFrom(SEED);
-    const progress = new Progress(`damage to ${file}`, PLACES);
-    let [refused, doubtful] = [0, 0];
-    for (let n = 0; n < PLACES; n++) {
-      await rm(data, { recursive: true, force: true });
-      cpSync(whole, data, { recursive: true });
-      const bytes = readFileSync(join(data, file));
-      const at = Math.floor(random() * bytes.length);
-      bytes[at]! ^= 1 << Math.floor(random() * 8);
-      writeFileSync(join(data, file), bytes);
-      // Half of the time the read models are folded from what is there now.
-      if (random() < 0.5) await rm(join(data, 'views'), { recursive: true });
-      const what = `${file}, byte ${at}, seed ${SEED}`;
-      const server = await Server.start({ data }).catch((error: Error) => error);
-      if (server instanceof Server) {
-        doubtful += (await expectNoWrongNumber(server, what)) > 0 ? 1 : 0;
-        expect([what, await server.stop()]).toEqual([what, 0]);
-      } else {
-        refused++;
-        expect(`${what}: ${server.message}`).toMatch(
-          /(the server ended with 1: credence: .*\.\n|does not become ready.*)$/,
-        );
-        expect(server.message).not.toMatch(/^\s+at /m);
-      }
-      if (existsSync(data)) expectSentences(await credence(data, 'verify'));
-      progress.step();
+test('a log folder that is moved away under a running server is noticed, and when it is back', async () => {
+  const server = await Server.start({ data });
+  const log = join(data, 'log');
+  renameSync(log, `${log}.away`);
+  await eventually(async () => (await server.send('GET', '/health/ready')).status === 503, 'a failed readiness');
+  expectProblem(await server.relay({ tris_id: 'tris:late' }), 503, 'log_replaced');
+  expectProblem(await scoreOf(server, 'tris:member-1'), 503, 'log_replaced');
+  renameSync(`${log}.away`, log);
+  await eventually(async () => (await server.send('GET', '/health/ready')).status === 200, 'readiness');
+  expect(await expectNoWrongNumber(server, 'moved log')).toBe(0);
+  expect(server.errors.join('').match(/log_replaced: the folder of the log/g)).toHaveLength(1);
+  expect(await server.stop()).toBe(0);
+}, 120_000);
+
+describe('in a service of its own', () => {
+  let child: Child | undefined;
+  afterAll(() => child?.kill());
+
+  let cases = 0;
+  /** Copies the undamaged folder, damages the copy, and has it read. @throws where the process that reads it ends */
+  async function readDamaged(what: string, damage: (copy: string) => void): Promise<Read> {
+    if (!child || child.lines.length >= 50) {
+      await child?.kill();
+      child = new Child(new URL('../embedded/processes/damaged-store.ts', import.meta.url), []);
     }
-    progress.end(`${refused} were refused, ${doubtful} said that something is missing`);
-  },
-  long ? 1_800_000 : 180_000,
-);
+    const copy = join(folder, `case-${cases++}`);
+    cpSync(whole, copy, { recursive: true });
+    damage(copy);
+    const asked: Asked = { data: copy, members: MEMBERS };
+    child.send(asked);
+    try {
+      return (await child.printed(child.lines.length + 1)).at(-1) as Read;
+    } catch (error) {
+      child = undefined;
+      throw new Error(`${what}: ${(error as Error).message}`, { cause: error });
+    } finally {
+      await rm(copy, { recursive: true, force: true });
+    }
+  }
+
+  let undamaged: Read;
+  beforeEach(async () => void (undamaged ??= await readDamaged('nothing', () => undefined)));
+
+  /** Right numbers, or a statement that they may not be; a refusal in one sentence. @returns which of them */
+  function judge(what: string, file: string, read: Read): 'refused' | 'doubtful' | 'right' {
+    const found = `${what}: ${JSON.stringify({ ...read, identities: undefined })}`;
+    if (read.faults.length > 0) throw new Error(found);
+    if (read.refused !== undefined) {
+      if (!/^[^\n]+\.$/.test(read.refused) || /undefined|Unexpected/.test(read.refused)) throw new Error(found);
+      return 'refused';
+    }
+    let doubtful = false;
+    for (const member of MEMBERS) {
+      const is = read.identities[member]!;
+      const wanted = undamaged.identities[member]!;
+      if (is.incomplete || is.code !== undefined) doubtful = true;
+      else if (is.total_tct !== wanted.total_tct || is.timeline !== wanted.timeline)
+        throw new Error(`${member} ${JSON.stringify(is)} in ${found}`);
+    }
+    // Nobody need do anything about read models: they are folded again.
+    if (doubtful && file.startsWith('views/')) throw new Error(found);
+    // Rows of before the damage are those of an event that is a dead letter by now.
+    if (read.verified !== 'identical' && file !== 'log/data.mdb') throw new Error(found);
+    if (!/^(identical|damaged|different: )/.test(read.verified!)) throw new Error(found);
+    if (read.log.length > 20) throw new Error(found);
+    return doubtful ? 'doubtful' : 'right';
+  }
+
+  test.each(FILES)(
+    `${PLACES} flipped bits in %s: no wrong number, no crash, and every end is a sentence`,
+    async (file) => {
+      const random = randomFrom(SEED);
+      const progress = new Progress(`flipped bits in ${file}`, PLACES);
+      const ends = { refused: 0, doubtful: 0, right: 0 };
+      const size = statSync(join(whole, file)).size;
+      for (let n = 0; n < PLACES; n++) {
+        // Spread over the file.
+        const at = Math.floor(((n + random()) * size) / PLACES);
+        const bit = Math.floor(random() * 8);
+        // Half of the time the read models are folded from what is there now.
+        const isFolded = !file.startsWith('views/') && random() < 0.5;
+        const what = `bit ${bit} of byte ${at} of ${file}, seed ${SEED}`;
+        const read = await readDamaged(what, (copy) => {
+          const bytes = readFileSync(join(copy, file));
+          bytes[at]! ^= 1 << bit;
+          writeFileSync(join(copy, file), bytes);
+          if (isFolded) rmSync(join(copy, 'views'), { recursive: true });
+        });
+        ends[judge(what, file, read)]++;
+        progress.step();
+      }
+      progress.end(JSON.stringify(ends));
+    },
+    long ? 1_800_000 : 180_000,
+  );
+
+  test.each(FILES)(
+    '%s cut at each power of two: no wrong number, no crash, and every end is a sentence',
+    async (file) => {
+      const { size } = statSync(join(whole, file));
+      const lengths = Array.from({ length: 40 }, (_, n) => 2 ** n).filter((length) => length < size);
+      const random = randomFrom(SEED);
+      const some = long ? [0, ...lengths] : [lengths.at(-1)!, lengths[Math.floor(random() * lengths.length)]!];
+      for (const length of some) {
+        const what = `${file} cut to ${length} bytes`;
+        const read = await readDamaged(what, (copy) => truncateSync(join(copy, file), length));
+        judge(what, file, read);
+      }
+    },
+    long ? 1_800_000 : 180_000,
+  );
+});

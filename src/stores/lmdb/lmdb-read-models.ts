@@ -131,6 +131,7 @@ export class LmdbReadModels implements ReadModels {
         generation.checkpoint(),
         generation.lease(this.#clock()),
       ]) ?? [undefined, undefined];
+      if (!checkpoint && record.status !== 'dropped') this.#isDamaged(id);
       const damage = this.#damaged.get(id) ?? record.damage;
       return {
         id,
@@ -203,7 +204,7 @@ export class LmdbReadModels implements ReadModels {
     if (found) return { status: record.status, checkpoint: found.checkpoint, results: found.results };
     // The generation may have been dropped: the caller must read the manifest again.
     this.#seen.clear();
-    if (!record || this.#statusOf(record) !== 'damaged') return undefined;
+    if (!record || !this.#isDamaged(id)) return undefined;
     const checkpoint = { log: record.log, position: 0, event_id: null };
     return { status: 'damaged', checkpoint, results: queries.map((query) => ('get' in query ? undefined : [])) };
   }
@@ -313,6 +314,16 @@ export class LmdbReadModels implements ReadModels {
     const found = error instanceof StoreUnavailable ? error.cause : error;
     if (!(found instanceof GenerationDamaged) && !isDamage(found)) throw error;
     this.#giveUp(id, (found as Error).message);
+  }
+
+  /** Whether a generation that gave no answer is damaged: it is, unless it was dropped. */
+  #isDamaged(id: string): boolean {
+    // Whoever drops one records that first.
+    this.#control.refresh();
+    const record = this.#record(id);
+    if (!record || record.status === 'dropped') return false;
+    if (this.#statusOf(record) !== 'damaged') this.#giveUp(id, 'its rows are gone');
+    return true;
   }
 
   #giveUp(id: string, damage: string): void {

@@ -95,7 +95,9 @@ export async function checkMarker(
 
 function parseMarker(text: string, path: string): Marker {
   try {
-    return JSON.parse(text) as Marker;
+    const marker = JSON.parse(text) as Partial<Marker> | null;
+    if (typeof marker?.log_id === 'string' && Number.isSafeInteger(marker.position)) return marker as Marker;
+    throw new TypeError('not a marker');
   } catch {
     throw new StartError(`${path} is damaged: delete it if the log beside it is the right one.`);
   }
