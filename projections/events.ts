@@ -31,7 +31,7 @@ import {
   troveRecordSubmitted,
 } from '../src/features/trove/domain/trove.events.js';
 import { refreshFamilyRevoked } from '../src/features/accounts/domain/sessions.events.js';
-import { walletLinked, walletUnlinked } from '../src/features/accounts/domain/wallets.events.js';
+import { sessionsEnded, walletLinked, walletUnlinked } from '../src/features/accounts/domain/wallets.events.js';
 import {
   nullifierUsed,
   schemeRegistered,
@@ -68,6 +68,7 @@ const DEFINITIONS = [
   eligibilityRevoked,
   walletLinked,
   walletUnlinked,
+  sessionsEnded,
   refreshFamilyRevoked,
   idempotencyKeyClaimed,
   idempotencyKeyAnswered,

@@ -46,6 +46,7 @@ export const PROBLEMS = {
   token_expired: [401, 'The access token has expired'],
   forbidden: [403, 'The credential does not allow this'],
   self_statement: [403, 'An organization cannot make statements about itself'],
+  signature_required: [403, 'The wallet itself must sign for this'],
   platform_not_owned: [403, 'The platform belongs to another organization'],
   not_found: [404, 'Not found'],
   identity_not_found: [404, 'Unknown identity'],

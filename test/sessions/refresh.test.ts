@@ -165,7 +165,7 @@ test('the store holds neither a token nor the secret in it', async () => {
   }
 });
 
-test('a refresh tells what the wallet may act for now: linked meanwhile, or unlinked', async () => {
+test('a refresh tells what the wallet may act for now if it was linked meanwhile; unlinked, the session is over', async () => {
   const owner = await claim(service, newAccount());
   const wallet = newAccount();
   const { refresh_token, tris_id } = (await signIn(service, wallet)).json as Tokens;
@@ -174,5 +174,5 @@ test('a refresh tells what the wallet may act for now: linked meanwhile, or unli
   const linked = (await refresh(refresh_token)).json;
   expect(linked.tris_id).toBe(owner.tris_id);
   await call(service, '/v1/wallets/unlink', { wallet: wallet.address }, bearer(owner));
-  expect((await refresh(linked.refresh_token)).json.tris_id).toBeNull();
+  expect(codeOf(await refresh(linked.refresh_token))).toEqual([401, 'refresh_revoked']);
 });

@@ -8,6 +8,7 @@ import { type CommandContext, internalActor } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Problem } from '../../kernel/problems.js';
+import { WalletLinks } from './wallet-links.js';
 import { refreshFamilyRevoked } from './domain/sessions.events.js';
 
 /** How long a session lasts at most, ms, however often it is refreshed. */
@@ -32,6 +33,8 @@ interface Family {
   /** Derives the current secret from the previous one, so that a repeated refresh gets the same answer. */
   seed: string | null;
   rotated_at: number;
+  /** How often the wallet's sessions had been ended when this one began. Absent: never. */
+  endings?: number;
 }
 
 export interface Refreshed {
@@ -53,6 +56,7 @@ export class RefreshFamilies {
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     private readonly writer: Writer,
+    private readonly links: WalletLinks,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
@@ -68,6 +72,7 @@ export class RefreshFamilies {
       previous: null,
       seed: null,
       rotated_at: now,
+      endings: await this.links.endings(wallet, chainId),
     };
     await this.keyValue.put(keyOf(id), { ...family }, FAMILY_MS);
     return { family: id, wallet, chainId, token: token.toString('base64url') };
@@ -83,7 +88,8 @@ export class RefreshFamilies {
     for (;;) {
       const [stored, revoked] = await Promise.all([this.find(id), this.isRevoked(id)]);
       if (!stored) throw unknown();
-      if (revoked) throw new Problem('refresh_revoked', 'The session has ended. Sign in again.');
+      if (revoked || (await this.wasEnded(stored)))
+        throw new Problem('refresh_revoked', 'The session has ended. Sign in again.');
       const now = this.clock();
       const answer = (seed: string): Refreshed => ({
         family: id,
@@ -118,9 +124,14 @@ export class RefreshFamilies {
     return (await this.store.readStream(familyStream(id), { limit: 1 })).length > 0;
   }
 
-  /** Whether a session of this wallet exists with this id. A forged one does not. */
-  async isKnown(id: string, wallet: string): Promise<boolean> {
-    return (await this.find(id))?.wallet.toLowerCase() === wallet;
+  /** Whether a session of this wallet exists with this id, and was not ended with all of the wallet's. */
+  async isOpen(id: string, wallet: string): Promise<boolean> {
+    const family = await this.find(id);
+    return family?.wallet.toLowerCase() === wallet && !(await this.wasEnded(family));
+  }
+
+  private async wasEnded({ wallet, chain_id, endings = 0 }: Family): Promise<boolean> {
+    return (await this.links.endings(wallet, chain_id)) > endings;
   }
 
   private async find(id: string): Promise<Family | undefined> {

@@ -15,12 +15,12 @@ export class SessionStanding {
 
   /** The session, with the TRIS it may act for now, or null. @throws Problem session_revoked */
   async of(session: Session): Promise<Session> {
-    const [known, revoked, trisId] = await Promise.all([
-      this.families.isKnown(session.family, session.wallet),
+    const [open, revoked, trisId] = await Promise.all([
+      this.families.isOpen(session.family, session.wallet),
       this.families.isRevoked(session.family),
       this.trisOf(session.wallet, session.chainId),
     ]);
-    if (revoked || !known) throw new Problem('session_revoked', 'The session has ended. Sign in again.');
+    if (revoked || !open) throw new Problem('session_revoked', 'The session has ended. Sign in again.');
     return { ...session, trisId };
   }
 

@@ -10,12 +10,13 @@ import {
   ChallengeDto,
   RefreshTokenDto,
   RevokedDto,
+  SessionsEndedDto,
   SIGNED_MESSAGE_PROBLEMS,
   SignedMessageDto,
   StartSignInDto,
   TokensDto,
 } from './sessions.dto.js';
-import { RefreshSession, RevokeSession, SignIn, StartSignIn } from './sessions.handlers.js';
+import { EndOwnSessions, RefreshSession, RevokeSession, SignIn, StartSignIn } from './sessions.handlers.js';
 import { ClaimLimit } from './claim-limit.js';
 import { type ChallengeRequest, isClaim } from './siwe.js';
 
@@ -73,6 +74,19 @@ export class SessionsController {
     const position = await this.commands.execute(new RevokeSession(refresh_token, plain(request)));
     return new Written({ revoked: true }, position);
   }
+
+  @Post('/sessions/end')
+  @PublicWrite({
+    summary: 'End all sessions of a wallet that signed for it',
+    description: 'The message comes from /v1/tris/auth/siwe/start with the purpose `end_sessions`.',
+    type: SessionsEndedDto,
+    problems: [...SIGNED_MESSAGE_PROBLEMS, 'write_conflict'],
+  })
+  async end(@Body() { message, signature }: SignedMessageDto, @Req() { id }: FastifyRequest) {
+    const context = { correlation_id: id, idempotency: null, body_hash: bodyHash({ message, signature }) };
+    const { wallet, position } = await this.commands.execute(new EndOwnSessions(message, signature, context));
+    return new Written<SessionsEndedDto>({ wallet, ended: true }, position);
+  }
 }
 
 const plain = ({ id }: FastifyRequest) => ({ correlation_id: id, idempotency: null });
@@ -80,12 +94,13 @@ const plain = ({ id }: FastifyRequest) => ({ correlation_id: id, idempotency: nu
 /** @throws Problem validation_failed if tris_id is missing, or does not fit the purpose */
 function challengeRequestOf({ address, chain_id, purpose, tris_id }: StartSignInDto): ChallengeRequest {
   const at = '/tris_id';
-  if (purpose === 'link' && tris_id === undefined) {
-    throw refusal([{ pointer: at, code: 'required', message: 'tris_id is missing: name the TRIS to link to' }]);
+  const isNamed = purpose === 'link' || purpose === 'unlink';
+  if (isNamed && tris_id === undefined) {
+    throw refusal([{ pointer: at, code: 'required', message: `tris_id is missing: name the TRIS to ${purpose}` }]);
   }
   const claimed = `tris:${address.toLowerCase()}`;
-  if (purpose !== 'link' && tris_id !== undefined && (purpose === 'sign_in' || tris_id !== claimed)) {
-    const message = purpose === 'claim' ? `a wallet can only claim ${claimed}` : 'signing in takes no tris_id';
+  if (!isNamed && tris_id !== undefined && (purpose !== 'claim' || tris_id !== claimed)) {
+    const message = purpose === 'claim' ? `a wallet can only claim ${claimed}` : `${purpose} takes no tris_id`;
     throw refusal([{ pointer: at, code: 'tris_id_purpose', message }]);
   }
   const wanted = purpose === 'claim' ? claimed : (tris_id ?? null);

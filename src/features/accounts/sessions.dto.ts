@@ -18,13 +18,15 @@ export class StartSignInDto {
 
   /**
    * `sign_in`; `claim`: also link the wallet to its own TRIS, `tris:<address in lower case>`; `link`: agree to be
-   * linked to another TRIS, whose session then sends the message to /v1/wallets/link.
+   * linked to another TRIS, whose session then sends the message to /v1/wallets/link; `unlink`: agree to end the link
+   * of the wallet that founded a TRIS, at /v1/wallets/unlink; `end_sessions`: end all its sessions, at
+   * /v1/tris/sessions/end.
    */
   @IsOptional()
   @IsIn(PURPOSES)
   purpose: Purpose = 'sign_in';
 
-  /** The TRIS to link to; for `link` only. */
+  /** The TRIS to link to or to unlink from; for `link` and `unlink` only. */
   @IsOptional()
   @IsWrittenTrisId()
   tris_id?: string;
@@ -112,4 +114,11 @@ export class RefreshTokenDto {
 export class RevokedDto {
   @ApiProperty({ enum: [true] })
   revoked: true;
+}
+
+export class SessionsEndedDto {
+  /** EIP-55. */
+  wallet: string;
+  @ApiProperty({ enum: [true] })
+  ended: true;
 }

@@ -120,6 +120,35 @@ export class RevokeSessionHandler implements ICommandHandler<RevokeSession> {
   }
 }
 
+/** Ends all sessions of the wallet that signed for it. */
+export class EndOwnSessions extends Command<{ wallet: string; position: Position }> {
+  constructor(
+    readonly message: string,
+    readonly signature: string,
+    readonly context: Context,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(EndOwnSessions)
+export class EndOwnSessionsHandler implements ICommandHandler<EndOwnSessions> {
+  constructor(
+    private readonly challenges: Challenges,
+    private readonly signatures: Signatures,
+    private readonly links: WalletLinks,
+  ) {}
+
+  /** @throws Problem siwe_*, nonce_used, chain_not_configured, chain_unavailable */
+  async execute({ message, signature, context }: EndOwnSessions) {
+    const challenge = await this.challenges.find(message, ['end_sessions']);
+    const chain_id = await this.signatures.judge(challenge, signature);
+    const wallet = challenge.address;
+    const by = { ...context, actor: internalActor(`wallet:${wallet.toLowerCase()}`) };
+    return { wallet, position: await this.links.endSessions(wallet, { reason: 'signed', chain_id }, by) };
+  }
+}
+
 async function tokensOf(
   refreshed: Refreshed,
   trisId: string | null,

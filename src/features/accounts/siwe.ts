@@ -3,7 +3,7 @@ import { Problem, type ProblemCode } from '../../kernel/problems.js';
 
 /** Sign-in messages (EIP-4361): how they are composed, and what is wrong with one that differs from the issued one. */
 
-export const PURPOSES = ['sign_in', 'link', 'claim'] as const;
+export const PURPOSES = ['sign_in', 'link', 'claim', 'unlink', 'end_sessions'] as const;
 export type Purpose = (typeof PURPOSES)[number];
 
 /** How long a message stays valid, ms. */
@@ -64,6 +64,8 @@ export async function compose(request: ChallengeRequest, url: string, nonce: str
 const STATEMENTS: Record<Purpose, (trisId: string) => string> = {
   sign_in: () => 'Sign in to Credence.',
   claim: (trisId) => `Sign in to Credence and make this wallet the identity ${trisId}.`,
+  unlink: (trisId) => `End the link of this wallet to ${trisId}, and all its sessions.`,
+  end_sessions: () => 'End all sessions of this wallet.',
   link: (trisId) => `Link this wallet to ${trisId}. Whoever signs in with it can then act for ${trisId}.`,
 };
 

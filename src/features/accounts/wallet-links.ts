@@ -3,7 +3,15 @@ import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext } from '../../commands/context.js';
 import { Writer, isRetryOf } from '../../commands/writer.js';
-import { type Link, decideLink, decideUnlink, linkOf, walletStream } from './domain/wallet.js';
+import {
+  type Link,
+  decideEndSessions,
+  decideLink,
+  decideUnlink,
+  endingsOf,
+  linkOf,
+  walletStream,
+} from './domain/wallet.js';
 
 /** Reads and changes the links of wallets. Reads use the wallet's own stream, so they are always current. */
 @Injectable()
@@ -15,6 +23,21 @@ export class WalletLinks {
 
   async of(wallet: string): Promise<Link | null> {
     return linkOf(await this.store.readStream(walletStream(wallet)));
+  }
+
+  /** How often the sessions of a wallet on a chain were ended. */
+  async endings(wallet: string, chainId: number | null): Promise<number> {
+    return endingsOf(await this.store.readStream(walletStream(wallet)), chainId);
+  }
+
+  /** Ends all sessions of a wallet. @throws Problem idempotency_key_reused */
+  async endSessions(
+    wallet: string,
+    by: Parameters<typeof decideEndSessions>[1],
+    context: CommandContext,
+  ): Promise<Position> {
+    const { position } = await this.writer.execute(walletStream(wallet), context, () => decideEndSessions(wallet, by));
+    return position;
   }
 
   /**
@@ -29,7 +52,7 @@ export class WalletLinks {
   }
 
   /**
-   * Ends a link. `refuse` throws if the caller may not end it, and is called again if the link changes meanwhile.
+   * Ends a link, and the wallet's sessions with it. `refuse` throws if the caller may not end it, and is called again if the link changes meanwhile.
    * @returns the link that ended
    * @throws Problem idempotency_key_reused, and what `refuse` throws
    */
@@ -37,6 +60,7 @@ export class WalletLinks {
     wallet: string,
     context: CommandContext,
     refuse: (link: Link | null, history: readonly RecordedEvent[]) => asserts link is Link,
+    reasonCode: string | null = null,
   ): Promise<{ link: Link; position: Position }> {
     const stream = walletStream(wallet);
     const before = await this.store.readStream(stream);
@@ -48,7 +72,9 @@ export class WalletLinks {
     const { position } = await this.writer.update(stream, context, (history) => {
       const now = linkOf(history);
       refuse(now, history);
-      return decideUnlink(now, wallet);
+      const stated =
+        reasonCode === null ? [] : decideEndSessions(wallet, { reason: 'operator', reason_code: reasonCode });
+      return [...stated, ...decideUnlink(now, wallet)];
     });
     return { link, position };
   }

@@ -6,16 +6,17 @@ import { Context, RequestActor, RequestContext } from '../../http/command-contex
 import { PageQuery, TrisIdParams } from '../../http/common.dto.js';
 import type { Actor } from '../../commands/context.js';
 import { Keyed, Write } from '../../http/routes.js';
-import { SIGNED_MESSAGE_PROBLEMS, SignedMessageDto } from './sessions.dto.js';
+import { SessionsEndedDto, SIGNED_MESSAGE_PROBLEMS, SignedMessageDto } from './sessions.dto.js';
 import {
   AccountLinkedDto,
+  EndSessionsDto,
   LinkAccountDto,
   UnlinkWalletDto,
   WalletLinkedDto,
   WalletsDto,
   WalletUnlinkedDto,
 } from './wallets.dto.js';
-import { LinkAccount, LinkWallet, ListWallets, UnlinkWallet } from './wallets.handlers.js';
+import { EndSessions, LinkAccount, LinkWallet, ListWallets, UnlinkWallet } from './wallets.handlers.js';
 
 @Controller()
 export class WalletsController {
@@ -67,16 +68,33 @@ export class WalletsController {
     session: true,
     summary: 'End the link of a wallet',
     description:
-      'A session of the TRIS can end any of its links, a session of the wallet only its own. A key can end asserted ' +
-      'links. From then on, sessions of the wallet cannot write for the TRIS.',
+      'A session of the TRIS can end any of its links, a session of the wallet only its own; the link of the wallet ' +
+      'that founded the TRIS only with `message` and `signature` of that wallet. A key can end asserted links, an ' +
+      'operator’s key with `ops` any link with a `reason_code`. All sessions of the wallet end with a link it signed.',
     type: WalletUnlinkedDto,
-    problems: ['address_checksum', 'wallet_not_linked', 'write_conflict'],
+    problems: [...SIGNED_MESSAGE_PROBLEMS, 'wallet_not_linked', 'signature_required', 'write_conflict'],
   })
-  async unlink(@Body() { wallet }: UnlinkWalletDto, @Context() request: RequestContext) {
-    const context = request.of({ wallet, unlink: true });
-    const { trisId, position } = await this.commands.execute(new UnlinkWallet(wallet, context));
+  async unlink(@Body() body: UnlinkWalletDto, @Context() request: RequestContext) {
+    const { wallet, message, signature, reason_code = null } = body;
+    const given = { ...(message && { message }), ...(signature && { signature }), ...(reason_code && { reason_code }) };
+    const context = request.of({ wallet, unlink: true, ...given });
+    const consent = message !== undefined && signature !== undefined ? { message, signature } : null;
+    const { trisId, position } = await this.commands.execute(new UnlinkWallet(wallet, consent, reason_code, context));
     const answer = { status: 'unlinked', wallet: getAddress(wallet.toLowerCase()), tris_id: trisId } as const;
     return new Written<WalletUnlinkedDto>(answer, position);
+  }
+
+  @Post('/v1/wallets/end-sessions')
+  @Write({
+    scope: 'ops',
+    summary: 'End all sessions of a wallet, on every chain',
+    type: SessionsEndedDto,
+    problems: ['address_checksum', 'write_conflict'],
+  })
+  async endSessions(@Body() { wallet, reason_code }: EndSessionsDto, @Context() request: RequestContext) {
+    const context = request.of({ wallet, reason_code, end_sessions: true });
+    const position = await this.commands.execute(new EndSessions(wallet, reason_code, context));
+    return new Written<SessionsEndedDto>({ wallet: getAddress(wallet.toLowerCase()), ended: true }, position);
   }
 
   @Get('/v1/wallets/:tris_id')

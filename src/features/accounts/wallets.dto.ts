@@ -1,5 +1,8 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsWrittenTrisId, IsWalletAddress } from '../../http/fields.js';
+import { IsOptional, IsString, Matches, MaxLength } from 'class-validator';
+import { IsReasonCode, IsWalletAddress, IsWrittenTrisId } from '../../http/fields.js';
+import { MAX_SIGNATURE_LENGTH } from './signatures.js';
+import { MAX_MESSAGE_LENGTH } from './siwe.js';
 import { LINK_PROOFS } from './domain/wallets.events.js';
 
 export class LinkAccountDto {
@@ -26,6 +29,31 @@ export class WalletLinkedDto {
 export class UnlinkWalletDto {
   @IsWalletAddress()
   wallet: string;
+
+  /** With `signature`: what a wallet that founded its TRIS signed, with the purpose `unlink`. */
+  @IsOptional()
+  @IsString()
+  @MaxLength(MAX_MESSAGE_LENGTH)
+  message?: string;
+
+  @IsOptional()
+  @IsString()
+  @MaxLength(MAX_SIGNATURE_LENGTH)
+  @Matches(/^0x(?:[0-9A-Fa-f]{2})+$/)
+  signature?: string;
+
+  /** Why an operator ends a link that the wallet signed; recorded with it. */
+  @IsOptional()
+  @IsReasonCode()
+  reason_code?: string;
+}
+
+export class EndSessionsDto {
+  @IsWalletAddress()
+  wallet: string;
+
+  @IsReasonCode()
+  reason_code: string;
 }
 
 export class WalletUnlinkedDto {

@@ -6,7 +6,7 @@ import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext, Actor } from '../../commands/context.js';
 import { isRetryOf } from '../../commands/writer.js';
-import { walletLinked, walletUnlinked } from './domain/wallets.events.js';
+import { sessionsEnded, walletLinked, walletUnlinked } from './domain/wallets.events.js';
 import { decoderFor } from '../../kernel/event-definition.js';
 import { refuseSelfStatement } from '../../commands/self-statement.js';
 import { Problem } from '../../kernel/problems.js';
@@ -16,9 +16,9 @@ import { SessionStanding } from './session-standing.js';
 import { Signatures } from './signatures.js';
 import { WalletLinks } from './wallet-links.js';
 import type { WalletsDto } from './wallets.dto.js';
-import { type Link, trisActedFor, walletStream } from './domain/wallet.js';
+import { type Link, isFounder, trisActedFor, walletStream } from './domain/wallet.js';
 
-const decodeLink = decoderFor([walletLinked, walletUnlinked]);
+const decodeLink = decoderFor([walletLinked, walletUnlinked, sessionsEnded]);
 
 /** Links a wallet that signed for it, on behalf of a session of the TRIS or of an operator. */
 export class LinkWallet extends Command<{ wallet: string; trisId: string; position: Position }> {
@@ -110,6 +110,10 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
 export class UnlinkWallet extends Command<{ trisId: string; position: Position }> {
   constructor(
     readonly wallet: string,
+    /** By the wallet, with the purpose `unlink`. */
+    readonly consent: { message: string; signature: string } | null,
+    /** Of an operator. */
+    readonly reasonCode: string | null,
     readonly context: CommandContext,
   ) {
     super();
@@ -119,30 +123,86 @@ export class UnlinkWallet extends Command<{ trisId: string; position: Position }
 @CommandHandler(UnlinkWallet)
 export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
   constructor(
+    private readonly challenges: Challenges,
+    private readonly signatures: Signatures,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
     private readonly standing: SessionStanding,
     private readonly links: WalletLinks,
   ) {}
 
   /**
    * A session of the TRIS can end any of its links, a session of the wallet only its own. A key can end asserted links:
-   * an organization's key those that it asserted itself.
-   * @throws Problem wallet_not_linked, also for a link that a session must not know of; forbidden
+   * an organization's key those that it asserted itself, an operator's any with a reason. No session alone ends the link
+   * of the wallet that founded the TRIS: whoever stole one would lock the owner out.
+   * @throws Problem wallet_not_linked, also for a link that a session must not know of; forbidden, signature_required,
+   * siwe_*, nonce_used
    */
-  async execute({ wallet, context }: UnlinkWallet) {
+  async execute({ wallet, consent, reasonCode, context }: UnlinkWallet) {
+    const isOperator = context.actor.organization === null && context.actor.scopes.has('ops');
+    if (reasonCode !== null && !isOperator) throw new Problem('forbidden', 'Only an operator’s key gives a reason.');
+    const agreed = consent && (await this.agreedBy(wallet, consent, context));
     const session = context.actor.session && (await this.standing.of(context.actor.session));
-    const { link, position } = await this.links.unlink(wallet, context, (now, history): asserts now is Link => {
-      if (now === null) throw notLinked();
-      if (!session) {
-        const isOwn = context.actor.organization === null || history.at(-1)!.metadata.actor === context.actor.name;
-        if (now.proof === 'asserted' && isOwn) return;
-        const detail = 'A key can end only asserted links, and an organization’s key only those that it asserted.';
-        throw new Problem('forbidden', detail);
-      }
-      const isOwnWallet = session.wallet === wallet.toLowerCase();
-      const isOwnLink = isOwnWallet && (now.proof === 'asserted' || trisActedFor(now, session.chainId) !== null);
-      if (now.tris_id !== session.trisId && !isOwnLink) throw notLinked();
-    });
+    const { link, position } = await this.links.unlink(
+      wallet,
+      context,
+      (now, history): asserts now is Link => {
+        if (now === null) throw notLinked();
+        if (!session) {
+          const isOwn = context.actor.organization === null || history.at(-1)!.metadata.actor === context.actor.name;
+          if (now.proof === 'asserted' && isOwn) return;
+          if (isOperator && reasonCode !== null) return;
+          const detail =
+            'A key can end only asserted links, an organization’s key only those that it asserted, and an operator’s key ' +
+            'any link with a reason_code.';
+          throw new Problem('forbidden', detail);
+        }
+        const isOwnWallet = session.wallet === wallet.toLowerCase();
+        const isOwnLink = isOwnWallet && (now.proof === 'asserted' || trisActedFor(now, session.chainId) !== null);
+        if (now.tris_id !== session.trisId && !isOwnLink) throw notLinked();
+        if (!isFounder(wallet, now) || agreed === 'earlier') return;
+        if (agreed?.trisId === now.tris_id && agreed.chainId === now.chain_id) return;
+        const detail = `This wallet founded ${now.tris_id}: it must sign a message with the purpose unlink.`;
+        throw new Problem('signature_required', detail);
+      },
+      reasonCode,
+    );
     return { trisId: link.tris_id, position };
+  }
+
+  /** What the wallet signed; `earlier` if it did so for the first try of this request. @throws Problem siwe_* */
+  private async agreedBy(wallet: string, { message, signature }: SignedMessage, context: CommandContext) {
+    const history = context.idempotency === null ? [] : await this.store.readStream(walletStream(wallet));
+    if (history.some((one) => isRetryOf(one, context) && one.metadata.body_hash === context.body_hash)) {
+      return 'earlier' as const;
+    }
+    const challenge = await this.challenges.find(message, ['unlink']);
+    if (challenge.address.toLowerCase() !== wallet.toLowerCase()) {
+      throw new Problem('siwe_address', 'The message was issued for another wallet.');
+    }
+    return { trisId: challenge.tris_id, chainId: await this.signatures.judge(challenge, signature) };
+  }
+}
+
+type SignedMessage = NonNullable<UnlinkWallet['consent']>;
+
+/** Ends all sessions of a wallet, for an operator. */
+export class EndSessions extends Command<Position> {
+  constructor(
+    readonly wallet: string,
+    readonly reasonCode: string,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(EndSessions)
+export class EndSessionsHandler implements ICommandHandler<EndSessions> {
+  constructor(private readonly links: WalletLinks) {}
+
+  /** @throws Problem idempotency_key_reused */
+  execute({ wallet, reasonCode, context }: EndSessions): Promise<Position> {
+    return this.links.endSessions(wallet, { reason: 'operator', reason_code: reasonCode }, context);
   }
 }
 

@@ -2,7 +2,7 @@ import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Fact, fact } from '../../../kernel/fact.js';
 import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { Problem } from '../../../kernel/problems.js';
-import { type LINK_PROOFS, walletLinked, walletUnlinked } from './wallets.events.js';
+import { type LINK_PROOFS, sessionsEnded, walletLinked, walletUnlinked } from './wallets.events.js';
 
 /** The TRIS that a wallet belongs to, and how that is known. */
 export interface Link {
@@ -17,7 +17,7 @@ export function walletStream(wallet: string): string {
   return `wallet-${wallet.toLowerCase()}`;
 }
 
-const EVENTS = [walletLinked, walletUnlinked] as const;
+const EVENTS = [walletLinked, walletUnlinked, sessionsEnded] as const;
 const decode = streamDecoderFor(EVENTS);
 
 /** Folds a `wallet-<address>` stream: the current link, or null. @throws Problem history_unreadable */
@@ -25,7 +25,7 @@ export function linkOf(history: readonly RecordedEvent[]): Link | null {
   return decode(history).reduce(evolve, null as Link | null);
 }
 
-function evolve(_link: Link | null, event: Decoded<(typeof EVENTS)[number]>): Link | null {
+function evolve(link: Link | null, event: Decoded<(typeof EVENTS)[number]>): Link | null {
   switch (event.type) {
     case 'WalletLinked': {
       const { tris_id, proof, chain_id } = event.data;
@@ -33,9 +33,45 @@ function evolve(_link: Link | null, event: Decoded<(typeof EVENTS)[number]>): Li
     }
     case 'WalletUnlinked':
       return null;
+    case 'SessionsEnded':
+      return link;
     default:
       return event satisfies never;
   }
+}
+
+/**
+ * How often the sessions of the wallet on a chain were ended, by its stream: a session is over once this has grown since
+ * it began. Counted rather than timed, since clocks differ.
+ * @param chainId null: sessions of the key of the address
+ * @throws Problem history_unreadable
+ */
+export function endingsOf(history: readonly RecordedEvent[], chainId: number | null): number {
+  let link = null as Link | null;
+  let endings = 0;
+  for (const event of decode(history)) {
+    if (event.type === 'SessionsEnded') {
+      if (event.data.reason === 'operator' || event.data.chain_id === chainId) endings++;
+    } else if (event.type === 'WalletUnlinked' && event.data.reason === 'unlinked') {
+      // An asserted link gave its sessions nothing.
+      if (link?.proof === 'signed' && link.chain_id === chainId) endings++;
+    }
+    link = evolve(link, event);
+  }
+  return endings;
+}
+
+/** Whether a wallet founded the TRIS that it is linked to: by a claim, or by a link to its own. */
+export function isFounder(wallet: string, { tris_id, proof }: Link): boolean {
+  return proof === 'signed' && tris_id === `tris:${wallet.toLowerCase()}`;
+}
+
+export function decideEndSessions(
+  wallet: string,
+  by: { reason: 'signed'; chain_id: number | null } | { reason: 'operator'; reason_code: string },
+): Fact[] {
+  const data = { chain_id: null, reason_code: null, ...by };
+  return [fact(sessionsEnded, { wallet: wallet.toLowerCase(), ...data })];
 }
 
 /**

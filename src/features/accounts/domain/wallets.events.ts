@@ -13,6 +13,20 @@ export const walletLinked = defineEvent('WalletLinked', {
   chain_id: nullable(wholeNumber(1, Number.MAX_SAFE_INTEGER)),
 });
 
+/**
+ * The sessions of the wallet have ended, all that began before. Same stream, since a WalletUnlinked ends them as well,
+ * unless the link was displaced.
+ */
+export const sessionsEnded = defineEvent('SessionsEnded', {
+  wallet: text,
+  /** `signed`: the holder of the wallet asked with a signature. `operator`: an operator did, for every chain. */
+  reason: oneOf(['signed', 'operator']),
+  /** Of a holder: the chain whose contract accepted the signature; null: the key of the address signed. */
+  chain_id: nullable(wholeNumber(1, Number.MAX_SAFE_INTEGER)),
+  /** Of an operator. */
+  reason_code: nullable(text),
+});
+
 /** The link has ended. Same stream. */
 export const walletUnlinked = defineEvent('WalletUnlinked', {
   tris_id: text,
