@@ -101,7 +101,7 @@ export class ApiKeys {
   }
 }
 
-/** Not in production, where a key with every scope that nobody asked for would lie in the data folder. */
+/** Not in production, where the data folder must not contain an unrequested key with every scope. */
 export function hasDevelopmentKey({ apiKeys }: Config): boolean {
   return apiKeys === undefined && process.env['NODE_ENV'] !== 'production';
 }

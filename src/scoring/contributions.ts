@@ -4,13 +4,14 @@ import { type Category, MODEL } from './model.js';
 import { isFlags, metricCategory } from './metrics.js';
 
 /**
- * What each metric contributes to the earned TCT where a day can earn only so much: whole TCT that add up to it.
+ * The contribution of each metric to the earned TCT if the TCT of a day is limited, in whole TCT that add up to the
+ * earned TCT.
  *
- * What is left of a day is divided among its categories in proportion to what each earned that day, and what is left of
- * a category among its metrics in proportion to what each earned in all. So it takes the totals of categories by day and
- * the totals of metrics, whatever the size of the identity.
+ * The limited TCT of a day is divided among its categories in proportion to the TCT of each on that day. The resulting
+ * TCT of a category is divided among its metrics in proportion to the total TCT of each. So only the totals of
+ * categories by day and the totals of metrics are needed, whatever the size of the identity.
  * @param evidence by metric, or by the totals of categories
- * @param earned TCT of each metric that is no flag, without the limit
+ * @param earned TCT of each metric that is not a flag, without the limit
  * @param limit TCT that a UTC day can earn; Infinity: no limit
  */
 export function contributions(

@@ -22,13 +22,13 @@ export interface Standing {
 export class RunningLedger implements Ledger {
   earned = 0;
   flagged = 0;
-  /** Without limit, by UTC day; kept only where there is one. */
+  /** TCT without the limit, by UTC day; kept only if there is a limit. */
   private readonly earnedByDay = new Map<number, number>();
 
   /** @param limit TCT that a UTC day can earn; Infinity: no limit */
   constructor(private readonly limit: number) {}
 
-  /** Adds all that was added to another. */
+  /** Adds everything that was added to another ledger. */
   add(other: RunningLedger): void {
     this.flagged += other.flagged;
     if (this.limit === Infinity) this.earned += other.earned;

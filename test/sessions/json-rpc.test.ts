@@ -57,9 +57,9 @@ test.each([
   ],
   ['an error without a message', '{"error":{}}', 200, 'refused', 'without a message', undefined],
   ['an HTTP status', 'busy', 503, 'failed', 'HTTP status 503', undefined],
-  ['no JSON', '<html>', 200, 'failed', 'the answer is not one of JSON-RPC', undefined],
-  ['no result', '{"id":1}', 200, 'failed', 'the answer is not one of JSON-RPC', undefined],
-  ['a list', '[]', 200, 'failed', 'the answer is not one of JSON-RPC', undefined],
+  ['no JSON', '<html>', 200, 'failed', 'the answer is not valid JSON-RPC', undefined],
+  ['no result', '{"id":1}', 200, 'failed', 'the answer is not valid JSON-RPC', undefined],
+  ['a list', '[]', 200, 'failed', 'the answer is not valid JSON-RPC', undefined],
   [
     'a million levels',
     `{"id":${'['.repeat(1e6)}${']'.repeat(1e6)}}`,

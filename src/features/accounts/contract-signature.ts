@@ -9,10 +9,10 @@ const FAILED_CALL = /revert|gas|opcode|stack|jump|invalid|evm/i;
 const REVERTED = 3;
 
 /**
- * Asks the contract wallet at an address whether it accepts a signature (ERC-1271). Where there is no contract yet, a
- * signature may bring the call that deploys it (ERC-6492); the node then makes both calls without keeping the result.
+ * Asks the contract wallet at an address whether it accepts a signature (ERC-1271). If the contract does not exist yet,
+ * the signature may contain the call that deploys it (ERC-6492); the node then simulates both calls.
  * @param hash 32 bytes as `0x` and hex digits @param signature `0x` and an even number of hex digits
- * @returns undefined if there is no contract, and the signature brings none
+ * @returns undefined if there is no contract, and the signature does not deploy one
  * @throws RpcFailure if the node does not answer
  */
 export async function acceptsSignature(
@@ -67,13 +67,13 @@ function callOf(hash: string, signature: string): string {
 }
 
 /**
- * Code that a node runs as the creation of a contract: calls the factory, then asks the wallet, and returns the answer,
- * or zero if the wallet reverts. Both calls' data follow the code.
+ * Code that a node runs as the creation of a contract: it calls the factory, then the wallet, and returns the wallet's
+ * answer, or zero if the wallet reverts. The data of both calls follow the code.
  */
 function deployAndAsk({ factory, deployment }: Wrapped, wallet: string, question: string): string {
   const [first, second] = [deployment.slice(2), question.slice(2)];
   const [firstSize, secondSize] = [first.length / 2, second.length / 2];
-  // Memory behind both calls' data, so it is zero until the wallet answers.
+  // Memory after the data of both calls, which is zero until the wallet answers.
   const answerAt = Math.ceil(Math.max(firstSize, secondSize) / 32) * 32;
   const code = (start: number) =>
     [

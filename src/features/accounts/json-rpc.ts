@@ -41,7 +41,7 @@ export class JsonRpc {
     this.url = url.href;
   }
 
-  /** @returns the result as the node sent it; nothing of it has been checked @throws RpcFailure */
+  /** @returns the result as the node sent it, unchecked @throws RpcFailure */
   async request(method: string, params: readonly unknown[]): Promise<unknown> {
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
     const signal = AbortSignal.timeout(TIMEOUT_MS);
@@ -87,11 +87,14 @@ function resultOf(text: string, status: number): unknown {
     throw new RpcFailure('refused', said, typeof code === 'number' ? code : undefined, status);
   }
   if (status !== 200) throw new RpcFailure('failed', `HTTP status ${status}`, undefined, status);
-  if (result === undefined) throw new RpcFailure('failed', 'the answer is not one of JSON-RPC', undefined, status);
+  if (result === undefined) throw new RpcFailure('failed', 'the answer is not valid JSON-RPC', undefined, status);
   return result;
 }
 
-/** The object that a text is, or undefined if it is none. The parser is iterative, so nesting cannot exhaust the stack. */
+/**
+ * The object in a JSON text; undefined if it is not an object. The parser is iterative, so nesting cannot exhaust the
+ * stack.
+ */
 function parse(text: string): Record<string, unknown> | undefined {
   try {
     const answer: unknown = JSON.parse(text);

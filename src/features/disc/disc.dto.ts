@@ -214,9 +214,9 @@ export class ScoreDto extends CoordinatesDto {
   forfeited_tct: number;
   /** 0..1, four decimals: the probability that the next action is a good one. */
   reliability: number;
-  /** How much the reliability rests on. From disc-2 on. */
+  /** The amount of evidence for the reliability. From disc-2 on. */
   evidence?: EvidenceDto;
-  /** Where the reliability lies with a probability of 90 %. From disc-2 on. */
+  /** The range that contains the reliability with a probability of 90 %. From disc-2 on. */
   @ApiProperty({ type: [Number], minItems: 2, maxItems: 2, required: false })
   reliability_interval?: [number, number];
   disc_metrics: DiscMetricsDto;
@@ -257,7 +257,7 @@ export class ContributionDto {
   metric: string;
   category: string;
   actions: number;
-  /** What it contributes to the earned TCT. Where a day earns only so much, its part of that. */
+  /** Its contribution to the earned TCT. If a day's TCT is limited, its share of the limit. */
   tct: number;
   /** Share of the earned TCT, 0..1. */
   share: number;
@@ -286,7 +286,7 @@ export class NextRatingDto {
   rating: Rating;
   /** Net TCT that is still missing. */
   tct_needed: number;
-  /** UTC days that it takes at least, since a day earns only so much; null: never. From disc-2 on. */
+  /** The minimum number of UTC days it takes, since the TCT of a day is limited; null: never. From disc-2 on. */
   @ApiProperty({ type: 'integer', nullable: true, required: false })
   days_needed?: number | null;
 }
@@ -294,7 +294,7 @@ export class NextRatingDto {
 export class ExplanationDto extends CoordinatesDto {
   tris_id: string;
   score: number;
-  /** What the reliability rests on, in words. This and the next three: from disc-2 on. */
+  /** Explanation of the reliability. This and the next three: from disc-2 on. */
   summary?: string;
   reliability?: number;
   evidence?: EvidenceDto;

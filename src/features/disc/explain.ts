@@ -69,7 +69,7 @@ export async function explain(
   };
 }
 
-/** What reliability rests on, in the versions that say it. */
+/** The evidence for the reliability, in versions that report it. */
 function summaryOf(snapshot: IdentitySnapshot) {
   const summary = snapshot.lens.model.summary(snapshot.state.evidence, snapshot.lens, snapshot.as_of);
   return summary === null ? {} : { summary, ...reliabilityOf(snapshot) };
@@ -90,7 +90,7 @@ async function toldOf<T>(parts: readonly Part[], tell: (part: Part) => T): Promi
   return told;
 }
 
-/** What each metric that is no flag contributes, where a day earns only so much. */
+/** The contribution of each metric that is not a flag, if the TCT of a day is limited. */
 function sharesOf(metrics: ReadonlyMap<string, MetricSums>, evidence: Evidence, lens: Lens, limit: number) {
   if (limit === Infinity) return undefined;
   const earned = new Map<string, number>();
@@ -105,7 +105,7 @@ function sharesOf(metrics: ReadonlyMap<string, MetricSums>, evidence: Evidence, 
 
 /**
  * The metrics of one kind with the most TCT under a lens, then by name.
- * @param shares their TCT, where it is not that of all their actions
+ * @param shares their TCT, if it differs from the TCT of all their actions
  */
 async function largest(
   metrics: ReadonlyMap<string, MetricSums>,

@@ -50,8 +50,8 @@ export class RunningStanding {
   }
 
   /**
-   * @param evidenceAt the evidence up to a position: where a day earns only so much, the sums of a cursor do not say what
-   * its days can still earn
+   * @param evidenceAt the evidence up to a position. If the TCT of a day is limited, the sums in a cursor do not show
+   * how much its days can still earn
    * @throws Problem validation_failed for a malformed cursor, or one of another identity, lens or time
    */
   static async resume(
@@ -120,7 +120,7 @@ function isCursor(state: unknown): state is CursorState {
 /** Uses the requested time, not the resolved one: a history without a time continues with events relayed meanwhile. */
 function tagOf(trisId: string, lens: Scoring, { as_of, known_at, as_of_position }: Coordinates): string {
   const asked = [as_of, known_at, as_of_position].map((part) => String(part ?? ''));
-  // A cursor of an earlier build names no version of the model; those were all of disc-1.
+  // Cursors of earlier builds do not name a version of the model; all of them are for disc-1.
   if (lens.model !== disc1) asked.push(lens.model.hash);
   return hashOf(trisId, lens.content_hash, ...asked).slice(0, 12);
 }

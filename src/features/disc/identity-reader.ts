@@ -37,7 +37,7 @@ export interface Viewpoint {
   as_of: number;
   /** Nothing after this position counts. */
   position: Position;
-  /** With the version of the model. */
+  /** The lens, with the version of the model. */
   lens: Scoring;
   /** Generation that served the rows. */
   generation: string;
@@ -225,7 +225,7 @@ export class IdentityReader {
     return { ...viewpoint, ...past };
   }
 
-  /** The evidence as of an earlier position, as far as the lens needs it. */
+  /** The evidence as of an earlier position, limited to what the lens needs. */
   async evidenceAt(viewpoint: IdentityViewpoint, position: Position): Promise<Evidence> {
     const { tris_id, as_of, lens } = viewpoint;
     const { results } = await this.views.readSince(viewpoint.position, [{ get: identityRow(tris_id) }]);

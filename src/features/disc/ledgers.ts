@@ -8,8 +8,8 @@ import type { Ledger } from '../../scoring/score.js';
 import { EvidenceReader } from './evidence-reader.js';
 
 /**
- * What a lens makes of an identity's present evidence, without looking at what decays. Undefined for a large identity
- * through the lens of a policy, or where a day earns only so much: see `readLedger`.
+ * The ledger of an identity's present evidence under a lens, without values that decay. Undefined for a large identity
+ * under the lens of a policy, or if the TCT of a day is limited: see `readLedger`.
  */
 export function ledgerOfRow(row: IdentityRow, lens: Scoring): Ledger | undefined {
   if (lens.tct_by_metric === null && !isLimited(lens)) return { earned: row.earned, flagged: row.flagged };
@@ -41,7 +41,7 @@ export async function readLedger(
   return { row, ledger, position: read.position };
 }
 
-/** As `readLedger`, where a day earns only so much: that takes the days. */
+/** As `readLedger`, if the TCT of a day is limited, which needs the evidence by day. */
 async function readLimited(views: Pick<Views, 'readSince'>, trisId: string, lens: Scoring, since: Position) {
   const { results, position } = await views.readSince(since, [{ get: identityRow(trisId) }]);
   const row = results[0] as unknown as IdentityRow | undefined;

@@ -50,7 +50,7 @@ export class ReportBuilder {
   private readonly platforms: PlatformShares;
   private readonly actionsByMetric = new Map<string, number>();
   private readonly credonators = new Map<string, { from: string; amount: number; count: number }>();
-  /** What the actions come to at each point, where that was not summed from the actions themselves. */
+  /** The ledger at each point, if it was not summed from the actions themselves. */
   private ledgers: readonly Ledger[] | undefined;
   /**
    * Times at which the standing is needed, ascending; the first is the window's start, the last its end. Each has the

@@ -35,7 +35,7 @@ export function score(snapshot: IdentitySnapshot, logId: string): ScoreDto {
   };
 }
 
-/** Reliability and how sure it is; nothing in versions that do not say how sure. */
+/** Reliability and its certainty; no certainty in versions without one. */
 export function reliabilityOf({ state: { evidence }, lens, as_of }: IdentitySnapshot) {
   const certainty = lens.model.certainty(evidence, lens, as_of);
   return certainty && { reliability: lens.model.reliability(evidence, lens, as_of), ...certainty };

@@ -59,7 +59,7 @@ export async function failureOf(
   return signer === issuer.address ? null : 'signature_invalid';
 }
 
-/** The address whose key signed; undefined if the signature, or what is signed, is not valid. */
+/** The address whose key signed; undefined if the signature or the signed data is invalid. */
 function signerOf(hash: () => string, signature: string): string | undefined {
   try {
     return recoverAddress(hash(), signature);

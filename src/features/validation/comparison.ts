@@ -110,7 +110,7 @@ export class Comparison {
         }
       }
     }
-    // Where a day earns only so much, the sums over all time do not say what it comes to.
+    // If the TCT of a day is limited, the sums over all time are not enough.
     if (isLimited(this.lensBefore)) before = netTct(this.lensBefore.model.ledger(evidence, this.lensBefore));
     if (isLimited(this.lensAfter)) after = netTct(this.lensAfter.model.ledger(evidence, this.lensAfter));
     this.netBefore = before;
@@ -160,7 +160,7 @@ function isLimited({ model, ...lens }: Scoring): boolean {
   return model.earnedPerDay(lens) !== Infinity;
 }
 
-/** Reduces what metrics earn to their parts of what the days can earn. */
+/** Reduces the TCT of metrics to their shares of the daily limits. */
 function limitTo(reasons: MetricChange[], side: 'before_tct' | 'after_tct', evidence: Evidence, lens: Scoring): void {
   if (!isLimited(lens)) return;
   const earned = new Map<string, number>();

@@ -23,7 +23,7 @@ import type { ReplayDto } from './vp.dto.js';
 import type { PolicyContent } from '../lenses/domain/validation-policy.js';
 
 const JOB_KIND = 'vp_replay';
-/** Replays of one caller that may be queued or running. */
+/** The maximum number of queued or running replays of one caller. */
 const MAX_OPEN = 5;
 /** More open replays than callers have in practice. */
 const MOST = 1_000;
@@ -97,7 +97,10 @@ export class Replays implements OnModuleInit {
     return replayOf(job);
   }
 
-  /** Each replay folds everybody, and all callers' replays share the workers. @throws Problem rate_limited */
+  /**
+   * Limits the open replays of a caller, since each reads all identities and all callers share the workers.
+   * @throws Problem rate_limited
+   */
   private async refuseMany(caller: string): Promise<void> {
     const filters = (['queued', 'running'] as const).map((status) => ({ kind: JOB_KIND, status, limit: MOST }));
     const open = (await Promise.all(filters.map((filter) => this.jobs.list(filter)))).flat();

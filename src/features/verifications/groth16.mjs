@@ -89,7 +89,7 @@ function prepare(json) {
   refuseRelated(delta, gamma, '/vk_delta_2', 'gamma');
   refuseRelated(delta, beta, '/vk_delta_2', 'beta');
   const ic = json.IC.map((point, index) => g1(point, `/IC/${index}`));
-  // Two signals with the same or opposite points could be exchanged.
+  // Two signals with the same or opposite points could be swapped.
   ic.forEach((point, index) => {
     for (const other of ic.slice(0, index)) refuseRelated(point, other, `/IC/${index}`, 'an earlier point');
   });
@@ -97,7 +97,7 @@ function prepare(json) {
     alphaBeta: bn254.pairing(alpha, beta),
     gamma: calcPairingPrecomputes(gamma),
     delta: calcPairingPrecomputes(delta),
-    // g1 refuses zero, which would leave that signal out of what is proved.
+    // g1 refuses zero, since the proof would then not cover that signal.
     ic,
   };
 }

@@ -10,7 +10,7 @@ import type { Proof, VerificationKey } from './domain/proof-format.js';
 const THREADS = Math.max(1, Math.min(4, availableParallelism() - 1));
 /** Requests that may wait for a thread; further ones are refused. Two seconds' work for one thread. */
 const MAX_WAITING = 64;
-/** Of these, requests of one caller. */
+/** The maximum number of waiting requests of one caller. */
 const MAX_OF_ONE = 16;
 /** A request takes about 25 ms. A thread that takes this long is terminated. */
 const TIMEOUT_MS = 10_000;
@@ -43,7 +43,7 @@ interface Thread {
 @Injectable()
 export class ProofVerifier implements OnModuleDestroy {
   private readonly threads = new Set<Thread>();
-  /** By caller. The one that was served last comes last. */
+  /** Waiting tasks by caller. The caller that was served last comes last. */
   private readonly waiting = new Map<string, Task[]>();
   private readonly seconds: Histogram;
   private stopped = false;
@@ -71,7 +71,7 @@ export class ProofVerifier implements OnModuleDestroy {
 
   /**
    * @param hash of the key
-   * @param caller among whom the threads are shared fairly
+   * @param caller the callers share the threads fairly
    * @throws Problem verifier_unavailable
    */
   verify(
@@ -136,7 +136,7 @@ export class ProofVerifier implements OnModuleDestroy {
     }
   }
 
-  /** Takes the oldest task of the caller that has not been served for longest. */
+  /** Takes the oldest task of the caller whose last turn is longest ago. */
   private next(): Task {
     const [caller, tasks] = this.waiting.entries().next().value!;
     const task = tasks.shift()!;

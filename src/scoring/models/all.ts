@@ -11,7 +11,7 @@ export function modelOf(id: ModelId): ScoringModel {
   return MODELS.find((model) => model.id === id)!;
 }
 
-/** Undefined: a version that this build does not know. */
+/** The version with an id; undefined if this build does not know it. */
 export function modelByHash(hash: string): ScoringModel | undefined {
   return MODELS.find((model) => model.hash === hash);
 }
@@ -23,7 +23,7 @@ export interface Scoring extends Lens {
 
 const made = new WeakMap<Lens, Map<ModelId, Scoring>>();
 
-/** The same object for the same lens and version, so that it can be the key of what is computed by it. */
+/** Returns the same object for the same lens and version, so that it can be the key of a cache. */
 export function scoringBy(lens: Lens, model: ScoringModel): Scoring {
   let own = made.get(lens);
   if (!own) made.set(lens, (own = new Map()));

@@ -50,7 +50,7 @@ export interface ScoringModel {
   reliability(evidence: Evidence, lens: Lens, asOf: number): number;
   /** The certainty of the reliability; null in versions without one. */
   certainty(evidence: Evidence, lens: Lens, asOf: number): Certainty | null;
-  /** What reliability rests on, in a sentence or two; null in versions that do not say. */
+  /** An explanation of the reliability in one or two sentences; null in versions without one. */
   summary(evidence: Evidence, lens: Lens, asOf: number): string | null;
   /** TCT to earn from nothing, without flags, for this reliability. `how_to_pass` uses it as the cost. */
   tctToReliability(reliability: number): number;

@@ -1,4 +1,4 @@
-/** The library's errors for a page that is not one, or not the one that was asked for. */
+/** The library's errors for an invalid page, or one with another number than requested. */
 const DAMAGE_CODES = new Set([-30796, -30797, -30793]);
 
 export function isDamage(error: unknown): boolean {

@@ -15,7 +15,9 @@ const [BRANCH, LEAF, OVERFLOW] = [1, 2, 4];
 const [BIG_DATA, SUB_DATABASE] = [1, 2];
 /** Bytes of a node before its key, and of the value of one whose data is on pages of its own. */
 const [NODE, BIG_VALUE] = [8, 24];
-/** A description of a tree: flags at 4, depth at 6, then the numbers of its pages and entries, and last its root. */
+/**
+ * The description of a tree: flags at 4, depth at 6, then its numbers of pages and entries, and at the end its root.
+ */
 const DESCRIPTION = 48;
 const ROOT_AT = 40;
 const NO_ROOT = 0xffff_ffff_ffff_ffffn;
@@ -23,7 +25,7 @@ const NO_ROOT = 0xffff_ffff_ffff_ffffn;
 const OTHER_ORDER = 0x02 | 0x08;
 /** The leaves of a larger file are not read, since that would delay the start. */
 const READ_LEAVES_UP_TO = 256 * 2 ** 20;
-/** The same for read models, in which nothing else would notice a missing row. */
+/** The same limit for read models, where no other check would detect a missing row. */
 const READ_ALL_UP_TO = 2 ** 30;
 const ATTEMPTS = 5;
 
@@ -34,7 +36,7 @@ interface Meta {
   trees: Tree[];
 }
 
-/** What a description says of a tree, and what was found of it. */
+/** The numbers in the description of a tree, and the numbers found. */
 interface Tree {
   root: bigint;
   isOrdered: boolean;
@@ -60,8 +62,8 @@ interface Visit {
 
 /**
  * What is wrong with a file, as a clause; undefined: nothing, or it is empty.
- * @param whole also whether anything is missing or out of place: each tree must have as many entries as it says, in order,
- * so that a look-up that finds nothing can be trusted
+ * @param whole also check that nothing is missing or misplaced: each tree must have the described number of entries, in
+ * order, so that a look-up that finds nothing can be trusted
  * @throws the file system's errors
  */
 export function flawOf(path: string, whole = false): string | undefined {
@@ -197,7 +199,7 @@ class PageCheck {
         if (this.#readsLeaves || depth < 3) {
           const visit: Visit = { page: child, depth: depth + 1, tree };
           if (this.whole) {
-            // The first of a branch has no key: what is before the second one is there.
+            // The first entry of a branch has no key: it leads to everything before the second.
             visit.from = n === 0 ? from : Buffer.from(page.subarray(at + NODE, data));
             visit.to = to;
             if (before) before.to = visit.from;
@@ -212,7 +214,7 @@ class PageCheck {
         if (nodeFlags & BIG_DATA) {
           if (data + BIG_VALUE > pageSize) return flaw;
           const first = Number(page.readBigUInt64LE(data));
-          // More than its data takes, where it was longer before.
+          // It may have more pages than its data needs, if the data was longer before.
           const count = Number(page.readBigUInt64LE(data + 16));
           if (count < Math.ceil((HEADER + low) / pageSize)) return flaw;
           const last = first + count - 1;

@@ -42,7 +42,10 @@ const SMALL_PAGES = 16_000;
 const BULK_ROWS_WHILE_SMALL = 120_000;
 const BULK_ROWS = 8_000;
 
-/** Under these names no build finds rows without checksums, and none that does not know of them takes them for its own. */
+/**
+ * Names of their own, so that this build never finds rows without checksums, and builds without checksums never use
+ * these rows.
+ */
 const DATABASES = {
   checked_rows: { encoding: 'binary', keyEncoder: rowKeyEncoder } as DatabaseOptions,
   state: { encoding: 'string' },
@@ -50,7 +53,7 @@ const DATABASES = {
 const HEADER = 'header';
 const LEASE = 'lease';
 
-/** A row, or the header of a generation, is not what was written. Of the others nothing can be trusted either. */
+/** A row or the header of a generation differs from what was written. Then no other row can be trusted either. */
 export class GenerationDamaged extends Error {
   override readonly name = 'GenerationDamaged';
 }
@@ -165,7 +168,7 @@ export class LmdbGeneration {
         for (const key of deletes) void rows.remove(key);
         batch.puts.forEach((chunk, start, middle, end) => {
           const address: Bytes = { buffer: chunk, start, end: middle };
-          // Of address and content, which are next to each other.
+          // The checksum of address and content, which are adjacent.
           chunk.writeUInt32LE(crc32(chunk.subarray(start, end)), end);
           void rows.put(address as never, bytesAsValue(chunk, middle, end + EncodedRows.ROOM));
         });
@@ -195,7 +198,7 @@ export class LmdbGeneration {
     });
   }
 
-  /** Runs what reads. @throws GenerationDamaged also where the library meets a damaged page */
+  /** Runs a read. @throws GenerationDamaged, also if the library finds a damaged page */
   #checked<T>(read: () => T): T {
     try {
       return this.#env.read(read);
@@ -288,7 +291,7 @@ export class LmdbGeneration {
     const value = this.#state.getBinary(FENCE);
     if (value === undefined) return null;
     const fence = value.length === 8 ? value.readDoubleLE(0) : NaN;
-    // No batch would ever meet the condition, or every batch.
+    // With another value, no batch would ever meet the condition, or every batch would.
     if (!Number.isSafeInteger(fence)) throw new GenerationDamaged('its fence is not what was written');
     return fence;
   }
@@ -312,7 +315,7 @@ export class LmdbGeneration {
     return this.#lastApplied?.applied;
   }
 
-  /** One that is damaged is no lease: its holder takes it again, or another does. */
+  /** A damaged lease does not count: its holder, or another process, takes it again. */
   #lease(): StoredLease | undefined {
     const text = this.#state.get(LEASE);
     return text === undefined ? undefined : (unsealedJson<StoredLease>(LEASE, text) ?? undefined);

@@ -28,18 +28,18 @@ interface GenerationRecord {
   views: Record<string, number>;
   status: GenerationStatus;
   log: string;
-  /** Where it is `damaged`: what was found. */
+  /** If it is `damaged`: the damage found. */
   damage?: string;
 }
 
-/** As it is stored: builds whose rows have no checksums find that it holds none of their views. */
+/** The stored form, in which builds without checksums find none of their views. */
 type StoredRecord = GenerationRecord & { checked_views?: Record<string, number> };
 
 export interface LmdbReadModelsOptions {
   clock: Clock;
   /**
-   * Told what is wrong where the list of generations itself is damaged: then all read models are deleted, to be folded
-   * again. Without it, opening them is refused.
+   * Called with the damage if the list of generations itself is damaged: all read models are then deleted, to be folded
+   * again. Without it, opening damaged read models fails.
    */
   onGivenUp?: (what: string) => void;
 }
@@ -48,20 +48,20 @@ export interface LmdbReadModelsOptions {
  * Read models in LMDB: `<folder>/control` holds the manifest and the list of generations, `<folder>/g-<id>` the rows of
  * one generation. Several processes may share the folder.
  *
- * A generation in which anything is not what was written, or whose file has a page that is none, is `damaged` from then
- * on, for every process: nothing is read from it, and nothing added.
+ * A generation in which anything differs from what was written, or whose file has an invalid page, is `damaged` from
+ * then on, for every process: nothing is read from it or added to it.
  */
 export class LmdbReadModels implements ReadModels {
   readonly #folder: string;
   readonly #clock: Clock;
   readonly #control: LmdbEnvironment;
   readonly #generations = new Map<string, LmdbGeneration>();
-  /** By generation: the damage that was found, also if it cannot be recorded. */
+  /** By generation: the damage found, also if it could not be recorded. */
   readonly #damaged = new Map<string, string>();
   /** The decoded content of the control environment, as read in this callback of the event loop. */
   readonly #seen = new Map<string, unknown>();
 
-  /** @throws StartError where the list of generations is damaged */
+  /** @throws StartError if the list of generations is damaged */
   static async open(folder: string, { clock, onGivenUp }: LmdbReadModelsOptions): Promise<LmdbReadModels> {
     const control = join(folder, 'control');
     const models = fileFlaw(control) === undefined ? new LmdbReadModels(folder, clock) : undefined;
@@ -73,7 +73,7 @@ export class LmdbReadModels implements ReadModels {
         `${join(control, 'data.mdb')} ${flaw}: start the service, which builds the read models again, or delete ${folder}.`,
       );
     }
-    // Under another name first: a process that still has them open goes on with what it has.
+    // Renamed first: a process that still has the files open continues with them.
     const aside = `${folder}.damaged`;
     await rm(aside, { recursive: true, force: true });
     await rename(folder, aside);
@@ -236,7 +236,7 @@ export class LmdbReadModels implements ReadModels {
     return this.#control.database('control');
   }
 
-  /** A record. @throws StoreUnavailable where it is not what was written */
+  /** A record. @throws StoreUnavailable if it differs from what was written */
   #stored<T extends object>(key: string): T | undefined {
     const text = this.#records.get(key);
     if (text === undefined) return undefined;
@@ -286,7 +286,7 @@ export class LmdbReadModels implements ReadModels {
     return status !== 'dropped' && this.#damaged.has(id) ? 'damaged' : status;
   }
 
-  /** What `ask` returns of a generation; undefined if there is none, it was dropped, or it is damaged. */
+  /** The result of `ask` for a generation; undefined if it does not exist, was dropped or is damaged. */
   #of<T>(
     id: string,
     record: GenerationRecord | undefined,
@@ -308,9 +308,9 @@ export class LmdbReadModels implements ReadModels {
     }
   }
 
-  /** From here on nobody reads the generation. @throws any other error */
+  /** Marks a generation as damaged, so that nobody reads it again. @throws any other error */
   #noteDamage(id: string, error: unknown): undefined {
-    // What is thrown in a transaction arrives as the cause of its failure.
+    // An error thrown in a transaction arrives as the cause of its failure.
     const found = error instanceof StoreUnavailable ? error.cause : error;
     if (!(found instanceof GenerationDamaged) && !isDamage(found)) throw error;
     this.#giveUp(id, (found as Error).message);
@@ -351,7 +351,7 @@ export class LmdbReadModels implements ReadModels {
     return existsSync(join(this.#path(id), 'data.mdb')) ? this.#open(id) : undefined;
   }
 
-  /** Undefined: its file is damaged. */
+  /** Undefined if its file is damaged. */
   #open(id: string): LmdbGeneration | undefined {
     let generation = this.#generations.get(id);
     if (!generation) {
@@ -375,7 +375,7 @@ function recordKey(id: string): string {
   return `generation ${id}`;
 }
 
-/** What is wrong with the file of an environment that is not open; undefined: nothing, or there is none. */
+/** What is wrong with the file of an environment that is not open; undefined if nothing is, or it does not exist. */
 function fileFlaw(folder: string): string | undefined {
   if (LmdbEnvironment.isOpenHere(folder)) return undefined;
   const path = join(folder, 'data.mdb');

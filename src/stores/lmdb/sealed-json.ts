@@ -1,8 +1,8 @@
 import { crc32 } from 'node:zlib';
 
 /**
- * Small records as JSON text whose last member, `crc`, is the CRC-32 of all that is before it, begun with that of the key
- * they are stored under. Builds that know of no checksums read it as well; texts of such builds have none.
+ * Small records as JSON text whose last member, `crc`, is the CRC-32 of everything before it, seeded with the CRC-32 of
+ * the key they are stored under. Builds without checksums can read it too, and write texts without `crc`.
  */
 const START = ',"crc":"';
 const LENGTH = START.length + 8 + 2;
@@ -13,7 +13,7 @@ export function sealedJson(key: string, value: object): string {
   return `${body}${START}${checksum(key, body)}"}`;
 }
 
-/** The value of a stored text; null: it is not what was written. */
+/** The value of a stored text; null if it differs from what was written. */
 export function unsealedJson<T extends object>(key: string, text: string): T | null {
   let body = text;
   if (text.startsWith(START, text.length - LENGTH)) {

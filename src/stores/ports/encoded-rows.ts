@@ -7,7 +7,7 @@ import { rowAddress, rowContent } from './row-key.js';
  * that a batch keeps no references to their values.
  */
 export class EncodedRows implements RowSink {
-  /** Bytes behind each content, for what a store adds to it. */
+  /** Free bytes after each content, for what a store adds to it. */
   static readonly ROOM = 4;
 
   readonly #chunks = new TextBuffers();
@@ -40,8 +40,8 @@ export class EncodedRows implements RowSink {
   }
 
   /**
-   * The rows in the order in which they were put: the address is chunk[start, middle), the content chunk[middle, end), and
-   * behind it are ROOM bytes.
+   * The rows in the order in which they were put: the address is chunk[start, middle), the content chunk[middle, end),
+   * followed by ROOM free bytes.
    */
   forEach(visit: (chunk: Buffer, start: number, middle: number, end: number) => void): void {
     const places = this.#places;

@@ -46,7 +46,7 @@ export interface Generation {
   checkpoint: Checkpoint;
   /** The process that may apply batches now, and until when (ms since the epoch); null if none. */
   lease: { holder: string; expires_at: number } | null;
-  /** Where it is `damaged`, and that is known: what was found. */
+  /** If it is `damaged`: the damage found, if known. */
   damage?: string;
 }
 
