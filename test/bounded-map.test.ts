@@ -1,6 +1,6 @@
 import { BoundedMap } from '../src/kernel/bounded-map.js';
 
-test('a bounded map lets the key go that was set first', () => {
+test('a full bounded map removes the key that was set first', () => {
   const map = new BoundedMap<string, number>(2);
   map.set('a', 1).set('b', 2);
   map.set('a', 3);

@@ -23,7 +23,7 @@ describe('canonical JSON (RFC 8785)', () => {
     expect(text).toBe(`{${sorted.map((key) => `${JSON.stringify(key)}:1`).join(',')}}`);
   });
 
-  test('does not depend on the order of members, and gives the value back', () => {
+  test('does not depend on the order of members, and parses back to the same value', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const text = canonicalJson(value as Json);
@@ -44,7 +44,7 @@ test('hashes of several parts are framed', () => {
   expect(hashOf('a')).toMatch(/^[0-9a-f]{64}$/);
 });
 
-test('event ids are UUIDs of version 5 that only their stream, body and ordinal decide', () => {
+test('event ids are UUIDs of version 5 that depend only on stream, body and ordinal', () => {
   const id = eventId('action-1', 'hash', 0);
   expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   expect(id).toBe(eventId('action-1', 'hash', 0));

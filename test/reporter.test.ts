@@ -25,14 +25,14 @@ function errorAfter(run: () => void): Error | undefined {
   return reporter.getLastError();
 }
 
-test('a run that leaves the data folder alone has not failed, whether there is one or not', () => {
+test('a run that does not change the data folder passes, whether the folder exists or not', () => {
   expect(errorAfter(() => undefined)).toBeUndefined();
   mkdirSync(join(root.path, DATA), { recursive: true });
   writeFileSync(join(root.path, DATA, 'data.mdb'), 'log');
   expect(errorAfter(() => undefined)).toBeUndefined();
 });
 
-test('a run has failed in which the data folder came into being, or anything in it was added, written or removed', () => {
+test('a run fails if the data folder is created, or anything in it is added, written or removed', () => {
   expect(errorAfter(() => mkdirSync(join(root.path, DATA), { recursive: true }))?.message).toContain(DATA);
   const file = join(root.path, DATA, 'data.mdb');
   expect(errorAfter(() => writeFileSync(file, 'log'))?.message).toContain(file);

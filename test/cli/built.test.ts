@@ -49,14 +49,14 @@ test(
   SLOW,
 );
 
-test('and says by its exit code and in one sentence what is wrong with a call', async () => {
+test('reports wrong usage with its exit code and one sentence', async () => {
   const unknown = await store.run('frobnicate');
   expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringMatching(/^credence: [^\n]+\n/)]);
   const nobody = await store.run('replay', 'tris:never-heard-of');
   expect([nobody.code, nobody.stderr]).toEqual([1, expect.stringMatching(/^credence: [^\n]+\n$/)]);
 });
 
-test('and ends well when whoever reads its output stops, as head does', async () => {
+test('exits with 0 if the reader of its output closes the pipe, as head does', async () => {
   const child = store.spawn(['export']);
   const code = new Promise((settle) => child.once('close', settle));
   child.stdout!.destroy();

@@ -67,7 +67,7 @@ test(
   SLOW,
 );
 
-test('one wrong line and nothing is written; the first twenty errors are listed', async () => {
+test('one invalid line prevents the whole import; the first twenty errors are listed', async () => {
   const wrong = [
     action(1),
     '{"tris_id":',
@@ -96,7 +96,7 @@ test('one wrong line and nothing is written; the first twenty errors are listed'
   expect(await head()).toBe(0);
 });
 
-test('a conflicting external_id is reported with its line, and the rest recorded', async () => {
+test('a conflicting external_id is reported with its line, and the other lines are recorded', async () => {
   const lines = [action(1), action(2), action(1, { criticality: 'High' }), action(2)];
   const { code, stdout, stderr } = await store.run('import', store.file('conflict.ndjson', lines));
   expect(stderr).toMatch(/^line 3 \/external_id: was used for another action\n$/);
@@ -104,7 +104,7 @@ test('a conflicting external_id is reported with its line, and the rest recorded
   expect(code).toBe(1);
 });
 
-test('standard input is a file too', async () => {
+test('reads standard input in place of a file', async () => {
   const { code, stdout } = await ended(store.spawn(['import', '-']), `${JSON.stringify(action(1))}\n`);
   expect(stdout).toMatch(/^1 lines: 1 recorded/);
   expect(code).toBe(0);

@@ -58,7 +58,7 @@ describe('an operator', () => {
     expect((await store.run('rollback')).code).toBe(0);
   });
 
-  test('is told in one sentence what does not fit', async () => {
+  test('gets one sentence for each operation that is not possible', async () => {
     const { id } = (await serving())[0]!;
     for (const [args, sentence] of [
       [['rebuild', 'nothing'], /There is no view nothing; the views are identities/],
@@ -136,7 +136,7 @@ describe('an operator', () => {
     expect(events.filter(({ type }) => type === 'ActionRelayed')).toHaveLength(8);
   });
 
-  test('does not import an export over something else', async () => {
+  test('cannot import an export into a store with other events', async () => {
     const out = join(store.folder, 'export.ndjson');
     const other = await Store.create();
     try {
@@ -206,7 +206,7 @@ describe('an operator', () => {
     }
   });
 
-  test('does not take an event for one that has its id and says something else', async () => {
+  test('cannot import an event that has the id of a stored event and other content', async () => {
     const out = join(store.folder, 'export.ndjson');
     await store.run('export', '--out', out);
     const lines = readFileSync(out, 'utf8').trim().split('\n');

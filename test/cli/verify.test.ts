@@ -59,7 +59,7 @@ async function planted<T>(
   }
 }
 
-test('a generation that is still being built is never called identical', async () => {
+test('verify never reports a generation that is still being built as identical', async () => {
   const other = await Store.create();
   try {
     expect((await other.run('import', other.file('actions.ndjson', actions(20)))).code).toBe(0);
@@ -77,7 +77,7 @@ test('a generation that is still being built is never called identical', async (
   }
 });
 
-test('what the projector made is identical, in one pass or in many', async () => {
+test('verify finds the rows of the projector identical, in one pass or in several', async () => {
   const { code, stdout } = await store.run('verify', '--json');
   const result = JSON.parse(stdout) as Awaited<ReturnType<typeof verify>>;
   expect(result).toMatchObject({ identical: true, difference: null });
@@ -117,7 +117,7 @@ test.each<[string, RowKey, (row: Json | undefined) => Json | undefined]>([
   });
 });
 
-test('the command shows the difference and ends with 1', async () => {
+test('verify prints the difference and exits with 1', async () => {
   const wrong = () => ({ wrong: true });
   const { code, stdout } = await withStores((stores) => planted(stores, identity, wrong, () => store.run('verify')));
   expect(stdout).toMatch(

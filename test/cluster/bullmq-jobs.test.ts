@@ -45,7 +45,7 @@ describeRedis('BullMQ', () => {
       expect((await jobs.list()).map((job) => job.id)).toEqual([id]);
     });
 
-    test('a job that was lost with its worker is run elsewhere as a further attempt', async () => {
+    test('a job whose worker died is run by another worker as a further attempt', async () => {
       await jobs.enqueue('work', 'one', {});
       const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [at.url, at.prefix, `${LOCK_MS}`]);
       expect(await child.printed(1)).toEqual([{ id: 'one', attempt: 1 }]);
@@ -62,7 +62,7 @@ describeRedis('BullMQ', () => {
       expect(attempts).toEqual([2]);
     });
 
-    test('a job whose worker was lost in its last attempt is a dead letter that says so, and can be put back', async () => {
+    test('a job whose worker died in its last attempt is a dead letter with that reason, and can be put back', async () => {
       await jobs.enqueue('work', 'one', {});
       const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [at.url, at.prefix, `${LOCK_MS}`]);
       await child.printed(1);

@@ -53,7 +53,7 @@ test('pins every image, keeps what the stores write, and gives each service a he
   expect([eventstore!.ports, redis!.ports]).toEqual([undefined, undefined]);
 });
 
-test('runs ours without root, on healthy stores, with a configuration that is right', () => {
+test('runs the service without root, after the stores are healthy, with a valid configuration', () => {
   for (const name of OURS) {
     const { user, read_only, depends_on, volumes, environment } = COMPOSE.services[name]!;
     expect([user!.startsWith('0'), read_only]).toEqual([false, true]);
@@ -120,7 +120,7 @@ describeOnOwnCluster('what docker-compose.yml starts', () => {
     }
   });
 
-  test('one API reads what another has written, and answers its repetition alike', async () => {
+  test('one API process reads what another has written, and answers a repeated request identically', async () => {
     const action = { ...ACTION, tris_id: unique(), external_id: 'once' };
     const headers = { 'idempotency-key': 'once' };
     const write = await api1().relay(action, headers);

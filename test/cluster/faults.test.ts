@@ -180,7 +180,7 @@ describeOnOwnCluster('a cluster', () => {
     LONG,
   );
 
-  test('after all of that the read models are what a fresh fold makes', () => expectVerified(cluster.env), LONG);
+  test('after all of these tests the read models equal a fresh fold', () => expectVerified(cluster.env), LONG);
 });
 
 function expectUnavailable(answer: Answer): void {

@@ -9,7 +9,7 @@ describeRedis('ingestion by several processes', () => {
   beforeAll(async () => void (redis = await startRedis()));
   afterAll(() => redis?.stop());
 
-  test('a wallet has one reading of a chain waiting or under way', async () => {
+  test('a wallet has at most one waiting or running job for a chain', async () => {
     const { url, prefix, clear } = redis.place();
     const open = async () => {
       const jobs = await BullmqJobs.open(url, { prefix: `{${prefix}-jobs}` });

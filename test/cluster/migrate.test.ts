@@ -97,7 +97,7 @@ describeWithEventStored('migrate', () => {
     LONG,
   );
 
-  test('the hash sees every part of an event, and its place', async () => {
+  test('the hash depends on every part of an event, and on its order', async () => {
     const place = await temporaryFolder();
     const source = await LmdbEventStore.open(join(store.data, 'log'), {});
     const hashes = new Set<string>();

@@ -49,7 +49,7 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
     }
 
     describe('appending', () => {
-      test('gives back what was appended, with stream, revision and position', async () => {
+      test('returns what was appended, with stream, revision and position', async () => {
         const stream = newStream();
         const events = sampleEvents(stream, 2);
         const appended = await store.append(stream, 'no-stream', events);
@@ -63,7 +63,7 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
         expect(read[0]!.position).toBeLessThan(appended.position);
       });
 
-      test('no-stream: refuses a stream that exists and says where it is', async () => {
+      test('no-stream: refuses a stream that exists and reports its revision', async () => {
         const stream = newStream();
         await store.append(stream, 'no-stream', sampleEvents(stream, 2));
         const error = await conflict(stream, 'no-stream', sampleEvents(stream, 1, { other: true }));
@@ -71,7 +71,7 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
         expect(await store.readStream(stream)).toHaveLength(2);
       });
 
-      test('an exact revision: accepts only the last event’s', async () => {
+      test('an exact revision: accepts only that of the last event', async () => {
         const stream = newStream();
         expect(await conflict(stream, 0, sampleEvents(stream))).toMatchObject({ expected: 0, actual: 'no-stream' });
         await store.append(stream, 'no-stream', sampleEvents(stream));
@@ -81,7 +81,7 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
         expect((await store.append(stream, 1, sampleEvents(stream, 1, { third: true }))).revision).toBe(2);
       });
 
-      test('any: appends wherever the stream is', async () => {
+      test('any: appends at whatever revision the stream has', async () => {
         const stream = newStream();
         await store.append(stream, 'any', sampleEvents(stream, 1, { n: 1 }));
         expect((await store.append(stream, 'any', sampleEvents(stream, 1, { n: 2 }))).revision).toBe(1);
@@ -96,7 +96,7 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
         expect(await store.readStream(stream)).toHaveLength(2);
       });
 
-      test('a refused append in a group does not touch the others', async () => {
+      test('a refused append does not affect others in the same commit', async () => {
         const taken = newStream();
         await store.append(taken, 'no-stream', sampleEvents(taken));
         const streams = Array.from({ length: 10 }, () => newStream());
@@ -115,7 +115,7 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
     });
 
     describe('the identical append again', () => {
-      test('no-stream: the first answer again and no second event, also after reopening', async () => {
+      test('no-stream: returns the first answer again and writes no second event, also after reopening', async () => {
         const stream = newStream();
         const events = sampleEvents(stream, 3);
         const first = await store.append(stream, 'no-stream', events);
@@ -126,7 +126,7 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
         expect(await store.countAfter(start)).toBe(3);
       });
 
-      test('an exact revision: the first answer again, even when the stream has gone on', async () => {
+      test('an exact revision: returns the first answer again, even if the stream has further events', async () => {
         const stream = newStream();
         await store.append(stream, 'no-stream', sampleEvents(stream));
         const events = sampleEvents(stream, 2, { second: true });
@@ -156,7 +156,7 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
         expect(await store.countAfter(start)).toBe(others + 2);
       }, 300_000);
 
-      test('many at once: one event', async () => {
+      test('many concurrent ones write one event', async () => {
         const stream = newStream();
         const events = sampleEvents(stream);
         const answers = await Promise.all(
@@ -167,7 +167,7 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
       });
     });
 
-    describe('what JSON would bend is refused and leaves nothing behind', () => {
+    describe('values that JSON would change are refused, and nothing is written', () => {
       const cyclic: Record<string, unknown> = {};
       cyclic['self'] = cyclic;
       const cases: [string, unknown, RegExp][] = [
@@ -276,7 +276,7 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
         expect(await read({ direction: 'backward', from: 9, limit: 1 })).toEqual([4]);
       });
 
-      test('streams whose names begin alike are kept apart', async () => {
+      test('streams whose names have a common prefix are separate', async () => {
         const stream = newStream();
         const longer = `${stream}-more`;
         await store.append(longer, 'no-stream', sampleEvents(longer, 3));
@@ -304,7 +304,7 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
         }
       });
 
-      test('slices end where an append ends, also when it is larger than a slice', async () => {
+      test('slices end at the end of an append, also if it is larger than a slice', async () => {
         for (const size of [1, 2, 5, 1, 20, 3]) {
           const stream = newStream();
           await store.append(stream, 'no-stream', sampleEvents(stream, size));
@@ -394,7 +394,7 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
     });
 
     describe('subscribing', () => {
-      test('delivers what was there and what comes, once and in order, under concurrent appends', async () => {
+      test('delivers earlier and new events once and in order, under concurrent appends', async () => {
         const total = 600;
         for (let n = 0; n < 50; n++) await appendOne();
         const abort = new AbortController();

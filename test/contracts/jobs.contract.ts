@@ -58,7 +58,7 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       expect(done.finished_at).not.toBeNull();
     });
 
-    test('enqueueing a known id answers the stored job and does not run it again', async () => {
+    test('enqueueing a known id returns the stored job and does not run it again', async () => {
       let runs = 0;
       jobs.handle(kind, async () => ++runs);
       await jobs.start();
@@ -100,7 +100,7 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       await reaches('one', 'completed');
     });
 
-    test('a failed attempt is repeated, later and later', async () => {
+    test('a failed attempt is repeated with growing delays', async () => {
       const attempts: { attempt: number; at: number }[] = [];
       jobs.handle(
         kind,
@@ -119,7 +119,7 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       expect(attempts[2]!.at - attempts[1]!.at).toBeGreaterThanOrEqual(79);
     });
 
-    test('after its last attempt it is a dead letter that says why, and can be put back', async () => {
+    test('after its last attempt a job is a dead letter with the reason, and can be put back', async () => {
       let broken = true;
       jobs.handle(
         kind,
@@ -169,7 +169,7 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
         expect(await jobs.get(kind, 'one')).toMatchObject({ status: 'cancelled' });
       });
 
-      test('a running job is told by its signal, and stays cancelled', async () => {
+      test('a running job gets an abort signal, and stays cancelled', async () => {
         let running: RunningJob | undefined;
         jobs.handle(
           kind,
@@ -219,7 +219,7 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       expect(await ids({ kind: 'unknown' })).toEqual([]);
     });
 
-    test('closing aborts what runs; after the next start it is run again from its start', async () => {
+    test('closing aborts running jobs; after the next start they run again from the beginning', async () => {
       let running: RunningJob | undefined;
       jobs.handle(
         kind,

@@ -44,7 +44,7 @@ export function describeKeyValue(
       expect(await store.get(`${key}-unknown`)).toBeUndefined();
     });
 
-    test('an entry is gone once its time is over, for every operation', async () => {
+    test('an expired entry is absent for every operation', async () => {
       await store.put(key, 1, TTL_MS);
       await wait(TTL_MS + 20);
       expect(await store.get(key)).toBeUndefined();

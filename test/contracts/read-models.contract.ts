@@ -109,7 +109,7 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         expect(await value(person('a'))).toBe(1);
       });
 
-      test('stand side by side', async () => {
+      test('exist side by side', async () => {
         const other = `${id}-2`;
         await leased();
         await leased(other);
@@ -146,7 +146,7 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         await other.close();
       });
 
-      test('while one is being dropped, a read answers what was there or undefined, a batch is refused', async () => {
+      test('while one is being dropped, a read returns its rows or undefined, and a batch is refused', async () => {
         await leased();
         await models.apply(id, batch({ puts: [{ row: person('a'), value: 1 }] }));
         const puts = Array.from({ length: 6_000 }, (_, n) => ({ row: person('b', key(n)), value: n }));
@@ -189,7 +189,7 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
     });
 
     describe('leases', () => {
-      test('one holder at a time, who may renew; free again when released or over', async () => {
+      test('have one holder at a time, who may renew; are free again when released or expired', async () => {
         await leased();
         expect(await models.acquireLease(id, 'you', TTL_MS)).toBe(false);
         now += TTL_MS - 1;
@@ -204,14 +204,14 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         expect(await models.acquireLease(id, 'me', TTL_MS)).toBe(true);
       });
 
-      test('free again when the clock is set back, rather than held for as long as it was set back', async () => {
+      test('are free again when the clock is set back, not held until it catches up', async () => {
         await leased();
         now -= 3_600_000;
         expect(await models.acquireLease(id, 'you', TTL_MS)).toBe(true);
         expect((await generation())!.lease).toEqual({ holder: 'you', expires_at: now + TTL_MS });
       });
 
-      test('of many who want it, one gets it', async () => {
+      test('of many concurrent requests, one gets the lease', async () => {
         await models.createGeneration(id, VIEWS, LOG);
         const holders = Array.from({ length: 20 }, (_, n) => models.acquireLease(id, `holder-${n}`, TTL_MS));
         expect((await Promise.all(holders)).filter(Boolean)).toHaveLength(1);
@@ -271,7 +271,7 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         });
       });
 
-      test('the same batch twice is applied once and answers the same', async () => {
+      test('the same batch twice is applied once and returns the same result', async () => {
         const counted = batch({ puts: [{ row: person('a'), value: 1 }] });
         expect(await models.apply(id, counted)).toBe('applied');
         expect(await models.apply(id, counted)).toBe('applied');
@@ -296,7 +296,7 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         expect(await range('many', { after: key(11_990) })).toEqual([...Array(9).keys()].map((n) => key(11_991 + n)));
       });
 
-      test('a batch with a row that there cannot be changes nothing', async () => {
+      test('a batch with an invalid row changes nothing', async () => {
         const puts = [{ row: person('a'), value: 1 }];
         const none = person('x'.repeat(5_000));
         expect(() => batch({ puts: [...puts, { row: none, value: 2 }] })).toThrow(RangeError);
@@ -356,7 +356,7 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         expect(await value(person('a', '0005'))).toBe('a0005');
       });
 
-      test('of many who ask at once, each gets what it asked for', async () => {
+      test('of many concurrent readers, each gets its own result', async () => {
         const puts = Array.from({ length: 40 }, (_, n) => [
           { row: person(`p${n}`), value: n },
           { row: person(`p${n}`, `${n}`), value: [n] },

@@ -25,7 +25,7 @@ describe('a BAD status', () => {
   ])('set again with %s', (_name, level, reason, expected) => {
     expect(types(decideSetBadStatus(after(badStatus(ALICE, 3)), ALICE, level, reason))).toEqual(expected);
   });
-  test('is cleared only where there is one', () => {
+  test('is cleared only if there is one', () => {
     expect(types(decideClearBadStatus(after(badStatus(ALICE, 3)), ALICE))).toEqual(['BadStatusCleared']);
     expect(decideClearBadStatus(after(), ALICE)).toEqual([]);
     expect(decideClearBadStatus(after(badStatus(ALICE, 3), badStatusCleared(ALICE)), ALICE)).toEqual([]);
@@ -58,7 +58,7 @@ describe('a verification', () => {
     const grants = { status: 'zk-KYH', issuer, scheme: null } as const;
     expect(types(decideRevoke(after(granted(ALICE, 'key:ops')), ALICE, grants))).toEqual(expected);
   });
-  test('that is not held, or no longer, is not revoked', () => {
+  test('is not revoked if it is not held, or no longer held', () => {
     const anyKyh = { status: 'zk-KYH', issuer: null, scheme: null } as const;
     const held = granted(ALICE, 'key:ops');
     expect(decideRevoke(after(held), ALICE, { ...anyKyh, status: 'zk-KYC (ID only)' })).toEqual([]);

@@ -15,7 +15,7 @@ const given = (more: Partial<Action> = {}): Action => ({
 });
 
 describe('what is recorded of an action', () => {
-  test('that it was relayed, and a credonation of its TCT', () => {
+  test('the relayed action, and a credonation with its TCT', () => {
     const occurred_at = Date.UTC(2025, 5, 1);
     expect(decide(given({ occurred_at }), 'tris:bank')).toEqual([
       {
@@ -50,7 +50,7 @@ describe('what is recorded of an action', () => {
   });
 
   const types = (action: Action, owner: string | null) => decide(action, owner).map(({ type }) => type);
-  test('flags are no endorsement', () => {
+  test('a flag is no endorsement', () => {
     expect(types(given({ action_type: 'default_flags' }), 'tris:bank')).toEqual(['ActionRelayed']);
     expect(types(given({ action_type: 'flags' }), null)).toEqual(['ActionRelayed']);
   });
@@ -59,7 +59,7 @@ describe('what is recorded of an action', () => {
     expect(types(given({ tris_id: 'tris:platform:lender' }), null)).toEqual(['ActionRelayed']);
     expect(types(given({ tris_id: 'tris:platform:lender' }), 'tris:bank')).toHaveLength(2);
   });
-  test('of the evidence only its hash', () => {
+  test('of the evidence, only its hash is recorded', () => {
     const evidence_uri = 'https://example.org/case/7';
     const text = JSON.stringify(decide(given({ evidence_uri }), null));
     expect(text).toContain(sha256Hex(evidence_uri));
@@ -88,7 +88,7 @@ describe('the stream of an action', () => {
   test('is new with neither', () => {
     expect(actionStream(given(), null, fresh)).toBe('action-uuid');
   });
-  test('does not show what a client wrote', () => {
+  test('does not contain client text', () => {
     expect(actionStream(given({ external_id: 'personal-name' }), null, fresh)).not.toContain('personal');
   });
 });

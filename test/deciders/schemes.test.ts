@@ -29,7 +29,7 @@ describe('roots of a verification scheme', () => {
     );
   });
 
-  test('a defect on the way is no refusal of the root', async () => {
+  test('an internal error is not reported as a refusal of the root', async () => {
     const history = logOf([{ type: schemeRegistered.type, data: definition }]);
     const writer = {
       execute: (_stream: string, _context: object, decide: (events: unknown) => unknown) => decide(history),

@@ -15,7 +15,7 @@ const asserted = (tris_id: string): Link => ({ tris_id, proof: 'asserted', chain
 const decided = (given: Link | null, wanted: Link) =>
   decideLink(given, WALLET, wanted).map(({ type, data }) => [type, data['tris_id'], data['proof'] ?? data['reason']]);
 
-test('a link is what the stream says last', () => {
+test('a link is determined by the last event of its stream', () => {
   expect(after()).toBeNull();
   expect(after(linked(ALICE, WALLET))).toEqual(signed(ALICE));
   expect(after(linked(ALICE, WALLET), unlinked(ALICE, WALLET))).toBeNull();
@@ -24,7 +24,7 @@ test('a link is what the stream says last', () => {
   );
 });
 
-test('whom a wallet belongs to is not guessed where the stream cannot be read', () => {
+test('a wallet has no known owner if its stream cannot be read', () => {
   expect(() => after(linked(ALICE, WALLET, 'rumoured'))).toThrow(/cannot be read/);
 });
 
@@ -58,7 +58,7 @@ test.each<[string, Link, Link]>([
   expect(() => decided(given, wanted)).toThrow(expect.objectContaining({ code: 'wallet_already_linked' }));
 });
 
-test('the address stands in the log in lower case', () => {
+test('the log contains the address in lower case', () => {
   const mixed = WALLET.replace('abcdef', 'AbCdEf');
   expect(decideLink(null, mixed, signed(ALICE))[0]!.data['wallet']).toBe(WALLET);
   expect(decideUnlink(signed(ALICE), mixed)[0]!.data).toEqual({ tris_id: ALICE, wallet: WALLET, reason: 'unlinked' });

@@ -31,7 +31,7 @@ async function feedOf(
   return { page, views };
 }
 
-test('a page reads as much of an identity with thousands of actions as of one with a hundred', async () => {
+test('a page reads no more for an identity with thousands of actions than for one with a hundred', async () => {
   const [few, many] = [await feedOf(actions(100)), await feedOf(actions(5_000))];
   const [entry] = (await few.page(100)).changes;
   expect(entry).toMatchObject({ tris_id: ALICE, total_tct: 3_000, position: `${LOG}.100` });
@@ -49,7 +49,7 @@ test('a page through a policy’s lens has the scores of large identities throug
   ]);
 });
 
-test('a page has an identity once that changes while it is made', async () => {
+test('a page contains an identity once, even if it changes while the page is read', async () => {
   const others = Array.from({ length: 300 }, (_, n) => relayed(`tris:${n}`, 'social_vouch', 'Low'));
   const given = [relayed(ALICE, 'social_vouch', 'Low'), ...others, badStatus(ALICE, 2), badStatus(ALICE, 1)];
   const { page } = await feedOf(given, { perRead: 1 });
@@ -58,7 +58,7 @@ test('a page has an identity once that changes while it is made', async () => {
   expect(changes.at(-1)).toMatchObject({ score: 1, position: `${LOG}.303` });
 });
 
-test('pages go on where the last one ended, each identity at its last change', async () => {
+test('a page continues after the previous one, with each identity at its last change', async () => {
   const names = ['tris:a', 'tris:b', 'tris:c'];
   const given = [...names, ...names.toReversed()].map((name) => relayed(name, 'social_vouch', 'Low'));
   const { page } = await feedOf(given);

@@ -41,7 +41,7 @@ function sightOf(actions: number, changes: Partial<IdentitySnapshot> = {}): Iden
   };
 }
 
-test('an answer is the one for this state, lens, time and generation, whatever was asked before', () => {
+test('a cached answer is returned only for the same state, lens, time and generation', () => {
   const answers = new ScoreAnswers();
   const lens = {
     ...MODEL_LENS,

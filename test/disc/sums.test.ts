@@ -178,7 +178,7 @@ function placeIn(log: readonly DomainEvent[], position: number | undefined) {
   return { applied, as_of_position };
 }
 
-test('explanations and reports of the present are what the events tell one by one', () => {
+test('explanations and reports of the present equal those computed event by event', () => {
   return fc.assert(
     fc.asyncProperty(logs({ minLength: 60, maxLength: 500 }), perRead, asked, (log, grows, ask) =>
       compare(log, placeIn(log, undefined).applied, grows, { ...ask, at: {} }),
@@ -187,7 +187,7 @@ test('explanations and reports of the present are what the events tell one by on
   );
 });
 
-test('explanations and reports of any past are what the events tell one by one', () => {
+test('explanations and reports of any past equal those computed event by event', () => {
   const asOf = fc.option(fc.oneof(occurrences, times), { nil: undefined });
   return fc.assert(
     fc.asyncProperty(

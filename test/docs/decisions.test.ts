@@ -38,7 +38,7 @@ test('every decision and requirement that a comment cites exists', () => {
   expect(requirements.filter(([, number]) => !REQUIREMENTS.includes(Number(number)))).toEqual([]);
 });
 
-test('a record says what was decided, why, and what follows', () => {
+test('a record has the sections Context, Decision and Consequence', () => {
   for (const file of RECORDS) {
     const headings = [...read(`docs/decisions/${file}`).matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
     expect([file, headings]).toEqual([file, ['Context', 'Decision', 'Consequence']]);

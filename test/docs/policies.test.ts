@@ -6,7 +6,7 @@ import { follow } from './tour.js';
 
 const DOCUMENT = read('docs/policies.md');
 
-test('every command gives the answer that stands below it', async () => {
+test('every command returns the answer documented below it', async () => {
   expect(await follow(DOCUMENT)).toBeGreaterThan(5);
 });
 

@@ -21,6 +21,6 @@ test('every command of the program is listed', async () => {
   for (const name of known) if (name !== 'help') expect(listed).toContain(name);
 });
 
-test('every command of the first minute gives the answer that stands below it', async () => {
+test('every command of the first minute returns the answer documented below it', async () => {
   expect(await follow(section(README, 'One minute'))).toBe(2);
 });

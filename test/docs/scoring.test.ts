@@ -89,11 +89,11 @@ describe('the worked example', () => {
     };
   }
 
-  test('what the service answers by the model’s own lens', () => {
+  test('the result by the model’s own lens', () => {
     expect(byModel).toEqual(answer(MODEL_LENS));
   });
 
-  test('what it answers through the policy', () => {
+  test('the result under the policy', () => {
     const weights: [string, Criticality][] = [
       ['financial_loan_repayment_consistency', 'High'],
       ['compliance_moderation_flags', 'Low'],
@@ -170,7 +170,7 @@ describe('the worked example of disc-2', () => {
     expect(listed).toEqual(Object.entries(steps).map(([step, value]) => [step, round(value, 4)]));
   });
 
-  test('what disc-1 makes of the same actions', () => {
+  test('the results of disc-1 for the same actions', () => {
     const [earned, score, reliability] = /earned_tct` of (\d+), a score of ([\d.]+) and a reliability of ([\d.]+\d)/
       .exec(text)!
       .slice(1)

@@ -3,6 +3,6 @@ import { follow } from './tour.js';
 
 /** docs/tour.md: its commands give the answers that stand below them. */
 
-test('every command of the tour gives the answer that stands below it', async () => {
+test('every command of the tour returns the answer documented below it', async () => {
   expect(await follow(read('docs/tour.md'))).toBeGreaterThan(10);
 });

@@ -78,7 +78,7 @@ async function earn(tris_id: string, tct: number, category: string): Promise<Ans
   return last!;
 }
 
-test('a policy grants one and denies another, who does exactly what it says and is granted', async () => {
+test('a policy grants one identity and denies another, which then makes the suggested changes and is granted', async () => {
   const rules = {
     all: [
       { disc_min: 12, verification: ['BAD Status validation'] },
@@ -210,7 +210,7 @@ test('a key is rotated under the running server, and what the old one signed sti
   ]);
 });
 
-test('the issuer of vouchers is rotated apart from that, and published before it signs', async () => {
+test('the issuer of vouchers is rotated independently, and published before it signs', async () => {
   const listed = async () => JSON.parse(await credence('signing-keys', 'list', '--vouchers', '--json'));
   const { issuers } = (await server.get('/v1/eligibility/issuers')).json;
   expect(await listed()).toMatchObject([{ kid: issuers[0].address, status: 'signing' }]);

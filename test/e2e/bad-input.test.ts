@@ -225,7 +225,7 @@ describe.each(BODIES)('the body of POST %s', (path, valid, fields) => {
       .join(',')}}`;
 
   describe.each(Object.entries(fields))('%s', (name, { bad, optional, code }) => {
-    test('is refused as anything but a value of it', async () => {
+    test('is refused with an invalid value', async () => {
       for (const text of [...bad, ...ANYWHERE]) {
         const sent = withMember(name, text);
         const special = ANYWHERE.includes(text) ? undefined : code;
@@ -395,7 +395,7 @@ describe.each(QUERIES)('the query of GET %s', (path, parameters) => {
     }
   });
 
-  test('is answered for GET only', async () => {
+  test('supports GET only', async () => {
     for (const method of ['PUT', 'PATCH', 'DELETE']) {
       const answer = await server.send(method, path, { body: method === 'DELETE' ? undefined : {} });
       if (path === '/v1/organizations' || answer.status === 405) expectProblem(answer, 405, 'method_not_allowed');
@@ -424,7 +424,7 @@ describe('positions', () => {
     }
   });
 
-  test('are not given together with a time', async () => {
+  test('cannot be combined with a time', async () => {
     const { position } = (await server.get(`/v1/disc/score/${KNOWN}`)).json;
     const query = `as_of_position=${position}&known_at=2026-01-01T00:00:00Z`;
     expectProblem(await server.get(`${paths[0]}?${query}`), 400, 'validation_failed', '?as_of_position');
@@ -509,7 +509,7 @@ describe('ids in a path', () => {
   );
 });
 
-describe('cursors that were not given out', () => {
+describe('cursors that the service did not issue', () => {
   const encoded = (state: unknown) => Buffer.from(JSON.stringify(state)).toString('base64url');
   const huge = 9_007_199_254_740_991;
   test.each([
@@ -562,7 +562,7 @@ describe('the address', () => {
     expect(answer.headers['content-type']).toBe('application/problem+json');
   });
 
-  test('a wrong method is told the right ones', async () => {
+  test('a wrong method gets the list of supported ones', async () => {
     for (const method of ['GET', 'PUT', 'PATCH', 'DELETE']) {
       const answer = await server.send(method, '/api/decision-relay');
       expectProblem(answer, 405, 'method_not_allowed');
@@ -571,7 +571,7 @@ describe('the address', () => {
   });
 });
 
-test('what is not even HTTP is answered 400 and does not end the server', async () => {
+test('a request that is not HTTP gets 400 and does not end the server', async () => {
   const { hostname, port } = new URL(server.url);
   const raw = (bytes: string) =>
     new Promise<string>((settle) => {
@@ -593,7 +593,7 @@ test('what is not even HTTP is answered 400 and does not end the server', async 
   expect((await server.get('/health/live')).status).toBe(200);
 });
 
-test('after all of this the server has not failed once', () => {
+test('the server has not failed in any of these tests', () => {
   expect(
     server.errors
       .join('')

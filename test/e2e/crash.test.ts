@@ -11,7 +11,7 @@ let data: string;
 beforeEach(async () => void (data = await mkdtemp(join(tmpdir(), 'credence-crash-'))));
 afterEach(() => rm(data, { recursive: true, force: true }));
 
-test('kill -9 in the middle of writes loses nothing acknowledged and doubles nothing', async () => {
+test('kill -9 during writes loses no acknowledged write and duplicates none', async () => {
   const ledger = new Ledger();
   for (const writes of longCases([20, 300], [1_000])) {
     const victim = await Server.start({ data });

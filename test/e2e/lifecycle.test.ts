@@ -25,13 +25,13 @@ describe('a running server', () => {
     expect((await server.send('GET', '/docs')).status).toBe(200);
   });
 
-  test('keeps its keys to itself', async () => {
+  test('does not expose its private keys', async () => {
     for (const file of ['dev-api-key', 'signing-keys.json', 'voucher-keys.json']) {
       expect((await stat(join(server.data, file))).mode & 0o777).toBe(0o600);
     }
   });
 
-  test('is live and ready, part by part', async () => {
+  test('is live, and ready in every check', async () => {
     expect((await server.get('/health/live')).json).toEqual({ status: 'ok' });
     const { status, json } = await server.get('/health/ready');
     expect([status, json.status]).toEqual([200, 'ok']);
@@ -158,7 +158,7 @@ describe('CREDENCE_MODULES', () => {
     await server.end();
   });
 
-  test('a module there is not stops the boot with one sentence', async () => {
+  test('an unknown module stops the boot with one sentence', async () => {
     await expect(Server.start({ env: { CREDENCE_MODULES: 'relay,poetry' } })).rejects.toThrow(
       /ended with 2: credence: CREDENCE_MODULES must be a comma-separated list of/,
     );

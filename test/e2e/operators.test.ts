@@ -57,7 +57,7 @@ describe('organizations', () => {
     expect((await server.getAfter(answer, `/api/disc-score/${org}`)).json).toMatchObject({ total_tct: 0 });
   });
 
-  test('registered again without anything to add are answered 200, with something 201', async () => {
+  test('return 200 if registered again without new platforms, and 201 with new ones', async () => {
     const org = unique('tris:org');
     const [one, two, three] = [unique('p'), unique('p'), unique('p')];
     expect((await register(org, one)).status).toBe(201);
@@ -72,7 +72,7 @@ describe('organizations', () => {
     expect(read.json.platform_ids.sort()).toEqual([one, two, three].sort());
   });
 
-  test('with an Idempotency-Key get the first answer again, and no other body', async () => {
+  test('with an Idempotency-Key return the first answer again, and refuse another body', async () => {
     const body = { tris_org: unique('tris:org'), platform_ids: [unique('p')] };
     const headers = { 'idempotency-key': unique('key') };
     const first = await server.post('/v1/organizations', body, headers);
@@ -82,7 +82,7 @@ describe('organizations', () => {
     expectProblem(other, 422, 'idempotency_key_reused');
   });
 
-  test('cannot take a platform of another, and then nothing of the request is done', async () => {
+  test('cannot take the platform of another, and then nothing is recorded', async () => {
     const [owner, thief] = [unique('tris:org'), unique('tris:org')];
     const [taken, free] = [unique('p'), unique('p')];
     await register(owner, taken);
@@ -117,7 +117,7 @@ describe('organizations', () => {
     expect(pages).toEqual(whole.organizations);
   });
 
-  test('nobody has registered are not found', async () => {
+  test('that are not registered are not found', async () => {
     expectProblem(await server.get('/v1/organizations/tris:nobody'), 404, 'organization_not_found');
     const head = async () => (await server.get('/health/ready')).json.checks.find(isStore).detail;
     const isStore = ({ name }: { name: string }) => name === 'event_store';
@@ -161,7 +161,7 @@ describe('platforms', () => {
     ]);
   });
 
-  test('endorse everybody but their own organization', async () => {
+  test('endorse every identity except their own organization', async () => {
     const [org, platform_id] = [unique('tris:org'), unique('p')];
     await register(org, platform_id);
     const write = await server.relay({ tris_id: org, platform_id });
@@ -228,7 +228,7 @@ describe('keys', () => {
     expect((await server.relay({ platform_id: bankPlatform }, as('operator'))).status).toBe(202);
   });
 
-  test('a platform registered later is its organization’s at once', async () => {
+  test('relay at once for a platform registered later', async () => {
     const platform_id = unique('p');
     expectProblem(await server.relay({ platform_id }, as('bank')), 403, 'platform_not_owned');
     await server.post('/v1/platforms', { platform_id, tris_org: 'tris:bank' });
@@ -278,7 +278,7 @@ describe('keys', () => {
     expect([401, 403]).not.toContain(allowed.status);
   });
 
-  test('are not needed for what is public', async () => {
+  test('are not needed for public routes', async () => {
     await server
       .relay({ tris_id: 'tris:public' })
       .then((write) => server.getAfter(write, '/api/disc-score/tris:public'));
@@ -338,7 +338,7 @@ describe('a BAD status', () => {
     expectProblem(await server.get(`/v1/disc/score/${id}?as_of=${before}`), 404, 'identity_not_found');
   });
 
-  test('set or cleared again changes nothing', async () => {
+  test('changes nothing if set or cleared again', async () => {
     const id = unique();
     const body = { level: 2, reason_code: 'fraud' };
     const first = await server.post(path(id), body);
@@ -352,7 +352,7 @@ describe('a BAD status', () => {
     expect(await server.head()).toBe(cleared);
   });
 
-  test('with an Idempotency-Key is set once, also after it was cleared', async () => {
+  test('is set once per Idempotency-Key, also after it was cleared', async () => {
     const id = unique();
     const headers = { 'idempotency-key': unique('key') };
     const body = { level: 2, reason_code: 'fraud' };
@@ -364,7 +364,7 @@ describe('a BAD status', () => {
     expectProblem(await server.post(path(id), { ...body, level: 1 }, headers), 422, 'idempotency_key_reused');
   });
 
-  test('set by many at once is settled, each after the other', async () => {
+  test('is set by concurrent requests one after the other', async () => {
     const id = unique();
     const levels = [1, 2, 3, 4, 5, 6];
     const answers = await Promise.all(levels.map((level) => server.post(path(id), { level, reason_code: 'race' })));
@@ -404,7 +404,7 @@ describe('verifications', () => {
     expect((await server.get(`/v1/disc/report/${id}`)).json.verification).toEqual(await held(third, id));
   });
 
-  test('end when they expire, not before and not later', async () => {
+  test('end exactly when they expire', async () => {
     const id = unique();
     const expiry = Date.now() + 700;
     const expires_at = new Date(expiry).toISOString();
@@ -435,7 +435,7 @@ describe('verifications', () => {
     expect(await held(await revoke('zk-KYC (ID + AML)', 'operator'), id)).toEqual([]);
   });
 
-  test('that ended already are not granted', async () => {
+  test('are not granted if already expired', async () => {
     const expires_at = new Date(Date.now() - 1_000).toISOString();
     const answer = await server.post(path(unique()), { status: 'zk-KYH', evidence_hash, expires_at });
     expectProblem(answer, 400, 'validation_failed', '/expires_at');

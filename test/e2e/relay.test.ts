@@ -96,7 +96,7 @@ describe('an action', () => {
 });
 
 describe('reading one’s own write', () => {
-  test('a read that names the position sees it, at once and every time', async () => {
+  test('a read that names the position always includes the write', async () => {
     const tris_id = unique();
     for (let n = 1; n <= 20; n++) {
       const relayed = await server.relay({ tris_id, criticality: 'minimal' });
@@ -139,7 +139,7 @@ describe('a retry', () => {
     expect(await history(tris_id, first)).toHaveLength(1);
   });
 
-  test('with neither is another action', async () => {
+  test('with neither an external id nor a key is another action', async () => {
     const tris_id = unique();
     const first = await server.relay({ tris_id });
     const second = await server.relay({ tris_id });
@@ -147,7 +147,7 @@ describe('a retry', () => {
     expect(await history(tris_id, second)).toHaveLength(2);
   });
 
-  test('may write criticality, category and time otherwise, as long as they mean the same', async () => {
+  test('may spell criticality, category and time differently if they mean the same', async () => {
     const action = { tris_id: unique(), ...externalId() };
     const time = { occurred_at: '2024-01-01T00:00:00Z' };
     const first = await server.relay({ ...action, ...time, category: 'finance' });
@@ -222,7 +222,7 @@ describe('a retry', () => {
     expect(await history(tris_id, answers[0])).toHaveLength(1);
   });
 
-  test('of different actions at once with one external id: one wins, the others are told', async () => {
+  test('of different concurrent actions with one external id, one wins and the others get a conflict', async () => {
     const external_id = unique('x');
     const ids = Array.from({ length: 20 }, () => unique());
     const answers = await Promise.all(ids.map((tris_id) => server.relay({ tris_id, external_id })));

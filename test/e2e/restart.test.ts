@@ -13,7 +13,7 @@ async function folder(): Promise<string> {
 }
 afterAll(() => Promise.all(folders.map((path) => rm(path, { recursive: true, force: true }))));
 
-test('a restart and a rebuild keep everything: equal coordinates give equal bytes', async () => {
+test('after a restart and a rebuild, equal coordinates give equal bytes', async () => {
   const data = await folder();
   let server = await Server.start({ data });
   const [id, org, platform_id] = [unique(), unique('tris:org'), unique('p')];

@@ -83,7 +83,7 @@ describe('the public look-ups (requirement 29)', () => {
     }
   });
 
-  test('an identity nobody has heard of is not found anywhere', async () => {
+  test('an unknown identity is not found on any route', async () => {
     for (const path of ['/api/disc-score/', '/api/tris-validations/', '/v1/disc/metrics/', '/v1/disc/report/']) {
       expectProblem(await server.get(`${path}tris:nobody`), 404, 'identity_not_found');
     }
@@ -94,7 +94,7 @@ describe('the public look-ups (requirement 29)', () => {
 });
 
 describe('/v1/disc/score', () => {
-  test('holds everything that makes it reproducible', async () => {
+  test('contains everything needed to reproduce it', async () => {
     const json = await score();
     expect(keys(json)).toEqual(
       [
@@ -144,7 +144,7 @@ describe('/v1/disc/score', () => {
     expectProblem(unknown, 404, 'identity_not_found');
   });
 
-  test('says its coordinates, and the same coordinates give the same bytes', async () => {
+  test('contains its coordinates, and the same coordinates give the same bytes', async () => {
     for (const query of ['', '?as_of=2025-03-01T00:00:00Z', `?known_at=${beforeLate.time}`]) {
       const { as_of, position } = await score(query);
       const again = `/v1/disc/score/${rich}?as_of=${as_of}&as_of_position=${position}`;
@@ -157,7 +157,7 @@ describe('/v1/disc/score', () => {
     }
   });
 
-  test('through a policy that does not exist is refused everywhere', async () => {
+  test('is refused on every route for a policy that does not exist', async () => {
     for (const path of [
       `score/${rich}`,
       `score/${rich}/history`,
@@ -173,7 +173,7 @@ describe('/v1/disc/score', () => {
     }
   });
 
-  test('has an ETag: what the client has is not sent again, what has changed is', async () => {
+  test('has an ETag: an unchanged answer is not sent again, a changed one is', async () => {
     const tris_id = unique();
     const first = await server.relay({ tris_id });
     for (const path of [
@@ -258,7 +258,7 @@ describe('a version of the model', () => {
 describe('the history', () => {
   const history = async (query = '') => (await server.get(`/v1/disc/score/${rich}/history${query}`)).json;
 
-  test('shows each event with both its times and where it left the identity', async () => {
+  test('shows each event with both times and the standing after it', async () => {
     const json = await history(`?as_of_position=${positionOf(relayed.at(-1)!)}`);
     expect(keys(json)).toEqual(['entries', 'lens', 'next_cursor', 'tris_id']);
     for (const entry of json.entries) {
@@ -290,7 +290,7 @@ describe('the history', () => {
     expect(json.entries.at(-1).recorded_at > json.entries[0].recorded_at).toBe(true);
   });
 
-  test('in pages is one large page, also of a past', async () => {
+  test('read in pages equals one large page, also for a past state', async () => {
     for (const past of ['', '&as_of=2025-03-01T00:00:00Z', `&known_at=${beforeLate.time}`]) {
       const whole = await history(`?limit=1000${past}`);
       expect(whole.entries.length).toBeGreaterThan(1);
@@ -308,12 +308,12 @@ describe('the history', () => {
     }
   });
 
-  test('ends where the score stands', async () => {
+  test('ends with the present score', async () => {
     const { entries } = await history('?limit=1000');
     expect(await score()).toMatchObject({ total_tct: entries.at(-1).total_tct, score: entries.at(-1).score });
   });
 
-  test('goes on from a cursor only as of the time it was asked for first', async () => {
+  test('accepts a cursor only for the time of the first request', async () => {
     const path = (query: string) => `/v1/disc/score/${rich}/history?limit=2${query}`;
     const as_of_position = `&as_of_position=${positionOf(relayed.at(-1)!)}`;
     const [now, as_of, known_at] = ['', '&as_of=2025-03-01T00:00:00Z', `&known_at=${beforeLate.time}`];
@@ -331,7 +331,7 @@ describe('the history', () => {
     expect((await server.get(path(`${spelled}&cursor=${next_cursor}`))).status).toBe(200);
   });
 
-  test('does not go on from a cursor of another identity', async () => {
+  test('refuses a cursor of another identity', async () => {
     const other = unique();
     await server.relay({ tris_id: other });
     const write = await server.relay({ tris_id: other });
@@ -380,7 +380,7 @@ describe('the explanation', () => {
     expect(json.next_rating.tct_needed).toBe(2_250 - standing.total_tct);
   });
 
-  test('of a past is that of the score then', async () => {
+  test('of a past state explains the score of that time', async () => {
     const query = '?as_of=2025-03-01T00:00:00Z';
     const { json } = await server.get(`/v1/disc/score/${rich}/explain${query}`);
     expect(json.contributions.map((part: any) => part.tct)).toEqual([(await score(query)).earned_tct]);
@@ -519,7 +519,7 @@ describe('a report', () => {
     expect(json.score_delta).toBeCloseTo(standing.score - before.score, 1);
   });
 
-  test('is the same report, with the same id, whenever it is made', async () => {
+  test('has the same id and content whenever it is requested', async () => {
     const position = (await report()).position;
     const [first, second] = [await report(`&as_of_position=${position}`), await report(`&as_of_position=${position}`)];
     expect(second.report_id).toBe(first.report_id);
@@ -550,7 +550,7 @@ describe('a report', () => {
     }
   });
 
-  test('by what was known holds the endorsement of the last action known', async () => {
+  test('with known_at includes the credonation of the last known action', async () => {
     const tris_id = unique();
     await server.getAfter(await server.relay({ tris_id }), `/api/disc-score/${tris_id}`);
     const now = new Date().toISOString();
@@ -582,7 +582,7 @@ describe('batches', () => {
     }
   });
 
-  test('say what the single look-up says', async () => {
+  test('return the same as single look-ups', async () => {
     const as_of = '2025-03-01T00:00:00.000Z';
     const batch = async (kind: string, more: object = {}) =>
       (await server.post(`/v1/disc/${kind}/batch`, { tris_ids: [rich], as_of, ...more })).json.results[0].data;
@@ -627,7 +627,7 @@ describe('batches', () => {
     expectProblem(answer, 400, 'unknown_metric', '/metrics/1');
   });
 
-  test('a metric that only some identities have does not spoil those', async () => {
+  test('a metric that only some identities have is answered for those', async () => {
     const other = unique();
     await server.getAfter(await server.relay({ tris_id: other, category: 'social' }), `/api/disc-score/${other}`);
     const body = { tris_ids: [other, rich, 'tris:nobody'], metrics: ['financial_loan_repayment'] };
@@ -653,7 +653,7 @@ describe('the feed of changes', () => {
     }
   };
 
-  test('holds each identity once, with its present score, in the order of their last changes', async () => {
+  test('contains each identity once, with its present score, in the order of last changes', async () => {
     const { changes } = await everything();
     const ids = changes.map(({ tris_id }) => tris_id);
     expect(new Set(ids).size).toBe(ids.length);
@@ -666,7 +666,7 @@ describe('the feed of changes', () => {
     }
   });
 
-  test('goes on where its cursor was', async () => {
+  test('continues after its cursor', async () => {
     const { cursor } = await everything();
     expect(await feed(`cursor=${cursor}`)).toEqual({ changes: [], next_cursor: cursor });
     const [one, two] = [unique(), unique()];

@@ -47,7 +47,7 @@ test('a data folder that is a file, is in one, or cannot be made', async () => {
   );
 });
 
-test('a log that is not the one that was there, or is less of it', async () => {
+test('a different log, or a shorter one', async () => {
   await (await Server.start({ data: folder })).stop();
   const marker = join(folder, 'log.marker.json');
   const { log_id } = JSON.parse(await readFile(marker, 'utf8'));
@@ -63,7 +63,7 @@ test('a log that is not the one that was there, or is less of it', async () => {
   expect(await refusal()).toBe(sentence(`${marker} is damaged: delete it if the log beside it is the right one.`));
 });
 
-test('read models of another log, until the operator says that this one has replaced it', async () => {
+test('read models of another log, until the operator confirms that this log has replaced it', async () => {
   const [one, other] = [join(folder, 'one'), join(folder, 'other')];
   const logOf = async (data: string) => JSON.parse(await readFile(join(data, 'log.marker.json'), 'utf8')).log_id;
   for (const data of [one, other]) await (await Server.start({ data })).stop();

@@ -85,7 +85,7 @@ test('a policy is previewed, replayed over everyone, promoted, seen and rolled b
   expect((await server.delete(`/v1/replays/${replay.replay_id}`)).json.status).toBe('completed');
 });
 
-test('a killed server takes replays and the promoted lens up again', async () => {
+test('a killed server continues replays and keeps the promoted lens', async () => {
   const promoted = await server.post('/v1/policies/vp/VP_LEND_V1/promote', { scope: 'platform' });
   const lens = (await server.getAfter(promoted, `/v1/disc/score/${person(6)}`)).json.lens;
   expect(lens.policy_id).toBe('VP_LEND_V1');

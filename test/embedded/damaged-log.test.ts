@@ -73,7 +73,7 @@ describe('an event whose stored text has changed', () => {
     await store.close();
   });
 
-  test('says for sure whom it is about, or nobody', async () => {
+  test('names its identity only if that is certain', async () => {
     await log(3);
     await changeText(1, (text) => text.replace('lender', 'lendor'));
     await changeText(2, (text) => text.replaceAll('member-2', 'member-3'));
@@ -89,7 +89,7 @@ describe('an event whose stored text has changed', () => {
     await store.close();
   });
 
-  test('cannot be had from its stream by those who decide, and its place cannot be taken', async () => {
+  test('cannot be read for a decision, and its revision cannot be used again', async () => {
     await log(2);
     await changeText(1, (text) => text.replace('lender', 'lendor'));
     const store = await LmdbEventStore.open(folder.path);
@@ -101,20 +101,20 @@ describe('an event whose stored text has changed', () => {
     await store.close();
   });
 
-  test('is noticed where a whole event stands in the place of another', async () => {
+  test('is detected if a valid event is stored at another position', async () => {
     await log(3);
     await change((env) => texts(env).putSync(2, texts(env).get(3)!));
     expect(await reasons()).toEqual([undefined, 'its checksum is that of another text', undefined]);
   });
 
-  test('is noticed where it has lost its checksum', async () => {
+  test('is detected if its checksum is missing', async () => {
     await log(2);
     await changeText(1, (text) => text.replace(/,"crc".*/, '}'));
     expect(await reasons()).toEqual(['it has no checksum', undefined]);
   });
 });
 
-test('an event is stored as its text, closed with the checksums of text and position, and of whom it is about', async () => {
+test('an event is stored as its text with the checksums of text and position, and of its identity', async () => {
   const store = await LmdbEventStore.open(folder.path);
   const data = { tris_id: 'tris:größe', note: 'naïve – 漢字 "quoted"' };
   for (let n = 1; n <= 3; n++) await store.append(`action-${n}`, 'no-stream', sampleEvents(`action-${n}`, 2, data));
@@ -130,7 +130,7 @@ test('an event is stored as its text, closed with the checksums of text and posi
   });
 });
 
-test('a gap in the log is noticed, and nothing is written into it', async () => {
+test('a gap in the log is detected, and nothing is written into it', async () => {
   await log(4);
   await change((env) => void [2, 3].map((position) => texts(env).removeSync(position)));
   expect(await reasons()).toEqual([
@@ -179,7 +179,7 @@ describe('a log of a build that wrote no checksums', () => {
     await store.close();
   });
 
-  test('keeps an event that was damaged before as what it is', async () => {
+  test('leaves an event that was already damaged as it is', async () => {
     await oldLog(3);
     await changeText(2, (text) => text.replace('"lender"', '"lender'));
     expect(await reasons()).toEqual([undefined, 'it is not JSON', undefined]);
@@ -223,7 +223,7 @@ describe('the stored index of streams', () => {
     await store.close();
   });
 
-  test('is compared with the log, and repaired, where entries are gone or of no event', async () => {
+  test('is compared with the log, and repaired if entries are missing or have no event', async () => {
     await log(9, BULK);
     await change((env) => {
       const index = env.database<Buffer, Buffer>('index');
@@ -252,7 +252,7 @@ describe('the stored index of streams', () => {
   });
 });
 
-test('a log whose own description cannot be read is refused with a sentence', async () => {
+test('a log whose metadata cannot be read is refused with one sentence', async () => {
   await log(1);
   const env = LmdbEnvironment.open(folder.path, { databases: { meta: { encoding: 'string' } } });
   await env.write(() => env.database<string>('meta').putSync('log_id', '"abc'));

@@ -32,7 +32,7 @@ test('a reader’s age counts while it stays on a snapshot that was superseded, 
   }
 });
 
-test('a conditional write is made as a whole if its condition holds when its turn comes, else not at all', async () => {
+test('a conditional write is made completely if its condition holds when it starts, otherwise not at all', async () => {
   const folder = await temporaryFolder();
   const databases = { rows: { encoding: 'json' } } as const;
   const environment = LmdbEnvironment.open(folder.path, { databases });
@@ -57,7 +57,7 @@ test('a conditional write is made as a whole if its condition holds when its tur
   }
 });
 
-test('a process that ends while the library’s thread waits for it does end, and says why', async () => {
+test('a process that exits while the library’s thread waits for it ends, with the reason', async () => {
   const end = async (turns: number, how: 'exit' | 'error') => {
     const folder = await temporaryFolder();
     const child = new Child(new URL('./processes/ending-writer.ts', import.meta.url), [folder.path, `${turns}`, how]);

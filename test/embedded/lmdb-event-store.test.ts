@@ -100,7 +100,7 @@ describe('the embedded log', () => {
     await reopened.close();
   });
 
-  test('a stream is found again at the next start whatever its name is written like', async () => {
+  test('a stream is found again at the next start whatever characters its name has', async () => {
     const names = ['a,"revision":7', '","revision":7', '\\', 'é\u2028\n', '{"stream":"x","revision":1'];
     const store = await filled(0);
     for (const name of names) await store.append(name, 'no-stream', sampleEvents(name, 2));
@@ -157,7 +157,7 @@ describe('the embedded log', () => {
       await accepted.close();
     });
 
-    test('a log that is gone, or another one, is refused', async () => {
+    test('a missing or different log is refused', async () => {
       await (await filled(1)).close();
       const marker = JSON.parse(await readFile(`${path}.marker.json`, 'utf8'));
       await rm(path, { recursive: true });
@@ -218,7 +218,7 @@ describe('the embedded log', () => {
       await store.close();
     });
 
-    test('kill -9 of the one that appends loses nothing acknowledged', async () => {
+    test('kill -9 of the appending process loses no acknowledged event', async () => {
       const store = await filled(0);
       const child = appender();
       child.send({ stream: 'killed', size: 2, count: 100_000, inFlight: 50 });
@@ -244,7 +244,7 @@ describe('the embedded log', () => {
   const compiler = process.env['CC'] ?? 'gcc';
   const compiles = spawnSync(compiler, ['--version']).status === 0;
   (compiles && process.platform === 'linux' ? describe : describe.skip)('when the disk fails to sync', () => {
-    test('nothing is acknowledged or visible, the process survives, and goes on when it works again', async () => {
+    test('nothing is acknowledged or visible, and the process survives and continues when the disk works again', async () => {
       const source = fileURLToPath(new URL('./processes/failing-disk.c', import.meta.url));
       const library = join(folder.path, 'failing-disk.so');
       execFileSync(compiler, ['-shared', '-fPIC', '-o', library, source, '-ldl']);

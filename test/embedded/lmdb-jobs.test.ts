@@ -21,7 +21,7 @@ describe('jobs of a process that was killed', () => {
     await folder.remove();
   });
 
-  test('are left alone while it lives, and run again as a further attempt when it is gone', async () => {
+  test('are not taken while it lives, and run again as a further attempt after it has ended', async () => {
     await jobs.enqueue('work', 'one', { n: 1 });
     const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [folder.path]);
     expect(await child.printed(1)).toEqual([{ id: 'one', attempt: 1 }]);
@@ -49,7 +49,7 @@ describe('jobs of a process that was killed', () => {
   });
 });
 
-test('a clock that is set back holds up no job, whether it is queued or waits for its next attempt', async () => {
+test('a clock that is set back delays no job, whether queued or waiting for its next attempt', async () => {
   const folder = await temporaryFolder();
   let now = Date.parse('2026-01-02T00:00:00Z');
   const jobs = await LmdbJobs.open(folder.path, { clock: () => now });

@@ -7,7 +7,7 @@ describeKeyValue('LMDB', async (clock) => {
   return { open: () => LmdbKeyValue.open(folder.path, { clock }), destroy: folder.remove };
 });
 
-test('a sweep removes what is expired and nothing else', async () => {
+test('a sweep removes only expired entries', async () => {
   let now = 1_000;
   const folder = await temporaryFolder();
   const store = await LmdbKeyValue.open(folder.path, { clock: () => now });

@@ -11,7 +11,7 @@ describeReadModels('LMDB', async (clock) => {
   return { open: () => LmdbReadModels.open(folder.path, { clock }), destroy: folder.remove };
 });
 
-test('a lease is judged by the time at which its turn comes, not by that at which it was asked for', async () => {
+test('a lease is checked by the time at which its transaction runs, not by the time of the request', async () => {
   const folder = await temporaryFolder();
   let now = 1_001;
   const models = await LmdbReadModels.open(folder.path, { clock: () => now });
@@ -28,7 +28,7 @@ test('a lease is judged by the time at which its turn comes, not by that at whic
   }
 });
 
-test('another process sees each batch, and a generation that is dropped under it is gone for it', async () => {
+test('another process sees each batch, and the drop of a generation that it uses', async () => {
   const folder = await temporaryFolder();
   const models = await LmdbReadModels.open(folder.path, { clock: Date.now });
   const child = new Child(new URL('./processes/view-reader.ts', import.meta.url), [folder.path]);

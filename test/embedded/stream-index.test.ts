@@ -39,7 +39,7 @@ function withSlowWrites(): { slow: LmdbEnvironment; release: () => void } {
   return { slow, release };
 }
 
-test('what is on its way into the stored index is never taken for the end of a stream', async () => {
+test('entries being written to the stored index are never taken for the end of a stream', async () => {
   const { slow, release } = withSlowWrites();
   await append('s', 0);
   await append('t', 0);

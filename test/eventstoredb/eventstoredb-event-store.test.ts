@@ -96,7 +96,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
     expect(new Set(all.map(({ logId }) => logId)).size).toBe(1);
   });
 
-  test('events of the server are in no reader’s way', async () => {
+  test('readers skip the server’s own events', async () => {
     const store = await open();
     const start = await store.head();
     const first = await appendOne(store);
@@ -138,7 +138,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
     await appendOne(store);
   });
 
-  test('a position that is none of this log finds no event, and everything after it', async () => {
+  test('an unknown position has no event, and a read from it finds everything after it', async () => {
     const store = await open();
     const { position } = await appendOne(store);
     const { stream } = await appendOne(store, 2);
@@ -171,7 +171,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
     ]);
   });
 
-  test('what is being built says how far it is in events, not in the server’s positions', async () => {
+  test('the progress of a build is in events, not in the server’s positions', async () => {
     const store = await open();
     const before = await store.countAfter(0);
     const applied = await appendOne(store, 3);
@@ -195,7 +195,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
     await models.close();
   });
 
-  test('tells of each append how long it took', async () => {
+  test('reports the duration of each append', async () => {
     const commits: { events: number; milliseconds: number }[] = [];
     const store = await open({ onCommit: (commit) => commits.push(commit) });
     await appendOne(store, 3);
@@ -215,7 +215,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
       }
     });
 
-    test('takes over an export of the embedded log with ids, times and order, also after an interruption', async () => {
+    test('imports an export of the embedded log with ids, times and order, also after an interruption', async () => {
       const embedded = await LmdbEventStore.open(join(folder.path, 'log'));
       for (let n = 0; n < 150; n++) {
         const stream = `transfer-${n % 40}-${folder.path}`;
@@ -240,7 +240,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
       );
     });
 
-    test('an event that Credence did not write stops readers with a sentence', async () => {
+    test('an event that Credence did not write stops readers with an error message', async () => {
       const store = await open({ url: own.url });
       const raw = EventStoreDBClient.connectionString(own.url);
       await raw.appendToStream('orders-1', jsonEvent({ type: 'OrderPlaced', data: {} }));
@@ -250,7 +250,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
   });
 
   describe('the marker', () => {
-    test('a database that is another one, or has become shorter, is refused with one sentence', async () => {
+    test('a different or shorter database is refused with one sentence', async () => {
       const marker = join(folder.path, 'eventstore.marker.json');
       const store = await open({ marker });
       const { position } = await appendOne(store);
@@ -305,7 +305,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
       LONG,
     );
 
-    test('nodes of a cluster are found by gossip, whichever of them is away', async () => {
+    test('nodes of a cluster are found by gossip, whichever of them is unavailable', async () => {
       const store = await open({ url: `esdb://127.0.0.1:1,127.0.0.1:${server.port}?tls=false&gossipTimeout=1` });
       const { stream } = await appendOne(store);
       expect(await store.readStream(stream)).toHaveLength(1);
@@ -318,7 +318,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
       ).rejects.toThrow(/EventStoreDB at 127.0.0.1:1,127.0.0.1:2 gives no definite answer/);
     });
 
-    test('what it says is never shown, and warnings are passed on without it', async () => {
+    test('is never shown, and warnings are passed on without it', async () => {
       const shown: unknown[] = [];
       const { warn } = console;
       console.warn = (...args: unknown[]) => shown.push(...args);

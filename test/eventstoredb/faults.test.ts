@@ -14,7 +14,7 @@ import { Proxy } from '../servers/proxy.js';
 const LONG = 180_000;
 
 /** Always with a server of their own. */
-describeWithEventStored('when EventStoreDB or the way to it fails', () => {
+describeWithEventStored('when EventStoreDB or the connection to it fails', () => {
   let server: EventStored;
   let proxy: Proxy;
   let throughProxy: string;

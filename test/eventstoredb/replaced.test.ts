@@ -51,7 +51,7 @@ class Address {
   }
 }
 
-describeWithEventStored('another log in the place of the one that was', () => {
+describeWithEventStored('a log that was replaced', () => {
   let right: EventStored;
   let other: EventStored;
   let address: Address;

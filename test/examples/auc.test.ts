@@ -13,7 +13,7 @@ function lines(stdout: string): Map<string, number[]> {
   return new Map(cells.map(([name, ...values]) => [name!, values.map(Number)]));
 }
 
-test('both models predict, disc-2 better; a burst of praise buys nothing of disc-2', async () => {
+test('both models predict, disc-2 better; a burst of praise gains nothing under disc-2', async () => {
   const printed = lines((await run(EXCERPT)).stdout);
   const [score1, reliability1, , reliability2] = printed.get('AUC') as [number, number, number, number];
   expect(score1).toBeGreaterThan(0.75);

@@ -71,7 +71,7 @@ function newSession(interfere: (path: string, go: () => Promise<Response>) => Pr
   return { session, requests };
 }
 
-test('a wallet signs in, claims a TRIS, sees its standing, links another account, and signs out', async () => {
+test('a wallet signs in, claims a TRIS, reads its score, links another account, and signs out', async () => {
   const wallet = newWallet();
   const [first, second] = wallet.accounts.map(({ address }) => address);
   const { session, requests } = newSession();
@@ -105,7 +105,7 @@ test('a wallet signs in, claims a TRIS, sees its standing, links another account
   expect([again.status, again.json.code]).toEqual([401, 'refresh_revoked']);
 });
 
-test('a session is renewed once for many who ask, again when its answer was lost, and by itself when it has run out', async () => {
+test('a session is renewed once for concurrent requests, again if the answer was lost, and automatically when it has expired', async () => {
   const wallet = newWallet();
   let lose = 0;
   let expire = 0;
@@ -137,7 +137,7 @@ test('a session is renewed once for many who ask, again when its answer was lost
   expect(session.wallet).toBeNull();
 });
 
-test('what goes wrong is said in plain words, and nothing is signed or sent that should not be', async () => {
+test('errors are shown as plain sentences, and nothing is signed or sent in these cases', async () => {
   const wallet = newWallet();
   const { session, requests } = newSession();
   const signing = () => troubleOf(session.signIn(wallet));

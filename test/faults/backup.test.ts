@@ -35,7 +35,7 @@ const eventsIn = async (store: string) => {
 describeFaulty('a power cut right after', () => {
   beforeEach(() => void (machine = new FaultyMachine('/safe', { losesPower: true })));
 
-  test('a backup that was reported leaves it whole', async () => {
+  test('a completed backup leaves the folder complete', async () => {
     const copy = join(safe, 'copy');
     expect(await credenceWith(machine!.env, data, 'backup', copy)).toMatchObject({ code: 0 });
     machine!.cutPower(() => true);
@@ -43,7 +43,7 @@ describeFaulty('a power cut right after', () => {
     expect(readdirSync(safe)).toEqual(['copy']);
   });
 
-  test('an export that was reported leaves the file whole', async () => {
+  test('a completed export leaves the file complete', async () => {
     const out = join(safe, 'events.ndjson');
     expect(await credenceWith(machine!.env, data, 'export', '--out', out)).toMatchObject({ code: 0 });
     machine!.cutPower(() => true);
@@ -76,7 +76,7 @@ describeFaulty('while one is being made', () => {
   });
 });
 
-test('what a backup that was killed has left is removed by the next one', async () => {
+test('the remains of a killed backup are removed by the next one', async () => {
   const copy = join(safe, 'copy');
   const aside = `${copy}.unfinished-x`;
   await mkdir(aside);

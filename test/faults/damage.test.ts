@@ -75,7 +75,7 @@ async function expectNoWrongNumber(server: Server, what: string): Promise<number
   return doubtful;
 }
 
-test('a flipped quote in one event: boot, projector, verify, rebuild and export go on, and all of them name it', async () => {
+test('one corrupted event: boot, projector, verify, rebuild and export continue, and all of them name it', async () => {
   await changeEvent('tris:member-7', '"platform_id"', '"platform_id ');
   const server = await Server.start({ data });
   expect(await expectNoWrongNumber(server, 'flipped quote')).toBe(1);
@@ -98,7 +98,7 @@ test('a flipped quote in one event: boot, projector, verify, rebuild and export 
   expect((await credence(data, 'status')).stdout).toMatch(/dead letters: 1 open[^]*of tris:member-7: its stored text/);
 }, 120_000);
 
-test('of an event of whom nobody knows: every answer says incomplete, until an operator goes on without it', async () => {
+test('a damaged event about an unknown identity: every answer is incomplete until an operator acknowledges it', async () => {
   await changeEvent('tris:member-7', '"tris:member-7"', '"tris:member-8"');
   const server = await Server.start({ data });
   expect(await expectNoWrongNumber(server, 'changed identity')).toBe(MEMBERS.length);

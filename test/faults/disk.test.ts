@@ -48,7 +48,7 @@ async function roundTrips(server: Server): Promise<void> {
   for (let n = 0; n < 5; n++) await server.send('GET', '/health/live');
 }
 
-describeFaulty('a disk on which a commit takes its time', () => {
+describeFaulty('a slow disk', () => {
   test.each(longCases(['hold_syncs'] as const, ['hold_metas'] as const))(
     'no answer and no reader is ahead of it: %s',
     async (hold) => {
@@ -264,7 +264,7 @@ const mounts = isRoot && canMount();
   });
   afterEach(() => execFileSync('umount', ['-l', place]));
 
-  test('refuses with 503 and reads on; with space it goes on, and everything acknowledged is there', async () => {
+  test('writes get 503 and reads continue; with space writes succeed again, and no acknowledged write is lost', async () => {
     const folder = join(place, 'data');
     const ballast = join(place, 'ballast');
     await writeFile(ballast, Buffer.alloc(4_000_000));
@@ -292,7 +292,7 @@ const mounts = isRoot && canMount();
 });
 
 describe('a folder that may not be written', () => {
-  test('stops the boot with one sentence, and is left as it was', async () => {
+  test('stops the boot with one sentence, and is not changed', async () => {
     const server = await Server.start({ data });
     await server.relay({ tris_id: 'tris:first' });
     await server.stop();

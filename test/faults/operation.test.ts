@@ -56,7 +56,7 @@ describeFaulty('a clock that is set back by a day', () => {
     const [generation] = await models.generations().finally(() => models.close());
     return generation?.lease !== null;
   };
-  test('while it serves: leases, retries and order keep', async () => {
+  test('while it serves: leases, retries and order stay correct', async () => {
     const machine = new FaultyMachine('');
     const server = await Server.start({ data, env: machine.env });
     const key = { 'idempotency-key': 'kept' };
@@ -92,7 +92,7 @@ describeFaulty('a clock that is set back by a day', () => {
   });
 });
 
-test('a log that is an older copy of itself is refused; after the documented step it goes on, and its read models agree', async () => {
+test('an older copy of the log is refused; after the documented step the service continues, and its read models agree', async () => {
   const server = await Server.start({ data });
   const kept = await server.relay({ tris_id: 'tris:kept', external_id: 'kept' });
   await reached(server, kept);
@@ -121,7 +121,7 @@ test('a log that is an older copy of itself is refused; after the documented ste
   await verified(data);
 });
 
-test('an event that cannot be read marks its identity, and everything else goes on, also after kill -9 and a rebuild', async () => {
+test('an undecodable event marks its identity, and everything else continues, also after kill -9 and a rebuild', async () => {
   let server = await Server.start({ data });
   const poisoned = 'tris:poisoned';
   await server.relay({ tris_id: poisoned });

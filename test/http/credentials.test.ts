@@ -30,7 +30,7 @@ describe('over HTTP', () => {
     send(served.port, method, path, { headers: key === undefined ? {} : { 'x-api-key': key } });
   afterEach(() => served.close());
 
-  test('a key opens the routes of its scopes and no others, and binds the caller to its organization', async () => {
+  test('a key permits the routes of its scopes and no others, and binds the caller to its organization', async () => {
     await start([{ id: 'lender', sha256: sha256('k1'), scopes: ['relay:write'], organization: 'tris@bank' }]);
     const refused = await call('GET', '/v1/keyed', 'k1');
     expect([refused.status, refused.json.code]).toEqual([403, 'forbidden']);
@@ -52,7 +52,7 @@ describe('over HTTP', () => {
     },
   );
 
-  test('a wrong key is refused on a public route too, and before the body is looked at', async () => {
+  test('an invalid key is refused on a public route too, and before the body is read', async () => {
     await start([]);
     expect((await call('GET', '/v1/things/tris@a', 'wrong')).status).toBe(401);
     const broken = await send(served.port, 'POST', '/v1/things', {
@@ -79,7 +79,7 @@ describe('over HTTP', () => {
 describe('the development key', () => {
   const config = () => loadConfig({ CREDENCE_DATA: folder });
 
-  test('is made once with every scope, is the whole content of its file and only the owner can read it', () => {
+  test('is created once with every scope, is the whole content of its file, and only the owner can read it', () => {
     const first = new ApiKeys(config(), quiet().log);
     const file = join(folder, 'dev-api-key');
     expect(readFileSync(file, 'utf8')).toBe(first.createdDevelopmentKey);

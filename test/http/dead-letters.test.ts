@@ -110,7 +110,7 @@ test('an access policy whose retirement cannot be read grants nothing, acknowled
   expect((await ask('AP_ENDED_V2')).json.granted).toBe(true);
 });
 
-test('scores through a validation policy whose retirement cannot be read go on; the policy itself is not answered', async () => {
+test('scores under a validation policy whose retirement cannot be read continue; the policy itself is not returned', async () => {
   const policy = policyBody('VP_ENDED_V1', { financial_swap: 'Critical' });
   expect((await service.post('/v1/policies/vp', policy)).status).toBe(201);
   await plantEvent(service.stores.eventStore, 'vp-VP_ENDED_V1', 'ValidationPolicyRetired', {});
@@ -118,7 +118,7 @@ test('scores through a validation policy whose retirement cannot be read go on; 
   expect((await service.get('/v1/policies/vp/VP_ENDED_V1')).json.code).toBe('history_unreadable');
 });
 
-test('the next statement about an organization stands, whatever of it cannot be read', async () => {
+test('a new statement about an organization counts, even if earlier ones cannot be read', async () => {
   const organization = '/v1/organizations/tris:bank';
   await service.post('/v1/organizations', { tris_org: 'tris:bank', platform_ids: [] });
   await service.post(`${organization}/vet`);
@@ -127,7 +127,7 @@ test('the next statement about an organization stands, whatever of it cannot be 
   expect((await service.post(`${organization}/revoke`)).json).toEqual({ tris_org: 'tris:bank', vetted: false });
 });
 
-test('the first acknowledgement stands: a later one, and a retry, get its answer', async () => {
+test('only the first acknowledgement counts: a later one, and a retry, get its answer', async () => {
   const id = await plant({ tris_id: 'tris:bob', metric: 7 });
   const first = await acknowledge(id, 'lost_for_good', { 'idempotency-key': 'ack' });
   const retry = await acknowledge(id, 'lost_for_good', { 'idempotency-key': 'ack' });
@@ -141,7 +141,7 @@ test('the first acknowledgement stands: a later one, and a retry, get its answer
   expect(await service.stores.eventStore.readStream(`dead-letter-${id}`)).toHaveLength(1);
 });
 
-test('what is no dead letter is not acknowledged, and leaves nothing in the log', async () => {
+test('an event that is not a dead letter cannot be acknowledged, and nothing is recorded', async () => {
   const { eventStore } = service.stores;
   await relay(service, [{ tris_id: ALICE, category: 'financial', action_type: 'swap', criticality: 'High' }]);
   const head = await eventStore.head();

@@ -27,7 +27,7 @@ describe('a verification', () => {
     );
   const inMs = (ms: number) => new Date(Date.now() + ms).toISOString();
 
-  test('granted, and expired when the request is repeated: the first answer again', async () => {
+  test('that has expired when its grant is repeated returns the first answer again', async () => {
     const expires_at = inMs(60_000);
     const first = await grant(expires_at, 'grant');
     expect(first.status).toBe(201);
@@ -39,7 +39,7 @@ describe('a verification', () => {
     expect(await head()).toBe(written);
   });
 
-  test('refused as expired: the same again is refused again, and a corrected one is granted', async () => {
+  test('refused as expired is refused again, and a corrected one is granted', async () => {
     const expired = inMs(-1_000);
     const before = await head();
     for (let n = 0; n < 2; n++) {
@@ -75,7 +75,7 @@ test('a path is the same however it is spelled', async () => {
   expect(await head()).toBe(written);
 });
 
-test('what was refused for the state of things is decided anew when it is repeated', async () => {
+test('a request that was refused because of the state is decided again when repeated', async () => {
   await service.post('/v1/policies/vp', policyBody('VP_A_V1', { social_vouch: 'High' }));
   const rollBack = () => service.post('/v1/policies/vp/VP_A_V1/rollback', {}, keyed('back'));
   const refused = await rollBack();
@@ -183,7 +183,7 @@ describe('a request that was refused leaves nothing in the log, and its key to a
   });
 });
 
-test('retiring what there is not leaves nothing in the log', async () => {
+test('retiring an unknown resource leaves nothing in the log', async () => {
   const before = await head();
   for (const path of [
     '/v1/policies/vp/VP_NONE_V1/retire',
@@ -196,7 +196,7 @@ test('retiring what there is not leaves nothing in the log', async () => {
   expect(await head()).toBe(before);
 });
 
-test('a retry is not refused for what its own first try has done meanwhile', async () => {
+test('a retry is not refused because of the effect of its own first try', async () => {
   const { eventStore } = service.stores;
   const writer = service.app.get(Writer, { strict: false });
   const context = () => ({

@@ -22,7 +22,7 @@ describe('public routes', () => {
   const get = (path: string, headers: Record<string, string> = {}) => send(served.port, 'GET', path, { headers });
   afterEach(() => served.close());
 
-  test('say what is left, then answer 429; a key, health and metrics are not counted', async () => {
+  test('return the remaining requests, then 429; requests with a key, health and metrics are not counted', async () => {
     served = await serve({ CREDENCE_RATE_LIMIT: '2' });
     const left = async () => (await get('/v1/things/tris@a')).headers['ratelimit-remaining'];
     expect([await left(), await left()]).toEqual(['1', '0']);
@@ -53,12 +53,12 @@ describe('public routes', () => {
     expect((await get('/health/live')).status).toBe(200);
   });
 
-  test('send no such headers when there is no limit', async () => {
+  test('send no RateLimit headers without a limit', async () => {
     served = await serve({ CREDENCE_RATE_LIMIT: '0' });
     expect((await get('/v1/things/tris@a')).headers).not.toHaveProperty('ratelimit-limit');
   });
 
-  test('believe X-Forwarded-For only where a proxy is trusted', async () => {
+  test('use X-Forwarded-For only if a proxy is trusted', async () => {
     served = await serve({ CREDENCE_RATE_LIMIT: '1' });
     expect((await get('/v1/things/tris@a', { 'x-forwarded-for': '1.1.1.1' })).status).toBe(200);
     expect((await get('/v1/things/tris@a', { 'x-forwarded-for': '2.2.2.2' })).status).toBe(429);
@@ -152,7 +152,7 @@ describe('a limit that several processes share', () => {
     await one.take('2.2.2.2', reply());
   });
 
-  test('does not ask again about whom it refuses, until the minute is over', async () => {
+  test('does not query the store again for a refused client until the minute is over', async () => {
     const limit = process();
     for (let n = 0; n < 3; n++) await limit.take('1.1.1.1', reply());
     for (let n = 0; n < 5; n++) await expect(limit.take('1.1.1.1', reply())).rejects.toThrow(/At most 3/);
@@ -163,7 +163,7 @@ describe('a limit that several processes share', () => {
     expect(asked).toBe(5);
   });
 
-  test('lets requests through while the store is away', async () => {
+  test('accepts requests while the store is unavailable', async () => {
     const limit = process();
     away = true;
     for (let n = 0; n < 10; n++) await limit.take('1.1.1.1', reply());

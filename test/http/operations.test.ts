@@ -97,7 +97,7 @@ describe('a running service', () => {
     expect(json.components.securitySchemes.api_key).toEqual({ type: 'apiKey', in: 'header', name: 'X-API-Key' });
   });
 
-  test('serves a page for its documentation with nothing from elsewhere', async () => {
+  test('serves a documentation page without external resources', async () => {
     const { text, headers } = await get('/docs');
     expect(headers['content-security-policy']).toContain("script-src 'self'");
     const links = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link]) => link!);
@@ -112,7 +112,7 @@ describe('a running service', () => {
     expect((await get('/docs/..%2f..%2fpackage.json')).status).toBeGreaterThanOrEqual(400);
   });
 
-  test('finishes what it has begun when it closes, and drops idle connections', async () => {
+  test('finishes requests in progress when it closes, and drops idle connections', async () => {
     const agent = new Agent({ keepAlive: true });
     const over = (path: string) =>
       new Promise<number>((resolve, reject) => {
@@ -172,7 +172,7 @@ describe('signing keys', () => {
     await expect(compactVerify(forged, createLocalJWKSet(keys.jwks))).rejects.toThrow();
   });
 
-  test('a key that is only announced is published and does not sign', () => {
+  test('an announced key is published but does not sign yet', () => {
     const [mine] = JSON.parse((new SigningKeys(config()), readFileSync(file(), 'utf8'))).keys;
     const other = new SigningKeys(loadConfig({ CREDENCE_DATA: join(folder, 'other') })).jwks.keys[0]!;
     writeFileSync(file(), JSON.stringify({ keys: [other, mine] }));
@@ -276,7 +276,7 @@ test('a log record is one line of JSON at or above the level, with errors readab
   expect(JSON.parse(lines[1]!)).toMatchObject({ level: 'warn', msg: 'careful', context: 'SomeContext' });
 });
 
-test('a log record tells what an error was caused by', () => {
+test('a log record contains the causes of an error', () => {
   const lines: string[] = [];
   const logger = new Logger('warn', (line) => void lines.push(line));
   const full = Object.assign(new Error('No space left on device'), { code: 'ENOSPC' });

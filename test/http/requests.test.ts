@@ -82,7 +82,7 @@ describe('bodies', () => {
     expect(answer.json.detail).toMatch(detail);
   });
 
-  test('a valid one arrives whole, with colons, quotes and escapes in its strings', async () => {
+  test('a valid one arrives unchanged, with colons, quotes and escapes in its strings', async () => {
     const body = {
       ...good,
       rules: { 'a:b"\\': 'x:"\\"{', ':': [':', { '"': 'é😀' }], n: [1.5, 1e21 / 10 ** 20] },
@@ -131,7 +131,7 @@ describe('bodies', () => {
     async (type) => expect((await post(JSON.stringify(good), { 'content-type': type })).status).toBe(202),
   );
 
-  test('a route without a body takes none, {} or nothing else', async () => {
+  test('a route without a body accepts no body or {}, and nothing else', async () => {
     const path = '/v1/things/tris@alice/vet';
     expect((await send(served.port, 'POST', path, { headers: { 'x-api-key': served.key } })).status).toBe(201);
     expect((await post('', {}, path)).status).toBe(201);
@@ -200,7 +200,7 @@ describe('paths', () => {
     expect(answer.headers.allow).toBe(allow);
   });
 
-  test('OPTIONS tells the methods, and a browser what it may send', async () => {
+  test('OPTIONS returns the methods, and the CORS headers for a browser', async () => {
     const plain = await send(served.port, 'OPTIONS', '/v1/things');
     expect([plain.status, plain.headers.allow, plain.text]).toEqual([204, 'GET, HEAD, POST, OPTIONS', '']);
     const headers = { origin: 'https://dapp.example', 'access-control-request-method': 'POST' };
@@ -340,7 +340,7 @@ describe('answers', () => {
     expect([none.status, none.headers['credence-position']]).toEqual([201, undefined]);
   });
 
-  test('a read that the client has is not sent again', async () => {
+  test('an answer that the client already has is not sent again', async () => {
     const { headers } = await get('/v1/things/tris@a');
     const etag = headers.etag as string;
     expect(etag).toMatch(/^W\/"[^"]+"$/);
@@ -372,7 +372,7 @@ describe('answers', () => {
     expectProblem(await get('/v1/guarded'), 403, 'forbidden');
   });
 
-  test('a bug answers 500 without saying what it was, and the log says it under the same id', async () => {
+  test('a bug returns 500 without details, which are in the log under the same id', async () => {
     const answer = await get('/v1/crash');
     expectProblem(answer, 500, 'internal_error');
     expect(answer.text).not.toContain('secret detail');
@@ -380,7 +380,7 @@ describe('answers', () => {
     expect(record).toMatchObject({ msg: 'Internal error', error: { message: 'secret detail' } });
   });
 
-  test('a store that is away answers 503 with Retry-After', async () => {
+  test('an unavailable store returns 503 with Retry-After', async () => {
     const answer = await get('/v1/away');
     expectProblem(answer, 503, 'store_unavailable');
     expect(answer.headers['retry-after']).toBe('1');

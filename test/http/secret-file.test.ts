@@ -8,7 +8,7 @@ let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 beforeEach(async () => void (folder = await temporaryFolder()));
 afterEach(() => folder.remove());
 
-test('a change waits for the one under way in another process, and then sees what it left', async () => {
+test('a change of a key file waits for a running one in another process, and then reads its result', async () => {
   const file = join(folder.path, 'keys.json');
   const other = spawn('sleep', ['60']);
   writeFileSync(`${file}.lock`, `${other.pid} other`);
@@ -25,7 +25,7 @@ test('a change waits for the one under way in another process, and then sees wha
   expect(readdirSync(folder.path)).toEqual(['keys.json']);
 });
 
-test('a change that fails gives the lock back', () => {
+test('a failed change releases the lock', () => {
   const file = join(folder.path, 'keys.json');
   const fail = () => {
     throw new Error('no');

@@ -74,7 +74,7 @@ test('an append without an outcome makes the event store not ready, until one su
   expect(await check('event_store')).toMatchObject({ status: 'ok' });
 });
 
-test('after ten seconds without another failure it is ready again: the next append tells', async () => {
+test('ten seconds after the last failed append the service is ready again', async () => {
   const { append, check, wait } = serviceWith({ status: 'ready', position: 7 });
   wait(0);
   await append(new StoreUnavailable('no space left')).catch(() => undefined);
@@ -91,7 +91,7 @@ test('after ten seconds without another failure it is ready again: the next appe
   expect(await check('event_store')).toMatchObject({ status: 'failed' });
 });
 
-test('counts once for a scrape, and not at all for readiness, which tells the age of the lag', async () => {
+test('counts once per scrape, and never for readiness, which reports the age of the lag', async () => {
   const { check, scrape, counts } = serviceWith({ status: 'ready', position: 5 });
   expect(await check('projections')).toEqual({
     name: 'projections',
@@ -105,7 +105,7 @@ test('counts once for a scrape, and not at all for readiness, which tells the ag
   expect(await upToDate.check('projections')).toMatchObject({ detail: 'g1 ready, at the head' });
 });
 
-test('while the log is still being counted, is ready and tells what needs no count', async () => {
+test('is ready while the log is still being counted, and returns the metrics that need no count', async () => {
   const { check, scrape, eventStore } = serviceWith({ status: 'ready', position: 5 });
   eventStore.countAfter = () => new Promise(() => undefined);
   expect(await check('projections')).toMatchObject({ status: 'ok' });
@@ -114,7 +114,7 @@ test('while the log is still being counted, is ready and tells what needs no cou
   expect(text).not.toMatch(/^credence_projection_(?:lag|applied)_events\{/m);
 });
 
-test('is not ready while what serves is of another log', async () => {
+test('is not ready while the serving read models belong to another log', async () => {
   const { check } = serviceWith({ status: 'ready', position: 5, log: 'b' });
   expect(await check('projections')).toMatchObject({
     status: 'failed',
@@ -122,13 +122,13 @@ test('is not ready while what serves is of another log', async () => {
   });
 });
 
-test('tells how much of the log each generation has applied, and how old the readers are', async () => {
+test('reports how many events each generation has applied, and the age of readers', async () => {
   const text = await serviceWith({ status: 'building', position: 5 }).scrape();
   expect(text).toContain('credence_projection_applied_events{generation="g1"} 5');
   expect(text).toContain('credence_reader_age_seconds{environment="log"} 2.5');
 });
 
-test('a halted projector leaves the service ready, unless what serves is not built yet', async () => {
+test('a halted projector leaves the service ready, unless a serving generation is not built yet', async () => {
   const ready = serviceWith({ status: 'ready', position: 5 }, 'event 6 is newer');
   expect(await ready.check('projections')).toMatchObject({
     status: 'ok',

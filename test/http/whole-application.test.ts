@@ -11,7 +11,7 @@ beforeAll(async () => {
 
 afterAll(() => service.close());
 
-it('has one instance of every provider, so that what one keeps in memory is kept once', () => {
+it('has one instance of every provider, so that its cache exists once', () => {
   const instances = new Map<unknown, Set<unknown>>();
   for (const { providers } of service.app.get(ModulesContainer).values()) {
     for (const [token, { instance, isNotMetatype }] of providers) {

@@ -51,7 +51,7 @@ describe('a file of contracts', () => {
     }
   }
 
-  test('takes the place of the built-in list', async () => {
+  test('replaces the built-in list', async () => {
     const contracts = { 5: [{ address: address.toLowerCase(), protocol: 'eas', attesters: [address] }] };
     expect(await load(JSON.stringify(contracts))).toEqual(contracts);
     expect(loadContracts(undefined)).toBe(CONTRACTS);

@@ -145,7 +145,7 @@ test('a linked wallet’s history becomes actions that move its score, each once
   expect(after.score).toBeLessThan(before.score);
 });
 
-test('a node that dies midway: the job is tried again and goes on where it was', async () => {
+test('a node that dies midway: the job is tried again and continues where it stopped', async () => {
   const { wallet, tokens } = await owner();
   const first = Number(await anvil.reader.getBlockNumber());
   for (let i = 0; i < 6; i++) {
@@ -169,7 +169,7 @@ test('a node that dies midway: the job is tried again and goes on where it was',
   expect(starts.filter((block) => block === first)).toHaveLength(3); // once: a question for each place of the wallet
 });
 
-test('a node that is asked too often: the job is tried again later, over no fewer blocks', async () => {
+test('a node with a rate limit: the job is tried again later, with ranges of the same size', async () => {
   const { wallet, tokens } = await owner();
   const first = Number(await anvil.reader.getBlockNumber());
   await write(at.pool, History!, 'repay', [wallet, 1n]);
@@ -185,7 +185,7 @@ test('a node that is asked too often: the job is tried again later, over no fewe
   expect(logs.slice(1, 3)).toEqual([logs[0], logs[0]]);
 });
 
-test('a block that is not final does not count, and is not missed should another take its place', async () => {
+test('a block that is not final does not count, and one that replaces it is read', async () => {
   const { wallet, tokens } = await owner();
   const first = Number(await anvil.reader.getBlockNumber());
   await mine(2);
@@ -200,7 +200,7 @@ test('a block that is not final does not count, and is not missed should another
   expect(await actionsOf(tokens.tris_id)).toEqual(['financial_loan_repayment_consistency']);
 });
 
-test('a chain that replaces final blocks is read again; what both have counts once', async () => {
+test('a chain that replaces final blocks is read again; logs in both versions count once', async () => {
   const { wallet, tokens } = await owner();
   const first = Number(await anvil.reader.getBlockNumber());
   await write(at.pool, History!, 'repay', [wallet, 1n]);
@@ -216,7 +216,7 @@ test('a chain that replaces final blocks is read again; what both have counts on
   expect(await ingested(wallet, tokens)).toMatchObject({ from_block: first, recorded: 1, already_present: 1 });
 });
 
-test('a token’s owner is who held it when something was done with it', async () => {
+test('the owner of a token is its holder at the time of the event', async () => {
   const { wallet, tokens } = await owner();
   const other = newAccount().address;
   const first = Number(await anvil.reader.getBlockNumber());
@@ -241,7 +241,7 @@ describe('is refused', () => {
     return [status, json.code];
   };
 
-  test('for a wallet that is linked by somebody’s word only, or not at all', async () => {
+  test('for a wallet with only an asserted link, or none', async () => {
     const wallet = newAccount().address;
     const operator = { 'x-api-key': service.key };
     expect(await codeOf(ingest(wallet, operator))).toEqual([404, 'wallet_not_linked']);
@@ -254,7 +254,7 @@ describe('is refused', () => {
     expect(await codeOf(ingest(wallet, bearer(tokens), { chain_id: 5 }))).toEqual([400, 'chain_not_configured']);
   });
 
-  test('in the session of another TRIS, which also sees nothing of the job', async () => {
+  test('in the session of another TRIS, which cannot read the job either', async () => {
     const { wallet, tokens } = await owner();
     const stranger = await owner();
     expect(await codeOf(ingest(wallet, bearer(stranger.tokens)))).toEqual([403, 'forbidden']);
@@ -267,7 +267,7 @@ describe('is refused', () => {
     await finished(job_id);
   });
 
-  test('when the same Idempotency-Key comes with another body; the same body gets the same job', async () => {
+  test('for an Idempotency-Key with another body; the same body gets the same job', async () => {
     const { wallet, tokens } = await owner();
     const headers = { ...bearer(tokens), 'idempotency-key': 'once' };
     const first = await ingest(wallet, headers);
@@ -277,7 +277,7 @@ describe('is refused', () => {
   });
 });
 
-test('a wallet has one reading of a chain waiting or under way, however often it is asked for', async () => {
+test('a wallet has at most one waiting or running job for a chain, however often it is requested', async () => {
   const { wallet, tokens } = await owner();
   const other = await owner();
   const headers = (key: string) => ({ ...bearer(tokens), 'idempotency-key': `${key}-${wallet}` });
@@ -313,7 +313,7 @@ test('a wallet has one reading of a chain waiting or under way, however often it
   await finished(others);
 });
 
-test('a reading that a crash kept from the queue is put there by the next request', async () => {
+test('a job that a crash kept out of the queue is enqueued by the next request', async () => {
   const { wallet, tokens } = await owner();
   const enqueue = service.stores.jobs.enqueue;
   service.stores.jobs.enqueue = () => Promise.reject(new Error('the process ended'));
@@ -325,7 +325,7 @@ test('a reading that a crash kept from the queue is put there by the next reques
   expect(await finished(again.json.job_id)).toMatchObject({ status: 'completed', result: { from_block: 7 } });
 });
 
-test('what happened while the wallet was another identity’s stays there', async () => {
+test('actions from before stay with the identity that the wallet belonged to', async () => {
   const { account, wallet, tokens } = await owner();
   const first = Number(await anvil.reader.getBlockNumber());
   await write(at.pool, History!, 'repay', [wallet, 2n]);

@@ -45,7 +45,7 @@ const act = (tris_id: string, count = 1, criticality = 'critical') =>
 describe('POST /v1/policies/ap', () => {
   const rules = { disc_min: 60, metrics: { finance: 0.6 }, verification: ['zk-KYH'] };
 
-  test('creates a policy for good: the same again 200, other content 409', async () => {
+  test('creates an immutable policy: the same content again is 200, other content 409', async () => {
     const body = { policy_id: 'AP_LOAN_V1', rules };
     const first = await service.post('/v1/policies/ap', body);
     expect([first.status, first.json]).toEqual([
@@ -113,7 +113,7 @@ describe('POST /v1/policies/ap', () => {
     expect([status, json.code]).toEqual([404, 'policy_not_found']);
   });
 
-  test('answers a retry with the same Idempotency-Key as the first time', async () => {
+  test('returns the first answer to a retry with the same Idempotency-Key', async () => {
     const body = { policy_id: 'AP_RETRY_V1', rules };
     const answers = [];
     for (let i = 0; i < 2; i++) answers.push(await service.post('/v1/policies/ap', body, { 'idempotency-key': 'r1' }));
@@ -138,7 +138,7 @@ describe('POST /v1/policies/ap', () => {
     expect((await service.get('/v1/policies/ap/AP_NOWHERE_V1')).json.code).toBe('policy_not_found');
   });
 
-  test('a retired policy is checked no more, and what it granted lives on', async () => {
+  test('a retired policy can no longer be checked, and its tokens stay valid', async () => {
     const id = await createPolicy({ disc_min: 1 });
     const position = await act('tris:retiring');
     const { eligibility_token: token } = await check(id, 'tris:retiring', position);
@@ -152,7 +152,7 @@ describe('POST /v1/policies/ap', () => {
 });
 
 describe('POST /v1/policies/ap/check', () => {
-  test('grants with a token, or denies with reasons and a way to pass that does', async () => {
+  test('grants with a token, or denies with reasons and a how_to_pass that passes', async () => {
     const id = await createPolicy({ disc_min: 10, metrics: { finance: 0.2 } }, { ttl_seconds: 120 });
     await act('tris:able', 5);
     const position = await act('tris:unable');
@@ -185,7 +185,7 @@ describe('POST /v1/policies/ap/check', () => {
     expect(await check(id, 'tris:unable', done)).toMatchObject({ granted: true });
   });
 
-  test('denies an unknown subject, and says how to become one that passes', async () => {
+  test('denies an unknown subject, with a how_to_pass', async () => {
     const id = await createPolicy({ disc_min: 5 });
     expect(await check(id, 'tris:nobody')).toMatchObject({
       granted: false,
@@ -222,7 +222,7 @@ describe('POST /v1/policies/ap/check', () => {
     expect(claims.lens).toMatchObject({ policy_id: 'VP_FOR_AP_V1' });
   });
 
-  test('a verification counts until the very moment it expires', async () => {
+  test('a verification counts until the moment it expires', async () => {
     const id = await createPolicy({ verification: ['zk-KYH'] });
     const grant = await service.post('/v1/identities/tris:brief/verifications', {
       status: 'zk-KYH',
@@ -276,7 +276,7 @@ describe('POST /v1/policies/ap/check', () => {
     expect([other.status, other.json.code]).toEqual([422, 'idempotency_key_reused']);
   });
 
-  test('tries at once with one Idempotency-Key get one decision', async () => {
+  test('concurrent tries with one Idempotency-Key get one decision', async () => {
     const id = await createPolicy({ disc_min: 1 });
     const position = await act('tris:racer');
     const tries = Array.from({ length: 8 }, () =>
@@ -294,7 +294,7 @@ describe('the audit of decisions', () => {
     return decisions;
   };
 
-  test('agrees with every decision, also those about what has changed since', async () => {
+  test('agrees with every decision, also if the facts have changed since', async () => {
     const subject = 'tris:audited';
     const id = await createPolicy({
       all: [
@@ -314,7 +314,7 @@ describe('the audit of decisions', () => {
     expect(decisions.flatMap(({ differences }) => differences)).toEqual([]);
   });
 
-  test('agrees in a log that has taken the events over at other positions, and the token is the same there', async () => {
+  test('agrees in an imported log with other positions, and the token is the same there', async () => {
     const subject = 'tris:moved';
     const id = await createPolicy({ disc_min: 8 });
     await check(id, subject, await act(subject));
@@ -339,7 +339,7 @@ describe('the audit of decisions', () => {
     await moved.close();
   });
 
-  test('finds the advice of a decision again as it was found when it was recorded', async () => {
+  test('derives the advice of a decision with the algorithm it was recorded with', async () => {
     const subject = 'tris:advised';
     const rules = { any: [{ disc_min: 90 }, { metrics: { security: 0.2 } }] };
     const id = await createPolicy(rules);
@@ -361,7 +361,7 @@ describe('the audit of decisions', () => {
     expect(differences).toEqual([[], [], [expect.stringMatching(/^how_to_pass: recorded .*health.security/)]]);
   });
 
-  test('finds a record that the log does not bear out', async () => {
+  test('finds a recorded decision that does not follow from the log', async () => {
     const subject = 'tris:forged';
     const id = await createPolicy({ disc_min: 90 });
     await check(id, subject, await act(subject));
@@ -385,7 +385,7 @@ describe('POST /v1/eligibility/verify and /revoke', () => {
     return { id, subject, token: eligibility_token as string };
   }
 
-  test('an active token tells what was decided and on what', async () => {
+  test('an active token contains the decision and its coordinates', async () => {
     const { id, subject, token: jwt } = await token();
     const { content_hash } = (await service.get(`/v1/policies/ap/${id}`)).json;
     const answer = await verify({ token: jwt, policy_id: id });
@@ -424,7 +424,7 @@ describe('POST /v1/eligibility/verify and /revoke', () => {
     expect(await verify({ token: free.token, policy_id: bound.id })).toMatchObject({ reason: 'eligibility_policy' });
   });
 
-  test('expires, and then says to check again', async () => {
+  test('expires, and the detail says to check again', async () => {
     const { token: jwt } = await token({}, { ttl_seconds: 1 });
     await sleep(1_100);
     const answer = await verify({ token: jwt });
@@ -432,7 +432,7 @@ describe('POST /v1/eligibility/verify and /revoke', () => {
     expect(answer.detail).toMatch(/check the subject again/);
   });
 
-  test('a metrics proof of the same key is no token', async () => {
+  test('a metrics proof by the same key is not a token', async () => {
     const subject = 'tris:proved';
     const position = await act(subject);
     const { json } = await service.get(`/v1/disc/metrics/${subject}`, { 'credence-min-position': position });
@@ -461,7 +461,7 @@ describe('POST /v1/eligibility/verify and /revoke', () => {
     expect(await verify({ token: second.token })).toMatchObject({ reason: 'eligibility_revoked' });
   });
 
-  test('refuses what names no token', async () => {
+  test('refuses a request that names no token', async () => {
     const revoke = (body: object) => service.post('/v1/eligibility/revoke', body);
     const jti = '00000000-0000-4000-8000-000000000000';
     expect((await revoke({ jti })).status).toBe(404);

@@ -35,7 +35,7 @@ async function withKeys(test: (keys: SigningKeys, at: (ms: number) => void, data
 }
 
 describe('rotating the signing keys', () => {
-  test('a new key is published at once, signs ten minutes later, and the old one verifies until its tokens are dead', () =>
+  test('a new key is published at once and signs ten minutes later; the old one verifies until its tokens have expired', () =>
     withKeys(async (keys, at, data) => {
       const file = signingKeyFile(loadConfig({ CREDENCE_DATA: data }));
       const first = keys.kid;
@@ -90,7 +90,7 @@ describe('rotating the signing keys', () => {
       expect(file.list(START).map(({ status }) => status)).toEqual(['published', 'signing']);
     }));
 
-  test('a file that cannot be used leaves the keys read before in force', () =>
+  test('the keys read before stay valid if the file cannot be used', () =>
     withKeys(async (keys, at, data) => {
       const { kid } = keys;
       writeFileSync(join(data, 'signing-keys.json'), '{"keys": []}');

@@ -89,7 +89,7 @@ describe('parsing rules', () => {
     expect(errorsOf(rules)).toEqual(expected);
   });
 
-  it('never throws, points into what it was given, and accepts nothing that does not evaluate', () => {
+  it('never throws, points into its input, and accepts only rules that can be evaluated', () => {
     const names = fc.constantFrom(
       'all',
       'any',
@@ -208,7 +208,7 @@ describe('outcomes', () => {
 });
 
 describe('reasons', () => {
-  it('name every condition that keeps the rules from granting, with what is required and what there is', () => {
+  it('name every condition that prevents a grant, with the required and the actual value', () => {
     const rules = parsed({
       all: [
         { disc_min: 5 },
@@ -451,7 +451,7 @@ describe('how to pass', () => {
     expect(howToPass(parsed(rules), before)).toEqual(expected);
   });
 
-  it('is found as before for decisions that were recorded before the cheapest was looked for', () => {
+  it('uses the old algorithm for decisions that were recorded with it', () => {
     const rule = parsed({ any: [{ disc_min: 90 }, { metrics: { security: 0.2 } }] });
     expect(howToPass(rule, factsWith(), 1)).toMatchObject([{ fact: 'net_tct' }]);
     expect(howToPass(rule, factsWith(), 2)).toMatchObject([{ fact: 'health.security' }]);
@@ -516,7 +516,7 @@ describe('how to pass', () => {
 });
 
 describe('rules without a `not`', () => {
-  it('never refuse more when a fact rises', () => {
+  it('never change from granting to refusing when a fact rises', () => {
     const monotone = rulesOf(3).filter(
       (rules) => !JSON.stringify(rules).includes('"not"') && 'rule' in parseRules(rules),
     );
@@ -537,7 +537,7 @@ describe('rules without a `not`', () => {
 });
 
 describe('facts of an identity', () => {
-  it('measures a reliability that is unknown once, too', () => {
+  it('measures an unknown reliability only once, too', () => {
     let measurements = 0;
     const evidence = new Proxy({}, { ownKeys: () => (measurements++, []) });
     const facts = factsOf({ ...newIdentity(), evidence }, scoringBy(MODEL_LENS, disc1), 0, () => true);

@@ -19,7 +19,7 @@ const SAMPLE = {
 };
 
 describe('POST /v1/policies/vp', () => {
-  test('creates a policy for good: the same again 200, other content 409', async () => {
+  test('creates an immutable policy: the same content again is 200, other content 409', async () => {
     const first = await service.post('/v1/policies/vp', SAMPLE);
     expect([first.status, first.json]).toEqual([
       201,
@@ -78,7 +78,7 @@ describe('POST /v1/policies/vp', () => {
 });
 
 describe('vp=', () => {
-  test('shows every answer through the policy, in any state of it', async () => {
+  test('computes every answer under the policy, whatever its status', async () => {
     const policy = policyBody('VP_SEEN_V1', { finance_repaid: 'Critical', security_odd_flags: 'Low' });
     expect((await service.post('/v1/policies/vp', policy)).status).toBe(201);
     const position = await relay(service, [
@@ -110,7 +110,7 @@ describe('vp=', () => {
     expect([unknown.status, unknown.json.code]).toEqual([404, 'policy_not_found']);
   });
 
-  test('knows every metric that some policy weighs', async () => {
+  test('accepts every metric that some policy weighs', async () => {
     const created = await service.post('/v1/policies/vp', policyBody('VP_RARE_V1', { creative_rare_art: 'High' }));
     const min = { 'credence-min-position': created.headers['credence-position'] as string };
     const path = '/v1/disc/metrics/tris:seen?metrics=';

@@ -41,7 +41,7 @@ describe('a pass over the population', () => {
     expect([seen.length, new Set(seen).size, done]).toEqual([30_000, 30_000, [8_000, 16_000, 30_000]]);
   });
 
-  test('ends when it is cancelled, and lets others run between pages', async () => {
+  test('ends when it is cancelled, and lets other work run between pages', async () => {
     const stop = new AbortController();
     let turns = 0;
     const others = (async () => {

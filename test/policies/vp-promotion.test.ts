@@ -199,7 +199,7 @@ describe('a preview over everyone', () => {
     return { held, end: () => (held.release(), (readModels.scan = scan)) };
   }
 
-  test('is one at a time', async () => {
+  test('runs one at a time', async () => {
     const { held, end } = hold();
     try {
       const first = post('/evaluate', { policy_id: 'VP_A_V1' });
@@ -277,7 +277,7 @@ describe('the access that a preview shows', () => {
     expect(named.json.summary.access).toHaveLength(access_policies.length);
   });
 
-  test('goes by what is so now: a verification that ends within the hour still counts', async () => {
+  test('uses the present: a verification that expires within the hour still counts', async () => {
     const status = 'zk-KYH';
     const grant = { status, evidence_hash: 'a'.repeat(64), expires_at: new Date(Date.now() + 20_000).toISOString() };
     const verified = await service.post(`/v1/identities/${subjects[0]}/verifications`, grant, ALL);
@@ -288,7 +288,7 @@ describe('the access that a preview shows', () => {
     expect(json.results[0].access).toEqual([{ policy_id: 'AP_KYH_V1', before: true, after: true }]);
   });
 
-  test('is what checks would say: through the policy’s own VP, else its owner’s lens, else the platform’s', async () => {
+  test('equals the result of checks: under the policy’s own VP, else its owner’s lens, else the platform’s', async () => {
     expect(await seen('VP_A_V1', 'platform')).toEqual(['no yes', 'no yes', 'no yes', 'yes yes']);
     expect(await seen('VP_A_V1', 'organization')).toEqual(['no no', 'no yes', 'no no', 'yes yes']);
 
@@ -343,7 +343,7 @@ describe('a replay over everyone', () => {
     expect((await rollBack('VP_A_V1')).json).toMatchObject({ active: { policy_id: null } });
   });
 
-  test('is cancelled while it runs, comes to nothing, and keeps no other one from running', async () => {
+  test('is cancelled while it runs, has no result, and does not prevent another one', async () => {
     const { readModels } = service.stores;
     const { scan } = readModels;
     let release = () => undefined as void;
@@ -392,7 +392,7 @@ describe('a replay over everyone', () => {
     expect([unknown.status, unknown.json.code]).toEqual([404, 'replay_not_found']);
   });
 
-  test('is its organization’s', async () => {
+  test('is visible to its organization only', async () => {
     const { json } = await post('/VP_A_V1/replay', undefined, as('lender'));
     expect(json.scope).toBe('organization');
     expect((await service.get(`/v1/replays/${json.replay_id}`, as('other'))).status).toBe(403);
@@ -432,7 +432,7 @@ describe('a promotion', () => {
     await rollBack('VP_A_V1');
   });
 
-  test('is for who may', async () => {
+  test('requires the scope and the organization', async () => {
     expect((await promote('VP_A_V1', { scope: 'platform' }, as('lender'))).status).toBe(403);
     expect((await promote('VP_A_V1', { scope: 'organization' }, as('other'))).status).toBe(403);
     expect((await promote('VP_A_V1', { scope: 'organization' }, as('ops'))).status).toBe(403);
@@ -443,7 +443,7 @@ describe('a promotion', () => {
     expect((await promote('VP_A_V1', { scope: 'platform', replay_id: `rpl_${'0'.repeat(32)}` })).status).toBe(404);
   });
 
-  test('of two at once wins one; the other gets 409', async () => {
+  test('of two concurrent ones, one wins and the other gets 409', async () => {
     for (let round = 0; round < 5; round++) {
       const answers = await Promise.all([promote('VP_A_V1'), promote('VP_B_V1')]);
       expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
@@ -454,7 +454,7 @@ describe('a promotion', () => {
     }
   });
 
-  test('repeated with its Idempotency-Key is one', async () => {
+  test('repeated with its Idempotency-Key is made once', async () => {
     const headers = { ...ALL, 'idempotency-key': 'promote-once' };
     const first = await promote('VP_A_V1', { scope: 'platform' }, headers);
     await rollBack('VP_A_V1');
@@ -470,7 +470,7 @@ describe('a promotion', () => {
     expect([answer.status, answer.json.code]).toEqual([409, 'policy_retired']);
   });
 
-  test('that takes longer than two seconds answers 202, and says when it is applied', async () => {
+  test('that takes longer than two seconds returns 202, and its status reports when it is applied', async () => {
     const release = await service.holdReadModels();
     const pending = await promote('VP_A_V1');
     expect([pending.status, pending.json]).toEqual([

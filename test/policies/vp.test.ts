@@ -63,7 +63,7 @@ function refusalOf(act: () => unknown): Problem | undefined {
 }
 
 describe('a policy', () => {
-  test('once created is in its stream in full, under the hash of its content', () => {
+  test('is recorded completely in its stream, with the hash of its content', () => {
     const history = given(decideCreate(undefined, LEND));
     const content_hash = sha256Hex(canonicalJson(LEND));
     expect(policyOf(history)).toEqual({ ...LEND, content_hash, retired: false });
@@ -78,7 +78,7 @@ describe('a policy', () => {
     expect(decideRetire(policyOf(given([...created, ...retired]))!)).toEqual([]);
   });
 
-  test('weighs in exact hundredths, in all and by category', () => {
+  test('has exact sums of weights, in total and by category', () => {
     const many = policy(Array.from({ length: 7 }, (_, i) => [`financial_a${i}`, 'Critical']));
     expect(weightsOf(many.inputs)).toEqual({ computed_weight: 0.98, category_weights: { financial: 0.98 } });
     expect(refuseUnsound(many)).toBeUndefined();
@@ -146,7 +146,7 @@ describe('a lens', () => {
     expect(activeLens(stackAfter(organization))).toEqual({ policy_id: null, content_hash: null });
   });
 
-  test('is promoted with what it was based on and what was before', () => {
+  test('is promoted with its replay and the previous lens', () => {
     const [first] = decidePromote(stackAfter(platform), platform, A, 'rpl_1');
     const [second] = decidePromote(stackAfter(platform, first!), platform, B, null);
     expect(first!.data).toMatchObject({ policy_id: 'VP_A_V1', replay_id: 'rpl_1', previous: { policy_id: null } });
@@ -159,7 +159,7 @@ describe('a lens', () => {
     expect(refusalOf(act)?.code).toBe('policy_retired');
   });
 
-  test('is rolled back to what was before, as often as there is something', () => {
+  test('is rolled back to the previous lens, as often as there is one', () => {
     const facts: Fact[] = [];
     const stack = () => stackAfter(platform, ...facts);
     facts.push(...decidePromote(stack(), platform, A, null));
@@ -205,7 +205,7 @@ const lenses = fc
   .map(([lens, model]) => scoringBy(lens, model));
 
 describe('a comparison of two lenses and models', () => {
-  test('gives what the scores themselves give', () => {
+  test('gives the same values as the scores themselves', () => {
     fc.assert(
       fc.property(lenses, lenses, fc.array(states, { maxLength: 20 }), (before, after, population) => {
         const comparison = new Comparison(before, after);
@@ -229,7 +229,7 @@ describe('a comparison of two lenses and models', () => {
     );
   });
 
-  test('sums up the same in any order, and everyone once', () => {
+  test('has the same summary in any order, with every identity once', () => {
     fc.assert(
       fc.property(lenses, lenses, fc.array(states, { maxLength: 60 }), (before, after, population) => {
         const probe = {

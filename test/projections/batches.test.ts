@@ -59,7 +59,7 @@ const event: fc.Arbitrary<Given> = fc.oneof(
 const logs = fc.array(event, { maxLength: 40 });
 const sizes = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 5 });
 
-test('one batch, single events and any batches between leave the same bytes', async () => {
+test('batches of any size leave the same bytes', async () => {
   await fc.assert(
     fc.asyncProperty(logs, sizes, async (log, batches) => {
       const atOnce = (await rowsAfter(log)).bytes;
@@ -70,7 +70,7 @@ test('one batch, single events and any batches between leave the same bytes', as
   );
 });
 
-test('so do batches that end when they have changed enough rows', async () => {
+test('batches that end at a number of changed rows leave the same bytes', async () => {
   await fc.assert(
     fc.asyncProperty(logs, sizes, fc.integer({ min: 1, max: 30 }), async (log, slices, rowsPerBatch) => {
       const atOnce = await rowsAfter(log);

@@ -39,7 +39,7 @@ async function append(events: number, log = store): Promise<void> {
 }
 const apply = (id: string) => new Follower(store, models).follow(id, { signal, toHead: true });
 
-describe('beside the log of others', () => {
+describe('read models and logs that do not belong together', () => {
   let other: LmdbEventStore;
   beforeEach(async () => {
     other = await LmdbEventStore.open(join(place.path, 'other'), {});
@@ -63,7 +63,7 @@ describe('beside the log of others', () => {
     expect(await models.manifest()).toEqual(manifest);
   });
 
-  test('reads of them are refused, and no position of theirs is taken for one of this log', async () => {
+  test('reads of another log’s read models are refused, and their position is never taken for one of this log', async () => {
     const views = new Views(other, models);
     expect(await new Views(store, models).waitForPosition(3, 0)).toBe(true);
     const foreign = { code: 'read_models_foreign', message: expect.stringContaining(store.logId) };
@@ -74,7 +74,7 @@ describe('beside the log of others', () => {
     ]);
   });
 
-  test('a log that replaces another on purpose takes over, and what is left of the other is dropped by hand', async () => {
+  test('a log that replaces another on purpose gets its own read models, and those of the other are dropped by hand', async () => {
     await plantEvent(other, 'lens-platform', 'LensActivated', {
       scope: 'platform',
       tris_org: null,
@@ -106,7 +106,7 @@ describe('beside the log of others', () => {
     expect((await models.generations()).filter(({ status }) => status !== 'dropped')).toHaveLength(1);
   });
 
-  test('a worker that runs when its read models are replaced by those of another log says so', async () => {
+  test('a running worker reports that its read models were replaced by those of another log', async () => {
     const lines: string[] = [];
     const own = new Projector(PROJECTIONS, store, models, new Logger('error', (line) => void lines.push(line)));
     await own.start();
@@ -118,7 +118,7 @@ describe('beside the log of others', () => {
     expect((await models.manifest())!.views).toMatchObject({ identities: built.id });
   });
 
-  test('a generation that another log begins at the same moment under the same id is not taken', async () => {
+  test('a generation that another log creates concurrently under the same id is not used', async () => {
     const { createGeneration } = models;
     models.createGeneration = async (id, versions, log) => {
       models.createGeneration = createGeneration;
@@ -137,7 +137,7 @@ describe('a swap', () => {
     await apply('g1');
   });
 
-  test('to a generation that nobody keeps up is refused while it is behind what serves', async () => {
+  test('to a generation that no worker updates is refused while it is behind the serving one', async () => {
     await expect(swap('g2', store, models)).rejects.toThrow(
       'g2 is behind the serving generation, so reads would go back in time: let a worker of this build bring it up to date ' +
         '(credence status shows its lag), or build another with credence rebuild.',
@@ -148,7 +148,7 @@ describe('a swap', () => {
     expect((await models.manifest())!.views).toMatchObject({ identities: 'g2' });
   });
 
-  test('from one that has seen more of the log than there is waits for nothing', async () => {
+  test('from a generation that is ahead of the log does not wait', async () => {
     await models.acquireLease('g1', 'test', 60_000);
     const [g1] = await models.generations();
     const next = { log: store.logId, position: 99, event_id: 'lost' };
@@ -164,7 +164,7 @@ describe('a swap', () => {
     ]);
   });
 
-  test('waits for one that is being followed, and a rollback waits for nothing', async () => {
+  test('waits for a generation that is being updated; a rollback does not wait', async () => {
     const swapped = swap('g2', store, models);
     await sleep(200);
     expect((await models.manifest())!.views).toMatchObject({ identities: 'g1' });

@@ -60,7 +60,7 @@ describe('identities', () => {
     });
   });
 
-  test('carry an operator’s BAD status since it was recorded, until it is cleared', async () => {
+  test('have an operator’s BAD status from its recording until it is cleared', async () => {
     const given = [badStatus(ALICE, 2), badStatus(ALICE, 1)];
     const set = (await rowsAfter(given)).get(identityRow(ALICE));
     expect(set).toMatchObject({ bad_status: { level: 1, reason_code: 'fraud', since: recorded }, changed: 2 });
@@ -122,7 +122,7 @@ describe('identities', () => {
     },
   );
 
-  test('keep the sums of the model’s own lens, flags apart', async () => {
+  test('keep the sums of the model’s own lens, flags separately', async () => {
     const rows = await rowsAfter([
       relayed(ALICE, 'financial_swap', 'High'),
       relayed(ALICE, 'social_spam_flags', 'Low'),
@@ -145,7 +145,7 @@ describe('identities', () => {
 });
 
 describe('the timeline', () => {
-  test('gives every event about an identity back, in log order', async () => {
+  test('returns every event about an identity, in log order', async () => {
     const given = [
       relayed(ALICE, 'financial_swap', 'Critical', { occurred_at: '2020-01-01T00:00:00.000Z' }),
       relayed('tris:bob', 'social_vouch', 'Low'),
@@ -202,7 +202,7 @@ describe('credonations', () => {
     ]);
   });
 
-  test('are never of an identity for itself', async () => {
+  test('never go from an identity to itself', async () => {
     expect(await received([platformOf('own', ALICE), endorsed(ALICE, 'own', 100)])).toEqual([]);
     const rows = await rowsAfter([endorsed('tris:platform:lender', 'lender', 100)]);
     expect(rows.range(credonationsOf('tris:platform:lender'))).toEqual([]);
@@ -232,7 +232,7 @@ describe('organizations', () => {
 describe('an event that cannot be decoded', () => {
   const broken = relayed(ALICE, 'financial_swap', 'Enormous');
 
-  test('quarantines its identity and is listed, and what follows is applied', async () => {
+  test('marks its identity and is listed, and later events are applied', async () => {
     const rows = await rowsAfter([broken, relayed(ALICE, 'financial_swap', 'High')]);
     expect(rows.get(identityRow(ALICE))).toMatchObject({ dead_letters: ['e1'], actions: 1, changed: 2 });
     expect(rows.range(OPEN_DEAD_LETTERS)).toEqual([{ sort: sortByPosition(1), value: letter }]);
@@ -266,7 +266,7 @@ describe('an event that cannot be decoded', () => {
     },
   );
 
-  test('counts after all in a build that decodes it: then its acknowledgement changes nothing', async () => {
+  test('counts in a build that can decode it, acknowledged or not', async () => {
     const log = [relayed(ALICE, 'financial_swap', 'High'), broken, acknowledged('e1', ALICE)];
     const rows = await rowsAfter(log);
     expect(rows.get(identityRow(ALICE))).toMatchObject({ actions: 1, dead_letters: ['e2'] });
@@ -274,7 +274,7 @@ describe('an event that cannot be decoded', () => {
     expect(rows.get(deadLetterRow('e1'))).toBeUndefined();
   });
 
-  test('without an identity is acknowledged all the same', async () => {
+  test('without an identity can be acknowledged too', async () => {
     const rows = await rowsAfter([{ type: 'PlatformRegistered', data: { platform_id: 7 } }, acknowledged('e1', null)]);
     expect(rows.range(OPEN_DEAD_LETTERS)).toEqual([]);
     expect(rows.range(ACKNOWLEDGED_DEAD_LETTERS)).toHaveLength(1);
@@ -296,7 +296,7 @@ describe('an event that cannot be decoded', () => {
     }
   });
 
-  test('that names nobody is listed all the same', async () => {
+  test('that names no identity is listed too', async () => {
     const rows = await rowsAfter([{ type: 'PlatformRegistered', data: { platform_id: 7 } }]);
     expect(rows.range(OPEN_DEAD_LETTERS).map(({ value }) => value)).toMatchObject([{ tris_id: null }]);
   });

@@ -51,7 +51,7 @@ describe('reading the views', () => {
     return [generation, results];
   }
 
-  test('goes where the manifest points now, wherever it pointed before', async () => {
+  test('uses the generation that the manifest names now', async () => {
     await put('g1', 'first');
     expect(await seen()).toEqual(['g1', ['first']]);
     await models.createGeneration('g2', VERSIONS, store.logId);
@@ -63,7 +63,7 @@ describe('reading the views', () => {
     expect(await seen()).toEqual(['g2', ['second']]);
   });
 
-  test('does not mix what it has read with a generation that is behind it and has begun to serve since', async () => {
+  test('does not mix its rows with those of a newly serving generation that is behind them', async () => {
     await put('g1', 'first', 0, 2);
     await models.createGeneration('g2', VERSIONS, store.logId);
     await put('g2', 'early', 0, 1);
@@ -79,7 +79,7 @@ describe('reading the views', () => {
     await expect(views.readSince(3, [{ get: row }])).rejects.toMatchObject({ code: 'projection_behind' });
   });
 
-  test('does not go to a generation of others that another process made under the same id', async () => {
+  test('does not read another log’s generation with the same id', async () => {
     const { generations, createGeneration } = models;
     await models.setStatus('g1', 'dropped');
     // Meanwhile the other process begins g2.
@@ -98,7 +98,7 @@ describe('reading the views', () => {
     expect(repaired.views).toMatchObject({ wallets: 'g2', identities: 'g4' });
   });
 
-  test('does not go to a generation that is dropped at the moment of the swap: one of the two is refused', async () => {
+  test('never serves a generation that is dropped during the swap: one of the two is refused', async () => {
     await put('g1', 'first');
     for (const id of ['g2', 'g3']) {
       await models.createGeneration(id, VERSIONS, store.logId);
@@ -136,7 +136,7 @@ describe('reading the views', () => {
     expect(await seen()).toEqual(['g2', ['second']]);
   });
 
-  test('waits for no generation whose reads are refused, and is answered by that one only once it has come as far', async () => {
+  test('does not wait for a generation that is being built, and reads it only after it has caught up', async () => {
     const at = (position: number) => ({ log: store.logId, position, event_id: `${position}` });
     const apply = async (id: string, from: number, to: number) => {
       await models.acquireLease(id, 'test', 60_000);
@@ -167,7 +167,7 @@ describe('reading the views', () => {
     expect(await views.read([{ get: row }, wallet])).toMatchObject({ generation: 'g1', position: 3 });
   });
 
-  test('all who wait for a position share the looks at it', async () => {
+  test('all requests that wait for a position share the polls', async () => {
     let looks = 0;
     const read = models.read.bind(models);
     models.read = (...args) => (looks++, read(...args));

@@ -38,7 +38,7 @@ test('a signed link takes the place of an asserted one', async () => {
   expect(rows.get(identityRow(BOB))).toMatchObject({ wallets: [ONE, TWO] });
 });
 
-test('an unlinked wallet is nobody’s', async () => {
+test('an unlinked wallet belongs to no TRIS', async () => {
   const rows = await rowsAfter([linked(ALICE, ONE), unlinked(ALICE, ONE)]);
   expect(rows.get(walletRow(ONE))).toBeUndefined();
   expect(rows.range(walletsOf(ALICE))).toEqual([]);

@@ -105,7 +105,7 @@ describeOwnRedis('faults of Redis and of projectors', () => {
     expect(await differences()).toBeNull();
   });
 
-  test('stalled: reads are refused within seconds and right away after that, and answered again when it goes on', async () => {
+  test('stalled: reads are refused within seconds, then at once, and succeed again when Redis continues', async () => {
     const score = await scoreAt(await relay(10));
     redis.pause();
     const started = performance.now();
@@ -166,7 +166,7 @@ describeOwnRedis('faults of Redis and of projectors', () => {
     },
   );
 
-  test('metrics and liveness are told while Redis is away, and readiness says that it is', async () => {
+  test('metrics and liveness work while Redis is unavailable, and readiness reports it', async () => {
     await redis.kill();
     await within(PROMISE_MS, async () => (await service.get(SCORE)).status === 503);
     expect((await service.get('/health/live')).status).toBe(200);

@@ -88,25 +88,25 @@ describeOwnRedis('a Redis that cannot be used stops the boot with one sentence',
     );
   });
 
-  test('it wants a password', async () => {
+  test('it requires a password', async () => {
     expect(await sentence({ requirepass: 'right' })).toMatch(
       /^Redis at 127\.0\.0\.1:\d+ \(REDIS_URL\) cannot be used: .*NOAUTH.*\.$/,
     );
   });
 
-  test('it wants another password, and the one that was given is not repeated', async () => {
+  test('it requires another password, and the message does not contain the given one', async () => {
     const message = await sentence({ requirepass: 'right' }, 'me:secret@');
     expect(message).toMatch(/^Redis at 127\.0\.0\.1:\d+ \(REDIS_URL\) cannot be used: WRONGPASS .*\.$/);
     expect(message).not.toContain('secret');
   });
 
-  test('nobody listens', async () => {
+  test('no server listens', async () => {
     const opened = RedisConnection.open(`redis://:secret@127.0.0.1:${await freePort()}`);
     await expect(opened).rejects.toThrow(StartError);
     await expect(opened).rejects.toThrow(/cannot be used: .*ECONNREFUSED/);
   });
 
-  test('somebody listens who does not answer', async () => {
+  test('the listening server does not answer', async () => {
     const mute = createServer(() => undefined).listen(0, '127.0.0.1');
     await once(mute, 'listening');
     const { port } = mute.address() as { port: number };
@@ -123,7 +123,7 @@ describeOwnRedis('a connection', () => {
   afterAll(() => server.stop());
   const url = () => server.url.replace('://', '://:secret@');
 
-  test('goes on when the scripts are forgotten', async () => {
+  test('works after the server has forgotten the scripts', async () => {
     const store = await RedisKeyValue.open({ url: url(), clock: Date.now });
     const other = await RedisConnection.open(url());
     await store.put('a', 1, 60_000);
@@ -133,7 +133,7 @@ describeOwnRedis('a connection', () => {
     await Promise.all([store.close(), other.close()]);
   });
 
-  test('sends again what lost its answer, and what was done already is done once and told as done', async () => {
+  test('sends a command again if its answer was lost, and a completed one takes effect once and is reported as successful', async () => {
     const proxy = await LossyProxy.start(server.port);
     const through = url().replace(String(server.port), String(proxy.port));
     const store = await RedisKeyValue.open({ url: through, clock: Date.now });
@@ -185,7 +185,7 @@ describeOwnRedis('a connection', () => {
     }
   });
 
-  test('without a clock the server says when a lease ends, whatever the machines think', async () => {
+  test('without a given clock, the server’s time decides when a lease ends', async () => {
     const models = await RedisReadModels.open({ url: url(), prefix: 'leases' });
     await models.createGeneration('g1', { people: 1 }, 'log');
     expect(await models.acquireLease('g1', 'me', 2_000)).toBe(true);
@@ -197,7 +197,7 @@ describeOwnRedis('a connection', () => {
     await models.close();
   });
 
-  test('a drop that was interrupted is finished by the next who opens', async () => {
+  test('an interrupted drop is completed by the next process that opens the store', async () => {
     const models = await RedisReadModels.open({ url: url(), prefix: 'drops' });
     const raw = await RedisConnection.open(url());
     await models.createGeneration('g1', { people: 1 }, 'log');

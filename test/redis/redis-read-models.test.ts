@@ -14,7 +14,7 @@ describeRedis('Redis', () => {
     return { open: () => RedisReadModels.open({ url, prefix, clock }), destroy: clear };
   });
 
-  test('a lease is not renewed on a generation that was made again since, but is taken anew once given up', async () => {
+  test('a lease is not renewed on a recreated generation, but can be taken again after its release', async () => {
     const { url, prefix, clear } = redis.place();
     const models = await RedisReadModels.open({ url, prefix });
     await models.createGeneration('g1', { people: 1 }, 'log');

@@ -33,7 +33,7 @@ async function start(options: Record<string, string> = {}) {
 }
 type Own = Awaited<ReturnType<typeof start>>;
 
-describeOwnRedis('what stands in the place of the Redis that was', () => {
+describeOwnRedis('a Redis that was replaced or went back', () => {
   const started: Own[] = [];
   const own = async (options?: Record<string, string>): Promise<Own> => {
     started.push(await start(options));
@@ -41,7 +41,7 @@ describeOwnRedis('what stands in the place of the Redis that was', () => {
   };
   afterEach(() => Promise.all(started.splice(0).map((one) => one.stop())).then(() => undefined));
 
-  test('the dump of another log: 503 read_models_foreign, nothing of it is touched, and the right one heals it', async () => {
+  test('the dump of another log: 503 read_models_foreign, nothing in it changes, and the right Redis restores the service', async () => {
     const here = await own();
     const there = await own();
     const score = await scoreAfter(here.service, 3);
@@ -121,7 +121,7 @@ describeOwnRedis('what stands in the place of the Redis that was', () => {
     60_000,
   );
 
-  test('eviction switched on at run time: reads are refused while it is, however little was evicted', async () => {
+  test('eviction enabled at run time: reads are refused while it is enabled, even if nothing was evicted', async () => {
     const { raw, service } = await own();
     const score = await scoreAfter(service, 5);
     await raw.config('SET', 'maxmemory-policy', 'allkeys-lru');

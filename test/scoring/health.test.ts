@@ -76,7 +76,7 @@ test('ages are whole UTC days: nothing changes within a day, everything at midni
   expect(at(midnight)).toBeLessThan(at(midnight - 1));
 });
 
-test('an action a minute ahead of the day weighs as if it were of today, never more', () => {
+test('an action up to a minute in the next day weighs like one of today', () => {
   const evidence = evidenceOf([action('security_audit', 'Critical', -1)]);
   expect(categoryHealth(evidence, MODEL_LENS, TODAY).security).toBe(four(1 - Math.exp(-140 / 600)));
 });

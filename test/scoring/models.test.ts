@@ -153,13 +153,13 @@ describe('disc-2', () => {
     expect(disc2.reliability(evidence, MODEL_LENS, after)).toBe(four(5 / 6));
   });
 
-  test('advice about reliability is worth a limit of TCT for each day that it takes', () => {
+  test('the cost of reliability is the daily TCT limit for each required day', () => {
     const days = disc2.tctToReliability(0.95) / 140;
     const good = (count: number) => four((10 * count + 5) / (10 * count + 6));
     expect([good(days) >= 0.95, good(days - 1) >= 0.95]).toEqual([true, false]);
   });
 
-  test('as the actions themselves give it, in any order and in batches, to the bit', () => {
+  test('equals the result from the actions themselves, in any order and in batches, to the bit', () => {
     const metrics = ['social_praise', 'financial_swap', 'security_audit', FLAGS, 'social_flags'];
     const actions = fc.array(
       fc.record({

@@ -106,7 +106,7 @@ describe('build.mjs', () => {
     expect(calls()).toHaveLength(8);
   });
 
-  test('passes a failure on, and builds again the next time', () => {
+  test('reports a failure, and builds again the next time', () => {
     write('fail', '');
     expect(run('build.mjs').status).toBe(3);
     rmSync(join(root, 'fail'));

@@ -25,7 +25,7 @@ test('an access token is a credential; the scheme is spelled in any case', async
   expect((await list({ authorization: `bearer ${tokens.access_token}` })).status).toBe(200);
 });
 
-test('it says who, for whom and until when, in a type of its own', () => {
+test('an access token names the wallet, the audience and the expiry, with its own type', () => {
   const { access_token, wallet, tris_id } = tokens;
   expect(decode(access_token, 0)).toEqual({ alg: 'EdDSA', kid: expect.any(String), typ: 'session+jwt' });
   const claims = decode(access_token, 1);
@@ -132,7 +132,7 @@ describe('is refused with a code of its own', () => {
 });
 
 describe('beside API keys', () => {
-  test('a session opens no route that needs a key, whatever its TRIS', async () => {
+  test('a session gives no access to a route that needs a key, whatever its TRIS', async () => {
     for (const [path, body] of [
       [
         '/api/decision-relay',
@@ -146,7 +146,7 @@ describe('beside API keys', () => {
     }
   });
 
-  test('both at once are refused, and so is neither', async () => {
+  test('both at once are refused, and so is a request without either', async () => {
     const both = await list({ authorization: `Bearer ${tokens.access_token}`, 'x-api-key': service.key });
     expect(codeOf(both)).toEqual([401, 'unauthorized']);
     const none = await list({});
@@ -156,12 +156,12 @@ describe('beside API keys', () => {
     );
   });
 
-  test('another scheme is somebody else’s business', async () => {
+  test('another authentication scheme is ignored', async () => {
     const answer = await service.get('/v1/policies/vp', { authorization: 'Basic dTpw' });
     expect(answer.status).toBe(200);
   });
 
-  test('a session counts as anybody where requests are counted', async () => {
+  test('a request with a session counts against the rate limit', async () => {
     const limited = await startService({ CREDENCE_RATE_LIMIT: '4' });
     try {
       const session = await claim(limited, newAccount()); // two requests

@@ -50,7 +50,7 @@ test('a contract wallet signs in by its owner’s signature (ERC-1271)', async (
   expect([answer.status, answer.json.wallet.toLowerCase()]).toEqual([200, wallet.toLowerCase()]);
 });
 
-test('not by somebody else’s, and the message is used up', async () => {
+test('a contract wallet refuses the signature of another key, and the message is used up', async () => {
   const { message, signature } = await signedBy(newAccount(), wallet);
   const answer = await verify(service, message, signature);
   expect(codeOf(answer)).toEqual([401, 'siwe_signature']);
@@ -58,7 +58,7 @@ test('not by somebody else’s, and the message is used up', async () => {
   expect(codeOf(await verify(service, message, await owner.signMessage({ message })))).toEqual([401, 'nonce_used']);
 });
 
-test('nor by a former owner’s', async () => {
+test('a contract wallet refuses the signature of a former owner', async () => {
   const [former, next] = [FUNDED, newAccount()];
   const handed = await anvil.deploy(contracts['OwnedWallet']!, [former.address]);
   expect((await signInAs(handed, {}, former as typeof owner)).status).toBe(200);
@@ -69,17 +69,17 @@ test('nor by a former owner’s', async () => {
   expect((await signInAs(handed, {}, next)).status).toBe(200);
 });
 
-test('an address without a contract is no contract wallet', async () => {
+test('an address without a contract is not a contract wallet', async () => {
   expect(codeOf(await signInAs(newAccount().address))).toEqual([401, 'siwe_no_contract']);
 });
 
-test('a contract that is no wallet, or that never ends, accepts nothing', async () => {
+test('a contract that is not a wallet, or that never returns, accepts no signature', async () => {
   expect(codeOf(await signInAs(factory))).toEqual([401, 'siwe_signature']);
   const burner = await anvil.deploy(contracts['GasBurner']!);
   expect(codeOf(await signInAs(burner))).toEqual([401, 'siwe_signature']);
 });
 
-test('a wallet that is not deployed yet signs in with what deploys it (ERC-6492)', async () => {
+test('a wallet that is not deployed yet signs in with its deployment data (ERC-6492)', async () => {
   const salt = `0x${'07'.repeat(32)}` as const;
   const { abi } = contracts['WalletFactory']!;
   const args = [owner.address, salt] as const;
@@ -117,7 +117,7 @@ test('once a wallet is deployed it decides alone, and the call that a signature 
   expect(codeOf(await verify(service, broken.message, concatHex(['0x01', magic])))).toEqual([401, 'siwe_signature']);
 });
 
-test('a contract’s word counts on its own chain only', async () => {
+test('the signature of a contract counts on its own chain only', async () => {
   const claimed = await signInAs(wallet, { purpose: 'claim' });
   expect(claimed.json.tris_id).toBe(`tris:${wallet.toLowerCase()}`);
   expect((await signInAs(wallet)).json.tris_id).toBe(claimed.json.tris_id);
@@ -138,7 +138,7 @@ test('a contract’s word counts on its own chain only', async () => {
   expect(codeOf(unlinked)).toEqual([404, 'wallet_not_linked']);
 });
 
-test('a wallet with a key of its own needs no chain, and none that works', async () => {
+test('a wallet with a key needs no chain endpoint', async () => {
   const alice = newAccount();
   expect((await signInAs(alice.address, { chain_id: 999 }, alice)).status).toBe(200);
   expect((await signInAs(alice.address, { chain_id: 6 }, alice)).status).toBe(200);
@@ -202,7 +202,7 @@ test('a chain that does not answer in time is unavailable', async () => {
   expect(codeOf(answer)).toEqual([503, 'chain_unavailable']);
 });
 
-test('nor is one waited for that answers each request in time, but not the question', async () => {
+test('a chain that answers each request in time, but not the whole check, is unavailable', async () => {
   const answer = await signInAtSeven(
     async (method) => {
       await sleep(3_000);
@@ -213,7 +213,7 @@ test('nor is one waited for that answers each request in time, but not the quest
   expect(codeOf(answer)).toEqual([503, 'chain_unavailable']);
 });
 
-test('no URL is fetched that a contract names (ERC-3668)', async () => {
+test('a URL that a contract names is not fetched (ERC-3668)', async () => {
   const fetched: (string | undefined)[] = [];
   const gateway: RequestListener = (request, response) => {
     fetched.push(request.url);
@@ -262,7 +262,7 @@ test('a contract’s signature on a chain that is not configured is refused as t
   expect(answer.json.detail).toMatch(/chain 8 is not configured/);
 });
 
-test('the wallet under test judges as Ethereum does', async () => {
+test('the wallet under test verifies signatures as Ethereum does', async () => {
   const hash = hashMessage('x');
   const { abi } = contracts['OwnedWallet']!;
   const args = [hash, await owner.signMessage({ message: 'x' })] as const;

@@ -12,7 +12,7 @@ const revoke = (refresh_token: string) => call(service, '/v1/tris/token/revoke',
 const signedIn = async (): Promise<Tokens> => (await signIn(service, newAccount())).json;
 const GRACE_MS = 15_000;
 
-test('a refresh gives new tokens for the same wallet and TRIS, and each in turn is good for one more', async () => {
+test('a refresh returns new tokens for the same wallet and TRIS, and each new token can be refreshed once', async () => {
   const first = await claim(service, newAccount());
   let token = first.refresh_token;
   for (let i = 0; i < 3; i++) {
@@ -36,7 +36,7 @@ test('a lost answer: the same token again, within the grace, gets the same succe
   expect((await refresh(again.json.refresh_token)).status).toBe(200);
 });
 
-test('fifty at once with one token get one successor, not fifty sessions', async () => {
+test('fifty concurrent refreshes with one token get one successor, not fifty sessions', async () => {
   const { refresh_token } = await signedIn();
   const answers = await Promise.all(Array.from({ length: 50 }, () => refresh(refresh_token)));
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
@@ -60,7 +60,7 @@ test('a token whose successor was used is refused within the grace too', async (
   expect(codeOf(await refresh(third))).toEqual([401, 'refresh_revoked']);
 });
 
-test('fifty at once with a token used long ago: the family ends, by one event', async () => {
+test('fifty concurrent refreshes with a token used long ago end the family, by one event', async () => {
   const { refresh_token } = await signedIn();
   await refresh(refresh_token);
   ahead = GRACE_MS + 1_000;
@@ -89,7 +89,7 @@ test('an access token and a refresh token are not taken for each other', async (
   expect(codeOf(answer)).toEqual([401, 'token_malformed']);
 });
 
-test('signing out ends the session, with any token of it, and is written down', async () => {
+test('signing out ends the session, with any of its tokens, and is recorded', async () => {
   const { refresh_token, wallet } = await signedIn();
   const next = (await refresh(refresh_token)).json.refresh_token;
   const ended = await revoke(refresh_token);
@@ -104,7 +104,7 @@ test('signing out ends the session, with any token of it, and is written down', 
   expect((await revoke(next)).status).toBe(200);
 });
 
-test('its access token writes no more from then on', async () => {
+test('the access token of an ended session can no longer write', async () => {
   const tokens = await claim(service, newAccount());
   await revoke(tokens.refresh_token);
   const answer = await call(service, '/v1/wallets/unlink', { wallet: tokens.wallet }, bearer(tokens));
@@ -137,7 +137,7 @@ test('a session lasts thirty days, however often it is refreshed', async () => {
   expect(codeOf(await refresh(late.json.refresh_token))).toEqual([401, 'refresh_unknown']);
 });
 
-test('the store holds neither a token nor the secret in it', async () => {
+test('the store contains neither a token nor its secret', async () => {
   const { refresh_token } = await signedIn();
   const next = (await refresh(refresh_token)).json.refresh_token as string;
   const stored: string[] = [];
@@ -165,7 +165,7 @@ test('the store holds neither a token nor the secret in it', async () => {
   }
 });
 
-test('a refresh tells what the wallet may act for now if it was linked meanwhile; unlinked, the session is over', async () => {
+test('a refresh returns the TRIS that a wallet linked meanwhile may act for; after an unlink, the session has ended', async () => {
   const owner = await claim(service, newAccount());
   const wallet = newAccount();
   const { refresh_token, tris_id } = (await signIn(service, wallet)).json as Tokens;

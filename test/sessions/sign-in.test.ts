@@ -14,7 +14,7 @@ afterAll(() => service.close());
 const alice = account(0xa11ce);
 
 describe('signing in', () => {
-  test('gives out a message that says for whom, where, when and how often', async () => {
+  test('returns a message with the wallet, the domain, the times and the nonce', async () => {
     const { nonce, message, expires_at } = await start(service, alice.address.toLowerCase(), { chain_id: 137 });
     expect(nonce).toMatch(/^[0-9a-f]{64}$/);
     const issued = new Date(Date.parse(expires_at) - 600_000).toISOString();
@@ -34,7 +34,7 @@ describe('signing in', () => {
     ]);
   });
 
-  test('takes the signed message for a session of the wallet, which acts for no TRIS yet', async () => {
+  test('exchanges the signed message for a session of the wallet, which acts for no TRIS yet', async () => {
     const answer = await signIn(service, alice);
     expect(answer.status).toBe(200);
     expect(answer.json).toEqual({
@@ -169,7 +169,7 @@ describe('a message is refused, with a code of its own', () => {
     ]);
   });
 
-  test('one that was signed too late, and one whose nonce is forgotten', async () => {
+  test('one that was signed too late, and one whose nonce has expired', async () => {
     const { message } = await start(service, alice.address);
     const signature = await alice.signMessage({ message });
     ahead = 10 * 60_000;

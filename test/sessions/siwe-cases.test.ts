@@ -97,7 +97,7 @@ describe('malformed', () => {
   });
 });
 
-test('what is given out is read back by the library as it was meant', async () => {
+test('the library parses an issued message to the same values', async () => {
   const wish = { address: ADDRESS, chain_id: 137, purpose: 'link', tris_id: 'tris@alice' } as const;
   const text = await compose(wish, URL_HERE, '0123456789abcdef0123456789abcdef', NOW);
   expect(new SiweMessage(text)).toMatchObject({

@@ -55,7 +55,7 @@ const scoreOf = async (trisId: string) => (await service.get(`/v1/disc/score/${t
 const statementFor = async (body: Body) => (await get(await submitted(body))).statement as string;
 
 describe('a record without a proof', () => {
-  test('is pending, and of no effect on the score, until a reviewer approves it', async () => {
+  test('is pending, without effect on the score, until a reviewer approves it', async () => {
     const body = record();
     const answer = await submit(body);
     expect([answer.status, answer.json]).toEqual([202, { record_id: body.content_hash, status: 'Pending' }]);
@@ -86,7 +86,7 @@ describe('a record without a proof', () => {
     expect(history.entries[0]).toMatchObject({ event_id: decision.action_id, platform_id: 'trove', tct_delta: 100 });
   });
 
-  test('has no effect when it is rejected, which takes a reason', async () => {
+  test('has no effect when it is rejected, which requires a reason', async () => {
     const body = record();
     const id = await submitted(body);
     const bare = await service.post(`/v1/trove/${id}/review`, { decision: 'reject' });
@@ -169,7 +169,7 @@ describe('a record of an AI agent’s behavior', () => {
     expect(await get(await submitted(body))).toMatchObject({ agent_id: 'agent-7', operator_tris: 'tris:operator' });
   });
 
-  test('is not what other records are', async () => {
+  test('cannot be submitted as another record type', async () => {
     const answer = await submit(record({ agent_id: 'agent-7' }));
     expect([answer.status, answer.json.errors[0].pointer]).toEqual([400, '/agent_id']);
   });
@@ -239,7 +239,7 @@ describe('a proof by a registered issuer', () => {
     expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved' });
   });
 
-  test('is verified although its job failed for good, by a resubmission or by the next look at what is pending', async () => {
+  test('is verified although its job failed permanently, by a resubmission or by the next sweep of pending records', async () => {
     let ahead = 0;
     const later = await startService({}, () => Date.now() + ahead);
     try {
@@ -303,7 +303,7 @@ describe('a proof by a registered issuer', () => {
     expect([review.status, review.json.code]).toEqual([500, 'history_unreadable']);
   });
 
-  test('is looked for by workers only, and not among the streams of what waits for a reviewer', async () => {
+  test('is searched for by workers only, and not in the streams of records that wait for a reviewer', async () => {
     const sweeps = jest.spyOn(ProofChecks.prototype, 'sweep');
     const api = await startService({ CREDENCE_ROLES: 'api' });
     expect(sweeps).not.toHaveBeenCalled();
@@ -333,7 +333,7 @@ describe('a proof by a registered issuer', () => {
     expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved' });
   });
 
-  test('is refused at once where it cannot hold: unknown or retired issuer, wrong kind', async () => {
+  test('is refused at once if it cannot be valid: unknown or retired issuer, wrong kind', async () => {
     const ethereum = `0x${'1'.repeat(130)}`;
     const plain = 'A'.repeat(86);
     await service.post('/v1/trove/issuers', { issuer_id: 'former', platform_id: 'university.example', ed25519 });
@@ -428,7 +428,7 @@ describe('a proof by a registered issuer', () => {
     expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved', decision: { method: 'attestation' } });
   });
 
-  test('has one key, for good', async () => {
+  test('has exactly one key, permanently', async () => {
     const both = { issuer_id: 'both', platform_id: 'p', ed25519, address: account.address };
     expect((await service.post('/v1/trove/issuers', both)).status).toBe(400);
     expect((await service.post('/v1/trove/issuers', { issuer_id: 'none', platform_id: 'p' })).status).toBe(400);
@@ -480,7 +480,7 @@ describe('a key bound to an organization', () => {
     return body;
   };
 
-  test('approves for its own platforms only, and endorses by that', async () => {
+  test('approves for its own platforms only, and thereby endorses', async () => {
     const { content_hash, tris_id } = await pending();
     const refused = await review(content_hash, { decision: 'approve', platform_id: 'elsewhere' });
     expect([refused.status, refused.json.code]).toEqual([403, 'platform_not_owned']);
@@ -494,7 +494,7 @@ describe('a key bound to an organization', () => {
     expect((await review(content_hash, { decision: 'approve' })).json.code).toBe('record_decided');
   });
 
-  test('approves for the platform of the trove while that is nobody’s', async () => {
+  test('approves for the platform of the trove while no organization owns it', async () => {
     const [before, after] = [await pending(), await pending()];
     expect((await review(before.content_hash, { decision: 'approve' })).status).toBe(200);
     const owner = { tris_org: 'tris:trove', platform_ids: ['trove'] };
@@ -502,7 +502,7 @@ describe('a key bound to an organization', () => {
     expect((await review(after.content_hash, { decision: 'approve' })).json.code).toBe('platform_not_owned');
   });
 
-  test('does not review what is about itself or its agent, nor without the scope', async () => {
+  test('cannot review records about itself or its agent, nor without the scope', async () => {
     const own = await pending({ tris_id: 'tris:university' });
     const agent = await pending({ record_type: 'ai_behavior', agent_id: 'bot', operator_tris: 'tris:university' });
     const other = await pending();

@@ -53,7 +53,7 @@ async function check(subject_tris: string, policy_id = 'AP_KYC_V1') {
 const accredit = (issuer: string, statuses = [KYC], headers = OPERATOR) =>
   service.post('/v1/issuers', { issuer, statuses }, headers);
 
-test('an organization’s grant is shown and counts for nothing; an operator’s counts', async () => {
+test('an organization’s grant is returned but does not count; an operator’s counts', async () => {
   await grant('crook', 'tris:a');
   expect(await verified('tris:a')).toEqual([
     { status: KYC, issuer: 'tris:crook', scheme: 'operator', expires_at: null, accredited: false },
@@ -89,7 +89,7 @@ test('an accredited issuer’s grants count from then on, until that is withdraw
   expect(await accreditedAt('')).toEqual([false]);
 });
 
-test('it counts for the status it was given for only', async () => {
+test('an accreditation counts only for its statuses', async () => {
   await grant('bank', 'tris:d');
   await accredit('tris:bank', ['zk-KYH']);
   expect((await check('tris:d')).granted).toBe(false);
@@ -101,7 +101,7 @@ test('it counts for the status it was given for only', async () => {
   expect(json).toEqual({ issuers: [{ issuer: 'tris:bank', statuses: ['zk-KYH'] }], next_cursor: null });
 });
 
-test('a policy that names an issuer counts its grants, and says what is missing', async () => {
+test('a policy that names an issuer counts its grants, and how_to_pass names the issuer', async () => {
   await policy('AP_CROOKS_V1', [{ status: KYC, issuers: ['tris:crook'] }]);
   await policy('AP_SCHEME_V1', [{ status: KYC, issuers: ['tris:crook'], schemes: ['kyc-circuit'] }]);
   await grant('bank', 'tris:e');
@@ -134,7 +134,7 @@ test('only operators accredit', async () => {
   expect((await service.delete('/v1/issuers/tris:bank', as('crook'))).status).toBe(403);
 });
 
-test('every decision made here is derived again from the log, whatever the accreditations are by now', async () => {
+test('every decision is derived again from the log, whatever the accreditations are now', async () => {
   for (const subject of ['tris:a', 'tris:c', 'tris:d', 'tris:e']) {
     const decisions = [];
     for await (const decision of audit(service.stores.eventStore, subject)) decisions.push(decision);

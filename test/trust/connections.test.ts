@@ -172,7 +172,7 @@ describe('metrics without a key', () => {
   });
 });
 
-test('a proxy names its client in any spelling, and a client cannot count as another by one', async () => {
+test('a client is recognised in any spelling of its address, and cannot count as another by one', async () => {
   const service = await startService({ CREDENCE_RATE_LIMIT: '1', CREDENCE_TRUST_PROXY: 'on' });
   const status = async (address: string) =>
     (await service.get('/docs/problems', { 'x-forwarded-for': address })).status;

@@ -39,7 +39,7 @@ const page = async (list: string, cursor?: string, by = service) => {
 const cursorOf = async (list: string, by = service): Promise<string> =>
   (await page(list, undefined, by)).json.next_cursor;
 
-test('a history does not go on with totals that the client made up', async () => {
+test('a history refuses totals that the client forged', async () => {
   const cursor = await cursorOf(LISTS[0]!);
   const [payload, ...rest] = cursor.split('.');
   const state = JSON.parse(Buffer.from(payload!, 'base64url').toString());
@@ -62,12 +62,12 @@ test.each(LISTS)('%s takes back what it gave, and refuses it when any character 
   }
 });
 
-test('a cursor of one list is none of another', async () => {
+test('a cursor of one list is refused by another', async () => {
   const cursor = await cursorOf('/api/tris-validations/tris:ada');
   expect((await page('/api/tris-validations/tris:bea', cursor)).status).toBe(400);
 });
 
-test('a cursor holds in other processes with the same keys, also once the key that was there first is gone', async () => {
+test('a cursor is valid in other processes with the same keys, also after the first key was removed', async () => {
   const held = await Promise.all(['/v1/disc/changes', '/v1/organizations'].map((list) => cursorOf(list)));
   const other = await startService({ CREDENCE_SIGNING_KEYS: keys() });
   try {

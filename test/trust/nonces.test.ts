@@ -18,7 +18,7 @@ describe('a sign-in', () => {
   beforeAll(async () => void (service = await startService()));
   afterAll(() => service.close());
 
-  test('that is only started leaves no byte on disk', async () => {
+  test('that is only started writes nothing to disk', async () => {
     const { keyValue, eventStore } = service.stores;
     const stored = [jest.spyOn(keyValue, 'put'), jest.spyOn(keyValue, 'putIfAbsent'), jest.spyOn(eventStore, 'append')];
     await start(service, account(1).address);

@@ -69,7 +69,7 @@ test('an organization grants itself no verification', async () => {
   expect((await service.post('/v1/identities/tris:alice/verifications', grant, LENDCO)).status).toBe(201);
 });
 
-test('an organization links no wallet to itself by its word', async () => {
+test('an organization cannot assert a wallet link to itself', async () => {
   const wallet = '0x9d85ca56217d2bb651b00f15e694eb7e713637d4';
   const answer = await service.post('/api/link-account', { wallet, tris_id: 'tris:lendco' }, LENDCO);
   expect(outcome(answer)).toEqual([403, 'self_statement']);
@@ -164,7 +164,7 @@ test.each([
   expect(json.detail).toMatch(/hash/);
 });
 
-test('reads ask for whatever there is', async () => {
+test('reads accept any stored id', async () => {
   for (const path of ['/v1/disc/score/tris:john.doe@gmail.com', '/v1/disc/score/tris:platform:dao.example']) {
     expect(outcome(await service.get(path, await seen(service)))).toEqual([404, 'identity_not_found']);
   }

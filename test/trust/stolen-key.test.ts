@@ -65,7 +65,7 @@ test('a forged token lives no longer than one that is issued', async () => {
   expect(await wallets(forge(key, years))).toEqual([401, 'token_malformed']);
 });
 
-test('a forged token of a session that nobody has begun is refused', async () => {
+test('a forged token of a session that was never started is refused', async () => {
   const sid = 'f'.repeat(64);
   expect(await wallets(forge(stolen(), { sid }))).toEqual([401, 'session_revoked']);
 });

@@ -16,21 +16,21 @@ beforeAll(async () => {
 });
 const holds = (proof = proven.proof, signals = proven.public_signals) => verify('kyh', key, proof, signals);
 
-test('a right proof holds, and every malleated form of it', () => {
+test('a valid proof is accepted, and so is every malleated form of it', () => {
   expect(holds()).toBe(true);
   const others = malleated(proven.proof, key);
   expect(others.map((proof) => holds(proof))).toEqual([true, true, true]);
   expect(new Set(others.map((proof) => JSON.stringify(proof))).size).toBe(3);
 });
 
-test('it holds for its own signals only', () => {
+test('a proof is valid for its own signals only', () => {
   for (const i of proven.public_signals.keys()) {
     const signals = proven.public_signals.with(i, String((BigInt(proven.public_signals[i]!) + 1n) % R));
     expect(holds(proven.proof, signals)).toBe(false);
   }
 });
 
-test('a proof that is none does not hold, with whatever points', () => {
+test('an invalid proof is refused, whatever its points', () => {
   const { pi_a, pi_b, pi_c } = proven.proof;
   expect(holds({ ...proven.proof, pi_c: jsonOfG1(g1(pi_c).negate()) })).toBe(false);
   expect(holds({ ...proven.proof, pi_a: pi_c, pi_c: pi_a })).toBe(false);
@@ -64,7 +64,7 @@ test('points off the curve, outside the subgroup and at infinity are named', () 
   expect(where({ pi_b: pointOutsideSubgroup() })).toBe('/pi_b');
 });
 
-test('a key is sound, or the point that is not is named', () => {
+test('a key is valid, or its invalid point is named', () => {
   expect([checkKey(key), checkKey(keyOf('kyc'))]).toEqual([true, true]);
   const where = (change: object) => (checkKey({ ...key, ...change }) as { pointer: string }).pointer;
   // Without a contribution to the second phase delta is gamma, and proofs can be forged.
@@ -73,7 +73,7 @@ test('a key is sound, or the point that is not is named', () => {
   expect(where({ IC: key.IC.with(2, ['0', '0', '1']) })).toBe('/IC/2');
 });
 
-test('numbers have one spelling, below the order or the prime', () => {
+test('numbers have one valid spelling, below the order or the prime', () => {
   expect(['0', '1', String(R - 1n)].map(isSignal)).toEqual([true, true, true]);
   for (const wrong of [String(R), '-1', '01', '+1', '1.0', '0x1', '1e3', ' 1', '', '９', '1'.repeat(100), 1, null]) {
     expect(isSignal(wrong)).toBe(false);

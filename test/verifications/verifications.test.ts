@@ -103,11 +103,11 @@ describe('a proof', () => {
     expect(refused(await submit(scheme, tris, of()))).toEqual([422, 'public_signal_mismatch', where]);
   });
 
-  test('of what has ended is refused', async () => {
+  test('of an expired credential is refused', async () => {
     expect(refused(await submit('humans', 'tris:carol', proven.expired))).toEqual([422, 'proof_expired']);
   });
 
-  test('whose signals were exchanged for the right ones does not hold', async () => {
+  test('whose signals were replaced by the expected ones is invalid', async () => {
     const { public_signals } = proven.alice;
     const { proof } = proven.otherScope;
     expect(refused(await submit('humans', 'tris:alice', { ...proven.alice, proof }))).toEqual([422, 'proof_invalid']);
@@ -149,7 +149,7 @@ describe('a proof', () => {
     }
   });
 
-  test('under a scheme that is not there is refused', async () => {
+  test('under an unknown scheme is refused', async () => {
     expect(refused(await submit('nothing', 'tris:alice', proven.alice))).toEqual([404, 'scheme_not_found']);
   });
 
@@ -202,7 +202,7 @@ describe('a nullifier', () => {
   });
 });
 
-test('a grant that fails behind its nullifier is made by sending the proof again, by nobody else', async () => {
+test('a grant that failed after its nullifier is made by sending the proof again, only for the same identity', async () => {
   const { eventStore } = service.stores;
   const append = jest.spyOn(eventStore, 'append').mockImplementation(function (this: unknown, stream, ...rest) {
     if (stream === 'identity-tris:erin') return Promise.reject(new StoreUnavailable('as if the process had died here'));
@@ -316,7 +316,7 @@ describe('a scheme', () => {
       roots: [proven.alice.root],
     });
 
-  test('is registered once, with the hash of its key, and told to provers', async () => {
+  test('is registered once, with the hash of its key, and can be read by provers', async () => {
     const first = await service.post('/v1/verification-schemes', body());
     expect(first.status).toBe(201);
     const { vk_alphabeta_12: _, ...verification_key } = keyOf('kyh');
@@ -341,7 +341,7 @@ describe('a scheme', () => {
     expect((await service.get('/v1/verification-schemes/own')).json).toEqual(first.json);
   });
 
-  test('is refused where it would not protect anything', async () => {
+  test('is refused if it would not protect anything', async () => {
     const { public_inputs: inputs, verification_key: key } = body();
     const cases: [object, string][] = [
       [{ scheme: 'operator' }, '/scheme matches'],

@@ -78,14 +78,14 @@ test('a thread that dies is replaced, and its proof verified by another', async 
   expect(await ask()).toBe(true);
 });
 
-test('a question that ends two threads is given up, and the next is answered', async () => {
+test('a request that ends two threads is given up, and the next one is answered', async () => {
   // What no client can send: a key without points makes the thread throw.
   const deadly = verifier.verify('none', {} as never, proven.proof, [], 'caller');
   expect(await outcomes([deadly, ask()])).toEqual(['verifier_unavailable', true]);
   expect(errors).toHaveLength(2);
 });
 
-test('closed, it answers nothing more and leaves no thread', async () => {
+test('after closing it accepts no request and leaves no thread', async () => {
   const asked = [ask(), ask(), ask()];
   await verifier.onModuleDestroy();
   expect(await outcomes([...asked, ask()])).toEqual(Array(4).fill('verifier_unavailable'));

@@ -111,7 +111,7 @@ test('a retry gets the identical voucher, in whatever spelling of the addresses,
   ]);
 });
 
-test('only a granted decision carries one, and only where it was asked for', async () => {
+test('only a granted decision has a voucher, and only if requested', async () => {
   const { wallet, tris } = await subject();
   expect((await post({ subject_tris: tris })).json).toMatchObject({ granted: true, voucher: null });
   await service.post('/v1/policies/ap', { policy_id: 'AP_STEEP_V1', rules: { disc_min: 99 } });

@@ -144,7 +144,7 @@ async function forgetTime(seconds: number): Promise<void> {
 }
 
 describe('a voucher of the service', () => {
-  test('is good, is redeemed once by its wallet, and then no more', async () => {
+  test('is valid, and is redeemed once by its wallet', async () => {
     const voucher = await granted({ audience: 'https://app.example' });
     const { message } = voucher;
     expect(await ask('check', argsOf(voucher))).toBe(issuer);
@@ -164,7 +164,7 @@ describe('a voucher of the service', () => {
     await act(holder, 'redeem', argsOf(await granted()));
   });
 
-  test('is redeemed by nobody but its wallet', async () => {
+  test('can be redeemed only by its wallet', async () => {
     const voucher = await granted();
     expect(await refusal(act(FUNDED, 'redeem', argsOf(voucher)))).toEqual([
       'NotTheWallet',
@@ -186,7 +186,7 @@ describe('a voucher of the service', () => {
     expect(await refused(voucher)).toEqual(['VoucherExpired', BigInt(expiresAt)]);
   });
 
-  test('is worth nothing in another contract, or on another chain', async () => {
+  test('is invalid in another contract, or on another chain', async () => {
     const voucher = await granted();
     const other = await anvil.deploy(verifier, [FUNDED.address, issuer]);
     expect(await refusal(ask('check', argsOf(voucher), other))).toEqual(['IssuerNotTrusted', expect.any(String)]);
@@ -204,7 +204,7 @@ describe('a voucher of the service', () => {
     await elsewhere.stop();
   });
 
-  test('holds to the bit: any change of any field is no voucher of the issuer', async () => {
+  test('is invalid after a change of any bit of any field', async () => {
     const voucher = await granted();
     const { message, domain } = voucher;
     const flipped = (hex: Hex) => `${hex.slice(0, -1)}${hex.endsWith('0') ? '1' : '0'}` as Hex;
@@ -262,7 +262,7 @@ describe('issuers', () => {
     return { ...voucher, signature: await account.signTypedData(typed(voucher)) };
   };
 
-  test('anybody else is none', async () => {
+  test('no other signer is accepted', async () => {
     const stranger = newAccount();
     const forged = await signedBy(stranger, await granted());
     expect(await refused(forged)).toEqual(['IssuerNotTrusted', stranger.address]);
@@ -351,7 +351,7 @@ describe('on-chain invalidation', () => {
     ]);
   });
 
-  test('comes too late for what is redeemed, and is not made twice', async () => {
+  test('has no effect on a redeemed voucher, and cannot be repeated', async () => {
     const voucher = await granted();
     const { jti } = voucher.message;
     await act(holder, 'redeem', argsOf(voucher));
@@ -422,7 +422,7 @@ test('the digest of the service is that of the contract, of ethers and of viem, 
   expect(await ask('domainSeparator')).toBe(TypedDataEncoder.hashDomain(typed(await granted()).domain));
 });
 
-test('what it costs is at most what docs/vouchers.md says, and not much less', async () => {
+test('the gas is at most what docs/vouchers.md says, and not much less', async () => {
   const { OwnedWallet } = compile('test/servers/wallets.sol');
   const hash = await anvil.writer.deployContract({ ...verifier, args: [FUNDED.address, issuer] });
   const deployed = await anvil.reader.waitForTransactionReceipt({ hash });

@@ -63,7 +63,7 @@ describe('the first sign-in', () => {
     expect((await claim(service, wallet)).tris_id).toBe(session.tris_id);
   });
 
-  test('shows what is claimed, and nothing else can be', async () => {
+  test('shows the claimed TRIS, and no other TRIS can be claimed', async () => {
     const wallet = newAccount();
     const own = `tris:${wallet.address.toLowerCase()}`;
     const { message } = await start(service, wallet.address, { purpose: 'claim', tris_id: own });
@@ -106,7 +106,7 @@ describe('a wallet that signs for it', () => {
     expect(message).toContain('\nRequest ID: credence:link:did:web:alice');
   });
 
-  test('linked again is linked, and nothing is written', async () => {
+  test('linked again stays linked, and nothing is written', async () => {
     const [owner, wallet] = [await claim(service, newAccount()), newAccount()];
     await link(wallet, owner);
     const head = await service.stores.eventStore.head();
@@ -125,7 +125,7 @@ describe('a wallet that signs for it', () => {
     expect(codeOf(await call(service, '/v1/wallets/link', body, bearer(owner)))).toEqual([401, 'nonce_used']);
   });
 
-  test('is refused with the message of a sign-in, and one that somebody else signed', async () => {
+  test('is refused with a sign-in message, and with one that somebody else signed', async () => {
     const [owner, wallet] = [await claim(service, newAccount()), newAccount()];
     const { message } = await start(service, wallet.address);
     const signature = await wallet.signMessage({ message });
@@ -164,7 +164,7 @@ describe('a wallet that signs for it', () => {
     expect(await trisOf(wallet)).toBe(tris);
   });
 
-  test('of fifty TRIS that want it at once, one gets it', async () => {
+  test('of fifty concurrent requests to link it, one succeeds', async () => {
     const wallet = newAccount();
     const owners = await Promise.all(Array.from({ length: 50 }, () => claim(service, newAccount())));
     const bodies = await Promise.all(owners.map(({ tris_id }) => consent(service, wallet, tris_id)));
@@ -183,7 +183,7 @@ describe('a wallet that signs for it', () => {
 });
 
 describe('a link by a key alone', () => {
-  test('is answered as requirement 30 says, and is only asserted: no session acts for the TRIS', async () => {
+  test('has the answer of requirement 30, and is only asserted: no session acts for the TRIS', async () => {
     const [wallet, tris] = [newAccount(), newTris()];
     const answer = await assert(wallet.address, tris);
     expect([answer.status, answer.json]).toEqual([200, { status: 'linked' }]);
@@ -210,7 +210,7 @@ describe('a link by a key alone', () => {
     expect(codeOf(await assert(`0X${address.slice(2)}`, tris))).toEqual([400, 'validation_failed']);
   });
 
-  test('the conflict names nobody', async () => {
+  test('the conflict does not name the other TRIS', async () => {
     const [{ address }, secret] = [newAccount(), newTris()];
     await assert(address, secret);
     const head = await service.stores.eventStore.head();
@@ -261,7 +261,7 @@ describe('a link by a key alone', () => {
     expect((await claim(service, wallet)).tris_id).toBe(`tris:${wallet.address.toLowerCase()}`);
   });
 
-  test('takes a key with its scope', async () => {
+  test('requires a key with its scope', async () => {
     const { address } = newAccount();
     expect(codeOf(await assert(address, newTris(), key('relay')))).toEqual([403, 'forbidden']);
     expect(codeOf(await assert(address, newTris(), {}))).toEqual([401, 'unauthorized']);
@@ -269,7 +269,7 @@ describe('a link by a key alone', () => {
 });
 
 describe('/api/link-account in a session', () => {
-  test('is not taken for a key’s word that another process wrote at the same time', async () => {
+  test('is not confused with an asserted link that another process wrote concurrently', async () => {
     const wallet = newAccount();
     const session = (await signIn(service, wallet)).json as Tokens;
     const tris = `tris:${wallet.address.toLowerCase()}`;
@@ -293,7 +293,7 @@ describe('/api/link-account in a session', () => {
     expect(await trisOf(wallet)).toBe(tris);
   });
 
-  test('links the session’s wallet to its own TRIS, which is as good as claiming it', async () => {
+  test('links the session’s wallet to its own TRIS, with the same effect as a claim', async () => {
     const wallet = newAccount();
     const session = (await signIn(service, wallet)).json as Tokens;
     const own = `tris:${wallet.address.toLowerCase()}`;
@@ -302,14 +302,14 @@ describe('/api/link-account in a session', () => {
     expect(await trisOf(wallet)).toBe(own);
   });
 
-  test('says of a wallet that is linked that it is', async () => {
+  test('returns linked for a wallet that is already linked', async () => {
     const [owner, wallet] = [await claim(service, newAccount()), newAccount()];
     await link(wallet, owner);
     const session = (await signIn(service, wallet)).json as Tokens;
     expect((await assert(wallet.address, owner.tris_id, bearer(session))).json).toEqual({ status: 'linked' });
   });
 
-  test('gets nobody into a TRIS that has not agreed, and moves no wallet of others', async () => {
+  test('gives no access to a TRIS that has not agreed, and moves no wallet of others', async () => {
     const [owner, wallet] = [await claim(service, newAccount()), newAccount()];
     const session = (await signIn(service, wallet)).json as Tokens;
     expect(codeOf(await assert(wallet.address, owner.tris_id, bearer(session)))).toEqual([403, 'forbidden']);
@@ -337,7 +337,7 @@ describe('unlinking', () => {
     expect((await link(wallet, other)).status).toBe(200);
   });
 
-  test('by the wallet’s own session: its link, and what somebody asserted of it', async () => {
+  test('by the wallet’s own session: its own link, and asserted links of it', async () => {
     const [owner, wallet, other] = [await claim(service, newAccount()), newAccount(), newAccount()];
     await link(wallet, owner);
     expect((await unlink(wallet.address, bearer((await signIn(service, wallet)).json))).status).toBe(200);
@@ -345,7 +345,7 @@ describe('unlinking', () => {
     expect((await unlink(other.address, bearer((await signIn(service, other)).json))).status).toBe(200);
   });
 
-  test('of a wallet that is not linked, and of one that is none of the session’s business, look the same', async () => {
+  test('of an unlinked wallet, and of one that the session may not know, gets the same answer', async () => {
     const [owner, stranger] = [await claim(service, newAccount()), await claim(service, newAccount())];
     const none = await unlink(newAccount().address, bearer(stranger));
     const others = await unlink(owner.wallet, bearer(stranger));
@@ -353,7 +353,7 @@ describe('unlinking', () => {
     expect([others.status, others.json.detail]).toEqual([none.status, none.json.detail]);
   });
 
-  test('by a key: only what was asserted, and an organization’s key only what it asserted', async () => {
+  test('by a key: only asserted links, and by an organization’s key only those that it asserted', async () => {
     const owner = await claim(service, newAccount());
     expect(codeOf(await unlink(owner.wallet, OPS))).toEqual([403, 'forbidden']);
     const { address } = newAccount();
@@ -406,7 +406,7 @@ describe('the wallets of a TRIS', () => {
     expect(codeOf(await walletsOf(owner.tris_id, key('relay')))).toEqual([403, 'forbidden']);
   });
 
-  test('make the identity known, stand in its history and are counted in its report, now and as of then', async () => {
+  test('make the identity known, appear in its history and are counted in its report, now and as of then', async () => {
     const [owner, wallet] = [await claim(service, newAccount()), newAccount()];
     await link(wallet, owner);
     const last = await unlink(wallet.address, bearer(owner));

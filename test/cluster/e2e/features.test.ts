@@ -68,7 +68,7 @@ describeOnOwnCluster('two API processes and a worker', () => {
     }
   }
 
-  test('a sign-in begun at one is ended at the other, once', async () => {
+  test('a sign-in started at one process is completed at the other, once', async () => {
     const wallet = newAccount();
     const { message } = await start(apis[0]!, wallet.address);
     const signature = await wallet.signMessage({ message });
@@ -83,7 +83,7 @@ describeOnOwnCluster('two API processes and a worker', () => {
     ]);
   });
 
-  test('a session is refreshed at either, and a token that is used again ends it at both', async () => {
+  test('a session is refreshed at either process, and a reused token ends it at both', async () => {
     const first = await claim(apis[0]!, newAccount());
     const [one, other] = await Promise.all([refresh(1, first), refresh(0, first)]);
     expect([one.status, other.status, one.json.refresh_token]).toEqual([200, 200, other.json.refresh_token]);
@@ -92,7 +92,7 @@ describeOnOwnCluster('two API processes and a worker', () => {
     expect(codeOf(await refresh(0, third))).toEqual([401, 'refresh_revoked']);
   });
 
-  test('a wallet linked at one signs in to its TRIS at the other, until it is unlinked', async () => {
+  test('a wallet linked at one process signs in to its TRIS at the other, until it is unlinked', async () => {
     const owner = await claim(apis[0]!, newAccount());
     const second = newAccount();
     const linked = await call(
