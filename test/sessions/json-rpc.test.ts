@@ -65,7 +65,7 @@ test.each([
     `{"id":${'['.repeat(1e6)}${']'.repeat(1e6)}}`,
     200,
     'failed',
-    'the answer is not one of',
+    'the answer is not valid',
     undefined,
   ],
 ])('fails on %s', async (_what, body, status, reason, message, code) => {
