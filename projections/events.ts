@@ -18,6 +18,7 @@ import {
 import { accessChecked, accessPolicyCreated, accessPolicyRetired } from '../src/features/access/domain/ap.events.js';
 import {
   lensActivated,
+  modelActivated,
   validationPolicyCreated,
   validationPolicyRetired,
 } from '../src/features/lenses/domain/lenses.events.js';
@@ -62,6 +63,7 @@ const DEFINITIONS = [
   validationPolicyCreated,
   validationPolicyRetired,
   lensActivated,
+  modelActivated,
   accessPolicyCreated,
   accessPolicyRetired,
   accessChecked,

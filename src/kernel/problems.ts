@@ -71,6 +71,7 @@ export const PROBLEMS = {
   issuer_conflict: [409, 'The issuer exists with another key or platform'],
   policy_retired: [409, 'The policy is retired'],
   policy_not_active: [409, 'The policy is not active'],
+  model_not_active: [409, 'The version of the model is not active'],
   promotion_conflict: [409, 'Another promotion was first'],
   replay_not_usable: [409, 'The replay cannot be used'],
   scheme_conflict: [409, 'The verification scheme exists with other content'],

@@ -40,8 +40,9 @@ export async function ensureManifest(
     const unserved = projections.filter(({ name }) => !(name in views));
     const lens = platform?.lens ?? { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
     const lens_revision = platform?.lens_revision ?? -1;
+    const model_hash = platform?.model_hash ?? disc1.hash;
     const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
-    if (manifest && unserved.length === 0 && seesRight && manifest.model_hash === disc1.hash) {
+    if (manifest && unserved.length === 0 && seesRight && manifest.model_hash === model_hash) {
       // A generation that is ahead of this log, or has lost rows, is useless. One of another log may serve other
       // processes.
       for (const { id, status, checkpoint } of generations) {
@@ -60,7 +61,7 @@ export async function ensureManifest(
     await readModels.swapManifest({
       revision: (manifest?.revision ?? 0) + 1,
       lens,
-      model_hash: disc1.hash,
+      model_hash,
       lens_revision,
       views,
       previous_views: null,
@@ -150,17 +151,24 @@ export async function reflectPlatformLens(store: EventStore, readModels: ReadMod
   }
 }
 
-/** The last event of the `lens-platform` stream; undefined if this build cannot read it. */
-export async function platformLens(store: EventStore): Promise<Pick<Manifest, 'lens' | 'lens_revision'> | undefined> {
-  const model = { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
+/** What the `lens-platform` stream says last of lens and model; undefined if this build cannot read it. */
+export async function platformLens(
+  store: EventStore,
+): Promise<Pick<Manifest, 'lens' | 'lens_revision' | 'model_hash'> | undefined> {
+  const own = { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
+  const platform = { lens: own as Manifest['lens'], lens_revision: -1, model_hash: disc1.hash };
   try {
-    const [last] = await store.readStream(PLATFORM_LENS_STREAM, { direction: 'backward', limit: 1 });
-    if (!last) return { lens: model, lens_revision: -1 };
-    const event = decodeEvent(last);
-    if (event.type !== 'LensActivated') return undefined;
-    const { policy_id, content_hash } = event.data;
-    const lens = policy_id === null || content_hash === null ? model : { policy_id, content_hash };
-    return { lens, lens_revision: last.revision };
+    for (const recorded of await store.readStream(PLATFORM_LENS_STREAM)) {
+      const event = decodeEvent(recorded);
+      if (event.type === 'LensActivated') {
+        const { policy_id, content_hash } = event.data;
+        platform.lens = policy_id === null || content_hash === null ? own : { policy_id, content_hash };
+      } else if (event.type === 'ModelActivated') platform.model_hash = event.data.model.hash;
+      else return undefined;
+      platform.lens_revision = recorded.revision;
+    }
+    // A version that this build does not know would be computed by the wrong formulas.
+    return modelByHash(platform.model_hash) ? platform : undefined;
   } catch (error) {
     if (error instanceof NewerSchema) return undefined; // The follower halts there and says so.
     if (error instanceof Problem && error.code === 'history_unreadable') return undefined; // An undecodable event is a dead letter.

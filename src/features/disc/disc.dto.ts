@@ -165,7 +165,8 @@ export class LensDto {
 }
 
 export class ModelDto {
-  id: string;
+  @ApiProperty({ enum: MODEL_IDS })
+  id: ModelId;
   /** Identifies the version: equal hashes mean the same constants and formulas. */
   hash: string;
 }

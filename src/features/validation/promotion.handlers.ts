@@ -20,18 +20,22 @@ import {
   lensOwner,
   lensStackAfter,
   lensStream,
+  type ModelStack,
+  modelStackAfter,
   noLens,
+  noModel,
   ownerOfLensStream,
   refuseUnlessBasis,
 } from '../lenses/domain/lens-stream.js';
 import { Replays } from './replays.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
-import type { LensName, LensScope } from '../lenses/domain/lenses.events.js';
+import type { LensName, LensScope, ModelName } from '../lenses/domain/lenses.events.js';
+import type { ModelSwitchDto } from './models.dto.js';
 import type { PromotionDto, SwitchDto } from './vp.dto.js';
 import { refuseUnlessOwner } from './vp.input.js';
 
 /** How long a switch waits for the read models to apply it. */
-const WAIT_MS = 2_000;
+export const WAIT_MS = 2_000;
 /** How long the outcome of a switch that outlasted its request can be queried. */
 const KEPT_MS = 86_400_000;
 
@@ -44,8 +48,15 @@ export function refuseSwitch(actor: Actor, scope: LensScope, trisOrg: string): v
   refuseUnlessOwner(actor, trisOrg);
 }
 
-interface Switched {
-  body: SwitchDto;
+/** Whether and where the read models have applied a switch. */
+interface Applied {
+  generation: string | null;
+  position: string;
+  job_id?: string;
+}
+
+export interface Switched<B = SwitchDto> {
+  body: B;
   position: Position;
   /** Whether the read models have applied it. */
   applied: boolean;
@@ -56,6 +67,7 @@ interface Switched {
 export class Promotions {
   private readonly underWay = new Set<string>();
   private readonly stacks: FoldedStreams<LensStack>;
+  private readonly models: FoldedStreams<ModelStack>;
 
   constructor(
     private readonly writer: Writer,
@@ -64,6 +76,7 @@ export class Promotions {
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {
     this.stacks = new FoldedStreams(store, (stream) => noLens(ownerOfLensStream(stream)), lensStackAfter);
+    this.models = new FoldedStreams(store, noModel, modelStackAfter);
   }
 
   /**
@@ -77,17 +90,44 @@ export class Promotions {
     { context, waitMs }: Pick<PromotePolicy, 'context' | 'waitMs'>,
     decide: (stack: LensStack) => Fact[],
   ): Promise<Switched> {
+    return this.switch(owner, this.stacks, { context, waitMs }, decide, (events, stack) => ({
+      policy_id: policyId,
+      scope: owner.scope,
+      ...(switchOf(events) ?? unchanged(stack)),
+    }));
+  }
+
+  /** As `switchLens`, of the version of the model that serves the platform. */
+  async switchModel(
+    { context, waitMs }: Pick<PromotePolicy, 'context' | 'waitMs'>,
+    decide: (stack: ModelStack) => Fact[],
+  ): Promise<Switched<ModelSwitchDto>> {
+    const owner = lensOwner('platform', '');
+    return this.switch(owner, this.models, { context, waitMs }, decide, (events, stack) => {
+      const event = events.at(-1);
+      const { model, previous, replay_id } = event
+        ? (event.data as unknown as { model: ModelName; previous: ModelName; replay_id: string | null })
+        : { model: stack.at(-1)!, previous: stack.at(-2) ?? stack.at(-1)!, replay_id: null };
+      return { active: model, previous, replay_id };
+    });
+  }
+
+  private async switch<S, B extends object>(
+    owner: LensOwner,
+    streams: FoldedStreams<S>,
+    { context, waitMs }: Pick<PromotePolicy, 'context' | 'waitMs'>,
+    decide: (state: S) => Fact[],
+    bodyOf: (events: readonly NewEvent[], before: S) => B,
+  ): Promise<Switched<B & Applied>> {
     const stream = lensStream(owner);
     // A caller cannot have seen the result of a switch that is still being applied.
     if (this.underWay.has(stream)) throw conflict(owner);
     this.underWay.add(stream);
     try {
-      const outcome = await this.writer.executeFoldedOnce(stream, context, this.stacks, decide);
-      const { position, before } = outcome;
-      const body: SwitchDto = {
-        policy_id: policyId,
-        scope: owner.scope,
-        ...(switchOf(outcome.events) ?? unchanged(before.state)),
+      const outcome = await this.writer.executeFoldedOnce(stream, context, streams, decide);
+      const { position, before, events } = outcome;
+      const body = {
+        ...bodyOf(events, before.state),
         generation: null,
         position: formatPosition(this.store.logId, position),
       };

@@ -5,7 +5,7 @@ import { ValidationPolicies } from '../lenses/validation-policies.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { ReplayDto } from './vp.dto.js';
-import { refuseUnlessOwner } from './vp.input.js';
+import { refuseBound, refuseUnlessOwner } from './vp.input.js';
 
 /** Starts a replay over the whole population. */
 export class StartReplay extends Command<ReplayDto> {
@@ -53,7 +53,7 @@ export class GetReplayHandler implements IQueryHandler<GetReplay> {
   /** @throws Problem replay_not_found, forbidden */
   async execute({ replayId, actor }: GetReplay): Promise<ReplayDto> {
     const replay = await this.replays.find(replayId);
-    refuseUnlessOwner(actor, replay.tris_org);
+    refuseUnlessReader(actor, replay);
     return replay;
   }
 }
@@ -74,7 +74,13 @@ export class CancelReplayHandler implements ICommandHandler<CancelReplay> {
 
   /** @throws Problem replay_not_found, forbidden */
   async execute({ replayId, actor }: CancelReplay): Promise<ReplayDto> {
-    refuseUnlessOwner(actor, (await this.replays.find(replayId)).tris_org);
+    refuseUnlessReader(actor, await this.replays.find(replayId));
     return this.replays.cancel(replayId);
   }
+}
+
+/** A replay of a version of the model is the operators'. @throws Problem forbidden */
+function refuseUnlessReader(actor: Actor, { tris_org }: ReplayDto): void {
+  if (tris_org !== null) return refuseUnlessOwner(actor, tris_org);
+  refuseBound(actor);
 }

@@ -18,7 +18,7 @@ import { type Comparison, Summarizer, type Summary } from './comparison.js';
 import { type LensOwner, lensOwner } from '../lenses/domain/lens-stream.js';
 import { eachIdentity, openPopulation } from './population.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
-import type { LensScope } from '../lenses/domain/lenses.events.js';
+import type { LensScope, ModelName } from '../lenses/domain/lenses.events.js';
 import type { ReplayDto } from './vp.dto.js';
 import type { PolicyContent } from '../lenses/domain/validation-policy.js';
 
@@ -77,23 +77,40 @@ export class Replays implements OnModuleInit {
     model?: ModelId,
   ): Promise<ReplayDto> {
     await this.probes(lensOwner(scope, tris_org), accessPolicies);
-    const unique = context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '');
-    const id = `rpl_${unique}`;
-    const caller = context.actor.name;
-    if (!(await this.jobs.get(JOB_KIND, id))) await this.refuseMany(caller);
-    const job = await this.jobs.enqueue(JOB_KIND, id, {
-      caller,
+    return this.enqueue(context, {
       policy_id,
       tris_org,
       content_hash,
       scope,
       access_policies: accessPolicies === undefined ? null : [...accessPolicies],
       ...(model && { model }),
-      body_hash: context.body_hash,
     });
-    if (job.input['body_hash'] !== context.body_hash) {
-      throw idempotencyKeyReused();
-    }
+  }
+
+  /** As `start`, of another version of the model for the platform, whose lens stays. */
+  async startModel(
+    { id, hash }: ModelName,
+    accessPolicies: readonly string[] | undefined,
+    context: CommandContext,
+  ): Promise<ReplayDto> {
+    await this.probes(lensOwner('platform', ''), accessPolicies);
+    return this.enqueue(context, {
+      policy_id: null,
+      tris_org: null,
+      content_hash: null,
+      scope: 'platform',
+      access_policies: accessPolicies === undefined ? null : [...accessPolicies],
+      promotes: { id, hash },
+    });
+  }
+
+  private async enqueue(context: CommandContext, input: ReplayInput): Promise<ReplayDto> {
+    const id = `rpl_${context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
+    const { body_hash } = context;
+    const caller = context.actor.name;
+    if (!(await this.jobs.get(JOB_KIND, id))) await this.refuseMany(caller);
+    const job = await this.jobs.enqueue(JOB_KIND, id, { caller, ...input, body_hash });
+    if (job.input['body_hash'] !== body_hash) throw idempotencyKeyReused();
     return replayOf(job);
   }
 
@@ -151,6 +168,20 @@ export class Replays implements OnModuleInit {
     return this.between(before, scoringBy(after, before.model), manifest, probes, signal, { onPage: onProgress });
   }
 
+  /** Folds all identities under the platform's lens, by its version of the model and by another. */
+  private async compareModels(
+    model: ModelId,
+    accessPolicies: readonly string[] | undefined,
+    signal: AbortSignal,
+    onPage: (done: number, total: number) => void,
+  ): Promise<PopulationChange> {
+    const manifest = await this.views.manifest();
+    const before = await this.policies.resolve({}, manifest, [undefined]);
+    const after = await this.policies.resolve({ model }, manifest, [undefined]);
+    const probes = await this.probes(lensOwner('platform', ''), accessPolicies);
+    return this.between(before, after, manifest, probes, signal, { onPage });
+  }
+
   /**
    * Folds all identities under two lenses.
    * @param watch `onIdentity` gets the comparison of each identity, which is only valid until it returns
@@ -198,26 +229,33 @@ export class Replays implements OnModuleInit {
   }
 
   private async run({ input, signal, progress }: RunningJob): Promise<PopulationChange> {
-    const { policy_id, tris_org, scope, access_policies, model } = input as unknown as ReplayInput;
+    const { policy_id, tris_org, scope, access_policies, model, promotes } = input as unknown as ReplayInput;
+    if (policy_id === null || tris_org === null) {
+      return this.compareModels(promotes!.id, access_policies ?? undefined, signal, progress);
+    }
     const lens = await this.policies.lens(policy_id);
     return this.compare(lens, { scope, tris_org, model }, access_policies ?? undefined, signal, progress);
   }
 }
 
-interface ReplayInput {
-  policy_id: string;
-  tris_org: string;
-  content_hash: string;
+type ReplayInput = {
+  /** Null, as the next two, of a version of the model. */
+  policy_id: string | null;
+  tris_org: string | null;
+  content_hash: string | null;
   scope: LensScope;
   access_policies: string[] | null;
   /** Absent: the platform's. */
   model?: ModelId;
-}
+  /** The version of the model that is compared with the platform's. */
+  promotes?: ModelName;
+};
 
 function replayOf({ id, status, input, progress, result, error, enqueued_at, finished_at }: Job): ReplayDto {
-  const { policy_id, tris_org, content_hash, scope } = input as unknown as ReplayInput;
+  const { policy_id, tris_org, content_hash, scope, promotes = null } = input as unknown as ReplayInput;
   return {
     replay_id: id,
+    promotes,
     policy_id,
     tris_org,
     content_hash,

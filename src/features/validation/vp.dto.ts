@@ -32,8 +32,8 @@ import { LENS_SCOPES, type LensScope } from '../lenses/domain/lenses.events.js';
 import { VP_ID } from '../lenses/domain/validation-policy.js';
 
 const VP_MESSAGE = '$property must have the form VP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
-const REPLAY_ID = /^rpl_[0-9a-f]{32}$/;
-const REPLAY_MESSAGE = '$property must be the id of a replay';
+export const REPLAY_ID = /^rpl_[0-9a-f]{32}$/;
+export const REPLAY_MESSAGE = '$property must be the id of a replay';
 const VERSION = /^v(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})$/;
 /** A hundred inputs with the lowest weight, 0.01, add up to 1.00. */
 const MAX_INPUTS = 100;
@@ -424,9 +424,16 @@ const JOB_STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] a
 
 export class ReplayDto {
   replay_id: string;
-  policy_id: string;
-  tris_org: string;
-  content_hash: string;
+  /** null, as the next two, in a replay of a version of the model. */
+  @ApiProperty({ type: String, nullable: true })
+  policy_id: string | null;
+  @ApiProperty({ type: String, nullable: true })
+  tris_org: string | null;
+  @ApiProperty({ type: String, nullable: true })
+  content_hash: string | null;
+  /** The version of the model that is compared with the platform's; null in a replay of a policy. */
+  @ApiProperty({ type: ModelDto, nullable: true })
+  promotes: ModelDto | null;
   /** Whether the policy is compared with the lens of the platform or with that of the organization. */
   @ApiProperty({ enum: LENS_SCOPES })
   scope: LensScope;

@@ -13,6 +13,7 @@ import { ValidationPolicies, unknownPolicy } from '../lenses/validation-policies
 import {
   LENS_SCOPES,
   lensActivated,
+  modelActivated,
   validationPolicyCreated,
   validationPolicyRetired,
 } from '../lenses/domain/lenses.events.js';
@@ -167,7 +168,7 @@ function statusOf(retired: boolean): PolicyStatus {
   return retired ? 'retired' : 'available';
 }
 
-const decodePolicyEvent = decoderFor([validationPolicyCreated, validationPolicyRetired, lensActivated]);
+const decodePolicyEvent = decoderFor([validationPolicyCreated, validationPolicyRetired, lensActivated, modelActivated]);
 
 /** The history entry for an event of the policy's own stream or of a lens; undefined if it is not about the policy. */
 function stateOf(recorded: RecordedEvent, policyId: string, logId: string): PolicyDto['history'][number] | undefined {

@@ -25,3 +25,9 @@ export function refuseUnlessOwner({ name, organization }: Pick<Actor, 'name' | '
   if (organization === null || organization === trisOrg) return;
   throw new Problem('forbidden', `The key "${name}" is bound to ${organization} and cannot act for ${trisOrg}.`);
 }
+
+/** What concerns the whole platform is not for keys of an organization. @throws Problem forbidden */
+export function refuseBound({ name, organization }: Pick<Actor, 'name' | 'organization'>): void {
+  if (organization === null) return;
+  throw new Problem('forbidden', `The key "${name}" is bound to ${organization} and cannot act for the platform.`);
+}

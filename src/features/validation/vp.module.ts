@@ -5,11 +5,18 @@ import { CancelReplayHandler, GetReplayHandler, StartReplayHandler } from './rep
 import { Replays } from './replays.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { ValidationPoliciesController } from './vp.controller.js';
+import { ModelsController } from './models.controller.js';
+import {
+  ListModelsHandler,
+  PromoteModelHandler,
+  RollBackModelHandler,
+  StartModelReplayHandler,
+} from './models.handlers.js';
 import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolicyHandler } from './vp.handlers.js';
 
 @Module({
   imports: [LensesModule],
-  controllers: [ValidationPoliciesController],
+  controllers: [ValidationPoliciesController, ModelsController],
   providers: [
     Replays,
     Promotions,
@@ -24,6 +31,10 @@ import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolic
     PromotePolicyHandler,
     RollBackPolicyHandler,
     GetPromotionHandler,
+    ListModelsHandler,
+    StartModelReplayHandler,
+    PromoteModelHandler,
+    RollBackModelHandler,
   ],
 })
 export class ValidationPoliciesModule {}

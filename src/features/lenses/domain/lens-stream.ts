@@ -3,7 +3,9 @@ import { type Fact, fact } from '../../../kernel/fact.js';
 import { streamDecoderFor } from '../../../kernel/event-definition.js';
 import { Problem } from '../../../kernel/problems.js';
 import { MODEL_LENS } from '../../../scoring/lens.js';
-import { type LensName, type LensScope, lensActivated } from './lenses.events.js';
+import { disc1 } from '../../../scoring/models/disc-1.js';
+import type { ScoringModel } from '../../../scoring/models/scoring-model.js';
+import { type LensName, type LensScope, type ModelName, lensActivated, modelActivated } from './lenses.events.js';
 
 /** Which policy is the lens of the platform, or of an organization: a stream of promotions and rollbacks for each. */
 
@@ -36,7 +38,7 @@ function bottom({ scope }: LensOwner): LensName {
   return { policy_id: null, content_hash: scope === 'platform' ? MODEL_LENS.content_hash : null };
 }
 
-const decode = streamDecoderFor([lensActivated]);
+const decode = streamDecoderFor([lensActivated, modelActivated]);
 
 /** Folds a stream of lenses. @throws Problem history_unreadable */
 export function lensStackOf(history: readonly RecordedEvent[], owner: LensOwner): LensStack {
@@ -50,7 +52,8 @@ export function noLens(owner: LensOwner): LensStack {
 /** @throws Problem history_unreadable */
 export function lensStackAfter(before: LensStack, events: readonly RecordedEvent[]): LensStack {
   const stack: LensStack = [...before];
-  for (const { data } of decode(events)) {
+  for (const { type, data } of decode(events)) {
+    if (type !== 'LensActivated') continue;
     const { reason, policy_id, content_hash } = data;
     if (reason === 'promoted') stack.push({ policy_id, content_hash });
     else stack.pop();
@@ -83,7 +86,7 @@ export function decidePromote(
 
 /** @throws Problem replay_not_usable unless the replay is completed, with the policy and the scope of the promotion */
 export function refuseUnlessBasis(
-  replay: { replay_id: string; content_hash: string; scope: LensScope; status: string },
+  replay: { replay_id: string; content_hash: string | null; scope: LensScope; status: string },
   { policy_id, content_hash }: { policy_id: string; content_hash: string },
   scope: LensScope,
 ): void {
@@ -112,4 +115,60 @@ export function decideRollback(stack: LensStack, owner: LensOwner, policyId: str
     throw new Problem('policy_not_active', `${policyId} is not the active lens of ${whose}; that is ${now}.`);
   }
   return [fact(lensActivated, { ...owner, reason: 'rolled_back', ...before, replay_id: null, previous: active })];
+}
+
+/** The versions of the scoring model of the platform. The last is active; a log that has activated none uses disc-1. */
+export type ModelStack = [ModelName, ...ModelName[]];
+
+export function noModel(): ModelStack {
+  return [{ id: disc1.id, hash: disc1.hash }];
+}
+
+/** Folds the stream `lens-platform`. @throws Problem history_unreadable */
+export function modelStackAfter(before: ModelStack, events: readonly RecordedEvent[]): ModelStack {
+  const stack: ModelStack = [...before];
+  for (const { type, data } of decode(events)) {
+    if (type !== 'ModelActivated') continue;
+    if (data.reason === 'promoted') stack.push(data.model);
+    else stack.pop();
+  }
+  return stack;
+}
+
+/** Does nothing if the version is active already. @param replayId the replay that the decision is based on */
+export function decidePromoteModel(stack: ModelStack, { id, hash }: ScoringModel, replayId: string | null): Fact[] {
+  const previous = stack.at(-1)!;
+  if (previous.hash === hash) return [];
+  return [fact(modelActivated, { reason: 'promoted', model: { id, hash }, replay_id: replayId, previous })];
+}
+
+/** Returns to the version that was active before this one. @throws Problem model_not_active */
+export function decideRollbackModel(stack: ModelStack, { id, hash }: ScoringModel): Fact[] {
+  const active = stack.at(-1)!;
+  const before = stack.at(-2);
+  if (active.hash !== hash || !before) {
+    throw new Problem(
+      'model_not_active',
+      `${id} was not promoted, or is not the active version of the model; that is ${active.id}.`,
+    );
+  }
+  return [fact(modelActivated, { reason: 'rolled_back', model: before, replay_id: null, previous: active })];
+}
+
+/** @throws Problem replay_not_usable unless the replay is completed, and of this version */
+export function refuseUnlessModelBasis(
+  replay: { replay_id: string; promotes: ModelName | null; status: string },
+  { id, hash }: ScoringModel,
+): void {
+  const { replay_id, promotes, status } = replay;
+  const wrong =
+    promotes?.hash !== hash
+      ? `${replay_id} is not a replay of ${id}`
+      : status !== 'completed'
+        ? `${replay_id} is ${status}, not completed`
+        : undefined;
+  if (wrong === undefined) return;
+  throw new Problem('replay_not_usable', `${wrong}.`, {
+    errors: [{ pointer: '/replay_id', code: 'replay_not_usable', message: wrong }],
+  });
 }

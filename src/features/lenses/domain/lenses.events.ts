@@ -1,5 +1,7 @@
 import { type Check, defineEvent, nullable, oneOf, text } from '../../../kernel/event-definition.js';
 import { CRITICALITIES, type Criticality } from '../../../scoring/model.js';
+import { MODEL_IDS } from '../../../scoring/models/all.js';
+import type { ModelId } from '../../../scoring/models/scoring-model.js';
 
 /** An input of a policy: a canonical metric, and the weight of its criticality. */
 export type PolicyInput = { metric: string; criticality: Criticality; weight: number };
@@ -54,4 +56,22 @@ export const lensActivated = defineEvent('LensActivated', {
   replay_id: nullable(text),
   /** The lens that was active before. */
   previous: lensName,
+});
+
+/** A version of the scoring model, by name. */
+export type ModelName = { id: ModelId; hash: string };
+const modelName: Check<ModelName> = (value): value is ModelName =>
+  oneOf(MODEL_IDS)(field(value, 'id')) && text(field(value, 'hash'));
+
+/**
+ * The platform computes by this version of the scoring model from now on. Stream `lens-platform`, so that it conflicts
+ * with a concurrent switch of the platform's lens.
+ */
+export const modelActivated = defineEvent('ModelActivated', {
+  reason: oneOf(['promoted', 'rolled_back']),
+  model: modelName,
+  /** The replay over the population that the decision was based on. */
+  replay_id: nullable(text),
+  /** The version that was active before. */
+  previous: modelName,
 });

@@ -1,0 +1,73 @@
+import { Body, Controller, Get, Param, Post } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { ApiResponse } from '@nestjs/swagger';
+import { Written } from '../../http/answers.js';
+import { Context, RequestContext } from '../../http/command-context.js';
+import { PublicRead, Write } from '../../http/routes.js';
+import { ModelParams, ModelSwitchDto, ModelsDto, PromoteModelDto, StartModelReplayDto } from './models.dto.js';
+import { ListModels, PromoteModel, RollBackModel, StartModelReplay } from './models.handlers.js';
+import { ReplayDto } from './vp.dto.js';
+
+const SWITCHING = { status: 202, description: 'Recorded, but not applied yet', type: ModelSwitchDto };
+
+@Controller('/v1')
+export class ModelsController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+  ) {}
+
+  @Get('/models')
+  @PublicRead({ summary: 'List the versions of the scoring model', type: ModelsDto })
+  async list() {
+    return this.queries.execute(new ListModels());
+  }
+
+  @Post('/models/:model_id/replay')
+  @Write({
+    scope: 'ops',
+    status: 202,
+    summary: 'Replay all identities by a version of the model, in the background',
+    description: 'Compares with the version that serves the platform, under the platform’s lens.',
+    type: ReplayDto,
+    problems: ['policy_not_found'],
+  })
+  async replay(
+    @Param() { model_id }: ModelParams,
+    @Body() { access_policies }: StartModelReplayDto,
+    @Context() request: RequestContext,
+  ) {
+    const context = request.of({ model_id, access_policies: access_policies ?? null, replay: true });
+    return new Written(await this.commands.execute(new StartModelReplay(model_id, access_policies, context)), null);
+  }
+
+  @Post('/models/:model_id/promote')
+  @Write({
+    scope: 'ops',
+    summary: 'Make a version of the model the one that serves the platform',
+    description: 'Returns 202 if the read models take longer than two seconds to switch.',
+    type: ModelSwitchDto,
+    problems: ['replay_not_found', 'replay_not_usable', 'promotion_conflict'],
+  })
+  @ApiResponse(SWITCHING)
+  async promote(@Param() { model_id }: ModelParams, @Body() body: PromoteModelDto, @Context() request: RequestContext) {
+    const replay_id = body.replay_id ?? null;
+    const context = request.of({ model_id, replay_id, promote: true });
+    const switched = await this.commands.execute(new PromoteModel(model_id, replay_id, context));
+    return new Written(switched.body, switched.position, switched.applied ? 200 : 202);
+  }
+
+  @Post('/models/:model_id/rollback')
+  @Write({
+    scope: 'ops',
+    summary: 'Return to the version that was active before a version of the model was promoted',
+    type: ModelSwitchDto,
+    problems: ['model_not_active', 'promotion_conflict'],
+  })
+  @ApiResponse(SWITCHING)
+  async rollBack(@Param() { model_id }: ModelParams, @Context() request: RequestContext) {
+    const context = request.of({ model_id, rollback: true });
+    const switched = await this.commands.execute(new RollBackModel(model_id, context));
+    return new Written(switched.body, switched.position, switched.applied ? 200 : 202);
+  }
+}

@@ -1,0 +1,99 @@
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import type { CommandContext } from '../../commands/context.js';
+import { Views } from '../../read-side/views.js';
+import { servingModel } from '../../read-side/manifest.js';
+import { MODELS, modelOf } from '../../scoring/models/all.js';
+import type { ModelId } from '../../scoring/models/scoring-model.js';
+import { decidePromoteModel, decideRollbackModel, refuseUnlessModelBasis } from '../lenses/domain/lens-stream.js';
+import type { ModelSwitchDto, ModelsDto } from './models.dto.js';
+import { Promotions, type Switched, WAIT_MS } from './promotion.handlers.js';
+import { Replays } from './replays.js';
+import type { ReplayDto } from './vp.dto.js';
+import { refuseBound } from './vp.input.js';
+
+/** The versions of the scoring model. */
+export class ListModels extends Query<ModelsDto> {}
+
+@QueryHandler(ListModels)
+export class ListModelsHandler implements IQueryHandler<ListModels> {
+  constructor(private readonly views: Views) {}
+
+  async execute(): Promise<ModelsDto> {
+    const active = servingModel(await this.views.manifest());
+    return { models: MODELS.map((model) => ({ id: model.id, hash: model.hash, active: model === active })) };
+  }
+}
+
+/** Starts a replay over the whole population: by the platform's version of the model, and by another. */
+export class StartModelReplay extends Command<ReplayDto> {
+  constructor(
+    readonly modelId: ModelId,
+    readonly accessPolicies: readonly string[] | undefined,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(StartModelReplay)
+export class StartModelReplayHandler implements ICommandHandler<StartModelReplay> {
+  constructor(private readonly replays: Replays) {}
+
+  /** @throws Problem forbidden, policy_not_found for an access policy, idempotency_key_reused */
+  async execute({ modelId, accessPolicies, context }: StartModelReplay): Promise<ReplayDto> {
+    refuseBound(context.actor);
+    return this.replays.startModel(modelOf(modelId), accessPolicies, context);
+  }
+}
+
+/** Makes a version of the model the one that serves the platform. */
+export class PromoteModel extends Command<Switched<ModelSwitchDto>> {
+  constructor(
+    readonly modelId: ModelId,
+    readonly replayId: string | null,
+    readonly context: CommandContext,
+    readonly waitMs: number = WAIT_MS,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(PromoteModel)
+export class PromoteModelHandler implements ICommandHandler<PromoteModel> {
+  constructor(
+    private readonly promotions: Promotions,
+    private readonly replays: Replays,
+  ) {}
+
+  /** @throws Problem forbidden, replay_not_found, replay_not_usable, promotion_conflict */
+  async execute(command: PromoteModel): Promise<Switched<ModelSwitchDto>> {
+    const { modelId, replayId, context } = command;
+    refuseBound(context.actor);
+    const model = modelOf(modelId);
+    if (replayId !== null) refuseUnlessModelBasis(await this.replays.find(replayId), model);
+    return this.promotions.switchModel(command, (stack) => decidePromoteModel(stack, model, replayId));
+  }
+}
+
+/** Returns to the version that was active before this one. */
+export class RollBackModel extends Command<Switched<ModelSwitchDto>> {
+  constructor(
+    readonly modelId: ModelId,
+    readonly context: CommandContext,
+    readonly waitMs: number = WAIT_MS,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RollBackModel)
+export class RollBackModelHandler implements ICommandHandler<RollBackModel> {
+  constructor(private readonly promotions: Promotions) {}
+
+  /** @throws Problem forbidden, model_not_active, promotion_conflict */
+  async execute(command: RollBackModel): Promise<Switched<ModelSwitchDto>> {
+    refuseBound(command.context.actor);
+    const model = modelOf(command.modelId);
+    return this.promotions.switchModel(command, (stack) => decideRollbackModel(stack, model));
+  }
+}

@@ -1,0 +1,139 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { audit } from '../../src/features/access/audit.js';
+import { type Service, policyBody, relay, seen, startService } from './service.fixture.js';
+
+/** Which version of the model serves the platform: previewed on everyone, promoted, rolled back. */
+
+let service: Service;
+const people = Array.from({ length: 20 }, (_, i) => `tris:p${String(i).padStart(2, '0')}`);
+const BUSY = people.at(-1)!;
+
+const model = (path: string, body?: object) => service.post(`/v1/models/${path}`, body ?? {});
+const score = async (id: string, query = '') =>
+  (await service.get(`/v1/disc/score/${id}${query}`, await seen(service))).json;
+const active = async () => {
+  const { json } = await service.get('/v1/models');
+  return json.models.filter((each: { active: boolean }) => each.active).map(({ id }: { id: string }) => id);
+};
+
+async function finished(replayId: string) {
+  for (;;) {
+    const { json } = await service.get(`/v1/replays/${replayId}`, { 'x-api-key': service.key });
+    if (!['queued', 'running'].includes(json.status)) return json;
+    await sleep(20);
+  }
+}
+
+beforeAll(async () => {
+  service = await startService();
+  // Many actions of one day: disc-2 counts at most 140 TCT of them.
+  await relay(
+    service,
+    people.flatMap((tris_id, i) =>
+      Array.from({ length: i + 1 }, () => ({
+        tris_id,
+        category: 'social',
+        action_type: 'vouch',
+        criticality: 'critical',
+      })),
+    ),
+  );
+  await seen(service);
+});
+afterAll(() => service.close());
+
+test('a log that has activated none uses disc-1', async () => {
+  expect(await active()).toEqual(['disc-1']);
+  expect((await score(BUSY)).model.id).toBe('disc-1');
+});
+
+test('a replay compares both versions on everyone; the promotion names it, switches every answer, and is rolled back', async () => {
+  const before = await score(BUSY);
+  const byDisc2 = await score(BUSY, '?model=disc-2');
+  const feed = (await service.get('/v1/disc/changes?limit=1000')).json;
+  const started = await model('disc-2/replay');
+  expect([started.status, started.json.promotes.id, started.json.policy_id]).toEqual([202, 'disc-2', null]);
+  const { replay_id, result } = await finished(started.json.replay_id);
+  expect(result).toMatchObject({ count: people.length, up: 0, before: { model: { id: 'disc-1' } } });
+  expect(result.after.model).toEqual(byDisc2.model);
+  const [mover] = result.top_movers.down;
+  expect(mover).toMatchObject({
+    tris_id: BUSY,
+    before: { score: before.score, total_tct: 140 * people.length },
+    after: { score: byDisc2.score, total_tct: 140 },
+    reasons: [{ metric: 'social_vouch', before_tct: 140 * people.length, after_tct: 140 }],
+  });
+
+  const promoted = await model('disc-2/promote', { replay_id });
+  expect(promoted).toMatchObject({
+    status: 200,
+    json: { replay_id, active: { id: 'disc-2' }, previous: { id: 'disc-1' } },
+  });
+  expect(promoted.headers['credence-position']).toBe(promoted.json.position);
+  expect(await active()).toEqual(['disc-2']);
+  const { position: _old, as_of: _then, ...expected } = byDisc2;
+  expect(await score(BUSY)).toMatchObject(expected);
+  expect((await service.get(`/api/disc-score/${BUSY}`)).json.total_tct).toBe(140);
+  const { position: _p, as_of: _t, ...still } = before;
+  expect(await score(BUSY, '?model=disc-1')).toMatchObject(still);
+  const reset = (await service.get(`/v1/disc/changes?limit=1000&cursor=${feed.next_cursor}`)).json;
+  expect([reset.reset, reset.changes.length]).toEqual([true, people.length]);
+  expect((await model('disc-2/promote')).json).toMatchObject({ active: { id: 'disc-2' } });
+
+  expect((await model('disc-1/rollback')).json.code).toBe('model_not_active');
+  expect((await model('disc-2/rollback')).json).toMatchObject({ active: { id: 'disc-1' }, previous: { id: 'disc-2' } });
+  expect(await score(BUSY)).toMatchObject(still);
+  expect((await model('disc-2/rollback')).json.code).toBe('model_not_active');
+});
+
+test('a replay of a policy is no basis for a model, nor that of a model for a policy or another model', async () => {
+  const policy = policyBody('VP_BASIS_V1', { social_vouch: 'High' });
+  expect((await service.post('/v1/policies/vp', policy)).status).toBe(201);
+  const ofPolicy = (await service.post('/v1/policies/vp/VP_BASIS_V1/replay', {})).json.replay_id;
+  const ofModel = (await model('disc-2/replay')).json.replay_id;
+  await Promise.all([finished(ofPolicy), finished(ofModel)]);
+  expect((await model('disc-2/promote', { replay_id: ofPolicy })).json.code).toBe('replay_not_usable');
+  expect((await model('disc-1/promote', { replay_id: ofModel })).json.code).toBe('replay_not_usable');
+});
+
+test('of a promotion of a model and of a lens at once one conflicts', async () => {
+  const policy = policyBody(
+    'VP_RACE_V1',
+    Object.fromEntries(Array.from({ length: 7 }, (_, i) => [`social_a${i}`, 'Critical'])),
+  );
+  await service.post('/v1/policies/vp', policy);
+  const answers = await Promise.all([
+    model('disc-2/promote'),
+    service.post('/v1/policies/vp/VP_RACE_V1/promote', { scope: 'platform' }),
+  ]);
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
+  expect(answers.find(({ status }) => status === 409)!.json.code).toBe('promotion_conflict');
+  if ((await active())[0] === 'disc-2') await model('disc-2/rollback');
+  else await service.post('/v1/policies/vp/VP_RACE_V1/rollback', { scope: 'platform' });
+});
+
+test('decisions are derived again by the version that made them', async () => {
+  const ap = { policy_id: 'AP_MODEL_V1', rules: { disc_min: 10 } };
+  expect((await service.post('/v1/policies/ap', ap)).status).toBe(201);
+  const check = async () =>
+    (await service.post('/v1/policies/ap/check', { policy_id: 'AP_MODEL_V1', subject_tris: BUSY }, await seen(service)))
+      .json;
+  const first = await check();
+  await model('disc-2/promote');
+  const second = await check();
+  expect([first.granted, second.granted]).toEqual([true, false]);
+  await model('disc-2/rollback');
+  const differences: string[] = [];
+  let decisions = 0;
+  for await (const audited of audit(service.stores.eventStore, BUSY)) {
+    decisions++;
+    differences.push(...audited.differences);
+  }
+  expect([decisions, differences]).toEqual([2, []]);
+});
+
+test('an unknown version is refused with those there are', async () => {
+  const unknown = await model('disc-9/promote');
+  expect([unknown.status, unknown.json.code]).toEqual([400, 'validation_failed']);
+  expect(unknown.json.detail).toMatch(/disc-1,disc-2/);
+});
