@@ -93,6 +93,7 @@ const BY_STATUS: Record<number, ProblemCode> = {
 const STORE_FAILURES: Record<StoreFailure, string> = {
   store_unavailable: 'A store of the service gives no definite answer. The same request may be repeated.',
   store_busy: 'Too many writes are waiting for the log. Nothing was recorded; try again later.',
+  store_full: 'The disk of the service is all but full. Nothing was recorded; reads continue.',
   log_replaced:
     'The log was replaced by another one or by an older copy. Nothing is read or recorded until the right one is back.',
   read_models_foreign: 'The read models were folded from another log.',

@@ -100,6 +100,7 @@ export const PROBLEMS = {
   preview_busy: [503, 'Another preview of all identities is running'],
   verifier_unavailable: [503, 'Proofs cannot be verified now'],
   store_busy: [503, 'The log is overloaded'],
+  store_full: [503, 'The disk is full'],
   log_replaced: [503, 'The log was replaced'],
   read_models_foreign: [503, 'The read models belong to another log'],
   read_models_damaged: [503, 'The read models are damaged'],

@@ -273,7 +273,7 @@ const mounts = isRoot && canMount();
     // Each ends at the first refusal.
     await Promise.all(Array.from({ length: 64 }, () => ledger.write(server)));
     const refused = await server.relay({ tris_id: 'tris:late' });
-    expectProblem(refused, 503, 'store_unavailable');
+    expectProblem(refused, 503, 'store_full');
     expect(await total(server, 'tris:late')).toBe(0);
     expect(server.errors.join('')).toMatch(/the append was not stored.*less than 32 MB are free on the disk of/);
     // What frees space, and the small changes that keep a service going, may use the rest.

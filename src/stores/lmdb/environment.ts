@@ -276,6 +276,7 @@ export class LmdbEnvironment {
     if (this.#space.isEnough) return;
     throw new StoreUnavailable(
       `less than ${RESERVED_BYTES / 2 ** 20} MB are free on the disk of ${this.folder}: no further data is written there`,
+      { code: 'store_full' },
     );
   }
 

@@ -323,7 +323,8 @@ export class LmdbEventStore implements EventStore {
     try {
       staged = await this.#commit(batch);
     } catch (error) {
-      const refusal = this.#refusal ?? new StoreUnavailable('the append was not stored', { cause: error });
+      const code = error instanceof StoreUnavailable ? error.code : undefined;
+      const refusal = this.#refusal ?? new StoreUnavailable('the append was not stored', { code, cause: error });
       return () => {
         for (const { reject } of batch) reject(refusal);
       };

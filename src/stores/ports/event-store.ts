@@ -103,7 +103,7 @@ export class AppendRefused extends Error {
  * answer would be wrong.
  */
 export type StoreFailure =
-  'store_unavailable' | 'store_busy' | 'log_replaced' | 'read_models_foreign' | 'read_models_damaged';
+  'store_unavailable' | 'store_busy' | 'store_full' | 'log_replaced' | 'read_models_foreign' | 'read_models_damaged';
 
 /** No definite answer from the store. The identical append may be repeated. */
 export class StoreUnavailable extends Error {
