@@ -301,11 +301,11 @@ export class ExplanationDto extends CoordinatesDto {
   evidence?: EvidenceDto;
   @ApiProperty({ type: [Number], minItems: 2, maxItems: 2, required: false })
   reliability_interval?: [number, number];
-  /** The 5,000 metrics with the most TCT. */
+  /** The 1,000 metrics with the most TCT. */
   contributions: ContributionDto[];
   /** The hundred with the largest effect on the score. */
   platforms: PlatformShareDto[];
-  /** The 5,000 metrics with the most flagged TCT. */
+  /** The 1,000 metrics with the most flagged TCT. */
   forfeits: ForfeitDto[];
   /** null at the highest rating, and under an explicit BAD status. */
   @ApiProperty({ type: NextRatingDto, nullable: true })
@@ -369,7 +369,7 @@ export class ReportDto extends CoordinatesDto {
   metrics: DiscMetricsDto;
   top_credonators: CredonatorDto[];
   top_platforms: PlatformShareDto[];
-  /** The 5,000 metrics with the most actions. */
+  /** The 1,000 metrics with the most actions. */
   @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
   actions_by_metric: Record<string, number>;
   verification: VerificationDto[];

@@ -14,7 +14,7 @@ import { coordinatesOf, reliabilityOf, standing } from './score.js';
 import type { Source } from './source-reader.js';
 
 /** The maximum length of an explanation's lists, which contain the largest contributions. */
-const EXPLAINED_METRICS = 5_000;
+const EXPLAINED_METRICS = 1_000;
 const EXPLAINED_PLATFORMS = 100;
 
 /** The sums of an identity's actions by metric and by platform. */

@@ -23,7 +23,7 @@ const DEPTHS = {
   analysis: { top: 20, pointsPerMonth: 4 },
 } as const;
 /** The maximum number of metrics in `actions_by_metric`: those with the most actions. */
-const REPORTED_METRICS = 5_000;
+const REPORTED_METRICS = 1_000;
 export type Depth = keyof typeof DEPTHS;
 export const DEPTH_NAMES = Object.keys(DEPTHS) as Depth[];
 export const WINDOWS = [1, 3, 6, 12] as const;
