@@ -275,6 +275,39 @@ const condition = fc.oneof(
     .map(([name, least]) => ({ metrics: { [name]: least } })),
   fc.constantFrom(...STATUSES).map((status) => ({ verification: [status] })),
 );
+/** The same as a version of the model sees them that measures evidence. */
+const measuredFacts = fc.tuple(facts, fc.constantFrom(0, 0.5, 1, 3)).map(([known, evidence]) => {
+  return factsFrom({ ...known, evidence, reliability: evidence < 1 ? null : (known.reliability ?? 0.5) });
+});
+const measuredCondition = fc.oneof(
+  fc.constantFrom(0, 1, 2.5).map((evidence_min) => ({ evidence_min })),
+  fc.constantFrom(...PART, 0.7).map((reliability_min) => ({ reliability_min })),
+);
+
+test('where evidence is measured, the changes that advice names pass', () => {
+  const part = fc.oneof(
+    measuredCondition,
+    measuredCondition.map((not) => ({ not })),
+    fc.constantFrom(0, 7, 20).map((disc_min) => ({ disc_min })),
+  );
+  const rules = fc.array(part, { minLength: 1, maxLength: 4 });
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        rules.map((all) => ({ all })),
+        rules.map((any) => ({ any })),
+      ),
+      measuredFacts,
+      (asked, before) => {
+        const rule = parsed(asked);
+        const changes = howToPass(rule, before);
+        if (changes.length > 0) expect(compile(rule)(changed(before, changes))).toBe(TRUE);
+      },
+    ),
+    { numRuns: 2_000 },
+  );
+});
+
 function rulesOf(depth: number): fc.Arbitrary<object> {
   if (depth === 0) return condition;
   const parts = fc.array(rulesOf(depth - 1), { minLength: 1, maxLength: 4 });
@@ -296,6 +329,7 @@ function changed(before: Facts, changes: readonly Change[]): Facts {
     if (kind === 'net_tct') Object.assign(after, { net_tct: required, actions: Math.max(1, before.actions) });
     else if (kind === 'health') after.health[name as Category] = required as number;
     else if (kind === 'reliability') after.reliability = required as number;
+    else if (kind === 'evidence') after.evidence = required as number;
     else if (kind === 'verification') after.verified.add(name);
     else if (kind === 'bad_status') after.bad_level = null;
     else throw new Error(fact);

@@ -137,3 +137,49 @@ test('an unknown version is refused with those there are', async () => {
   expect([unknown.status, unknown.json.code]).toEqual([400, 'validation_failed']);
   expect(unknown.json.detail).toMatch(/disc-1,disc-2/);
 });
+
+test('under disc-2 reliability_min needs evidence and no flags that lead to the BAD band', async () => {
+  const fraud = 'tris:fraud';
+  const year = 365 * 86_400_000;
+  const at = (daysAgo: number) => new Date(Date.now() - daysAgo * 86_400_000).toISOString();
+  const act = (tris_id: string, action_type: string, occurred_at: string) => ({
+    tris_id,
+    category: 'compliance',
+    action_type,
+    criticality: 'critical',
+    occurred_at,
+  });
+  await relay(service, [
+    act(fraud, 'fraud_flags', new Date(Date.now() - 2 * year).toISOString()),
+    act('tris:thin', 'kyc_verified', at(200)),
+    ...[0, 1, 2].map((day) => act('tris:sure', 'kyc_verified', at(day))),
+  ]);
+  for (const [id, rules] of [
+    ['AP_RELIABLE_V1', { reliability_min: 0.9 }],
+    ['AP_EVIDENCE_V1', { evidence_min: 2.5 }],
+  ] as const) {
+    expect((await service.post('/v1/policies/ap', { policy_id: id, rules })).status).toBe(201);
+  }
+  const check = async (subject_tris: string, policy_id = 'AP_RELIABLE_V1') =>
+    (await service.post('/v1/policies/ap/check', { policy_id, subject_tris }, await seen(service))).json;
+  expect((await check(fraud)).granted).toBe(true);
+  expect((await check('tris:sure', 'AP_EVIDENCE_V1')).reasons[0]).toMatchObject({ outcome: 'unknown', actual: null });
+  await model('disc-2/promote');
+  expect((await check(fraud)).reasons).toMatchObject([{ rule: 'reliability_min', outcome: 'failed' }]);
+  expect((await check('tris:thin')).reasons).toMatchObject([
+    { rule: 'reliability_min', outcome: 'unknown', actual: null },
+  ]);
+  expect((await check('tris:sure')).granted).toBe(true);
+  expect((await check('tris:sure', 'AP_EVIDENCE_V1')).granted).toBe(true);
+  const { reasons, how_to_pass } = await check('tris:thin', 'AP_EVIDENCE_V1');
+  expect(reasons).toMatchObject([{ rule: 'evidence_min', outcome: 'failed' }]);
+  expect(how_to_pass).toMatchObject([{ fact: 'evidence', required: 2.5 }]);
+  expect((await check(fraud)).how_to_pass.map(({ fact }: { fact: string }) => fact)).toEqual([
+    'net_tct',
+    'reliability',
+  ]);
+  await model('disc-2/rollback');
+  for (const subject of [fraud, 'tris:thin', 'tris:sure']) {
+    for await (const { differences } of audit(service.stores.eventStore, subject)) expect(differences).toEqual([]);
+  }
+});

@@ -21,7 +21,7 @@ export class CreateAccessPolicyDto {
   policy_id: string;
 
   /**
-   * Conditions, all of which must hold: disc_min 0..100, tct_min, rating_min, reliability_min 0..1, metrics {category:
+   * Conditions, all of which must hold: disc_min 0..100, tct_min, rating_min, reliability_min 0..1, evidence_min, metrics {category:
    * 0..1}, verification [a status, or {status, issuers?, schemes?}]. Or a combinator, alone in its object: {all: […]}, {any: […]}, {not: …},
    * {at_least: n, of: […]}. At most 8 levels deep, with at most 64 combinators and conditions.
    */
@@ -133,6 +133,7 @@ export class AccessReasonDto {
       'tct_min',
       'rating_min',
       'reliability_min',
+      'evidence_min',
       'metrics',
       'verification',
       'all',

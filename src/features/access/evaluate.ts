@@ -1,3 +1,4 @@
+import { MODEL } from '../../scoring/model.js';
 import { type Facts, isVerified } from './facts.js';
 import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
 
@@ -53,7 +54,16 @@ function compileCondition(condition: Condition): Evaluator {
     }
     case 'reliability_min': {
       const { least } = condition;
-      return ({ reliability }) => (reliability === null ? UNKNOWN : reliability >= least ? TRUE : FALSE);
+      return (facts) => {
+        // From disc-2 on, nobody in the BAD band passes.
+        if (typeof facts.evidence === 'number' && facts.score <= MODEL.bad_level) return FALSE;
+        const { reliability } = facts;
+        return reliability === null ? UNKNOWN : reliability >= least ? TRUE : FALSE;
+      };
+    }
+    case 'evidence_min': {
+      const { least } = condition;
+      return ({ evidence = null }) => (evidence === null ? UNKNOWN : evidence >= least ? TRUE : FALSE);
     }
     case 'metrics': {
       const { category, least } = condition;
@@ -168,6 +178,8 @@ function requiredAndActual(condition: Condition, facts: Facts): Pick<DenialReaso
       return { required: condition.rating, actual: facts.score_rating };
     case 'reliability_min':
       return { required: condition.least, actual: facts.reliability };
+    case 'evidence_min':
+      return { required: condition.least, actual: facts.evidence ?? null };
     case 'metrics':
       return { required: condition.least, actual: facts.health[condition.category] };
     case 'verification':

@@ -18,8 +18,10 @@ export interface Measured {
   actions: number;
   /** Explicit BAD level 1..6, which overrides the score; null: none. */
   bad_level: number | null;
-  /** 0..1; null without any evidence that counts under the lens. */
+  /** 0..1; null without any evidence that counts under the lens, and from disc-2 on while evidence is below 1. */
   reliability: number | null;
+  /** How much evidence reliability rests on; null or absent in versions of the model that do not say. */
+  evidence?: number | null;
   /** 0..1 by category; null without evidence in it. */
   health: Record<Category, number | null>;
   /** Verification statuses that are not expired and count for a policy that names no issuer. */
@@ -122,13 +124,17 @@ class Subject implements Facts {
   get total_tct(): number {
     return Math.max(0, this.net_tct);
   }
+  get evidence(): number | null {
+    return this.lens.model.certainty(this.state.evidence, this.lens, this.asOf)?.evidence.amount ?? null;
+  }
   get reliability(): number | null {
     const { evidence } = this.state;
     // Not `??=`, which would measure null again.
     if (this.measured.reliability === undefined) {
-      this.measured.reliability = hasEvidence(evidence, this.lens)
-        ? this.lens.model.reliability(evidence, this.lens, this.asOf)
-        : null;
+      this.measured.reliability =
+        hasEvidence(evidence, this.lens) && (this.evidence ?? 1) >= 1
+          ? this.lens.model.reliability(evidence, this.lens, this.asOf)
+          : null;
     }
     return this.measured.reliability;
   }

@@ -1,13 +1,14 @@
 import { tctToHealth } from '../../scoring/health.js';
 import { type Category, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
 import { disc1 } from '../../scoring/models/disc-1.js';
+import { disc2 } from '../../scoring/models/disc-2.js';
 import { smallestNet } from '../../scoring/score.js';
 import { type Facts, isVerified } from './facts.js';
 import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
 
 /** A fact to raise. The rules grant when all changes of a list are made, and nothing else changes. */
 export interface Change {
-  /** `net_tct`, `health.<category>`, `reliability`, `verification.<status>` or `bad_status`. */
+  /** `net_tct`, `health.<category>`, `reliability`, `evidence`, `verification.<status>` or `bad_status`. */
   fact: string;
   /** The lowest sufficient value; true for a verification; null: the BAD status must be cleared. */
   required: number | true | null;
@@ -31,6 +32,8 @@ export const ADVICE: Advice = 2;
 
 /** The cost of a verification compared with earned TCT: as much as ten actions of High criticality. */
 const VERIFICATION_TCT = 1_000;
+/** A day of evidence costs what a day can earn. */
+const DAY_TCT = TCT_BY_CRITICALITY.at(-1)!;
 /** The lowest cost of a change: the TCT of one action of the lowest criticality. */
 const LEAST_TCT = TCT_BY_CRITICALITY[0]!;
 
@@ -261,7 +264,9 @@ function axesOf(facts: Facts): Map<string, Axis> {
   };
   add('net_tct', facts.net_tct, (net) => net);
   for (const category of MODEL.categories) add(healthFact(category), facts.health[category], tctToHealth);
-  add('reliability', facts.reliability, disc1.tctToReliability);
+  const model = typeof facts.evidence === 'number' ? disc2 : disc1;
+  add('reliability', facts.reliability, model.tctToReliability);
+  if (typeof facts.evidence === 'number') add('evidence', facts.evidence, (days) => Math.ceil(days) * DAY_TCT);
   for (const [status, holds] of Object.entries(facts.holds)) {
     if (status !== 'BAD Status validation') {
       add(verificationFact(status), holds ? 1 : 0, (held) => held * VERIFICATION_TCT, true);
@@ -296,6 +301,17 @@ function toGate(rule: Rule, negated: boolean, subject: Subject, axes: Map<string
         rule.of.map((part) => toGate(part, negated, subject, axes)),
       );
     }
+    case 'reliability_min': {
+      const own = literalOf(rule, negated, subject, axes);
+      if (typeof subject.facts.evidence !== 'number') return own;
+      // From disc-2 on, nobody in the BAD band passes.
+      const band = { rule: 'disc_min' as const, pointer: rule.pointer, least: MODEL.score_floor };
+      return gateOf(negated ? 1 : 2, [own, literalOf(band, negated, subject, axes)]);
+    }
+    case 'evidence_min':
+      // Unknown in a version that does not say how much there is: neither it nor its negation can hold.
+      if (typeof subject.facts.evidence !== 'number') return false;
+      return literalOf(rule, negated, subject, axes);
     default:
       return literalOf(rule, negated, subject, axes);
   }
@@ -359,6 +375,8 @@ function thresholdOf(
       return condition.least === 0 ? true : netTct(Math.ceil(condition.least));
     case 'reliability_min':
       return { fact: 'reliability', threshold: condition.least };
+    case 'evidence_min':
+      return { fact: 'evidence', threshold: condition.least };
     case 'metrics':
       return { fact: healthFact(condition.category), threshold: condition.least };
     case 'verification':

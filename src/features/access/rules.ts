@@ -24,7 +24,7 @@ const MAX_ERRORS = 100;
 
 /** A single condition. `pointer` is its place in the rules (RFC 6901, from the root of the rules). */
 export type Condition = { pointer: string } & (
-  | { rule: 'disc_min' | 'tct_min' | 'reliability_min'; least: number }
+  | { rule: 'disc_min' | 'tct_min' | 'reliability_min' | 'evidence_min'; least: number }
   | { rule: 'rating_min'; rating: string }
   | { rule: 'metrics'; category: Category; least: number }
   /** `issuers`, `schemes`: only grants of one of these count, accredited or not. */
@@ -50,7 +50,7 @@ const GRANTED: readonly Status[] = STATUSES.slice(0, 3);
 /** An issuer or a scheme, as verifications list them. */
 const NAME = /^[!-~]{1,128}$/;
 const COMBINATORS = ['all', 'any', 'not', 'at_least'];
-const CONDITIONS = ['disc_min', 'tct_min', 'rating_min', 'reliability_min', 'metrics', 'verification'];
+const CONDITIONS = ['disc_min', 'tct_min', 'rating_min', 'reliability_min', 'evidence_min', 'metrics', 'verification'];
 
 class Parser {
   readonly errors: FieldError[] = [];
@@ -149,6 +149,8 @@ class Parser {
         return this.threshold(name, value, pointer, 100);
       case 'tct_min':
         return this.threshold(name, value, pointer, Number.MAX_SAFE_INTEGER);
+      case 'evidence_min':
+        return this.threshold(name, value, pointer, Number.MAX_SAFE_INTEGER);
       case 'reliability_min':
         return this.threshold(name, value, pointer, 1);
       case 'rating_min':
@@ -166,7 +168,7 @@ class Parser {
   }
 
   private threshold(
-    rule: 'disc_min' | 'tct_min' | 'reliability_min',
+    rule: 'disc_min' | 'tct_min' | 'reliability_min' | 'evidence_min',
     value: unknown,
     pointer: string,
     max: number,
