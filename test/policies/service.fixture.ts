@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { AppModule, projectionsFor } from '../../src/app/app.module.js';
 import { type Config, loadConfig } from '../../src/kernel/config.js';
 import { ApiKeys } from '../../src/credentials/api-keys.js';
@@ -50,6 +51,7 @@ export async function startService(env: Record<string, string> = {}, clock = Dat
   const app = await createApp(AppModule.register(config, stores, clock), config, logger);
   await stores.jobs.start();
   await app.listen(0, '127.0.0.1');
+  await readModelsAreBuilt(stores);
   const { port } = app.getHttpServer().address() as AddressInfo;
   const key = app.get(ApiKeys).createdDevelopmentKey ?? '';
   const credential = (headers: Record<string, string>) => ({ ...(key && { 'x-api-key': key }), ...headers });
@@ -77,6 +79,15 @@ export async function startService(env: Record<string, string> = {}, clock = Dat
       await folder.remove();
     },
   };
+}
+
+/** The first generation is built while the service listens already; until then its reads are refused. */
+async function readModelsAreBuilt({ readModels }: Stores): Promise<void> {
+  for (;;) {
+    const generations = await readModels.generations();
+    if (generations.length > 0 && generations.every(({ status }) => status !== 'building')) return;
+    await sleep(5);
+  }
 }
 
 /** Relays actions one after the other; answers the position of the last, for `Credence-Min-Position`. */
