@@ -121,7 +121,9 @@ export class Server {
     await new Promise<void>((settle, fail) => {
       stdout.on('data', (text: string) => {
         this.output.push(text);
-        const address = /^Credence (?:serves|works; health and metrics:) (http:\/\/\S+)\s/.exec(this.output.join(''));
+        const address = /^Credence (?:serves|is running as a worker; health and metrics:) (http:\/\/\S+)\s/.exec(
+          this.output.join(''),
+        );
         if (address) this.url = address[1]!;
         if (address) settle();
       });

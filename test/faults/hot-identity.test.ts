@@ -153,7 +153,7 @@ const READS: Record<string, unknown[]> = {
 };
 /** What else is not a GET: it changes something. */
 const WRITES =
-  /^(?:DELETE |POST \/(?:api\/(?:decision-relay|link-account)|v1\/(?:organizations|platforms|identities|issuers|dead-letters|tris|trove|wallets|verification-schemes|eligibility\/revoke|policies\/(?:vp|ap)(?:$|\/\{policy_id\}\/))))/;
+  /^(?:DELETE |POST \/(?:api\/(?:decision-relay|link-account)|v1\/(?:models|organizations|platforms|identities|issuers|dead-letters|tris|trove|wallets|verification-schemes|eligibility\/revoke|policies\/(?:vp|ap)(?:$|\/\{policy_id\}\/))))/;
 
 /** Every request that reads, with each value of each parameter. */
 function requests(): Asked[] {

@@ -332,7 +332,8 @@ test('actions from before stay with the identity that the wallet belonged to', a
   await finalize();
   expect(await ingested(wallet, tokens, { from_block: first })).toMatchObject({ recorded: 2 });
   const next = await owner();
-  expect((await call(service, '/v1/wallets/unlink', { wallet }, bearer(tokens))).status).toBe(200);
+  const agreed = await consent(service, account, tokens.tris_id, 'unlink');
+  expect((await call(service, '/v1/wallets/unlink', { wallet, ...agreed }, bearer(tokens))).status).toBe(200);
   const linked = await call(
     service,
     '/v1/wallets/link',

@@ -51,9 +51,9 @@ export async function claim(service: At, signer: Account): Promise<Tokens & { tr
 
 export const bearer = (tokens: { access_token: string }) => ({ authorization: `Bearer ${tokens.access_token}` });
 
-/** What a wallet signs to be linked to a TRIS. */
-export async function consent(service: At, signer: Account, tris_id: string) {
-  const { message } = await start(service, signer.address, { purpose: 'link', tris_id });
+/** What a wallet signs to be linked to a TRIS, or unlinked from it. */
+export async function consent(service: At, signer: Account, tris_id: string, purpose: 'link' | 'unlink' = 'link') {
+  const { message } = await start(service, signer.address, { purpose, tris_id });
   return { message, signature: await signer.signMessage({ message }) };
 }
 

@@ -99,7 +99,10 @@ test('a retry gets the identical voucher, in whatever spelling of the addresses,
   const body = { subject_tris: tris, wallet: wallet.address, ...TARGET };
   const first = await post(body, retry);
   expect(first.json.voucher).not.toBeNull();
-  await service.post('/v1/wallets/unlink', { wallet: wallet.address }, bearer(await claim(service, wallet)));
+  const session = await claim(service, wallet);
+  const agreed = await consent(service, wallet, session.tris_id, 'unlink');
+  const unlinked = await service.post('/v1/wallets/unlink', { wallet: wallet.address, ...agreed }, bearer(session));
+  expect(unlinked.status).toBe(200);
   const again = await post(
     { ...body, wallet: wallet.address.toLowerCase(), verifying_contract: CONTRACT.toLowerCase() },
     retry,

@@ -4,6 +4,7 @@ import { healthOf } from '../../scoring/health.js';
 import { type Lens, counts } from '../../scoring/lens.js';
 import { type Category, MODEL, type Rating } from '../../scoring/model.js';
 import type { Scoring } from '../../scoring/models/all.js';
+import type { Assessment } from '../../scoring/models/scoring-model.js';
 import { netTct, ratingOf, scoreOf } from '../../scoring/score.js';
 import type { Verification } from '../identity/domain/identity.js';
 import type { Condition, Status } from './rules.js';
@@ -98,7 +99,7 @@ class Subject implements Facts {
   readonly actions: number;
   readonly bad_level: number | null;
   readonly health: Facts['health'];
-  private measured: { net?: number; score?: number; reliability?: number | null; holds?: Facts['holds'] } = {};
+  private measured: { net?: number; score?: number; assessed?: Assessment; holds?: Facts['holds'] } = {};
 
   constructor(
     private readonly state: IdentityState,
@@ -125,18 +126,13 @@ class Subject implements Facts {
     return Math.max(0, this.net_tct);
   }
   get evidence(): number | null {
-    return this.lens.model.certainty(this.state.evidence, this.lens, this.asOf)?.evidence.amount ?? null;
+    return this.assessed.evidence?.amount ?? null;
+  }
+  private get assessed(): Assessment {
+    return (this.measured.assessed ??= this.lens.model.assess(this.state.evidence, this.lens, this.asOf));
   }
   get reliability(): number | null {
-    const { evidence } = this.state;
-    // Not `??=`, which would measure null again.
-    if (this.measured.reliability === undefined) {
-      this.measured.reliability =
-        hasEvidence(evidence, this.lens) && (this.evidence ?? 1) >= 1
-          ? this.lens.model.reliability(evidence, this.lens, this.asOf)
-          : null;
-    }
-    return this.measured.reliability;
+    return hasEvidence(this.state.evidence, this.lens) && (this.evidence ?? 1) >= 1 ? this.assessed.reliability : null;
   }
   get verified(): ReadonlySet<string> {
     const held = this.grants.filter(this.trusts);

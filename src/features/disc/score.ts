@@ -24,8 +24,7 @@ export function score(snapshot: IdentitySnapshot, logId: string): ScoreDto {
   return {
     tris_id: snapshot.tris_id,
     ...standing(snapshot),
-    reliability: lens.model.reliability(state.evidence, lens, as_of),
-    ...lens.model.certainty(state.evidence, lens, as_of),
+    ...lens.model.assess(state.evidence, lens, as_of),
     disc_metrics: categoryHealth(state.evidence, lens, as_of),
     verification: verificationsOf(snapshot),
     bad_status: bad_status && { ...bad_status, since: new Date(bad_status.since).toISOString() },
@@ -35,10 +34,10 @@ export function score(snapshot: IdentitySnapshot, logId: string): ScoreDto {
   };
 }
 
-/** Reliability and its certainty; no certainty in versions without one. */
+/** Reliability and its certainty; nothing in versions that do not say how sure it is. */
 export function reliabilityOf({ state: { evidence }, lens, as_of }: IdentitySnapshot) {
-  const certainty = lens.model.certainty(evidence, lens, as_of);
-  return certainty && { reliability: lens.model.reliability(evidence, lens, as_of), ...certainty };
+  const assessed = lens.model.assess(evidence, lens, as_of);
+  return assessed.evidence ? assessed : null;
 }
 
 /** Verifications that are valid at the viewpoint's time, and whether each counts for a policy that names no issuer. */

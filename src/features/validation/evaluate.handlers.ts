@@ -188,11 +188,9 @@ async function preview({ evidence, bad_status }: IdentityState, lens: Scoring, a
   const { model } = lens;
   const { score, score_rating, total_tct } = standingOf(model.ledger(evidence, lens), bad_status?.level ?? null);
   await yieldIfDue();
-  const certainty = model.certainty(evidence, lens, asOf);
-  await yieldIfDue();
-  const reliability = certainty && { reliability: model.reliability(evidence, lens, asOf), ...certainty };
+  const assessed = model.assess(evidence, lens, asOf);
   await yieldIfDue();
   const disc_metrics = categoryHealth(evidence, lens, asOf);
   await yieldIfDue();
-  return { score, score_rating, total_tct, ...reliability, disc_metrics };
+  return { score, score_rating, total_tct, ...(assessed.evidence && assessed), disc_metrics };
 }

@@ -5,7 +5,7 @@ import { least } from '../health.js';
 import { type Lens, counts } from '../lens.js';
 import { isFlags } from '../metrics.js';
 import { MODEL, TCT_BY_CRITICALITY } from '../model.js';
-import type { Certainty, Golden, ScoringModel } from './scoring-model.js';
+import type { Assessment, Certainty, Golden, ScoringModel } from './scoring-model.js';
 
 /** Version `disc-2`: reliability from days instead of weights, and a limit on what one day earns (docs/decisions/0025). */
 
@@ -103,17 +103,13 @@ export const disc2 = {
     return round(expected(decayedDays(evidence, lens, asOf)), 4);
   },
 
-  certainty(evidence: Evidence, lens: Lens, asOf: number): Certainty {
+  assess(evidence: Evidence, lens: Lens, asOf: number): Assessment {
     const days = decayedDays(evidence, lens, asOf);
-    const sum = days.good + days.flags;
-    const mean = expected(days);
-    // A square root is exact to the bit everywhere (IEEE 754).
-    const margin = CONSTANTS.interval_z * Math.sqrt((mean * (1 - mean)) / (sum + CONSTANTS.interval_prior + 1));
-    const amount = round(sum, 4);
-    return {
-      evidence: { amount, word: wordFor(amount) },
-      reliability_interval: [round(Math.max(0, mean - margin), 4), round(Math.min(1, mean + margin), 4)],
-    };
+    return { reliability: round(expected(days), 4), ...certaintyOf(days) };
+  },
+
+  certainty(evidence: Evidence, lens: Lens, asOf: number) {
+    return certaintyOf(decayedDays(evidence, lens, asOf));
   },
 
   summary(evidence: Evidence, lens: Lens, asOf: number) {
@@ -133,6 +129,18 @@ export const disc2 = {
 function expected({ good, flags }: DecayedDays): number {
   const { reliability_scale: scale, reliability_prior: prior, reliability_prior_total: total } = CONSTANTS;
   return (scale * good + prior) / (scale * (good + flags) + total);
+}
+
+function certaintyOf(days: DecayedDays): Certainty {
+  const sum = days.good + days.flags;
+  const mean = expected(days);
+  // A square root is exact to the bit everywhere (IEEE 754).
+  const margin = CONSTANTS.interval_z * Math.sqrt((mean * (1 - mean)) / (sum + CONSTANTS.interval_prior + 1));
+  const amount = round(sum, 4);
+  return {
+    evidence: { amount, word: wordFor(amount) },
+    reliability_interval: [round(Math.max(0, mean - margin), 4), round(Math.min(1, mean + margin), 4)],
+  };
 }
 
 function wordFor(amount: number): Certainty['evidence']['word'] {

@@ -14,6 +14,8 @@ export interface Certainty {
   reliability_interval: [low: number, high: number];
 }
 
+export type Assessment = { reliability: number } & Partial<Certainty>;
+
 /** Values that the formulas of a version give for one case. A test computes them again. */
 export interface Golden {
   /** ms since the epoch. */
@@ -48,6 +50,8 @@ export interface ScoringModel {
    * @param asOf ms since the epoch; the evidence must contain no later actions
    */
   reliability(evidence: Evidence, lens: Lens, asOf: number): number;
+  /** The reliability and its certainty in one pass; the reliability alone in versions without certainty. */
+  assess(evidence: Evidence, lens: Lens, asOf: number): Assessment;
   /** The certainty of the reliability; null in versions without one. */
   certainty(evidence: Evidence, lens: Lens, asOf: number): Certainty | null;
   /** An explanation of the reliability in one or two sentences; null in versions without one. */
