@@ -13,7 +13,7 @@ import { ANNOUNCED_MS } from '../../src/credentials/key-file.js';
 import { WalletLinks } from '../../src/features/accounts/wallet-links.js';
 import { blocks, read } from '../docs/markdown.js';
 import { type Service, relay, startService } from '../policies/service.fixture.js';
-import { type Account, bearer, claim, codeOf, consent, newAccount } from '../sessions/wallet.js';
+import { type Account, bearer, call, claim, codeOf, consent, newAccount } from '../sessions/wallet.js';
 
 /** Vouchers as the answer to a check gives them. */
 
@@ -101,7 +101,8 @@ test('a retry gets the identical voucher, in whatever spelling of the addresses,
   expect(first.json.voucher).not.toBeNull();
   const session = await claim(service, wallet);
   const agreed = await consent(service, wallet, session.tris_id, 'unlink');
-  const unlinked = await service.post('/v1/wallets/unlink', { wallet: wallet.address, ...agreed }, bearer(session));
+  const unlinking = { wallet: wallet.address, ...agreed };
+  const unlinked = await call(service, '/v1/wallets/unlink', unlinking, bearer(session));
   expect(unlinked.status).toBe(200);
   const again = await post(
     { ...body, wallet: wallet.address.toLowerCase(), verifying_contract: CONTRACT.toLowerCase() },
