@@ -99,7 +99,13 @@ class Subject implements Facts {
   readonly actions: number;
   readonly bad_level: number | null;
   readonly health: Facts['health'];
-  private measured: { net?: number; score?: number; assessed?: Assessment; holds?: Facts['holds'] } = {};
+  private measured: {
+    net?: number;
+    score?: number;
+    assessed?: Assessment;
+    reliability?: number | null;
+    holds?: Facts['holds'];
+  } = {};
 
   constructor(
     private readonly state: IdentityState,
@@ -132,7 +138,12 @@ class Subject implements Facts {
     return (this.measured.assessed ??= this.lens.model.assess(this.state.evidence, this.lens, this.asOf));
   }
   get reliability(): number | null {
-    return hasEvidence(this.state.evidence, this.lens) && (this.evidence ?? 1) >= 1 ? this.assessed.reliability : null;
+    // Not `??=`, which would measure null again.
+    if (this.measured.reliability === undefined) {
+      const isKnown = hasEvidence(this.state.evidence, this.lens) && (this.evidence ?? 1) >= 1;
+      this.measured.reliability = isKnown ? this.assessed.reliability : null;
+    }
+    return this.measured.reliability;
   }
   get verified(): ReadonlySet<string> {
     const held = this.grants.filter(this.trusts);
