@@ -1,7 +1,7 @@
 import { evolve, newIdentity } from '../../projections/identities.js';
 import { parseTimestamp, TRIS_ID } from '../kernel/identifiers.js';
 import { type CoordinateParameters, toCoordinates } from '../features/disc/coordinates.js';
-import type { HistoryEntryDto, ScoreDto } from '../features/disc/disc.dto.js';
+import type { BadStatusSinceDto, HistoryEntryDto, ScoreDto } from '../features/disc/disc.dto.js';
 import { RunningStanding, historyEntry } from '../features/disc/history.js';
 import { IdentityReader } from '../features/disc/identity-reader.js';
 import { score } from '../features/disc/score.js';
@@ -114,13 +114,14 @@ function time(option: string, value: string | undefined): string | undefined {
 }
 
 function render({ tris_id, events, entries, score }: Replay): string {
-  const { as_of, position, lens, model, total_tct, earned_tct, forfeited_tct, reliability } = score;
+  const { as_of, position, lens, model, total_tct, earned_tct, forfeited_tct, reliability, bad_status } = score;
   const skipped = events - entries.length;
   return [
     historyTable(entries),
     ...(skipped > 0 ? [`(${count(skipped)} earlier events not shown)`] : []),
     '',
     `${tris_id}: score ${score.score} (${score.score_rating}), total TCT ${count(total_tct)} = ${count(earned_tct)} earned - ${count(forfeited_tct)} forfeited, reliability ${reliability}`,
+    ...(bad_status ? [`BAD status: ${told(bad_status)}, since ${bad_status.since}`] : []),
     `as of ${as_of}, position ${position}`,
     `lens ${lens.policy_id ?? 'of the model'} ${lens.content_hash}`,
     `model ${model.id} ${model.hash}`,
@@ -132,7 +133,7 @@ function historyTable(entries: readonly HistoryEntryDto[]): string {
   const rows = entries.map((entry) => ({
     position: entry.position.slice(entry.position.lastIndexOf('.') + 1),
     occurred: entry.occurred_at,
-    event: entry.event_type,
+    event: eventOf(entry),
     metric: entry.metric ?? '-',
     platform: entry.platform_id ?? '-',
     'TCT +/-': signed(entry.tct_delta),
@@ -141,6 +142,14 @@ function historyTable(entries: readonly HistoryEntryDto[]): string {
     rating: entry.score_rating,
   }));
   return table(rows);
+}
+
+function eventOf({ event_type, bad_status }: HistoryEntryDto): string {
+  return event_type === 'BadStatusSet' && bad_status ? `${event_type} (${told(bad_status)})` : event_type;
+}
+
+function told({ level, reason_code }: BadStatusSinceDto): string {
+  return `level ${level}, ${reason_code}`;
 }
 
 function signed(tct: number): string {

@@ -1,3 +1,5 @@
+import { plantEvent } from '../contracts/sample-events.js';
+import { closeStores, openStores } from '../../src/stores/open.js';
 import { action, actions, SLOW, Store } from './credence.js';
 import { Server } from '../e2e/server.js';
 
@@ -110,6 +112,24 @@ test(
       /\nas of \S+, position \S+\.\d+\nlens of the model [0-9a-f]{64}\nmodel disc-1 [0-9a-f]{64}\n$/,
     );
     expect(code).toBe(0);
+  },
+  SLOW,
+);
+
+test(
+  'replay shows a BAD status with its level, reason and time',
+  async () => {
+    const stores = await openStores(store.data, Date.now);
+    const data = { tris_id: 'tris:member-9', level: 2, reason_code: 'fraud' };
+    await plantEvent(stores.eventStore, 'identity-tris:member-9', 'BadStatusSet', data);
+    await closeStores(stores);
+    expect((await store.run('import', store.file('none.ndjson', [action(9)]))).code).toBe(0);
+    const { score, entries } = await store.json<Replayed>('replay', 'tris:member-9');
+    const shown = { level: 2, reason_code: 'fraud', since: expect.stringMatching(/Z$/) };
+    expect([score['bad_status'], entries.at(-1)]).toMatchObject([shown, { score: 2, bad_status: shown }]);
+    const { stdout } = await store.run('replay', 'tris:member-9');
+    expect(stdout).toMatch(/ BadStatusSet \(level 2, fraud\) +- /);
+    expect(stdout).toMatch(/\ntris:member-9: score 2 \(BAD\), .*\nBAD status: level 2, fraud, since \S+Z\nas of /);
   },
   SLOW,
 );

@@ -318,7 +318,13 @@ describe('a BAD status', () => {
     });
     expect(keys(bad.bad_status)).toEqual(['level', 'reason_code', 'since']);
     expect((await server.get(`/api/disc-score/${id}`)).json).toMatchObject({ score_rating: 'BAD', total_tct: 100 });
-    expect((await server.get(`/v1/disc/score/${id}/explain`)).json).toMatchObject({ score: 3, next_rating: null });
+    const { bad_status } = bad;
+    expect((await server.get(`/v1/disc/score/${id}/explain`)).json).toMatchObject({
+      score: 3,
+      bad_status,
+      next_rating: null,
+    });
+    expect((await server.get(`/v1/disc/report/${id}`)).json).toMatchObject({ score: 3, bad_status });
     const cleared = await server.delete(path(id));
     expect([cleared.status, cleared.json]).toEqual([200, { tris_id: id, bad_status: null }]);
     expect(await score(cleared, id)).toMatchObject({ score: 7.6, score_rating: 'Poor', bad_status: null });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { FALSE, TRUE, UNKNOWN, compile, reasonsFor } from '../../src/features/access/evaluate.js';
 import { type Facts, type Measured, NOTHING, factsFrom, factsOf } from '../../src/features/access/facts.js';
-import { type Change, howToPass } from '../../src/features/access/how-to-pass.js';
+import { type Advice, type Change, howToPass } from '../../src/features/access/how-to-pass.js';
 import { MAX_NODES, type Rule, STATUSES, parseRules } from '../../src/features/access/rules.js';
 import { newIdentity } from '../../projections/identities.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
@@ -452,7 +452,32 @@ describe('how to pass', () => {
     [
       { rating_min: 'Fair' },
       factsWith({ net_tct: 50_000, bad_level: 2 }),
-      [{ fact: 'bad_status', required: null, actual: 2, pointers: [] }],
+      [{ fact: 'bad_status', required: null, actual: 2, pointers: ['/rating_min'] }],
+    ],
+    [
+      {
+        all: [
+          { disc_min: 20, tct_min: 10 },
+          { not: { disc_min: 90 } },
+          { verification: ['BAD Status validation', 'zk-KYH'] },
+        ],
+      },
+      factsWith({ net_tct: 300, actions: 3, bad_level: 2 }),
+      [
+        {
+          fact: 'bad_status',
+          required: null,
+          actual: 2,
+          pointers: ['/all/0/disc_min', '/all/2/verification/0'],
+        },
+        { fact: 'net_tct', required: 2_250, actual: 300, below: 33_376, pointers: ['/all/0/disc_min'] },
+        { fact: 'verification.zk-KYH', required: true, actual: false, pointers: ['/all/2/verification/1'] },
+      ],
+    ],
+    [
+      { all: [{ not: { disc_min: 5 } }, { tct_min: 0 }] },
+      factsWith({ net_tct: -3_000, bad_level: 6 }),
+      [{ fact: 'bad_status', required: null, actual: 6, pointers: ['/all/0/not/disc_min'] }],
     ],
   ])('%j', (rules, before, expected) => {
     expect(howToPass(parsed(rules), before)).toEqual(expected);
@@ -489,6 +514,11 @@ describe('how to pass', () => {
     const rule = parsed({ any: [{ disc_min: 90 }, { metrics: { security: 0.2 } }] });
     expect(howToPass(rule, factsWith(), 1)).toMatchObject([{ fact: 'net_tct' }]);
     expect(howToPass(rule, factsWith(), 2)).toMatchObject([{ fact: 'health.security' }]);
+    const bad = factsWith({ net_tct: 50_000, bad_level: 2 });
+    expect([2, 3].map((advice) => howToPass(parsed({ disc_min: 8 }), bad, advice as Advice)[0]!.pointers)).toEqual([
+      [],
+      ['/disc_min'],
+    ]);
   });
 
   it('is sufficient, and no smaller set of changes is, nor a cheaper one of that size', () => {
@@ -501,6 +531,8 @@ describe('how to pass', () => {
         const changes = howToPass(rule, before);
         if (grants(before) === TRUE) return expect(changes).toEqual([]);
         if (changes.length > 0) expect(grants(changed(before, changes))).toBe(TRUE);
+        const clearing = changes.find(({ fact }) => fact === 'bad_status');
+        if (clearing) expect(clearing.pointers).not.toEqual([]);
         for (const { required, actual } of changes)
           if (typeof actual === 'number' && required !== null) expect(required).toBeGreaterThan(actual);
         const smallest = bruteForce(rule, before);

@@ -153,7 +153,7 @@ export class AccessReasonDto {
 }
 
 export class FactChangeDto {
-  /** `net_tct`, `health.<category>`, `reliability`, `verification.<status>`, `bad_status` or `actions`. */
+  /** `net_tct`, `health.<category>`, `reliability`, `evidence`, `verification.<status>`, `bad_status` or `actions`. */
   fact: string;
   /** The lowest sufficient value; true for a verification; null: the BAD status must be cleared. */
   @ApiProperty(ANY_VALUE)
@@ -164,7 +164,7 @@ export class FactChangeDto {
   /** The value must stay below this, since a rule sets an upper limit. */
   @ApiProperty({ type: Number, required: false })
   below?: number;
-  /** JSON pointers to the conditions that the change fulfils. */
+  /** JSON pointers to the conditions that the change fulfils, alone or with the others. */
   pointers: string[];
   /** For a verification: one of these issuers must grant it. */
   @ApiProperty({ type: [String], required: false })

@@ -3,7 +3,8 @@ import { type Category, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js
 import { disc1 } from '../../scoring/models/disc-1.js';
 import { disc2 } from '../../scoring/models/disc-2.js';
 import { smallestNet } from '../../scoring/score.js';
-import { type Facts, isVerified } from './facts.js';
+import { type Outcome, TRUE, compile } from './evaluate.js';
+import { type Facts, type Measured, factsFrom, isVerified } from './facts.js';
 import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
 
 /** A fact to raise. The rules grant when all changes of a list are made, and nothing else changes. */
@@ -16,7 +17,7 @@ export interface Change {
   actual: number | false | null;
   /** The value must stay below this, since a rule sets an upper limit. */
   below?: number;
-  /** JSON pointers to the conditions that the change fulfils. */
+  /** JSON pointers to the conditions that the change fulfils, alone or with the others. */
   pointers: string[];
   /** For a verification: it must be by one of these issuers, and by one of these schemes. */
   issuers?: string[];
@@ -25,10 +26,10 @@ export interface Change {
 
 /**
  * Version of the algorithm; recorded with each decision, so that an audit derives the same advice.
- * 1: any smallest set. 2: the cheapest of the smallest sets.
+ * 1: any smallest set. 2: the cheapest of the smallest sets. 3: clearing a BAD status names the conditions it fulfils.
  */
-export type Advice = 1 | 2;
-export const ADVICE: Advice = 2;
+export type Advice = 1 | 2 | 3;
+export const ADVICE: Advice = 3;
 
 /** The cost of a verification compared with earned TCT: as much as ten actions of High criticality. */
 const VERIFICATION_TCT = 1_000;
@@ -60,8 +61,36 @@ export function howToPass(rule: Rule, facts: Facts, advice: Advice = ADVICE): Ch
   // Clearing the BAD status is one more change, after which net TCT determines the score again.
   const cleared = smallestChange(rule, facts, null, (kept?.length ?? Infinity) - 2, advice);
   if (!cleared) return kept ?? [];
-  const clearing: Change = { fact: 'bad_status', required: null, actual: facts.bad_level, pointers: [] };
-  return [clearing, ...cleared];
+  const pointers = advice > 2 ? fulfilledByClearing(rule, facts, cleared) : [];
+  return [{ fact: 'bad_status', required: null, actual: facts.bad_level, pointers }, ...cleared];
+}
+
+/** Conditions that hold after all changes, but not if the BAD status stays. */
+function fulfilledByClearing(rule: Rule, facts: Facts, others: readonly Change[]): string[] {
+  const raised = (fact: string): number | undefined =>
+    others.find((change) => change.fact === fact)?.required as number;
+  const net = raised('net_tct');
+  const after: Measured = {
+    incomplete: false,
+    net_tct: net ?? facts.net_tct,
+    actions: net === undefined ? facts.actions : Math.max(1, facts.actions),
+    bad_level: facts.bad_level,
+    reliability: raised('reliability') ?? facts.reliability,
+    evidence: raised('evidence') ?? facts.evidence ?? null,
+    // No condition on these depends on the BAD status.
+    health: facts.health,
+    verified: facts.verified,
+  };
+  const [kept, cleared] = [factsFrom(after), factsFrom({ ...after, bad_level: null })];
+  const pointers: string[] = [];
+  const visit = (part: Rule, wanted: Outcome): void => {
+    if (part.rule === 'not') return visit(part.of[0], (TRUE - wanted) as Outcome);
+    if ('of' in part) return part.of.forEach((inner) => visit(inner, wanted));
+    const holds = compile(part);
+    if (holds(kept) !== wanted && holds(cleared) === wanted) pointers.push(part.pointer);
+  };
+  visit(rule, TRUE);
+  return pointers;
 }
 
 const MAX_VISITS = 50_000;

@@ -240,11 +240,13 @@ export class HistoryEntryDto {
   platform_id: string | null;
   /** Change of net TCT: the TCT of the action, or minus ten times its TCT for a flag. */
   tct_delta: number;
-  /** This and the next two: after this event. */
+  /** This and the next three: after this event. */
   total_tct: number;
   score: number;
   @ApiProperty({ enum: RATINGS })
   score_rating: Rating;
+  /** The BAD status that determines the score. Absent if none is set. */
+  bad_status?: BadStatusSinceDto;
 }
 
 export class HistoryDto {
@@ -295,6 +297,8 @@ export class NextRatingDto {
 export class ExplanationDto extends CoordinatesDto {
   tris_id: string;
   score: number;
+  /** The BAD status that determines the score. Absent if none is set. */
+  bad_status?: BadStatusSinceDto;
   /** Explanation of the reliability. This and the next three: from disc-2 on. */
   summary?: string;
   reliability?: number;
@@ -345,7 +349,10 @@ export class CredonatorDto {
 
 export class ReportDto extends CoordinatesDto {
   report_id: string;
-  /** SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, proof and generated_at. */
+  /**
+   * SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, proof and generated_at, and by disc-1
+   * without bad_status.
+   */
   report_hash: string;
   tris_id: string;
   period: PeriodDto;
@@ -360,6 +367,8 @@ export class ReportDto extends CoordinatesDto {
   @ApiProperty({ enum: RATINGS })
   score_rating: Rating;
   total_tct: number;
+  /** The BAD status that determines the score. Absent if none is set. */
+  bad_status?: BadStatusSinceDto;
   /** This and the next two: from disc-2 on. */
   reliability?: number;
   evidence?: EvidenceDto;

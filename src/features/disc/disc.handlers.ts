@@ -288,9 +288,13 @@ export class GetReportsHandler implements IQueryHandler<GetReports> {
       for await (const row of credonationsUpTo(this.views, snapshot)) builder.addCredonation(row);
     }
     const report = builder.build(this.identities.logId);
-    const { report_id, report_hash } = report;
+    const { report_id, report_hash, bad_status } = report;
     const timestamp = new Date(this.clock()).toISOString();
-    const claims = claimsOf(snapshot, this.identities.logId, timestamp, { report_id, report_hash });
+    const claims = claimsOf(snapshot, this.identities.logId, timestamp, {
+      report_id,
+      report_hash,
+      ...(bad_status && { bad_status: { ...bad_status } }),
+    });
     return { ...report, proof: await this.keys.sign(claims, 'credence-report+jws'), generated_at: timestamp };
   }
 }

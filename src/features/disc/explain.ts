@@ -10,7 +10,7 @@ import { type Ledger, nextRating } from '../../scoring/score.js';
 import type { ExplanationDto, PlatformShareDto } from './disc.dto.js';
 import type { SpreadIdentity } from './evidence-reader.js';
 import type { IdentityReader, IdentitySnapshot } from './identity-reader.js';
-import { coordinatesOf, reliabilityOf, standing } from './score.js';
+import { badStatusOf, coordinatesOf, reliabilityOf, standing } from './score.js';
 import type { Source } from './source-reader.js';
 
 /** The maximum length of an explanation's lists, which contain the largest contributions. */
@@ -59,6 +59,7 @@ export async function explain(
   return {
     tris_id: snapshot.tris_id,
     score: standing(snapshot).score,
+    ...badStatusOf(state.bad_status),
     ...summaryOf(snapshot),
     contributions: earned,
     platforms: platforms.top(EXPLAINED_PLATFORMS),

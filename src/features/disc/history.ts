@@ -9,13 +9,15 @@ import { CRITICALITIES, MODEL } from '../../scoring/model.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import { disc1 } from '../../scoring/models/disc-1.js';
 import { RunningLedger, standingOf } from '../../scoring/score.js';
+import type { BadStatus } from '../identity/domain/identity.js';
 import type { Coordinates } from './coordinates.js';
 import type { HistoryEntryDto } from './disc.dto.js';
+import { badStatusOf } from './score.js';
 
 /** An identity's standing while its events are applied one by one, in log order. */
 export class RunningStanding {
   readonly ledger: RunningLedger;
-  badLevel: number | null = null;
+  badStatus: BadStatus | null = null;
 
   constructor(private readonly lens: Scoring) {
     this.ledger = new RunningLedger(lens.model.earnedPerDay(lens));
@@ -23,8 +25,11 @@ export class RunningStanding {
 
   /** Applies an event. @returns the change of net TCT */
   apply(event: IdentityEvent): number {
-    if (event.type === 'BadStatusSet') this.badLevel = event.data.level;
-    if (event.type === 'BadStatusCleared') this.badLevel = null;
+    if (event.type === 'BadStatusSet') {
+      const { level, reason_code } = event.data;
+      this.badStatus = { level, reason_code, since: event.recorded_at };
+    }
+    if (event.type === 'BadStatusCleared') this.badStatus = null;
     if (event.type !== 'ActionRelayed') return 0;
     const { metric } = event.data;
     const tct = tctOf(this.lens, metric, CRITICALITIES.indexOf(event.data.criticality));
@@ -34,7 +39,7 @@ export class RunningStanding {
   }
 
   get standing() {
-    return standingOf(this.ledger, this.badLevel);
+    return standingOf(this.ledger, this.badStatus?.level ?? null);
   }
 
   /** The cursor at the end of a page: contains what the next page needs to continue without the earlier events. */
@@ -44,7 +49,7 @@ export class RunningStanding {
       p: position,
       e: earned,
       f: flagged,
-      b: this.badLevel,
+      b: this.badStatus,
       t: tagOf(trisId, this.lens, coordinates),
     });
   }
@@ -65,7 +70,7 @@ export class RunningStanding {
     if (cursor === undefined) return { running, after: 0 };
     const { p, e, f, b, t } = decodeCursor(cursor, isCursor);
     if (t !== tagOf(trisId, lens, coordinates)) throw unknownCursor();
-    running.badLevel = b;
+    running.badStatus = b;
     if (lens.model.earnedPerDay(lens) === Infinity) Object.assign(running.ledger, { earned: e, flagged: f });
     else running.addAll(await evidenceAt(p));
     return { running, after: p };
@@ -98,6 +103,7 @@ export function historyEntry(event: IdentityEvent, running: RunningStanding, log
     total_tct,
     score,
     score_rating,
+    ...badStatusOf(running.badStatus),
   };
 }
 
@@ -105,7 +111,7 @@ interface CursorState {
   p: number;
   e: number;
   f: number;
-  b: number | null;
+  b: BadStatus | null;
   /** Identifies what the numbers belong to, see `tagOf`. */
   t: string;
 }
@@ -114,7 +120,14 @@ function isCursor(state: unknown): state is CursorState {
   if (typeof state !== 'object' || state === null) return false;
   const { p, e, f, b, t } = state as CursorState;
   const isCount = (n: unknown) => Number.isSafeInteger(n) && (n as number) >= 0;
-  return isCount(p) && isCount(e) && isCount(f) && (b === null || isCount(b)) && typeof t === 'string';
+  return isCount(p) && isCount(e) && isCount(f) && (b === null || isBadStatus(b)) && typeof t === 'string';
+}
+
+/** Cursors of earlier builds have only the level. They are refused: the next page could not show the rest. */
+function isBadStatus(state: unknown): state is BadStatus {
+  if (typeof state !== 'object') return false;
+  const { level, reason_code, since } = state as BadStatus;
+  return Number.isSafeInteger(level) && typeof reason_code === 'string' && Number.isFinite(since);
 }
 
 /** Uses the requested time, not the resolved one: a history without a time continues with events relayed meanwhile. */

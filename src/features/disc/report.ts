@@ -7,13 +7,14 @@ import { tctOf } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/metrics.js';
 import { CRITICALITIES } from '../../scoring/model.js';
 import { categoryHealth } from '../../scoring/health.js';
+import { disc1 } from '../../scoring/models/disc-1.js';
 import { type Ledger, RunningLedger, type Standing, standingOf } from '../../scoring/score.js';
 import type { ReportDto } from './disc.dto.js';
 import type { SpreadIdentity } from './evidence-reader.js';
 import { PlatformShares } from './explain.js';
 import { RunningStanding } from './history.js';
 import type { IdentityReader, IdentitySnapshot } from './identity-reader.js';
-import { coordinatesOf, reliabilityOf, verificationsOf } from './score.js';
+import { badStatusOf, coordinatesOf, reliabilityOf, verificationsOf } from './score.js';
 import type { Source } from './source-reader.js';
 
 /** The size of a report: entries in its lists, and points of its trajectory per month (0: no trajectory). */
@@ -112,7 +113,10 @@ export class ReportBuilder {
     this.ledgers = ledgers;
   }
 
-  /** The report without its proof and generation time. The hash covers all other fields. */
+  /**
+   * The report without its proof and generation time. The hash covers all other fields, except that the BAD status is
+   * not part of what disc-1 hashes: its reports did not show it, and keep their hashes.
+   */
   build(logId: string): Omit<ReportDto, 'proof' | 'generated_at'> {
     const { snapshot } = this;
     const { top, pointsPerMonth } = DEPTHS[this.depth];
@@ -121,6 +125,7 @@ export class ReportBuilder {
     const last = standings.at(-1)!;
     const credonators = [...this.credonators.values()].filter(({ count }) => count > 0);
     credonators.sort((a, b) => b.amount - a.amount || (a.from < b.from ? -1 : 1));
+    const badStatus = badStatusOf(this.points.at(-1)!.running.badStatus);
     const content = {
       tris_id: snapshot.tris_id,
       period: { from: new Date(this.from).toISOString(), to: new Date(snapshot.as_of).toISOString() },
@@ -130,6 +135,7 @@ export class ReportBuilder {
       score_delta: round(last.score - first.score, 1),
       score_rating: last.score_rating,
       total_tct: last.total_tct,
+      ...(snapshot.lens.model === disc1 ? {} : badStatus),
       ...reliabilityOf(snapshot),
       trajectory: pointsPerMonth === 0 ? [] : this.points.map(({ at }, i) => pointAt(at, standings[i]!)),
       metrics: categoryHealth(snapshot.state.evidence, snapshot.lens, snapshot.as_of),
@@ -141,7 +147,7 @@ export class ReportBuilder {
       ...coordinatesOf(snapshot, logId),
     };
     const report_hash = sha256Hex(canonicalJson(content));
-    return { report_id: `rep_${report_hash.slice(0, 32)}`, report_hash, ...content };
+    return { report_id: `rep_${report_hash.slice(0, 32)}`, report_hash, ...content, ...badStatus };
   }
 
   /** By name. */
@@ -158,7 +164,7 @@ export class ReportBuilder {
     const sum = new RunningLedger(lens.model.earnedPerDay(lens));
     return this.points.map(({ running }, i) => {
       if (!this.ledgers) sum.add(running.ledger);
-      return standingOf(this.ledgers?.[i] ?? sum, running.badLevel);
+      return standingOf(this.ledgers?.[i] ?? sum, running.badStatus?.level ?? null);
     });
   }
 }

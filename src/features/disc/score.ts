@@ -2,7 +2,8 @@ import { isIncomplete } from '../../../projections/identities.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { categoryHealth } from '../../scoring/health.js';
 import { type Standing, standingOf } from '../../scoring/score.js';
-import type { DiscScoreDto, ScoreDto } from './disc.dto.js';
+import type { BadStatus } from '../identity/domain/identity.js';
+import type { BadStatusSinceDto, DiscScoreDto, ScoreDto } from './disc.dto.js';
 import type { IdentitySnapshot, Viewpoint } from './identity-reader.js';
 
 /** The score, rating and TCT of an identity as of a viewpoint. */
@@ -20,18 +21,23 @@ export function discScore(snapshot: IdentitySnapshot): DiscScoreDto {
 /** The full score with everything needed to reproduce it. */
 export function score(snapshot: IdentitySnapshot, logId: string): ScoreDto {
   const { state, lens, as_of } = snapshot;
-  const { bad_status } = state;
   return {
     tris_id: snapshot.tris_id,
     ...standing(snapshot),
     ...lens.model.assess(state.evidence, lens, as_of),
     disc_metrics: categoryHealth(state.evidence, lens, as_of),
     verification: verificationsOf(snapshot),
-    bad_status: bad_status && { ...bad_status, since: new Date(bad_status.since).toISOString() },
+    bad_status: null,
+    ...badStatusOf(state.bad_status),
     ...coordinatesOf(snapshot, logId),
     generation: snapshot.generation,
     ...(isIncomplete(state) && { incomplete: true }),
   };
+}
+
+/** A BAD status as answers show it; nothing without one. */
+export function badStatusOf(status: BadStatus | null): { bad_status?: BadStatusSinceDto } {
+  return status ? { bad_status: { ...status, since: new Date(status.since).toISOString() } } : {};
 }
 
 /** Reliability and its certainty; nothing in versions that do not say how sure it is. */

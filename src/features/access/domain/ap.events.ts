@@ -73,7 +73,7 @@ export const accessChecked = defineEvent(
     reasons: objects,
     how_to_pass: objects,
     /** Version of the algorithm of `how_to_pass` (`Advice`), which an audit uses again. */
-    advice: oneOf([1, 2]),
+    advice: oneOf([1, 2, 3]),
     /** Version of the rules of trust (`TRUST`), which an audit uses again. */
     trust: oneOf([1, 2]),
   },

@@ -22,10 +22,16 @@ export interface Verification {
   expires_at: string | null;
 }
 
+/** An operator's explicit status; overrides the computed score. `since` in ms. */
+export interface BadStatus {
+  level: number;
+  reason_code: string;
+  since: number;
+}
+
 /** State of an identity's own stream: its BAD status and its verifications. */
 export interface OperatorState {
-  /** An operator's explicit status; overrides the computed score. `since` in ms. */
-  bad_status: { level: number; reason_code: string; since: number } | null;
+  bad_status: BadStatus | null;
   verifications: Verification[];
 }
 
