@@ -19,6 +19,7 @@ import { accessChecked, accessPolicyCreated, accessPolicyRetired } from '../src/
 import {
   lensActivated,
   modelActivated,
+  policyNameAssigned,
   validationPolicyCreated,
   validationPolicyRetired,
 } from '../src/features/lenses/domain/lenses.events.js';
@@ -62,6 +63,7 @@ const DEFINITIONS = [
   nullifierUsed,
   validationPolicyCreated,
   validationPolicyRetired,
+  policyNameAssigned,
   lensActivated,
   modelActivated,
   accessPolicyCreated,

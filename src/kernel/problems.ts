@@ -48,6 +48,7 @@ export const PROBLEMS = {
   self_statement: [403, 'An organization cannot make statements about itself'],
   signature_required: [403, 'The wallet itself must sign for this'],
   platform_not_owned: [403, 'The platform belongs to another organization'],
+  policy_name_not_owned: [403, 'The name of the policy belongs to another owner'],
   not_found: [404, 'Not found'],
   identity_not_found: [404, 'Unknown identity'],
   policy_not_found: [404, 'Unknown policy'],

@@ -8,7 +8,7 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { EligibilityTokens } from './tokens.js';
 import { Vouchers } from './vouchers.js';
-import type { NewEvent, Position } from '../../kernel/event.js';
+import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
@@ -17,6 +17,7 @@ import { Problem, type ProblemCode } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { trisActedFor } from '../accounts/domain/wallet.js';
+import { PolicyNames } from '../lenses/policy-names.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
 import type { AccessDto, AccessPoliciesDto, AccessPolicyDto, RetiredAccessPolicyDto } from './ap.dto.js';
@@ -50,20 +51,26 @@ export class CreateAccessPolicy extends Command<{ body: AccessPolicyDto; positio
   }
 }
 
+const ACCESS_POLICY = {
+  streamOf: accessPolicyStream,
+  ownerIn: (history: readonly RecordedEvent[]) => accessPolicyOf(history)?.owner,
+};
+
 @CommandHandler(CreateAccessPolicy)
 export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPolicy> {
   constructor(
-    private readonly writer: Writer,
+    private readonly names: PolicyNames,
     private readonly policies: AccessPolicies,
     private readonly validationPolicies: ValidationPolicies,
   ) {}
 
-  /** @throws Problem policy_not_found for the VP, policy_conflict */
+  /** @throws Problem policy_not_found for the VP, policy_conflict, policy_name_not_owned */
   async execute({ content, context }: CreateAccessPolicy) {
     const { policy_id, vp } = content;
+    const { organization } = context.actor;
     if (vp !== null) await this.validationPolicies.lens(vp);
-    const { position, own } = await this.writer.execute(accessPolicyStream(policy_id), context, (history) =>
-      decideCreate(accessPolicyOf(history), content, context.actor.organization),
+    const { position, own } = await this.names.create(policy_id, organization, ACCESS_POLICY, context, (history) =>
+      decideCreate(accessPolicyOf(history), content, organization),
     );
     return { body: policyDto(await this.policies.get(policy_id)), position, own };
   }

@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
+import { PolicyNames } from './policy-names.js';
 import { ValidationPolicies } from './validation-policies.js';
 
-@Module({ providers: [ValidationPolicies], exports: [ValidationPolicies] })
+@Module({ providers: [ValidationPolicies, PolicyNames], exports: [ValidationPolicies, PolicyNames] })
 export class LensesModule {}

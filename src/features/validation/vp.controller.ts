@@ -56,6 +56,7 @@ export class ValidationPoliciesController {
       'duplicate_metric',
       'total_weight_out_of_range',
       'policy_conflict',
+      'policy_name_not_owned',
     ],
   })
   @ApiResponse({ status: 200, description: 'Already created with this content', type: CreatedPolicyDto })

@@ -9,6 +9,7 @@ import { decoderFor } from '../../kernel/event-definition.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Views } from '../../read-side/views.js';
 import { activeLens, lensOwner, lensStackOf, lensStream } from '../lenses/domain/lens-stream.js';
+import { PolicyNames } from '../lenses/policy-names.js';
 import { ValidationPolicies, unknownPolicy } from '../lenses/validation-policies.js';
 import {
   LENS_SCOPES,
@@ -42,21 +43,26 @@ export class CreatePolicy extends Command<{ body: CreatedPolicyDto; position: Po
   }
 }
 
+const VALIDATION_POLICY = {
+  streamOf: policyStream,
+  ownerIn: (history: readonly RecordedEvent[]) => policyOf(history)?.tris_org,
+};
+
 @CommandHandler(CreatePolicy)
 export class CreatePolicyHandler implements ICommandHandler<CreatePolicy> {
   constructor(
-    private readonly writer: Writer,
+    private readonly names: PolicyNames,
     private readonly policies: ValidationPolicies,
   ) {}
 
   /**
-   * @throws Problem forbidden, weight_criticality_mismatch, duplicate_metric, total_weight_out_of_range, policy_conflict
+   * @throws Problem forbidden, policy_name_not_owned, weight_criticality_mismatch, duplicate_metric, total_weight_out_of_range, policy_conflict
    */
   async execute({ content, context }: CreatePolicy) {
     const { policy_id, tris_org } = content;
     refuseUnlessOwner(context.actor, tris_org);
     refuseUnsound(content);
-    const { position, own } = await this.writer.execute(policyStream(policy_id), context, (history) =>
+    const { position, own } = await this.names.create(policy_id, tris_org, VALIDATION_POLICY, context, (history) =>
       decideCreate(policyOf(history), content),
     );
     return { body: created(await this.policies.get(policy_id)), position, own };

@@ -6,6 +6,8 @@ import { Replays } from './replays.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { ValidationPoliciesController } from './vp.controller.js';
 import { ModelsController } from './models.controller.js';
+import { PolicyNamesController } from './policy-names.controller.js';
+import { AssignPolicyNameHandler } from './policy-names.handlers.js';
 import {
   ListModelsHandler,
   PromoteModelHandler,
@@ -16,11 +18,12 @@ import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolic
 
 @Module({
   imports: [LensesModule],
-  controllers: [ValidationPoliciesController, ModelsController],
+  controllers: [ValidationPoliciesController, ModelsController, PolicyNamesController],
   providers: [
     Replays,
     Promotions,
     CreatePolicyHandler,
+    AssignPolicyNameHandler,
     RetirePolicyHandler,
     GetPolicyHandler,
     ListPoliciesHandler,

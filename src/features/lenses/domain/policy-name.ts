@@ -1,0 +1,58 @@
+import type { RecordedEvent } from '../../../kernel/event.js';
+import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { type Fact, fact } from '../../../kernel/fact.js';
+import { Problem } from '../../../kernel/problems.js';
+import { policyNameAssigned } from './lenses.events.js';
+
+/** `VP_<NAME>` or `AP_<NAME>`: the id of a policy without its version. */
+export const POLICY_NAME = /^(?=.{1,128}$)[AV]P_[A-Z0-9_]+$/;
+
+/** Who may create versions of a name; undefined: nobody has yet. `owner` null: the platform's operators. */
+export type NameOwnership = { owner: string | null } | undefined;
+
+/** @param policyId a valid id of a validation policy or of an access policy */
+export function policyNameOf(policyId: string): string {
+  return policyId.replace(/_V\d+$/, '');
+}
+
+export function policyNameStream(name: string): string {
+  return `policy-name-${name}`;
+}
+
+const EVENTS = [policyNameAssigned] as const;
+const decode = streamDecoderFor(EVENTS);
+
+/** Folds a `policy-name-<name>` stream. @throws Problem history_unreadable */
+export function nameOwnershipOf(history: readonly RecordedEvent[]): NameOwnership {
+  return decode(history).reduce(evolve, undefined as NameOwnership);
+}
+
+function evolve(_before: NameOwnership, event: Decoded<(typeof EVENTS)[number]>): NameOwnership {
+  return { owner: event.data.owner };
+}
+
+/**
+ * Whoever creates the first version of a name owns it. Keys of other organizations cannot create further versions.
+ * @param older the owner of the oldest version, for a name that was in use before ownership was recorded
+ * @param owner of the policy to be created @param organization of the key; null: an operator's key
+ * @throws Problem policy_name_not_owned
+ */
+export function decideUseName(
+  recorded: NameOwnership,
+  older: NameOwnership,
+  { name, owner, organization }: { name: string; owner: string | null; organization: string | null },
+): Fact[] {
+  const ownership = recorded ?? older ?? { owner };
+  if (organization !== null && organization !== ownership.owner) {
+    const message = `the name ${name} belongs to ${ownership.owner ?? 'the operators'}`;
+    throw new Problem('policy_name_not_owned', `${organization} cannot create this policy: ${message}.`, {
+      errors: [{ pointer: '/policy_id', code: 'policy_name_not_owned', message }],
+    });
+  }
+  return recorded ? [] : [fact(policyNameAssigned, { name, owner: ownership.owner })];
+}
+
+/** An operator's decision, for example about a name that somebody took first. Does nothing if it is so already. */
+export function decideAssignName(recorded: NameOwnership, name: string, owner: string | null): Fact[] {
+  return recorded?.owner === owner ? [] : [fact(policyNameAssigned, { name, owner })];
+}

@@ -1,0 +1,26 @@
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import type { CommandContext } from '../../commands/context.js';
+import type { Position } from '../../kernel/event.js';
+import { PolicyNames } from '../lenses/policy-names.js';
+
+/** Gives the name of policies to an organization, whoever owned it before. */
+export class AssignPolicyName extends Command<{ position: Position }> {
+  constructor(
+    readonly name: string,
+    readonly trisOrg: string,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(AssignPolicyName)
+export class AssignPolicyNameHandler implements ICommandHandler<AssignPolicyName> {
+  constructor(private readonly names: PolicyNames) {}
+
+  /** @throws Problem idempotency_key_reused, write_conflict */
+  async execute({ name, trisOrg, context }: AssignPolicyName): Promise<{ position: Position }> {
+    const { position } = await this.names.assign(name, trisOrg, context);
+    return { position };
+  }
+}
