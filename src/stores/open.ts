@@ -148,7 +148,7 @@ export interface CheckedCopy {
  */
 export async function backupStores(data: string, target: string): Promise<LogExtent> {
   await mkdir(join(target, 'state'));
-  const state = LmdbEnvironment.open(join(data, 'state'), { databases: {} });
+  const state = await LmdbEnvironment.open(join(data, 'state'), { databases: {} });
   await state.backup(join(target, 'state')).finally(() => state.close());
   await mkdir(join(target, 'log'));
   return copyLog(join(data, 'log'), join(target, 'log'));

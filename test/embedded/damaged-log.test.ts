@@ -33,7 +33,7 @@ async function log(events: number, indexBulk?: number): Promise<void> {
 
 /** Changes what stands in the closed log. */
 async function change(action: (env: LmdbEnvironment) => void): Promise<void> {
-  const env = LmdbEnvironment.open(folder.path, { databases: { events: EVENTS, ...INDEX_DATABASES } });
+  const env = await LmdbEnvironment.open(folder.path, { databases: { events: EVENTS, ...INDEX_DATABASES } });
   await env.write(() => action(env));
   await env.close();
 }
@@ -254,7 +254,7 @@ describe('the stored index of streams', () => {
 
 test('a log whose metadata cannot be read is refused with one sentence', async () => {
   await log(1);
-  const env = LmdbEnvironment.open(folder.path, { databases: { meta: { encoding: 'string' } } });
+  const env = await LmdbEnvironment.open(folder.path, { databases: { meta: { encoding: 'string' } } });
   await env.write(() => env.database<string>('meta').putSync('log_id', '"abc'));
   await env.close();
   await expect(LmdbEventStore.open(folder.path)).rejects.toThrow(

@@ -134,7 +134,9 @@ test('nothing is added to a damaged generation, nobody leads it, and it is dropp
 
 test('a generation whose rows have no checksums, of an older build, is not used', async () => {
   await generation();
-  const control = LmdbEnvironment.open(join(folder.path, 'control'), { databases: { control: { encoding: 'json' } } });
+  const control = await LmdbEnvironment.open(join(folder.path, 'control'), {
+    databases: { control: { encoding: 'json' } },
+  });
   const record = { id: 'one', views: { people: 1 }, status: 'ready', log: 'log' };
   await control.write(() => control.database('control').putSync('generation one', record));
   await control.close();
@@ -193,7 +195,7 @@ test('a running projector builds damaged read models again, and reads are refuse
     const right = (await look()).results;
     expect(right[0]).toBeDefined();
 
-    const env = LmdbEnvironment.open(join(folder.path, 'views', 'g-g1'), { databases: {} });
+    const env = await LmdbEnvironment.open(join(folder.path, 'views', 'g-g1'), { databases: {} });
     await env.write(() => {
       const rows = env.database<Buffer>('checked_rows');
       const row = Buffer.from(rows.get('identities\0tris:member-1')!);

@@ -1,11 +1,18 @@
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createConnection, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { CommitPause } from '../../src/stores/lmdb/commit-pause.js';
 import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
 import { Child } from './processes/child.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 test('a reader’s age counts while it stays on a snapshot that was superseded, and is 0 otherwise', async () => {
   const folder = await temporaryFolder();
-  const environment = LmdbEnvironment.open(folder.path, { databases: { rows: { encoding: 'json' } } });
+  const environment = await LmdbEnvironment.open(folder.path, { databases: { rows: { encoding: 'json' } } });
   const age = () => LmdbEnvironment.readerAges().find((of) => of.folder === environment.folder)!.seconds;
   const put = (key: string) => environment.write(() => void environment.database('rows').putSync(key, 1));
   try {
@@ -35,7 +42,7 @@ test('a reader’s age counts while it stays on a snapshot that was superseded, 
 test('a conditional write is made completely if its condition holds when it starts, otherwise not at all', async () => {
   const folder = await temporaryFolder();
   const databases = { rows: { encoding: 'json' } } as const;
-  const environment = LmdbEnvironment.open(folder.path, { databases });
+  const environment = await LmdbEnvironment.open(folder.path, { databases });
   const rows = () => environment.database<unknown>('rows');
   const putTwo = (key: string, other: string) => () => {
     void rows().put(key, 1);
@@ -72,4 +79,84 @@ test('a process that exits while the library’s thread waits for it ends, with 
     expect([1, null]).toContain(code);
     expect(stderr).toContain('Error: nobody catches this');
   }
+});
+
+const sockets = (folder: string) => readdirSync(folder).filter((name) => name.endsWith('.sock'));
+
+test('no commit is lost while other processes open the environment', async () => {
+  // In memory, where commits take as little time as opening does: on a disk it took a thousand times as long to lose one.
+  const folder = await mkdtemp(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'credence-'));
+  const environment = await LmdbEnvironment.open(folder, { databases: { rows: { keyEncoding: 'uint32' } } });
+  const rows = () => environment.database<number, number>('rows');
+  const openers = [1, 2].map(() => new Child(new URL('./processes/opener.ts', import.meta.url), [folder, '1200']));
+  try {
+    let isOver = false;
+    const over = Promise.all(openers.map(({ exited }) => exited)).then((codes) => {
+      isOver = true;
+      return codes;
+    });
+    let stored = 0;
+    for (; !isOver; stored++) await environment.write(() => rows().putSync(stored, stored));
+    expect([await over, ...openers.map(({ stderr }) => stderr)]).toEqual([[0, 0], '', '']);
+    expect(stored).toBeGreaterThan(100);
+    expect(rows().getKeysCount()).toBe(stored);
+  } finally {
+    for (const opener of openers) await opener.kill();
+    await environment.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+}, 60_000);
+
+test('whoever opens the environment waits for the commit in flight, and the next commit waits for them', async () => {
+  const folder = await temporaryFolder();
+  const environment = await LmdbEnvironment.open(join(folder.path, 'one'), { databases: { rows: {} } });
+  const other = await LmdbEnvironment.open(join(folder.path, 'other'), { databases: { rows: {} } });
+  const put = (to: LmdbEnvironment) => to.write(() => to.database('rows').putSync('a', 1));
+  try {
+    const order: string[] = [];
+    const inFlight = put(environment).then(() => order.push('stored'));
+    const opener: Socket = createConnection(join(folder.path, 'one', sockets(environment.folder)[0]!));
+    await once(opener, 'data').then(() => order.push('paused'));
+    await inFlight;
+    expect(order).toEqual(['stored', 'paused']);
+
+    const next = put(environment).then(() => order.push('stored'));
+    for (let n = 0; n < 5; n++) await put(other);
+    expect(order).toEqual(['stored', 'paused']);
+    opener.destroy();
+    await next;
+    expect(order).toEqual(['stored', 'paused', 'stored']);
+  } finally {
+    await environment.close();
+    await other.close();
+    await folder.remove();
+  }
+});
+
+test('a process that was killed delays nobody, and what it left in the folder is removed', async () => {
+  const folder = await temporaryFolder();
+  const child = new Child(new URL('./processes/opener.ts', import.meta.url), [folder.path, '1000000']);
+  while (sockets(folder.path).length === 0) await sleep(5);
+  await child.kill();
+  const environment = await LmdbEnvironment.open(folder.path, { databases: {} });
+  expect(sockets(folder.path)).toEqual([expect.stringMatching(`^${process.pid}-`)]);
+  await environment.close();
+  expect(sockets(folder.path)).toEqual([]);
+  await folder.remove();
+});
+
+test('a process that does not answer is named, also in a folder with a long path', async () => {
+  const folder = await temporaryFolder();
+  const path = join(folder.path, 'a'.repeat(200));
+  mkdirSync(path);
+  const never = new Promise<void>(() => undefined);
+  const busy = await CommitPause.listen(path, () => never);
+  const opener = await CommitPause.listen(path, () => Promise.resolve());
+  await expect(opener.whileOthersPause(() => 1, 50)).rejects.toThrow(
+    `Process ${process.pid} has ${path} open and does not answer: end it, or wait for it.`,
+  );
+  busy.close();
+  expect(await opener.whileOthersPause(() => 1)).toBe(1);
+  opener.close();
+  await folder.remove();
 });

@@ -1,12 +1,12 @@
-import { spawnSync } from 'node:child_process';
+import { existsSync, writeFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbJobs } from '../../src/stores/lmdb/lmdb-jobs.js';
 import { LmdbKeyValue } from '../../src/stores/lmdb/lmdb-key-value.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
+import { Child } from './processes/child.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 /**
@@ -14,15 +14,11 @@ import { temporaryFolder } from './temporary-folder.js';
  * the library by itself keeps a snapshot for a millisecond, and for as long as the event loop is busy.
  */
 
-const LOADER = fileURLToPath(new URL('./processes/typescript.mjs', import.meta.url));
-const STORER = fileURLToPath(new URL('./processes/storer.ts', import.meta.url));
-
-/** Runs to its end, without a turn of this process's event loop: its exit is the message. */
+/** Runs to its end, without a turn of this process's event loop: the file is the message. */
 function storeInAnotherProcess(folder: string): void {
-  const { status, stderr } = spawnSync(process.execPath, ['--import', LOADER, STORER, folder], {
-    env: { ...process.env, NODE_OPTIONS: '' },
-  });
-  if (status !== 0) throw new Error(stderr.toString());
+  writeFileSync(join(folder, 'store'), '');
+  const moment = new Int32Array(new SharedArrayBuffer(4));
+  while (!existsSync(join(folder, 'stored'))) Atomics.wait(moment, 0, 0, 1);
 }
 
 /** The phases of the event loop in which messages arrive, each with one that follows before its timers and its end. */
@@ -51,6 +47,8 @@ test.each(Object.entries(PHASES))('reads see what another process has stored: %s
   };
   try {
     await models.createGeneration('one', { people: 1 }, 'log');
+    const storer = new Child(new URL('./processes/storer.ts', import.meta.url), [folder.path]);
+    await storer.printed(1);
 
     await phase.begin();
     const before = seen();
@@ -59,6 +57,7 @@ test.each(Object.entries(PHASES))('reads see what another process has stored: %s
     await message;
     const after = seen();
 
+    expect([await storer.exited, storer.stderr]).toEqual([0, '']);
     expect(await before).toEqual({ head: 0, status: 'building', results: [undefined] });
     expect(await after).toEqual({ head: 1, status: 'ready', results: [1], revision: 1, value: 'value', job: 'queued' });
   } finally {

@@ -10,7 +10,7 @@ let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let env: LmdbEnvironment;
 beforeEach(async () => {
   folder = await temporaryFolder();
-  env = LmdbEnvironment.open(join(folder.path, 'log'), { databases: DATABASES });
+  env = await LmdbEnvironment.open(join(folder.path, 'log'), { databases: DATABASES });
 });
 afterEach(async () => {
   await env.close();

@@ -2,6 +2,7 @@ import { statfsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from '../ports/event-store.js';
+import { CommitPause } from './commit-pause.js';
 import { awaitingCall } from './lmdb-exit.js';
 import { endOfTurn } from '../../kernel/turn.js';
 
@@ -60,6 +61,8 @@ export class LmdbEnvironment {
   #oldestReader: { snapshot: number; since: number } | undefined;
   #users = 0;
   #root: RootDatabase | undefined;
+  #opening: Promise<void> | undefined;
+  #pause: CommitPause | undefined;
   /** The file that was opened: another one may take its place. */
   #file: string | undefined;
   #databases: Record<string, Database> = {};
@@ -69,18 +72,26 @@ export class LmdbEnvironment {
   /** Whether a read in this callback of the event loop has already requested the newest snapshot. */
   #isFresh = false;
 
-  /** @throws if the folder cannot be opened as an environment */
-  static open(folder: string, options: EnvironmentOptions): LmdbEnvironment {
+  /**
+   * Other processes commit nothing meanwhile (see CommitPause).
+   * @throws if the folder cannot be opened as an environment; StartError if another process does not answer
+   */
+  static async open(folder: string, options: EnvironmentOptions): Promise<LmdbEnvironment> {
     const path = resolve(folder);
     let environment = LmdbEnvironment.#opened.get(path);
-    if (environment) {
-      environment.#add(options.databases);
-    } else {
+    if (!environment) {
       environment = new LmdbEnvironment(path, options);
       LmdbEnvironment.#opened.set(path, environment);
     }
     environment.#users++;
-    return environment;
+    try {
+      await (environment.#opening ??= environment.#open());
+      await environment.#add(options.databases);
+      return environment;
+    } catch (error) {
+      await environment.close();
+      throw error;
+    }
   }
 
   static isOpenHere(folder: string): boolean {
@@ -90,7 +101,6 @@ export class LmdbEnvironment {
   private constructor(folder: string, options: EnvironmentOptions) {
     this.folder = folder;
     this.#options = { ...options, databases: { ...options.databases } };
-    this.#openRoot();
     // A dead reader leaves its slot and pins the pages of its snapshot, so the file would only grow.
     this.#readerCheck = setInterval(() => this.#root?.readerCheck(), READER_CHECK_MS);
     this.#readerCheck.unref();
@@ -179,9 +189,10 @@ export class LmdbEnvironment {
    * the process with a rejection that nobody can handle, or never settle the queued writes.
    */
   async #inGroup<T>(start: () => Promise<T>): Promise<T> {
-    while (this.#group?.isOpen === false || !this.#root) {
+    while (this.#group?.isOpen === false || !this.#root || this.#pause?.isOn) {
       if (this.#group?.isOpen === false) await this.#group.settled;
-      else await this.ready();
+      else if (!this.#root) await this.ready();
+      else await this.#pause?.over();
     }
     this.#group ??= this.#openGroup();
     const write = start().catch(async (error: unknown) => {
@@ -245,28 +256,44 @@ export class LmdbEnvironment {
     if (--this.#users > 0) return;
     LmdbEnvironment.#opened.delete(this.folder);
     clearInterval(this.#readerCheck);
-    while (this.#group) await this.#group.settled;
+    await this.#settled();
+    await this.#opening?.catch(() => undefined);
     await this.#reopening?.catch(() => undefined);
     const root = this.#root;
     this.#root = undefined;
     await root?.close();
+    this.#pause?.close();
   }
 
-  #openRoot(): void {
-    const root = open({
-      path: this.folder,
-      noSubdir: false,
-      // With it, readers see a commit before its sync, and a failed sync leaves it there.
-      overlappingSync: false,
-      // Present in the library, absent from its type declarations.
-      ...({ noMetaSync: this.#options.relaxed ?? false } as object),
-    });
+  /** Resolves when no commit is in flight. */
+  async #settled(): Promise<void> {
+    while (this.#group) await this.#group.settled;
+  }
+
+  async #open(): Promise<void> {
+    this.#pause ??= await CommitPause.listen(this.folder, () => this.#settled());
+    const root = await this.#pause.whileOthersPause(() =>
+      open({
+        path: this.folder,
+        noSubdir: false,
+        // With it, readers see a commit before its sync, and a failed sync leaves it there.
+        overlappingSync: false,
+        // Present in the library, absent from its type declarations.
+        ...({ noMetaSync: this.#options.relaxed ?? false } as object),
+      }),
+    );
+    // Opening a database that does not exist is a commit.
+    await this.#pause.over();
     this.#databases = {};
-    for (const [name, options] of Object.entries(this.#options.databases)) {
-      this.#databases[name] = root.openDB({ ...options, name });
-    }
     this.#root = root;
+    this.#openDatabases(this.#options.databases);
     this.#file ??= fileId(this.folder);
+  }
+
+  #openDatabases(databases: Record<string, DatabaseOptions>): void {
+    for (const [name, options] of Object.entries(databases)) {
+      this.#databases[name] ??= this.#root!.openDB({ ...options, name });
+    }
   }
 
   #requireSpace(): void {
@@ -301,11 +328,10 @@ export class LmdbEnvironment {
     return new StoreUnavailable(`a write to ${this.folder} failed`, { cause: reason ?? failure });
   }
 
-  #add(databases: Record<string, DatabaseOptions>): void {
-    for (const [name, options] of Object.entries(databases)) {
-      this.#options.databases[name] = options;
-      this.#databases[name] ??= this.#root?.openDB({ ...options, name }) as Database;
-    }
+  async #add(databases: Record<string, DatabaseOptions>): Promise<void> {
+    Object.assign(this.#options.databases, databases);
+    while (this.#pause?.isOn) await this.#pause.over();
+    if (this.#root) this.#openDatabases(databases);
   }
 
   #reopen(): Promise<void> {
@@ -314,7 +340,7 @@ export class LmdbEnvironment {
       this.#root = undefined;
       await root?.close().catch(() => undefined);
       // Never a file that has taken its place, nor a new one in the place of a folder that was removed.
-      if (this.#users > 0 && this.isInPlace) this.#openRoot();
+      if (this.#users > 0 && this.isInPlace) await this.#open();
     })().finally(() => (this.#reopening = undefined));
     return this.#reopening;
   }

@@ -40,9 +40,14 @@ export class JobStore {
   readonly #claimMs: number;
   readonly #token = randomUUID();
 
-  constructor(folder: string, clock: Clock, claimMs: number) {
+  static async open(folder: string, clock: Clock, claimMs: number): Promise<JobStore> {
     const json = { encoding: 'json' } as const;
-    this.#env = LmdbEnvironment.open(folder, { databases: { jobs: json, job_order: json, open_jobs: json } });
+    const databases = { jobs: json, job_order: json, open_jobs: json };
+    return new JobStore(await LmdbEnvironment.open(folder, { databases }), clock, claimMs);
+  }
+
+  private constructor(env: LmdbEnvironment, clock: Clock, claimMs: number) {
+    this.#env = env;
     this.#clock = clock;
     this.#claimMs = claimMs;
     instances.add(this.#token);

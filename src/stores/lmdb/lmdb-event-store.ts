@@ -98,7 +98,7 @@ export class LmdbEventStore implements EventStore {
 
   /** @throws StartError if the folder contains a different or shorter log than before (see LogMarker) */
   static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
-    const env = LmdbEnvironment.open(folder, { databases: DATABASES });
+    const env = await LmdbEnvironment.open(folder, { databases: DATABASES });
     try {
       const head = readAtStart(folder, () => lastPosition(env));
       const known = readAtStart(folder, () => env.database<string>('meta').get('log_id'));
@@ -569,7 +569,7 @@ export interface LogExtent {
 
 /** Copies a log into an existing folder while it is in use. @returns what the copy contains at least */
 export async function copyLog(folder: string, target: string): Promise<LogExtent> {
-  const env = LmdbEnvironment.open(folder, { databases: DATABASES });
+  const env = await LmdbEnvironment.open(folder, { databases: DATABASES });
   try {
     const extent = { log_id: env.database<string>('meta').get('log_id') ?? '', position: lastPosition(env) };
     await env.backup(target);

@@ -81,8 +81,12 @@ export class LmdbGeneration {
   /** The batch in flight. The next one depends on its result. */
   #applying: Promise<unknown> = Promise.resolve();
 
-  constructor(folder: string) {
-    this.#env = LmdbEnvironment.open(folder, { databases: DATABASES, relaxed: true });
+  static async open(folder: string): Promise<LmdbGeneration> {
+    return new LmdbGeneration(await LmdbEnvironment.open(folder, { databases: DATABASES, relaxed: true }));
+  }
+
+  private constructor(env: LmdbEnvironment) {
+    this.#env = env;
   }
 
   /** Creates the generation at the start of the log, unless it exists. */

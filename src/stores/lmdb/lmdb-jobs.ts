@@ -42,11 +42,12 @@ export class LmdbJobs implements Jobs {
 
   /** @param options.claimMs how long a hanging process keeps its jobs, default 30 s */
   static async open(folder: string, options: { clock: Clock; claimMs?: number }): Promise<LmdbJobs> {
-    return new LmdbJobs(folder, options.clock, options.claimMs ?? CLAIM_MS);
+    const claimMs = options.claimMs ?? CLAIM_MS;
+    return new LmdbJobs(await JobStore.open(folder, options.clock, claimMs), options.clock, claimMs);
   }
 
-  private constructor(folder: string, clock: Clock, claimMs: number) {
-    this.#store = new JobStore(folder, clock, claimMs);
+  private constructor(store: JobStore, clock: Clock, claimMs: number) {
+    this.#store = store;
     this.#clock = clock;
     this.#claimMs = claimMs;
   }

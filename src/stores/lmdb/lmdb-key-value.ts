@@ -25,11 +25,12 @@ export class LmdbKeyValue implements KeyValue {
   #closed = false;
 
   static async open(folder: string, options: { clock: Clock }): Promise<LmdbKeyValue> {
-    return new LmdbKeyValue(folder, options.clock);
+    const env = await LmdbEnvironment.open(folder, { databases: { entries: { encoding: 'json' } } });
+    return new LmdbKeyValue(env, options.clock);
   }
 
-  private constructor(folder: string, clock: Clock) {
-    this.#env = LmdbEnvironment.open(folder, { databases: { entries: { encoding: 'json' } } });
+  private constructor(env: LmdbEnvironment, clock: Clock) {
+    this.#env = env;
     this.#clock = clock;
     this.#sweeper = setInterval(() => {
       // A sweep that fails is repeated with the next.

@@ -56,6 +56,7 @@ export class LmdbReadModels implements ReadModels {
   readonly #clock: Clock;
   readonly #control: LmdbEnvironment;
   readonly #generations = new Map<string, LmdbGeneration>();
+  readonly #opening = new Map<string, Promise<void>>();
   /** By generation: the damage found, also if it could not be recorded. */
   readonly #damaged = new Map<string, string>();
   /** The decoded content of the control environment, as read in this callback of the event loop. */
@@ -64,7 +65,7 @@ export class LmdbReadModels implements ReadModels {
   /** @throws StartError if the list of generations is damaged */
   static async open(folder: string, { clock, onGivenUp }: LmdbReadModelsOptions): Promise<LmdbReadModels> {
     const control = join(folder, 'control');
-    const models = fileFlaw(control) === undefined ? new LmdbReadModels(folder, clock) : undefined;
+    const models = fileFlaw(control) === undefined ? await LmdbReadModels.#create(folder, clock) : undefined;
     const flaw = models ? models.#flaw() : fileFlaw(control);
     if (models && !flaw) return models;
     await models?.close();
@@ -79,13 +80,18 @@ export class LmdbReadModels implements ReadModels {
     await rename(folder, aside);
     await rm(aside, { recursive: true, force: true });
     onGivenUp(`${join(control, 'data.mdb')} ${flaw}`);
-    return new LmdbReadModels(folder, clock);
+    return LmdbReadModels.#create(folder, clock);
   }
 
-  private constructor(folder: string, clock: Clock) {
+  static async #create(folder: string, clock: Clock): Promise<LmdbReadModels> {
+    const databases = { control: { encoding: 'string' } } as const;
+    return new LmdbReadModels(folder, clock, await LmdbEnvironment.open(join(folder, 'control'), { databases }));
+  }
+
+  private constructor(folder: string, clock: Clock, control: LmdbEnvironment) {
     this.#folder = folder;
     this.#clock = clock;
-    this.#control = LmdbEnvironment.open(join(folder, 'control'), { databases: { control: { encoding: 'string' } } });
+    this.#control = control;
   }
 
   /** What is wrong with the list of generations or the manifest, as a clause. */
@@ -114,7 +120,8 @@ export class LmdbReadModels implements ReadModels {
   async createGeneration(id: string, views: Record<string, number>, log: string): Promise<void> {
     if (this.#record(id)?.status === 'dropped') return;
     // The environment of the rows first, so that a record never exists without it.
-    await this.#open(id)?.create(log);
+    await this.#open(id);
+    await this.#generations.get(id)?.create(log);
     await this.#change(() => {
       if (!this.#record(id)) this.#putRecord({ id, views, status: 'building', log });
     });
@@ -125,6 +132,7 @@ export class LmdbReadModels implements ReadModels {
     for (const { key } of this.#records.getRange({ start: recordKey(''), end: recordKey('\uffff') })) {
       records.push(this.#record(key.slice(recordKey('').length))!);
     }
+    for (const { id } of records) await this.#ready(id);
     return records.map((record) => {
       const { id, views, log } = record;
       const [checkpoint, lease] = this.#of(id, record, (generation) => [
@@ -145,6 +153,7 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async setStatus(id: string, status: GenerationStatus, log?: string): Promise<void> {
+    await this.#ready(id);
     if (log !== undefined && this.#of(id, undefined, (generation) => generation.checkpoint())?.log !== log) return;
     await this.#change(() => {
       const record = this.#record(id);
@@ -155,6 +164,7 @@ export class LmdbReadModels implements ReadModels {
 
   async dropGeneration(id: string): Promise<void> {
     if (!this.#record(id)) return;
+    await this.#ready(id);
     const generation = this.#generation(id);
     // Readers close a generation that they find dropped.
     this.#generations.delete(id);
@@ -165,10 +175,12 @@ export class LmdbReadModels implements ReadModels {
     await this.#generations.get(id)?.close();
     this.#generations.delete(id);
     this.#damaged.delete(id);
-    await rm(this.#path(id), { recursive: true, force: true });
+    // Another process may just be opening it.
+    await rm(this.#path(id), { recursive: true, force: true, maxRetries: 5 });
   }
 
   async acquireLease(id: string, holder: string, ttlMs: number, log?: string): Promise<boolean> {
+    await this.#ready(id);
     const taken = this.#of(id, undefined, (generation) => {
       if (log !== undefined && generation.checkpoint()?.log !== log) return false;
       return generation.acquireLease(holder, this.#clock, ttlMs);
@@ -177,6 +189,7 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async releaseLease(id: string, holder: string): Promise<void> {
+    await this.#ready(id);
     await this.#unlessDamaged(
       id,
       this.#of(id, undefined, (generation) => generation.releaseLease(holder)),
@@ -184,6 +197,7 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
+    await this.#ready(id);
     try {
       const applied = this.#of(id, undefined, (generation) => generation.apply(batch, this.#clock));
       return (await this.#unlessDamaged(id, applied)) ?? 'refused';
@@ -200,6 +214,7 @@ export class LmdbReadModels implements ReadModels {
 
   async read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const record = this.#see<GenerationRecord>(recordKey(id));
+    if (record && !this.#generations.has(id)) await this.#ready(id);
     const found = record && this.#of(id, record, (generation) => generation.read(queries));
     if (found) return { status: record.status, checkpoint: found.checkpoint, results: found.results };
     // The generation may have been dropped: the caller must read the manifest again.
@@ -215,6 +230,7 @@ export class LmdbReadModels implements ReadModels {
     cursor: string | null,
     limit: number,
   ): Promise<{ rows: { row: RowKey; value: Json }[]; cursor: string | null }> {
+    await this.#ready(id);
     const page = this.#of(id, undefined, (generation) => generation.scan(view, cursor, limit));
     if (page) return page;
     const damage = this.#damaged.get(id) ?? this.#record(id)?.damage;
@@ -223,10 +239,12 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async count(id: string, view: string): Promise<number> {
+    await this.#ready(id);
     return (await this.#generation(id)?.count(view)) ?? 0;
   }
 
   async close(): Promise<void> {
+    await Promise.allSettled(this.#opening.values());
     await Promise.all([...this.#generations.values()].map((generation) => generation.close()));
     this.#generations.clear();
     await this.#control.close();
@@ -336,34 +354,48 @@ export class LmdbReadModels implements ReadModels {
     }).catch(() => undefined); // This process knows it anyway.
   }
 
-  /** The generation, also one that another process created; undefined if it does not exist, was dropped or is damaged. */
+  /** The generation, once `#ready` has opened it; undefined if it does not exist, was dropped or is damaged. */
   #generation(id: string, record = this.#record(id)): LmdbGeneration | undefined {
-    const status = record && this.#statusOf(record);
     const open = this.#generations.get(id);
-    if (status === undefined || status === 'dropped' || status === 'damaged') {
-      if (open) {
-        this.#generations.delete(id);
-        void open.close().catch(() => undefined);
-      }
-      return undefined;
+    if (this.#isUsable(record)) return open;
+    if (open) {
+      this.#generations.delete(id);
+      void open.close().catch(() => undefined);
     }
-    if (open) return open;
-    return existsSync(join(this.#path(id), 'data.mdb')) ? this.#open(id) : undefined;
+    return undefined;
   }
 
-  /** Undefined if its file is damaged. */
-  #open(id: string): LmdbGeneration | undefined {
-    let generation = this.#generations.get(id);
-    if (!generation) {
-      const flaw = fileFlaw(this.#path(id));
-      if (flaw) {
-        this.#giveUp(id, `its file ${flaw}`);
-        return undefined;
-      }
-      generation = new LmdbGeneration(this.#path(id));
-      this.#generations.set(id, generation);
+  #isUsable(record: GenerationRecord | undefined): boolean {
+    const status = record && this.#statusOf(record);
+    return status !== undefined && status !== 'dropped' && status !== 'damaged';
+  }
+
+  /** Opens a generation that is not open here, if it is there to be used: another process may have created it. */
+  async #ready(id: string): Promise<void> {
+    if (this.#generations.has(id) || !existsSync(join(this.#path(id), 'data.mdb'))) return;
+    if (this.#isUsable(this.#record(id))) await this.#open(id);
+  }
+
+  /** Opens a generation, and creates its files if there are none, unless its file is damaged. */
+  #open(id: string): Promise<void> {
+    let opening = this.#opening.get(id);
+    if (!opening) {
+      opening = this.#openFile(id).finally(() => this.#opening.delete(id));
+      this.#opening.set(id, opening);
     }
-    return generation;
+    return opening;
+  }
+
+  async #openFile(id: string): Promise<void> {
+    if (this.#generations.has(id)) return;
+    const flaw = fileFlaw(this.#path(id));
+    if (flaw) return this.#giveUp(id, `its file ${flaw}`);
+    try {
+      this.#generations.set(id, await LmdbGeneration.open(this.#path(id)));
+    } catch (error) {
+      // Another process may have removed it meanwhile.
+      if (this.#record(id)?.status !== 'dropped') throw error;
+    }
   }
 
   #path(id: string): string {

@@ -2,7 +2,7 @@ import { LmdbEnvironment } from '../../../src/stores/lmdb/environment.js';
 
 /** Writes to the folder without a pause and ends after so many turns of the event loop: by `exit`, or by an `error`. */
 const [folder, turns, how] = process.argv.slice(2) as [string, string, string];
-const environment = LmdbEnvironment.open(folder, { databases: { rows: {} } });
+const environment = await LmdbEnvironment.open(folder, { databases: { rows: {} } });
 const write = (): void => void environment.write(() => environment.database('rows').putSync('a', 1)).then(write);
 write();
 

@@ -1,3 +1,5 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { LmdbEventStore } from '../../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbJobs } from '../../../src/stores/lmdb/lmdb-jobs.js';
 import { LmdbKeyValue } from '../../../src/stores/lmdb/lmdb-key-value.js';
@@ -5,14 +7,22 @@ import { EncodedRows } from '../../../src/stores/ports/encoded-rows.js';
 import { LmdbReadModels } from '../../../src/stores/lmdb/lmdb-read-models.js';
 import { sampleEvents } from '../../contracts/sample-events.js';
 
-/** Stores one thing in each store of the folder given, and ends once all of it was acknowledged. */
+/**
+ * Opens the stores in the folder given and prints a line. Stores one thing in each of them once there is a file `store`,
+ * and creates a file `stored` once all of it was acknowledged.
+ */
 const folder = process.argv[2]!;
 const clock = Date.now;
 
 const log = await LmdbEventStore.open(`${folder}/log`);
-await log.append('sample-1', 'no-stream', sampleEvents('sample-1'));
-
 const models = await LmdbReadModels.open(`${folder}/views`, { clock });
+await models.generations();
+const keyValue = await LmdbKeyValue.open(`${folder}/state`, { clock });
+const jobs = await LmdbJobs.open(`${folder}/state`, { clock });
+console.log(JSON.stringify('open'));
+while (!existsSync(`${folder}/store`)) await sleep(1);
+
+await log.append('sample-1', 'no-stream', sampleEvents('sample-1'));
 await models.acquireLease('one', 'other', 60_000);
 await models.apply('one', {
   id: 'b1',
@@ -31,10 +41,8 @@ await models.swapManifest({
   views: { people: 'one' },
   previous_views: null,
 });
-
-const keyValue = await LmdbKeyValue.open(`${folder}/state`, { clock });
 await keyValue.put('key', 'value', 60_000);
-const jobs = await LmdbJobs.open(`${folder}/state`, { clock });
 await jobs.enqueue('work', 'one', {});
+writeFileSync(`${folder}/stored`, '');
 
 await Promise.all([log.close(), models.close(), keyValue.close(), jobs.close()]);
