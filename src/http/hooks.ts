@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify';
 import type { Logger } from '../kernel/logger.js';
 import type { RequestMetrics } from './request-metrics.js';
@@ -12,7 +11,6 @@ import type { ApiKeys } from '../credentials/api-keys.js';
 import { REQUEST_ID } from '../kernel/identifiers.js';
 import { CORS_HEADERS, DOCS_HEADERS, NO_SNIFF, PREFLIGHT_HEADERS } from './headers.js';
 import { registerJsonBody } from './json-body.js';
-import type { Position } from '../kernel/event.js';
 import { parsePosition, type PositionGate } from '../kernel/positions.js';
 import { refuseSecondHost, refuseUnknownLength } from './problem-response.js';
 import type { RequestLimit } from './rate-limit.js';
@@ -22,7 +20,6 @@ import { isObject, pointerTo } from '../kernel/json.js';
 import { readBody, readParams, readQuery } from './validation.js';
 
 const WAIT_MS = 2_000;
-const SECOND_LOOK_MS = 100;
 const STOPPING_HEADERS = { 'retry-after': '5' };
 
 export interface EdgeParts {
@@ -266,21 +263,13 @@ function positionWait({ gate }: EdgeParts): Hook {
 
 async function awaitPosition(wire: string, gate: PositionGate | undefined): Promise<void> {
   const position = gate && parsePosition(wire, gate.logId);
-  if (position === undefined || !(await isInLog(position, gate!))) {
+  if (position === undefined || position > (await gate!.head()) || !(await gate!.has(position))) {
     throw new Problem('position_unknown', 'Credence-Min-Position is not a Credence-Position of this log.');
   }
   if (!(await gate!.waitForPosition(position, WAIT_MS))) {
     const detail = `The read models have not applied ${wire} within ${WAIT_MS / 1000} s.`;
     throw new Problem('projection_behind', detail, { headers: { 'retry-after': '1' } });
   }
-}
-
-/** Looks twice: another process may have acknowledged an event that this one does not see yet. */
-async function isInLog(position: Position, gate: PositionGate): Promise<boolean> {
-  const look = async () => position <= (await gate.head()) && (await gate.has(position));
-  if (await look()) return true;
-  await sleep(SECOND_LOOK_MS);
-  return look();
 }
 
 /** All path patterns with their methods. */
