@@ -1,3 +1,4 @@
+import type { DomainEvent, EventOf } from './events.js';
 import type { Projection } from './projection.js';
 
 /** A wallet of a TRIS, as listed. */
@@ -10,26 +11,34 @@ export interface WalletRow {
   chain_id: number | null;
   /** ms since the epoch: when it got this proof. */
   linked_at: number;
+  /** The organization that asserted the link, as far as it is known. */
+  asserted_by: string | null;
 }
 
-/** The wallets of each TRIS, and `wallets.tris`: the TRIS of each wallet. A wallet has one row in each, or none. */
+/**
+ * The wallets of each TRIS; `wallets.tris`: the TRIS of each wallet; `wallets.asserted`: the wallets of a TRIS whose
+ * links an organization asserted. A wallet has one row in each, or none.
+ */
 export const wallets: Projection = {
   name: 'wallets',
-  version: 1,
-  views: ['wallets', 'wallets.tris'],
+  version: 2,
+  views: ['wallets', 'wallets.tris', 'wallets.asserted'],
   share: {
-    ofEvent: (event) =>
-      event.type === 'WalletLinked' || event.type === 'WalletUnlinked' ? event.data.wallet : undefined,
-    ofRow: ({ view, key, sort }) => (view === 'wallets' ? sort : key),
+    ofEvent: (event) => (isOfLink(event) ? event.data.wallet : undefined),
+    ofRow: ({ view, key, sort }) => (view === 'wallets.tris' ? key : sort),
   },
-  reads: () => [],
+  reads: (event) => (isOfLink(event) ? [walletRow(event.data.wallet)] : []),
   apply(event, rows) {
+    if (!isOfLink(event)) return;
+    const before = rows.get<WalletRow>(walletRow(event.data.wallet));
+    if (before?.asserted_by != null) rows.delete(assertedRow(before.asserted_by, before));
     if (event.type === 'WalletLinked') {
-      const { tris_id, wallet, proof, chain_id } = event.data;
-      const row: WalletRow = { tris_id, wallet, proof, chain_id, linked_at: event.recorded_at };
+      const { tris_id, wallet, proof, chain_id, asserted_by } = event.data;
+      const row: WalletRow = { tris_id, wallet, proof, chain_id, linked_at: event.recorded_at, asserted_by };
+      if (asserted_by !== null) rows.put(assertedRow(asserted_by, row), row);
       rows.put({ ...walletsOf(tris_id), sort: wallet }, row);
       rows.put(walletRow(wallet), row);
-    } else if (event.type === 'WalletUnlinked') {
+    } else {
       rows.delete({ ...walletsOf(event.data.tris_id), sort: event.data.wallet });
       rows.delete(walletRow(event.data.wallet));
     }
@@ -38,6 +47,18 @@ export const wallets: Projection = {
 
 export function walletsOf(trisId: string) {
   return { view: 'wallets', key: trisId };
+}
+
+export function walletsAssertedBy(organization: string, trisId: string) {
+  return { view: 'wallets.asserted', key: `${organization} ${trisId}` };
+}
+
+function assertedRow(organization: string, { tris_id, wallet }: WalletRow) {
+  return { ...walletsAssertedBy(organization, tris_id), sort: wallet };
+}
+
+function isOfLink(event: DomainEvent): event is EventOf<'WalletLinked' | 'WalletUnlinked'> {
+  return event.type === 'WalletLinked' || event.type === 'WalletUnlinked';
 }
 
 export function walletRow(wallet: string) {

@@ -10,8 +10,13 @@ import { type Given, linked, logOf, unlinked } from '../projections/log.js';
 const [ALICE, BOB] = ['tris:alice', 'tris:bob'];
 const WALLET = '0xabcdef0000000000000000000000000000000001';
 const after = (...events: Given[]) => linkOf(logOf(events));
-const signed = (tris_id: string, chain_id: number | null = null): Link => ({ tris_id, proof: 'signed', chain_id });
-const asserted = (tris_id: string): Link => ({ tris_id, proof: 'asserted', chain_id: null });
+const signed = (tris_id: string, chain_id: number | null = null): Link => ({
+  tris_id,
+  proof: 'signed',
+  chain_id,
+  asserted_by: null,
+});
+const asserted = (tris_id: string): Link => ({ tris_id, proof: 'asserted', chain_id: null, asserted_by: null });
 const decided = (given: Link | null, wanted: Link) =>
   decideLink(given, WALLET, wanted).map(({ type, data }) => [type, data['tris_id'], data['proof'] ?? data['reason']]);
 

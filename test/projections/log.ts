@@ -171,9 +171,10 @@ export const granted = (trisId: string, issuer: string, expiresAt: string | null
     evidence_hash: 'aa',
   },
 });
-export const linked = (trisId: string, wallet: string, proof = 'signed'): Given => ({
+export const linked = (trisId: string, wallet: string, proof = 'signed', assertedBy: string | null = null): Given => ({
   type: 'WalletLinked',
-  data: { tris_id: trisId, wallet, proof, chain_id: null },
+  schema: 2,
+  data: { tris_id: trisId, wallet, proof, chain_id: null, asserted_by: assertedBy },
 });
 export const unlinked = (trisId: string, wallet: string, reason = 'unlinked'): Given => ({
   type: 'WalletUnlinked',

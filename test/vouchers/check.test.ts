@@ -176,7 +176,7 @@ describe('refuses', () => {
         .get(WalletLinks, { strict: false })
         .link(
           wallet,
-          { tris_id: mine.tris, proof: 'signed', chain_id },
+          { tris_id: mine.tris, proof: 'signed', chain_id, asserted_by: null },
           { actor: internalActor('cli'), body_hash: randomUUID(), correlation_id: randomUUID(), idempotency: null },
         );
     const [here, elsewhere] = [newAccount().address, newAccount().address];

@@ -10,6 +10,7 @@ import type { ChallengeDto, TokensDto } from './sessions.dto.js';
 import { SessionStanding } from './session-standing.js';
 import { Signatures } from './signatures.js';
 import type { ChallengeRequest } from './siwe.js';
+import { signedLink } from './domain/wallet.js';
 
 /** Issues a message for a wallet to sign. */
 export class StartSignIn extends Command<ChallengeDto> {
@@ -65,7 +66,7 @@ export class SignInHandler implements ICommandHandler<SignIn> {
     const wallet = challenge.address;
     let position: Position | null = null;
     if (challenge.purpose === 'claim') {
-      const link = { tris_id: challenge.tris_id!, proof: 'signed', chain_id: chainId } as const;
+      const link = signedLink(challenge.tris_id!, chainId);
       position = await this.links.link(wallet, link, { ...context, actor: internalActor(`session:${link.tris_id}`) });
     }
     const trisId = await this.standing.trisOf(wallet, chainId);

@@ -102,6 +102,7 @@ export class WalletsController {
     scope: 'identity:write',
     session: true,
     summary: 'List the wallets of a TRIS by address, for its own session or a key',
+    description: 'A key of an organization sees only the wallets whose links its organization asserted.',
     type: WalletsDto,
   })
   async list(@Param() { tris_id }: TrisIdParams, @Query() { limit, cursor }: PageQuery, @RequestActor() actor: Actor) {

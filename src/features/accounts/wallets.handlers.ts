@@ -1,7 +1,7 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { getAddress } from 'ethers/address';
-import { type WalletRow, walletsOf } from '../../../projections/wallets.js';
+import { type WalletRow, walletsAssertedBy, walletsOf } from '../../../projections/wallets.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext, Actor } from '../../commands/context.js';
@@ -16,7 +16,7 @@ import { SessionStanding } from './session-standing.js';
 import { Signatures } from './signatures.js';
 import { WalletLinks } from './wallet-links.js';
 import type { WalletsDto } from './wallets.dto.js';
-import { type Link, isFounder, trisActedFor, walletStream } from './domain/wallet.js';
+import { type Link, isAssertedBy, isFounder, signedLink, trisActedFor, walletStream } from './domain/wallet.js';
 
 const decodeLink = decoderFor([walletLinked, walletUnlinked, sessionsEnded]);
 
@@ -51,8 +51,7 @@ export class LinkWalletHandler implements ICommandHandler<LinkWallet> {
     if (session ? session.trisId !== trisId : context.actor.organization !== null) throw notYours(trisId);
     const chainId = await this.signatures.judge(challenge, signature);
     const wallet = challenge.address;
-    const link = { tris_id: trisId, proof: 'signed', chain_id: chainId } as const;
-    return { wallet, trisId, position: await this.links.link(wallet, link, context) };
+    return { wallet, trisId, position: await this.links.link(wallet, signedLink(trisId, chainId), context) };
   }
 
   /** What the first try of this request did. Read from the log, since its message cannot be used again. */
@@ -88,7 +87,8 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
   /** @throws Problem forbidden, self_statement, wallet_already_linked, idempotency_key_reused */
   async execute({ wallet, trisId, context }: LinkAccount) {
     refuseSelfStatement(context.actor.organization, trisId);
-    const link = context.actor.session ? await this.ownLink(wallet, trisId, context.actor.session) : asserted(trisId);
+    const { session, organization } = context.actor;
+    const link = session ? await this.ownLink(wallet, trisId, session) : asserted(trisId, organization);
     return { position: await this.links.link(wallet, link, context) };
   }
 
@@ -102,7 +102,7 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
       );
     }
     if (session.trisId !== trisId && trisId !== `tris:${session.wallet}`) throw notYours(trisId);
-    return { tris_id: trisId, proof: 'signed', chain_id: session.chainId };
+    return signedLink(trisId, session.chainId);
   }
 }
 
@@ -132,7 +132,7 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
 
   /**
    * A session of the TRIS can end any of its links, a session of the wallet only its own. A key can end asserted links:
-   * an organization's key those that it asserted itself, an operator's any with a reason. No session alone ends the link
+   * an organization's key those that its organization asserted, an operator's any with a reason. No session alone ends the link
    * of the wallet that founded the TRIS: whoever stole one would lock the owner out.
    * @throws Problem wallet_not_linked, also for a link that a session must not know of; forbidden, signature_required,
    * siwe_*, nonce_used
@@ -148,11 +148,11 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
       (now, history): asserts now is Link => {
         if (now === null) throw notLinked();
         if (!session) {
-          const isOwn = context.actor.organization === null || history.at(-1)!.metadata.actor === context.actor.name;
-          if (now.proof === 'asserted' && isOwn) return;
+          const isUnbound = context.actor.organization === null;
+          if (now.proof === 'asserted' && (isUnbound || isAssertedBy(context.actor, now, history))) return;
           if (isOperator && reasonCode !== null) return;
           const detail =
-            'A key can end only asserted links, an organization’s key only those that it asserted, and an operator’s key ' +
+            'A key can end only asserted links, an organization’s key only those that its organization asserted, and an operator’s key ' +
             'any link with a reason_code.';
           throw new Problem('forbidden', detail);
         }
@@ -206,7 +206,7 @@ export class EndSessionsHandler implements ICommandHandler<EndSessions> {
   }
 }
 
-/** The wallets of a TRIS by address: for its own session, or for a key. */
+/** The wallets of a TRIS by address: for its own session or an operator's key; for an organization's those it asserted. */
 export class ListWallets extends Query<WalletsDto> {
   constructor(
     readonly trisId: string,
@@ -228,8 +228,9 @@ export class ListWalletsHandler implements IQueryHandler<ListWallets> {
   /** @throws Problem forbidden, validation_failed for a cursor of another list */
   async execute({ trisId, actor, limit, cursor }: ListWallets): Promise<WalletsDto> {
     if (actor.session && (await this.standing.of(actor.session)).trisId !== trisId) throw notYours(trisId);
+    const { organization } = actor;
     const { page, next_cursor } = await this.views.page<WalletRow>(
-      walletsOf(trisId),
+      organization === null ? walletsOf(trisId) : walletsAssertedBy(organization, trisId),
       { cursor, limit },
       /^0x[0-9a-f]{40}$/,
     );
@@ -246,7 +247,12 @@ export class ListWalletsHandler implements IQueryHandler<ListWallets> {
   }
 }
 
-const asserted = (trisId: string): Link => ({ tris_id: trisId, proof: 'asserted', chain_id: null });
+const asserted = (trisId: string, organization: string | null): Link => ({
+  tris_id: trisId,
+  proof: 'asserted',
+  chain_id: null,
+  asserted_by: organization,
+});
 
 function notYours(trisId: string): Problem {
   return new Problem('forbidden', `This requires a session of ${trisId} or an operator’s key.`);

@@ -37,6 +37,7 @@ export class IngestionController {
     scope: 'identity:write',
     session: true,
     summary: 'Get the progress and the result of reading a wallet’s history',
+    description: 'A session sees those of its own TRIS, a key of an organization those that its organization started.',
     type: IngestionDto,
     problems: ['ingestion_not_found'],
   })

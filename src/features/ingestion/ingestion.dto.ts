@@ -58,7 +58,9 @@ export class IngestionResultDto {
 
 export class IngestionDto {
   job_id: string;
-  tris_id: string;
+  /** The TRIS that the history counts for; null for an organization's key. */
+  @ApiProperty({ type: String, nullable: true })
+  tris_id: string | null;
   wallet: string;
   @ApiProperty({ type: 'integer' })
   chain_id: number;

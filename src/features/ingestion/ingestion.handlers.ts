@@ -43,7 +43,9 @@ export class IngestWalletHandler implements ICommandHandler<IngestWallet> {
     }
     const unique = context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '');
     const input = { wallet: small, chain_id: chainId, from_block: fromBlock, tris_id };
-    return { job_id: (await this.ingestion.enqueue(`ing_${unique}`, input, context)).id };
+    const { id } = await this.ingestion.enqueue(`ing_${unique}`, input, context);
+    if (context.actor.organization !== null) await this.ingestion.noteAsked(id, context.actor.organization);
+    return { job_id: id };
   }
 
   private async refuseUnlessOwn({ session }: Actor, trisId: string | null): Promise<void> {
@@ -70,12 +72,23 @@ export class GetIngestionHandler implements IQueryHandler<GetIngestion> {
     private readonly standing: SessionStanding,
   ) {}
 
-  /** @throws Problem ingestion_not_found, also if a session asks for an ingestion of another TRIS */
-  async execute({ id, actor: { session } }: GetIngestion): Promise<IngestionDto> {
+  /**
+   * @throws Problem ingestion_not_found, also if a session asks for an ingestion of another TRIS, or an organization's key
+   * for one that its organization did not ask for
+   */
+  async execute({ id, actor }: GetIngestion): Promise<IngestionDto> {
     const job = await this.ingestion.find(id);
-    const isHidden = session && (await this.standing.of(session)).trisId !== job?.input['tris_id'];
-    if (!job || isHidden) throw new Problem('ingestion_not_found', `There is no ingestion ${id}.`);
-    return ingestionOf(job);
+    if (!job || (await this.isHidden(job, actor))) {
+      throw new Problem('ingestion_not_found', `There is no ingestion ${id}.`);
+    }
+    const answer = ingestionOf(job);
+    // The organization named the wallet; whose it is, is not for it to learn here.
+    return actor.organization === null ? answer : { ...answer, tris_id: null };
+  }
+
+  private async isHidden({ id, input }: Job, { session, organization }: Actor): Promise<boolean> {
+    if (session) return (await this.standing.of(session)).trisId !== input['tris_id'];
+    return organization !== null && !(await this.ingestion.wasAskedBy(id, organization));
   }
 }
 

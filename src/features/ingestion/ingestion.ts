@@ -25,7 +25,7 @@ const JOB_KIND = 'chain_ingestion';
 const IN_FLIGHT = 256;
 /** Effectively permanent. If a cursor is lost, the history is read again. */
 const CURSOR_TTL_MS = 100 * 365 * 86_400_000;
-/** How long an Idempotency-Key finds its job, if that was started by another request. */
+/** How long an Idempotency-Key finds its job, if another request started that, and an organization the job it asked for. */
 const ANSWERED_TTL_MS = 30 * 86_400_000;
 
 /** The input of a job: a wallet's history on a chain, for the TRIS it is linked to. */
@@ -113,6 +113,15 @@ export class Ingestion implements OnModuleInit {
 
   async find(id: string): Promise<Job | undefined> {
     return this.jobs.get(JOB_KIND, id);
+  }
+
+  /** Remembers that an organization asked for a job, so that its keys can see it; several may ask for one. */
+  async noteAsked(id: string, organization: string): Promise<void> {
+    await this.keyValue.put(askedKey(id, organization), true, ANSWERED_TTL_MS);
+  }
+
+  async wasAskedBy(id: string, organization: string): Promise<boolean> {
+    return (await this.keyValue.get(askedKey(id, organization))) !== undefined;
   }
 
   private async run({ id, input, signal, progress }: RunningJob): Promise<IngestionResultDto> {
@@ -240,3 +249,5 @@ function isTooMuch({ reason, code, status, message }: RpcFailure): boolean {
     message,
   );
 }
+
+const askedKey = (id: string, organization: string) => `ingest-asked:${id}:${organization}`;

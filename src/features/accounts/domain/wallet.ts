@@ -10,6 +10,8 @@ export interface Link {
   proof: (typeof LINK_PROOFS)[number];
   /** The chain whose contract accepted the signature; null: signed by the key of the address, or not signed. */
   chain_id: number | null;
+  /** The organization whose key asserted it; null: an operator's key did, the wallet signed, or it was not recorded. */
+  asserted_by: string | null;
 }
 
 /** @param wallet an address in any case */
@@ -28,8 +30,8 @@ export function linkOf(history: readonly RecordedEvent[]): Link | null {
 function evolve(link: Link | null, event: Decoded<(typeof EVENTS)[number]>): Link | null {
   switch (event.type) {
     case 'WalletLinked': {
-      const { tris_id, proof, chain_id } = event.data;
-      return { tris_id, proof, chain_id };
+      const { tris_id, proof, chain_id, asserted_by } = event.data;
+      return { tris_id, proof, chain_id, asserted_by };
     }
     case 'WalletUnlinked':
       return null;
@@ -61,9 +63,28 @@ export function endingsOf(history: readonly RecordedEvent[], chainId: number | n
   return endings;
 }
 
+/** @param chainId the chain whose contract accepted the signature; null: the key of the address signed */
+export function signedLink(trisId: string, chainId: number | null): Link {
+  return { tris_id: trisId, proof: 'signed', chain_id: chainId, asserted_by: null };
+}
+
 /** Whether a wallet founded the TRIS that it is linked to: by a claim, or by a link to its own. */
 export function isFounder(wallet: string, { tris_id, proof }: Link): boolean {
   return proof === 'signed' && tris_id === `tris:${wallet.toLowerCase()}`;
+}
+
+/**
+ * Whether a key asserted the link, or another key of its organization. Of a link from before organizations were recorded
+ * only the key itself is known.
+ */
+export function isAssertedBy(
+  { name, organization }: { name: string; organization: string | null },
+  { proof, asserted_by }: Link,
+  history: readonly RecordedEvent[],
+): boolean {
+  if (proof !== 'asserted') return false;
+  if (asserted_by !== null) return asserted_by === organization;
+  return history.findLast(({ type }) => type === walletLinked.type)?.metadata.actor === name;
 }
 
 export function decideEndSessions(

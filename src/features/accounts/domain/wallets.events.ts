@@ -4,14 +4,21 @@ import { defineEvent, nullable, oneOf, text, wholeNumber } from '../../../kernel
 export const LINK_PROOFS = ['signed', 'asserted'] as const;
 
 /** A wallet belongs to a TRIS from now on. Stream `wallet-<address>`, the only record of a link. */
-export const walletLinked = defineEvent('WalletLinked', {
-  tris_id: text,
-  /** Address in lower case. */
-  wallet: text,
-  proof: oneOf(LINK_PROOFS),
-  /** The chain whose contract accepted the signature; null: signed by the key of the address, or not signed. */
-  chain_id: nullable(wholeNumber(1, Number.MAX_SAFE_INTEGER)),
-});
+export const walletLinked = defineEvent(
+  'WalletLinked',
+  {
+    tris_id: text,
+    /** Address in lower case. */
+    wallet: text,
+    proof: oneOf(LINK_PROOFS),
+    /** The chain whose contract accepted the signature; null: signed by the key of the address, or not signed. */
+    chain_id: nullable(wholeNumber(1, Number.MAX_SAFE_INTEGER)),
+    /** The organization whose key asserted the link; null: an operator's key did, or the wallet signed. */
+    asserted_by: nullable(text),
+  },
+  // Of the first schema only the name of the key is known.
+  { schema: 2, upcasters: { 1: (data) => ({ ...data, asserted_by: null }) } },
+);
 
 /**
  * The sessions of the wallet have ended, all that began before. Same stream, since a WalletUnlinked ends them as well,
