@@ -1,6 +1,7 @@
 import { type Evidence, STRIDE, addToDays, dayOf } from '../src/scoring/evidence.js';
 import { isFlags, metricCategory } from '../src/scoring/metrics.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
+import { relayerOf } from '../src/features/relay/domain/relay.js';
 import type { EventOf } from './events.js';
 import type { IdentityEvent } from './identity-events.js';
 import { type Rows, rowAt, sortByPosition } from './projection.js';
@@ -18,6 +19,8 @@ import { pack } from './timeline.js';
  *   that decay.
  * - `identities.sources`: per metric, platform and day, in cells ordered by period. Reports about a window need these.
  * - `identities.senders`: credonations per sender and day, in cells ordered by period.
+ *
+ * `identities.relayed` has, per organization, the number of metrics that it was the first to relay (see relayerOf).
  *
  * So that any past state can be read, the identity's events are divided into blocks, and `identities.earlier` keeps
  * each cell as it was before a block first changed it. A cell as of a position is the cell before that position's
@@ -131,6 +134,11 @@ export function sourcesOf(trisId: string) {
 /** Cells of every sender of credonations: `<period>/<platform>/<registration of its owner>`. */
 export function sendersOf(trisId: string) {
   return { view: 'identities.senders', key: trisId };
+}
+
+/** The number of metrics that an organization was the first to relay, after `Spread.since`. */
+export function relayedRow(trisId: string, relayer: string) {
+  return { view: 'identities.relayed', key: trisId, sort: relayer };
 }
 
 export function ownerRow(platformId: string) {
@@ -262,14 +270,22 @@ function seriesOfSender(trisId: string, { data, occurred_at }: Credonation, owne
       slots[at + 2]! += amount;
     },
     countAt: (slots, at) => slots[at + 1]!,
-    from: owner?.org ?? `tris:platform:${platform_id}`,
+    from: relayerOf(platform_id, owner?.org),
   };
 }
 
-/** Rows that an action changes. @param divided whether some days of the identity are divided */
-export function rowsToAddTo(trisId: string, event: Action, divided = false): Row[] {
+/**
+ * Rows that an action changes.
+ * @param owner the owner of its platform
+ * @param divided whether some days of the identity are divided
+ */
+export function rowsToAddTo(trisId: string, event: Action, owner: Owner | undefined, divided = false): Row[] {
   const { metric, platform_id } = event.data;
-  const sums = [metricRow(trisId, metric), { ...platformsOf(trisId), sort: platform_id }];
+  const sums = [
+    metricRow(trisId, metric),
+    { ...platformsOf(trisId), sort: platform_id },
+    relayedRow(trisId, relayerOf(platform_id, owner?.org)),
+  ];
   return [...sums, ...cellsOfSeries(trisId, seriesOf(trisId, event), event.occurred_at, divided)];
 }
 
@@ -320,8 +336,16 @@ export function spread(trisId: string, evidence: Evidence, since: number, rows: 
 /**
  * Adds an event to the rows of an identity's evidence, and updates `state`.
  * @param recorded latest recording time of the events before it, ms
+ * @param ownerOf the owner of a platform
  */
-export function addToRows(trisId: string, state: Spread, event: IdentityEvent, recorded: number, rows: Rows): void {
+export function addToRows(
+  trisId: string,
+  state: Spread,
+  event: IdentityEvent,
+  recorded: number,
+  ownerOf: (platformId: string) => Owner | undefined,
+  rows: Rows,
+): void {
   const { position, occurred_at } = event;
   if (state.in_block === BLOCK) {
     state.block = position;
@@ -336,7 +360,12 @@ export function addToRows(trisId: string, state: Spread, event: IdentityEvent, r
   const { metric, platform_id } = event.data;
   const criticality = CRITICALITIES.indexOf(event.data.criticality);
   const sumsRow = metricRow(trisId, metric);
-  const sums = rows.find<MetricSums>(sumsRow) ?? { counts: CRITICALITIES.map(() => 0), last: occurred_at };
+  let sums = rows.find<MetricSums>(sumsRow);
+  if (!sums) {
+    sums = { counts: CRITICALITIES.map(() => 0), last: occurred_at };
+    const relayed = relayedRow(trisId, relayerOf(platform_id, ownerOf(platform_id)?.org));
+    rows.put(relayed, (rows.find<number>(relayed) ?? 0) + 1);
+  }
   sums.counts[criticality]!++;
   sums.last = Math.max(sums.last, occurred_at);
   rows.put(sumsRow, sums);

@@ -118,7 +118,7 @@ export function evolveFacts(state: IdentityFacts, event: IdentityEvent): void {
  */
 export const identities: Projection = {
   name: 'identities',
-  version: 5,
+  version: 6,
   views: [
     'identities',
     'identities.changes',
@@ -129,6 +129,7 @@ export const identities: Projection = {
     'identities.sources',
     'identities.senders',
     'identities.owners',
+    'identities.relayed',
     'identities.earlier',
     'identities.blocks',
     'identities.days',
@@ -148,16 +149,22 @@ export const identities: Projection = {
       return [identityRow(event.data.tris_id), ownerRow(event.data.platform_id)];
     }
     const subject = subjectOf(event);
-    return subject ? [identityRow(subject.tris_id)] : [];
+    if (!subject) return [];
+    const row = identityRow(subject.tris_id);
+    return event.type === 'ActionRelayed' ? [row, ownerRow(event.data.platform_id)] : [row];
   },
+
+  // The owner of a platform decides which row an action on it is counted in.
+  precede: ['PlatformRegistered'],
 
   readsNext(event, rows) {
     if (event.type !== 'ActionRelayed' && event.type !== 'CredonationRecorded') return [];
     const { tris_id, platform_id } = event.data;
     const state = rows.get<IdentityRow>(identityRow(tris_id))?.spread;
     if (!state) return [];
-    if (event.type === 'ActionRelayed') return rowsToAddTo(tris_id, event, state.divided);
-    return rowsToEndorse(tris_id, event, rows.get<Owner>(ownerRow(platform_id)), state.divided);
+    const owner = rows.get<Owner>(ownerRow(platform_id));
+    if (event.type === 'ActionRelayed') return rowsToAddTo(tris_id, event, owner, state.divided);
+    return rowsToEndorse(tris_id, event, owner, state.divided);
   },
 
   apply(event, rows) {
@@ -193,7 +200,10 @@ export const identities: Projection = {
       row[isFlags(event.data.metric) ? 'flagged' : 'earned'] += TCT_BY_CRITICALITY[criticality]!;
       if (row.evidence) addAction(row.evidence, event.data.metric, criticality, event.occurred_at);
     }
-    if (row.spread) addToRows(tris_id, row.spread, subject.event, row.recorded, rows);
+    if (row.spread) {
+      const ownerOf = (platformId: string) => rows.get<Owner>(ownerRow(platformId));
+      addToRows(tris_id, row.spread, subject.event, row.recorded, ownerOf, rows);
+    }
     row.recorded = Math.max(row.recorded, event.recorded_at);
     rows.put(at, row);
   },

@@ -33,6 +33,8 @@ export interface Projection {
    * batch.
    */
   readsNext?(event: DomainEvent, rows: Pick<Rows, 'get'>): RowKey[];
+  /** Types of events whose changes `readsNext` must find when it names the rows of later events. */
+  precede?: readonly DomainEvent['type'][];
   apply(event: DomainEvent, rows: Rows): void;
   /** Views of its rows: its name, and `<name>.<family>` of every further kind. */
   views: readonly string[];

@@ -25,7 +25,7 @@ import { VerificationsModule } from '../features/verifications/verifications.mod
 
 /** Each feature can be enabled alone (requirement 9): its module, and the projections it reads. */
 const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[] }> = {
-  relay: { module: RelayModule, projections: [] },
+  relay: { module: RelayModule, projections: ['identities'] },
   disc: {
     module: DiscModule,
     projections: ['identities', 'timeline', 'accreditations', 'credonations', 'organizations', 'policies', 'lenses'],

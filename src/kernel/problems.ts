@@ -86,6 +86,7 @@ export const PROBLEMS = {
   weight_criticality_mismatch: [422, 'The weight does not match the criticality'],
   duplicate_metric: [422, 'A metric occurs twice'],
   total_weight_out_of_range: [422, 'The total weight is out of range'],
+  too_many_metrics: [422, 'The identity has too many metrics'],
   idempotency_key_reused: [422, 'The Idempotency-Key was used for another request'],
   public_signal_mismatch: [422, 'A public signal has an unexpected value'],
   proof_expired: [422, 'The proven credential has expired'],

@@ -26,6 +26,21 @@ export async function loadRows(
   await loadAll((projection, event) => projection.readsNext?.(event, overlay));
 }
 
+/** Divides events into runs that can be loaded and folded one after the other (see `Projection.precede`). */
+export function* runsOf<E extends { type: string }>(
+  projections: readonly Projection[],
+  events: readonly E[],
+): Generator<readonly E[]> {
+  const preceding = new Set<string>(projections.flatMap(({ precede = [] }) => precede));
+  let from = 0;
+  for (let i = 1; i < events.length; i++) {
+    if (!preceding.has(events[i - 1]!.type) || preceding.has(events[i]!.type)) continue;
+    yield events.slice(from, i);
+    from = i;
+  }
+  yield from === 0 ? events : events.slice(from);
+}
+
 /** Folds events on top of the rows they read. */
 export function foldInto(
   overlay: RowOverlay,

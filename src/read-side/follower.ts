@@ -9,7 +9,7 @@ import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
-import { type FoldedBatch, foldInBatches, foldInto, loadRows } from './fold.js';
+import { type FoldedBatch, foldInBatches, foldInto, loadRows, runsOf } from './fold.js';
 import { isInLog, reflectPlatformLens } from './manifest.js';
 
 /**
@@ -155,7 +155,7 @@ export class Follower {
         overlay = newOverlay();
         return true;
       };
-      for await (const slice of slices) {
+      for await (const slice of runsOfSlices(projections, slices)) {
         const { events, endsAppend, stop } = decodeSlice(slice);
         if (events.length > 0) {
           if (events.some(({ stream }) => stream === PLATFORM_LENS_STREAM)) {
@@ -252,6 +252,14 @@ export class Follower {
 
 function newOverlay(): Overlay {
   return new RowOverlay(() => new EncodedRows());
+}
+
+/** Slices, divided. An event that must precede others is the last or the only one of its append. */
+async function* runsOfSlices(
+  projections: readonly Projection[],
+  slices: AsyncIterable<readonly RecordedEvent[]>,
+): AsyncGenerator<readonly RecordedEvent[]> {
+  for await (const slice of slices) yield* runsOf(projections, slice);
 }
 
 /** Decodes up to the first event of a newer schema, and then only whole appends before it. */

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Position } from '../kernel/event.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
+import { inTime } from '../kernel/deadline.js';
 import { unknownCursor } from '../kernel/cursor.js';
 import type { PositionGate } from '../kernel/positions.js';
 import type { Json } from '../kernel/json.js';
@@ -37,6 +38,7 @@ const POLL_MS = 3;
 const COUNT_MS = 100;
 const CATCH_UP_MS = 500;
 const REQUIRE_MS = 2_000;
+const IF_SERVED_MS = 200;
 const TRIES = 5;
 
 /** Reads rows of the serving generations: one manifest, and one snapshot of each generation, per call. */
@@ -66,6 +68,24 @@ export class Views implements PositionGate {
 
   /** @throws Problem projection_rebuilding while a requested view is being built */
   async read(queries: readonly RowQuery[]): Promise<ViewRead> {
+    const read = await this.readServing(queries);
+    if (!read) throw await this.notServed();
+    if ('status' in read) throw await this.stillBuilding(read);
+    return read;
+  }
+
+  /** As `read`, but returns undefined if the rows cannot be read soon: for a caller that can do without them. */
+  async readIfServed(queries: readonly RowQuery[]): Promise<ViewRead | undefined> {
+    try {
+      const read = await inTime(this.readServing(queries), IF_SERVED_MS);
+      return read && 'status' in read ? undefined : read;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Undefined if nothing serves; the generation's own result if it must not be read yet. */
+  private async readServing(queries: readonly RowQuery[]): Promise<ViewRead | ReadResult | undefined> {
     if (this.store.refusal) throw this.store.refusal;
     for (let attempt = 0; attempt < TRIES; attempt++) {
       // Rows and manifest are read in one round trip, since the manifest seldom changes.
@@ -79,10 +99,10 @@ export class Views implements PositionGate {
       const serving = guess && manifest === last ? guess : queries.map((query) => generationOf(manifest, query));
       const read = sameAs(serving, guess) ? guessed : await this.readFrom(serving, queries);
       if (!read) continue; // A generation was dropped: read the manifest again.
-      if (read.status === 'building') throw await this.stillBuilding(read);
+      if (read.status === 'building') return read;
       return { manifest, generation: serving[0]!, position: read.checkpoint.position, results: read.results };
     }
-    throw await this.notServed();
+    return undefined;
   }
 
   /**

@@ -83,6 +83,32 @@ test('batches that end at a number of changed rows leave the same bytes', async 
   );
 });
 
+test('batches of any size leave the same bytes of a large identity, whose platforms get owners meanwhile', async () => {
+  const metrics = fc.integer({ min: 1, max: 40 }).map((n) => `financial_m${n}`);
+  const onPlatform = fc.tuple(metrics, platform).map(([metric, platform_id]): Given => {
+    const action = relayed('tris:alice', metric, 'Low');
+    return { ...action, data: { ...action.data, platform_id } };
+  });
+  const many = fc.array(
+    fc.oneof(
+      { weight: 12, arbitrary: onPlatform },
+      fc.tuple(platform, who).map((args) => platformOf(...args)),
+    ),
+    { minLength: 90, maxLength: 160, size: 'max' },
+  );
+  await fc.assert(
+    fc.asyncProperty(many, sizes, async (log, batches) => {
+      const { texts: oneByOne } = await rowsAfter(log, { sizes: [1] });
+      for (const sizes of [[Infinity], batches.map((size) => size * 5)]) {
+        const { texts } = await rowsAfter(log, { sizes });
+        expect([...texts].filter(([row, text]) => oneByOne.get(row) !== text)).toEqual([]);
+        expect(texts.size).toBe(oneByOne.size);
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
+
 test('a projection folded alone leaves the rows it leaves beside the others', async () => {
   await fc.assert(
     fc.asyncProperty(logs, async (log) => {

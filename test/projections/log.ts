@@ -3,7 +3,7 @@ import type { RecordedEvent } from '../../src/kernel/event.js';
 import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import type { Json, JsonObject } from '../../src/kernel/json.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
-import { foldInBatches, loadRows } from '../../src/read-side/fold.js';
+import { foldInBatches, loadRows, runsOf } from '../../src/read-side/fold.js';
 import type { RowKey, RowSink } from '../../src/stores/ports/read-models.js';
 
 /** An event as the log gives it, with everything a test does not care about filled in. */
@@ -66,6 +66,14 @@ export class StoredRows {
     events: readonly DomainEvent[],
     projections: readonly Projection[] = PROJECTIONS,
     rowsPerBatch = Infinity,
+  ): Promise<void> {
+    for (const run of runsOf(projections, events)) await this.applyRun(run, projections, rowsPerBatch);
+  }
+
+  private async applyRun(
+    events: readonly DomainEvent[],
+    projections: readonly Projection[],
+    rowsPerBatch: number,
   ): Promise<void> {
     const overlay = new RowOverlay(() => new Texts());
     await loadRows(projections, events, async (rows) => rows.map((row) => this.get(row)), overlay);

@@ -21,7 +21,14 @@ export class RelayController {
     status: 202,
     summary: 'Submit a verified, score-relevant action',
     type: RelayedDto,
-    problems: ['unknown_criticality', 'personal_data', 'self_statement', 'platform_not_owned', 'external_id_conflict'],
+    problems: [
+      'unknown_criticality',
+      'personal_data',
+      'self_statement',
+      'platform_not_owned',
+      'external_id_conflict',
+      'too_many_metrics',
+    ],
   })
   async relay(@Body() body: RelayActionDto, @Context() request: RequestContext) {
     const action = toAction(body, this.clock());

@@ -10,6 +10,7 @@ import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { refuseSelfStatement } from '../../commands/self-statement.js';
 import { Problem } from '../../kernel/problems.js';
 import { type Action, actionStream, decide } from './domain/relay.js';
+import { MetricLimit } from './metric-limit.js';
 
 interface Relayed {
   action_id: string;
@@ -55,9 +56,12 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     private readonly writer: Writer,
     private readonly platforms: Platforms,
     private readonly recorder: ActionRecorder,
+    private readonly limit: MetricLimit,
   ) {}
 
-  /** @throws Problem self_statement, platform_not_owned, external_id_conflict, idempotency_key_reused */
+  /**
+   * @throws Problem self_statement, platform_not_owned, too_many_metrics, external_id_conflict, idempotency_key_reused
+   */
   async execute({ action, context, organization }: RelayAction): Promise<Relayed> {
     refuseSelfStatement(organization, action.tris_id);
     const owner = await this.platforms.ownerOf(action.platform_id);
@@ -68,8 +72,10 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
       action.external_id === null
         ? undefined
         : (history: readonly NewEvent[]) => refuseIfOther(history, action, context);
-    await this.writer.claim(stream, context, refuse);
-    return this.recorder.record(action, stream, owner, context);
+    return this.limit.within(action, owner, stream, async () => {
+      await this.writer.claim(stream, context, refuse);
+      return this.recorder.record(action, stream, owner, context);
+    });
   }
 }
 

@@ -2,11 +2,12 @@ import { Module } from '@nestjs/common';
 import { PlatformsModule } from '../organizations/platforms.module.js';
 import { ActionRecorderModule } from './action-recorder.module.js';
 import { RelayController } from './relay.controller.js';
+import { MetricLimit } from './metric-limit.js';
 import { RelayActionHandler } from './relay.handlers.js';
 
 @Module({
   imports: [PlatformsModule, ActionRecorderModule],
   controllers: [RelayController],
-  providers: [RelayActionHandler],
+  providers: [RelayActionHandler, MetricLimit],
 })
 export class RelayModule {}

@@ -26,6 +26,21 @@ export function actionStream(action: Action, idempotency: string | null, newId: 
   return `action-${newId()}`;
 }
 
+export function metricOf({ category, action_type }: Pick<Action, 'category' | 'action_type'>): string {
+  return `${category}_${action_type}`;
+}
+
+/** The number of metrics of one identity that one organization can be the first to relay. */
+export const METRICS_PER_ORGANIZATION = 20_000;
+
+/**
+ * The TRIS that an action on this platform is counted for, and that endorses it.
+ * @param owner TRIS of the organization that owns the platform; without one the platform counts for itself
+ */
+export function relayerOf(platformId: string, owner: string | null | undefined): string {
+  return owner ?? `tris:platform:${platformId}`;
+}
+
 /**
  * The events of an action: the relayed action and its credonation. There is no credonation for a flag, nor if the
  * identity is its own endorser.
@@ -33,12 +48,11 @@ export function actionStream(action: Action, idempotency: string | null, newId: 
  */
 export function decide(action: Action, owner: string | null): Fact[] {
   const { tris_id, category, criticality, platform_id } = action;
-  const metric = `${category}_${action.action_type}`;
+  const metric = metricOf(action);
   const occurredAt = action.occurred_at ?? undefined;
   const evidence_hash = action.evidence_uri === null ? null : sha256Hex(action.evidence_uri);
   const relayed = fact(actionRelayed, { tris_id, metric, criticality, platform_id, evidence_hash }, occurredAt);
-  const endorser = owner ?? `tris:platform:${platform_id}`;
-  if (isFlags(metric) || endorser === tris_id) return [relayed];
+  if (isFlags(metric) || relayerOf(platform_id, owner) === tris_id) return [relayed];
   const amount = TCT_BY_CRITICALITY[CRITICALITIES.indexOf(criticality)]!;
   return [relayed, fact(credonationRecorded, { tris_id, platform_id, amount, category }, occurredAt)];
 }
