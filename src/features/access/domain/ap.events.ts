@@ -78,7 +78,7 @@ export const accessChecked = defineEvent(
     trust: oneOf([1, 2]),
   },
   {
-    schema: 5,
+    schema: 6,
     upcasters: {
       1: (data) => ({ ...data, advice: 1 }),
       // This schema recorded a wallet, but had no vouchers.
@@ -86,6 +86,8 @@ export const accessChecked = defineEvent(
       3: (data) => ({ ...data, log: null }),
       // Every grant counted.
       4: (data) => ({ ...data, trust: 1 }),
+      // The same data; `advice` can now be 3.
+      5: (data) => data,
     },
   },
 );
