@@ -19,7 +19,7 @@ import { CreatePolicyDto, type EvaluatedSubjectDto } from '../features/validatio
 import { CreatePolicy, GetPolicy } from '../features/validation/vp.handlers.js';
 import { toContent } from '../features/validation/vp.input.js';
 import { ValidationPoliciesModule } from '../features/validation/vp.module.js';
-import type { PolicyContent } from '../features/lenses/domain/validation-policy.js';
+import { type PolicyContent, identityOf } from '../features/lenses/domain/validation-policy.js';
 import { Views } from '../read-side/views.js';
 import type { Scoring } from '../scoring/models/all.js';
 import { type Cli, CommandFailed, EXIT, UsageError } from './cli.js';
@@ -52,7 +52,7 @@ export function vpCommands(cli: Cli): void {
     .action(
       withHandlers(cli, 'create', FEATURES, async (context, file: string) => {
         const content = readPolicy(file);
-        const { body } = await context.commands.execute(new CreatePolicy(content, commandOf(content)));
+        const { body } = await context.commands.execute(new CreatePolicy(content, commandOf(identityOf(content))));
         await applyAll(context.stores, context.config);
         for (const { message } of body.warnings) context.note(`warning: ${message}`);
         context.print(`${body.policy_id} ${body.status} ${body.content_hash}`);

@@ -1,11 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { configuration } from '../policies/configuration.js';
 import { SLOW, Store, action } from './credence.js';
 
 const policy = (policy_id: string, criticality: string, weight: number) => ({
   policy_id,
   tris_org: 'tris:lender',
-  inputs: [{ metric: 'finance_loan_repayment', criticality, weight }],
+  inputs: configuration([{ metric: 'finance_loan_repayment', criticality, weight }]),
   metadata: { total_weight: 1, visibility: 'public', version: 'v1.0' },
 });
 

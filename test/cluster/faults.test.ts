@@ -4,6 +4,7 @@ import { Ledger, expectVerified } from '../e2e/ledger.js';
 import { type Answer, Server, expectProblem } from '../e2e/server.js';
 import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
 import { startEventStored } from '../servers/eventstored.js';
+import { configuration } from '../policies/configuration.js';
 import { Proxy } from '../servers/proxy.js';
 
 /** Two API processes and two workers on real servers, and what breaks under them. */
@@ -135,7 +136,7 @@ describeOnOwnCluster('a cluster', () => {
       const policy = {
         policy_id: 'VP_LATE_V1',
         tris_org: 'tris:lender',
-        inputs: [{ metric: 'financial_loan_repayment', criticality: 'High', weight: 0.1 }],
+        inputs: configuration([{ metric: 'financial_loan_repayment', criticality: 'High', weight: 0.1 }]),
         metadata: { total_weight: 1, visibility: 'public', version: 'v1.0' },
       };
       expect((await apis[0].post('/v1/policies/vp', policy)).status).toBe(201);

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { configuration } from '../policies/configuration.js';
 import { Server, expectProblem } from './server.js';
 
 /** A change of policy as an organization lives it: preview, replay, promote, look, roll back. Every answer is held against the OpenAPI document. */
@@ -8,7 +9,7 @@ const person = (i: number) => `tris:vp-${String(i).padStart(3, '0')}`;
 const policy = (policy_id: string, inputs: [string, string, number][]) => ({
   policy_id,
   tris_org: 'tris:lender',
-  inputs: inputs.map(([metric, criticality, weight]) => ({ metric, criticality, weight })),
+  inputs: configuration(inputs.map(([metric, criticality, weight]) => ({ metric, criticality, weight }))),
   metadata: { total_weight: 1, visibility: 'public', version: 'v1.0' },
 });
 const LEND = policy('VP_LEND_V1', [

@@ -5,7 +5,7 @@ import { Writer } from '../../src/commands/writer.js';
 import { hashOf } from '../../src/kernel/hash.js';
 import { organizationRegistered } from '../../src/features/organizations/domain/organizations.events.js';
 import { schemeBody } from '../verifications/proofs.fixture.js';
-import { type Service, policyBody, startService } from '../policies/service.fixture.js';
+import { type Service, platformPolicy, policyBody, startService } from '../policies/service.fixture.js';
 
 /** A retry with its Idempotency-Key, where the time or the state has moved on since. */
 
@@ -76,7 +76,7 @@ test('a path is the same however it is spelled', async () => {
 });
 
 test('a request that was refused because of the state is decided again when repeated', async () => {
-  await service.post('/v1/policies/vp', policyBody('VP_A_V1', { social_vouch: 'High' }));
+  await service.post('/v1/policies/vp', platformPolicy('VP_A_V1', { social_vouch: 'High' }));
   const rollBack = () => service.post('/v1/policies/vp/VP_A_V1/rollback', {}, keyed('back'));
   const refused = await rollBack();
   expect([refused.status, refused.json.code]).toEqual([409, 'policy_not_active']);
@@ -95,7 +95,7 @@ describe('a request that changed nothing, since it was so already', () => {
     service.post('/v1/policies/vp/VP_SO_ALREADY_V1/promote', { scope: 'platform' }, keyed(key));
   beforeAll(async () => {
     await service.post('/v1/organizations', { tris_org: 'tris:guild', platform_ids: ['guild'] });
-    await service.post('/v1/policies/vp', policyBody('VP_SO_ALREADY_V1', { financial_swap: 'Critical' }));
+    await service.post('/v1/policies/vp', platformPolicy('VP_SO_ALREADY_V1', { financial_swap: 'Critical' }));
   });
 
   test.each<[string, (key: string) => ReturnType<typeof vet>, () => ReturnType<typeof vet>]>([

@@ -11,6 +11,7 @@ import { Projector } from '../../src/read-side/projector.js';
 import { type Stores, closeStores, openStores } from '../../src/stores/open.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Answer, send } from '../http/client.js';
+import { configuration } from './configuration.js';
 
 /** The whole service in this process, on a free port and a folder of its own. */
 export interface Service {
@@ -120,4 +121,10 @@ export function policyBody(policyId: string, inputs: Record<string, Criticality>
     })),
     metadata: { total_weight: 1, visibility: 'public', version: 'v1.0' },
   };
+}
+
+/** The same, with inputs of metrics that nobody acts on, so that it can be promoted for the platform. */
+export function platformPolicy(policyId: string, inputs: Record<string, Criticality>): ReturnType<typeof policyBody> {
+  const policy = policyBody(policyId, inputs);
+  return { ...policy, inputs: configuration(policy.inputs) };
 }

@@ -40,7 +40,7 @@ describe('POST /v1/policies/vp', () => {
     const { json } = await service.get('/v1/policies/vp/VP_LEND_V1');
     expect(json).toMatchObject({ ...first.json, active_for: [], history: [{ status: 'created' }] });
     expect(json.inputs[0]).toEqual({
-      metric: 'financial_loan_repayment_consistency',
+      metric: 'finance_loan_repayment_consistency',
       criticality: 'Critical',
       weight: 0.14,
     });

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
-import { type Service, policyBody, relay, startService } from './service.fixture.js';
+import { type Service, platformPolicy, policyBody, relay, startService } from './service.fixture.js';
 
 const KEYS = [
   {
@@ -27,8 +27,8 @@ const people = Array.from({ length: 60 }, (_, i) => `tris:p${String(i).padStart(
 /** By policy: the score of each of the first ten. */
 const scores = new Map<string | null, number[]>();
 
-const VP_A = policyBody('VP_A_V1', { finance_repaid: 'Critical', social_vouch: 'Minimal' });
-const VP_B = policyBody('VP_B_V1', { finance_repaid: 'Minimal', social_vouch: 'Critical' });
+const VP_A = platformPolicy('VP_A_V1', { finance_repaid: 'Critical', social_vouch: 'Minimal' });
+const VP_B = platformPolicy('VP_B_V1', { finance_repaid: 'Minimal', social_vouch: 'Critical' });
 const VP_ORG = policyBody('VP_ORG_V1', { security_audit: 'High' });
 
 const post = (path: string, body?: unknown, headers = ALL) => service.post(`/v1/policies/vp${path}`, body, headers);

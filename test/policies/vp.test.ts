@@ -66,7 +66,12 @@ describe('a policy', () => {
   test('is recorded completely in its stream, with the hash of its content', () => {
     const history = given(decideCreate(undefined, LEND));
     const content_hash = sha256Hex(canonicalJson(LEND));
-    expect(policyOf(history)).toEqual({ ...LEND, content_hash, retired: false });
+    expect(policyOf(history)).toEqual({
+      ...LEND,
+      content_hash,
+      names: LEND.inputs.map(({ metric }) => metric),
+      retired: false,
+    });
     expect(contentHash(policyOf(history)!)).toBe(content_hash);
     expect(policyOf([])).toBeUndefined();
   });
@@ -136,8 +141,9 @@ describe('a policy', () => {
 
 describe('a lens', () => {
   const platform = lensOwner('platform', 'tris:lender');
-  const A = { policy_id: 'VP_A_V1', content_hash: 'a', retired: false };
-  const B = { policy_id: 'VP_B_V1', content_hash: 'b', retired: false };
+  const { inputs } = policy(Array.from({ length: 10 }, (_, i) => [`social_part_${i}`, 'High']));
+  const A = { policy_id: 'VP_A_V1', content_hash: 'a', retired: false, inputs };
+  const B = { policy_id: 'VP_B_V1', content_hash: 'b', retired: false, inputs };
   const stackAfter = (owner: LensOwner, ...facts: Fact[]) => lensStackOf(given(facts), owner);
 
   test('is the model’s own for the platform, and the platform’s for an organization, before any promotion', () => {

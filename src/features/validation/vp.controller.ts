@@ -29,6 +29,7 @@ import {
   SwitchDto,
 } from './vp.dto.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
+import { identityOf } from '../lenses/domain/validation-policy.js';
 import { CreatePolicy, GetPolicy, ListPolicies, RetirePolicy } from './vp.handlers.js';
 import { toContent } from './vp.input.js';
 
@@ -62,7 +63,7 @@ export class ValidationPoliciesController {
   @ApiResponse({ status: 200, description: 'Already created with this content', type: CreatedPolicyDto })
   async create(@Body() body: CreatePolicyDto, @Context() request: RequestContext) {
     const content = toContent(body);
-    const context = request.of(content);
+    const context = request.of(identityOf(content));
     const result = await this.commands.execute(new CreatePolicy(content, context));
     return new Written(result.body, result.position, result.own ? 201 : 200);
   }

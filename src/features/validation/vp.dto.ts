@@ -125,7 +125,8 @@ export class CreatedPolicyDto {
   warnings: WarningDto[];
 }
 
-class CanonicalInputDto {
+class ShownInputDto {
+  /** The name that the policy was created with. */
   metric: string;
   @ApiProperty({ type: String })
   criticality: Criticality;
@@ -145,9 +146,9 @@ class PolicyStateDto {
   position: string;
 }
 
-/** A policy with canonical names, and its history. */
+/** A policy and its history. */
 export class PolicyDto extends CreatedPolicyDto {
-  inputs: CanonicalInputDto[];
+  inputs: ShownInputDto[];
   metadata: PolicyMetadataDto;
   /** Where it is the active lens now. */
   @ApiProperty({ enum: ['platform', 'organization'], isArray: true })

@@ -31,6 +31,7 @@ import {
   refuseUnsound,
   warningsOf,
   weightsOf,
+  writtenInputs,
 } from '../lenses/domain/validation-policy.js';
 
 /** Creates a policy, which can never be changed. */
@@ -123,9 +124,8 @@ export class GetPolicyHandler implements IQueryHandler<GetPolicy> {
       events.push(...activations);
     }
     events.sort((a, b) => a.position - b.position);
-    const { inputs, metadata } = policy;
     const history = events.flatMap((event) => stateOf(event, policyId, this.store.logId) ?? []);
-    return { ...created(policy), inputs, metadata, active_for, history };
+    return { ...created(policy), inputs: writtenInputs(policy), metadata: policy.metadata, active_for, history };
   }
 }
 

@@ -17,6 +17,7 @@ export function toContent({ policy_id, tris_org, inputs, metadata }: CreatePolic
       weight,
     })),
     metadata: { total_weight, visibility, version },
+    names: inputs.map(({ metric }) => metric),
   };
 }
 

@@ -23,20 +23,33 @@ const inputs: Check<PolicyInput[]> = (value): value is PolicyInput[] =>
     (input) =>
       text(field(input, 'metric')) && isCriticality(field(input, 'criticality')) && number(field(input, 'weight')),
   );
+const names: Check<string[]> = (value): value is string[] => Array.isArray(value) && value.every(text);
 const metadata: Check<PolicyMetadata> = (value): value is PolicyMetadata =>
   number(field(value, 'total_weight')) && field(value, 'visibility') === 'public' && text(field(value, 'version'));
 const lensName: Check<LensName> = (value): value is LensName =>
   nullable(text)(field(value, 'policy_id')) && nullable(text)(field(value, 'content_hash'));
 
 /** A complete policy, which never changes. Stream `vp-<policy_id>`, revision 0. */
-export const validationPolicyCreated = defineEvent('ValidationPolicyCreated', {
-  policy_id: text,
-  tris_org: text,
-  inputs,
-  metadata,
-  /** SHA-256 of the RFC 8785 JSON of the four fields above. */
-  content_hash: text,
-});
+export const validationPolicyCreated = defineEvent(
+  'ValidationPolicyCreated',
+  {
+    policy_id: text,
+    tris_org: text,
+    inputs,
+    metadata,
+    /** SHA-256 of the RFC 8785 JSON of the four fields above. */
+    content_hash: text,
+    /** The metrics of the inputs as the owner wrote them, such as with an alias of the category. */
+    names,
+  },
+  {
+    schema: 2,
+    upcasters: {
+      // This schema recorded canonical names only.
+      1: (data) => ({ ...data, names: (data['inputs'] as PolicyInput[]).map(({ metric }) => metric) }),
+    },
+  },
+);
 
 /** The policy can no longer be promoted. Same stream. */
 export const validationPolicyRetired = defineEvent('ValidationPolicyRetired', { policy_id: text, tris_org: text });

@@ -19,9 +19,12 @@ export type PolicyContent = {
   tris_org: string;
   inputs: PolicyInput[];
   metadata: PolicyMetadata;
+  /** The metrics of the inputs as the owner wrote them. Default: the canonical names. */
+  names?: string[];
 };
 
 export interface Policy extends PolicyContent {
+  names: string[];
   content_hash: string;
   retired: boolean;
 }
@@ -53,8 +56,7 @@ export function policyOf(history: readonly RecordedEvent[]): Policy | undefined 
 function evolve(policy: Policy | undefined, event: Decoded<(typeof EVENTS)[number]>): Policy | undefined {
   switch (event.type) {
     case 'ValidationPolicyCreated': {
-      const { policy_id, tris_org, inputs, metadata, content_hash } = event.data;
-      return { policy_id, tris_org, inputs, metadata, content_hash, retired: false };
+      return { ...event.data, retired: false };
     }
     case 'ValidationPolicyRetired':
       return policy && { ...policy, retired: true };
@@ -63,16 +65,19 @@ function evolve(policy: Policy | undefined, event: Decoded<(typeof EVENTS)[numbe
   }
 }
 
+/** What identifies a policy: its content with canonical names. */
+export function identityOf({ policy_id, tris_org, inputs, metadata }: PolicyContent) {
+  return {
+    policy_id,
+    tris_org,
+    inputs: inputs.map(({ metric, criticality, weight }) => ({ metric, criticality, weight })),
+    metadata: { ...metadata },
+  };
+}
+
 /** SHA-256 of the RFC 8785 JSON of a policy's content, hex. */
-export function contentHash({ policy_id, tris_org, inputs, metadata }: PolicyContent): string {
-  return sha256Hex(
-    canonicalJson({
-      policy_id,
-      tris_org,
-      inputs: inputs.map(({ metric, criticality, weight }) => ({ metric, criticality, weight })),
-      metadata: { ...metadata },
-    }),
-  );
+export function contentHash(content: PolicyContent): string {
+  return sha256Hex(canonicalJson(identityOf(content)));
 }
 
 /** A policy never changes. Creating it again with the same content does nothing. @throws Problem policy_conflict */
@@ -86,7 +91,18 @@ export function decideCreate(policy: Policy | undefined, content: PolicyContent)
       errors: [{ pointer: '/policy_id', code: 'policy_conflict', message }],
     });
   }
-  return [fact(validationPolicyCreated, { policy_id, tris_org, inputs, metadata, content_hash })];
+  return [
+    fact(validationPolicyCreated, { policy_id, tris_org, inputs, metadata, content_hash, names: namesOf(content) }),
+  ];
+}
+
+function namesOf({ inputs, names }: PolicyContent): string[] {
+  return names ?? inputs.map(({ metric }) => metric);
+}
+
+/** The inputs with the metrics as the owner wrote them. */
+export function writtenInputs({ inputs, names }: Policy): PolicyInput[] {
+  return inputs.map((input, i) => ({ ...input, metric: names[i]! }));
 }
 
 /** Does nothing for a retired policy. A retired policy stays active where it is active. */
@@ -160,12 +176,14 @@ export function refuseUnsound({ inputs, metadata }: PolicyContent, parent = ''):
 }
 
 /** Things that are allowed but possibly not intended. */
-export function warningsOf({ inputs, metadata }: PolicyContent, parent = ''): Warning[] {
+export function warningsOf(policy: PolicyContent, parent = ''): Warning[] {
+  const { inputs, metadata } = policy;
+  const names = namesOf(policy);
   const warnings: Warning[] = [];
   for (const [i, { metric }] of inputs.entries()) {
     const similar = similarDocumented(metric);
     if (similar === undefined) continue;
-    const message = `${metric} is not a documented metric; did you mean ${similar}?`;
+    const message = `${names[i]} is not a documented metric; did you mean ${similar}?`;
     warnings.push({ pointer: `${parent}/inputs/${i}/metric`, code: 'similar_metric', message });
   }
   const computed = totalHundredths(inputs);
