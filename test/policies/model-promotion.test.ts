@@ -132,6 +132,25 @@ test('decisions are derived again by the version that made them', async () => {
   expect([decisions, differences]).toEqual([2, []]);
 });
 
+test('a decision about an unknown subject records the active version, and names what it measures as missing', async () => {
+  const ap = { policy_id: 'AP_UNKNOWN_V1', rules: { evidence_min: 2 } };
+  expect((await service.post('/v1/policies/ap', ap)).status).toBe(201);
+  const subject_tris = 'tris:stranger';
+  const check = async () =>
+    (await service.post('/v1/policies/ap/check', { policy_id: 'AP_UNKNOWN_V1', subject_tris })).json.how_to_pass;
+  expect(await check()).toEqual([]);
+  await model('disc-2/promote');
+  expect(await check()).toEqual([{ fact: 'evidence', required: 2, actual: 0, pointers: ['/evidence_min'] }]);
+  await model('disc-2/rollback');
+  const versions: unknown[] = [];
+  for await (const slice of service.stores.eventStore.readAll(0)) {
+    const decisions = slice.filter(({ data }) => data['subject_tris'] === subject_tris);
+    versions.push(...decisions.map(({ data }) => data['model_id']));
+  }
+  expect(versions).toEqual(['disc-1', 'disc-2']);
+  for await (const { differences } of audit(service.stores.eventStore, subject_tris)) expect(differences).toEqual([]);
+});
+
 test('an unknown version is refused with those there are', async () => {
   const unknown = await model('disc-9/promote');
   expect([unknown.status, unknown.json.code]).toEqual([400, 'validation_failed']);

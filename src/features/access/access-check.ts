@@ -1,10 +1,10 @@
 import { type Fact, fact } from '../../kernel/fact.js';
 import type { Scoring } from '../../scoring/models/all.js';
-import { disc1 } from '../../scoring/models/disc-1.js';
+import type { ScoringModel } from '../../scoring/models/scoring-model.js';
 import type { AccessPolicy } from './domain/access-policy.js';
 import { accessChecked } from './domain/ap.events.js';
 import { TRUE, type DenialReason, type Evaluator, reasonsFor } from './evaluate.js';
-import { type Facts, NOTHING, factsFrom } from './facts.js';
+import { type Facts, factsWithoutEvidence } from './facts.js';
 import { ADVICE, type Advice, type Change, howToPass } from './how-to-pass.js';
 import type { Rule } from './rules.js';
 
@@ -20,6 +20,8 @@ export interface Observation {
   /** Id of the log that `position` belongs to. */
   log: string;
   position: number;
+  /** The version of the model that the decision uses. */
+  model: ScoringModel;
   /** null: the subject is unknown. */
   seen: { facts: Facts; lens: Scoring } | null;
 }
@@ -39,11 +41,27 @@ export interface Judgement {
  */
 export const TRUST = 2;
 
-/** Evaluates rules for a subject; `evaluate` is the compiled form of `rule`. */
-export function judge(rule: Rule, evaluate: Evaluator, facts: Facts | null, advice: Advice = ADVICE): Judgement {
+/**
+ * Evaluates rules for a subject; `evaluate` is the compiled form of `rule`.
+ * @param facts null: the subject is unknown
+ * @param model the version of the model that measures the facts
+ */
+export function judge(
+  rule: Rule,
+  evaluate: Evaluator,
+  facts: Facts | null,
+  model: ScoringModel,
+  advice: Advice = ADVICE,
+): Judgement {
   if (!facts) {
     const reason: DenialReason = { pointer: '', rule: 'identity', required: 'known', actual: null, outcome: 'unknown' };
-    return { granted: false, score: null, reasons: [reason], how_to_pass: becomeKnown(rule, evaluate, advice), advice };
+    return {
+      granted: false,
+      score: null,
+      reasons: [reason],
+      how_to_pass: becomeKnown(rule, evaluate, model, advice),
+      advice,
+    };
   }
   const granted = evaluate(facts) === TRUE;
   if (granted) return { granted, score: facts.score, reasons: [], how_to_pass: [], advice };
@@ -57,8 +75,8 @@ export function judge(rule: Rule, evaluate: Evaluator, facts: Facts | null, advi
 }
 
 /** Any change makes the subject known. If a known subject without evidence would pass, one action is enough. */
-function becomeKnown(rule: Rule, evaluate: Evaluator, advice: Advice): Change[] {
-  const facts = factsFrom(NOTHING);
+function becomeKnown(rule: Rule, evaluate: Evaluator, model: ScoringModel, advice: Advice): Change[] {
+  const facts = factsWithoutEvidence(model);
   if (evaluate(facts) !== TRUE) return howToPass(rule, facts, advice);
   return [{ fact: 'actions', required: 1, actual: 0, pointers: [''] }];
 }
@@ -82,12 +100,11 @@ export interface VoucherTarget {
 export function decideCheck(
   { subject_tris, audience, target }: CheckRequest,
   policy: AccessPolicy,
-  { as_of, log, position, seen }: Observation,
+  { as_of, log, position, model, seen }: Observation,
   { granted, score, reasons, how_to_pass, advice }: Judgement,
   issued: { jti: string; iss: string; kid: string; voucher_issuer: string | null },
 ): Fact {
   const { jti, iss, kid, voucher_issuer } = issued;
-  const model = seen?.lens.model ?? disc1;
   const iat = Math.floor(as_of / 1000);
   const token = granted
     ? { iss, kid, iat, exp: iat + policy.ttl_seconds, voucher_issuer }

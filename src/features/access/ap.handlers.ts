@@ -14,6 +14,7 @@ import type { CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
 import { Problem, type ProblemCode } from '../../kernel/problems.js';
+import { servingModel } from '../../read-side/manifest.js';
 import { Views } from '../../read-side/views.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { trisActedFor } from '../accounts/domain/wallet.js';
@@ -194,7 +195,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
     const { rule, evaluate } = this.policies.rulesOf(policy);
     const observation = await this.observe(request.subject_tris, policy);
-    const judgement = judge(rule, evaluate, observation.seen?.facts ?? null);
+    const judgement = judge(rule, evaluate, observation.seen?.facts ?? null, observation.model);
     const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
     const decision = decideCheck(request, policy, observation, judgement, issued);
     if (context.idempotency === null) {
@@ -252,12 +253,14 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
           ...(vp !== null && { vp }),
         });
         const { state, lens, position } = snapshot;
-        return { as_of: now, log, position, seen: { facts: factsOf(state, lens, now, snapshot.trusts), lens } };
+        const facts = factsOf(state, lens, now, snapshot.trusts);
+        return { as_of: now, log, position, model: lens.model, seen: { facts, lens } };
       } catch (error) {
         if (!(error instanceof Problem) || error.code !== 'identity_not_found') throw error;
       }
-      const { position, results } = await this.views.read([{ get: identityRow(trisId) }]);
-      if (results[0] === undefined || look === LOOKS) return { as_of: now, log, position, seen: null };
+      const { manifest, position, results } = await this.views.read([{ get: identityRow(trisId) }]);
+      if (results[0] !== undefined && look < LOOKS) continue;
+      return { as_of: now, log, position, model: servingModel(manifest), seen: null };
     }
   }
 

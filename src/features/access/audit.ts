@@ -85,8 +85,8 @@ async function derive(
     const [before, now] = [canonicalJson(recorded), canonicalJson(derived)];
     if (before !== now) audited.differences.push(`${what}: recorded ${before}, derived ${now}`);
   };
-  const model = modelByHash(data.model_hash);
-  compare('model', data.model_hash, model?.hash ?? disc1.hash);
+  const model = modelByHash(data.model_hash) ?? disc1;
+  compare('model', data.model_hash, model.hash);
   try {
     const policy = await policies.get(policy_id);
     compare('policy', data.policy_hash, policy.content_hash);
@@ -96,7 +96,8 @@ async function derive(
     const judgement = judge(
       rule,
       evaluate,
-      state && factsOf(state, scoringBy(lens, model ?? disc1), Date.parse(as_of), trusts),
+      state && factsOf(state, scoringBy(lens, model), Date.parse(as_of), trusts),
+      model,
       data.advice,
     );
     compare('granted', granted, judgement.granted);

@@ -1,10 +1,10 @@
 import { type IdentityState, isIncomplete } from '../../../projections/identities.js';
 import type { Evidence } from '../../scoring/evidence.js';
 import { healthOf } from '../../scoring/health.js';
-import { type Lens, counts } from '../../scoring/lens.js';
+import { type Lens, MODEL_LENS, counts } from '../../scoring/lens.js';
 import { type Category, MODEL, type Rating } from '../../scoring/model.js';
 import type { Scoring } from '../../scoring/models/all.js';
-import type { Assessment } from '../../scoring/models/scoring-model.js';
+import type { Assessment, ScoringModel } from '../../scoring/models/scoring-model.js';
 import { netTct, ratingOf, scoreOf } from '../../scoring/score.js';
 import type { Verification } from '../identity/domain/identity.js';
 import type { Condition, Status } from './rules.js';
@@ -60,6 +60,11 @@ export function factsFrom(measured: Measured): Facts {
     total_tct: Math.max(0, net_tct),
     holds: holdsOf(verified, actions, bad_level, score),
   };
+}
+
+/** The facts of an identity that is known but has no evidence, as a version of the model measures them. */
+export function factsWithoutEvidence(model: ScoringModel): Facts {
+  return factsFrom({ ...NOTHING, evidence: model.assess({}, MODEL_LENS, 0).evidence?.amount ?? null });
 }
 
 /** Whether the subject holds a verification as a condition requires it: an accredited one, or one by whom it names. */
