@@ -15,6 +15,7 @@ const DIST = fileURLToPath(new URL('../dist/src/', import.meta.url));
 const CLIENTS = 8;
 const ANSWERS_EACH_SIDE = 200;
 const WATCHED = 40;
+const DAY_MS = 86_400_000;
 
 const folder = mkdtempSync(join(tmpdir(), 'credence-policies-'));
 const data = join(folder, 'data');
@@ -208,8 +209,12 @@ try {
       assert.equal(fact, 'net_tct');
       const action = { action_type: 'trade_rating', category: 'social', criticality: 'low', platform_id: 'otc:show' };
       const missing = Math.ceil((required - actual) / 30);
-      for (let n = 0; n < missing; n++) last = await post('/api/decision-relay', { tris_id: newcomer, ...action });
-      print(`${missing} more ratings of 30 TCT each`);
+      // Under this policy a day earns 30 TCT at most.
+      for (let n = 0; n < missing; n++) {
+        const occurred_at = new Date(Date.now() - n * DAY_MS).toISOString();
+        last = await post('/api/decision-relay', { tris_id: newcomer, occurred_at, ...action });
+      }
+      print(`${missing} more ratings of 30 TCT each, one a day`);
     }
   }
   const passed = await check(newcomer, last.position);

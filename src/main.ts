@@ -6,6 +6,7 @@ import { AppModule, projectionsFor } from './app/app.module.js';
 import { type Config, ConfigError, loadConfig } from './kernel/config.js';
 import { ApiKeys, hasDevelopmentKey } from './credentials/api-keys.js';
 import { createApp } from './app/application.js';
+import { beginLog } from './features/lenses/new-log.js';
 import { Health } from './app/health.js';
 import { Logger } from './kernel/logger.js';
 import { StoreMetrics } from './app/store-metrics.js';
@@ -38,15 +39,14 @@ async function serve(config: Config, logger: Logger): Promise<void> {
     repairs: config.has('worker'),
   });
   opened.push(() => closeStores(stores));
+  const { eventStore, readModels } = stores;
+  refuseOtherLog(await readModels.manifest(), await readModels.generations(), eventStore.logId);
+  await beginLog(eventStore, Date.now);
   const wanted = projectionsFor(config.modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
-  const projector = config.has('worker')
-    ? new Projector(projections, stores.eventStore, stores.readModels, logger)
-    : undefined;
+  const projector = config.has('worker') ? new Projector(projections, eventStore, readModels, logger) : undefined;
   if (projector) opened.push(() => projector.stop());
   await projector?.start();
-  const { eventStore, readModels } = stores;
-  if (!projector) refuseOtherLog(await readModels.manifest(), await readModels.generations(), eventStore.logId);
 
   const app = await createApp(AppModule.register(config, stores, Date.now), config, logger);
   opened.push(() => app.close());

@@ -2,6 +2,7 @@ import type { INestApplicationContext, Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { AppModule } from '../app/app.module.js';
+import { beginLog } from '../features/lenses/new-log.js';
 import type { Cli, ExitCode, StoresContext } from './cli.js';
 
 /** The open stores, and the buses that reach the handlers of the features. */
@@ -14,6 +15,7 @@ export interface HandlersContext extends StoresContext {
 
 /**
  * An action that sends the same commands and queries to the same handlers as the server's controllers.
+ * @param folder `create`: the command may be the first to write to a log, and then begins it
  * @param features modules whose handlers the action needs; those of dead letters are always there
  */
 export function withHandlers<A extends unknown[]>(
@@ -23,6 +25,7 @@ export function withHandlers<A extends unknown[]>(
   work: (context: HandlersContext, ...args: A) => Promise<ExitCode>,
 ) {
   return cli.withStores<A>(folder, async (context, ...args) => {
+    if (folder === 'create') await beginLog(context.stores.eventStore, Date.now);
     const module = AppModule.of(features, context.stores, Date.now);
     const app = await NestFactory.createApplicationContext(module, { logger: false, abortOnError: false });
     const get = app.get.bind(app) as INestApplicationContext['get'];

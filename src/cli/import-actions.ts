@@ -5,6 +5,7 @@ import { Writer } from '../commands/writer.js';
 import { bodyHash, internalActor } from '../commands/context.js';
 import { BODY_LIMIT, parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
+import { beginLog } from '../features/lenses/new-log.js';
 import { Platforms } from '../features/organizations/platforms.js';
 import { type FieldError, Problem } from '../kernel/problems.js';
 import { type Action, actionStream } from '../features/relay/domain/relay.js';
@@ -93,6 +94,7 @@ export async function importActions(
   }
   if (report.wrong > 0) return report;
 
+  await beginLog(stores.eventStore, clock);
   const started = performance.now();
   const recorder = new Recorder(stores, clock, read, repeated, report);
   try {

@@ -3,7 +3,7 @@ import { canonicalJson, sha256Hex } from '../kernel/hash.js';
 
 /** Who sends a command: an HTTP caller, the command line, or a job of the service itself. */
 export interface Actor {
-  /** The name in events: `key:<id>`, `session:<tris or wallet>`, `cli`, `job:<kind>` or `wallet:<address>`. */
+  /** The name in events: `key:<id>`, `session:<tris or wallet>`, `cli`, `job:<kind>`, `start` or `wallet:<address>`. */
   name: string;
   scopes: ReadonlySet<Scope>;
   /** The TRIS id of the organization it acts for; null for operators and sessions. */

@@ -22,7 +22,7 @@ test(
   'status and import work alone and beside a server, which keeps the read models',
   async () => {
     const alone = await store.json<Status>('status');
-    expect(alone.head).toBe(`${alone.log_id}.371`);
+    expect(alone.head).toBe(`${alone.log_id}.372`);
     expect(alone.generations).toMatchObject([{ status: 'ready', lag_events: 0, lease: null }]);
     expect(alone.generations[0]!.serves).toContain('timeline');
     expect(alone).toMatchObject({ dead_letters: { open: 0, acknowledged: 0 }, failed_jobs: { count: 0 } });
@@ -30,13 +30,13 @@ test(
     const server = await Server.start({ data: store.data });
     expect((await server.relay(action(1, { external_id: 'live' }))).status).toBe(202);
     const beside = await store.json<Status>('status');
-    expect(beside.head).toBe(`${alone.log_id}.373`);
+    expect(beside.head).toBe(`${alone.log_id}.374`);
     expect(beside.generations[0]!.lease).toMatchObject({ holder: expect.any(String) });
     const both = store.file('beside.ndjson', [action(1, { external_id: 'live' }), action(14, { external_id: 'new' })]);
     expect(await store.json('import', both)).toMatchObject({ recorded: 1, already_present: 1 });
     const { code, stdout } = await store.run('status');
     await server.stop();
-    expect(stdout).toMatch(/^log \S+: 374 events, head \S+\.374\ngeneration +status +serves/);
+    expect(stdout).toMatch(/^log \S+: 375 events, head \S+\.375\ngeneration +status +serves/);
     expect(stdout).toMatch(/\ng1 +ready +all its views/);
     expect(stdout).toMatch(/dead letters: 0 open, 0 acknowledged\nfailed jobs: 0\n$/);
     expect(code).toBe(0);
@@ -68,7 +68,7 @@ test(
       as_of: expect.any(String),
       position: expect.any(String),
     });
-    expect(score).toMatchObject({ lens: { policy_id: null }, model: { id: 'disc-1' } });
+    expect(score).toMatchObject({ lens: { policy_id: null }, model: { id: 'disc-2' } });
 
     const past = await store.json<Replayed>(
       'replay',
@@ -109,7 +109,7 @@ test(
       /\(2 earlier events not shown\)\n\ntris:member-7: score 6 \(BAD\), total TCT 0 = 90 earned - 300/,
     );
     expect(stdout).toMatch(
-      /\nas of \S+, position \S+\.\d+\nlens of the model [0-9a-f]{64}\nmodel disc-1 [0-9a-f]{64}\n$/,
+      /\nas of \S+, position \S+\.\d+\nlens of the model [0-9a-f]{64}\nmodel disc-2 [0-9a-f]{64}\n$/,
     );
     expect(code).toBe(0);
   },

@@ -94,7 +94,7 @@ test('verify finds the rows of the projector identical, in one pass or in severa
 
 const identity = { view: 'identities', key: 'tris:member-3' };
 const listed = { view: 'organizations', key: 'all', sort: 'tris:org:a' };
-const event = { view: 'timeline', key: 'tris:member-0', sort: '0000000000000005' };
+const event = { view: 'timeline', key: 'tris:member-0', sort: '0000000000000006' };
 
 test.each<[string, RowKey, (row: Json | undefined) => Json | undefined]>([
   ['a wrong number', identity, (row) => ({ ...(row as object), actions: 1 })],

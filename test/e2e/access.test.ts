@@ -68,11 +68,22 @@ const credence = async (...args: string[]) => {
   return stdout;
 };
 
-/** Raises net TCT, and health, by actions that occurred now. */
-async function earn(tris_id: string, tct: number, category: string): Promise<Answer> {
+/**
+ * Raises net TCT, and health, by actions on successive days, since a day earns no more than 140 TCT.
+ * @param daysAgo of the latest; the others are before it
+ */
+async function earn(tris_id: string, tct: number, category: string, daysAgo = 0): Promise<Answer> {
   let last: Answer | undefined;
-  for (let earned = 0; earned < tct; earned += 140) {
-    const action = { tris_id, category, criticality: 'critical', action_type: 'work', platform_id: 'guild' };
+  for (let earned = 0; earned < tct; earned += 140, daysAgo++) {
+    const occurred_at = new Date(Date.now() - daysAgo * 86_400_000).toISOString();
+    const action = {
+      tris_id,
+      category,
+      criticality: 'critical',
+      action_type: 'work',
+      platform_id: 'guild',
+      occurred_at,
+    };
     last = await post('/api/decision-relay', action);
   }
   return last!;
@@ -94,7 +105,7 @@ test('a policy grants one identity and denies another, which then makes the sugg
   const created = await post('/v1/policies/ap', { policy_id: 'AP_STORY_V1', rules, ttl_seconds: 900 });
   expect(created.status).toBe(201);
   await earn('tris:first', 500, 'financial');
-  const first = await earn('tris:first', 500, 'governance');
+  const first = await earn('tris:first', 500, 'governance', 4);
   const second = await earn('tris:second', 140, 'creative');
 
   expect(await check('AP_STORY_V1', 'tris:first', first)).toMatchObject({ granted: true, how_to_pass: [] });
@@ -127,7 +138,7 @@ test('a policy grants one identity and denies another, which then makes the sugg
     // A health of 0.5 is 416 TCT: −600 ln(1 − 0.5).
     done = await (kind === 'health'
       ? earn('tris:second', 416, category)
-      : earn('tris:second', required - actual, 'creative'));
+      : earn('tris:second', required - actual, 'creative', 1));
   }
   const granted = await check('AP_STORY_V1', 'tris:second', done);
   expect(granted).toMatchObject({ granted: true, reasons: [], how_to_pass: [] });

@@ -123,7 +123,8 @@ export class Ledger {
       expect([ids.length, new Set(ids).size]).toEqual(Array(2).fill(expected.length + others));
       const found = new Set(ids);
       expect(expected.filter(({ action_id }) => !found.has(action_id!))).toEqual([]);
-      const { json } = await server.get(`/api/disc-score/${tris_id}`);
+      // By the version without a limit per day.
+      const { json } = await server.get(`/v1/disc/score/${tris_id}?model=disc-1`);
       expect(json.total_tct).toBe(100 * ids.length);
     }
   }

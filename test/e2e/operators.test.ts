@@ -193,8 +193,15 @@ describe('the rank', () => {
     const org = unique('tris:org');
     await register(org);
     await server.post(`/v1/organizations/${org}/vet`);
+    // Each on a day of its own, since a day earns no more than 140 TCT.
+    let days = 0;
     const relay = (count: number, action: object) =>
-      Promise.all(Array.from({ length: count }, () => server.relay({ tris_id: org, ...action })));
+      Promise.all(
+        Array.from({ length: count }, () => {
+          const occurred_at = new Date(Date.now() - days++ * 86_400_000).toISOString();
+          return server.relay({ tris_id: org, occurred_at, ...action });
+        }),
+      );
     const last = (answers: Answer[]) =>
       answers.reduce((a, b) =>
         Number(String(position(a)).split('.')[1]) > Number(String(position(b)).split('.')[1]) ? a : b,

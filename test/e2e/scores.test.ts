@@ -105,6 +105,8 @@ describe('/v1/disc/score', () => {
         'earned_tct',
         'forfeited_tct',
         'reliability',
+        'evidence',
+        'reliability_interval',
         'disc_metrics',
         'verification',
         'bad_status',
@@ -124,7 +126,7 @@ describe('/v1/disc/score', () => {
       verification: [],
       bad_status: null,
       lens: { policy_id: null, content_hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
-      model: { id: 'disc-1', hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
+      model: { id: 'disc-2', hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
     });
     expect(json.as_of).toMatch(/:59:59\.999Z$/);
   });
@@ -201,8 +203,8 @@ describe('/v1/disc/score', () => {
 describe('a version of the model', () => {
   const path = (kind: string) => `/v1/disc/score/${rich}${kind}`;
 
-  test('is a coordinate of every answer, and disc-1 the default of a log that activates none', async () => {
-    expect((await score()).model).toEqual((await score('?model=disc-1')).model);
+  test('is a coordinate of every answer, and disc-2 the default of a new log', async () => {
+    expect((await score()).model).toEqual((await score('?model=disc-2')).model);
     const json = await score('?model=disc-2');
     expect(json.model).toEqual({ id: 'disc-2', hash: expect.stringMatching(/^[0-9a-f]{64}$/) });
     expect(json.evidence).toEqual({ amount: expect.any(Number), word: 'some' });
@@ -215,8 +217,8 @@ describe('a version of the model', () => {
       async (query) => (await server.get(path(query))).headers.etag,
     );
     const [none, one, two] = await Promise.all(tags);
-    expect(one).toBe(none);
-    expect(two).not.toBe(one);
+    expect(two).toBe(none);
+    expect(one).not.toBe(two);
   });
 
   test('holds in histories, explanations, metrics, reports and batches', async () => {
@@ -249,7 +251,7 @@ describe('a version of the model', () => {
   });
 
   test('a cursor of one version does not continue a history by another', async () => {
-    const { json } = await server.get(path('/history?model=disc-2&limit=1'));
+    const { json } = await server.get(path('/history?model=disc-1&limit=1'));
     const answer = await server.get(path(`/history?limit=1&cursor=${json.next_cursor}`));
     expectProblem(answer, 400, 'validation_failed');
   });
@@ -353,6 +355,10 @@ describe('the explanation', () => {
         'platforms',
         'forfeits',
         'next_rating',
+        'summary',
+        'reliability',
+        'evidence',
+        'reliability_interval',
         'lens',
         'model',
         'as_of',
@@ -476,6 +482,9 @@ describe('a report', () => {
         'score_delta',
         'score_rating',
         'total_tct',
+        'reliability',
+        'evidence',
+        'reliability_interval',
         'trajectory',
         'metrics',
         'top_credonators',
@@ -676,7 +685,7 @@ describe('the feed of changes', () => {
     const { json } = await server.getAfter(last, `/v1/disc/changes?cursor=${cursor}`);
     expect(json.changes.map(({ tris_id, total_tct }: any) => [tris_id, total_tct])).toEqual([
       [two, 100],
-      [one, 200],
+      [one, 140],
     ]);
   });
 

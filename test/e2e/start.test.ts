@@ -54,7 +54,7 @@ test('a different log, or a shorter one', async () => {
   const advice = `restore a complete copy, or delete ${marker} to continue with what is there.`;
   const log = join(folder, 'log');
   await writeFile(marker, JSON.stringify({ log_id, position: 7 }));
-  expect(await refusal()).toBe(sentence(`The log in ${log} ends at position 0 but has reached 7 before: ${advice}`));
+  expect(await refusal()).toBe(sentence(`The log in ${log} ends at position 1 but has reached 7 before: ${advice}`));
   await writeFile(marker, JSON.stringify({ log_id: 'another', position: 0 }));
   expect(await refusal()).toBe(
     sentence(`${log} should contain the log another but contains the log ${log_id}: ${advice}`),

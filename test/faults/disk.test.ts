@@ -31,8 +31,9 @@ async function start(options: { part?: string; losesPower?: boolean } = {}): Pro
   return server;
 }
 
+/** By the version of the model without a limit per day, so that the TCT counts the actions. */
 const total = async (server: Server, tris_id: string) => {
-  const { status, json } = await server.get(`/api/disc-score/${tris_id}`);
+  const { status, json } = await server.get(`/v1/disc/score/${tris_id}?model=disc-1`);
   return status === 404 ? 0 : (json.total_tct as number);
 };
 

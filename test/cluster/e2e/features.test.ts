@@ -177,7 +177,7 @@ describeOnOwnCluster('two API processes and a worker', () => {
     const job = async () => (await other.get(`/v1/wallets/ingest/${json.job_id}`)).json;
     const done = await becomes(job, (seen) => !['queued', 'running'].includes(seen.status));
     expect(done).toMatchObject({ status: 'completed', result: { recorded: 3 } });
-    const score = () => other.get(`/api/disc-score/${owner.tris_id}`);
+    const score = () => other.get(`/v1/disc/score/${owner.tris_id}?model=disc-1`);
     expect((await becomes(score, (seen) => seen.json.total_tct >= 300)).json.total_tct).toBe(300);
   });
 });
