@@ -52,7 +52,7 @@ export async function openStores(
   clock: Clock,
   { logger, onCommit, repairs }: Watching = {},
 ): Promise<Stores> {
-  checkDatabases(data);
+  await checkDatabases(data);
   const state = join(data, 'state');
   const onGivenUp = (what: string) =>
     logger?.error(`read_models_damaged: ${what}. All read models are deleted and built again from the log.`);
@@ -126,7 +126,7 @@ export async function openLog(profile: Profile, where: Where): Promise<EventStor
     const { EventStoreDbEventStore } = await clusterAdapters();
     return EventStoreDbEventStore.open({ url: where.eventStoreUrl! });
   }
-  checkDatabases(where.data);
+  await checkDatabases(where.data);
   return LmdbEventStore.open(join(where.data, 'log'), {});
 }
 
@@ -160,7 +160,7 @@ export async function backupStores(data: string, target: string): Promise<LogExt
  */
 export async function checkCopy(copy: string, { log_id, position }: LogExtent): Promise<CheckedCopy> {
   try {
-    checkDatabases(copy);
+    await checkDatabases(copy);
     const state = await LmdbKeyValue.open(join(copy, 'state'), { clock: Date.now });
     await state.close();
     const log = await LmdbEventStore.open(join(copy, 'log'));

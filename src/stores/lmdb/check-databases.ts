@@ -7,16 +7,16 @@ import { flawOf } from './database-file.js';
  * of the read models are checked when they are opened.
  * @throws StartError naming the file and what to do
  */
-export function checkDatabases(data: string): void {
-  checkDatabase(join(data, 'log'), 'restore the log from a backup');
-  checkDatabase(join(data, 'state'), 'restore it from a backup');
+export async function checkDatabases(data: string): Promise<void> {
+  await checkDatabase(join(data, 'log'), 'restore the log from a backup');
+  await checkDatabase(join(data, 'state'), 'restore it from a backup');
 }
 
-function checkDatabase(folder: string, advice: string): void {
+async function checkDatabase(folder: string, advice: string): Promise<void> {
   const path = join(folder, 'data.mdb');
   let flaw: string | undefined;
   try {
-    flaw = flawOf(path);
+    flaw = await flawOf(path);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return;

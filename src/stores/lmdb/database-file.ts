@@ -1,4 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { yieldIfDue } from '../../kernel/turn.js';
 
 /**
  * Checks the pages of a database file before it is mapped into memory. The library trusts their content, so a page
@@ -61,12 +62,12 @@ interface Visit {
 }
 
 /**
- * What is wrong with a file, as a clause; undefined: nothing, or it is empty.
+ * What is wrong with a file, as a clause; undefined: nothing, or it is empty. Other work can run between two pages.
  * @param whole also check that nothing is missing or misplaced: each tree must have the described number of entries, in
  * order, so that a look-up that finds nothing can be trusted
  * @throws the file system's errors
  */
-export function flawOf(path: string, whole = false): string | undefined {
+export async function flawOf(path: string, whole = false): Promise<string | undefined> {
   const file = openSync(path, 'r+');
   try {
     for (let attempt = 1; ; attempt++) {
@@ -74,7 +75,7 @@ export function flawOf(path: string, whole = false): string | undefined {
       if (size === 0) return undefined;
       const meta = readMeta(file);
       if (!meta) return 'is not a database that this build can read';
-      const flaw = new PageCheck(file, size, meta, whole).run();
+      const flaw = await new PageCheck(file, size, meta, whole).run();
       // A running process may reuse pages of a state that it has superseded meanwhile: check once more.
       if (!flaw || readMeta(file)?.transaction === meta.transaction) return flaw;
       if (attempt === ATTEMPTS) return undefined;
@@ -144,12 +145,13 @@ class PageCheck {
     this.#trees = [...meta.trees];
   }
 
-  run(): string | undefined {
+  async run(): Promise<string | undefined> {
     for (let tree = this.#trees.shift(); tree; tree = this.#trees.shift()) {
       if (tree.root !== NO_ROOT) this.#open = [{ page: tree.root, depth: 1, tree }];
       for (let visit = this.#open.pop(); visit; visit = this.#open.pop()) {
         const flaw = this.#flawOfPage(visit);
         if (flaw) return flaw;
+        await yieldIfDue();
       }
       if (!this.whole || !this.#readsLeaves) continue;
       const { described, found } = tree;

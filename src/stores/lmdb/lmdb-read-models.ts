@@ -65,8 +65,9 @@ export class LmdbReadModels implements ReadModels {
   /** @throws StartError if the list of generations is damaged */
   static async open(folder: string, { clock, onGivenUp }: LmdbReadModelsOptions): Promise<LmdbReadModels> {
     const control = join(folder, 'control');
-    const models = fileFlaw(control) === undefined ? await LmdbReadModels.#create(folder, clock) : undefined;
-    const flaw = models ? models.#flaw() : fileFlaw(control);
+    const flawOfFile = await fileFlaw(control);
+    const models = flawOfFile === undefined ? await LmdbReadModels.#create(folder, clock) : undefined;
+    const flaw = flawOfFile ?? models!.#flaw();
     if (models && !flaw) return models;
     await models?.close();
     if (!onGivenUp) {
@@ -388,9 +389,9 @@ export class LmdbReadModels implements ReadModels {
 
   async #openFile(id: string): Promise<void> {
     if (this.#generations.has(id)) return;
-    const flaw = fileFlaw(this.#path(id));
-    if (flaw) return this.#giveUp(id, `its file ${flaw}`);
     try {
+      const flaw = await fileFlaw(this.#path(id));
+      if (flaw) return this.#giveUp(id, `its file ${flaw}`);
       this.#generations.set(id, await LmdbGeneration.open(this.#path(id)));
     } catch (error) {
       // Another process may have removed it meanwhile.
@@ -408,7 +409,7 @@ function recordKey(id: string): string {
 }
 
 /** What is wrong with the file of an environment that is not open; undefined if nothing is, or it does not exist. */
-function fileFlaw(folder: string): string | undefined {
+async function fileFlaw(folder: string): Promise<string | undefined> {
   if (LmdbEnvironment.isOpenHere(folder)) return undefined;
   const path = join(folder, 'data.mdb');
   return existsSync(path) ? flawOf(path, true) : undefined;
