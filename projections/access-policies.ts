@@ -8,6 +8,7 @@ export interface AccessPolicyRow {
   content_hash: string;
   ttl_seconds: number;
   vp: string | null;
+  visibility: 'public' | 'private';
   /** ms since the epoch. */
   created_at: number;
   retired: boolean;
@@ -16,7 +17,7 @@ export interface AccessPolicyRow {
 /** Access policies by id, and `access_policies.organization`: those of each organization. */
 export const accessPolicies: Projection = {
   name: 'access_policies',
-  version: 1,
+  version: 2,
   views: ['access_policies', 'access_policies.organization'],
 
   reads(event) {
@@ -25,9 +26,10 @@ export const accessPolicies: Projection = {
 
   apply(event, rows) {
     if (event.type === 'AccessPolicyCreated') {
-      const { policy_id, owner, content_hash, ttl_seconds, vp } = event.data;
+      const { policy_id, owner, content_hash, ttl_seconds, vp, visibility } = event.data;
       const created_at = event.recorded_at;
-      put({ policy_id, tris_org: owner, content_hash, ttl_seconds, vp, created_at, retired: false }, rows);
+      const row = { policy_id, tris_org: owner, content_hash, ttl_seconds, vp, visibility, created_at, retired: false };
+      put(row, rows);
     }
     if (event.type === 'AccessPolicyRetired') {
       const policy = rows.get<AccessPolicyRow>(accessPolicyRow(event.data.policy_id));

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify';
 import type { Logger } from '../kernel/logger.js';
 import type { RequestMetrics } from './request-metrics.js';
-import { Problem, refusal } from '../kernel/problems.js';
+import { Problem, refusal, unauthorized } from '../kernel/problems.js';
 import type { Cursors } from '../kernel/cursor.js';
 import { listOf } from './answers.js';
 import type { AccessTokens } from '../credentials/access-tokens.js';
@@ -194,17 +194,6 @@ function callerOf(request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens):
   if (!caller) throw unauthorized(false, 'The key in the X-API-Key header is unknown.');
   return caller;
 }
-
-const NEEDS_KEY = 'This needs an API key in the X-API-Key header';
-const unauthorized = (
-  session: boolean,
-  detail = session ? `${NEEDS_KEY}, or a session’s token in Authorization: Bearer.` : `${NEEDS_KEY}.`,
-): Problem =>
-  new Problem('unauthorized', detail, {
-    headers: {
-      'www-authenticate': `ApiKey realm="credence", header="X-API-Key"${session ? ', Bearer realm="credence"' : ''}`,
-    },
-  });
 
 /** Replaces the raw body, query and path parameters by validated instances. */
 function validation({ body, query, params, write }: RoutePolicy, { cursors }: EdgeParts): Hook {

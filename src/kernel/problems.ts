@@ -144,6 +144,18 @@ export function idempotencyKeyReused(): Problem {
   return new Problem('idempotency_key_reused', message);
 }
 
+const NEEDS_KEY = 'This needs an API key in the X-API-Key header';
+/** @param session whether the session of a wallet is accepted as well */
+export const unauthorized = (
+  session: boolean,
+  detail = session ? `${NEEDS_KEY}, or a session’s token in Authorization: Bearer.` : `${NEEDS_KEY}.`,
+): Problem =>
+  new Problem('unauthorized', detail, {
+    headers: {
+      'www-authenticate': `ApiKey realm="credence", header="X-API-Key"${session ? ', Bearer realm="credence"' : ''}`,
+    },
+  });
+
 /** @param detail what is being built, and how far it is */
 export function rebuilding(detail: string, members: Record<string, unknown> = {}): Problem {
   return new Problem('projection_rebuilding', `The read models are being built: ${detail}. Try again shortly.`, {

@@ -58,6 +58,7 @@ describe('POST /v1/policies/ap', () => {
         rules,
         vp: null,
         tris_org: null,
+        visibility: 'private',
         created_at: expect.any(String),
       },
     ]);
@@ -144,7 +145,7 @@ describe('POST /v1/policies/ap', () => {
     const { eligibility_token: token } = await check(id, 'tris:retiring', position);
     const { status, json } = await service.post(`/v1/policies/ap/${id}/retire`);
     expect([status, json]).toEqual([200, { policy_id: id, status: 'retired' }]);
-    expect((await service.get(`/v1/policies/ap/${id}`)).json.status).toBe('retired');
+    expect((await service.get(`/v1/policies/ap/${id}`, { 'x-api-key': service.key })).json.status).toBe('retired');
     const refused = await service.post('/v1/policies/ap/check', { policy_id: id, subject_tris: 'tris:retiring' });
     expect([refused.status, refused.json.code]).toEqual([409, 'policy_not_active']);
     expect(await verify({ token })).toMatchObject({ active: true });
@@ -387,7 +388,7 @@ describe('POST /v1/eligibility/verify and /revoke', () => {
 
   test('an active token contains the decision and its coordinates', async () => {
     const { id, subject, token: jwt } = await token();
-    const { content_hash } = (await service.get(`/v1/policies/ap/${id}`)).json;
+    const { content_hash } = (await service.get(`/v1/policies/ap/${id}`, { 'x-api-key': service.key })).json;
     const answer = await verify({ token: jwt, policy_id: id });
     expect(answer).toEqual({
       active: true,

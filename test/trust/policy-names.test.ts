@@ -131,9 +131,16 @@ test('a name that was in use before ownership was recorded belongs to the owner 
     [1, 'tris:other'],
   ] as const) {
     const policy_id = `AP_OLD_V${version}`;
-    const data = { policy_id, owner, rules: { disc_min: 1 }, ttl_seconds: 600, vp: null, content_hash: policy_id };
+    const data = {
+      policy_id,
+      owner,
+      rules: { disc_min: 1 },
+      ttl_seconds: 600,
+      vp: null,
+      visibility: 'private' as const,
+    };
     const context = { actor: internalActor('key:old'), correlation_id: '', idempotency: null, body_hash: policy_id };
-    await writer.create(`ap-${policy_id}`, [fact(accessPolicyCreated, data)], context);
+    await writer.create(`ap-${policy_id}`, [fact(accessPolicyCreated, { ...data, content_hash: policy_id })], context);
   }
   expect(await ap('AP_OLD_V3', OTHER)).toBe(REFUSED);
   expect(await service.stores.eventStore.readStream('policy-name-AP_OLD')).toEqual([]);

@@ -3,7 +3,9 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
-import { PublicRead, Write } from '../../http/routes.js';
+import { PublicRead, RequestCaller, Write } from '../../http/routes.js';
+import type { Caller } from '../../credentials/caller.js';
+import { hashed } from './domain/access-policy.js';
 import { refusal } from '../../kernel/problems.js';
 import {
   AccessDto,
@@ -44,11 +46,11 @@ export class AccessPoliciesController {
   })
   @ApiResponse({ status: 200, description: 'Already created with this content', type: AccessPolicyDto })
   async create(@Body() body: CreateAccessPolicyDto, @Context() request: RequestContext) {
-    const { policy_id, rules, ttl_seconds, vp = null } = body;
+    const { policy_id, rules, ttl_seconds, vp = null, visibility } = body;
     const parsed = parseRules(rules);
     if ('errors' in parsed) throw refusal(parsed.errors);
-    const content = { policy_id, rules, ttl_seconds, vp };
-    const context = request.of(content);
+    const content = { policy_id, rules, ttl_seconds, vp, visibility };
+    const context = request.of(hashed(content));
     const result = await this.commands.execute(new CreateAccessPolicy(content, context));
     return new Written(result.body, result.position, result.own ? 201 : 200);
   }
@@ -59,7 +61,7 @@ export class AccessPoliciesController {
     summary: 'Check a subject by an access policy',
     description:
       'Records the decision. A grant comes with a token, and with a voucher if a wallet was named; a denial with the ' +
-      'reasons and how to pass.',
+      'reasons and how to pass, if the caller may read the rules.',
     type: AccessDto,
     waits: true,
     problems: [
@@ -87,9 +89,14 @@ export class AccessPoliciesController {
   }
 
   @Get('/:policy_id')
-  @PublicRead({ summary: 'Get an access policy', type: AccessPolicyDto, problems: ['policy_not_found'] })
-  async get(@Param() { policy_id }: AccessPolicyParams) {
-    return this.queries.execute(new GetAccessPolicy(policy_id));
+  @PublicRead({
+    summary: 'Get an access policy',
+    description: 'A private one needs a key of its owner, or a key with `ops`.',
+    type: AccessPolicyDto,
+    problems: ['policy_not_found', 'forbidden'],
+  })
+  async get(@Param() { policy_id }: AccessPolicyParams, @RequestCaller() caller: Caller | null) {
+    return this.queries.execute(new GetAccessPolicy(policy_id, caller));
   }
 
   @Post('/:policy_id/retire')

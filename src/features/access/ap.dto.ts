@@ -1,5 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsInt, IsObject, IsOptional, Matches, Max, Min } from 'class-validator';
+import { IsIn, IsInt, IsObject, IsOptional, Matches, Max, Min } from 'class-validator';
 import { PageQuery } from '../../http/common.dto.js';
 import { VoucherDto } from './eligibility.dto.js';
 import { IsHeldAddress, IsTrisId } from '../../http/fields.js';
@@ -7,6 +7,7 @@ import { POLICY_REF } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { VP_ID } from '../lenses/domain/validation-policy.js';
 import { AP_ID } from './domain/access-policy.js';
+import { VISIBILITIES } from './domain/ap.events.js';
 
 const AP_MESSAGE = '$property must have the form AP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
 const RULES = {
@@ -40,6 +41,11 @@ export class CreateAccessPolicyDto {
   @IsOptional()
   @Matches(VP_ID, { message: '$property must have the form VP_<NAME>_V<n>' })
   vp?: string;
+
+  /** Who may read the rules: everybody, or only the owner's keys and operators. Everybody may check by the policy. */
+  @IsOptional()
+  @IsIn(VISIBILITIES)
+  visibility: (typeof VISIBILITIES)[number] = 'private';
 }
 
 /** The path parameter `:policy_id`. */
@@ -62,7 +68,7 @@ export class ListedAccessPolicyDto {
   policy_id: string;
   @ApiProperty({ enum: ACCESS_POLICY_STATUSES })
   status: AccessPolicyStatus;
-  /** SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds and vp. */
+  /** SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds, vp, and visibility unless it is private. */
   content_hash: string;
   ttl_seconds: number;
   @ApiProperty({ type: String, nullable: true })
@@ -70,6 +76,8 @@ export class ListedAccessPolicyDto {
   /** The owner; null: the platform's operators. */
   @ApiProperty({ type: String, nullable: true })
   tris_org: string | null;
+  @ApiProperty({ enum: VISIBILITIES })
+  visibility: (typeof VISIBILITIES)[number];
   created_at: string;
 }
 

@@ -13,8 +13,9 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import type { CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
-import { Problem, type ProblemCode } from '../../kernel/problems.js';
 import { servingModel } from '../../read-side/manifest.js';
+import { Problem, type ProblemCode, unauthorized } from '../../kernel/problems.js';
+import type { Caller } from '../../credentials/caller.js';
 import { Views } from '../../read-side/views.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { trisActedFor } from '../accounts/domain/wallet.js';
@@ -39,6 +40,7 @@ import {
   accessPolicyStream,
   decideCreate,
   decideRetire,
+  mayReadRules,
 } from './domain/access-policy.js';
 import { factsOf } from './facts.js';
 
@@ -106,7 +108,11 @@ export class RetireAccessPolicyHandler implements ICommandHandler<RetireAccessPo
 
 /** One access policy, read from its own stream, so always current. */
 export class GetAccessPolicy extends Query<AccessPolicyDto> {
-  constructor(readonly policyId: string) {
+  constructor(
+    readonly policyId: string,
+    /** null: without a credential. */
+    readonly caller: Caller | null,
+  ) {
     super();
   }
 }
@@ -115,9 +121,12 @@ export class GetAccessPolicy extends Query<AccessPolicyDto> {
 export class GetAccessPolicyHandler implements IQueryHandler<GetAccessPolicy> {
   constructor(private readonly policies: AccessPolicies) {}
 
-  /** @throws Problem policy_not_found */
-  async execute({ policyId }: GetAccessPolicy): Promise<AccessPolicyDto> {
-    return policyDto(await this.policies.get(policyId));
+  /** @throws Problem policy_not_found, unauthorized, forbidden */
+  async execute({ policyId, caller }: GetAccessPolicy): Promise<AccessPolicyDto> {
+    const policy = await this.policies.get(policyId);
+    if (mayReadRules(policy, caller)) return policyDto(policy);
+    const detail = `The rules of ${policyId} are private: they need a key of its owner, or a key with the scope "ops".`;
+    throw caller === null ? unauthorized(false, detail) : new Problem('forbidden', detail);
   }
 }
 
@@ -200,7 +209,8 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const decision = decideCheck(request, policy, observation, judgement, issued);
     if (context.idempotency === null) {
       const recorded = this.writer.create(stream, [decision], context);
-      const [body, { position }] = await Promise.all([this.answer(decision.data as AccessDecision), recorded]);
+      const answer = this.answer(decision.data as AccessDecision, policy, context);
+      const [body, { position }] = await Promise.all([answer, recorded]);
       return { body, position };
     }
     await this.writer.create(stream, [decision], context);
@@ -217,7 +227,9 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
         'This Idempotency-Key was used for another check. Use a new key for a new check.',
       );
     }
-    return { body: await this.answer(data as AccessDecision), position };
+    const decision = data as AccessDecision;
+    const policy = await this.policies.get(decision.policy_id);
+    return { body: await this.answer(decision, policy, context), position };
   }
 
   /** The issuer of a voucher for a wallet. The wallet must belong to the subject by a link that it signed itself. */
@@ -264,8 +276,12 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     }
   }
 
-  private async answer(decision: AccessDecision): Promise<AccessDto> {
-    const { granted, policy_id, subject_tris, score, reasons, how_to_pass, exp, as_of } = decision;
+  private async answer(decision: AccessDecision, policy: AccessPolicy, { actor }: CommandContext): Promise<AccessDto> {
+    const { granted, policy_id, subject_tris, score, exp, as_of } = decision;
+    // To others, private rules are a yes or a no. That the subject is unknown follows from no rule.
+    const explains = mayReadRules(policy, actor);
+    const reasons = explains ? decision.reasons : decision.reasons.filter(({ rule }) => rule === 'identity');
+    const how_to_pass = explains ? decision.how_to_pass : [];
     return {
       granted,
       eligibility_token: await this.tokens.sign(decision),
@@ -285,7 +301,7 @@ const wrong = (code: ProblemCode, pointer: string, message: string) =>
   new Problem(code, message, { errors: [{ pointer, code, message }] });
 
 function policyDto(policy: AccessPolicy): AccessPolicyDto {
-  const { policy_id, retired, content_hash, ttl_seconds, rules, vp, owner, created_at } = policy;
+  const { policy_id, retired, content_hash, ttl_seconds, rules, vp, owner, visibility, created_at } = policy;
   const at = new Date(created_at).toISOString();
   return {
     policy_id,
@@ -295,6 +311,7 @@ function policyDto(policy: AccessPolicy): AccessPolicyDto {
     rules,
     vp,
     tris_org: owner,
+    visibility,
     created_at: at,
   };
 }

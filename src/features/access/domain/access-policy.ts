@@ -4,7 +4,7 @@ import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import type { JsonObject } from '../../../kernel/json.js';
 import { Problem } from '../../../kernel/problems.js';
-import { accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
+import { type VISIBILITIES, accessPolicyCreated, accessPolicyRetired } from './ap.events.js';
 
 /** `AP_<NAME>_V<n>`, n from 1 (requirement 15). */
 export const AP_ID = /^(?=.{1,128}$)AP_[A-Z0-9_]+_V[1-9]\d{0,8}$/;
@@ -16,6 +16,7 @@ export interface AccessPolicyContent {
   /** Lifetime of its tokens, s, 1..86400. */
   ttl_seconds: number;
   vp: string | null;
+  visibility: (typeof VISIBILITIES)[number];
 }
 
 export interface AccessPolicy extends AccessPolicyContent {
@@ -51,8 +52,27 @@ function evolve(policy: AccessPolicy | undefined, event: Decoded<(typeof EVENTS)
 }
 
 /** SHA-256 of the RFC 8785 JSON of a policy's content, hex. */
-function contentHash({ policy_id, rules, ttl_seconds, vp }: AccessPolicyContent): string {
-  return sha256Hex(canonicalJson({ policy_id, rules, ttl_seconds, vp }));
+function contentHash(content: AccessPolicyContent): string {
+  return sha256Hex(canonicalJson(hashed(content)));
+}
+
+/** The content as it is hashed: as before there was a visibility, if it is private. */
+export function hashed({ policy_id, rules, ttl_seconds, vp, visibility }: AccessPolicyContent): JsonObject {
+  return { policy_id, rules, ttl_seconds, vp, ...(visibility === 'public' && { visibility }) };
+}
+
+/**
+ * Whether a caller may read the rules: anybody those of a public policy, else the keys of the owner and of operators.
+ * @param caller null: without a credential; a key without an organization is an operator's
+ */
+export function mayReadRules(
+  { owner, visibility }: AccessPolicy,
+  caller: { organization: string | null; scopes: ReadonlySet<string>; session: object | null } | null,
+): boolean {
+  if (visibility === 'public') return true;
+  if (caller === null || caller.session !== null) return false;
+  if (caller.organization !== null) return caller.organization === owner;
+  return owner === null || caller.scopes.has('ops');
 }
 
 /**
@@ -65,15 +85,14 @@ export function decideCreate(
   content: AccessPolicyContent,
   organization: string | null,
 ): Fact[] {
-  const { policy_id, rules, ttl_seconds, vp } = content;
+  const { policy_id } = content;
   const content_hash = contentHash(content);
-  if (!policy) {
-    return [fact(accessPolicyCreated, { policy_id, owner: organization, rules, ttl_seconds, vp, content_hash })];
-  }
+  if (!policy) return [fact(accessPolicyCreated, { ...content, owner: organization, content_hash })];
+  // First, so that nobody can guess the rules of another owner's policy by repeating them.
+  if (organization !== null && organization !== policy.owner) throw conflict(policy_id, 'belongs to another owner');
   if (policy.content_hash !== content_hash) {
     throw conflict(policy_id, 'exists with other content; a policy cannot be changed, create a new version');
   }
-  if (organization !== null && organization !== policy.owner) throw conflict(policy_id, 'belongs to another owner');
   return [];
 }
 

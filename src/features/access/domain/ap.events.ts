@@ -17,18 +17,27 @@ const flag: Check<boolean> = (value): value is boolean => typeof value === 'bool
 const number: Check<number> = (value): value is number => typeof value === 'number';
 const seconds = wholeNumber(0, Number.MAX_SAFE_INTEGER);
 
+/** Who may read the rules of an access policy: everybody, or its owner and the operators. */
+export const VISIBILITIES = ['public', 'private'] as const;
+
 /** A complete policy, which never changes. Stream `ap-<policy_id>`, revision 0. */
-export const accessPolicyCreated = defineEvent('AccessPolicyCreated', {
-  policy_id: text,
-  /** TRIS of the organization that owns it; null: the platform's operators. */
-  owner: nullable(text),
-  rules: object,
-  ttl_seconds: wholeNumber(1, 86_400),
-  /** The validation policy to use as the lens; null: the owner's lens, or the platform's. */
-  vp: nullable(text),
-  /** SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds and vp. */
-  content_hash: text,
-});
+export const accessPolicyCreated = defineEvent(
+  'AccessPolicyCreated',
+  {
+    policy_id: text,
+    /** TRIS of the organization that owns it; null: the platform's operators. */
+    owner: nullable(text),
+    rules: object,
+    ttl_seconds: wholeNumber(1, 86_400),
+    /** The validation policy to use as the lens; null: the owner's lens, or the platform's. */
+    vp: nullable(text),
+    visibility: oneOf(VISIBILITIES),
+    /** SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds, vp, and visibility unless it is private. */
+    content_hash: text,
+  },
+  // Nobody had decided to publish the rules.
+  { schema: 2, upcasters: { 1: (data) => ({ ...data, visibility: 'private' }) } },
+);
 
 /** The policy can no longer be checked. Same stream. */
 export const accessPolicyRetired = defineEvent('AccessPolicyRetired', { policy_id: text });

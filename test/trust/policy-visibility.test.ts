@@ -1,0 +1,167 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SCOPES } from '../../src/credentials/caller.js';
+import type { NewEvent } from '../../src/kernel/event.js';
+import { sha256Hex } from '../../src/kernel/hash.js';
+import { type Service, relay, seen, startService } from '../policies/service.fixture.js';
+import { bearer, claim, newAccount } from '../sessions/wallet.js';
+
+/** The rules of an access policy are for its owner and for operators, unless it is public. Everybody may check by it. */
+
+const KEYS = [
+  { id: 'operator', scopes: SCOPES },
+  { id: 'integrator', scopes: ['access:check', 'policies:write'] },
+  { id: 'lendco', scopes: SCOPES, organization: 'tris:lendco' },
+  { id: 'lendco-2', scopes: ['access:check'], organization: 'tris:lendco' },
+  { id: 'other', scopes: SCOPES, organization: 'tris:other' },
+].map((key) => ({ ...key, sha256: sha256Hex(key.id) }));
+const as = (key: string) => ({ 'x-api-key': key });
+const [OPERATOR, LENDCO, OTHER] = [as('operator'), as('lendco'), as('other')];
+
+let service: Service;
+let folder: string;
+let session: Record<string, string>;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'credence-visibility-'));
+  const file = join(folder, 'keys.json');
+  writeFileSync(file, JSON.stringify(KEYS));
+  service = await startService({ CREDENCE_API_KEYS: file });
+  session = bearer(await claim(service, newAccount()));
+  await relay(
+    service,
+    [{ tris_id: 'tris:bob', category: 'finance', action_type: 'loan_repayment', criticality: 'high' }],
+    OPERATOR,
+  );
+});
+afterAll(async () => {
+  await service.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const rules = { disc_min: 55.5, verification: ['zk-KYH'] };
+const create = (policy_id: string, by: Record<string, string>, more: object = {}) =>
+  service.post('/v1/policies/ap', { policy_id, rules, ...more }, by);
+/** The rules, or the refusal. */
+const read = async (policy_id: string, by: Record<string, string> = {}) => {
+  const { status, json } = await service.get(`/v1/policies/ap/${policy_id}`, by);
+  return status === 200 ? json.rules : `${status} ${json.code}`;
+};
+const check = async (policy_id: string, by: Record<string, string>, subject_tris = 'tris:bob', key?: string) => {
+  const headers = { ...by, ...(await seen(service)), ...(key && { 'idempotency-key': key }) };
+  const { status, json } = await service.post('/v1/policies/ap/check', { policy_id, subject_tris }, headers);
+  expect(status).toBe(200);
+  return json;
+};
+
+describe('a private policy', () => {
+  const ID = 'AP_PRIVATE_V1';
+  beforeAll(async () => {
+    const { status, json } = await create(ID, LENDCO);
+    expect([status, json.visibility]).toEqual([201, 'private']);
+  });
+
+  test('shows its rules to keys of its owner and to keys with ops', async () => {
+    for (const by of [LENDCO, as('lendco-2'), OPERATOR]) expect(await read(ID, by)).toEqual(rules);
+  });
+
+  test('refuses its rules to everybody else', async () => {
+    expect(await read(ID)).toBe('401 unauthorized');
+    for (const by of [OTHER, as('integrator'), session]) expect(await read(ID, by)).toBe('403 forbidden');
+  });
+
+  test('is listed without rules', async () => {
+    const { json } = await service.get('/v1/policies/ap', await seen(service));
+    const listed = json.policies.find((policy: { policy_id: string }) => policy.policy_id === ID);
+    expect(listed).toMatchObject({ visibility: 'private', tris_org: 'tris:lendco' });
+    expect(listed).not.toHaveProperty('rules');
+  });
+
+  test('explains a denial to whoever may read the rules', async () => {
+    for (const by of [LENDCO, as('lendco-2'), OPERATOR]) {
+      const { granted, reasons, how_to_pass } = await check(ID, by);
+      expect(granted).toBe(false);
+      expect(reasons).toHaveLength(2);
+      expect(how_to_pass).toHaveLength(2);
+    }
+  });
+
+  test('is a yes or a no to others, also when they repeat the check', async () => {
+    for (const by of [OTHER, as('integrator')]) {
+      const key = randomUUID();
+      for (const once of [undefined, key, key]) {
+        const answer = await check(ID, by, 'tris:bob', once);
+        expect(answer).toMatchObject({ granted: false, eligibility_token: null, reasons: [], how_to_pass: [] });
+        expect(JSON.stringify(answer)).not.toMatch(/55\.5|zk-KYH|disc_min/);
+      }
+      const unknown = await check(ID, by, 'tris:nobody-known');
+      expect(unknown.reasons).toEqual([expect.objectContaining({ rule: 'identity' })]);
+      expect(unknown.how_to_pass).toEqual([]);
+    }
+  });
+
+  test('records the whole reasons of every decision', async () => {
+    const { headers } = await service.post(
+      '/v1/policies/ap/check',
+      { policy_id: ID, subject_tris: 'tris:bob' },
+      { ...OTHER, ...(await seen(service)) },
+    );
+    const position = Number(String(headers['credence-position']).split('.')[1]);
+    for await (const slice of service.stores.eventStore.readAll(position - 1)) {
+      const event = slice.find((one) => one.position === position)!;
+      expect(event.data['reasons']).toHaveLength(2);
+      return;
+    }
+    throw new Error('the decision is not in the log');
+  });
+
+  test('does not confirm a guess of its rules', async () => {
+    const right = await create(ID, OTHER);
+    const wrong = await create(ID, OTHER, { rules: { disc_min: 1 } });
+    expect(right.status).toBe(409);
+    expect(right.json.detail).toBe(wrong.json.detail);
+  });
+});
+
+test('a public policy shows its rules and explains denials to everybody', async () => {
+  expect((await create('AP_PUBLIC_V1', LENDCO, { visibility: 'public' })).status).toBe(201);
+  for (const by of [{}, OTHER, session]) expect(await read('AP_PUBLIC_V1', by)).toEqual(rules);
+  expect((await check('AP_PUBLIC_V1', OTHER)).how_to_pass).toHaveLength(2);
+});
+
+test('the operators’ own policies are for every key that is bound to no organization', async () => {
+  expect((await create('AP_OPERATORS_V1', OPERATOR)).status).toBe(201);
+  expect(await read('AP_OPERATORS_V1', as('integrator'))).toEqual(rules);
+  expect(await read('AP_OPERATORS_V1', LENDCO)).toBe('403 forbidden');
+  expect(await read('AP_OPERATORS_V1', session)).toBe('403 forbidden');
+  expect(await read('AP_OPERATORS_V1')).toBe('401 unauthorized');
+});
+
+test('the visibility is part of the content', async () => {
+  expect((await create('AP_CONTENT_V1', LENDCO)).status).toBe(201);
+  expect((await create('AP_CONTENT_V1', LENDCO, { visibility: 'private' })).status).toBe(200);
+  expect((await create('AP_CONTENT_V1', LENDCO, { visibility: 'public' })).json.code).toBe('policy_conflict');
+  expect((await create('AP_CONTENT_V2', LENDCO, { visibility: 'secret' })).json.code).toBe('validation_failed');
+});
+
+test('a policy from before there was a visibility is private, and keeps its hash', async () => {
+  const at = new Date().toISOString();
+  const policy_id = 'AP_BEFORE_V1';
+  const content_hash = (await create('AP_HASH_V1', LENDCO)).json.content_hash;
+  expect(content_hash).toBe(
+    sha256Hex(`{"policy_id":"AP_HASH_V1","rules":${JSON.stringify(rules)},"ttl_seconds":600,"vp":null}`),
+  );
+  const data = { policy_id, owner: 'tris:lendco', rules, ttl_seconds: 600, vp: null, content_hash: 'old' };
+  const metadata = { schema: 1, occurred_at: at, recorded_at: at, correlation_id: 'old', actor: 'key:lendco' };
+  const event: NewEvent = {
+    id: randomUUID(),
+    type: 'AccessPolicyCreated',
+    data,
+    metadata: { ...metadata, body_hash: 'old', index: 0, size: 1 },
+  };
+  await service.stores.eventStore.append(`ap-${policy_id}`, 'no-stream', [event]);
+  expect(await read(policy_id, LENDCO)).toEqual(rules);
+  expect(await read(policy_id, OTHER)).toBe('403 forbidden');
+  expect(await read(policy_id)).toBe('401 unauthorized');
+});
