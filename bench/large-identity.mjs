@@ -71,7 +71,7 @@ function action(n, all, { metrics, ago }, now) {
 
 /** Requests by name, once the position is known that is in the middle of the log. */
 function requests(url, key, middle, pastTime) {
-  const get = (path) => () => fetch(url + path);
+  const get = (path) => () => fetch(url + path, { headers: { 'x-api-key': key } });
   const past = new Date(pastTime).toISOString();
   const relay = (idOf) => () =>
     fetch(`${url}/api/decision-relay`, {

@@ -148,6 +148,7 @@ export async function createApp(
     fail: (reply: FastifyReply, error: unknown) => sendProblem(reply, error, logger),
   };
   installHooks(server, {
+    publicReads: config.publicReads,
     keys: app.get(ApiKeys),
     tokens: app.get(AccessTokens),
     cursors: app.get(Cursors),

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunc
 import type { Logger } from '../kernel/logger.js';
 import type { RequestMetrics } from './request-metrics.js';
 import { Problem, refusal, unauthorized } from '../kernel/problems.js';
+import type { PublicReads } from '../kernel/config.js';
 import type { Cursors } from '../kernel/cursor.js';
 import { listOf } from './answers.js';
 import type { AccessTokens } from '../credentials/access-tokens.js';
@@ -23,6 +24,7 @@ const WAIT_MS = 2_000;
 const STOPPING_HEADERS = { 'retry-after': '5' };
 
 export interface EdgeParts {
+  publicReads: PublicReads;
   keys: ApiKeys;
   tokens: AccessTokens;
   cursors: Cursors;
@@ -142,7 +144,8 @@ export function startAnswer(request: FastifyRequest, reply: FastifyReply): void 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
 
 /** Authentication, authorisation and the rate limit. */
-function admission(pattern: string, policy: RoutePolicy, { keys, tokens, rateLimit }: EdgeParts): Hook {
+function admission(pattern: string, route: RoutePolicy, { keys, tokens, rateLimit, publicReads }: EdgeParts): Hook {
+  const policy = route.publicWith.includes(publicReads) ? route : { ...route, scope: 'any' as const };
   const { scope, plain } = policy;
   return (request, reply, done) => {
     request.pattern = pattern;

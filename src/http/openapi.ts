@@ -1,8 +1,9 @@
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
-import type { Config } from '../kernel/config.js';
+import type { Config, PublicReads } from '../kernel/config.js';
 import { PROBLEMS } from '../kernel/problems.js';
 import { FieldErrorDto, ProblemDto } from './common.dto.js';
+import { PUBLIC_WITH } from './routes.js';
 
 /** OpenAPI 3.1 at /openapi.json, a page for it at /docs and the list of problems at /docs/problems. */
 export function serveDocs(app: NestFastifyApplication, config: Config, version: string): void {
@@ -38,7 +39,20 @@ export function buildDocument(app: NestFastifyApplication, config: Config, versi
     operationIdFactory: (controller, method) => `${controller.replace(/Controller$/, '')}_${method}`,
   });
   makeDefaultsOptional(document);
+  writeSecurity(document, config);
   return document;
+}
+
+/** Which queries need a key depends on the configuration. */
+function writeSecurity({ paths }: OpenAPIObject, { publicReads }: Config): void {
+  for (const item of Object.values(paths)) {
+    for (const operation of Object.values(
+      item as Record<string, { security?: object[]; [PUBLIC_WITH]?: readonly PublicReads[] }>,
+    )) {
+      if (operation[PUBLIC_WITH]?.includes(publicReads) === false) operation.security = [{ api_key: [] }];
+      delete operation[PUBLIC_WITH];
+    }
+  }
 }
 
 /** A field with a default is optional. The compiler plugin marks it as required, since its type has no `?`. */

@@ -1,9 +1,10 @@
 import { applyDecorators, createParamDecorator, type ExecutionContext, HttpCode } from '@nestjs/common';
 import { RouteConfig } from '@nestjs/platform-fastify';
-import { ApiHeader, ApiOperation, ApiResponse, ApiSecurity } from '@nestjs/swagger';
+import { ApiExtension, ApiHeader, ApiOperation, ApiResponse, ApiSecurity } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type ProblemCode, PROBLEMS } from '../kernel/problems.js';
 import type { Caller, Scope } from '../credentials/caller.js';
+import { PUBLIC_READS, type PublicReads } from '../kernel/config.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
 import { parametersOf } from './nest-internals.js';
 import type { Class } from './validation.js';
@@ -24,6 +25,8 @@ declare module 'fastify' {
 export interface RoutePolicy {
   /** null: no credential is needed, and the client's address is rate limited. */
   scope: Scope | 'any' | null;
+  /** Of a public query: which settings of CREDENCE_PUBLIC_READS leave it public; with others it needs a key. */
+  publicWith: readonly PublicReads[];
   /** A session is accepted instead of a key. */
   session: boolean;
   /** No rate limit and no `Credence-Min-Position`: health, metrics, documents. */
@@ -40,6 +43,8 @@ export interface RoutePolicy {
   params: Class | undefined;
 }
 const POLICY = 'credence';
+/** Marks operations of the OpenAPI document until their security is written, which depends on the configuration. */
+export const PUBLIC_WITH = 'x-public-with';
 export const policyOf = (config: unknown): RoutePolicy | undefined =>
   (config as { [POLICY]?: RoutePolicy } | undefined)?.[POLICY];
 
@@ -57,6 +62,8 @@ export interface RouteOptions {
   ignoresIdempotencyKey?: boolean;
   /** Problems in addition to those of every route of its kind. */
   problems?: readonly ProblemCode[];
+  /** Of a public query: `feed` for one that lists all identities, `verifier` for what verifies tokens elsewhere. */
+  audience?: keyof typeof PUBLIC_TO;
   /**
    * Also for the session of a wallet. Anyone can have one, so the handler must check what it may act for
    * (`SessionStanding`): a session has no scopes and no organization.
@@ -64,9 +71,17 @@ export interface RouteOptions {
   session?: true;
 }
 
-/** A public query: no key needed (but a wrong one is refused), rate limited per address, may wait for `Credence-Min-Position`. */
+/** The settings of CREDENCE_PUBLIC_READS that leave a query of this kind public. */
+const PUBLIC_TO = { feed: ['all'], scores: ['all', 'scores'], verifier: PUBLIC_READS } as const;
+
+/** A public query, unless CREDENCE_PUBLIC_READS says otherwise: no key needed (but a wrong one is refused), rate limited per address, may wait for `Credence-Min-Position`. */
 export const PublicRead = (options: RouteOptions): MethodDecorator =>
-  route(options, { scope: null, write: false, plain: false }, ['unauthorized', 'rate_limited', ...WAITING]);
+  route(options, { scope: null, write: false, plain: false }, [
+    'unauthorized',
+    'forbidden',
+    'rate_limited',
+    ...WAITING,
+  ]);
 
 /** A command without a credential, such as sign-in: rate limited per address; retries are not recognised. */
 export const PublicWrite = (options: Omit<RouteOptions, 'waits' | 'session'>): MethodDecorator =>
@@ -121,6 +136,7 @@ function route(
     // Parameter decorators have run by now, so the classes of @Body(), @Query() and @Param() are known.
     const policy: RoutePolicy = {
       ...rules,
+      publicWith: isPublicRead ? PUBLIC_TO[options.audience ?? 'scores'] : PUBLIC_READS,
       session: options.session ?? false,
       waits,
       ...inputsOf(target, property),
@@ -154,6 +170,7 @@ function route(
       }),
       ...problemResponses(refusals),
     ];
+    if (isPublicRead) decorators.push(ApiExtension(PUBLIC_WITH, policy.publicWith));
     if (rules.scope) decorators.push(ApiSecurity('api_key', rules.scope === 'any' ? [] : [rules.scope]));
     if (options.session) decorators.push(ApiSecurity('session'));
     if (waits) {

@@ -70,6 +70,9 @@ export const PROFILES = ['embedded', 'cluster'] as const;
 export type Profile = (typeof PROFILES)[number];
 const ROLES = ['api', 'worker'] as const;
 type Role = (typeof ROLES)[number];
+export const PUBLIC_READS = ['all', 'scores', 'none'] as const;
+/** Which queries need no key (CREDENCE_PUBLIC_READS). */
+export type PublicReads = (typeof PUBLIC_READS)[number];
 export const LOG_LEVELS = ['error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
@@ -172,6 +175,16 @@ export class Config {
   @IsOptional()
   @IsUrl({ protocols: ['http', 'https'], require_protocol: true, require_tld: false, allow_query_components: false })
   readonly publicUrl?: string;
+
+  @Variable({
+    name: 'CREDENCE_PUBLIC_READS',
+    description:
+      'Reads without a key: `all`, also the feed of changes; `scores`, all but the feed; `none`, only what verifies tokens and vouchers. A key of any scope reads all; private access policies always need the owner’s or an operator’s',
+    default: 'scores',
+    must: `be one of ${PUBLIC_READS.join(', ')}`,
+  })
+  @IsIn(PUBLIC_READS)
+  readonly publicReads: PublicReads;
 
   @Variable({
     name: 'CREDENCE_RATE_LIMIT',

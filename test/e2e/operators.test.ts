@@ -298,7 +298,6 @@ describe('keys', () => {
       `/v1/disc/score/${id}/explain`,
       `/v1/disc/metrics/${id}`,
       `/v1/disc/report/${id}`,
-      '/v1/disc/changes',
       '/.well-known/jwks.json',
     ]) {
       expect([path, (await server.get(path, { key: false })).status]).toEqual([path, 200]);

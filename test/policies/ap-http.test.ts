@@ -69,7 +69,7 @@ describe('POST /v1/policies/ap', () => {
       ttl_seconds: 600,
     });
     expect([again.status, again.json]).toEqual([200, first.json]);
-    expect((await service.get('/v1/policies/ap/AP_LOAN_V1')).json).toEqual(first.json);
+    expect((await service.get('/v1/policies/ap/AP_LOAN_V1', { 'x-api-key': service.key })).json).toEqual(first.json);
     for (const other of [
       { ...body, ttl_seconds: 601 },
       { ...body, rules: { disc_min: 61 } },

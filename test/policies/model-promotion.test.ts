@@ -50,7 +50,7 @@ test('a log that has activated none uses disc-1', async () => {
 test('a replay compares both versions on everyone; the promotion names it, switches every answer, and is rolled back', async () => {
   const before = await score(BUSY);
   const byDisc2 = await score(BUSY, '?model=disc-2');
-  const feed = (await service.get('/v1/disc/changes?limit=1000')).json;
+  const feed = (await service.get('/v1/disc/changes?limit=1000', { 'x-api-key': service.key })).json;
   const started = await model('disc-2/replay');
   expect([started.status, started.json.promotes.id, started.json.policy_id]).toEqual([202, 'disc-2', null]);
   const { replay_id, result } = await finished(started.json.replay_id);
@@ -76,7 +76,9 @@ test('a replay compares both versions on everyone; the promotion names it, switc
   expect((await service.get(`/api/disc-score/${BUSY}`)).json.total_tct).toBe(140);
   const { position: _p, as_of: _t, ...still } = before;
   expect(await score(BUSY, '?model=disc-1')).toMatchObject(still);
-  const reset = (await service.get(`/v1/disc/changes?limit=1000&cursor=${feed.next_cursor}`)).json;
+  const reset = (
+    await service.get(`/v1/disc/changes?limit=1000&cursor=${feed.next_cursor}`, { 'x-api-key': service.key })
+  ).json;
   expect([reset.reset, reset.changes.length]).toEqual([true, people.length]);
   expect((await model('disc-2/promote')).json).toMatchObject({ active: { id: 'disc-2' } });
 

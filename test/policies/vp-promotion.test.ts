@@ -403,16 +403,19 @@ describe('a replay over everyone', () => {
 
 describe('a promotion', () => {
   test('for the platform switches every answer, resets the feed, and is rolled back', async () => {
-    const feed = (await service.get('/v1/disc/changes?limit=1000')).json;
+    const key = as('all');
+    const feed = (await service.get('/v1/disc/changes?limit=1000', key)).json;
     const promoted = await promote('VP_A_V1');
     expect(promoted).toMatchObject({ status: 200, json: { scope: 'platform', active: { policy_id: 'VP_A_V1' } } });
     expect(promoted.headers['credence-position']).toBe(promoted.json.position);
     expect((await promote('VP_A_V1')).json).toMatchObject({ active: { policy_id: 'VP_A_V1' } });
     expect(await score('tris:p03')).toMatchObject({ score: scores.get('VP_A_V1')![3], lens: promoted.json.active });
     expect((await score('tris:p03', '?vp=model')).score).toBe(scores.get(null)![3]);
-    const reset = (await service.get(`/v1/disc/changes?limit=1000&cursor=${feed.next_cursor}`)).json;
+    const reset = (await service.get(`/v1/disc/changes?limit=1000&cursor=${feed.next_cursor}`, key)).json;
     expect([reset.reset, reset.changes.length]).toEqual([true, people.length]);
-    expect((await service.get(`/v1/disc/changes?cursor=${reset.next_cursor}`)).json).toMatchObject({ changes: [] });
+    expect((await service.get(`/v1/disc/changes?cursor=${reset.next_cursor}`, key)).json).toMatchObject({
+      changes: [],
+    });
     const no = await rollBack('VP_B_V1');
     expect([no.status, no.json.code]).toEqual([409, 'policy_not_active']);
     expect((await rollBack('VP_A_V1')).json).toMatchObject({ active: { policy_id: null } });

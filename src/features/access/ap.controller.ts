@@ -93,7 +93,7 @@ export class AccessPoliciesController {
     summary: 'Get an access policy',
     description: 'A private one needs a key of its owner, or a key with `ops`.',
     type: AccessPolicyDto,
-    problems: ['policy_not_found', 'forbidden'],
+    problems: ['policy_not_found'],
   })
   async get(@Param() { policy_id }: AccessPolicyParams, @RequestCaller() caller: Caller | null) {
     return this.queries.execute(new GetAccessPolicy(policy_id, caller));

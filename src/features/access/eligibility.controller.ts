@@ -26,6 +26,7 @@ export class EligibilityController {
 
   @Post('/verify')
   @PublicRead({
+    audience: 'verifier',
     summary: 'Check whether an eligibility token is valid now',
     description: 'Also checks whether it was revoked, which a verifier without access to the service cannot do.',
     type: EligibilityDto,
@@ -50,6 +51,7 @@ export class EligibilityController {
 
   @Get('/issuers')
   @PublicRead({
+    audience: 'verifier',
     summary: 'List the addresses that sign vouchers, for contracts to trust, and the type they sign',
     type: VoucherIssuersDto,
   })

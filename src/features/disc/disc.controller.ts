@@ -183,7 +183,12 @@ export class DiscController {
   }
 
   @Get('/v1/disc/changes')
-  @PublicRead({ summary: 'List identities in the order of their last change, as a feed', type: ChangesDto })
+  @PublicRead({
+    audience: 'feed',
+    summary: 'List identities in the order of their last change, as a feed',
+    description: 'Needs a key, of any scope, unless the service publishes the feed (`CREDENCE_PUBLIC_READS=all`).',
+    type: ChangesDto,
+  })
   async changes(@Query() { limit, cursor }: PageQuery, @RequestCaller() caller: Caller | null) {
     return this.queries.execute(new GetChanges(limit, cursor, selectorOf(caller)));
   }
