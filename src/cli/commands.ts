@@ -22,6 +22,7 @@ const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] =
   { names: ['signing-keys'], load: async () => (await import('./signing-keys.js')).signingKeysCommands },
   { names: ['access'], load: async () => (await import('./access.js')).accessCommands },
   { names: ['vp'], load: async () => (await import('./vp.js')).vpCommands },
+  { names: ['models'], load: async () => (await import('./models.js')).modelsCommands },
   { names: ['texts'], load: async () => (await import('./texts.js')).textsCommands },
   { names: ['orgs'], load: async () => (await import('./orgs.js')).orgsCommands },
 ];

@@ -1,20 +1,19 @@
 import { once } from 'node:events';
 import { createWriteStream, readFileSync } from 'node:fs';
 import type { Writable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { TRIS_ID } from '../kernel/identifiers.js';
 import { parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
 import { AccessPreviewModule } from '../features/access/access-probes.js';
-import { type Comparison, RATINGS, side } from '../features/validation/comparison.js';
+import { type Comparison, side } from '../features/validation/comparison.js';
 import { EvaluatePolicy } from '../features/validation/evaluate.handlers.js';
 import { lensOwner } from '../features/lenses/domain/lens-stream.js';
-import { type PopulationChange, Replays } from '../features/validation/replays.js';
+import { Replays } from '../features/validation/replays.js';
 import { LensesModule } from '../features/lenses/lenses.module.js';
 import { MODEL_VP, ValidationPolicies } from '../features/lenses/validation-policies.js';
 import { LENS_SCOPES, type LensScope } from '../features/lenses/domain/lenses.events.js';
 import { PromotePolicy, RollBackPolicy } from '../features/validation/promotion.handlers.js';
-import { GetReplay, StartReplay } from '../features/validation/replays.handlers.js';
+import { StartReplay } from '../features/validation/replays.handlers.js';
 import { CreatePolicyDto, type EvaluatedSubjectDto } from '../features/validation/vp.dto.js';
 import { CreatePolicy, GetPolicy } from '../features/validation/vp.handlers.js';
 import { toContent } from '../features/validation/vp.input.js';
@@ -22,17 +21,14 @@ import { ValidationPoliciesModule } from '../features/validation/vp.module.js';
 import { type PolicyContent, identityOf } from '../features/lenses/domain/validation-policy.js';
 import { Views } from '../read-side/views.js';
 import type { Scoring } from '../scoring/models/all.js';
-import { type Cli, CommandFailed, EXIT, UsageError } from './cli.js';
+import { type Cli, EXIT, UsageError } from './cli.js';
 import { OPERATOR, commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
-import { count } from './progress.js';
+import { printReplay, renderChange, signed } from './population-change.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
 
 const FEATURES = [LensesModule, ValidationPoliciesModule, AccessPreviewModule];
-const LOOK_MS = 50;
-const BAR = 32;
-const SHOWN_MOVERS = 10;
 const ACTIVE = 'active';
 
 interface ScopeOptions {
@@ -84,7 +80,7 @@ export function vpCommands(cli: Cli): void {
           else if (subjects) print(renderSubjects(evaluation.results));
           else {
             const { policy_id, lens, ...rest } = evaluation;
-            print(render({ ...rest, ...rest.summary, before: lens, after: { policy_id } }));
+            print(renderChange({ ...rest, ...rest.summary, before: lens, after: { policy_id } }));
           }
           return EXIT.ok;
         },
@@ -96,19 +92,9 @@ export function vpCommands(cli: Cli): void {
     .argument('<policy>', 'id of a policy')
     .action(
       withHandlers(cli, 'existing', FEATURES, async (context, id: string, options: ScopeOptions) => {
-        const { commands, queries, stores, print, progress } = context;
         const command = commandOf({ policy_id: id, scope: options.scope, replay: true });
-        let replay = await commands.execute(new StartReplay(id, scopeOf(options.scope), undefined, command));
-        await stores.jobs.start();
-        const bar = progress('Replaying', 'identities');
-        while (replay.status === 'queued' || replay.status === 'running') {
-          await sleep(LOOK_MS);
-          replay = await queries.execute(new GetReplay(replay.replay_id, OPERATOR));
-          bar.update(replay.progress.done, replay.progress.total);
-        }
-        bar.stop();
-        if (!replay.result) throw new CommandFailed(`${replay.replay_id} ${replay.status}: ${replay.error}`);
-        print(options.json ? JSON.stringify(replay) : `${render(replay.result)}\n\nreplay ${replay.replay_id}`);
+        const started = new StartReplay(id, scopeOf(options.scope), undefined, command);
+        await printReplay(context, await context.commands.execute(started), options);
         return EXIT.ok;
       }),
     );
@@ -156,7 +142,7 @@ export function vpCommands(cli: Cli): void {
             )
             .finally(bar.stop);
           await rows?.end();
-          if (file !== '-') context.print(options.json ? JSON.stringify(change) : render(change));
+          if (file !== '-') context.print(options.json ? JSON.stringify(change) : renderChange(change));
           return EXIT.ok;
         },
       ),
@@ -259,56 +245,6 @@ class DiffWriter {
   }
 }
 
-type Rendered = Omit<PopulationChange, 'before' | 'after'> & Record<'before' | 'after', { policy_id: string | null }>;
-
-function render(change: Rendered): string {
-  const { histogram, top_movers, rating_moves, access } = change;
-  const name = ({ policy_id }: { policy_id: string | null }) => policy_id ?? 'the model’s own lens';
-  const scores = histogram.before.by_score.map((_n, i) => `${i * 10}–${i * 10 + 10}`);
-  const ratingPairs = RATINGS.flatMap((from) =>
-    RATINGS.map((to) => ({ from, to, identities: rating_moves[from][to] })),
-  );
-  const moves = ratingPairs.filter(({ from, to, identities }) => from !== to && identities > 0);
-  const movers = [...top_movers.up.slice(0, SHOWN_MOVERS), ...top_movers.down.slice(0, SHOWN_MOVERS)];
-  const flips = access.filter(({ gained, lost }) => gained + lost > 0);
-  return [
-    `${name(change.before)} → ${name(change.after)}: ${count(change.count)} identities, ${count(change.up)} up, ` +
-      `${count(change.down)} down, ${count(change.unchanged)} unchanged, ${signed(change.mean_delta)} on average`,
-    drawn('rating', RATINGS, Object.values(histogram.before.by_rating), Object.values(histogram.after.by_rating)),
-    drawn('score', scores, histogram.before.by_score, histogram.after.by_score),
-    ...(moves.length > 0 ? [table(moves)] : []),
-    ...(movers.length > 0 ? [table(movers.map(moverRow))] : []),
-    ...(flips.length > 0 ? [table(flips.map(({ policy_id, gained, lost }) => ({ policy_id, gained, lost })))] : []),
-    `position ${change.position}, as of ${change.as_of}, generation ${change.generation}`,
-  ].join('\n\n');
-}
-
-/** Two columns of bars with one scale. */
-function drawn(what: string, labels: readonly string[], before: readonly number[], after: readonly number[]): string {
-  const most = Math.max(1, ...before, ...after);
-  const bar = (n: number) => '█'.repeat(n === 0 ? 0 : Math.max(1, Math.round((BAR * n) / most)));
-  return table(
-    labels.map((label, i) => ({
-      [what]: label,
-      before: count(before[i]!),
-      'before ': bar(before[i]!).padEnd(BAR),
-      after: count(after[i]!),
-      'after ': bar(after[i]!),
-    })),
-  );
-}
-
-function moverRow({ tris_id, before, after, delta, reasons }: PopulationChange['top_movers']['up'][number]) {
-  const why = reasons.map(({ metric, before_tct, after_tct }) => `${metric} ${signed(after_tct - before_tct)}`);
-  return {
-    identity: tris_id,
-    before: before.score.toFixed(1),
-    after: after.score.toFixed(1),
-    change: signed(delta),
-    'because of (TCT)': why.slice(0, 3).join(', '),
-  };
-}
-
 function renderSubjects(results: readonly EvaluatedSubjectDto[]): string {
   return table(
     results.map(({ tris_id, current, projected, delta, access }) => ({
@@ -323,8 +259,4 @@ function renderSubjects(results: readonly EvaluatedSubjectDto[]): string {
         .join(', '),
     })),
   );
-}
-
-function signed(value: number): string {
-  return value > 0 ? `+${value}` : String(value);
 }

@@ -1,0 +1,97 @@
+import { AccessPreviewModule } from '../features/access/access-probes.js';
+import { LensesModule } from '../features/lenses/lenses.module.js';
+import { ListModels, PromoteModel, RollBackModel, StartModelReplay } from '../features/validation/models.handlers.js';
+import { ValidationPoliciesModule } from '../features/validation/vp.module.js';
+import { MODEL_IDS } from '../scoring/models/all.js';
+import type { ModelId } from '../scoring/models/scoring-model.js';
+import { type Cli, EXIT, UsageError } from './cli.js';
+import { commandOf } from './command-of.js';
+import { type HandlersContext, withHandlers } from './handlers.js';
+import { printReplay } from './population-change.js';
+import { applyAll } from './read-models.js';
+import { table } from './table.js';
+
+const FEATURES = [LensesModule, ValidationPoliciesModule, AccessPreviewModule];
+
+interface Options {
+  json?: boolean;
+}
+
+/** models list, replay, promote, rollback: the versions of the scoring model, and which one serves the platform. */
+export function modelsCommands(cli: Cli): void {
+  const models = cli.program
+    .command('models')
+    .description('list the versions of the scoring model, compare them for all identities, promote and roll back');
+
+  models
+    .command('list')
+    .description('list the versions, and say which one serves the platform')
+    .option('--json', 'print them as JSON')
+    .action(
+      withHandlers(cli, 'existing', FEATURES, async ({ queries, print }, { json }: Options) => {
+        const answer = await queries.execute(new ListModels());
+        const rows = answer.models.map(({ id, hash, active }) => ({ model: id, active: active ? 'yes' : 'no', hash }));
+        print(json ? JSON.stringify(answer.models) : table(rows));
+        return EXIT.ok;
+      }),
+    );
+
+  models
+    .command('replay')
+    .description('compare a version with the one that serves, for all identities, and keep the result for a promotion')
+    .argument('<model>', MODEL_IDS.join(' or '))
+    .option('--json', 'print the result as JSON')
+    .action(
+      withHandlers(cli, 'existing', FEATURES, async (context, id: string, options: Options) => {
+        const model_id = modelOf(id);
+        const started = new StartModelReplay(model_id, undefined, commandOf({ model_id, replay: true }));
+        await printReplay(context, await context.commands.execute(started), options);
+        return EXIT.ok;
+      }),
+    );
+
+  models
+    .command('promote')
+    .description('make a version the one that serves the platform, from now on')
+    .argument('<model>', MODEL_IDS.join(' or '))
+    .option('--replay <id>', 'id of the replay that the promotion is based on; recorded with it')
+    .option('--json', 'print the result as JSON')
+    .action(
+      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: Options & { replay?: string }) => {
+        const model_id = modelOf(id);
+        const command = commandOf({ model_id, promote: true, at: Date.now() });
+        return switchModel(context, options, new PromoteModel(model_id, options.replay ?? null, command, 0));
+      }),
+    );
+
+  models
+    .command('rollback')
+    .description('return to the version that was active before a version was promoted')
+    .argument('<model>', 'the active version')
+    .option('--json', 'print the result as JSON')
+    .action(
+      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: Options) => {
+        const model_id = modelOf(id);
+        const command = commandOf({ model_id, rollback: true, at: Date.now() });
+        return switchModel(context, options, new RollBackModel(model_id, command, 0));
+      }),
+    );
+}
+
+/** The command itself does not wait: the read models are updated here, with or without a running server. */
+async function switchModel(
+  { commands, stores, config, print }: HandlersContext,
+  { json }: Options,
+  command: PromoteModel | RollBackModel,
+) {
+  const { active, previous } = (await commands.execute(command)).body;
+  await applyAll(stores, config);
+  print(json ? JSON.stringify({ active, previous }) : `the platform uses ${active.id}`);
+  return EXIT.ok;
+}
+
+function modelOf(text: string): ModelId {
+  const id = MODEL_IDS.find((known) => known === text);
+  if (!id) throw new UsageError(`The versions of the model are ${MODEL_IDS.join(', ')}; there is no "${text}".`);
+  return id;
+}
