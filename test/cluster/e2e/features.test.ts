@@ -2,8 +2,10 @@ import { generateKeyPairSync, sign } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { PLATFORM_LENS_STREAM } from '../../../src/features/lenses/domain/lens-stream.js';
 import { sha256Hex } from '../../../src/kernel/hash.js';
-import { Server } from '../../e2e/server.js';
+import { EventStoreDbEventStore } from '../../../src/stores/eventstoredb/eventstoredb-event-store.js';
+import { type Answer, Server } from '../../e2e/server.js';
 import { Anvil } from '../../servers/anvil.js';
 import { Cluster, describeOnOwnCluster } from '../../servers/cluster.js';
 import { compile } from '../../../contracts/tools.mjs';
@@ -67,6 +69,28 @@ describeOnOwnCluster('two API processes and a worker', () => {
       await sleep(20);
     }
   }
+
+  test('processes started at once begin the log once; a switch of the model at one is served by the other', async () => {
+    const log = await EventStoreDbEventStore.open({ url: cluster.eventStored.url });
+    const begun = await log.readStream(PLATFORM_LENS_STREAM).finally(() => log.close());
+    expect(begun.map(({ type }) => type)).toEqual(['ModelActivated']);
+
+    const [api, other] = apis.map(({ server }) => server) as [Server, Server];
+    const action = { tris_id: 'tris:switched', criticality: 'critical' };
+    await api.relay(action);
+    const seen = async (at: Server, write: Answer) => {
+      const { json } = await at.getAfter(write, `/v1/disc/score/${action.tris_id}`);
+      return [json.model.id, json.total_tct];
+    };
+    expect(await seen(other, await api.relay(action))).toEqual(['disc-2', 140]);
+    expect(await seen(other, await api.post('/v1/models/disc-2/rollback'))).toEqual(['disc-1', 280]);
+    const { replay_id } = (await api.post('/v1/models/disc-2/replay')).json;
+    const replay = async () => (await other.get(`/v1/replays/${replay_id}`)).json;
+    const { result } = await becomes(replay, ({ status }) => !['queued', 'running'].includes(status));
+    expect(result).toMatchObject({ before: { model: { id: 'disc-1' } }, after: { model: { id: 'disc-2' } } });
+    const promoted = await other.post('/v1/models/disc-2/promote', { replay_id });
+    expect([promoted.status, await seen(api, promoted)]).toEqual([200, ['disc-2', 140]]);
+  });
 
   test('a sign-in started at one process is completed at the other, once', async () => {
     const wallet = newAccount();
