@@ -153,6 +153,24 @@ test('a decision about an unknown subject records the active version, and names 
   for await (const { differences } of audit(service.stores.eventStore, subject_tris)) expect(differences).toEqual([]);
 });
 
+test.each(['disc-1', 'disc-2'])(
+  'by %s an action before 1970 counts on its day, and no time lies after 9999',
+  async (id) => {
+    const tris_id = `tris:early-${id}`;
+    const early = { tris_id, category: 'social', action_type: 'vouch', criticality: 'critical' };
+    await relay(service, [{ ...early, occurred_at: '1951-03-01T12:00:00Z' } as typeof early, early]);
+    const at = (as_of: string) => score(tris_id, `?model=${id}&as_of=${as_of}`);
+    expect(await at('1951-03-01T12:00:00Z')).toMatchObject({
+      total_tct: 140,
+      reliability: id === 'disc-1' ? 0.9744 : 0.9375,
+    });
+    expect(await at('1951-03-01T11:59:59Z')).toMatchObject({ code: 'identity_not_found' });
+    expect((await score(tris_id, `?model=${id}`)).total_tct).toBe(280);
+    expect(await at('9999-12-31T23:59:59Z')).toMatchObject({ code: 'validation_failed' });
+    expect(await at('%2B010000-01-01T00:00:00Z')).toMatchObject({ code: 'validation_failed' });
+  },
+);
+
 test('an unknown version is refused with those there are', async () => {
   const unknown = await model('disc-9/promote');
   expect([unknown.status, unknown.json.code]).toEqual([400, 'validation_failed']);

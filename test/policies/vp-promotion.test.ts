@@ -435,6 +435,26 @@ describe('a promotion', () => {
     await rollBack('VP_A_V1');
   });
 
+  test('for an organization is computed by the platform’s version of the model, and by another on request', async () => {
+    await promote('VP_A_V1', { scope: 'organization' }, as('lender'));
+    const own = async (query = '') => {
+      const { lens, model, total_tct } = await score('tris:p03', query, as('lender'));
+      return [lens.policy_id, model.id, total_tct];
+    };
+    const [byDisc1, byDisc2] = [await own('?model=disc-1'), await own('?model=disc-2')];
+    expect([byDisc1.slice(0, 2), byDisc2.slice(0, 2)]).toEqual([
+      ['VP_A_V1', 'disc-1'],
+      ['VP_A_V1', 'disc-2'],
+    ]);
+    expect(byDisc1[2]).toBeGreaterThan(byDisc2[2]);
+    expect(await own()).toEqual(byDisc1);
+    expect((await service.post('/v1/models/disc-2/promote', {}, as('ops'))).status).toBe(200);
+    expect(await own()).toEqual(byDisc2);
+    expect(await own('?model=disc-1')).toEqual(byDisc1);
+    expect((await service.post('/v1/models/disc-2/rollback', {}, as('ops'))).status).toBe(200);
+    expect((await rollBack('VP_A_V1', { scope: 'organization' }, as('lender'))).status).toBe(200);
+  });
+
   test('requires the scope and the organization', async () => {
     expect((await promote('VP_A_V1', { scope: 'platform' }, as('lender'))).status).toBe(403);
     expect((await promote('VP_A_V1', { scope: 'organization' }, as('other'))).status).toBe(403);
