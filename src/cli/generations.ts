@@ -1,4 +1,4 @@
-import { GenerationError, type RebuildProgress, drop, rebuild, rollback, swap } from '../read-side/generations.js';
+import { GenerationError, NOTHING_SERVES, type RebuildProgress, drop, rebuild, rollback, swap } from '../read-side/generations.js';
 import { refuseOtherLog } from '../read-side/manifest.js';
 import type { Manifest } from '../stores/ports/read-models.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
@@ -27,7 +27,9 @@ export function generationsCommands(cli: Cli): void {
       cli.withStores('existing', async (context, view: string, options: RebuildOptions) => {
         const { eventStore, readModels } = context.stores;
         const { newLog } = options;
-        if (!newLog) refuseOtherLog(await readModels.manifest(), await readModels.generations(), eventStore.logId);
+        const manifest = await readModels.manifest();
+        if (!newLog) refuseOtherLog(manifest, await readModels.generations(), eventStore.logId);
+        if (options.swap && !manifest) throw new CommandFailed(NOTHING_SERVES);
         const started = performance.now();
         const bar = context.progress(`Rebuilding ${view}`, 'events');
         const stopping = new AbortController();

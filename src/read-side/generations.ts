@@ -14,6 +14,8 @@ export class GenerationError extends Error {
   override readonly name = 'GenerationError';
 }
 
+/** Why nothing can be swapped on a log that no service has used yet. */
+export const NOTHING_SERVES = 'No generation serves yet: start the service once.';
 /** How long a swap waits for a generation that is being followed, ms. */
 const CATCH_UP_MS = 5_000;
 const POLL_MS = 100;
@@ -274,6 +276,6 @@ async function find(id: string, readModels: ReadModels): Promise<Generation> {
 
 async function manifestOf(readModels: ReadModels): Promise<Manifest> {
   const manifest = await readModels.manifest();
-  if (!manifest) throw new GenerationError('No generation serves yet: start the service once.');
+  if (!manifest) throw new GenerationError(NOTHING_SERVES);
   return manifest;
 }

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
 import { eventually } from '../contracts/harness.js';
@@ -106,6 +106,19 @@ describe('an operator', () => {
     },
     SLOW,
   );
+
+  test('is told before a rebuild, not after it, that nothing serves yet', async () => {
+    const unserved = await Store.create();
+    try {
+      await unserved.json('import', unserved.file('actions.ndjson', ACTIONS.slice(0, 1)));
+      rmSync(join(unserved.data, 'views'), { recursive: true });
+      const { code, stderr } = await unserved.run('rebuild', 'all', '--swap');
+      expect([code, stderr]).toEqual([1, 'credence: No generation serves yet: start the service once.\n']);
+      expect((await unserved.json<Status>('status')).generations).toEqual([]);
+    } finally {
+      await unserved.remove();
+    }
+  });
 
   test('exports, and an import into an empty store reproduces every id, time and order', async () => {
     const out = join(store.folder, 'export.ndjson');
