@@ -1,4 +1,4 @@
-import { canonicalJson, sha256Hex } from '../../src/kernel/hash.js';
+import { createHash } from 'node:crypto';
 import { Days, addAction, dayOf, type Evidence } from '../../src/scoring/evidence.js';
 import { power, round } from '../../src/scoring/exact.js';
 import { categoryHealth, metricHealth } from '../../src/scoring/health.js';
@@ -34,14 +34,38 @@ test('every constant of disc-2 that differs', () => {
   expect(Object.fromEntries(listed)).toEqual(Object.fromEntries(own));
 });
 
-test('hashes of the models and of their lens', () => {
-  const constants = Object.fromEntries(
-    rows('Every constant').map(([name, value]) => [codes(name!)[0], JSON.parse(codes(value!)[0]!)]),
-  );
-  expect(disc1.hash).toBe(sha256Hex(canonicalJson(constants)));
-  expect(disc2.hash).toBe(sha256Hex(canonicalJson({ constants: disc2.constants, golden: GOLDEN })));
-  const { criticality_hundredths } = constants;
-  expect(MODEL_LENS.content_hash).toBe(sha256Hex(canonicalJson({ policy_id: null, criticality_hundredths })));
+/** From what the document says only, and with nothing of the service. */
+describe('hashes', () => {
+  const sha256 = (text: string) => createHash('sha256').update(text, 'utf8').digest('hex');
+  const ordered = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(ordered);
+    if (typeof value !== 'object' || value === null) return value;
+    const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+    return Object.fromEntries(members.map(([name, member]) => [name, ordered(member)]));
+  };
+  const hashOf = (value: unknown) => sha256(JSON.stringify(ordered(value)));
+  const constantsOf = (table: string[][]) =>
+    Object.fromEntries(table.map(([name, value]) => [codes(name!)[0]!, JSON.parse(codes(value!)[0]!)]));
+
+  const constants = section(DOCUMENT, 'Every constant');
+  const first = constantsOf(tableRows(constants));
+  const second = constantsOf(tableRows(constants.slice(constants.indexOf('disc-2 has'))));
+  const [hash1, golden, hash2, ownLens, lensHash] = blocks(section(DOCUMENT, 'Hashes')).map(({ text }) => text.trim());
+
+  test('of disc-1: its constants', () => {
+    expect([hashOf(first), disc1.hash]).toEqual([hash1, hash1]);
+  });
+
+  test('of disc-2: its constants and its golden values', () => {
+    const values = JSON.parse(golden!) as object;
+    expect(values).toEqual(GOLDEN);
+    expect([hashOf({ constants: { ...first, ...second }, golden: values }), disc2.hash]).toEqual([hash2, hash2]);
+  });
+
+  test('of the model’s own lens: the bytes that the document shows', () => {
+    expect(hashOf({ policy_id: null, criticality_hundredths: first['criticality_hundredths'] })).toBe(sha256(ownLens!));
+    expect([sha256(ownLens!), MODEL_LENS.content_hash]).toEqual([lensHash, lensHash]);
+  });
 });
 
 test('criticalities', () => {

@@ -42,8 +42,9 @@ describe('a version', () => {
     });
   });
 
-  test('disc-1 keeps the hash and the lens that recorded answers name', () => {
+  test('each keeps the hash and the lens that recorded answers name', () => {
     expect(disc1.hash).toBe('35346de89df19a7d54a0b1f862f99a153509eafa5897b48b7e48f9db1a535955');
+    expect(disc2.hash).toBe('ed79fecd10da5a0200e0f4ef55d448dfb1ad91e16f954733c6ed91ee705a9e32');
     expect(MODEL_LENS.content_hash).toBe('573f04520610e8a604c4f745db2ce26b7ffaacc593ca179a6a3c4dfeca70ea15');
   });
 
