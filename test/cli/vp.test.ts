@@ -34,6 +34,10 @@ describe('credence vp', () => {
       const unknown = await store.run('vp', 'evaluate', 'VP_NONE_V1');
       expect([unknown.code, /no validation policy VP_NONE_V1/.test(unknown.stderr)]).toEqual([1, true]);
       expect((await store.run('vp', 'promote', 'VP_A_V1', '--scope', 'world')).code).toBe(2);
+      const few = { ...policy('VP_LOW_V1', 'Low', 0.03), inputs: policy('', 'Low', 0.03).inputs.slice(0, 1) };
+      expect((await create('low', few)).code).toBe(0);
+      const low = await store.run('vp', 'promote', 'VP_LOW_V1');
+      expect([low.code, /add up to 0.03, not 0.95 to 1.05/.test(low.stderr)]).toEqual([1, true]);
       const inactive = await store.run('vp', 'rollback', 'VP_A_V1');
       expect([inactive.code, /model’s own lens/.test(inactive.stderr)]).toEqual([1, true]);
     },

@@ -36,6 +36,19 @@ const rollBack = (id: string, scope = 'platform') => service.post(`/v1/policies/
 const times = (count: number, weight: number) => Array<number>(count).fill(weight);
 
 test.each<[string, number[], number]>([
+  ['one input of 0.01', [1], 0.01],
+  ['0.94', [...times(6, 14), 10], 0.94],
+])('%s can be created, but not promoted for the platform', async (_what, hundredths, total) => {
+  const id = `VP_LOW_${hundredths.length}_V1`;
+  expect((await create(id, hundredths)).computed_weight).toBe(total);
+  const head = await service.stores.eventStore.head();
+  const { status, json } = await promote(id);
+  expect([status, json.code, json.errors[0].pointer]).toEqual([422, 'total_weight_out_of_range', 'policy_id']);
+  expect(json.detail).toContain(`add up to ${total}, not 0.95 to 1.05`);
+  expect(await service.stores.eventStore.head()).toBe(head);
+});
+
+test.each<[string, number[], number]>([
   ['exactly 0.95', [...times(6, 14), 10, 1], 0.95],
   // As floating-point numbers these add up to 0.9999999999999999.
   ['ten times 0.1', times(10, 10), 1],

@@ -207,7 +207,10 @@ export class PromotePolicyHandler implements ICommandHandler<PromotePolicy> {
     private readonly replays: Replays,
   ) {}
 
-  /** @throws Problem policy_not_found, forbidden, replay_not_found, replay_not_usable, policy_retired, promotion_conflict */
+  /**
+   * @throws Problem policy_not_found, forbidden, replay_not_found, replay_not_usable, policy_retired,
+   * total_weight_out_of_range, promotion_conflict
+   */
   async execute(command: PromotePolicy): Promise<Switched> {
     const { policyId, scope, replayId, context } = command;
     const policy = await this.policies.get(policyId);

@@ -179,10 +179,18 @@ export class ValidationPoliciesController {
     scope: 'any',
     summary: 'Make a policy the lens of the platform or of the owning organization',
     description:
-      'Requires the scope `ops` for the platform, `policies:write` for the organization. Returns 202 with a job_id ' +
-      'if the read models take longer than two seconds to switch.',
+      'Requires the scope `ops` for the platform, `policies:write` for the organization. For the platform the weights ' +
+      'of the inputs must add up to 0.95 to 1.05. Returns 202 with a job_id if the read models take longer than two ' +
+      'seconds to switch.',
     type: SwitchDto,
-    problems: ['policy_not_found', 'replay_not_found', 'replay_not_usable', 'policy_retired', 'promotion_conflict'],
+    problems: [
+      'policy_not_found',
+      'replay_not_found',
+      'replay_not_usable',
+      'policy_retired',
+      'total_weight_out_of_range',
+      'promotion_conflict',
+    ],
   })
   @ApiResponse(SWITCHING)
   async promote(

@@ -5,6 +5,7 @@ import { Problem } from '../../../kernel/problems.js';
 import { MODEL_LENS } from '../../../scoring/lens.js';
 import { disc1 } from '../../../scoring/models/disc-1.js';
 import type { ScoringModel } from '../../../scoring/models/scoring-model.js';
+import { type Policy, refuseUnlessConfiguration } from './validation-policy.js';
 import { type LensName, type LensScope, type ModelName, lensActivated, modelActivated } from './lenses.events.js';
 
 /** Which policy is the lens of the platform, or of an organization: a stream of promotions and rollbacks for each. */
@@ -67,18 +68,19 @@ export function activeLens(stack: LensStack): LensName {
 
 /**
  * @param replayId the replay over the population that the decision is based on
- * @throws Problem policy_retired
+ * @throws Problem policy_retired, total_weight_out_of_range
  */
 export function decidePromote(
   stack: LensStack,
   owner: LensOwner,
-  policy: { policy_id: string; content_hash: string; retired: boolean },
+  policy: Pick<Policy, 'policy_id' | 'content_hash' | 'retired' | 'inputs'>,
   replayId: string | null,
 ): Fact[] {
   const { policy_id, content_hash, retired } = policy;
   const previous = activeLens(stack);
   if (previous.policy_id === policy_id) return [];
   if (retired) throw new Problem('policy_retired', `${policy_id} is retired and cannot be promoted.`);
+  if (owner.scope === 'platform') refuseUnlessConfiguration(policy);
   return [
     fact(lensActivated, { ...owner, reason: 'promoted', policy_id, content_hash, replay_id: replayId, previous }),
   ];

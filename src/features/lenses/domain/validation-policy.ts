@@ -198,6 +198,21 @@ export function warningsOf(policy: PolicyContent, parent = ''): Warning[] {
   return warnings;
 }
 
+/**
+ * What is promoted for the platform must be a platform configuration: its inputs, not only what it declares, must add
+ * up to a total in range (requirement 24).
+ * @throws Problem total_weight_out_of_range
+ */
+export function refuseUnlessConfiguration({ policy_id, inputs }: Pick<Policy, 'policy_id' | 'inputs'>): void {
+  const { min, max } = TOTAL_HUNDREDTHS;
+  const computed = totalHundredths(inputs);
+  if (computed >= min && computed <= max) return;
+  const message = `the weights of the inputs of ${policy_id} add up to ${computed / 100}, not ${min / 100} to ${max / 100}`;
+  throw new Problem('total_weight_out_of_range', `${message}. It cannot be promoted for the platform.`, {
+    errors: [{ pointer: 'policy_id', code: 'total_weight_out_of_range', message }],
+  });
+}
+
 function hundredths(criticality: Criticality): number {
   return MODEL.criticality_hundredths[criticality];
 }
