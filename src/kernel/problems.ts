@@ -33,6 +33,7 @@ export const PROBLEMS = {
   siwe_purpose: [401, 'The message is for another purpose'],
   siwe_signature: [401, 'The signature is not by the wallet'],
   siwe_signature_high_s: [401, 'The signature is malleated'],
+  siwe_claim: [401, 'The wallet cannot claim this identity'],
   siwe_no_contract: [401, 'The address has no contract'],
   refresh_unknown: [401, 'Unknown refresh token'],
   refresh_reused: [401, 'The refresh token was used before'],

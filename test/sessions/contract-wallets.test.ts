@@ -6,6 +6,8 @@ import { serializeErc6492Signature } from 'viem/utils';
 import { type Service, startService } from '../policies/service.fixture.js';
 import { Anvil, type Compiled, FUNDED } from '../servers/anvil.js';
 import { compile } from '../../contracts/tools.mjs';
+import { internalActor } from '../../src/commands/context.js';
+import { WalletLinks } from '../../src/features/accounts/wallet-links.js';
 import { account, bearer, call, codeOf, newAccount, start, verify } from './wallet.js';
 
 /** Contract wallets on a real node: two chains, the same contracts on both. */
@@ -119,7 +121,8 @@ test('once a wallet is deployed it decides alone, and the call that a signature 
 
 test('the signature of a contract counts on its own chain only', async () => {
   const claimed = await signInAs(wallet, { purpose: 'claim' });
-  expect(claimed.json.tris_id).toBe(`tris:${wallet.toLowerCase()}`);
+  expect(claimed.json.tris_id).toBe(`tris:eip155:${CHAIN}:${wallet.toLowerCase()}`);
+  expect((await signInAs(wallet, { purpose: 'claim' })).json.tris_id).toBe(claimed.json.tris_id);
   expect((await signInAs(wallet)).json.tris_id).toBe(claimed.json.tris_id);
   // Somebody else deploys a wallet to the same address of another chain.
   const thief = newAccount();
@@ -136,6 +139,88 @@ test('the signature of a contract counts on its own chain only', async () => {
   expect(codeOf(again)).toEqual([409, 'wallet_already_linked']);
   const unlinked = await call(service, '/v1/wallets/unlink', { wallet }, bearer(there.json));
   expect(codeOf(unlinked)).toEqual([404, 'wallet_not_linked']);
+});
+
+test('a message that names the id to claim is for that kind of wallet only', async () => {
+  const claim = (address: string, tris_id: string, signer = owner) =>
+    signInAs(address, { purpose: 'claim', tris_id }, signer);
+  const contract = await anvil.deploy(contracts['OwnedWallet']!, [owner.address]);
+  const small = contract.toLowerCase();
+  expect(codeOf(await claim(contract, `tris:${small}`))).toEqual([401, 'siwe_claim']);
+  const answer = await claim(contract, `tris:eip155:${CHAIN}:${small}`);
+  expect([answer.status, answer.json.tris_id]).toEqual([200, `tris:eip155:${CHAIN}:${small}`]);
+  const alice = newAccount();
+  const hers = alice.address.toLowerCase();
+  expect(codeOf(await claim(alice.address, `tris:eip155:${CHAIN}:${hers}`, alice))).toEqual([401, 'siwe_claim']);
+  expect((await claim(alice.address, `tris:${hers}`, alice)).json.tris_id).toBe(`tris:${hers}`);
+  const started = { address: contract, chain_id: CHAIN, purpose: 'claim', tris_id: `tris:eip155:${OTHER}:${small}` };
+  expect(codeOf(await call(service, '/v1/tris/auth/siwe/start', started))).toEqual([400, 'validation_failed']);
+});
+
+test('the message of a claim names both ids, and the signature decides', async () => {
+  const { message } = await start(service, wallet, { chain_id: CHAIN, purpose: 'claim' });
+  const small = wallet.toLowerCase();
+  expect(message).toContain(`the identity tris:${small}, or tris:eip155:${CHAIN}:${small} if it is a contract.`);
+});
+
+test('a contract that claimed an id without its chain before keeps it', async () => {
+  const contract = await anvil.deploy(contracts['OwnedWallet']!, [owner.address]);
+  const tris = `tris:${contract.toLowerCase()}`;
+  const link = { tris_id: tris, proof: 'signed', chain_id: CHAIN, asserted_by: null } as const;
+  await service.app.get(WalletLinks, { strict: false }).link(contract, link, {
+    actor: internalActor('cli'),
+    body_hash: 'old',
+    correlation_id: 'old',
+    idempotency: null,
+  });
+  const answer = await signInAs(contract, { purpose: 'claim' });
+  expect([answer.status, answer.json.tris_id]).toEqual([200, tris]);
+});
+
+describe('a session of a contract wallet', () => {
+  const refresh = (refresh_token: string, at = service) => call(at, '/v1/tris/token/refresh', { refresh_token });
+
+  test('is refreshed while the wallet accepts the sign-in, and ends when it no longer does', async () => {
+    const [former, next] = [FUNDED, newAccount()];
+    const handed = await anvil.deploy(contracts['OwnedWallet']!, [former.address]);
+    const first = await signInAs(handed, {}, former as typeof owner);
+    const second = await refresh(first.json.refresh_token);
+    expect(second.status).toBe(200);
+    const { abi } = contracts['OwnedWallet']!;
+    const hash = await anvil.writer.writeContract({ address: handed, abi, functionName: 'hand', args: [next.address] });
+    await anvil.reader.waitForTransactionReceipt({ hash });
+    for (const { refresh_token } of [first.json, second.json, second.json]) {
+      expect(codeOf(await refresh(refresh_token))).toEqual([401, 'refresh_revoked']);
+    }
+    const linked = await call(service, '/api/link-account', { wallet: handed, tris_id: 'tris:x' }, bearer(second.json));
+    expect(codeOf(linked)).toEqual([401, 'session_revoked']);
+  });
+
+  test('is refreshed later if its chain does not answer now', async () => {
+    let isAway = false;
+    const proxy: RequestListener = async (request, response) => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk as Buffer);
+      if (isAway) return void response.writeHead(502).end();
+      const body = Buffer.concat(chunks);
+      const answer = await fetch(anvil.url, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+      response.setHeader('content-type', 'application/json').end(await answer.text());
+    };
+    await serving(proxy, async (url) => {
+      const away = await startService({ [`CREDENCE_RPC_${CHAIN}`]: url });
+      try {
+        const { message } = await start(away, wallet, { chain_id: CHAIN });
+        const { refresh_token } = (await verify(away, message, await owner.signMessage({ message }))).json;
+        isAway = true;
+        for (let i = 0; i < 2; i++)
+          expect(codeOf(await refresh(refresh_token, away))).toEqual([503, 'chain_unavailable']);
+        isAway = false;
+        expect((await refresh(refresh_token, away)).status).toBe(200);
+      } finally {
+        await away.close();
+      }
+    });
+  });
 });
 
 test('a wallet with a key needs no chain endpoint', async () => {

@@ -6,8 +6,10 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import { fact } from '../../kernel/fact.js';
 import { type CommandContext, internalActor } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
+import type { JsonObject } from '../../kernel/json.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Problem } from '../../kernel/problems.js';
+import { type SignedMessage, Signatures } from './signatures.js';
 import { WalletLinks } from './wallet-links.js';
 import { refreshFamilyRevoked } from './domain/sessions.events.js';
 
@@ -33,6 +35,8 @@ interface Family {
   /** Derives the current secret from the previous one, so that a repeated refresh gets the same answer. */
   seed: string | null;
   rotated_at: number;
+  /** Of a contract wallet: what it accepted at the sign-in, to ask again. */
+  signed?: SignedMessage;
   /** How often the wallet's sessions had been ended when this one began. Absent: never. */
   endings?: number;
 }
@@ -57,10 +61,12 @@ export class RefreshFamilies {
     @Inject(EVENT_STORE) private readonly store: EventStore,
     private readonly writer: Writer,
     private readonly links: WalletLinks,
+    private readonly signatures: Signatures,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  async begin(wallet: string, chainId: number | null): Promise<Refreshed> {
+  /** @param signed what the wallet signed; kept for a contract wallet */
+  async begin(wallet: string, chainId: number | null, signed: SignedMessage): Promise<Refreshed> {
     const token = randomBytes(HANDLE_BYTES + SECRET_BYTES);
     const { id, secret } = partsOf(token);
     const now = this.clock();
@@ -73,14 +79,16 @@ export class RefreshFamilies {
       seed: null,
       rotated_at: now,
       endings: await this.links.endings(wallet, chainId),
+      ...(chainId !== null && { signed }),
     };
-    await this.keyValue.put(keyOf(id), { ...family }, FAMILY_MS);
+    await this.keyValue.put(keyOf(id), asJson(family), FAMILY_MS);
     return { family: id, wallet, chainId, token: token.toString('base64url') };
   }
 
   /**
-   * Replaces a token by its successor, in one conditional write.
-   * @throws Problem refresh_unknown, refresh_revoked; refresh_reused, which also revokes the family
+   * Replaces a token by its successor, in one conditional write, if a contract wallet still accepts its sign-in.
+   * @throws Problem refresh_unknown, refresh_revoked; refresh_reused, which also revokes the family; chain_not_configured
+   * or chain_unavailable, after which the token may be sent again
    */
   async rotate(token: string, context: Omit<CommandContext, 'actor' | 'body_hash'>): Promise<Refreshed> {
     const { id, handle, secret } = read(token);
@@ -97,19 +105,34 @@ export class RefreshFamilies {
         chainId: stored.chain_id,
         token: Buffer.concat([handle, successor(secret, seed)]).toString('base64url'),
       });
+      const isRepeated = presented === stored.previous && now - stored.rotated_at <= GRACE_MS;
+      if (presented === stored.current || isRepeated) await this.refuseUnlessAccepted(id, stored, context);
       if (presented === stored.current) {
         const seed = randomBytes(SECRET_BYTES).toString('base64url');
         const next = { current: digest(successor(secret, seed)), previous: presented, seed, rotated_at: now };
         const replaced = { ...stored, ...next };
         const ttl = stored.expires_at - now;
-        if (await this.keyValue.replace(keyOf(id), { ...stored }, replaced, ttl)) return answer(seed);
+        if (await this.keyValue.replace(keyOf(id), asJson(stored), asJson(replaced), ttl)) return answer(seed);
         continue; // another request with the same token was first: read the family again
       }
-      if (presented === stored.previous && now - stored.rotated_at <= GRACE_MS) return answer(stored.seed!);
+      if (isRepeated) return answer(stored.seed!);
       await this.end(id, stored.wallet, 'reused', context);
       const detail = 'A refresh token can be used once. This one was used before, so its session has been ended.';
       throw new Problem('refresh_reused', detail);
     }
+  }
+
+  /** A contract may have changed its owners since the sign-in. The key of an address cannot change. */
+  private async refuseUnlessAccepted(
+    id: string,
+    { wallet, chain_id, signed }: Family,
+    context: Omit<CommandContext, 'actor' | 'body_hash'>,
+  ): Promise<void> {
+    if (chain_id === null) return;
+    // A session of a build that kept no signature cannot be confirmed.
+    if (signed && (await this.signatures.stillAccepts(chain_id, wallet, signed))) return;
+    await this.end(id, wallet, 'rejected', context);
+    throw new Problem('refresh_revoked', 'The contract wallet no longer accepts this sign-in. Sign in again.');
   }
 
   /** Revokes the family of a token, whether the token is current or replaced. Does nothing for an unknown token. */
@@ -142,7 +165,7 @@ export class RefreshFamilies {
   private async end(
     id: string,
     wallet: string,
-    reason: 'signed_out' | 'reused',
+    reason: 'signed_out' | 'reused' | 'rejected',
     context: Omit<CommandContext, 'actor' | 'body_hash'>,
   ): Promise<Position> {
     const address = wallet.toLowerCase();
@@ -172,3 +195,6 @@ const familyStream = (id: string): string => `family-${id}`;
 function unknown(): Problem {
   return new Problem('refresh_unknown', 'The refresh token is unknown, or its session has expired. Sign in again.');
 }
+
+/** A family consists of JSON values. */
+const asJson = (family: Family) => ({ ...family }) as unknown as JsonObject;

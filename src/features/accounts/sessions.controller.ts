@@ -18,6 +18,7 @@ import {
 } from './sessions.dto.js';
 import { EndOwnSessions, RefreshSession, RevokeSession, SignIn, StartSignIn } from './sessions.handlers.js';
 import { ClaimLimit } from './claim-limit.js';
+import { ownTris } from './domain/wallet.js';
 import { type ChallengeRequest, isClaim } from './siwe.js';
 
 @Controller('/v1/tris')
@@ -42,7 +43,7 @@ export class SessionsController {
     summary: 'Complete a wallet sign-in: exchanges the signed message for a session',
     description: 'A message can be used once, whether or not its signature is valid.',
     type: TokensDto,
-    problems: SIGNED_MESSAGE_PROBLEMS,
+    problems: [...SIGNED_MESSAGE_PROBLEMS, 'siwe_claim'],
   })
   async verify(@Body() body: SignedMessageDto, @Req() request: FastifyRequest) {
     const { message, signature } = body;
@@ -56,9 +57,10 @@ export class SessionsController {
   @PublicWrite({
     summary: 'Exchange a refresh token for a new one and an access token',
     description:
-      'The same token sent again within 15 seconds gets the same new refresh token; sent later it ends the session.',
+      'The same token sent again within 15 seconds gets the same new refresh token; sent later it ends the session. A ' +
+      'contract wallet is asked again whether it accepts the signature of the sign-in.',
     type: TokensDto,
-    problems: ['refresh_unknown', 'refresh_reused', 'refresh_revoked'],
+    problems: ['refresh_unknown', 'refresh_reused', 'refresh_revoked', 'chain_not_configured', 'chain_unavailable'],
   })
   async refresh(@Body() { refresh_token }: RefreshTokenDto, @Req() request: FastifyRequest) {
     return new Written(await this.commands.execute(new RefreshSession(refresh_token, plain(request))), null);
@@ -98,11 +100,11 @@ function challengeRequestOf({ address, chain_id, purpose, tris_id }: StartSignIn
   if (isNamed && tris_id === undefined) {
     throw refusal([{ pointer: at, code: 'required', message: `tris_id is missing: name the TRIS to ${purpose}` }]);
   }
-  const claimed = `tris:${address.toLowerCase()}`;
-  if (!isNamed && tris_id !== undefined && (purpose !== 'claim' || tris_id !== claimed)) {
-    const message = purpose === 'claim' ? `a wallet can only claim ${claimed}` : `${purpose} takes no tris_id`;
+  const own = [ownTris(address, null), ownTris(address, chain_id)];
+  if (!isNamed && tris_id !== undefined && (purpose !== 'claim' || !own.includes(tris_id))) {
+    const message =
+      purpose === 'claim' ? `a wallet can only claim ${own[0]}, a contract ${own[1]}` : `${purpose} takes no tris_id`;
     throw refusal([{ pointer: at, code: 'tris_id_purpose', message }]);
   }
-  const wanted = purpose === 'claim' ? claimed : (tris_id ?? null);
-  return { address: getAddress(address.toLowerCase()), chain_id, purpose, tris_id: wanted };
+  return { address: getAddress(address.toLowerCase()), chain_id, purpose, tris_id: tris_id ?? null };
 }

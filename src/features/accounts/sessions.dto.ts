@@ -26,7 +26,10 @@ export class StartSignInDto {
   @IsIn(PURPOSES)
   purpose: Purpose = 'sign_in';
 
-  /** The TRIS to link to or to unlink from; for `link` and `unlink` only. */
+  /**
+   * The TRIS to link to or to unlink from. For `claim` it may be left out: a key claims `tris:<address>`, a contract
+   * `tris:eip155:<chain>:<address>`.
+   */
   @IsOptional()
   @IsWrittenTrisId()
   tris_id?: string;

@@ -9,8 +9,9 @@ import { RefreshFamilies, type Refreshed } from './families.js';
 import type { ChallengeDto, TokensDto } from './sessions.dto.js';
 import { SessionStanding } from './session-standing.js';
 import { Signatures } from './signatures.js';
-import type { ChallengeRequest } from './siwe.js';
-import { signedLink } from './domain/wallet.js';
+import type { Challenge, ChallengeRequest } from './siwe.js';
+import { Problem } from '../../kernel/problems.js';
+import { isFounder, ownTris, signedLink } from './domain/wallet.js';
 
 /** Issues a message for a wallet to sign. */
 export class StartSignIn extends Command<ChallengeDto> {
@@ -66,12 +67,24 @@ export class SignInHandler implements ICommandHandler<SignIn> {
     const wallet = challenge.address;
     let position: Position | null = null;
     if (challenge.purpose === 'claim') {
-      const link = signedLink(challenge.tris_id!, chainId);
+      const link = signedLink(await this.claimedBy(challenge, chainId), chainId);
       position = await this.links.link(wallet, link, { ...context, actor: internalActor(`session:${link.tris_id}`) });
     }
     const trisId = await this.standing.trisOf(wallet, chainId);
-    const tokens = await tokensOf(await this.families.begin(wallet, chainId), trisId, this.tokens, this.address.url);
+    const begun = await this.families.begin(wallet, chainId, { message, signature });
+    const tokens = await tokensOf(begun, trisId, this.tokens, this.address.url);
     return { tokens, position };
+  }
+
+  /** @throws Problem siwe_claim if the message names the id of another kind of wallet */
+  private async claimedBy({ address, tris_id }: Challenge, chainId: number | null): Promise<string> {
+    const link = await this.links.of(address);
+    // A repeated claim is a sign-in, also to an id from before those of contracts named their chain.
+    if (link?.chain_id === chainId && isFounder(address, link)) return link.tris_id;
+    const own = ownTris(address, chainId);
+    if (tris_id === null || tris_id === own) return own;
+    const detail = `The message claims ${tris_id}. By this signature the wallet can claim ${own} only; start again.`;
+    throw new Problem('siwe_claim', detail);
   }
 }
 
@@ -94,7 +107,7 @@ export class RefreshSessionHandler implements ICommandHandler<RefreshSession> {
     private readonly address: PublicAddress,
   ) {}
 
-  /** @throws Problem refresh_unknown, refresh_reused, refresh_revoked */
+  /** @throws Problem refresh_unknown, refresh_reused, refresh_revoked, chain_not_configured, chain_unavailable */
   async execute({ refreshToken, context }: RefreshSession): Promise<TokensDto> {
     const refreshed = await this.families.rotate(refreshToken, context);
     const trisId = await this.standing.trisOf(refreshed.wallet, refreshed.chainId);

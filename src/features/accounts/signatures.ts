@@ -8,6 +8,12 @@ import type { Challenge } from './siwe.js';
 import { Challenges } from './challenges.js';
 import { acceptsSignature } from './contract-signature.js';
 
+/** @property signature `0x` and an even number of hex digits */
+export interface SignedMessage {
+  message: string;
+  signature: string;
+}
+
 /** `0x` and hex digits. Large enough for a signature that also deploys its contract wallet (ERC-6492). */
 export const MAX_SIGNATURE_LENGTH = 2 + 2 * 8_192;
 /** Half the order of secp256k1. Both (r, s) and (r, n − s) are valid; Ethereum accepts only the lower s (EIP-2). */
@@ -48,6 +54,15 @@ export class Signatures {
       return null;
     }
     return this.askContract(challenge, hash, signature, bytes.length);
+  }
+
+  /**
+   * Whether a contract wallet still accepts the signature of a message.
+   * @throws Problem chain_not_configured, chain_unavailable
+   */
+  async stillAccepts(chainId: number, address: string, { message, signature }: SignedMessage): Promise<boolean> {
+    const hash = hashMessage(message);
+    return (await this.chains.ask(chainId, (node) => acceptsSignature(node, address, hash, signature))) === true;
   }
 
   private async askContract(challenge: Challenge, hash: string, signature: string, length: number): Promise<number> {

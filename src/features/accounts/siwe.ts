@@ -1,5 +1,6 @@
 import type { SiweMessage } from 'siwe';
 import { Problem, type ProblemCode } from '../../kernel/problems.js';
+import { ownTris } from './domain/wallet.js';
 
 /** Sign-in messages (EIP-4361): how they are composed, and what is wrong with one that differs from the issued one. */
 
@@ -20,7 +21,7 @@ export interface ChallengeRequest {
   address: string;
   chain_id: number;
   purpose: Purpose;
-  /** The TRIS to link to or to claim; null when signing in. */
+  /** The TRIS to link to or to claim; null when signing in, and for a claim of whichever id fits the signature. */
   tris_id: string | null;
 }
 
@@ -49,7 +50,7 @@ export async function compose(request: ChallengeRequest, url: string, nonce: str
   return new SiweMessage({
     domain: new URL(url).host,
     address,
-    statement: STATEMENTS[purpose](tris_id ?? ''),
+    statement: STATEMENTS[purpose](request),
     uri: url,
     version: '1',
     chainId: chain_id,
@@ -61,12 +62,15 @@ export async function compose(request: ChallengeRequest, url: string, nonce: str
 }
 
 /** What a wallet shows its owner. No line breaks and no text chosen by the client. */
-const STATEMENTS: Record<Purpose, (trisId: string) => string> = {
+const STATEMENTS: Record<Purpose, (request: ChallengeRequest) => string> = {
   sign_in: () => 'Sign in to Credence.',
-  claim: (trisId) => `Sign in to Credence and make this wallet the identity ${trisId}.`,
-  unlink: (trisId) => `End the link of this wallet to ${trisId}, and all its sessions.`,
+  claim: ({ address, chain_id, tris_id }) => {
+    const id = tris_id ?? `${ownTris(address, null)}, or ${ownTris(address, chain_id)} if it is a contract`;
+    return `Sign in to Credence and make this wallet the identity ${id}.`;
+  },
+  unlink: ({ tris_id }) => `End the link of this wallet to ${tris_id}, and all its sessions.`,
   end_sessions: () => 'End all sessions of this wallet.',
-  link: (trisId) => `Link this wallet to ${trisId}. Whoever signs in with it can then act for ${trisId}.`,
+  link: ({ tris_id }) => `Link this wallet to ${tris_id}. Whoever signs in with it can then act for ${tris_id}.`,
 };
 
 /** Hexadecimal digits. */
@@ -79,7 +83,7 @@ export function nonceOf(message: string): string | undefined {
 
 /** Whether a message says that it is for a claim; only one that was issued as such is taken for one. */
 export function isClaim(message: string): boolean {
-  return message.includes('\nRequest ID: credence:claim:');
+  return /^Request ID: credence:claim(?::|$)/m.test(message);
 }
 
 const REQUEST_ID = /^credence:([a-z_]+)(?::(.+))?$/;

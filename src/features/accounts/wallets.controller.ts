@@ -32,7 +32,8 @@ export class WalletsController {
     summary: 'Link a wallet to a TRIS ID on the caller’s statement',
     description:
       'A link made by a key is only asserted: it gives no right to act for the TRIS, and a signed link replaces it. ' +
-      'A session links its own wallet, to the TRIS it acts for or to the wallet’s own, `tris:<address>`.',
+      'A session links its own wallet, to the TRIS it acts for or to the wallet’s own: `tris:<address>`, of a contract ' +
+      '`tris:eip155:<chain>:<address>`.',
     type: AccountLinkedDto,
     problems: ['personal_data', 'self_statement', 'address_checksum', 'wallet_already_linked', 'write_conflict'],
   })

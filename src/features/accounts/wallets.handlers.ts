@@ -16,7 +16,15 @@ import { SessionStanding } from './session-standing.js';
 import { Signatures } from './signatures.js';
 import { WalletLinks } from './wallet-links.js';
 import type { WalletsDto } from './wallets.dto.js';
-import { type Link, isAssertedBy, isFounder, signedLink, trisActedFor, walletStream } from './domain/wallet.js';
+import {
+  type Link,
+  isAssertedBy,
+  isFounder,
+  ownTris,
+  signedLink,
+  trisActedFor,
+  walletStream,
+} from './domain/wallet.js';
 
 const decodeLink = decoderFor([walletLinked, walletUnlinked, sessionsEnded]);
 
@@ -101,7 +109,7 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
         'A session links its own wallet here; another one must sign, at /v1/wallets/link.',
       );
     }
-    if (session.trisId !== trisId && trisId !== `tris:${session.wallet}`) throw notYours(trisId);
+    if (session.trisId !== trisId && trisId !== ownTris(session.wallet, session.chainId)) throw notYours(trisId);
     return signedLink(trisId, session.chainId);
   }
 }

@@ -68,9 +68,21 @@ export function signedLink(trisId: string, chainId: number | null): Link {
   return { tris_id: trisId, proof: 'signed', chain_id: chainId, asserted_by: null };
 }
 
-/** Whether a wallet founded the TRIS that it is linked to: by a claim, or by a link to its own. */
-export function isFounder(wallet: string, { tris_id, proof }: Link): boolean {
-  return proof === 'signed' && tris_id === `tris:${wallet.toLowerCase()}`;
+/**
+ * The TRIS that a wallet may claim for itself. That of a contract names its chain: on another one somebody else may hold
+ * the same address.
+ * @param chainId the chain of the contract; null: the key of the address
+ */
+export function ownTris(wallet: string, chainId: number | null): string {
+  return `tris:${chainId === null ? '' : `eip155:${chainId}:`}${wallet.toLowerCase()}`;
+}
+
+/**
+ * Whether a wallet founded the TRIS that it is linked to: by a claim, or by a link to its own. Contracts could claim ids
+ * without a chain before.
+ */
+export function isFounder(wallet: string, { tris_id, proof, chain_id }: Link): boolean {
+  return proof === 'signed' && [ownTris(wallet, null), ownTris(wallet, chain_id)].includes(tris_id);
 }
 
 /**
