@@ -88,7 +88,7 @@ export const PublicWrite = (options: Omit<RouteOptions, 'waits' | 'session'>): M
   route({ ...options, waits: false }, { scope: null, write: true, plain: false }, [
     'unauthorized',
     'rate_limited',
-    'store_unavailable',
+    ...WRITE_PROBLEMS,
     ...BODY_PROBLEMS,
   ]);
 
@@ -100,7 +100,7 @@ export const Keyed = (options: RouteOptions & { scope: Scope | 'any' }): MethodD
 export const Write = (options: RouteOptions & { scope: Scope | 'any' }): MethodDecorator =>
   route(options, { scope: options.scope, write: true, plain: false }, [
     ...CREDENTIAL_PROBLEMS,
-    'store_unavailable',
+    ...WRITE_PROBLEMS,
     ...BODY_PROBLEMS,
   ]);
 
@@ -110,6 +110,7 @@ export const Plain = (options: RouteOptions): MethodDecorator =>
 
 /** Includes rate_limited: a wrong credential counts as a public request does. */
 const CREDENTIAL_PROBLEMS: ProblemCode[] = ['unauthorized', 'forbidden', 'rate_limited'];
+const WRITE_PROBLEMS: ProblemCode[] = ['store_unavailable', 'store_busy', 'store_full'];
 const BODY_PROBLEMS: ProblemCode[] = ['malformed_json', 'payload_too_large', 'unsupported_media_type'];
 /** An invalid access token is refused on every route; listed where sessions are accepted. */
 const SESSION_PROBLEMS: ProblemCode[] = [

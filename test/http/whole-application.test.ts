@@ -37,6 +37,25 @@ it('documents that public queries take a key, whose organization has a lens of i
   expect(paths['/health']?.['get']?.security).toBeUndefined();
 });
 
+it('documents store_full and store_busy on every write', async () => {
+  interface Operation {
+    responses: Record<string, { description: string; headers?: object }>;
+  }
+  const document = (await service.get('/openapi.json')).json as { paths: Record<string, Record<string, Operation>> };
+  const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ name: `${method} ${path}`, operation })),
+  );
+  const named = (isNamed: (operation: Operation) => boolean) =>
+    operations.filter(({ operation }) => isNamed(operation)).map(({ name }) => name);
+  const writes = named(({ responses }) =>
+    Object.values(responses).some(({ headers = {} }) => 'Credence-Position' in headers),
+  );
+  expect(writes).toContain('post /api/decision-relay');
+  for (const code of ['store_full', 'store_busy']) {
+    expect(named(({ responses }) => responses['503']?.description.includes(`\`${code}\``) ?? false)).toEqual(writes);
+  }
+});
+
 it('documents idempotency_key_reused exactly where an Idempotency-Key is taken', async () => {
   interface Operation {
     parameters?: { name: string }[];
