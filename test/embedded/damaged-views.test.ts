@@ -102,6 +102,33 @@ test('rows that a damaged page hides are missed where the file is opened', async
   });
 });
 
+test('a file of more than a gigabyte that was cut is noticed, although its leaves are not all read', async () => {
+  const environment = await LmdbEnvironment.open(folder.path, { databases: { rows: { encoding: 'binary' } } });
+  // Long keys make a deep tree of few pages.
+  const keys = Array.from({ length: 64 }, (_, n) => String(n).padStart(1_900, '0'));
+  await environment.write(() => {
+    for (const key of keys) environment.database('rows').putSync(key, Buffer.alloc(key === keys[40] ? 20_000 : 8));
+  });
+  await environment.close();
+  const path = join(folder.path, 'data.mdb');
+  expect(await flawOf(path, true)).toBeUndefined();
+
+  // Its long value is said to be beyond the first gigabyte, and so is the last page.
+  const [page, far, pages] = [4_096, 300_000, 5];
+  const bytes = readFileSync(path);
+  for (let at = bytes.indexOf(keys[40]!); at >= 0; at = bytes.indexOf(keys[40]!, at + 1)) {
+    const value = at + 1_900 + ((at + 1_900) % 2);
+    if (bytes.readBigUInt64LE(value + 16) === BigInt(pages)) bytes.writeBigUInt64LE(BigInt(far), value);
+  }
+  for (const meta of [0, page]) bytes.writeBigUInt64LE(BigInt(far + pages - 1), meta + 144);
+  writeFileSync(path, bytes);
+  truncateSync(path, (far + pages) * page);
+  expect([await flawOf(path), await flawOf(path, true)]).toEqual([undefined, undefined]);
+  truncateSync(path, (far + pages - 1) * page);
+  const cut = expect.stringMatching(/^is cut or damaged: it has 300004 pages and refers to page 300004$/);
+  expect([await flawOf(path), await flawOf(path, true)]).toEqual([cut, cut]);
+});
+
 test('a checkpoint that is not what was written makes the generation damaged', async () => {
   change(await generation(), '"event_id":"event-1"', '"event_id":"event-2"');
   expect(await read(get(3))).toMatchObject({ status: 'damaged', damage: 'its header is not what was written' });

@@ -24,7 +24,7 @@ const ROOT_AT = 40;
 const NO_ROOT = 0xffff_ffff_ffff_ffffn;
 /** Flags of a tree whose keys are not in the order of their bytes: reversed, or integers. */
 const OTHER_ORDER = 0x02 | 0x08;
-/** The leaves of a larger file are not read, since that would delay the start. */
+/** The leaves of a larger file are read only if the file looks cut, since that delays the start. */
 const READ_LEAVES_UP_TO = 256 * 2 ** 20;
 /** The same limit for read models, where no other check would detect a missing row. */
 const READ_ALL_UP_TO = 2 ** 30;
@@ -140,7 +140,9 @@ class PageCheck {
   ) {
     this.#pages = Math.floor(size / meta.pageSize);
     this.#left = this.#pages;
-    this.#readsLeaves = size <= (whole ? READ_ALL_UP_TO : READ_LEAVES_UP_TO);
+    // A file that is shorter than its pages may have lost some, or never have had the last ones, which are free.
+    const isShort = this.#pages <= meta.lastPage;
+    this.#readsLeaves = isShort || size <= (whole ? READ_ALL_UP_TO : READ_LEAVES_UP_TO);
     this.#page = Buffer.alloc(meta.pageSize);
     this.#trees = [...meta.trees];
   }
