@@ -199,6 +199,19 @@ export class Config {
   readonly rateLimit: number;
 
   @Variable({
+    name: 'CREDENCE_RETAINED_GENERATIONS',
+    description:
+      'Number of generations of read models that are kept up to date beside those that serve and those that a rollback would serve; a worker drops the oldest of the others',
+    default: '3',
+    must: 'be an integer from 1 to 100',
+  })
+  @AsInteger()
+  @IsInt()
+  @Min(1)
+  @Max(100)
+  readonly retainedGenerations: number;
+
+  @Variable({
     name: 'CREDENCE_TRUST_PROXY',
     description: 'Trust the client address in X-Forwarded-For; use it only behind a proxy that sets this header',
     default: 'off',

@@ -5,6 +5,7 @@ import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.j
 import type { Logger } from '../kernel/logger.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { Follower } from './follower.js';
+import { GenerationError, drop } from './generations.js';
 import { ensureManifest, isInLog, isSound, otherLog } from './manifest.js';
 
 const STANDBY_MS = 200;
@@ -32,6 +33,8 @@ export class Projector {
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
     private readonly logger: Logger,
+    /** The number of generations that are kept up to date beside those that serve and those before the last swap. */
+    private readonly retained = 3,
   ) {}
 
   /**
@@ -86,15 +89,38 @@ export class Projector {
       [manifest, generations] = await this.serving();
     }
     const serving = new Set(Object.values(manifest?.views ?? {}));
-    for (const generation of generations) {
-      const { id, status } = generation;
+    const kept = await this.dropSurplus(manifest, generations);
+    for (const { id, status } of kept) {
       if (this.loops.has(id) || !(status === 'ready' || serving.has(id))) continue;
-      if (!(await isSound(generation, this.store))) continue;
       this.loops.set(
         id,
         this.run(id).finally(() => this.loops.delete(id)),
       );
     }
+  }
+
+  /**
+   * Drops the oldest generations that could serve but do not, if there are too many: each costs as much as a serving
+   * one. Those that serve, those that a rollback would serve, and unfinished ones are kept.
+   * @returns the others that this build can apply the log to
+   */
+  private async dropSurplus(manifest: Manifest | null, generations: readonly Generation[]): Promise<Generation[]> {
+    const sound: Generation[] = [];
+    for (const generation of generations) if (await isSound(generation, this.store)) sound.push(generation);
+    const needed = new Set([...Object.values(manifest?.views ?? {}), ...Object.values(manifest?.previous_views ?? {})]);
+    const spare = sound.filter(({ id, status }) => status === 'ready' && !needed.has(id));
+    const newestFirst = spare.sort((a, b) => Number(b.id.slice(1)) - Number(a.id.slice(1)));
+    const surplus = newestFirst.slice(this.retained);
+    for (const { id } of surplus) {
+      try {
+        await drop(id, this.readModels);
+        this.logger.warn(`dropped ${id}: ${this.retained} newer generations that do not serve are kept`);
+      } catch (error) {
+        // It was swapped to, or dropped by another process, meanwhile.
+        if (!(error instanceof GenerationError)) throw error;
+      }
+    }
+    return sound.filter((generation) => !surplus.includes(generation));
   }
 
   /** What is wrong, and what an operator should do about it; null if the log and the serving generations match. */

@@ -175,3 +175,27 @@ describe('a swap', () => {
     expect((await rollback(store, models)).views).toMatchObject({ identities: 'g1' });
   });
 });
+
+describe('generations that do not serve', () => {
+  const warnings: string[] = [];
+  const logger = new Logger('warn', (line) => void warnings.push((JSON.parse(line) as { msg: string }).msg));
+  const projector = () => new Projector(PROJECTIONS, store, models, logger, 2);
+  const present = async () =>
+    (await models.generations()).filter(({ status }) => status !== 'dropped').map(({ id }) => id);
+
+  test('only the newest are kept, beside those that serve and those that a rollback would serve', async () => {
+    // g1 served before g2, which serves.
+    await swap((await rebuild('all', store, models, signal)).id, store, models);
+    for (let n = 0; n < 4; n++) await rebuild('all', store, models, signal);
+    expect(await present()).toEqual(['g1', 'g2', 'g3', 'g4', 'g5', 'g6']);
+    const running = projector();
+    await running.start();
+    expect(await present()).toEqual(['g1', 'g2', 'g5', 'g6']);
+    expect(warnings.sort()).toEqual([
+      'dropped g3: 2 newer generations that do not serve are kept',
+      'dropped g4: 2 newer generations that do not serve are kept',
+    ]);
+    await rollback(store, models);
+    await running.stop();
+  });
+});
