@@ -13,7 +13,7 @@ const LAYERS = [
   ['^src/http/'],
   ['^src/features/[^/]+/[^/]+$'],
   ['^src/app/'],
-  ['^src/cli/', '^src/(main|cli)\\.ts$'],
+  ['^src/cli/', '^src/(main|serve|cli)\\.ts$'],
 ];
 
 /** What a feature may import of other features. The order is that of the diagram in docs/architecture.md. */

@@ -1,7 +1,9 @@
+import { spawnSync } from 'node:child_process';
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Child } from '../embedded/processes/child.js';
 import { credence } from '../faults/faults.js';
 import { Server } from './server.js';
 
@@ -28,6 +30,31 @@ test('a port that is taken', async () => {
     sentence(`Port ${port} of 127.0.0.1 is in use: stop what listens there, or set CREDENCE_PORT.`),
   );
   other.close();
+});
+
+test('a limit of open files that is too low', async () => {
+  const limited = `ulimit -n 200 && exec "${process.execPath}" dist/src/main.js`;
+  const env = { PATH: process.env['PATH'], CREDENCE_DATA: folder, CREDENCE_PORT: '0' };
+  const { status, stderr } = spawnSync('sh', ['-c', limited], { env, encoding: 'utf8' });
+  expect([status, stderr]).toEqual([
+    1,
+    'credence: This process can have 200 files open, and Credence needs at least 256: raise the limit ("ulimit -n", ' +
+      'LimitNOFILE), best to 65536.\n',
+  ]);
+});
+
+test('too many readers of the data folder', async () => {
+  await (await Server.start({ data: folder })).stop();
+  const child = new Child(new URL('../embedded/processes/many-readers.ts', import.meta.url), [join(folder, 'log')]);
+  await child.printed(1);
+  expect(await refusal()).toBe(
+    sentence(
+      `A store is unavailable: ${join(folder, 'log')}: too many processes and threads read it at once ` +
+        '(MDB_READERS_FULL): stop those that are not needed.',
+    ),
+  );
+  await child.kill();
+  await (await Server.start({ data: folder })).stop();
 });
 
 test('an address that is not of this machine', async () => {

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { CommitPause } from '../../src/stores/lmdb/commit-pause.js';
 import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
 import { Child } from './processes/child.js';
@@ -59,6 +60,26 @@ test('a conditional write is made completely if its condition holds when it star
     expect(outcomes).toEqual([true, false, true]);
     expect([...rows().getKeys()]).toEqual(['a', 'b', 'd', 'e']);
   } finally {
+    await environment.close();
+    await folder.remove();
+  }
+});
+
+test('too many readers, also of other processes, end in a sentence, and reads go on once there are fewer', async () => {
+  const folder = await temporaryFolder();
+  const environment = await LmdbEnvironment.open(folder.path, { databases: { rows: { encoding: 'json' } } });
+  const read = () => environment.read(() => environment.database('rows').get('a'));
+  await environment.write(() => void environment.database('rows').putSync('a', 1));
+  const child = new Child(new URL('./processes/many-readers.ts', import.meta.url), [folder.path]);
+  try {
+    await child.printed(1);
+    const sentence = `${folder.path}: too many processes and threads read it at once (MDB_READERS_FULL): stop those that are not needed`;
+    expect(read).toThrow(sentence);
+    expect(read).toThrow(StoreUnavailable);
+    await child.kill();
+    expect(read()).toBe(1);
+  } finally {
+    await child.kill();
     await environment.close();
     await folder.remove();
   }

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { asBinary, open, type Database, type DatabaseOptions, type Key, type RootDatabase } from 'lmdb';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { CommitPause } from './commit-pause.js';
+import { shortageOf } from './damage.js';
 import { awaitingCall } from './lmdb-exit.js';
 import { endOfTurn } from '../../kernel/turn.js';
 
@@ -74,7 +75,8 @@ export class LmdbEnvironment {
 
   /**
    * Other processes commit nothing meanwhile (see CommitPause).
-   * @throws if the folder cannot be opened as an environment; StartError if another process does not answer
+   * @throws if the folder cannot be opened as an environment; StartError if another process does not answer;
+   * StoreUnavailable if there are too many open files or readers
    */
   static async open(folder: string, options: EnvironmentOptions): Promise<LmdbEnvironment> {
     const path = resolve(folder);
@@ -90,8 +92,13 @@ export class LmdbEnvironment {
       return environment;
     } catch (error) {
       await environment.close();
-      throw error;
+      throw environment.#shortage(error) ?? error;
     }
+  }
+
+  #shortage(error: unknown): StoreUnavailable | undefined {
+    const shortage = shortageOf(error);
+    return shortage === undefined ? undefined : new StoreUnavailable(`${this.folder}: ${shortage}`, { cause: error });
   }
 
   static isOpenHere(folder: string): boolean {
@@ -138,12 +145,19 @@ export class LmdbEnvironment {
   /**
    * Runs `action`, which reads. After a commit has failed at its meta page, and until the environment is reopened, the
    * library refuses every read.
-   * @throws StoreUnavailable in that case, and while closed
+   * @throws StoreUnavailable in that case, while closed, and if there are too many readers
    */
-  read<T>(action: () => T): T {
+  read<T>(action: () => T, isRetry = false): T {
     try {
       return action();
     } catch (error) {
+      const shortage = this.#shortage(error);
+      // Processes that were killed leave their places to whoever asks first.
+      if (shortage && isRetry) throw shortage;
+      if (shortage) {
+        this.#root?.readerCheck();
+        return this.read(action, true);
+      }
       if (!(error instanceof Error && error.message.includes('MDB_PANIC'))) throw error;
       throw new StoreUnavailable(`${this.folder} is not open`, { cause: error });
     }

@@ -6,7 +6,7 @@ import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import { StartError } from '../../kernel/start-error.js';
 import { StoreUnavailable } from '../ports/event-store.js';
-import { isDamage } from './damage.js';
+import { isDamage, shortageOf } from './damage.js';
 import { flawOf } from './database-file.js';
 import { LmdbEnvironment } from './environment.js';
 import { GenerationDamaged, LmdbGeneration } from './lmdb-generation.js';
@@ -130,9 +130,11 @@ export class LmdbReadModels implements ReadModels {
 
   async generations(): Promise<Generation[]> {
     const records: GenerationRecord[] = [];
-    for (const { key } of this.#records.getRange({ start: recordKey(''), end: recordKey('\uffff') })) {
-      records.push(this.#record(key.slice(recordKey('').length))!);
-    }
+    this.#control.read(() => {
+      for (const { key } of this.#records.getRange({ start: recordKey(''), end: recordKey('\uffff') })) {
+        records.push(this.#record(key.slice(recordKey('').length))!);
+      }
+    });
     for (const { id } of records) await this.#ready(id);
     return records.map((record) => {
       const { id, views, log } = record;
@@ -257,7 +259,7 @@ export class LmdbReadModels implements ReadModels {
 
   /** A record. @throws StoreUnavailable if it differs from what was written */
   #stored<T extends object>(key: string): T | undefined {
-    const text = this.#records.get(key);
+    const text = this.#control.read(() => this.#records.get(key));
     if (text === undefined) return undefined;
     const value = unsealedJson<T & Partial<StoredRecord>>(key, text);
     if (value === null) {
@@ -283,7 +285,7 @@ export class LmdbReadModels implements ReadModels {
     const seen = this.#seen;
     if (seen.has(key)) return seen.get(key) as T | undefined;
     if (seen.size === 0) process.nextTick(() => seen.clear());
-    const value = this.#control.read(() => this.#stored(key));
+    const value = this.#stored(key);
     seen.set(key, value);
     return value as T | undefined;
   }
@@ -412,5 +414,11 @@ function recordKey(id: string): string {
 async function fileFlaw(folder: string): Promise<string | undefined> {
   if (LmdbEnvironment.isOpenHere(folder)) return undefined;
   const path = join(folder, 'data.mdb');
-  return existsSync(path) ? flawOf(path, true) : undefined;
+  try {
+    return existsSync(path) ? await flawOf(path, true) : undefined;
+  } catch (error) {
+    const shortage = shortageOf(error);
+    if (shortage === undefined) throw error;
+    throw new StoreUnavailable(`${path}: ${shortage}`, { cause: error });
+  }
 }

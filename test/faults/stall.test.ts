@@ -1,0 +1,57 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../contracts/harness.js';
+import { Server } from '../e2e/server.js';
+import { limit, repeated, verified } from './faults.js';
+
+/** A process that stands still for longer than its lease loses the batch under way, and goes on serving. */
+
+const STALL_MS = 3_000; // the lease is two seconds long
+const ID = 'tris:stalled';
+
+let data: string;
+beforeAll(async () => void (data = await mkdtemp(join(tmpdir(), 'credence-stall-'))));
+afterAll(() => rm(data, { recursive: true, force: true }));
+
+test(
+  'the holder of the lease stands still while another process writes and takes over',
+  async () => {
+    const first = await Server.start({ data });
+    const second = await Server.start({ data });
+    let relayed = 0;
+    for (let n = 0; n < repeated(2, 8); n++) {
+      // Each in turn, so that the one that took over is stopped as well.
+      const [stalled, other] = n % 2 === 0 ? [first, second] : [second, first];
+      let going = true;
+      const writing = (async () => {
+        while (going) {
+          const answer = await other.relay({ tris_id: ID });
+          expect(answer.status).toBe(202);
+          relayed++;
+        }
+      })();
+      await sleep(100);
+      stalled.child.kill('SIGSTOP');
+      await sleep(STALL_MS);
+      stalled.child.kill('SIGCONT');
+      await sleep(200);
+      going = false;
+      await writing;
+      const last = await other.relay({ tris_id: ID });
+      relayed++;
+      for (const server of [stalled, other]) {
+        await eventually(async () => {
+          const { status, json } = await server.getAfter(last, `/api/disc-score/${ID}`);
+          return status === 200 && json.total_tct === 100 * relayed;
+        });
+        expect((await server.send('GET', '/health/ready')).status).toBe(200);
+      }
+    }
+    expect([await first.stop(), await second.stop()]).toEqual([0, 0]);
+    expect([...first.errors, ...second.errors].join('')).not.toMatch(/^\s+at /m);
+    await verified(data);
+  },
+  limit(120_000),
+);
