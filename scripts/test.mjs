@@ -22,6 +22,7 @@ const FAULTS_ONLY = [
   'test/faults/disk.test',
   'test/faults/hot-identity.test',
   'test/faults/operation.test',
+  'test/faults/stall.test',
   'test/redis/faults.test',
   'test/redis/replaced.test',
 ];

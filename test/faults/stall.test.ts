@@ -43,7 +43,7 @@ test(
       relayed++;
       for (const server of [stalled, other]) {
         await eventually(async () => {
-          const { status, json } = await server.getAfter(last, `/api/disc-score/${ID}`);
+          const { status, json } = await server.getAfter(last, `/v1/disc/score/${ID}?model=disc-1`);
           return status === 200 && json.total_tct === 100 * relayed;
         });
         expect((await server.send('GET', '/health/ready')).status).toBe(200);
