@@ -1,5 +1,8 @@
 # syntax=docker/dockerfile:1
-FROM node:20-bookworm-slim AS build
+# An exact release of a maintained line. Whoever builds for production pins it by digest too:
+# --build-arg NODE_IMAGE=node:24.21.0-bookworm-slim@sha256:…
+ARG NODE_IMAGE=node:24.21.0-bookworm-slim
+FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci
@@ -9,7 +12,7 @@ COPY scripts scripts
 COPY src src
 RUN npm run build && npm prune --omit=dev
 
-FROM node:20-bookworm-slim
+FROM ${NODE_IMAGE}
 ENV NODE_ENV=production
 WORKDIR /app
 # Owned by root and only read: the process may change nothing of the program.

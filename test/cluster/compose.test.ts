@@ -53,6 +53,13 @@ test('pins every image, keeps what the stores write, and gives each service a he
   expect([eventstore!.ports, redis!.ports]).toEqual([undefined, undefined]);
 });
 
+test('is built on an exact release of a Node line that is at least 24', () => {
+  const dockerfile = readFileSync('Dockerfile', 'utf8');
+  const [, major] = /^ARG NODE_IMAGE=node:(\d+)\.\d+\.\d+-/m.exec(dockerfile)!;
+  expect(Number(major)).toBeGreaterThanOrEqual(24);
+  expect(dockerfile.match(/^FROM (\S+)/gm)).toEqual(['FROM ${NODE_IMAGE}', 'FROM ${NODE_IMAGE}']);
+});
+
 test('runs the service without root, after the stores are healthy, with a valid configuration', () => {
   for (const name of OURS) {
     const { user, read_only, depends_on, volumes, environment } = COMPOSE.services[name]!;
