@@ -26,7 +26,9 @@ const FAULTS_ONLY = [
   'test/redis/faults.test',
   'test/redis/replaced.test',
 ];
-const FAULTS = ['--runInBand', '--verbose', ...FAULTS_ONLY, 'test/faults/', 'test/e2e/crash.test'];
+/** Short in `npm test`, long here. */
+const LONGER = ['test/faults/', 'test/e2e/crash.test', 'test/trust/connections.test', 'test/trust/nonces.test'];
+const FAULTS = ['--runInBand', '--verbose', ...FAULTS_ONLY, ...LONGER];
 
 const given = process.argv.slice(2);
 const option = (name) => given.includes(name);

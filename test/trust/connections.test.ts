@@ -3,6 +3,7 @@ import type { Server as HttpServer } from 'node:http';
 import { type Socket, connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Server } from '../e2e/server.js';
+import { limit, long, repeated } from '../faults/faults.js';
 import { sendRaw } from '../http/client.js';
 import { type Service, startService } from '../policies/service.fixture.js';
 
@@ -16,30 +17,50 @@ async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
 }
 
 describe('a built server', () => {
-  test('stays small and answers others while a client pipelines 1,700 documents and reads none', async () => {
-    const server = await Server.start();
-    const anonymousKb = () =>
-      Number(/^RssAnon:\s+(\d+)/m.exec(readFileSync(`/proc/${server.child.pid}/status`, 'utf8'))![1]);
-    expect((await server.get('/openapi.json')).status).toBe(200);
-    const idle = anonymousKb();
-    const { hostname, port } = new URL(server.url);
-    const attacker = connect({ host: hostname, port: Number(port) }).on('error', () => undefined);
-    attacker.pause();
-    attacker.write(get('/openapi.json').repeat(1_700));
-    let most = 0;
-    let slowest = 0;
-    for (let i = 0; i < 40; i++) {
-      const began = performance.now();
-      expect((await server.get('/health/live')).status).toBe(200);
-      slowest = Math.max(slowest, performance.now() - began);
-      most = Math.max(most, anonymousKb() - idle);
-      await sleep(25);
-    }
-    attacker.destroy();
-    expect(most).toBeLessThan(50 * 1024);
-    // It was 25 s; on a machine without other work it is a few milliseconds.
-    expect(slowest).toBeLessThan(2_000);
-  });
+  test(
+    'stays small and answers others while a client pipelines 1,700 documents and reads none',
+    async () => {
+      const server = await Server.start();
+      const anonymousKb = () =>
+        Number(/^RssAnon:\s+(\d+)/m.exec(readFileSync(`/proc/${server.child.pid}/status`, 'utf8'))![1]);
+      expect((await server.get('/openapi.json')).status).toBe(200);
+      const idle = anonymousKb();
+      const { hostname, port } = new URL(server.url);
+      let most = 0;
+      const slowestHealth = async () => {
+        let slowest = 0;
+        for (let i = 0; i < 40; i++) {
+          const began = performance.now();
+          expect((await server.get('/health/live')).status).toBe(200);
+          slowest = Math.max(slowest, performance.now() - began);
+          most = Math.max(most, anonymousKb() - idle);
+          await sleep(25);
+        }
+        return slowest;
+      };
+      const rounds = repeated(1, 20);
+      const [without, during]: number[][] = [[], []];
+      for (let round = 0; round < rounds; round++) {
+        without!.push(await slowestHealth());
+        const attacker = connect({ host: hostname, port: Number(port) }).on('error', () => undefined);
+        attacker.pause();
+        attacker.write(get('/openapi.json').repeat(1_700));
+        during!.push(await slowestHealth());
+        attacker.destroy();
+      }
+      expect(most).toBeLessThan(50 * 1024);
+      // It was 25 s; on a machine without other work it is a few milliseconds.
+      expect(Math.max(...during!)).toBeLessThan(2_000);
+      if (long) {
+        const told = [without!, during!].map((each) => `${Math.round(Math.max(...each))} ms`);
+        process.stderr.write(
+          `at most ${most} kB above idle; slowest health without attack and during: ${told.join(', ')}\n`,
+        );
+      }
+      await server.end();
+    },
+    limit(120_000),
+  );
 });
 
 describe('a connection', () => {
