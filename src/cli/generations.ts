@@ -1,4 +1,12 @@
-import { GenerationError, NOTHING_SERVES, type RebuildProgress, drop, rebuild, rollback, swap } from '../read-side/generations.js';
+import {
+  GenerationError,
+  NOTHING_SERVES,
+  type RebuildProgress,
+  drop,
+  rebuild,
+  rollback,
+  swap,
+} from '../read-side/generations.js';
 import { refuseOtherLog } from '../read-side/manifest.js';
 import type { Manifest } from '../stores/ports/read-models.js';
 import { type Cli, CommandFailed, EXIT } from './cli.js';
