@@ -137,6 +137,28 @@ describe('an operator', () => {
     }
   });
 
+  test('the portable hash of a report is the same in the log that an export was imported into', async () => {
+    const out = join(store.folder, 'moved.ndjson');
+    expect((await store.run('export', '--out', out)).code).toBe(0);
+    const other = await Store.create();
+    try {
+      await other.json('import', out);
+      const reports = [];
+      for (const { data } of [store, other]) {
+        const server = await Server.start({ data });
+        const report = await server.get('/v1/disc/report/tris:member-1?as_of=2020-03-01T00:00:00Z');
+        reports.push(report.json);
+        await server.stop();
+      }
+      const [here, there] = reports;
+      expect(here.actions_by_metric).not.toEqual({});
+      expect(there.portable_hash).toBe(here.portable_hash);
+      expect(there.report_hash).not.toBe(here.report_hash);
+    } finally {
+      await other.remove();
+    }
+  });
+
   test('exports what is about one identity only', async () => {
     const { stdout, code } = await store.run('export', 'tris:member-1');
     expect(code).toBe(0);

@@ -43,7 +43,7 @@ function words(line: string): string[] {
 
 /** What differs from run to run: times of recording, ids of the log and its keys, and what decays up to the present. */
 const VOLATILE =
-  /(^|\/)(at|position|recorded_at|registered_at|created_at|generated_at|checked_at|expires_at|timestamp|as_of|request_id|proof|eligibility_token|report_id|report_hash|next_cursor|reliability|summary)$|\/(disc_metrics|payload|metrics|evidence|reliability_interval)\//;
+  /(^|\/)(at|position|recorded_at|registered_at|created_at|generated_at|checked_at|expires_at|timestamp|as_of|request_id|proof|eligibility_token|report_id|report_hash|portable_hash|next_cursor|reliability|summary)$|\/(disc_metrics|payload|metrics|evidence|reliability_interval)\//;
 
 function expectLike(actual: unknown, documented: unknown, at: string): void {
   const where = `at ${at}: ${JSON.stringify(actual)}`;

@@ -474,6 +474,7 @@ describe('a report', () => {
       [
         'report_id',
         'report_hash',
+        'portable_hash',
         'tris_id',
         'period',
         'window',
@@ -500,8 +501,10 @@ describe('a report', () => {
         'generated_at',
       ].sort(),
     );
-    const { report_id, report_hash, proof, generated_at, ...content } = json;
+    const { report_id, report_hash, portable_hash, proof, generated_at, ...content } = json;
+    const { position: _, ...portable } = content;
     expect(report_hash).toBe(createHash('sha256').update(canonicalJson(content)).digest('hex'));
+    expect(portable_hash).toBe(createHash('sha256').update(canonicalJson(portable)).digest('hex'));
     expect(verified(proof, await publishedKeys())).toMatchObject({
       sub: rich,
       report_id,

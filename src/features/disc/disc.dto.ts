@@ -350,10 +350,15 @@ export class CredonatorDto {
 export class ReportDto extends CoordinatesDto {
   report_id: string;
   /**
-   * SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, proof and generated_at, and by disc-1
-   * without bad_status.
+   * SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, portable_hash, proof and generated_at, and
+   * by disc-1 without bad_status.
    */
   report_hash: string;
+  /**
+   * SHA-256 of the RFC 8785 JSON of this report without report_id, report_hash, portable_hash, proof, generated_at and
+   * position: the same after a migration of the log.
+   */
+  portable_hash: string;
   tris_id: string;
   period: PeriodDto;
   /** In months. */

@@ -115,7 +115,8 @@ export class ReportBuilder {
 
   /**
    * The report without its proof and generation time. The hash covers all other fields, except that the BAD status is
-   * not part of what disc-1 hashes: its reports did not show it, and keep their hashes.
+   * not part of what disc-1 hashes: its reports did not show it, and keep their hashes. The portable hash leaves out the
+   * position, which is a place in one log, so it stays the same when the log is migrated.
    */
   build(logId: string): Omit<ReportDto, 'proof' | 'generated_at'> {
     const { snapshot } = this;
@@ -147,7 +148,9 @@ export class ReportBuilder {
       ...coordinatesOf(snapshot, logId),
     };
     const report_hash = sha256Hex(canonicalJson(content));
-    return { report_id: `rep_${report_hash.slice(0, 32)}`, report_hash, ...content, ...badStatus };
+    const { position: _, ...portable } = { ...content, ...badStatus };
+    const portable_hash = sha256Hex(canonicalJson(portable));
+    return { report_id: `rep_${report_hash.slice(0, 32)}`, report_hash, portable_hash, ...content, ...badStatus };
   }
 
   /** By name. */
