@@ -255,7 +255,7 @@ function positionWait({ gate }: EdgeParts): Hook {
 
 async function awaitPosition(wire: string, gate: PositionGate | undefined): Promise<void> {
   const position = gate && parsePosition(wire, gate.logId);
-  if (position === undefined || position > (await gate!.head()) || !(await gate!.has(position))) {
+  if (position === undefined || !(await gate!.has(position))) {
     throw new Problem('position_unknown', 'Credence-Min-Position is not a Credence-Position of this log.');
   }
   if (!(await gate!.waitForPosition(position, WAIT_MS))) {

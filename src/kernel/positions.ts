@@ -4,8 +4,6 @@ import type { Position } from './event.js';
 export interface PositionGate {
   /** Identifies the log; the first part of every position on the wire. */
   readonly logId: string;
-  /** The last event's position. */
-  head(): Promise<Position>;
   /** Whether the position is 0 or the log has an event there. */
   has(position: Position): Promise<boolean>;
   /** Resolves to true once every serving projection has applied this position, or to false after `timeoutMs`. */

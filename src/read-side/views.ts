@@ -243,10 +243,6 @@ export class Views implements PositionGate {
     return { progress: { done: Math.max(0, total - left), total } };
   }
 
-  head(): Promise<Position> {
-    return this.store.head();
-  }
-
   async has(position: Position): Promise<boolean> {
     return position === 0 || (await this.store.readAt(position)) !== undefined;
   }
@@ -301,7 +297,7 @@ export class Views implements PositionGate {
   async lookUp<T>(look: () => Promise<T>, found: (answer: T) => boolean): Promise<T> {
     const answer = await look();
     if (found(answer)) return answer;
-    await this.waitForPosition(await this.head(), CATCH_UP_MS);
+    await this.waitForPosition(await this.store.head(), CATCH_UP_MS);
     return look();
   }
 

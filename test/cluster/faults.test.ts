@@ -86,6 +86,22 @@ describeOnOwnCluster('a cluster', () => {
     LONG,
   );
 
+  test(
+    'a position at which the log has no event, as after it lost some, is refused as unknown',
+    async () => {
+      const write = await apis[0].relay({ tris_id: 'tris:positions' });
+      const wire = String(write.headers['credence-position']);
+      const lost = wire.replace(/\d+$/, (position) => String(Number(position) - 1));
+      const path = '/v1/disc/score/tris:positions';
+      expect((await apis[0].getAfter(write, path)).status).toBe(200);
+      expect((await apis[0].get(`${path}?as_of_position=${wire}`)).status).toBe(200);
+      expectProblem(await apis[0].get(`${path}?as_of_position=${lost}`), 400, 'position_unknown');
+      const headers = { 'credence-min-position': lost };
+      expectProblem(await apis[0].get(path, { headers }), 400, 'position_unknown');
+    },
+    LONG,
+  );
+
   longTest(
     'EventStoreDB killed and started again under 64 relays: 503s meanwhile, nothing lost, nothing twice',
     async () => {

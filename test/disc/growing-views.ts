@@ -44,7 +44,7 @@ export class GrowingViews {
     return look();
   }
 
-  head = async () => this.applied;
+  has = async (position: number) => position <= this.applied;
   requirePosition = async () => undefined;
 
   private range({ view, key, after, reverse = false, limit }: Extract<RowQuery, { range: unknown }>['range']) {

@@ -148,8 +148,7 @@ class ThingsController {
 /** Head 10; has applied 5, and reaches no further. */
 const gate: PositionGate = {
   logId: 'log',
-  head: async () => 10,
-  has: async () => true,
+  has: async (position) => position <= 10,
   waitForPosition: async (position) => position <= 5,
 };
 

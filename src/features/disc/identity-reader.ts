@@ -325,7 +325,8 @@ export class IdentityReader {
 
   private async limitOf(wire: string): Promise<Position> {
     const position = parsePosition(wire, this.views.logId);
-    if (position === undefined || position > (await this.views.head())) {
+    // A position that the log has lost is none either: an answer for it would leave out what was acknowledged.
+    if (position === undefined || !(await this.views.has(position))) {
       throw new Problem('position_unknown', 'as_of_position must be a position of this log that has been reached.');
     }
     await this.views.requirePosition(position, 'The read models have not reached as_of_position yet.');
