@@ -6,6 +6,7 @@ import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { Config } from '../kernel/config.js';
 import { Cursors } from '../kernel/cursor.js';
+import { EVENT_STORE, type EventStore } from '../stores/ports/event-store.js';
 import { KEY_VALUE, type KeyValue } from '../stores/ports/key-value.js';
 import { Health } from './health.js';
 import { Logger } from '../kernel/logger.js';
@@ -155,6 +156,7 @@ export async function createApp(
     rateLimit: requestLimit(config, config.rateLimit, find<KeyValue>(app, KEY_VALUE)),
     metrics,
     logger,
+    admission: find<EventStore>(app, EVENT_STORE)?.admission,
     gate: () => adapter.gate,
     serves: (url) => config.has('api') || /^\/(?:health\/|metrics$)/.test(url),
     handlerOf: (policy) => {

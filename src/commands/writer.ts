@@ -281,7 +281,9 @@ export class Writer {
       this.lastFailure = null;
       return appended;
     } catch (error) {
-      if (error instanceof StoreUnavailable) this.lastFailure = { message: error.message, at: performance.now() };
+      // A busy log works: if the service were not ready then, its load would only move to the other processes.
+      const isFailure = error instanceof StoreUnavailable && error.code !== 'store_busy';
+      if (isFailure) this.lastFailure = { message: error.message, at: performance.now() };
       throw error;
     }
   }

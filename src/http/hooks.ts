@@ -17,6 +17,7 @@ import { refuseSecondHost, refuseUnknownLength } from './problem-response.js';
 import type { RequestLimit } from './rate-limit.js';
 import type { Caller } from '../credentials/caller.js';
 import { policyOf, type RoutePolicy } from './routes.js';
+import type { Admission } from '../stores/ports/event-store.js';
 import { isObject, pointerTo } from '../kernel/json.js';
 import { readBody, readParams, readQuery } from './validation.js';
 
@@ -32,6 +33,8 @@ export interface EdgeParts {
   rateLimit: RequestLimit | undefined;
   metrics: RequestMetrics;
   logger: Logger;
+  /** That of the log, if it can be overloaded. */
+  admission: Admission | undefined;
   /** The handler of a route without Nest's pipeline, if the route allows it. */
   handlerOf(policy: RoutePolicy): ((request: FastifyRequest, reply: FastifyReply) => void) | undefined;
   /** Whether this process serves this address; other addresses return 404. */
@@ -52,11 +55,13 @@ export function requestId(request: IncomingMessage): string {
  */
 export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   const addresses: Addresses = new Map();
-  registerJsonBody(fastify);
+  const admit = admitting(parts);
+  registerJsonBody(fastify, admit);
   fastify.decorateRequest('caller', null);
   fastify.decorateRequest('problem', null);
   fastify.decorateRequest('pattern', 'none');
   fastify.decorateRequest('startedAt', 0);
+  fastify.decorateRequest('isAdmitted', false);
   const debugging = parts.logger.enabled('debug');
 
   let closing = false;
@@ -76,6 +81,10 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   });
   // On sending: a 'finish' listener would cost each response more than all other work here.
   fastify.addHook('onSend', (request, reply, payload, done) => {
+    if (request.isAdmitted) {
+      request.isAdmitted = false;
+      parts.admission!.leave();
+    }
     const milliseconds = performance.now() - request.startedAt;
     const { method, pattern: route, problem } = request;
     parts.metrics.durations.observe({ method, route, status: reply.statusCode }, milliseconds / 1000);
@@ -115,6 +124,8 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     if (policy) {
       route.onRequest = [admission(route.url, policy, parts)];
       route.preValidation = [validation(policy, parts)];
+      // A request with a body was admitted before the body was parsed.
+      if (policy.write && parts.admission) route.preValidation.unshift(admissionHook(admit));
       route.handler = parts.handlerOf(policy) ?? route.handler;
       if (policy.waits) route.preHandler = [positionWait(parts)];
     } else if (route.url === '/openapi.json' || route.url.startsWith('/docs')) {
@@ -144,9 +155,10 @@ export function startAnswer(request: FastifyRequest, reply: FastifyReply): void 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
 
 /** Authentication, authorisation and the rate limit. */
-function admission(pattern: string, route: RoutePolicy, { keys, tokens, rateLimit, publicReads }: EdgeParts): Hook {
+function admission(pattern: string, route: RoutePolicy, parts: EdgeParts): Hook {
+  const { keys, tokens, rateLimit, publicReads } = parts;
   const policy = route.publicWith.includes(publicReads) ? route : { ...route, scope: 'any' as const };
-  const { scope, plain } = policy;
+  const { scope, plain, write } = policy;
   return (request, reply, done) => {
     request.pattern = pattern;
     const caller = identify(request, keys, tokens);
@@ -159,7 +171,30 @@ function admission(pattern: string, route: RoutePolicy, { keys, tokens, rateLimi
     const counting = counts ? rateLimit?.take(request.ip, reply) : undefined;
     if (counting) return void counting.then(() => permit(caller, policy)).then(() => done(), done);
     permit(caller, policy);
+    if (write) parts.admission?.refuseIfFull();
     done();
+  };
+}
+
+/**
+ * Admits a request that may append, once for each request. It runs when the body has arrived, so that a client that sends
+ * slowly keeps no other out.
+ */
+function admitting({ admission }: EdgeParts): (request: FastifyRequest) => Promise<void> | undefined {
+  return (request) => {
+    if (!admission || request.isAdmitted || !policyOf(request.routeOptions.config)?.write) return undefined;
+    const entering = admission.enter();
+    if (entering) return entering.then(() => void (request.isAdmitted = true));
+    request.isAdmitted = true;
+    return undefined;
+  };
+}
+
+function admissionHook(admit: ReturnType<typeof admitting>): Hook {
+  return (request, _reply, done) => {
+    const entering = admit(request);
+    if (entering) entering.then(() => done(), done);
+    else done();
   };
 }
 

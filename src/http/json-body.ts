@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type FieldError, Problem, refusal } from '../kernel/problems.js';
 import { pointerTo, shorten } from '../kernel/json.js';
 
@@ -10,8 +10,12 @@ const MAX_DEPTH = 32;
  * Bodies are `application/json` in UTF-8. In addition to JSON.parse, this refuses what other parsers would read
  * differently (duplicate names, numbers that a double cannot hold) and what could not be stored (lone surrogates,
  * infinities), so that no later step has to check for it.
+ * @param admit called before a body is parsed, which begins once its promise has resolved
  */
-export function registerJsonBody(fastify: FastifyInstance): void {
+export function registerJsonBody(
+  fastify: FastifyInstance,
+  admit: (request: FastifyRequest) => Promise<void> | undefined,
+): void {
   fastify.removeAllContentTypeParsers();
   fastify.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
     try {
@@ -23,7 +27,10 @@ export function registerJsonBody(fastify: FastifyInstance): void {
       if (encoding && encoding !== 'identity') {
         throw new Problem('unsupported_media_type', 'The body must be sent without a Content-Encoding.');
       }
-      done(null, body.length === 0 ? undefined : parseJson(body as Buffer));
+      const parsed = () => (body.length === 0 ? undefined : parseJson(body as Buffer));
+      const admitting = admit(request);
+      if (admitting) admitting.then(parsed).then((value) => done(null, value), done);
+      else done(null, parsed());
     } catch (error) {
       done(error as Error);
     }

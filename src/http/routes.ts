@@ -18,6 +18,8 @@ declare module 'fastify' {
     pattern: string;
     /** Milliseconds of `performance.now()`. */
     startedAt: number;
+    /** Counts among those that may append. */
+    isAdmitted: boolean;
   }
 }
 

@@ -18,7 +18,7 @@ import {
   ValidateNested,
 } from 'class-validator';
 import { type Config, loadConfig } from '../../src/kernel/config.js';
-import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
+import { type Admission, EVENT_STORE, StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { Read, Written } from '../../src/http/answers.js';
 import { createApp } from '../../src/app/application.js';
 import { Context, type RequestContext } from '../../src/http/command-context.js';
@@ -167,11 +167,17 @@ export interface Served {
   close(): Promise<void>;
 }
 
-export async function serve(env: Record<string, string> = {}): Promise<Served> {
+/** @param admission that of the log, if it can be overloaded */
+export async function serve(env: Record<string, string> = {}, admission?: Admission): Promise<Served> {
   const data = mkdtempSync(join(tmpdir(), 'credence-http-'));
   const config = loadConfig({ CREDENCE_DATA: data, CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...env });
   const logs: Record<string, unknown>[] = [];
-  const app = await createApp(ThingsModule, config, new Logger('debug', (line) => void logs.push(JSON.parse(line))));
+  const providers = admission ? [{ provide: EVENT_STORE, useValue: { admission } }] : [];
+  const app = await createApp(
+    { module: ThingsModule, providers },
+    config,
+    new Logger('debug', (line) => void logs.push(JSON.parse(line))),
+  );
   await app.listen(0, '127.0.0.1');
   const { port } = app.getHttpServer().address() as AddressInfo;
   const { ApiKeys } = await import('../../src/credentials/api-keys.js');

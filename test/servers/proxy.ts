@@ -12,6 +12,12 @@ export type ProxyMode = 'open' | 'stalled' | 'lossy' | 'deaf';
 /** A TCP proxy in front of a server on the loopback, whose network can be made bad. */
 export class Proxy {
   port = 0;
+  /** The number of connections made so far. */
+  accepted = 0;
+  /** Set before a connection is made. What the server sends arrives this much later, ms. */
+  delayMs = 0;
+  /** What the client sends is passed on at this rate. */
+  bytesPerSecond = Infinity;
   #mode: ProxyMode = 'open';
   readonly #pairs = new Set<{ client: Socket; server: Socket }>();
   readonly #listener;
@@ -20,6 +26,7 @@ export class Proxy {
     this.#listener = createServer((client) => {
       const pair = { client, server: connect(target, '127.0.0.1') };
       this.#pairs.add(pair);
+      this.accepted++;
       this.#apply(pair);
       for (const [from, to] of [
         [pair.client, pair.server],
@@ -27,7 +34,11 @@ export class Proxy {
       ] as const) {
         from.on('data', (data) => {
           const lost = this.#mode === 'lossy' || (this.#mode === 'deaf' && from === pair.server);
-          if (!lost && !to.write(data)) from.pause();
+          if (lost) return;
+          const isAnswer = from === pair.server;
+          if (isAnswer && this.delayMs > 0) setTimeout(() => to.writable && to.write(data), this.delayMs);
+          else if (!to.write(data)) from.pause();
+          if (!isAnswer && this.bytesPerSecond < Infinity) this.#hold(pair, data.length);
         });
         to.on('drain', () => this.#mode !== 'stalled' && from.resume());
         from.on('error', () => undefined);
@@ -68,6 +79,12 @@ export class Proxy {
     const closed = once(this.#listener.close(), 'close');
     this.cut();
     await closed;
+  }
+
+  /** Takes nothing more of the client until this much has passed at the rate. */
+  #hold({ client }: { client: Socket }, bytes: number): void {
+    client.pause();
+    setTimeout(() => this.#mode !== 'stalled' && client.resume(), (1000 * bytes) / this.bytesPerSecond);
   }
 
   #apply({ client, server }: { client: Socket; server: Socket }): void {

@@ -12,14 +12,11 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../ports/event-store.js';
-import { watchSilence } from './server-stream.js';
-import { breaksConnection, closedError, type Connection, isDefinite, type Link, NoAnswer } from './connection.js';
+import { AppendWindow } from './append-window.js';
+import { breaksConnection, closedError, type Connection, isDefinite, type Link } from './connection.js';
+import { NoAnswer } from './pulse.js';
 
-/** The maximum number of appends in flight; more would only wait in the server. */
-const WINDOW = 512;
-/**
- * The maximum number of appends that wait while the server is unavailable. More are refused at once, to bound memory.
- */
+/** The maximum number of appends that wait. More are refused at once, to bound memory. */
 const MAX_WAITING = 4_096;
 const MAX_WAITING_BYTES = 64 * 1024 * 1024;
 /** How often to check for appends that have waited too long, ms. */
@@ -32,6 +29,11 @@ interface Pending {
   events: readonly NewEvent[];
   bytes: number;
   until: number;
+  /** When it was first sent; undefined: never. */
+  firstSentAt?: number;
+  /** When it was last sent, and how many were in flight then. */
+  sentAt: number;
+  inFlight: number;
   resolve: (appended: Appended) => void;
   reject: (error: Error) => void;
 }
@@ -48,6 +50,7 @@ interface Pending {
  * already stored get the same answer again, and one that depends on another still comes after it.
  */
 export class AppendPipe {
+  readonly window = new AppendWindow();
   /** In the order of the calls. */
   readonly #pending = new Map<string, Pending>();
   /** Those of `#pending` that were not sent on the present connection, in order. */
@@ -70,17 +73,29 @@ export class AppendPipe {
     const bytes = texts.reduce((sum, text) => sum + text.length, 0);
     if (this.connection.closed) throw closedError();
     if (this.#pending.size >= MAX_WAITING || this.#bytes + bytes > MAX_WAITING_BYTES) {
-      throw new StoreUnavailable(`${this.#pending.size} appends are already waiting for EventStoreDB`);
+      throw this.refusal('too many appends are waiting');
     }
     return new Promise((resolve, reject) => {
       const until = performance.now() + this.connection.patience.patienceMs;
-      const pending = { id: randomUUID(), stream, expected, events, bytes, until, resolve, reject };
+      const times = { until, sentAt: 0, inFlight: 0 };
+      const pending: Pending = { id: randomUUID(), stream, expected, events, bytes, ...times, resolve, reject };
       this.#pending.set(pending.id, pending);
       this.#unsent.push(pending);
       this.#bytes += bytes;
       if (this.#running) this.#send();
       else void this.#run();
     });
+  }
+
+  /** The number of appends without an outcome. */
+  get waiting(): number {
+    return this.#pending.size;
+  }
+
+  /** Why an append that was never sent is refused. */
+  refusal(what: string): StoreUnavailable {
+    if (this.connection.isAway) return this.connection.unavailable(this.#lastFailure);
+    return new StoreUnavailable(`EventStoreDB at ${this.connection.place} is busy: ${what}`, { code: 'store_busy' });
   }
 
   /** Waits until every append has its outcome. */
@@ -114,16 +129,13 @@ export class AppendPipe {
   async #converse(link: Link, onAnswer: () => void): Promise<never> {
     const session = await this.connection.confirm(link);
     const { client } = link;
-    const { answerMs } = this.connection.patience;
     let end = (): void => undefined;
     const failed = new Promise<never>((_, reject) => {
       const gone = () => reject(new NoAnswer('the connection was made again'));
       link.gone.addEventListener('abort', gone);
       if (link.gone.aborted) gone();
-      // Without a pending answer, silence means nothing.
-      const watchdog = watchSilence(answerMs, () => {
-        if (this.#pending.size > 0) reject(new NoAnswer(`nothing came for ${answerMs} ms`));
-      });
+      let [sent, blocked] = [0, false];
+      const watchdog = link.pulse.watch(() => sent > 0, reject);
       const create = client['GRPCStreamCreator'](streamsGrpc.StreamsClient, 'appendToStream', (grpc) =>
         grpc.batchAppend(...client['callArguments']({}, { deadline: Infinity })),
       );
@@ -140,12 +152,13 @@ export class AppendPipe {
           cancel();
           call.cancel();
         };
-        let [sent, blocked] = [0, false];
         const send = () => {
-          while (!blocked && !ended && sent < WINDOW && this.#unsent.length > 0) {
+          while (!blocked && !ended && sent < this.window.limit && this.#unsent.length > 0) {
             const next = this.#unsent.shift()!;
             if (!this.#pending.has(next.id)) continue;
-            if (sent++ === 0) watchdog.alive();
+            sent++;
+            [next.sentAt, next.inFlight] = [performance.now(), sent];
+            next.firstSentAt ??= next.sentAt;
             blocked = !call.write(requestOf(next));
           }
         };
@@ -183,6 +196,7 @@ export class AppendPipe {
     const pending = this.#pending.get(parseUUID(response.getCorrelationId())!);
     // It has waited too long and was refused.
     if (!pending) return undefined;
+    this.window.answered(pending.sentAt, pending.inFlight);
     const error = response.getError();
     if (!error) {
       const success = response.getSuccess()!;
@@ -217,7 +231,10 @@ export class AppendPipe {
     for (const pending of this.#pending.values()) {
       if (pending.until > now && !this.connection.closed) return;
       this.#settled(pending);
-      pending.reject(this.connection.unavailable(this.#lastFailure));
+      const wasSent = pending.firstSentAt !== undefined;
+      pending.reject(
+        wasSent ? this.connection.unavailable(this.#lastFailure) : this.refusal('appends wait to be sent'),
+      );
     }
   }
 }

@@ -2,13 +2,14 @@ import { setMaxListeners } from 'node:events';
 import { connect } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ErrorType, EventStoreDBClient, isCommandError } from '@eventstore/db-client';
+import features from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
+import shared from '@eventstore/db-client/generated/shared_pb.js';
 import { StartError } from '../../kernel/start-error.js';
 import { StoreUnavailable } from '../ports/event-store.js';
+import { CallUnanswered, NoAnswer, Pulse, type PulseTimes } from './pulse.js';
 
 /** How long the server may be silent, and how long a caller waits for a definite answer. In milliseconds. */
-export interface Patience {
-  /** A connection that is silent for this long while an answer is due is replaced. */
-  answerMs: number;
+export interface Patience extends PulseTimes {
   /** A caller without a definite answer gets StoreUnavailable after this time. */
   patienceMs: number;
 }
@@ -22,6 +23,9 @@ const LONGEST_CONNECT_MS = 60_000;
 const CONNECTING = 1;
 const READY = 2;
 const SHUTDOWN = 4;
+const CANCELLED = 1;
+const UNIMPLEMENTED = 12;
+const UNAVAILABLE = 14;
 /** How often to check whether the right log is back, ms. */
 const REFUSED_PAUSE_MS = 1_000;
 
@@ -32,17 +36,15 @@ export interface Link {
   readonly gone: AbortSignal;
   /** Identifies the client's present connection: a new number after every reconnect. */
   readonly session: number;
+  readonly pulse: Pulse;
 }
 interface OwnLink extends Link {
+  /** The connection is open, and the server has just sent something on it. */
+  isWell(): boolean;
   /** The connection was requested, and the server has sent nothing on it yet. */
   isConnecting(): boolean;
   target(): string;
   end(): void;
-}
-
-/** The server was silent although an answer was due, or the client was replaced meanwhile. */
-export class NoAnswer extends Error {
-  override readonly name = 'NoAnswer';
 }
 
 /**
@@ -75,7 +77,7 @@ export class Connection {
     private readonly warn: (message: string) => void,
   ) {
     this.place = placeOf(url);
-    this.#current = linkTo(url, warn, () => this.#dropped());
+    this.#current = linkTo(url, patience, warn, () => this.#dropped());
   }
 
   /** Whether the expected log is known. */
@@ -200,12 +202,14 @@ export class Connection {
   }
 
   /**
-   * Replaces the client, if this one is still in use. A client that is still connecting is replaced only when the
+   * Replaces the client, if this one is still in use and its connection does not work. A client that is still connecting is replaced only when the
    * server responds on another connection: the library never gives up such an attempt, and sockets would accumulate
    * while the network accepts connections but transports nothing.
    */
   renew(link: Link): void {
     if (link !== this.#current || this.#closed) return;
+    // The server refused one call, for example because it is too busy. The others on the connection may be answered.
+    if (this.#current.isWell()) return;
     if (this.#current.isConnecting()) void this.#renewOnceItAnswers(this.#current);
     else this.#replace();
     this.#dropped();
@@ -228,6 +232,7 @@ export class Connection {
     const old = this.#current;
     this.#current = linkTo(
       this.url,
+      this.patience,
       () => undefined,
       () => this.#dropped(),
     );
@@ -306,8 +311,12 @@ export class LogReplaced extends Error {
   override readonly name = 'LogReplaced';
 }
 
-/** False after an answer of the server, such as "timed out", and if the client redirects to the leader by itself. */
+/**
+ * False after an answer of the server, such as "timed out", if one call alone was not answered, and if the client
+ * redirects to the leader by itself.
+ */
 export function breaksConnection(error: unknown): boolean {
+  if (error instanceof CallUnanswered) return false;
   if (!(error instanceof Error) || !isCommandError(error)) return true;
   return error.type === ErrorType.UNAVAILABLE || error.type === ErrorType.CANCELLED;
 }
@@ -318,12 +327,19 @@ let sessions = 0;
  * @param dropped called when the connection to the server has ended
  * @throws StartError for a connection string that cannot be read
  */
-function linkTo(url: string, warn: (message: string) => void, dropped: () => void): OwnLink {
+function linkTo(url: string, times: PulseTimes, warn: (message: string) => void, dropped: () => void): OwnLink {
   const client = clientOf(url, warn);
-  // The library calls it without awaiting it. It rejects when the discovery of a cluster fails, which would end the
-  // process.
+  const pulse = new Pulse(times, () => probe(client, times.answerMs));
+  const isWell = () => channel?.getConnectivityState(false) === READY && pulse.isFresh;
+  // After such an error the library closes the connection, which ends every other call on it, although the server may
+  // only be too busy for that one. It calls this function without awaiting it, and a rejection, when the discovery of a
+  // cluster fails, would end the process.
   const handleError = client['handleError'];
-  client['handleError'] = (...args) => handleError(...args).catch(() => undefined);
+  client['handleError'] = async (grpc, error) => {
+    const { code } = error as { code?: number };
+    if ((code === CANCELLED || code === UNAVAILABLE) && isWell()) return;
+    await handleError(grpc, error).catch(() => undefined);
+  };
   let opening: ReturnType<typeof getChannel> | undefined;
   let channel: Awaited<ReturnType<typeof getChannel>> | undefined;
   const getChannel = client['getChannel'];
@@ -356,6 +372,8 @@ function linkTo(url: string, warn: (message: string) => void, dropped: () => voi
   setMaxListeners(0, end.signal);
   return {
     client,
+    pulse,
+    isWell,
     gone: end.signal,
     get session() {
       return session;
@@ -372,6 +390,22 @@ function linkTo(url: string, warn: (message: string) => void, dropped: () => voi
       );
     },
   };
+}
+
+/** Resolves if the server answers a question that needs none of its data. */
+async function probe(client: EventStoreDBClient, ms: number): Promise<void> {
+  await client['execute'](
+    features.ServerFeaturesClient,
+    'getSupportedMethods',
+    (grpc) =>
+      new Promise<void>((resolve, reject) => {
+        grpc.getSupportedMethods(
+          new shared.Empty(),
+          ...client['callArguments']({}, { deadline: Date.now() + ms }),
+          (error) => (error && error.code !== UNIMPLEMENTED ? reject(error) : resolve()),
+        );
+      }),
+  );
 }
 
 /** Whether the server at `dns:host:port` accepts HTTP/2 connections now. */

@@ -32,16 +32,22 @@ import {
   isDefinite,
   type Link,
   LogReplaced,
-  NoAnswer,
   type Patience,
 } from './connection.js';
+import { NoAnswer } from './pulse.js';
+import { AppendAdmission } from './admission.js';
 import { EventCounter } from './event-counter.js';
 import { HeadWatch } from './head-watch.js';
 import { isDomain, isReserved, LOG_STREAM, positionOf, recordedEvent } from './records.js';
 
 const DEFAULT_SLICE = 1_000;
+/** While the server takes longer than this for a slice, ms, or fails in the middle of one, slices get smaller. */
+const SLOW_SLICE_MS = 1_000;
+const LEAST_SLICE = 50;
 /** Records read backwards from the end at a time, to find the last domain event. */
 const HEAD_PAGE = 32;
+/** A call on a connection that works is given up after this time, ms. */
+const LONGEST_CALL_MS = 8_000;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export interface EventStoreDbOptions {
@@ -55,7 +61,7 @@ export interface EventStoreDbOptions {
   onWarning?: (message: string) => void;
   /** How long the server may be silent; default 2 s. */
   answerMs?: number;
-  /** How long a caller waits for a definite answer before StoreUnavailable; default 8 s. */
+  /** How long a caller waits for a definite answer before StoreUnavailable; default 8 s. Infinity: until there is one. */
   patienceMs?: number;
 }
 
@@ -75,6 +81,7 @@ export class EventStoreDbEventStore implements EventStore {
   #logId = '';
   #marker: LogMarker | undefined;
   #written: Position = START;
+  readonly admission: AppendAdmission;
   readonly #connection: Connection;
   readonly #pipe: AppendPipe;
   readonly #headWatch: HeadWatch;
@@ -107,9 +114,14 @@ export class EventStoreDbEventStore implements EventStore {
 
   private constructor({ url, onCommit, onWarning = () => undefined, ...patience }: EventStoreDbOptions) {
     const { answerMs = 2_000, patienceMs = 8_000 } = patience;
-    const asked: Patience = { answerMs, patienceMs };
+    const asked: Patience = { answerMs, patienceMs, callMs: Math.min(patienceMs, LONGEST_CALL_MS) };
     this.#connection = new Connection(url, asked, onWarning);
     this.#pipe = new AppendPipe(this.#connection);
+    // As many again may wait in this process, so that the window is always used.
+    this.admission = new AppendAdmission(
+      () => 2 * this.#pipe.window.size,
+      () => this.#pipe.refusal('requests are waiting to append'),
+    );
     this.#headWatch = new HeadWatch(this.#connection);
     this.#onCommit = onCommit;
   }
@@ -363,8 +375,7 @@ export class EventStoreDbEventStore implements EventStore {
       if (converted !== undefined) found.push(converted);
       return undefined;
     };
-    const { answerMs } = this.#connection.patience;
-    const reading = readServerStream<T, R[]>(link, () => open(link.client), { take, rest: () => found, answerMs });
+    const reading = readServerStream<T, R[]>(link, () => open(link.client), { take, rest: () => found });
     for await (const all of reading) return all;
     return found;
   }
@@ -378,13 +389,14 @@ export class EventStoreDbEventStore implements EventStore {
     signal: AbortSignal | undefined,
   ): AsyncGenerator<RecordedEvent[]> {
     const { patienceMs } = this.#connection.patience;
+    const pace = new Pace(sliceSize);
     let until = performance.now() + patienceMs;
     for (let attempt = 0; !signal?.aborted; attempt++) {
       if (this.#connection.closed) throw closedError();
       const { link } = this.#connection;
       try {
         const session = await this.#connection.confirm(link);
-        for await (const { events, from } of this.#slices(link, cursor, sliceSize, signal)) {
+        for await (const { events, from } of this.#slices(link, cursor, pace, signal)) {
           if (link.session !== session) throw new NoAnswer('the connection was made again');
           cursor.from = from;
           if (events.length > 0) {
@@ -401,6 +413,7 @@ export class EventStoreDbEventStore implements EventStore {
       } catch (error) {
         // The position is not one of this log, for example because it is of another one. Read from the start, and find
         // the events after it.
+        pace.shrink();
         if (isWithinRecord(error) && cursor.from !== START) cursor.from = START;
         else if (isDefinite(error)) throw error;
         else if (performance.now() > until) throw this.#connection.unavailable(error);
@@ -414,39 +427,58 @@ export class EventStoreDbEventStore implements EventStore {
   #slices(
     link: Link,
     { after, from }: Cursor,
-    sliceSize = DEFAULT_SLICE,
+    pace: Pace,
     signal: AbortSignal | undefined,
   ): AsyncGenerator<{ events: RecordedEvent[]; from: Position }> {
     let events: RecordedEvent[] = [];
     /** How many of the events belong to whole appends, and the last record at which no append was incomplete. */
     let whole = 0;
     let readTo = from;
+    let began = performance.now();
     const take = ({ event }: AllStreamResolvedEvent) => {
       if (!event) return undefined;
       if (isDomain(event)) {
         const position = positionOf(event);
         if (position <= after) return undefined;
         const recorded = recordedEvent(event);
-        events.push(recorded);
+        if (events.push(recorded) === 1) began = performance.now();
         if (recorded.metadata.index !== recorded.metadata.size - 1) return undefined;
         whole = events.length;
         readTo = position;
       } else if (whole === events.length) {
         readTo = positionOf(event);
       }
-      if (whole < Math.max(1, sliceSize)) return undefined;
+      if (whole < pace.size) return undefined;
+      pace.taken(performance.now() - began);
       const slice = { events, from: readTo };
       [events, whole] = [[], 0];
       return slice;
     };
-    const { answerMs } = this.#connection.patience;
     const fromPosition = from === START ? FIRST : at(from);
     return readServerStream(link, () => link.client.readAll({ fromPosition, requiresLeader: true }), {
       take,
       rest: () => ({ events: events.slice(0, whole), from: readTo }),
-      answerMs,
       signal,
     });
+  }
+}
+
+/** The size of the slices of one reader. It shrinks while the server is slow, so that what was read is applied sooner. */
+class Pace {
+  size: number;
+  readonly #most: number;
+
+  constructor(sliceSize = DEFAULT_SLICE) {
+    this.size = this.#most = Math.max(1, sliceSize);
+  }
+
+  taken(ms: number): void {
+    if (ms > SLOW_SLICE_MS) this.shrink();
+    else this.size = Math.min(this.#most, 2 * this.size);
+  }
+
+  shrink(): void {
+    this.size = Math.max(Math.min(LEAST_SLICE, this.#most), Math.floor(this.size / 2));
   }
 }
 

@@ -1,4 +1,5 @@
-import { NoAnswer, type Link } from './connection.js';
+import type { Link } from './connection.js';
+import { NoAnswer } from './pulse.js';
 
 /** The part of the client's reads that is used here. */
 export interface ServerStream<T> {
@@ -10,29 +11,11 @@ export interface ServerStream<T> {
   cancel(): Promise<void>;
 }
 
-/**
- * How often silence is checked within the allowed time. Checks are counted instead of time, so that a pause of this
- * process does not count as silence of the server.
- */
-const LOOKS = 4;
-
-/** Calls `silent` whenever no sign of life was noted for this many milliseconds. */
-export function watchSilence(ms: number, silent: () => void): { alive: () => void; end: () => void } {
-  let looks = 0;
-  const timer = setInterval(() => {
-    if (++looks < LOOKS) return;
-    looks = 0;
-    silent();
-  }, ms / LOOKS);
-  return { alive: () => void (looks = 0), end: () => clearInterval(timer) };
-}
-
 interface Reading<T, R> {
   /** Called with each value; its result is yielded. */
   take: (value: T) => R | undefined;
   /** Returns what is left at the end. */
   rest: () => R;
-  answerMs: number;
   /** Ends the read early, without an error and without the rest. */
   signal?: AbortSignal;
 }
@@ -45,7 +28,7 @@ interface Reading<T, R> {
 export async function* readServerStream<T, R>(
   link: Link,
   open: () => ServerStream<T>,
-  { take, rest, answerMs, signal }: Reading<T, R>,
+  { take, rest, signal }: Reading<T, R>,
 ): AsyncGenerator<R> {
   const ready: R[] = [];
   let [paused, ended, stopped] = [false, false, false];
@@ -67,9 +50,7 @@ export async function* readServerStream<T, R>(
   if (link.gone.aborted) throw new NoAnswer('the connection was made again');
 
   const stream = open();
-  const watchdog = watchSilence(answerMs, () => {
-    if (!paused && !ended) fail(new NoAnswer(`nothing came for ${answerMs} ms`));
-  });
+  const watchdog = link.pulse.watch(() => !paused && !ended, fail);
   release = () => {
     watchdog.end();
     link.gone.removeEventListener('abort', gone);

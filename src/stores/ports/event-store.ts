@@ -22,6 +22,19 @@ export interface IndexCheck {
   stray: number;
 }
 
+/** Limits how many requests append at a time, so that a slow log makes them wait a little instead of failing them. */
+export interface Admission {
+  /** @throws StoreUnavailable if so many requests wait that another one need not begin */
+  refuseIfFull(): void;
+  /**
+   * Undefined if the request is admitted; otherwise a promise that resolves once it is. Call `leave` when an admitted
+   * request has ended.
+   * @throws StoreUnavailable store_busy after a bounded time; nothing was written
+   */
+  enter(): Promise<void> | undefined;
+  leave(): void;
+}
+
 export interface EventStore {
   /** Permanent id of this log; part of every position on the wire. Available once the store is open. */
   readonly logId: string;
@@ -67,6 +80,9 @@ export interface EventStore {
   readonly connections?: number;
   /** Why nothing is read or appended although the server responds: it has another log, or an older copy of this one. */
   readonly refusal?: StoreUnavailable | undefined;
+
+  /** Absent if the log cannot be overloaded: its appends wait in this process only. */
+  readonly admission?: Admission;
 
   /** Compares the index of streams with the log; `repair` corrects the index. Only in adapters that have an index. */
   checkIndex?(repair: boolean, onProgress?: (done: number, total: number) => void): Promise<IndexCheck>;
