@@ -70,14 +70,16 @@ export class Cli {
     };
   }
 
-  /** An action on the open stores. `existing`: refuses a folder without a log instead of creating one. */
+  /** An action on the open stores. `existing`: refuses a folder or server without a log instead of creating one. */
   withStores<A extends unknown[]>(folder: 'existing' | 'create', work: Work<StoresContext, A>) {
     return this.withConfig<A>(async (context, ...args) => {
       const { data, profile } = context.config;
       if (profile === 'embedded' && folder === 'existing' && !storesExist(data)) {
         throw new CommandFailed(`There is no store in ${data}; set --data or CREDENCE_DATA to its folder.`);
       }
-      const stores = await openProfile(context.config, Date.now);
+      // What creates a store writes to it in bulk, and can wait for a log that is away or busy.
+      const [waits, mustExist] = [folder === 'create', folder === 'existing'];
+      const stores = await openProfile(context.config, Date.now, { onWarning: context.note, waits, mustExist });
       try {
         return await work({ ...context, stores }, ...args);
       } finally {

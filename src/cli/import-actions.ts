@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../kernel/clock.js';
 import { Writer } from '../commands/writer.js';
 import { bodyHash, internalActor } from '../commands/context.js';
@@ -7,6 +8,7 @@ import { BODY_LIMIT, parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
 import { beginLog } from '../features/lenses/new-log.js';
 import { Platforms } from '../features/organizations/platforms.js';
+import { StoreUnavailable } from '../stores/ports/event-store.js';
 import { type FieldError, Problem } from '../kernel/problems.js';
 import { type Action, actionStream } from '../features/relay/domain/relay.js';
 import { RelayActionDto } from '../features/relay/relay.dto.js';
@@ -42,6 +44,22 @@ export interface ImportReport {
   seconds: number;
 }
 
+/** An action was refused for good. Every line before `line` is in the log. */
+export class ImportStopped extends Error {
+  override readonly name = 'ImportStopped';
+
+  constructor(
+    readonly line: number,
+    { recorded }: ImportReport,
+    cause: StoreUnavailable | Problem,
+  ) {
+    const done = `${recorded} lines were recorded by this run, and every line before that one is in the log`;
+    super(`Stopped at line ${line}: ${cause.message.replace(/\.$/, '')}. ${done}; run the command again to continue.`, {
+      cause,
+    });
+  }
+}
+
 /** Turns a line's JSON into an action. @throws Problem for an invalid line */
 export type ReadLine = (json: unknown, now: number) => Action;
 
@@ -52,6 +70,8 @@ export interface ImportOptions {
   clock: Clock;
   /** Default: `relayBody`. */
   read?: ReadLine;
+  /** A store that is unavailable or busy is waited for, as those of the cluster profile should be. */
+  waits?: boolean;
   /** First the whole file is checked, in bytes; then its lines are recorded. */
   onProgress?: (phase: 'checking' | 'recording', done: number, total: number) => void;
 }
@@ -60,11 +80,12 @@ export interface ImportOptions {
  * Records the actions of an NDJSON file. The whole file is checked before anything is written. Safe to repeat, also
  * after a crash: a line that was already recorded is recognised by its external_id or, without one, by its content and
  * the number of equal lines before it.
+ * @throws ImportStopped when the log refuses an action for good
  */
 export async function importActions(
   stores: Pick<Stores, 'eventStore' | 'keyValue'>,
   file: string,
-  { clock, read = relayBody, onProgress = () => undefined }: ImportOptions,
+  { clock, read = relayBody, waits = false, onProgress = () => undefined }: ImportOptions,
 ): Promise<ImportReport> {
   const { size } = await stat(file);
   const repeated = new RepeatedLines(size / MIN_LINE_BYTES);
@@ -96,7 +117,7 @@ export async function importActions(
 
   await beginLog(stores.eventStore, clock);
   const started = performance.now();
-  const recorder = new Recorder(stores, clock, read, repeated, report);
+  const recorder = new Recorder(stores, clock, read, waits, repeated, report);
   try {
     let taken = 0;
     for await (const { lines } of readLines(file)) {
@@ -121,11 +142,14 @@ class Recorder {
   private underWay = 0;
   private resume: (() => void) | undefined;
   private failure: Error | undefined;
+  /** Lines that are not known to be recorded, in their order. */
+  private readonly unsettled = new Set<number>();
 
   constructor(
     private readonly stores: Pick<Stores, 'eventStore' | 'keyValue'>,
     private readonly clock: Clock,
     private readonly read: ReadLine,
+    private readonly waits: boolean,
     private readonly repeated: RepeatedLines,
     private readonly report: ImportReport,
   ) {
@@ -136,14 +160,16 @@ class Recorder {
 
   /** Resolves when another line may be added. @throws the error of an earlier line */
   async take(line: Line): Promise<void> {
-    if (this.failure) throw this.failure;
+    if (this.failure) throw this.stopped(this.failure);
     const action = readAction(line, this.clock(), this.read);
     const hash = bodyHash(action);
     const identity = action.external_id === null ? this.repeated.identityOf(hash) : null;
     const stream = actionStream(action, identity, randomUUID);
     const before = this.running.get(stream) ?? Promise.resolve();
+    this.unsettled.add(line.number);
     const turn = before
-      .then(() => this.record(line, action, stream, hash))
+      .then(() => this.recordPatiently(line, action, stream, hash))
+      .then(() => void this.unsettled.delete(line.number))
       .catch((error: unknown) => void (this.failure ??= error as Error))
       .then(() => {
         if (this.running.get(stream) === turn) this.running.delete(stream);
@@ -156,7 +182,24 @@ class Recorder {
 
   async finish(): Promise<void> {
     await Promise.all(this.running.values());
-    if (this.failure) throw this.failure;
+    if (this.failure) throw this.stopped(this.failure);
+  }
+
+  private stopped(failure: Error): Error {
+    const isRefusal = failure instanceof StoreUnavailable || failure instanceof Problem;
+    const [line] = this.unsettled;
+    return isRefusal && line !== undefined ? new ImportStopped(line, this.report, failure) : failure;
+  }
+
+  private async recordPatiently(...action: Parameters<Recorder['record']>): Promise<void> {
+    for (;;) {
+      try {
+        return await this.record(...action);
+      } catch (error) {
+        if (!(this.waits && error instanceof StoreUnavailable && error.isPassing)) throw error;
+        await sleep(1_000 * error.retryAfter);
+      }
+    }
   }
 
   private async record(line: Line, action: Action, stream: string, hash: string): Promise<void> {

@@ -1,3 +1,4 @@
+import { StoreUnavailable } from '../stores/ports/event-store.js';
 import { TransferError, appendsIn, checkExport, importEvents } from '../stores/transfer.js';
 import { CommandFailed, EXIT, type ExitCode, type StoresContext } from './cli.js';
 import { count, duration } from './progress.js';
@@ -16,11 +17,16 @@ export async function importExport(
   const started = performance.now();
   const bar = context.progress('Importing', 'events');
   let result: Awaited<ReturnType<typeof importEvents>>;
+  let settled = 0;
   try {
     if (!incomplete) await checkExport(file);
-    result = await importEvents(appendsIn(file), stores.eventStore, (events) => bar.update(events, events));
+    result = await importEvents(appendsIn(file), stores.eventStore, (events) => bar.update((settled = events), events));
   } catch (error) {
     if (error instanceof TransferError) throw new CommandFailed(error.message);
+    if (error instanceof StoreUnavailable) {
+      const done = `The first ${count(settled)} events of the file are in the log`;
+      throw new CommandFailed(`${error.message}. ${done}; run the command again to continue.`);
+    }
     throw error;
   } finally {
     bar.stop();

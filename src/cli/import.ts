@@ -69,6 +69,7 @@ async function run(
     report = await importActions(context.stores, file, {
       clock: Date.now,
       read,
+      waits: context.config.profile === 'cluster',
       onProgress: (phase, done, total) => bars[phase].update(done, total),
     });
   } finally {

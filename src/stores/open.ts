@@ -32,6 +32,12 @@ export interface Stores {
 interface Watching {
   logger?: Logger;
   onCommit?: LmdbEventStoreOptions['onCommit'];
+  /** Called with what a log on a server has to say; default: it is logged. */
+  onWarning?: (message: string) => void;
+  /** Calls of a log on a server wait until there is a definite answer. */
+  waits?: boolean;
+  /** A server without a log is refused. */
+  mustExist?: boolean;
   /** Deletes embedded read models whose list of generations is damaged, to be folded again. */
   repairs?: boolean;
 }
@@ -81,10 +87,9 @@ export async function openStores(
 async function openCluster(
   { data, eventStoreUrl, redisUrl }: Where,
   clock: Clock,
-  { logger, onCommit }: Watching,
+  { logger, onCommit, onWarning = (message) => logger?.warn(message), waits, mustExist }: Watching,
 ): Promise<Stores> {
   const { EventStoreDbEventStore, RedisReadModels, RedisKeyValue, BullmqJobs } = await clusterAdapters();
-  const onWarning = (message: string) => logger?.warn(message);
   const marker = join(data, 'eventstore.marker.json');
   const url = redisUrl!;
   const opened: { close(): Promise<void> }[] = [];
@@ -93,7 +98,9 @@ async function openCluster(
     return store;
   };
   try {
-    const eventStore = await open(EventStoreDbEventStore.open({ url: eventStoreUrl!, marker, onCommit, onWarning }));
+    const eventStore = await open(
+      EventStoreDbEventStore.open({ url: eventStoreUrl!, marker, onCommit, onWarning, waits, mustExist }),
+    );
     // Named after this log, so that data of another cluster in this Redis, jobs above all, is never taken for our own.
     const { logId } = eventStore;
     return {
@@ -120,11 +127,11 @@ async function clusterAdapters() {
   return { ...eventStore, ...readModels, ...keyValue, ...jobs };
 }
 
-/** Opens only the log of a profile. @throws StartError */
+/** Opens only the log of a profile; its calls wait until there is a definite answer. @throws StartError */
 export async function openLog(profile: Profile, where: Where): Promise<EventStore> {
   if (profile === 'cluster') {
     const { EventStoreDbEventStore } = await clusterAdapters();
-    return EventStoreDbEventStore.open({ url: where.eventStoreUrl! });
+    return EventStoreDbEventStore.open({ url: where.eventStoreUrl!, waits: true });
   }
   await checkDatabases(where.data);
   return LmdbEventStore.open(join(where.data, 'log'), {});

@@ -1,5 +1,6 @@
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { EventStoreDBClient } from '@eventstore/db-client';
 import { EventStoreDbEventStore } from '../../src/stores/eventstoredb/eventstoredb-event-store.js';
 import type { EventStore } from '../../src/stores/ports/event-store.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
@@ -53,6 +54,24 @@ describeWithEventStored('migrate', () => {
     to: { events: number; hash: string };
   }
   const there = ['migrate', '--from', 'embedded', '--to', 'cluster'] as const;
+
+  // The first of these tests: the server is still empty.
+  test(
+    'the status of an empty EventStoreDB is refused, and gives it no log',
+    async () => {
+      const other = await anotherStore();
+      Object.assign(other.variables, { CREDENCE_PROFILE: 'cluster', REDIS_URL: 'redis://127.0.0.1:1' });
+      const { code, stderr } = await other.run('status');
+      expect([code, stderr]).toEqual([1, expect.stringContaining('holds no log yet: start the service, or import.')]);
+      const client = EventStoreDBClient.connectionString(server.url);
+      const streams: string[] = [];
+      for await (const { event } of client.readAll()) if (event) streams.push(event.streamId);
+      expect(streams.filter((name) => !name.startsWith('$'))).toEqual([]);
+      await client.dispose();
+      await other.remove();
+    },
+    LONG,
+  );
 
   test(
     'what was interrupted goes on; there and back every event is the same, and a repetition copies nothing',

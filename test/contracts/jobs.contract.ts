@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import type { Job, Jobs, JobStatus, RunningJob } from '../../src/stores/ports/jobs.js';
 import { eventually, type Harness } from './harness.js';
 
@@ -136,6 +137,25 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       broken = false;
       expect(await jobs.retry(kind, 'one')).toMatchObject({ attempts: 0, error: null });
       expect(await reaches('one', 'completed')).toMatchObject({ attempts: 1, result: 'repaired' });
+    });
+
+    test('an attempt that ends because a store is unavailable or busy is repeated and does not count', async () => {
+      const attempts: number[] = [];
+      const codes = ['store_unavailable', 'store_busy', 'store_busy'] as const;
+      jobs.handle(
+        kind,
+        async ({ attempt }) => {
+          const code = codes[attempts.length];
+          attempts.push(attempt);
+          if (code) throw new StoreUnavailable('not now', { code });
+          return 'well';
+        },
+        { attempts: 2, backoffMs: 1 },
+      );
+      await jobs.start();
+      await jobs.enqueue(kind, 'one', {});
+      expect(await reaches('one', 'completed')).toMatchObject({ result: 'well', attempts: 1, error: null });
+      expect(attempts).toEqual([1, 1, 1, 1]);
     });
 
     test('one job that fails does not stop the next', async () => {

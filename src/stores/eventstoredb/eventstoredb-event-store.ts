@@ -61,8 +61,12 @@ export interface EventStoreDbOptions {
   onWarning?: (message: string) => void;
   /** How long the server may be silent; default 2 s. */
   answerMs?: number;
-  /** How long a caller waits for a definite answer before StoreUnavailable; default 8 s. Infinity: until there is one. */
+  /** How long a caller waits for a definite answer before StoreUnavailable; default 8 s. */
   patienceMs?: number;
+  /** Once the log is open, callers wait until there is a definite answer. */
+  waits?: boolean;
+  /** A database without a log is refused; otherwise it is given an id. */
+  mustExist?: boolean;
 }
 
 /** The place of a reader in the log. */
@@ -98,7 +102,8 @@ export class EventStoreDbEventStore implements EventStore {
   static async open(options: EventStoreDbOptions): Promise<EventStoreDbEventStore> {
     const store = new EventStoreDbEventStore(options);
     try {
-      await store.#identify(options.marker);
+      await store.#identify(options);
+      if (options.waits) store.#connection.patience.patienceMs = Infinity;
       return store;
     } catch (error) {
       store.#connection.close();
@@ -244,11 +249,14 @@ export class EventStoreDbEventStore implements EventStore {
   }
 
   /** Reads the id of the log, or gives it one. */
-  async #identify(markerPath: string | undefined): Promise<void> {
+  async #identify({ marker: markerPath, mustExist }: EventStoreDbOptions): Promise<void> {
     const { place } = this.#connection;
     const known = await this.#readLogId();
     const head = await this.head();
     if (markerPath !== undefined) await checkMarker(markerPath, `EventStoreDB at ${place}`, known, head);
+    if (known === undefined && mustExist) {
+      throw new StartError(`EventStoreDB at ${place} holds no log yet: start the service, or import.`);
+    }
     this.#logId = known ?? (await this.#claimLogId());
     this.#written = head;
     if (markerPath !== undefined) {

@@ -168,6 +168,26 @@ export class JobStore {
     );
   }
 
+  /** Runs a job again later, without counting this attempt. */
+  async postpone(
+    job: StoredJob,
+    progress: { done: number; total: number },
+    error: string,
+    waitMs: number,
+  ): Promise<void> {
+    const run_at = this.#clock() + Math.min(waitMs, LONGEST_WAIT_MS);
+    const attempts = job.attempts - 1;
+    await this.#change(job, (stored) => ({
+      ...stored,
+      status: 'queued',
+      attempts,
+      progress,
+      error,
+      claim: null,
+      run_at,
+    }));
+  }
+
   /** Puts a job back without counting this attempt, since the job did not cause its end. */
   async putBack(job: StoredJob): Promise<void> {
     await this.#change(job, (stored) => ({

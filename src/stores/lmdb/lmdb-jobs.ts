@@ -1,6 +1,7 @@
 import type { Clock } from '../../kernel/clock.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import { JobStore, type StoredJob } from './job-store.js';
+import { StoreUnavailable } from '../ports/event-store.js';
 import type { Job, JobHandler, Jobs, JobStatus } from '../ports/jobs.js';
 
 /** How often progress is written, and how often the store is polled for cancellations, retries and new jobs, ms. */
@@ -187,6 +188,10 @@ export class LmdbJobs implements Jobs {
     } catch (error) {
       if (this.#closing) return; // `close` puts it back.
       const message = error instanceof Error ? error.message : String(error);
+      if (error instanceof StoreUnavailable && error.isPassing) {
+        await this.#store.postpone(job, run.progress, message, backoffMs);
+        return;
+      }
       const waitMs = job.attempts < attempts ? backoffMs * 2 ** (job.attempts - 1) : null;
       await this.#store.fail(job, run.progress, message, waitMs);
       return;

@@ -135,4 +135,9 @@ export class StoreUnavailable extends Error {
     this.code = code;
     this.retryAfter = retryAfter;
   }
+
+  /** Whether the store may work again without anyone's help: work that can wait should wait. */
+  get isPassing(): boolean {
+    return this.code === 'store_unavailable' || this.code === 'store_busy';
+  }
 }

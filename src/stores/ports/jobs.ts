@@ -2,7 +2,8 @@ import type { Json, JsonObject } from '../../kernel/json.js';
 
 /**
  * The port to background work. An adapter must pass `test/contracts/jobs.contract.ts`. A job survives a crash: it is
- * run again from the start, so a handler's effect must be idempotent.
+ * run again from the start, so a handler's effect must be idempotent. If a store was unavailable or busy, the job is run
+ * again later, as often as necessary: that attempt does not count.
  */
 export type JobStatus = 'queued' | 'running' | 'completed' | 'failed' | 'cancelled';
 

@@ -223,7 +223,10 @@ export class BullmqJobs implements Jobs {
         stalledInterval: Math.ceil(this.#lockMs / 3),
         // Counted as attempts, below.
         maxStalledCount: UNCOUNTED,
-        settings: { backoffStrategy: (_attempts, _type, _error, job) => delayOf(job as StoredJob, registration) },
+        settings: {
+          backoffStrategy: (_attempts, _type, error, job) =>
+            isPassing(error) ? registration.backoffMs : delayOf(job as StoredJob, registration),
+        },
       },
     )
     class KindProcessor extends WorkerHost {
@@ -284,7 +287,10 @@ export class BullmqJobs implements Jobs {
       if (!isFirst && (await this.#client.get(outcomeKey)) !== FINISHED) throw new UnrecoverableError(CANCELLED);
       return JSON.parse(JSON.stringify(answer ?? null)) as Json;
     } catch (error) {
-      if (!this.#closing) throw error;
+      if (!this.#closing) {
+        if (isPassing(error)) await this.#uncount(job);
+        throw error;
+      }
       // The attempt did not end by its own fault: the job is put back as if the attempt had not started.
       await this.#uncount(job);
       await job.moveToWait(token);
@@ -367,6 +373,11 @@ function keyOf(id: string): string {
 function splitName(name: string): [kind: string, id: string] {
   const colon = name.indexOf(':');
   return [name.slice(0, colon), name.slice(colon + 1)];
+}
+
+/** Whether a store was unavailable or busy: the attempt does not count. */
+function isPassing(error: unknown): boolean {
+  return error instanceof StoreUnavailable && error.isPassing;
 }
 
 /** ms to wait before the next attempt; −1: that was the last. */

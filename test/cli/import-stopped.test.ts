@@ -1,0 +1,68 @@
+import { join } from 'node:path';
+import { writeFile } from 'node:fs/promises';
+import { ImportStopped, importActions } from '../../src/cli/import-actions.js';
+import { type EventStore, StoreUnavailable } from '../../src/stores/ports/event-store.js';
+import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+import { actions } from './credence.js';
+
+/** An import into a log that refuses some appends. */
+
+const LINES = 300;
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+let log: LmdbEventStore;
+let file: string;
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  log = await LmdbEventStore.open(join(folder.path, 'log'));
+  file = join(folder.path, 'actions.ndjson');
+  const lines = actions(LINES).map((action) => JSON.stringify(action));
+  // A blank line, so that the numbers of lines and of actions differ.
+  await writeFile(file, ['', ...lines].join('\n'));
+});
+afterEach(async () => {
+  await log.close();
+  await folder.remove();
+});
+
+function importing(append: EventStore['append'], waits: boolean) {
+  const eventStore = {
+    append: (...args) => (args[0].startsWith('action-') ? append : log.append.bind(log))(...args),
+    head: () => log.head(),
+    readStream: (...args) => log.readStream(...args),
+  } as EventStore;
+  return importActions({ eventStore, keyValue: {} as never }, file, { clock: Date.now, waits });
+}
+
+test('waits for a log that is busy or away, and records every line once', async () => {
+  let calls = 0;
+  const report = await importing((...append) => {
+    const code = [undefined, 'store_busy', 'store_unavailable'][calls++ % 100] as 'store_busy' | undefined;
+    if (code) throw new StoreUnavailable('not now', { code, retryAfter: 0.01 });
+    return log.append(...append);
+  }, true);
+  expect(report).toMatchObject({ recorded: LINES, already_present: 0, conflicts: 0 });
+  expect(calls).toBeGreaterThan(LINES);
+});
+
+test('ends at a definite refusal, says how far it came, and continues when it is run again', async () => {
+  let calls = 0;
+  const full = (...append: Parameters<EventStore['append']>) => {
+    if (++calls > 120) throw new StoreUnavailable('the disk is full', { code: 'store_full' });
+    return log.append(...append);
+  };
+  const stopped: ImportStopped = await importing(full, true).then(
+    () => undefined,
+    (error) => error,
+  );
+  expect(stopped).toBeInstanceOf(ImportStopped);
+  expect(stopped.message).toMatch(
+    /^Stopped at line \d+: the disk is full\. 120 lines were recorded by this run, and every line before that one is in the log; run/,
+  );
+  const again = await importing((...append) => log.append(...append), true);
+  expect(again).toMatchObject({ recorded: LINES - 120, already_present: 120 });
+  // Line 1 is blank.
+  expect(stopped.line).toBeGreaterThan(1);
+  expect(stopped.line).toBeLessThanOrEqual(122);
+});
