@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
-import { Gauge, Histogram, Registry } from 'prom-client';
+import { Gauge, Histogram, type RegistryContentType, Registry } from 'prom-client';
 import { OPEN_DEAD_LETTERS } from '../../projections/dead-letters.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 import { type GenerationState, generationProgress, generationStates } from '../read-side/generations.js';
@@ -96,6 +96,7 @@ export class StoreMetrics {
         }
       },
     });
+    registerConnections(registry, stores);
     const letters = new Gauge({
       name: 'credence_dead_letters',
       help: `Events that could not be decoded and are not acknowledged (at most ${COUNTED_DEAD_LETTERS} are counted)`,
@@ -124,6 +125,45 @@ export class StoreMetrics {
       return { ok: isServed, detail: details.join('; ') };
     });
   }
+}
+
+/** How busy the log is, and whether the servers respond; nothing for stores in this process. */
+function registerConnections(registry: Registry<RegistryContentType>, { eventStore, connections }: Stores): void {
+  const gauges = [
+    ['credence_append_window', 'Appends that may be in flight to the log', 'window'],
+    ['credence_appends_waiting', 'Appends to the log without an outcome', 'appends'],
+    ['credence_requests_waiting', 'Requests that wait until the log can take what they append', 'requests'],
+  ] as const;
+  for (const [name, help, part] of eventStore.load ? gauges : []) {
+    const gauge: Gauge = new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect: () => gauge.set(eventStore.load![part]),
+    });
+  }
+  if (!connections) return;
+  const perServer = (
+    name: string,
+    help: string,
+    measure: (of: { isAway: boolean; reconnections: number }) => number,
+  ) => {
+    const gauge: Gauge = new Gauge({
+      name,
+      help,
+      labelNames: ['server'],
+      registers: [registry],
+      collect() {
+        for (const [server, connection] of Object.entries(connections())) gauge.set({ server }, measure(connection));
+      },
+    });
+  };
+  perServer('credence_store_connected', 'Whether a server responds: 1 or 0', ({ isAway }) => (isAway ? 0 : 1));
+  perServer(
+    'credence_store_reconnections',
+    'How often this process has connected to a server again',
+    ({ reconnections }) => reconnections,
+  );
 }
 
 function detailOf({ id, status, damage, isOwn, isInLog, behind, checkpoint }: GenerationState): string {

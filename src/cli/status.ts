@@ -35,13 +35,14 @@ async function readStatus(stores: Stores) {
     log_id: eventStore.logId,
     head: formatPosition(eventStore.logId, await eventStore.head()),
     events: await eventStore.countAfter(0),
-    generations: generations.map(({ id, status, serves, views, checkpoint, isOwn, lag, lease }) => ({
+    generations: generations.map(({ id, status, serves, views, checkpoint, isOwn, applied, lag, lease }) => ({
       id,
       status,
       of_this_log: isOwn,
       serves,
       views,
       position: formatPosition(checkpoint.log, checkpoint.position),
+      applied_events: isOwn ? applied : null,
       lag_events: lag.events,
       lag_seconds: lag.seconds,
       lease: lease && { holder: lease.holder, expires_at: new Date(lease.expires_at).toISOString() },
@@ -82,12 +83,12 @@ async function* pages(readModels: ReadModels, id: string, list: { view: string; 
 function render({ log_id, events, head, generations, dead_letters, failed_jobs }: Status): string {
   const parts = [`log ${log_id}: ${count(events)} events, head ${head}`];
   const rows = generations.map(
-    ({ id, status, of_this_log, serves, views, position, lag_events, lag_seconds, lease }) => ({
+    ({ id, status, of_this_log, serves, views, applied_events, lag_events, lag_seconds, lease }) => ({
       generation: id,
       status: of_this_log ? status : 'of another log',
       serves: serves.length === Object.keys(views).length ? 'all its views' : serves.join(', ') || '-',
       views: Object.keys(views).join(', '),
-      applied: position.slice(position.lastIndexOf('.') + 1),
+      'applied events': applied_events === null ? '-' : count(applied_events),
       'lag events': count(lag_events),
       'lag time': duration(lag_seconds),
       lease: lease?.holder ?? '-',

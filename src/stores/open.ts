@@ -26,6 +26,8 @@ export interface Stores {
    * By environment: how many seconds its oldest reader has kept freed pages from being reused. Embedded stores only.
    */
   readerAges?: () => Record<string, number>;
+  /** By server: whether it is away, and how often it was connected to again. Of the cluster profile only. */
+  connections?: () => Record<string, { isAway: boolean; reconnections: number }>;
 }
 
 /** Observers of commits of the log, and of events of the connections. */
@@ -103,9 +105,14 @@ async function openCluster(
     );
     // Named after this log, so that data of another cluster in this Redis, jobs above all, is never taken for our own.
     const { logId } = eventStore;
+    const readModels = await open(RedisReadModels.open({ url, logger }));
     return {
       eventStore,
-      readModels: await open(RedisReadModels.open({ url, logger })),
+      readModels,
+      connections: () => ({
+        eventstoredb: { isAway: eventStore.isAway, reconnections: eventStore.connections },
+        redis: { isAway: readModels.isAway, reconnections: readModels.reconnections },
+      }),
       keyValue: await open(RedisKeyValue.open({ url, clock, prefix: `credence:${logId}` })),
       jobs: await open(BullmqJobs.open(url, { logger, prefix: `{credence-jobs:${logId}}` })),
     };

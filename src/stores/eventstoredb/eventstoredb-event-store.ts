@@ -139,6 +139,14 @@ export class EventStoreDbEventStore implements EventStore {
     return this.#connection.connections;
   }
 
+  get isAway(): boolean {
+    return this.#connection.isAway;
+  }
+
+  get load(): { window: number; appends: number; requests: number } {
+    return { window: this.#pipe.window.size, appends: this.#pipe.waiting, requests: this.admission.waiting };
+  }
+
   get refusal(): StoreUnavailable | undefined {
     return this.#connection.refusal;
   }

@@ -81,6 +81,12 @@ export interface EventStore {
   /** Why nothing is read or appended although the server responds: it has another log, or an older copy of this one. */
   readonly refusal?: StoreUnavailable | undefined;
 
+  /**
+   * How busy the log is: how many appends may be in flight, how many have no outcome, and how many requests wait to be
+   * admitted. Absent as `admission` is.
+   */
+  readonly load?: { window: number; appends: number; requests: number };
+
   /** Absent if the log cannot be overloaded: its appends wait in this process only. */
   readonly admission?: Admission;
 

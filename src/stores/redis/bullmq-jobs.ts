@@ -21,6 +21,8 @@ const LOCK_MS = 6_000;
 const GRACE_MS = 5_000;
 const COMMAND_TIMEOUT_MS = 2_000;
 const LIST_SLICE = 200;
+/** A worker logs the same error at most once in this time. */
+const REPEAT_MS = 60_000;
 /** A valid kind: it names a queue and, joined with ":", is part of a key. */
 const KIND = /^[\w-]+$/;
 /** The worker limits the number of attempts; the queue must not limit them further. */
@@ -213,6 +215,8 @@ export class BullmqJobs implements Jobs {
     const perform = (job: StoredJob, token: string, signal: AbortSignal) =>
       this.#perform(job, token, signal, registration);
     const logger = this.#logger;
+    // While Redis is away, every attempt to connect reports the same error.
+    const said = new Map<string, number>();
 
     @Processor(
       { name: kind },
@@ -237,6 +241,8 @@ export class BullmqJobs implements Jobs {
 
       @OnWorkerEvent('error')
       onError({ message }: Error): void {
+        if (performance.now() - (said.get(message) ?? -Infinity) < REPEAT_MS) return;
+        said.set(message, performance.now());
         logger?.warn(`worker of ${kind}: ${message}`);
       }
 

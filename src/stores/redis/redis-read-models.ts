@@ -100,6 +100,14 @@ export class RedisReadModels implements ReadModels {
     return this.#reads.restarts;
   }
 
+  get isAway(): boolean {
+    return this.#reads.isAway || this.#writes.isAway;
+  }
+
+  get reconnections(): number {
+    return this.#reads.reconnections;
+  }
+
   manifest(): Promise<Manifest | null> {
     return this.#manifest.of(this.#manifestKey, () => this.#readManifest());
   }
