@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
+import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EventStoreDBClient } from '@eventstore/db-client';
@@ -14,7 +16,7 @@ import { PROJECTIONS } from '../dist/src/read-side/all-projections.js';
 import { closeStores, openProfile } from '../dist/src/stores/open.js';
 import { freePort, withEventStoreDb } from './eventstoredb.mjs';
 import { lookUpsOf, populate } from './look-up.mjs';
-import { ROOT, inTemporaryFolder, interleave, load, startServer } from './measure.mjs';
+import { ROOT, accepted, inTemporaryFolder, interleave, load, startServer } from './measure.mjs';
 import { action, fill } from './population.mjs';
 
 /** The cluster profile, on an EventStoreDB and a Redis of its own unless EVENTSTORE_URL and REDIS_URL name some. */
@@ -205,6 +207,57 @@ export async function lag(env, key, rounds, { perSecond = 1_000, seconds = 5 } =
     await closeStores(stores);
     await Promise.all([api.stop(), worker.stop()]);
   }
+}
+
+/**
+ * Relays recorded per second over 1,500 connections and over 256, each of which sends the next as soon as it is answered;
+ * with `bytesPerSecond`, on an EventStoreDB that takes no more than that.
+ */
+export async function overload(env, key, rounds, bytesPerSecond = Infinity) {
+  const slow = await slowed(env.EVENTSTORE_URL, bytesPerSecond);
+  const worker = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'worker' });
+  const api = await startServer(SERVER, { ...env, EVENTSTORE_URL: slow.url, CREDENCE_ROLES: 'api' });
+  const { external_id: _, evidence_uri: __, occurred_at: ___, ...fields } = action(1, 1, Date.now());
+  const requests = [{ path: '/api/decision-relay', method: 'POST', body: JSON.stringify(fields) }];
+  const headers = { 'content-type': 'application/json', 'x-api-key': key };
+  const over = (connections) => () => accepted({ url: api.url, connections, seconds: 5, requests, headers });
+  try {
+    await ready(api.url);
+    await over(256)();
+    return await interleave(rounds, { ours: over(1_500), peer: over(256) });
+  } finally {
+    await Promise.all([api.stop(), worker.stop()]);
+    slow.close();
+  }
+}
+
+/** The address of a proxy that passes on what clients send at this rate. */
+async function slowed(url, bytesPerSecond) {
+  if (bytesPerSecond === Infinity) return { url, close: () => undefined };
+  const { hostname, port } = new URL(url);
+  const sockets = new Set();
+  const proxy = createServer((client) => {
+    const server = connect(Number(port), hostname);
+    client.on('data', (data) => {
+      server.write(data);
+      client.pause();
+      setTimeout(() => client.resume(), (1000 * data.length) / bytesPerSecond);
+    });
+    server.pipe(client);
+    for (const socket of [client, server]) {
+      sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => [client, server].forEach((end) => end.destroy()));
+    }
+  }).listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  return {
+    url: url.replace(`:${port}`, `:${proxy.address().port}`),
+    close() {
+      proxy.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
 }
 
 /** Sends one action; answers its position. */

@@ -74,6 +74,13 @@ export async function load({ url, connections, seconds, refusals = 0, ...request
   return { rate: result.requests.average, p99: result.latency.p99 };
 }
 
+/** Requests per second that were answered with 2xx, whatever became of the others. */
+export async function accepted({ url, connections, seconds, ...request }) {
+  const result = await autocannon({ url, connections, duration: seconds, ...request });
+  if (result.errors > 0) throw new Error(`${url}: ${result.errors} errors`);
+  return result['2xx'] / result.duration;
+}
+
 /** Anonymous resident memory of a process in MB: a scan of a memory-mapped log counts as resident otherwise. */
 export async function rssAnon(pid = 'self') {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');

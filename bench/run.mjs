@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { join } from 'node:path';
 import { checksums } from './checksums.mjs';
 import { boot, checks, duringRebuild, duringReplay, overHttp } from './http.mjs';
-import { lag, lookUps, reads, rebuilds, withCluster } from './cluster.mjs';
+import { lag, lookUps, overload, reads, rebuilds, withCluster } from './cluster.mjs';
 import { appends } from './eventstoredb.mjs';
 import { ingestionRate } from './ingestion.mjs';
 import { append, memoryAfterRebuild, rebuildAll } from './log.mjs';
@@ -166,6 +166,21 @@ const cluster = {
     ),
   http: () =>
     withCluster(async (env) => rates('GET /api/disc-score, 64 connections', await reads(env, rounds), 'embedded', '–')),
+  overload: async () => {
+    for (const [what, bytesPerSecond] of [
+      ['fast', Infinity],
+      ['slow', 400_000],
+    ]) {
+      await withCluster(async (env, key) =>
+        rates(
+          `relays recorded, 1,500 connections, ${what} EventStoreDB`,
+          await overload(env, key, rounds, bytesPerSecond),
+          '256 connections',
+          '≥ 0.8×',
+        ),
+      );
+    }
+  },
   lag: () =>
     withCluster(async (env, key) => {
       const { p99, rate } = await lag(env, key, rounds);
