@@ -7,7 +7,7 @@ import { lag, lookUps, overload, reads, rebuilds, withCluster } from './cluster.
 import { appends } from './eventstoredb.mjs';
 import { ingestionRate } from './ingestion.mjs';
 import { append, memoryAfterRebuild, rebuildAll } from './log.mjs';
-import { lookUp } from './look-up.mjs';
+import { lookUp, modelReads } from './look-up.mjs';
 import { ROOT, count, inTemporaryFolder } from './measure.mjs';
 import { fillLog } from './population.mjs';
 import { proofVerification } from './proofs.mjs';
@@ -120,6 +120,13 @@ const embedded = {
       ratio(ours, peer),
       '0.75–1.25×',
     );
+  },
+  models: async () => {
+    for (const actions of [30, 1_000]) {
+      const { ours, peer } = await modelReads(rounds, actions);
+      const times = [`${ours.toFixed(1)} µs`, `by disc-1: ${peer.toFixed(1)} µs`];
+      add(`score by disc-2, ${count(actions)} actions`, ...times, ratio(ours, peer), '≤ 1.15×');
+    }
   },
   boot: async () => {
     await inTemporaryFolder(async (data) =>

@@ -21,10 +21,11 @@ export function discScore(snapshot: IdentitySnapshot): DiscScoreDto {
 /** The full score with everything needed to reproduce it. */
 export function score(snapshot: IdentitySnapshot, logId: string): ScoreDto {
   const { state, lens, as_of } = snapshot;
+  const { ledger, assessment } = lens.model.measure(state.evidence, lens, as_of);
   return {
     tris_id: snapshot.tris_id,
-    ...standing(snapshot),
-    ...lens.model.assess(state.evidence, lens, as_of),
+    ...standingOf(ledger, state.bad_status?.level ?? null),
+    ...assessment,
     disc_metrics: categoryHealth(state.evidence, lens, as_of),
     verification: verificationsOf(snapshot),
     bad_status: null,

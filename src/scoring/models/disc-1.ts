@@ -5,7 +5,7 @@ import { decayedTct, least } from '../health.js';
 import type { Lens } from '../lens.js';
 import { isFlags } from '../metrics.js';
 import { MODEL } from '../model.js';
-import type { Assessment, Golden, ScoringModel } from './scoring-model.js';
+import type { Assessment, Golden, Measure, ScoringModel } from './scoring-model.js';
 
 /** Version `disc-1`: reliability from decayed weights (docs/decisions/0011). */
 
@@ -76,6 +76,10 @@ export const disc1 = {
     }
     const weight = (of: Days[]) => decayedTct(of, LEFT_AFTER, dayOf(asOf)) / TCT_PER_WEIGHT;
     return expected(weight(earned), weight(flagged));
+  },
+
+  measure(evidence: Evidence, lens: Lens, asOf: number): Measure {
+    return { ledger: disc1.ledger(evidence, lens), assessment: disc1.assess(evidence, lens, asOf) };
   },
 
   assess(evidence: Evidence, lens: Lens, asOf: number): Assessment {

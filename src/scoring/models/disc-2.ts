@@ -5,7 +5,8 @@ import { least } from '../health.js';
 import { type Lens, counts } from '../lens.js';
 import { isFlags } from '../metrics.js';
 import { MODEL, TCT_BY_CRITICALITY } from '../model.js';
-import type { Assessment, Certainty, Golden, ScoringModel } from './scoring-model.js';
+import type { Ledger } from '../score.js';
+import type { Assessment, Certainty, Golden, Measure, ScoringModel } from './scoring-model.js';
 
 /** Version `disc-2`: reliability from days instead of weights, and a limit on what one day earns (docs/decisions/0025). */
 
@@ -39,14 +40,22 @@ export interface DecayedDays {
 
 /** @param asOf ms since the epoch; the evidence must contain no later actions */
 export function decayedDays(evidence: Evidence, lens: Lens, asOf: number): DecayedDays {
-  const today = dayOf(asOf);
-  const decayed = { good: 0, flags: 0 };
-  eachDay(evidence, lens, (day, _earned, _flagged, good, flags) => {
+  return sumsOf(evidence, lens, dayOf(asOf)).days;
+}
+
+/** The ledger and the decayed days as of a UTC day, in one pass. */
+function sumsOf(evidence: Evidence, lens: Lens, today: number): { ledger: Ledger; days: DecayedDays } {
+  const most = disc2.earnedPerDay(lens);
+  const ledger = { earned: 0, flagged: 0 };
+  const days = { good: 0, flags: 0 };
+  eachDay(evidence, lens, (day, earned, flagged, good, flags) => {
     const left = LEFT_AFTER(Math.max(0, today - day));
-    decayed.good += Math.min(good, CONSTANTS.good_per_day) * left;
-    decayed.flags += Math.min(flags, CONSTANTS.flags_per_day) * left;
+    ledger.earned += Math.min(earned, most);
+    ledger.flagged += flagged;
+    days.good += Math.min(good, CONSTANTS.good_per_day) * left;
+    days.flags += Math.min(flags, CONSTANTS.flags_per_day) * left;
   });
-  return decayed;
+  return { ledger, days };
 }
 
 /** The hash covers these values, so that it changes with a formula and not only with a constant. */
@@ -89,14 +98,11 @@ export const disc2 = {
     return most;
   },
 
-  ledger(evidence: Evidence, lens: Lens) {
-    const most = disc2.earnedPerDay(lens);
-    const ledger = { earned: 0, flagged: 0 };
-    eachDay(evidence, lens, (_day, earned, flagged) => {
-      ledger.earned += Math.min(earned, most);
-      ledger.flagged += flagged;
-    });
-    return ledger;
+  ledger: (evidence: Evidence, lens: Lens) => sumsOf(evidence, lens, 0).ledger,
+
+  measure(evidence: Evidence, lens: Lens, asOf: number): Measure {
+    const { ledger, days } = sumsOf(evidence, lens, dayOf(asOf));
+    return { ledger, assessment: { reliability: round(expected(days), 4), ...certaintyOf(days) } };
   },
 
   reliability(evidence: Evidence, lens: Lens, asOf: number) {
@@ -104,8 +110,7 @@ export const disc2 = {
   },
 
   assess(evidence: Evidence, lens: Lens, asOf: number): Assessment {
-    const days = decayedDays(evidence, lens, asOf);
-    return { reliability: round(expected(days), 4), ...certaintyOf(days) };
+    return disc2.measure(evidence, lens, asOf).assessment;
   },
 
   certainty(evidence: Evidence, lens: Lens, asOf: number) {

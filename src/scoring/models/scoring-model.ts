@@ -16,6 +16,11 @@ export interface Certainty {
 
 export type Assessment = { reliability: number } & Partial<Certainty>;
 
+export interface Measure {
+  ledger: Ledger;
+  assessment: Assessment;
+}
+
 /** Values that the formulas of a version give for one case. A test computes them again. */
 export interface Golden {
   /** ms since the epoch. */
@@ -50,6 +55,8 @@ export interface ScoringModel {
    * @param asOf ms since the epoch; the evidence must contain no later actions
    */
   reliability(evidence: Evidence, lens: Lens, asOf: number): number;
+  /** `ledger` and `assess` in one pass over the evidence, where the version can do that. */
+  measure(evidence: Evidence, lens: Lens, asOf: number): Measure;
   /** The reliability and its certainty in one pass; the reliability alone in versions without certainty. */
   assess(evidence: Evidence, lens: Lens, asOf: number): Assessment;
   /** The certainty of the reliability; null in versions without one. */
