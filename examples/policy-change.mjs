@@ -1,5 +1,5 @@
 // `npm run demo:policies [csv]`: an organization changes how real trust ratings are scored: preview, replay over everyone,
-// promotion under load, rollback; and gates an action on the score, with the way to pass. Ends with 1 if anything is off.
+// promotion under load, rollback, and the same for a version of the model; and gates an action on the score, with the way to pass. Ends with 1 if anything is off.
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -232,6 +232,13 @@ try {
   const { json: now } = await get(`/v1/disc/score/${trusted}`);
   assert.equal(now.score, expected.get(`${now.lens.content_hash} ${trusted}`));
   print(`${trusted} is at ${now.score} again, as before the promotion`);
+
+  step('Another version of the model: back to disc-1, and from there to disc-2 with the comparison of everyone');
+  await credence('models', 'rollback', 'disc-2');
+  const comparison = await credence('models', 'replay', 'disc-2');
+  await credence('models', 'promote', 'disc-2', '--replay', /replay (rpl_\w+)/.exec(comparison)[1]);
+  const { json: models } = await get('/v1/models');
+  print(models.models.map(({ id, active }) => `${id}: ${active ? 'serves' : 'does not serve'}`).join('\n'));
   assert.match(await credence('verify'), /identical/);
 } finally {
   if (server) {

@@ -13,6 +13,7 @@ test('a change of policy on real ratings: previewed, replayed, promoted under lo
     /granted until [^]*: denied\n[^]*: granted until /,
     /2 decisions about tris:otc:\d+: all agree/,
     /again, as before the promotion/,
+    /disc-1 → disc-2: 90 identities[^]*the platform uses disc-2\n[^]*disc-1: does not serve\ndisc-2: serves\n/,
     /\nidentical\n$/,
   ]) {
     expect(stdout).toMatch(shown);
