@@ -27,6 +27,7 @@ import { actionRelayed, credonationRecorded } from '../src/features/relay/domain
 import {
   issuerRegistered,
   issuerRetired,
+  troveContentCounted,
   troveProofSubmitted,
   troveRecordApproved,
   troveRecordRejected,
@@ -81,6 +82,7 @@ const DEFINITIONS = [
   troveProofSubmitted,
   troveRecordApproved,
   troveRecordRejected,
+  troveContentCounted,
   issuerRegistered,
   issuerRetired,
 ] as const;

@@ -2,34 +2,34 @@ import type { DomainEvent, EventOf } from './events.js';
 import { type TroveRecord, type TroveStatus, evolve } from '../src/features/trove/domain/record.js';
 import { type Projection, sortByPosition } from './projection.js';
 
-/** Records by id (the content hash), and `trove.list`: ids in order of submission, by identity and status. */
+/** Records by id, and `trove.list`: ids in order of submission, by identity and status. */
 export const trove: Projection = {
   name: 'trove',
-  version: 1,
+  version: 2,
   views: ['trove', 'trove.list'],
   share: {
     ofEvent: (event) => (isOfTrove(event) ? event.data.tris_id : undefined),
     ofRow: (_row, value) => (value as { tris_id: string }).tris_id,
   },
 
-  reads: (event) => (isOfTrove(event) ? [recordRow(contentHashOf(event))] : []),
+  reads: (event) => (isOfTrove(event) ? [recordRow(recordIdIn(event))] : []),
 
   apply(event, rows) {
     if (!isOfTrove(event)) return;
-    const row = recordRow(contentHashOf(event));
+    const row = recordRow(recordIdIn(event));
     const before = rows.get<TroveRecord>(row);
     const after = evolve(before, event);
     if (!after) return;
     rows.put(row, after);
     if (before?.status === after.status) return;
     if (before) for (const key of listsOf(before)) rows.delete(key);
-    const entry: TroveEntry = { content_hash: after.content_hash, tris_id: after.tris_id };
+    const entry: TroveEntry = { record_id: after.record_id, tris_id: after.tris_id };
     for (const key of listsOf(after)) rows.put(key, entry);
   },
 };
 
 export interface TroveEntry {
-  content_hash: string;
+  record_id: string;
   tris_id: string;
 }
 
@@ -53,12 +53,12 @@ function isOfTrove(event: DomainEvent): event is RecordEvent {
   }
 }
 
-function contentHashOf(event: RecordEvent): string {
+function recordIdIn(event: RecordEvent): string {
   return event.stream.slice(STREAM.length);
 }
 
-export function recordRow(contentHash: string) {
-  return { view: 'trove', key: contentHash };
+export function recordRow(recordId: string) {
+  return { view: 'trove', key: recordId };
 }
 
 /** Rows of the list of an identity's records (null: everybody's) in a status (null: any). */

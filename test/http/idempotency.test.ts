@@ -2,6 +2,8 @@ import { jest } from '@jest/globals';
 import { internalActor } from '../../src/commands/context.js';
 import { fact } from '../../src/kernel/fact.js';
 import { Writer } from '../../src/commands/writer.js';
+import { createKey } from '../../src/credentials/api-keys.js';
+import { eventually } from '../contracts/harness.js';
 import { hashOf } from '../../src/kernel/hash.js';
 import { organizationRegistered } from '../../src/features/organizations/domain/organizations.events.js';
 import { schemeBody } from '../verifications/proofs.fixture.js';
@@ -145,13 +147,15 @@ describe('a request that was refused leaves nothing in the log, and its key to a
       content_hash,
       occurred_at: '2026-01-31T12:00:00Z',
     };
+    // Nobody reviews what the same key submitted. Keys are read again within a second.
+    const submitter = { 'x-api-key': createKey(service.config, { id: 'submitter', scopes: ['trove:write'] }) };
+    await eventually(async () => (await service.post('/v1/trove/submit', submission, submitter)).status === 202);
     for (const [path, body] of [
       ['/v1/policies/vp', policy('VP_TAKEN_V1', 'social_vouch')],
       ['/v1/policies/vp/VP_TAKEN_V1/promote', { scope: 'organization' }],
       ['/v1/policies/ap', access('AP_TAKEN_V1', 10)],
       ['/v1/verification-schemes', scheme('taken', 'one')],
       ['/api/decision-relay', action('taken', 'high')],
-      ['/v1/trove/submit', submission],
       [`/v1/trove/${content_hash}/review`, decision('unclear')],
     ] as const) {
       const { status, text } = await service.post(path, body);

@@ -323,15 +323,15 @@ describe('trove', () => {
   test('names the action that an approved record became', async () => {
     expect((await rowsAfter([submitted, approved, action])).get(record)).toMatchObject({
       status: 'Approved',
-      decision: { decided_by: 'key:reviewer', reason_code: null, action_id: 'e3' },
+      rulings: [{ decided_by: 'key:reviewer', approved: true, reason_code: null, action_id: 'e3' }],
     });
     expect((await rowsAfter([submitted, rejected])).get(record)).toMatchObject({
-      decision: { reason_code: 'wrong', action_id: null },
+      rulings: [{ reason_code: 'wrong', approved: false, action_id: null }],
     });
   });
 
   test('a new proof reopens a rejected record', async () => {
     const rows = await rowsAfter([submitted, rejected, proof]);
-    expect(rows.get(record)).toMatchObject({ status: 'Pending', proofs: 1, proof: { issuer: 'lab' }, decision: null });
+    expect(rows.get(record)).toMatchObject({ status: 'Pending', proofs: 1, proof: { issuer: 'lab' }, rulings: [] });
   });
 });

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import { encodeAbiParameters, encodePacked, keccak256, parseAbiParameters, zeroAddress, zeroHash } from 'viem';
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
+import { createKey } from '../../src/credentials/api-keys.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { Platforms } from '../../src/features/organizations/platforms.js';
 import { EAS_SCHEMA } from '../../src/features/trove/proofs.js';
@@ -14,7 +15,15 @@ import { plantEvent } from '../contracts/sample-events.js';
 import { type Service, seen, startService } from '../policies/service.fixture.js';
 
 let service: Service;
-beforeAll(async () => void (service = await startService()));
+/** Of a second operator: nobody reviews what the same key submitted. */
+let REVIEWER: Record<string, string>;
+beforeAll(async () => {
+  service = await startService();
+  REVIEWER = { 'x-api-key': createKey(service.config, { id: 'reviewer', scopes: ['trove:review'] }) };
+  // The keys are read again within a second.
+  const probe = () => service.post(`/v1/trove/${sha256Hex('none')}/review`, { decision: 'approve' }, REVIEWER);
+  await eventually(async () => (await probe()).status === 404);
+});
 afterAll(() => service.close());
 
 let serial = 0;
@@ -71,7 +80,7 @@ describe('a record without a proof', () => {
     });
     expect((await service.get(`/v1/disc/score/${body.tris_id}`)).status).toBe(404);
 
-    const review = await service.post(`/v1/trove/${body.content_hash}/review`, { decision: 'approve' });
+    const review = await service.post(`/v1/trove/${body.content_hash}/review`, { decision: 'approve' }, REVIEWER);
     expect([review.status, review.json]).toEqual([200, { record_id: body.content_hash, status: 'Approved' }]);
     const position = { 'credence-min-position': review.headers['credence-position'] as string };
     const score = await service.get(`/v1/disc/score/${body.tris_id}`, position);
@@ -81,7 +90,7 @@ describe('a record without a proof', () => {
       { from: 'tris:platform:trove', amount: 100, timestamp: '2026-01-31T12:00:00.000Z', category: 'creative' },
     ]);
     const { decision } = await get(body.content_hash);
-    expect(decision).toMatchObject({ method: 'review', decided_by: 'key:dev', reason_code: null });
+    expect(decision).toMatchObject({ method: 'review', decided_by: 'key:reviewer', reason_code: null });
     const history = (await service.get(`/v1/disc/score/${body.tris_id}/history`)).json;
     expect(history.entries[0]).toMatchObject({ event_id: decision.action_id, platform_id: 'trove', tct_delta: 100 });
   });
@@ -89,12 +98,10 @@ describe('a record without a proof', () => {
   test('has no effect when it is rejected, which requires a reason', async () => {
     const body = record();
     const id = await submitted(body);
-    const bare = await service.post(`/v1/trove/${id}/review`, { decision: 'reject' });
+    const bare = await service.post(`/v1/trove/${id}/review`, { decision: 'reject' }, REVIEWER);
     expect([bare.status, bare.json.errors[0].pointer]).toEqual([400, '/reason_code']);
-    const review = await service.post(`/v1/trove/${id}/review`, {
-      decision: 'reject',
-      reason_code: 'not_reproducible',
-    });
+    const rejection = { decision: 'reject', reason_code: 'not_reproducible' };
+    const review = await service.post(`/v1/trove/${id}/review`, rejection, REVIEWER);
     expect(review.json.status).toBe('Rejected');
     expect(await get(id)).toMatchObject({
       status: 'Rejected',
@@ -105,10 +112,10 @@ describe('a record without a proof', () => {
 
   test('is decided once: the same decision again changes nothing, another is refused', async () => {
     const id = await submitted(record());
-    const approve = () => service.post(`/v1/trove/${id}/review`, { decision: 'approve' });
+    const approve = () => service.post(`/v1/trove/${id}/review`, { decision: 'approve' }, REVIEWER);
     const answers = await Promise.all([approve(), approve(), approve()]);
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
-    const other = await service.post(`/v1/trove/${id}/review`, { decision: 'reject', reason_code: 'late' });
+    const other = await service.post(`/v1/trove/${id}/review`, { decision: 'reject', reason_code: 'late' }, REVIEWER);
     expect([other.status, other.json.code]).toEqual([409, 'record_decided']);
     expect(await service.stores.eventStore.readStream(`trove-${id}`)).toHaveLength(4); // submission, approval, action, credonation
   });
@@ -299,7 +306,7 @@ describe('a proof by a registered issuer', () => {
     jobs.enqueue = enqueue;
     await sweep();
     expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved' });
-    const review = await service.post(`/v1/trove/${lost.content_hash}/review`, { decision: 'approve' });
+    const review = await service.post(`/v1/trove/${lost.content_hash}/review`, { decision: 'approve' }, REVIEWER);
     expect([review.status, review.json.code]).toEqual([500, 'history_unreadable']);
   });
 
@@ -491,12 +498,13 @@ describe('a key bound to an organization', () => {
     expect(validations).toMatchObject([{ from: 'tris:university' }]);
     // The same decision is one for the same platform.
     expect((await review(content_hash, { decision: 'approve', platform_id: 'university.example' })).status).toBe(200);
-    expect((await review(content_hash, { decision: 'approve' })).json.code).toBe('record_decided');
+    const otherwise = await review(content_hash, { decision: 'reject', reason_code: 'late' });
+    expect(otherwise.json.code).toBe('record_decided');
   });
 
-  test('approves for the platform of the trove while no organization owns it', async () => {
+  test('does not approve for the platform of the trove, whether an organization owns it or not', async () => {
     const [before, after] = [await pending(), await pending()];
-    expect((await review(before.content_hash, { decision: 'approve' })).status).toBe(200);
+    expect((await review(before.content_hash, { decision: 'approve' })).json.code).toBe('platform_not_owned');
     const owner = { tris_org: 'tris:trove', platform_ids: ['trove'] };
     expect((await bound.post('/v1/organizations', owner, { 'x-api-key': 'ops' })).status).toBe(201);
     expect((await review(after.content_hash, { decision: 'approve' })).json.code).toBe('platform_not_owned');
@@ -521,7 +529,7 @@ test('records are listed by identity and status, in order of submission, page by
   const tris_id = 'tris:prolific';
   const ids: string[] = [];
   for (let i = 0; i < 5; i++) ids.push(await submitted(record({ tris_id })));
-  const review = await service.post(`/v1/trove/${ids[1]}/review`, { decision: 'approve' });
+  const review = await service.post(`/v1/trove/${ids[1]}/review`, { decision: 'approve' }, REVIEWER);
   const headers = { ...key(), 'credence-min-position': review.headers['credence-position'] as string };
   const list = async (query: string) => {
     const { json } = await service.get(`/v1/trove?${query}`, headers);
@@ -541,5 +549,7 @@ test('records are listed by identity and status, in order of submission, page by
 test('an unknown record is 404', async () => {
   const id = sha256Hex('nothing');
   expect((await service.get(`/v1/trove/${id}`, key())).json.code).toBe('record_not_found');
-  expect((await service.post(`/v1/trove/${id}/review`, { decision: 'approve' })).json.code).toBe('record_not_found');
+  expect((await service.post(`/v1/trove/${id}/review`, { decision: 'approve' }, REVIEWER)).json.code).toBe(
+    'record_not_found',
+  );
 });

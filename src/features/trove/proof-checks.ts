@@ -15,10 +15,18 @@ import { hashOf } from '../../kernel/hash.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
 import { Platforms } from '../organizations/platforms.js';
 import { Views } from '../../read-side/views.js';
+import { CountedContent } from './counted-content.js';
 import { Issuers } from './issuers.js';
 import { failureOf } from './proofs.js';
 import { pageOfRecords } from './records.js';
-import { type Decision, decideRecord, troveRecordOf, troveStream, type TroveRecord } from './domain/record.js';
+import {
+  type Decision,
+  decideRecord,
+  isSettled,
+  troveRecordOf,
+  troveStream,
+  type TroveRecord,
+} from './domain/record.js';
 
 const JOB_KIND = 'trove_verification';
 const SWEEP_MS = 60_000;
@@ -34,6 +42,7 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
     private readonly views: Views,
     private readonly issuers: Issuers,
     private readonly platforms: Platforms,
+    private readonly counted: CountedContent,
     @Inject(Config) private readonly config: Config,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(JOBS) private readonly jobs: Jobs,
@@ -57,43 +66,46 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
   }
 
   /** Idempotent by record and proof. Does nothing without a proof. A job that used up its attempts starts again. */
-  async enqueue({ content_hash, status, proof, proofs }: TroveRecord): Promise<void> {
-    if (status !== 'Pending' || proof === null) return;
-    const id = `trv_${content_hash}_${proofs}`;
-    const job = await this.jobs.enqueue(JOB_KIND, id, { record_id: content_hash });
+  async enqueue(record: TroveRecord): Promise<void> {
+    const { record_id, proof, proofs } = record;
+    if (isSettled(record) || proof === null) return;
+    const id = `trv_${record_id}_${proofs}`;
+    const job = await this.jobs.enqueue(JOB_KIND, id, { record_id });
     if (job.status === 'failed') await this.jobs.retry(JOB_KIND, id);
   }
 
   private async verify(recordId: string): Promise<string> {
     const stream = troveStream(recordId);
     const record = troveRecordOf(await this.store.readStream(stream));
-    if (record?.status !== 'Pending' || record.proof === null) return record?.status ?? 'unknown';
+    if (!record || isSettled(record) || record.proof === null) return record?.status ?? 'unknown';
     const { proof } = record;
     const issuer = await this.issuers.find(proof.issuer);
     const owner = issuer ? await this.platforms.ownerOf(issuer.platform_id) : null;
     const isOwn = owner !== null && [record.tris_id, record.operator_tris].includes(owner);
-    const reason_code = !issuer
-      ? 'issuer_unknown'
-      : isOwn
-        ? 'self_statement'
-        : await failureOf(record, proof, issuer, this.clock());
-    const decision: Decision = {
-      method: proof.type === 'eas' ? 'attestation' : 'signature',
-      decided_by: proof.issuer,
-      outcome:
-        reason_code === null ? { approved: true, platform_id: issuer!.platform_id } : { approved: false, reason_code },
-    };
     const context = {
       actor: internalActor(`job:${JOB_KIND}`),
       correlation_id: `trv_${recordId}_${record.proofs}`,
       idempotency: null,
       body_hash: hashOf(JOB_KIND, recordId, String(record.proofs)),
     };
+    let reason_code = !issuer
+      ? 'issuer_unknown'
+      : isOwn
+        ? 'self_statement'
+        : await failureOf(record, proof, issuer, this.clock());
+    if (reason_code === null && !(await this.counted.take(record, issuer!.platform_id, context))) {
+      reason_code = 'already_counted';
+    }
+    const decision: Decision = {
+      method: proof.type === 'eas' ? 'attestation' : 'signature',
+      decided_by: proof.issuer,
+      reviewer: null,
+      outcome:
+        reason_code === null ? { approved: true, platform_id: issuer!.platform_id } : { approved: false, reason_code },
+    };
     const { events, history } = await this.writer.update(stream, context, (history) => {
       const current = troveRecordOf(history)!;
-      return current.status === 'Pending' && current.proofs === record.proofs
-        ? decideRecord(history, decision, owner)
-        : [];
+      return !isSettled(current) && current.proofs === record.proofs ? decideRecord(history, decision, owner) : [];
     });
     return events.length > 0 ? (reason_code ?? 'approved') : troveRecordOf(history)!.status;
   }

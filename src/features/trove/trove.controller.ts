@@ -35,8 +35,10 @@ export class TroveController {
     problems: ['unknown_criticality', 'personal_data', 'record_conflict', 'write_conflict'],
   })
   async submit(@Body() body: SubmitRecordDto, @Context() request: RequestContext) {
-    const submission = toSubmission(body, this.clock());
-    const context = request.of(submission);
+    const submission = toSubmission(body, request.actor.organization, this.clock());
+    // The submitter is known by the key.
+    const { submitter: _submitter, ...command } = submission;
+    const context = request.of(command);
     const { body: answer, position } = await this.commands.execute(new SubmitRecord(submission, context));
     return new Written(answer, position);
   }
@@ -56,9 +58,20 @@ export class TroveController {
   @Post('/:record_id/review')
   @Write({
     scope: 'trove:review',
-    summary: 'Approve or reject a pending record',
+    summary: 'Approve or reject a record',
+    description:
+      'An organization decides for its own platforms; its rejection leaves the record to others. Nobody reviews what their ' +
+      'own organization, or the same key, submitted.',
     type: SubmittedRecordDto,
-    problems: ['record_not_found', 'self_statement', 'record_decided', 'platform_not_owned', 'write_conflict'],
+    problems: [
+      'record_not_found',
+      'self_statement',
+      'own_submission',
+      'record_decided',
+      'record_counted',
+      'platform_not_owned',
+      'write_conflict',
+    ],
   })
   async review(
     @Param() { record_id }: RecordParams,

@@ -15,7 +15,7 @@ import {
   Min,
   ValidateNested,
 } from 'class-validator';
-import { TROVE_STATUSES, type TroveStatus } from './domain/record.js';
+import { RECORD_ID, TROVE_STATUSES, type TroveStatus } from './domain/record.js';
 import { PageQuery } from '../../http/common.dto.js';
 import { IsCriticality } from '../../http/criticality.js';
 import {
@@ -152,7 +152,7 @@ export class SubmitRecordDto {
   @Length(1, 200)
   title: string;
 
-  /** SHA-256 of the content: the record's id. The same content is the same record. */
+  /** SHA-256 of the content. The same content of the same submitter is the same record. */
   @IsSha256()
   content_hash: string;
 
@@ -186,7 +186,7 @@ export class SubmitRecordDto {
 }
 
 export class RecordParams {
-  @IsSha256()
+  @Matches(RECORD_ID, { message: '$property must be the id of a record' })
   record_id: string;
 }
 
@@ -220,7 +220,7 @@ export class ReviewRecordDto {
 }
 
 export class SubmittedRecordDto {
-  /** The content hash. */
+  /** The content hash; of an organization's record followed by `-` and 16 hexadecimal digits. */
   record_id: string;
   @ApiProperty({ enum: TROVE_STATUSES })
   status: TroveStatus;
@@ -235,6 +235,14 @@ export class RecordDecisionDto {
   decided_at: string;
   /** Id of the action it became. */
   action_id: string | null;
+  /** Platform of the action. */
+  platform_id: string | null;
+}
+
+/** The decision of an organization. */
+export class RecordReviewDto extends RecordDecisionDto {
+  organization: string;
+  approved: boolean;
 }
 
 export class OfferedProofDto {
@@ -259,8 +267,13 @@ export class RecordDto extends SubmittedRecordDto {
   operator_tris: string | null;
   @ApiProperty({ type: OfferedProofDto, nullable: true })
   proof: OfferedProofDto | null;
+  /** The organization that submitted it; null: an operator. */
+  submitter: string | null;
+  /** The first approval, or the rejection by an operator or for the proof; null: pending. */
   @ApiProperty({ type: RecordDecisionDto, nullable: true })
   decision: RecordDecisionDto | null;
+  /** Those of organizations, each for its own platforms. */
+  reviews: RecordReviewDto[];
   /** The text that an issuer signs: canonical JSON, RFC 8785. */
   statement: string;
 }

@@ -1,9 +1,9 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { troveList } from '../../../projections/trove.js';
-import type { Position } from '../../kernel/event.js';
+import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import type { CommandContext } from '../../commands/context.js';
+import type { Actor, CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
@@ -12,13 +12,17 @@ import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { refuseSelfStatement } from '../../commands/self-statement.js';
 import { Problem, refusal } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
+import { CountedContent } from './counted-content.js';
 import { Issuers } from './issuers.js';
 import { pageOfRecords } from './records.js';
 import {
+  type Ruling,
   type Submission,
   TROVE_PLATFORM,
   decideRecord,
   decideSubmit,
+  decisionOn,
+  recordIdOf,
   statementOf,
   troveRecordOf,
   troveStream,
@@ -55,8 +59,9 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
 
   /** @throws Problem validation_failed for an unknown issuer, record_conflict, idempotency_key_reused */
   async execute({ submission, context }: SubmitRecord): Promise<Submitted> {
-    const { content_hash, title, uri, proof } = submission;
-    const stream = troveStream(content_hash);
+    const { title, uri, proof } = submission;
+    const recordId = recordIdOf(submission.content_hash, submission.submitter);
+    const stream = troveStream(recordId);
     // Checked before anything is written. A repeat gets its first answer even if the issuer has been retired since.
     const news = decideSubmit(troveRecordOf(await this.store.readStream(stream)), submission);
     if (proof && news.length > 0) await this.refuseUnlessFit(proof);
@@ -68,7 +73,7 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
     );
     const record = troveRecordOf(await this.store.readStream(stream))!;
     await this.verification.enqueue(record);
-    return { body: { record_id: content_hash, status: record.status }, position };
+    return { body: { record_id: recordId, status: record.status }, position };
   }
 
   private async refuseUnlessFit({ type, issuer: id, signature }: NonNullable<Submission['proof']>): Promise<void> {
@@ -109,27 +114,38 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
   constructor(
     private readonly writer: Writer,
     private readonly platforms: Platforms,
+    private readonly counted: CountedContent,
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
-  /** @throws Problem record_not_found, self_statement, platform_not_owned, record_decided, idempotency_key_reused */
+  /**
+   * @throws Problem record_not_found, self_statement, own_submission, platform_not_owned, record_decided, record_counted,
+   * idempotency_key_reused
+   */
   async execute({ recordId, decision, context }: ReviewRecord): Promise<Submitted> {
     const stream = troveStream(recordId);
-    const record = troveRecordOf(await this.store.readStream(stream));
+    const before = await this.store.readStream(stream);
+    const record = troveRecordOf(before);
     if (!record) throw unknownRecord(recordId);
+    refuseOwnSubmission(context.actor, record, before[0]!.metadata.actor);
     refuseSelfStatement(context.actor.organization, record.tris_id, record.operator_tris);
     const platform_id = (decision.approve ? decision.platform_id : null) ?? TROVE_PLATFORM;
     const owner = await this.platforms.ownerOf(platform_id);
-    // Any reviewer may approve for the trove's own platform, unless an organization owns it.
-    if (platform_id !== TROVE_PLATFORM || owner !== null)
-      refuseUnlessOwned(platform_id, context.actor.organization, owner);
-    const { position } = await this.writer.execute(stream, context, (history) => {
+    const { name, organization } = context.actor;
+    if (decision.approve) refuseUnlessOwned(platform_id, organization, owner);
+    const decide = (history: readonly RecordedEvent[]) => {
       const outcome = decision.approve
         ? { approved: true as const, platform_id }
         : { approved: false as const, reason_code: decision.reason_code };
-      return decideRecord(history, { outcome, method: 'review', decided_by: context.actor.name }, owner);
-    });
-    return { body: { record_id: recordId, status: decision.approve ? 'Approved' : 'Rejected' }, position };
+      return decideRecord(history, { outcome, method: 'review', decided_by: name, reviewer: organization }, owner);
+    };
+    const counts = decision.approve && decide(before).length > 0;
+    if (counts && (await this.counted.isTaken(record, platform_id))) throw alreadyCounted(platform_id);
+    await this.writer.claim(stream, context, decide);
+    if (counts && !(await this.counted.take(record, platform_id, context))) throw alreadyCounted(platform_id);
+    const { position } = await this.writer.update(stream, context, decide);
+    const { status } = troveRecordOf(await this.store.readStream(stream))!;
+    return { body: { record_id: recordId, status }, position };
   }
 }
 
@@ -183,10 +199,23 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
   }
 }
 
+/** Whoever submits a record does not review it: no key of the same organization, of the operators not the same key. */
+function refuseOwnSubmission({ name, organization }: Actor, { submitter }: TroveRecord, submittedBy: string): void {
+  if (submitter === null ? submittedBy !== name : submitter !== organization) return;
+  throw new Problem('own_submission', 'A record is reviewed by others than its submitter.');
+}
+
+function alreadyCounted(platformId: string): Problem {
+  const detail = `Another record of this content counts on ${platformId} already.`;
+  return new Problem('record_counted', detail);
+}
+
 async function recordDto(record: TroveRecord, texts: KeyValue): Promise<RecordDto> {
-  const { content_hash, uri_hash, proof, decision } = record;
+  const { record_id, content_hash, uri_hash, proof, rulings } = record;
+  const decision = decisionOn(record);
   return {
-    record_id: content_hash,
+    record_id,
+    submitter: record.submitter,
     status: record.status,
     tris_id: record.tris_id,
     record_type: record.record_type,
@@ -200,9 +229,18 @@ async function recordDto(record: TroveRecord, texts: KeyValue): Promise<RecordDt
     agent_id: record.agent_id,
     operator_tris: record.operator_tris,
     proof: proof && { type: proof.type, issuer: proof.issuer },
-    decision: decision && { ...decision, decided_at: new Date(decision.decided_at).toISOString() },
+    decision: decision && rulingDto(decision),
+    reviews: rulings.flatMap((ruling) =>
+      ruling.reviewer === null
+        ? []
+        : [{ organization: ruling.reviewer, approved: ruling.approved, ...rulingDto(ruling) }],
+    ),
     statement: statementOf(record),
   };
+}
+
+function rulingDto({ method, decided_by, reason_code, decided_at, action_id, platform_id }: Ruling) {
+  return { method, decided_by, reason_code, decided_at: new Date(decided_at).toISOString(), action_id, platform_id };
 }
 
 function unknownRecord(recordId: string): Problem {

@@ -10,7 +10,7 @@ import type { RecordProofDto, RegisterIssuerDto, SubmitRecordDto } from './trove
 import type { RecordProof } from './domain/trove.events.js';
 
 /** Converts a request body to canonical terms. @throws Problem validation_failed if fields contradict each other */
-export function toSubmission(body: SubmitRecordDto, now: number): Submission {
+export function toSubmission(body: SubmitRecordDto, submitter: string | null, now: number): Submission {
   const { tris_id, record_type, metric, criticality, title, content_hash, uri, agent_id, operator_tris, proof } = body;
   const errors: FieldError[] = [];
   for (const [field, value] of Object.entries({ agent_id, operator_tris })) {
@@ -43,6 +43,7 @@ export function toSubmission(body: SubmitRecordDto, now: number): Submission {
     agent_id: agent_id ?? null,
     operator_tris: operator_tris ?? null,
     proof: proof ? toProof(proof) : null,
+    submitter,
   };
 }
 

@@ -5,6 +5,7 @@ import { GetIssuerHandler, RegisterIssuerHandler, RetireIssuerHandler } from './
 import { Issuers } from './issuers.js';
 import { TroveController } from './trove.controller.js';
 import { GetRecordHandler, ListRecordsHandler, ReviewRecordHandler, SubmitRecordHandler } from './trove.handlers.js';
+import { CountedContent } from './counted-content.js';
 import { ProofChecks } from './proof-checks.js';
 
 @Module({
@@ -13,6 +14,7 @@ import { ProofChecks } from './proof-checks.js';
   providers: [
     Issuers,
     ProofChecks,
+    CountedContent,
     RegisterIssuerHandler,
     RetireIssuerHandler,
     GetIssuerHandler,

@@ -21,23 +21,33 @@ export type TroveStatus = (typeof TROVE_STATUSES)[number];
 
 /** A submitted record and its outcome. Times in ms. */
 export interface TroveRecord extends Omit<Decoded<typeof troveRecordSubmitted>['data'], 'proof'> {
+  /** The content's hash; of an organization's record also a part of the hash of its TRIS. */
+  record_id: string;
   /** Position of its submission; lists are ordered by it. */
   position: number;
   occurred_at: number;
   submitted_at: number;
+  /** Approved if anybody approved it, Rejected if its proof or an operator rejected it. */
   status: TroveStatus;
   /** The latest proof; its verification decides. */
   proof: RecordProof | null;
   /** Number of proofs submitted so far. */
   proofs: number;
-  decision: {
-    method: string;
-    decided_by: string;
-    reason_code: string | null;
-    decided_at: number;
-    /** Id of the action it became; null if rejected. */
-    action_id: string | null;
-  } | null;
+  /** One at most of each organization, and one of the operators or the proof. */
+  rulings: Ruling[];
+}
+
+export interface Ruling {
+  /** The organization; null: an operator, or the proof. */
+  reviewer: string | null;
+  approved: boolean;
+  method: string;
+  decided_by: string;
+  reason_code: string | null;
+  decided_at: number;
+  /** The action it became, and its platform; null if rejected. */
+  action_id: string | null;
+  platform_id: string | null;
 }
 
 /** A record as submitted and validated: names canonical, the time in ms. */
@@ -47,13 +57,15 @@ export interface Submission {
   metric: string;
   criticality: Criticality;
   title: string;
-  /** SHA-256 of the content, hex: the record's id. */
+  /** SHA-256 of the content, hex. */
   content_hash: string;
   uri: string | null;
   occurred_at: number;
   agent_id: string | null;
   operator_tris: string | null;
   proof: RecordProof | null;
+  /** The organization that submits it; null: an operator. */
+  submitter: string | null;
 }
 
 /** A decision about a record. `platform_id`: the platform whose action an approved record becomes. */
@@ -61,13 +73,38 @@ export interface Decision {
   outcome: { approved: true; platform_id: string } | { approved: false; reason_code: string };
   method: (typeof DECISION_METHODS)[number];
   decided_by: string;
+  /** The organization; null: an operator, or the proof. */
+  reviewer: string | null;
 }
 
 /** Platform of records that a reviewer approves without naming a platform. */
 export const TROVE_PLATFORM = 'trove';
 
-export function troveStream(contentHash: string): string {
-  return `trove-${contentHash}`;
+const PREFIX = 'trove-';
+
+/** @param submitter an organization; null: an operator, also for records from before submitters were recorded */
+export function recordIdOf(contentHash: string, submitter: string | null): string {
+  return submitter === null ? contentHash : `${contentHash}-${sha256Hex(submitter).slice(0, 16)}`;
+}
+export const RECORD_ID = /^[0-9a-f]{64}(?:-[0-9a-f]{16})?$/;
+
+export function troveStream(recordId: string): string {
+  return `${PREFIX}${recordId}`;
+}
+
+/** Which record of a content counts for an identity on a platform. */
+export function countedStream({ content_hash, tris_id }: TroveRecord, platformId: string): string {
+  return `${PREFIX}counted-${sha256Hex(canonicalJson([content_hash, tris_id, platformId]))}`;
+}
+
+/** The decision that determines the status, if there is one. */
+export function decisionOn({ rulings }: Pick<TroveRecord, 'rulings'>): Ruling | null {
+  return rulings.find(({ approved }) => approved) ?? rulings.find(({ reviewer }) => reviewer === null) ?? null;
+}
+
+/** Whether its proof or an operator has decided it. */
+export function isSettled({ rulings }: Pick<TroveRecord, 'rulings'>): boolean {
+  return rulings.some(({ reviewer }) => reviewer === null);
 }
 
 const EVENTS = [
@@ -82,7 +119,7 @@ const EVENTS = [
 export type TroveEvent = Decoded<(typeof EVENTS)[number]>;
 const decode = streamDecoderFor(EVENTS);
 
-/** Folds a `trove-<content hash>` stream. @throws Problem history_unreadable */
+/** Folds a `trove-<record id>` stream. @throws Problem history_unreadable */
 export function troveRecordOf(history: readonly RecordedEvent[]): TroveRecord | undefined {
   return decode(history).reduce(evolve, undefined as TroveRecord | undefined);
 }
@@ -94,25 +131,35 @@ export function evolve(record: TroveRecord | undefined, event: TroveEvent): Trov
       const { proof, ...data } = event.data;
       return {
         ...data,
+        record_id: event.stream.slice(PREFIX.length),
         position: event.position,
         occurred_at: event.occurred_at,
         submitted_at: event.recorded_at,
         status: 'Pending',
         proof,
         proofs: proof === null ? 0 : 1,
-        decision: null,
+        rulings: [],
       };
     }
     case 'TroveProofSubmitted':
       return (
-        record && { ...record, status: 'Pending', proof: event.data.proof, proofs: record.proofs + 1, decision: null }
+        record &&
+        ruled(
+          { ...record, proof: event.data.proof, proofs: record.proofs + 1 },
+          record.rulings.filter(({ reviewer }) => reviewer !== null),
+        )
       );
     case 'TroveRecordApproved':
-      return record && { ...record, status: 'Approved', decision: decisionOf(event, null) };
+      return record && ruled(record, [...record.rulings, rulingOf(event, null)]);
     case 'TroveRecordRejected':
-      return record && { ...record, status: 'Rejected', decision: decisionOf(event, event.data.reason_code) };
-    case 'ActionRelayed': // in the same append as the approval
-      return record?.decision ? { ...record, decision: { ...record.decision, action_id: event.id } } : record;
+      return record && ruled(record, [...record.rulings, rulingOf(event, event.data.reason_code)]);
+    case 'ActionRelayed': {
+      // In the same append as the approval.
+      const last = record?.rulings.at(-1);
+      if (!record || !last) return record;
+      const { platform_id } = event.data;
+      return ruled(record, [...record.rulings.slice(0, -1), { ...last, action_id: event.id, platform_id }]);
+    }
     case 'CredonationRecorded':
       return record;
     default:
@@ -120,12 +167,19 @@ export function evolve(record: TroveRecord | undefined, event: TroveEvent): Trov
   }
 }
 
-function decisionOf(
-  { data, recorded_at }: Extract<TroveEvent, { type: 'TroveRecordApproved' | 'TroveRecordRejected' }>,
-  reason: string | null,
-) {
-  const { method, decided_by } = data;
-  return { method, decided_by, reason_code: reason, decided_at: recorded_at, action_id: null };
+function ruled(record: TroveRecord, rulings: Ruling[]): TroveRecord {
+  const decision = decisionOn({ rulings });
+  return { ...record, rulings, status: decision === null ? 'Pending' : decision.approved ? 'Approved' : 'Rejected' };
+}
+
+function rulingOf(
+  { type, data, recorded_at }: Extract<TroveEvent, { type: 'TroveRecordApproved' | 'TroveRecordRejected' }>,
+  reason_code: string | null,
+): Ruling {
+  const { method, decided_by, reviewer } = data;
+  const approved = type === 'TroveRecordApproved';
+  const outcome = { reason_code, decided_at: recorded_at, action_id: null, platform_id: null };
+  return { reviewer, approved, method, decided_by, ...outcome };
 }
 
 /**
@@ -167,35 +221,30 @@ export function decideSubmit(record: TroveRecord | undefined, submission: Submis
   return [fact(troveProofSubmitted, { content_hash, tris_id, proof: json(proof) })];
 }
 
-/** The platform whose action the approved record of a stream became. */
-function platformOf(history: readonly RecordedEvent[]): unknown {
-  return history.find(({ type }) => type === actionRelayed.type)?.data['platform_id'];
-}
-
 /** A proof contains only JSON values. */
 const json = <T extends RecordProof | null>(proof: T) => proof as T & null;
 
 /**
- * Decides the pending record of a stream. An approved record becomes an action and a credonation in the same append; no
+ * Decides the record of a stream. Each organization decides for its own platforms, whatever others decided; its keys
+ * count as one, and so do operators and the proof. An approved record becomes an action and a credonation in the same append; no
  * credonation if its metric is a flag or the endorser is the identity itself.
  * @param owner TRIS of the organization that owns the platform, or null
- * @throws Problem record_decided if another decision was made before
+ * @throws Problem record_decided if the same reviewer decided otherwise before
  */
 export function decideRecord(history: readonly RecordedEvent[], decision: Decision, owner: string | null): Fact[] {
   const record = troveRecordOf(history)!;
   const { content_hash, tris_id } = record;
-  const { method, decided_by, outcome } = decision;
-  if (record.status !== 'Pending') {
+  const { method, decided_by, reviewer, outcome } = decision;
+  const earlier = record.rulings.find((ruling) => ruling.reviewer === reviewer);
+  if (earlier) {
     const stands =
-      record.status === (outcome.approved ? 'Approved' : 'Rejected') &&
-      record.decision?.decided_by === decided_by &&
-      (outcome.approved
-        ? platformOf(history) === outcome.platform_id
-        : record.decision.reason_code === outcome.reason_code);
+      earlier.approved === outcome.approved &&
+      (reviewer !== null || earlier.decided_by === decided_by) &&
+      (outcome.approved ? earlier.platform_id === outcome.platform_id : earlier.reason_code === outcome.reason_code);
     if (stands) return [];
-    throw new Problem('record_decided', `The record is already ${record.status}.`);
+    throw new Problem('record_decided', `The record is already ${earlier.approved ? 'Approved' : 'Rejected'}.`);
   }
-  const about = { content_hash, tris_id, method, decided_by };
+  const about = { content_hash, tris_id, method, decided_by, reviewer };
   if (!outcome.approved) return [fact(troveRecordRejected, { ...about, reason_code: outcome.reason_code })];
   const split = record.metric.indexOf('_');
   const action = {

@@ -1,4 +1,5 @@
 import { type Check, defineEvent, nullable, oneOf, text } from '../../../kernel/event-definition.js';
+import type { JsonObject } from '../../../kernel/json.js';
 import { CRITICALITIES } from '../../../scoring/model.js';
 
 export const RECORD_TYPES = ['milestone', 'activity', 'ai_behavior'] as const;
@@ -27,9 +28,17 @@ const proof: Check<RecordProof> = (value): value is RecordProof => {
   );
 };
 
-/** A record about an identity was submitted. Stream `trove-<content hash>`, revision 0. Its time is in the metadata. */
-export const troveRecordSubmitted = defineEvent('TroveRecordSubmitted', {
+/** Events of before organizations had records and reviews of their own: everything was the operators'. */
+const before = (field: 'submitter' | 'reviewer') => ({
+  schema: 2,
+  upcasters: { 1: (data: JsonObject) => ({ ...data, [field]: null }) },
+});
+
+/** A record about an identity was submitted. Stream `trove-<record id>`, revision 0. Its time is in the metadata. */
+const submitted = {
   content_hash: text,
+  /** The organization whose key submitted it; null: an operator's key. */
+  submitter: nullable(text),
   tris_id: text,
   record_type: oneOf(RECORD_TYPES),
   /** Canonical, `<category>_<name>`. */
@@ -42,23 +51,36 @@ export const troveRecordSubmitted = defineEvent('TroveRecordSubmitted', {
   agent_id: nullable(text),
   operator_tris: nullable(text),
   proof: nullable(proof),
-});
+};
+export const troveRecordSubmitted = defineEvent('TroveRecordSubmitted', submitted, before('submitter'));
 /** A proof for a record that has none or whose last proof failed. Same stream. */
 export const troveProofSubmitted = defineEvent('TroveProofSubmitted', { content_hash: text, tris_id: text, proof });
 /** Same stream, in one append with the ActionRelayed and CredonationRecorded that follow from it. */
-export const troveRecordApproved = defineEvent('TroveRecordApproved', {
+const decided = {
   content_hash: text,
   tris_id: text,
   method: oneOf(DECISION_METHODS),
   /** The issuer's id, or `key:<id>` of the reviewer. */
   decided_by: text,
-});
-export const troveRecordRejected = defineEvent('TroveRecordRejected', {
+  /** The organization for whose platforms alone it counts; null: a proof, or an operator. */
+  reviewer: nullable(text),
+};
+export const troveRecordApproved = defineEvent('TroveRecordApproved', decided, before('reviewer'));
+export const troveRecordRejected = defineEvent(
+  'TroveRecordRejected',
+  { ...decided, reason_code: text },
+  before('reviewer'),
+);
+
+/**
+ * The content counts for the identity on a platform, by this record: whoever submits it again gains nothing. Stream
+ * `trove-counted-<hash>`, before the approval.
+ */
+export const troveContentCounted = defineEvent('TroveContentCounted', {
   content_hash: text,
   tris_id: text,
-  method: oneOf(DECISION_METHODS),
-  decided_by: text,
-  reason_code: text,
+  platform_id: text,
+  record_id: text,
 });
 
 /** An issuer whose proofs are trusted. Exactly one of the two keys is set. Stream `issuer-<id>`. */

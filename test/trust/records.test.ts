@@ -1,0 +1,212 @@
+import { generateKeyPairSync, randomUUID, sign } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SCOPES } from '../../src/credentials/caller.js';
+import type { NewEvent } from '../../src/kernel/event.js';
+import { sha256Hex } from '../../src/kernel/hash.js';
+import { eventually } from '../contracts/harness.js';
+import { type Service, seen, startService } from '../policies/service.fixture.js';
+
+/** Records belong to who submits them; a review counts for the reviewer's own platforms and binds nobody else. */
+
+const KEYS = [
+  { id: 'operator', scopes: SCOPES },
+  { id: 'operator-2', scopes: SCOPES },
+  { id: 'a1', scopes: SCOPES, organization: 'tris:a' },
+  { id: 'a2', scopes: SCOPES, organization: 'tris:a' },
+  { id: 'b', scopes: SCOPES, organization: 'tris:b' },
+  { id: 'c', scopes: SCOPES, organization: 'tris:c' },
+].map((key) => ({ ...key, sha256: sha256Hex(key.id) }));
+const as = (key: string) => ({ 'x-api-key': key });
+const [OPERATOR, OPERATOR_2] = [as('operator'), as('operator-2')];
+const [A1, A2, B, C] = [as('a1'), as('a2'), as('b'), as('c')];
+type Headers = Record<string, string>;
+
+let service: Service;
+let folder: string;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'credence-records-'));
+  const file = join(folder, 'keys.json');
+  writeFileSync(file, JSON.stringify(KEYS));
+  service = await startService({ CREDENCE_API_KEYS: file });
+  for (const name of ['a', 'b', 'c']) {
+    const body = { tris_org: `tris:${name}`, platform_ids: [`${name}-app`] };
+    expect((await service.post('/v1/organizations', body, OPERATOR)).status).toBe(201);
+  }
+});
+afterAll(async () => {
+  await service.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+let serial = 0;
+const record = (more: object = {}) => {
+  const n = ++serial;
+  return {
+    tris_id: `tris:maker${n}`,
+    record_type: 'milestone',
+    metric: 'creative_code_contribution',
+    criticality: 'high',
+    title: `Release ${n}`,
+    content_hash: sha256Hex(`record ${n}`),
+    occurred_at: '2026-01-01T00:00:00Z',
+    ...more,
+  };
+};
+const submit = async (body: object, by: Headers) => {
+  const { status, json } = await service.post('/v1/trove/submit', body, by);
+  return status === 202 ? (json.record_id as string) : `${status} ${json.code}`;
+};
+const review = async (id: string, body: object, by: Headers) => {
+  const { status, json } = await service.post(`/v1/trove/${id}/review`, body, by);
+  return status === 200 ? (json.status as string) : `${status} ${json.code}`;
+};
+const approveFor = (platform_id: string) => ({ decision: 'approve', platform_id });
+const REJECT = { decision: 'reject', reason_code: 'not_reproducible' };
+const get = async (id: string) => (await service.get(`/v1/trove/${id}`, OPERATOR)).json;
+const totalOf = async (tris: string) =>
+  (await service.get(`/v1/disc/score/${tris}`, await seen(service))).json.total_tct;
+
+test('another organization’s record of the same content neither blocks nor changes one', async () => {
+  const body = record();
+  const byB = await submit({ ...body, tris_id: 'tris:somebody' }, B);
+  const byA = await submit(body, A1);
+  const byOperator = await submit({ ...body, title: 'Another title' }, OPERATOR);
+  expect(new Set([byA, byB, byOperator]).size).toBe(3);
+  for (const id of [byA, byB]) expect(id).toMatch(new RegExp(`^${body.content_hash}-[0-9a-f]{16}$`));
+  expect(byOperator).toBe(body.content_hash);
+  expect(await get(byA)).toMatchObject({ tris_id: body.tris_id, submitter: 'tris:a', content_hash: body.content_hash });
+  expect(await get(byB)).toMatchObject({ tris_id: 'tris:somebody', submitter: 'tris:b' });
+  expect(await get(byOperator)).toMatchObject({ title: 'Another title', submitter: null });
+});
+
+test('the keys of one organization submit the same record', async () => {
+  const body = record();
+  const id = await submit(body, A1);
+  expect(await submit(body, A2)).toBe(id);
+  expect(await submit({ ...body, criticality: 'low' }, A2)).toBe('409 record_conflict');
+});
+
+test('nobody reviews what their organization, or the same key, submitted', async () => {
+  const byA = await submit(record(), A1);
+  for (const by of [A1, A2]) expect(await review(byA, approveFor('a-app'), by)).toBe('403 own_submission');
+  const byOperator = await submit(record(), OPERATOR);
+  expect(await review(byOperator, { decision: 'approve' }, OPERATOR)).toBe('403 own_submission');
+  expect(await review(byOperator, { decision: 'approve' }, OPERATOR_2)).toBe('Approved');
+});
+
+test('an organization approves for its own platforms, not for that of the trove', async () => {
+  const id = await submit(record(), A1);
+  expect(await review(id, { decision: 'approve' }, B)).toBe('403 platform_not_owned');
+  expect(await review(id, approveFor('c-app'), B)).toBe('403 platform_not_owned');
+  expect(await review(id, approveFor('b-app'), B)).toBe('Approved');
+});
+
+test('a rejection by one organization leaves the record to others', async () => {
+  const body = record();
+  const id = await submit(body, A1);
+  expect(await review(id, REJECT, B)).toBe('Pending');
+  expect(await get(id)).toMatchObject({
+    status: 'Pending',
+    decision: null,
+    reviews: [{ organization: 'tris:b', approved: false, reason_code: 'not_reproducible', action_id: null }],
+  });
+  const pending = await service.get(`/v1/trove?status=Pending&tris_id=${body.tris_id}`, {
+    ...C,
+    ...(await seen(service)),
+  });
+  expect(pending.json.records.map(({ record_id }: { record_id: string }) => record_id)).toEqual([id]);
+  expect(await review(id, approveFor('b-app'), B)).toBe('409 record_decided');
+  expect(await review(id, approveFor('c-app'), C)).toBe('Approved');
+  expect(await review(id, approveFor('c-app'), C)).toBe('Approved');
+  expect(await totalOf(body.tris_id)).toBe(100);
+  expect(await get(id)).toMatchObject({ status: 'Approved', decision: { platform_id: 'c-app', decided_by: 'key:c' } });
+});
+
+test('an operator’s rejection is shown, and organizations still decide for their own platforms', async () => {
+  const id = await submit(record(), A1);
+  expect(await review(id, REJECT, OPERATOR)).toBe('Rejected');
+  expect(await review(id, { decision: 'approve' }, OPERATOR_2)).toBe('409 record_decided');
+  expect(await review(id, approveFor('b-app'), B)).toBe('Approved');
+});
+
+test('each organization that approves endorses once', async () => {
+  const body = record();
+  const id = await submit(body, A1);
+  const approvals = [review(id, approveFor('b-app'), B), review(id, approveFor('c-app'), C)];
+  expect(await Promise.all(approvals)).toEqual(['Approved', 'Approved']);
+  const { validations } = (await service.get(`/api/tris-validations/${body.tris_id}`, await seen(service))).json;
+  expect(validations.map(({ from }: { from: string }) => from).sort()).toEqual(['tris:b', 'tris:c']);
+});
+
+test('the same content counts once for an identity on a platform, whoever submits it', async () => {
+  const body = record();
+  const [byA, byC] = [await submit(body, A1), await submit(body, C)];
+  const answers = await Promise.all([byA, byC].map((id) => review(id, approveFor('b-app'), B)));
+  expect(answers.sort()).toEqual(['409 record_counted', 'Approved']);
+  expect(await totalOf(body.tris_id)).toBe(100);
+});
+
+test('a proof counts once, though several submit it', async () => {
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+  const ed25519 = publicKey.export({ format: 'jwk' }).x;
+  const issuer = { issuer_id: 'lab', platform_id: 'lab.example', ed25519 };
+  expect((await service.post('/v1/trove/issuers', issuer, OPERATOR)).status).toBe(201);
+  const body = record();
+  const { statement } = await get(await submit(body, A1));
+  const proof = {
+    type: 'signature',
+    issuer: 'lab',
+    signature: sign(null, Buffer.from(statement), privateKey).toString('base64url'),
+  };
+  const decided = async (id: string) => {
+    await eventually(async () => (await get(id)).status !== 'Pending');
+    return get(id);
+  };
+  expect(await decided(await submit({ ...body, proof }, A1))).toMatchObject({ status: 'Approved' });
+  expect(await decided(await submit({ ...body, proof }, B))).toMatchObject({
+    status: 'Rejected',
+    decision: { reason_code: 'already_counted' },
+  });
+  expect(await totalOf(body.tris_id)).toBe(100);
+});
+
+test('records and decisions from before submitters were recorded stay readable', async () => {
+  const { content_hash, tris_id, metric, title } = record();
+  const at = '2026-01-01T00:00:00.000Z';
+  const data = {
+    content_hash,
+    tris_id,
+    metric,
+    record_type: 'milestone',
+    criticality: 'High',
+    title_hash: sha256Hex(title),
+    uri_hash: null,
+    agent_id: null,
+    operator_tris: null,
+    proof: null,
+  };
+  const event = (type: string, of: object, actor: string): NewEvent => ({
+    id: randomUUID(),
+    type,
+    data: of as NewEvent['data'],
+    metadata: {
+      schema: 1,
+      occurred_at: at,
+      recorded_at: at,
+      correlation_id: 'old',
+      actor,
+      body_hash: 'old',
+      index: 0,
+      size: 1,
+    },
+  });
+  const { eventStore } = service.stores;
+  await eventStore.append(`trove-${content_hash}`, 'no-stream', [event('TroveRecordSubmitted', data, 'key:a1')]);
+  expect(await get(content_hash)).toMatchObject({ status: 'Pending', submitter: null });
+  expect(await review(content_hash, approveFor('a-app'), A1)).toBe('403 own_submission');
+  const rejected = { content_hash, tris_id, method: 'review', decided_by: 'key:b', reason_code: 'late' };
+  await eventStore.append(`trove-${content_hash}`, 0, [event('TroveRecordRejected', rejected, 'key:b')]);
+  expect(await get(content_hash)).toMatchObject({ status: 'Rejected', decision: { decided_by: 'key:b' }, reviews: [] });
+});
