@@ -220,7 +220,11 @@ export async function overload(env, key, rounds, bytesPerSecond = Infinity) {
   const { external_id: _, evidence_uri: __, occurred_at: ___, ...fields } = action(1, 1, Date.now());
   const requests = [{ path: '/api/decision-relay', method: 'POST', body: JSON.stringify(fields) }];
   const headers = { 'content-type': 'application/json', 'x-api-key': key };
-  const over = (connections) => () => accepted({ url: api.url, connections, seconds: 5, requests, headers });
+  const over = (connections) => async () => {
+    // The requests of the round before are worked on although their clients are gone.
+    while (await isBusy(api.url)) await sleep(50);
+    return accepted({ url: api.url, connections, seconds: 5, requests, headers });
+  };
   try {
     await ready(api.url);
     await over(256)();
@@ -229,6 +233,11 @@ export async function overload(env, key, rounds, bytesPerSecond = Infinity) {
     await Promise.all([api.stop(), worker.stop()]);
     slow.close();
   }
+}
+
+async function isBusy(url) {
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  return /^credence_(?:requests|appends)_waiting [1-9]/m.test(metrics);
 }
 
 /** The address of a proxy that passes on what clients send at this rate. */
