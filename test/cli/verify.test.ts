@@ -9,6 +9,7 @@ import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
 import type { RowKey } from '../../src/stores/ports/read-models.js';
 import { type Stores, closeStores, openStores } from '../../src/stores/open.js';
 import { action, actions, SLOW, Store } from './credence.js';
+import { eventually } from '../contracts/harness.js';
 import { Server } from '../e2e/server.js';
 
 let store: Store;
@@ -140,7 +141,10 @@ test(
     };
     const workers = Array.from({ length: 8 }, (_, worker) => load(worker));
     try {
-      const runs = [await store.run('verify', '--json'), await store.run('verify', '--json')];
+      const first = await store.run('verify', '--json');
+      const before = sent;
+      await eventually(async () => sent > before + workers.length, 'further relays');
+      const runs = [first, await store.run('verify', '--json')];
       const results = runs.map(({ stdout }) => JSON.parse(stdout) as Awaited<ReturnType<typeof verify>>);
       expect(results.map(({ difference }) => difference)).toEqual([null, null]);
       expect(runs.map(({ code }) => code)).toEqual([0, 0]);
