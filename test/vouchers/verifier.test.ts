@@ -377,7 +377,7 @@ test('the ownership is offered, then accepted', async () => {
 
 test('a contract that gates an action inherits it: the policy is compared, the voucher used up, in one transaction', async () => {
   const { Gate } = compile('test/vouchers/gate.sol');
-  const { content_hash } = (await service.get(`/v1/policies/ap/${POLICY}`)).json;
+  const { content_hash } = (await service.get(`/v1/policies/ap/${POLICY}`, { 'x-api-key': service.key })).json;
   const gate = await anvil.deploy(Gate!, [FUNDED.address, issuer, `0x${content_hash}`]);
   const at = { address: gate, abi: Gate!.abi };
   const voucher = await granted({ verifying_contract: gate });
