@@ -84,6 +84,15 @@ describe('disc-2', () => {
     expect(reliability(of(...many(9, FLAGS, 'Critical')))).toBe(twice);
   });
 
+  test('evidence in one metric only counts as the same days in several do', () => {
+    const days = [0, 1, 2, 3, 4, 5];
+    const metrics = ['social_praise', 'financial_swap', 'security_audit'];
+    const oneOnly = of(...days.map((day) => action('social_praise', 'Low', day)));
+    const several = of(...days.map((day) => action(metrics[day % 3]!, 'Low', day)));
+    expect(disc2.assess(oneOnly, MODEL_LENS, TODAY)).toEqual(disc2.assess(several, MODEL_LENS, TODAY));
+    expect(earned(oneOnly)).toBe(earned(several));
+  });
+
   test('half of a day is left after 45 days', () => {
     const evidence = of(action('social_praise', 'Low', 45), action(FLAGS, 'Low', 90));
     const { good, flags } = decayedDays(evidence, MODEL_LENS, TODAY);
