@@ -198,7 +198,7 @@ describe('a proof by a registered issuer', () => {
     });
     expect([lab.status, lab.json]).toEqual([
       201,
-      { issuer_id: 'lab', platform_id: 'university.example', ed25519, address: null, retired: false },
+      { issuer_id: 'lab', platform_id: 'university.example', ed25519, address: null, eas_domain: null, retired: false },
     ]);
     const wallet = { issuer_id: 'wallet', platform_id: 'university.example', address: account.address.toLowerCase() };
     expect((await service.post('/v1/trove/issuers', wallet)).json.address).toBe(account.address);
@@ -369,6 +369,8 @@ describe('a proof by a registered issuer', () => {
     const body = record({ record_type: 'ai_behavior', agent_id: 'agent-7', operator_tris: 'tris:operator' });
     const schema = (revocable: boolean) =>
       keccak256(encodePacked(['string', 'address', 'bool'], [EAS_SCHEMA, zeroAddress, revocable]));
+    /** The contract of EAS on Optimism. */
+    const EAS = '0x4200000000000000000000000000000000000021' as const;
     const seconds = Math.floor(Date.now() / 1000);
     const attest = async (given: Body, more: object = {}) => {
       const message = {
@@ -392,7 +394,7 @@ describe('a proof by a registered issuer', () => {
         salt: zeroHash,
         ...more,
       };
-      const domain = { name: 'EAS Attestation', version: '1.2.0', chainId: 10, verifyingContract: zeroAddress };
+      const domain = { name: 'EAS Attestation', version: '1.2.0', chainId: 10, verifyingContract: EAS };
       const signature = await account.signTypedData({
         domain,
         types: {
@@ -432,8 +434,26 @@ describe('a proof by a registered issuer', () => {
     };
     await submit({ ...body, proof: forged });
     expect(await decided(body.content_hash)).toMatchObject({ decision: { reason_code: 'signature_invalid' } });
-    await submit({ ...body, proof: right });
+    for (const [issuer_id, eas_domain] of [
+      ['other-chain', { chain_id: 1, verifying_contract: EAS }],
+      ['other-contract', { chain_id: 10, verifying_contract: account.address }],
+    ] as const) {
+      const named = { issuer_id, platform_id: 'university.example', address: account.address, eas_domain };
+      expect((await service.post('/v1/trove/issuers', named)).json).toMatchObject({ eas_domain });
+      expect((await service.post('/v1/trove/issuers', { ...named, eas_domain: undefined })).status).toBe(409);
+      await submit({ ...body, proof: { ...right, issuer: issuer_id } });
+      expect(await decided(body.content_hash)).toMatchObject({
+        decision: { reason_code: 'attestation_domain_unknown' },
+      });
+    }
+    const own = { chain_id: 10, verifying_contract: EAS };
+    const attester = { issuer_id: 'attester', platform_id: 'university.example', address: account.address };
+    expect((await service.post('/v1/trove/issuers', { ...attester, eas_domain: own })).status).toBe(201);
+    await submit({ ...body, proof: { ...right, issuer: 'attester' } });
     expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved', decision: { method: 'attestation' } });
+    const byAny = record({ record_type: 'ai_behavior', agent_id: 'agent-7', operator_tris: 'tris:operator' });
+    await submit({ ...byAny, proof: await attest(byAny as Body) });
+    expect(await decided(byAny.content_hash)).toMatchObject({ status: 'Approved' });
   });
 
   test('has exactly one key, permanently', async () => {

@@ -44,7 +44,7 @@ export async function failureOf(
   now: number,
 ): Promise<string | null> {
   if (issuer.retired) return 'issuer_retired';
-  if (proof.type === 'eas') return easFailure(record, proof, issuer.address, now);
+  if (proof.type === 'eas') return easFailure(record, proof, issuer, now);
   const statement = statementOf(record);
   if (issuer.ed25519 !== null) {
     const key = createPublicKey({
@@ -71,13 +71,18 @@ function signerOf(hash: () => string, signature: string): string | undefined {
 async function easFailure(
   record: TroveRecord,
   { attestation, signature }: RecordProof,
-  address: string | null,
+  { address, eas_domain }: Issuer,
   now: number,
 ) {
   if (attestation === null || address === null) return 'proof_kind_mismatch';
   const { domain, message } = attestation;
   const signer = signerOf(() => TypedDataEncoder.hash(domain, { Attest: ATTEST }, message), signature);
   if (signer !== address) return 'signature_invalid';
+  const contract = String(domain['verifyingContract']).toLowerCase();
+  const isOwn =
+    eas_domain === null ||
+    (domain['chainId'] === eas_domain.chain_id && contract === eas_domain.verifying_contract.toLowerCase());
+  if (!isOwn) return 'attestation_domain_unknown';
   const uid = solidityPacked(['string', 'address', 'bool'], [EAS_SCHEMA, ZERO_ADDRESS, message['revocable'] === true]);
   if (message['schema'] !== keccak256(uid)) return 'attestation_schema_unknown';
   const [attested, expires] = [Number(message['time']), Number(message['expirationTime'])];

@@ -283,6 +283,18 @@ export class RecordsDto {
   next_cursor: string | null;
 }
 
+/** The EIP-712 domain of an issuer's attestations. */
+export class EasDomainDto {
+  @IsInt()
+  @Min(1)
+  @Max(Number.MAX_SAFE_INTEGER)
+  chain_id: number;
+
+  /** In lower case, or with a correct EIP-55 checksum. */
+  @IsHeldAddress()
+  verifying_contract: string;
+}
+
 /** An issuer whose proofs are trusted. It has exactly one of the two keys. */
 export class RegisterIssuerDto {
   @Matches(ISSUER_ID, { message: ISSUER_MESSAGE })
@@ -301,6 +313,13 @@ export class RegisterIssuerDto {
   @IsOptional()
   @IsHeldAddress()
   address?: string;
+
+  /** Only with `address`: attestations of other domains are refused. Default: any domain is accepted. */
+  @IsOptional()
+  @IsObject()
+  @ValidateNested()
+  @Type(() => EasDomainDto)
+  eas_domain?: EasDomainDto;
 }
 
 export class IssuerParams {
@@ -313,5 +332,8 @@ export class IssuerDto {
   platform_id: string;
   ed25519: string | null;
   address: string | null;
+  /** null: attestations of any domain are accepted. */
+  @ApiProperty({ type: EasDomainDto, nullable: true })
+  eas_domain: EasDomainDto | null;
   retired: boolean;
 }

@@ -58,7 +58,7 @@ function toProof({ type, issuer, signature, attestation }: RecordProofDto): Reco
 }
 
 /** @throws Problem validation_failed unless it has exactly one key, and that is valid */
-export function toIssuer({ issuer_id, platform_id, ed25519, address }: RegisterIssuerDto): IssuerContent {
+export function toIssuer({ issuer_id, platform_id, ed25519, address, eas_domain }: RegisterIssuerDto): IssuerContent {
   const wrong = (pointer: string, code: string, message: string) => refusal([{ pointer, code, message }]);
   if ((ed25519 === undefined) === (address === undefined)) {
     throw wrong('', 'one_key', 'an issuer must have either an ed25519 key or an Ethereum address');
@@ -69,8 +69,14 @@ export function toIssuer({ issuer_id, platform_id, ed25519, address }: RegisterI
   if (ed25519 !== undefined && !isUsableKey(ed25519)) {
     throw wrong('/ed25519', 'weak_key', 'ed25519 must be a point of the curve that is not of small order');
   }
+  if (address === undefined && eas_domain !== undefined) {
+    throw wrong('/eas_domain', 'not_of_this_type', 'eas_domain is only allowed with an Ethereum address');
+  }
   if (address === undefined) return { issuer_id, platform_id, ed25519: ed25519!, address: null };
-  return { issuer_id, platform_id, ed25519: null, address: getAddress(address.toLowerCase()) };
+  const issuer = { issuer_id, platform_id, ed25519: null, address: getAddress(address.toLowerCase()) };
+  if (eas_domain === undefined) return issuer;
+  const verifying_contract = getAddress(eas_domain.verifying_contract.toLowerCase());
+  return { ...issuer, eas_domain: { chain_id: eas_domain.chain_id, verifying_contract } };
 }
 
 /** Under a key of small order a signature is valid for many messages (RFC 8032 leaves the check to the caller). */

@@ -2,14 +2,15 @@ import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Fact, fact } from '../../../kernel/fact.js';
 import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { Problem } from '../../../kernel/problems.js';
-import { issuerRegistered, issuerRetired } from './trove.events.js';
+import { type EasDomain, issuerRegistered, issuerRetired } from './trove.events.js';
 
 const EVENTS = [issuerRegistered, issuerRetired] as const;
 type IssuerEvent = Decoded<(typeof EVENTS)[number]>;
 const decode = streamDecoderFor(EVENTS);
 
-export type IssuerContent = Extract<IssuerEvent, { type: 'IssuerRegistered' }>['data'];
-export interface Issuer extends IssuerContent {
+type Registered = Extract<IssuerEvent, { type: 'IssuerRegistered' }>['data'];
+export type IssuerContent = Omit<Registered, 'eas_domain'> & { eas_domain?: EasDomain };
+export interface Issuer extends Registered {
   retired: boolean;
 }
 
@@ -35,11 +36,15 @@ function evolve(issuer: Issuer | undefined, event: IssuerEvent): Issuer | undefi
 
 /** An issuer cannot be changed; a new key requires a new issuer. @throws Problem issuer_conflict */
 export function decideRegister(issuer: Issuer | undefined, content: IssuerContent): Fact[] {
-  if (!issuer) return [fact(issuerRegistered, { ...content })];
+  if (!issuer) return [fact(issuerRegistered, { ...content, eas_domain: content.eas_domain ?? null })];
   const same = (['platform_id', 'ed25519', 'address'] as const).every((field) => issuer[field] === content[field]);
-  if (same) return [];
-  throw new Problem('issuer_conflict', `${content.issuer_id} exists with another key or platform.`, {
-    errors: [{ pointer: '/issuer_id', code: 'issuer_conflict', message: 'exists with another key or platform' }],
+  const [own, asked] = [issuer.eas_domain, content.eas_domain];
+  const sameDomain = own?.chain_id === asked?.chain_id && own?.verifying_contract === asked?.verifying_contract;
+  if (same && sameDomain) return [];
+  throw new Problem('issuer_conflict', `${content.issuer_id} exists with another key, platform or domain.`, {
+    errors: [
+      { pointer: '/issuer_id', code: 'issuer_conflict', message: 'exists with another key, platform or domain' },
+    ],
   });
 }
 

@@ -83,14 +83,28 @@ export const troveContentCounted = defineEvent('TroveContentCounted', {
   record_id: text,
 });
 
+/** The EIP-712 domain of an issuer's attestations. The address has an EIP-55 checksum. */
+export type EasDomain = { chain_id: number; verifying_contract: string };
+const easDomain: Check<EasDomain> = (value): value is EasDomain => {
+  const { chain_id, verifying_contract } = (value ?? {}) as Partial<EasDomain>;
+  return Number.isSafeInteger(chain_id) && text(verifying_contract);
+};
+
 /** An issuer whose proofs are trusted. Exactly one of the two keys is set. Stream `issuer-<id>`. */
-export const issuerRegistered = defineEvent('IssuerRegistered', {
-  issuer_id: text,
-  /** Approved records count as actions of this platform; its owner endorses the identity. */
-  platform_id: text,
-  /** Public key, 32 bytes as base64url. */
-  ed25519: nullable(text),
-  /** Ethereum address with EIP-55 checksum. */
-  address: nullable(text),
-});
+export const issuerRegistered = defineEvent(
+  'IssuerRegistered',
+  {
+    issuer_id: text,
+    /** Approved records count as actions of this platform; its owner endorses the identity. */
+    platform_id: text,
+    /** Public key, 32 bytes as base64url. */
+    ed25519: nullable(text),
+    /** Ethereum address with EIP-55 checksum. */
+    address: nullable(text),
+    /** Only attestations of this domain are accepted. null: of any. */
+    eas_domain: nullable(easDomain),
+  },
+  // Schema 1 had no domain. A build that does not know it must not accept attestations of others.
+  { schema: 2, upcasters: { 1: (data) => ({ ...data, eas_domain: null }) } },
+);
 export const issuerRetired = defineEvent('IssuerRetired', { issuer_id: text });
