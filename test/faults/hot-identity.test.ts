@@ -29,7 +29,8 @@ const OTHER = 'tris:other';
 const LOOK_MS = 10;
 /** Of the best of several tries, without what the machine adds to any process. Less than 10 was measured. */
 const MOST_MS = 25;
-const TRIES = 10;
+const TRIES = 5;
+const ROUNDS = 3;
 
 let server: Server;
 let control: ChildProcess;
@@ -249,19 +250,24 @@ test(
   async () => {
     const asked = requests();
     expect(asked.length).toBeGreaterThan(50);
-    const found: string[] = [];
+    const failed = new Set<string>();
     const statuses = new Set<number>();
-    for (const request of asked) {
-      let least = Infinity;
-      for (let n = 0; n < TRIES && least > MOST_MS; n++) {
-        const { held, status, took } = await ask(request);
-        least = Math.min(least, held > MOST_MS ? held - (await heldByMachine(took)) : held);
-        statuses.add(status);
-        if (process.env['SHOW']) process.stderr.write(`${held.toFixed(1).padStart(7)} ${status} ${request.name}\n`);
-        if (status >= 500) found.push(`${request.name} is answered with ${status}`);
+    const least = new Map<Asked, number>();
+    // Those that took longest are asked again after all others, when the machine may have less else to do.
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const request of asked) {
+        for (let n = 0; n < TRIES && (least.get(request) ?? Infinity) > MOST_MS; n++) {
+          const { held, status, took } = await ask(request);
+          const own = held > MOST_MS ? held - (await heldByMachine(took)) : held;
+          least.set(request, Math.min(least.get(request) ?? Infinity, own));
+          statuses.add(status);
+          if (process.env['SHOW']) process.stderr.write(`${held.toFixed(1).padStart(7)} ${status} ${request.name}\n`);
+          if (status >= 500) failed.add(`${request.name} is answered with ${status}`);
+        }
       }
-      if (least > MOST_MS) found.push(`${request.name} holds the loop for ${least.toFixed(0)} ms`);
     }
+    const held = [...least].filter(([, ms]) => ms > MOST_MS);
+    const found = [...failed, ...held.map(([{ name }, ms]) => `${name} holds the loop for ${ms.toFixed(0)} ms`)];
     expect(found).toEqual([]);
     expect(statuses).toContain(200);
   },
