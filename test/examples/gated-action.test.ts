@@ -11,7 +11,7 @@ test('a gated action: sign-in, claim, denial, linked history and proof, a grant,
   for (const shown of [
     / wants you to sign in with your Ethereum account:\n[^]*Request ID: credence:sign_in\n/,
     /→ 200 \{"wallet":"0x\w{40}","tris_id":null,/,
-    /make this wallet the identity tris:0x\w{40}\.\n[^]*→ 200 \{"wallet":"0x\w{40}","tris_id":"tris:0x\w{40}"\}/,
+    /make this wallet the identity tris:0x\w{40}, or tris:eip155:31337:0x\w{40} if it is a contract\.\n[^]*→ 200 \{"wallet":"0x\w{40}","tris_id":"tris:0x\w{40}"\}/,
     /→ 401 \{"code":"nonce_used",/,
     /"granted":false,"score":7,[^]*"fact":"net_tct","required":484,[^]*"fact":"verification\.zk-KYH"/,
     /→ 200 \{"status":"linked","wallet":"0x\w{40}"/,
