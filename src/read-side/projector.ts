@@ -89,9 +89,11 @@ export class Projector {
       [manifest, generations] = await this.serving();
     }
     const serving = new Set(Object.values(manifest?.views ?? {}));
-    const kept = await this.dropSurplus(manifest, generations);
-    for (const { id, status } of kept) {
-      if (this.loops.has(id) || !(status === 'ready' || serving.has(id))) continue;
+    const dropped = await this.dropSurplus(manifest, generations);
+    for (const generation of generations) {
+      const { id, status } = generation;
+      if (dropped.has(id) || this.loops.has(id) || !(status === 'ready' || serving.has(id))) continue;
+      if (!(await isSound(generation, this.store))) continue;
       this.loops.set(
         id,
         this.run(id).finally(() => this.loops.delete(id)),
@@ -102,14 +104,15 @@ export class Projector {
   /**
    * Drops the oldest generations that could serve but do not, if there are too many: each costs as much as a serving
    * one. Those that serve, those that a rollback would serve, and unfinished ones are kept.
-   * @returns the others that this build can apply the log to
+   * @returns the ids of those
    */
-  private async dropSurplus(manifest: Manifest | null, generations: readonly Generation[]): Promise<Generation[]> {
-    const sound: Generation[] = [];
-    for (const generation of generations) if (await isSound(generation, this.store)) sound.push(generation);
+  private async dropSurplus(manifest: Manifest | null, generations: readonly Generation[]): Promise<Set<string>> {
     const needed = new Set([...Object.values(manifest?.views ?? {}), ...Object.values(manifest?.previous_views ?? {})]);
-    const spare = sound.filter(({ id, status }) => status === 'ready' && !needed.has(id));
-    const newestFirst = spare.sort((a, b) => Number(b.id.slice(1)) - Number(a.id.slice(1)));
+    const spare = generations.filter(({ id, status }) => status === 'ready' && !needed.has(id));
+    if (spare.length <= this.retained) return new Set();
+    const sound: Generation[] = [];
+    for (const generation of spare) if (await isSound(generation, this.store)) sound.push(generation);
+    const newestFirst = sound.sort((a, b) => Number(b.id.slice(1)) - Number(a.id.slice(1)));
     const surplus = newestFirst.slice(this.retained);
     for (const { id } of surplus) {
       try {
@@ -120,7 +123,7 @@ export class Projector {
         if (!(error instanceof GenerationError)) throw error;
       }
     }
-    return sound.filter((generation) => !surplus.includes(generation));
+    return new Set(surplus.map(({ id }) => id));
   }
 
   /** What is wrong, and what an operator should do about it; null if the log and the serving generations match. */
