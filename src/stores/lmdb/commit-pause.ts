@@ -41,7 +41,9 @@ export class CommitPause {
       await pause.#listen();
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      throw new StartError(`${folder} is on a file system, or has rights, that allow no socket in it (${code}).`);
+      throw new StartError(
+        `No Unix socket can be created in ${folder} (${code}): check its permissions, and that its file system supports sockets.`,
+      );
     }
     return pause;
   }
@@ -135,7 +137,10 @@ export class CommitPause {
   }
 }
 
-/** Calls `use` with a path of the socket that is short enough, through a symbolic link if it has to be. */
+/**
+ * Calls `use` with a path of the socket that is short enough, through a symbolic link if it has to be. The link is gone
+ * afterwards: Node binds and connects before the call returns.
+ */
 function withShortPath<T>(folder: string, name: string, use: (path: string) => T): T {
   const path = join(folder, name);
   if (Buffer.byteLength(path) <= MAX_PATH_BYTES) return use(path);

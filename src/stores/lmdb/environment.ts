@@ -344,7 +344,7 @@ export class LmdbEnvironment {
 
   async #add(databases: Record<string, DatabaseOptions>): Promise<void> {
     Object.assign(this.#options.databases, databases);
-    while (this.#pause?.isOn) await this.#pause.over();
+    await this.#pause?.over();
     if (this.#root) this.#openDatabases(databases);
   }
 
