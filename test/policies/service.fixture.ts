@@ -1,10 +1,13 @@
+import { writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppModule, projectionsFor } from '../../src/app/app.module.js';
 import { type Config, loadConfig } from '../../src/kernel/config.js';
 import { ApiKeys } from '../../src/credentials/api-keys.js';
 import { createApp } from '../../src/app/application.js';
 import { formatPosition } from '../../src/kernel/positions.js';
+import { sha256Hex } from '../../src/kernel/hash.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Projector } from '../../src/read-side/projector.js';
@@ -33,6 +36,32 @@ export interface Service {
 /** Headers of a read that must have seen all of the log. */
 export async function seen({ stores: { eventStore } }: Service): Promise<Record<string, string>> {
   return { 'credence-min-position': formatPosition(eventStore.logId, await eventStore.head()) };
+}
+
+/** A key whose secret is its id. */
+export interface TestKey {
+  id: string;
+  scopes: readonly string[];
+  organization?: string;
+}
+
+/** The header that sends the key with this id. */
+export const as = (id: string) => ({ 'x-api-key': id });
+
+/** A service that knows these keys, and no development key. */
+export async function startServiceWithKeys(
+  keys: readonly TestKey[],
+  env: Record<string, string> = {},
+): Promise<Service> {
+  const folder = await temporaryFolder();
+  const file = join(folder.path, 'keys.json');
+  await writeFile(file, JSON.stringify(keys.map((key) => ({ ...key, sha256: sha256Hex(key.id) }))));
+  const service = await startService({ ...env, CREDENCE_API_KEYS: file });
+  const close = async () => {
+    await service.close();
+    await folder.remove();
+  };
+  return { ...service, close };
 }
 
 /** @param clock of the handlers and the short-lived state; access tokens and API keys go by the real one */

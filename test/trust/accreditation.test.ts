@@ -1,40 +1,27 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { audit } from '../../src/features/access/audit.js';
 import { SCOPES } from '../../src/credentials/caller.js';
-import { sha256Hex } from '../../src/kernel/hash.js';
-import { type Service, seen, startService } from '../policies/service.fixture.js';
+import { type Service, as, seen, startService, startServiceWithKeys } from '../policies/service.fixture.js';
 
 /** Which verifications count: those of issuers that the operators, or the policy itself, name. */
 
 const KYC = 'zk-KYC (ID + AML)';
 const KEYS = [
-  { id: 'operator', sha256: sha256Hex('operator'), scopes: [...SCOPES] },
-  { id: 'desk', sha256: sha256Hex('desk'), scopes: ['identity:write'] },
+  { id: 'operator', scopes: [...SCOPES] },
+  { id: 'desk', scopes: ['identity:write'] },
   ...['bank', 'crook'].map((id) => ({
     id,
-    sha256: sha256Hex(id),
     scopes: ['identity:write', 'ops'],
     organization: `tris:${id}`,
   })),
 ];
-const as = (key: string) => ({ 'x-api-key': key });
 const OPERATOR = as('operator');
 
 let service: Service;
-let folder: string;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'credence-accreditation-'));
-  const file = join(folder, 'keys.json');
-  writeFileSync(file, JSON.stringify(KEYS));
-  service = await startService({ CREDENCE_API_KEYS: file });
+  service = await startServiceWithKeys(KEYS);
   await policy('AP_KYC_V1', [KYC]);
 });
-afterAll(async () => {
-  await service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => service.close());
 
 async function policy(policy_id: string, verification: unknown[]): Promise<void> {
   const answer = await service.post('/v1/policies/ap', { policy_id, rules: { verification } }, OPERATOR);

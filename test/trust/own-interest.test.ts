@@ -1,38 +1,27 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { SCOPES } from '../../src/credentials/caller.js';
-import { type Service, policyBody, seen, startService } from '../policies/service.fixture.js';
+import { type Service, as, policyBody, seen, startServiceWithKeys } from '../policies/service.fixture.js';
 
 /** An organization cannot gain by its own word, and its keys reach nobody else's. */
 
 const ALL = [...SCOPES];
 const KEYS = [
-  { id: 'operator', sha256: sha256Hex('operator'), scopes: ALL },
-  { id: 'lendco', sha256: sha256Hex('lendco'), scopes: ALL, organization: 'tris:lendco' },
-  { id: 'other', sha256: sha256Hex('other'), scopes: ALL, organization: 'tris:other' },
+  { id: 'operator', scopes: ALL },
+  { id: 'lendco', scopes: ALL, organization: 'tris:lendco' },
+  { id: 'other', scopes: ALL, organization: 'tris:other' },
 ];
-const as = (key: string) => ({ 'x-api-key': key });
 const OPERATOR = as('operator');
 const LENDCO = as('lendco');
 
 let service: Service;
-let folder: string;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'credence-own-'));
-  const file = join(folder, 'keys.json');
-  writeFileSync(file, JSON.stringify(KEYS));
-  service = await startService({ CREDENCE_API_KEYS: file });
+  service = await startServiceWithKeys(KEYS);
   for (const name of ['lendco', 'other']) {
     const body = { tris_org: `tris:${name}`, platform_ids: [`${name}-app`] };
     expect((await service.post('/v1/organizations', body, OPERATOR)).status).toBe(201);
   }
 });
-afterAll(async () => {
-  await service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => service.close());
 
 const action = (tris_id: string, platform_id = 'lendco-app') => ({
   tris_id,

@@ -1,37 +1,25 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { fact } from '../../src/kernel/fact.js';
-import { sha256Hex } from '../../src/kernel/hash.js';
 import { internalActor } from '../../src/commands/context.js';
 import { Writer } from '../../src/commands/writer.js';
 import { accessPolicyCreated } from '../../src/features/access/domain/ap.events.js';
-import { type Service, policyBody, startService } from '../policies/service.fixture.js';
+import { type Service, as, policyBody, startServiceWithKeys } from '../policies/service.fixture.js';
 
 /** Whoever creates the first version of a policy's name owns the name; no other organization creates further versions. */
 
 const KEYS = [
-  { id: 'operator', sha256: sha256Hex('operator'), scopes: SCOPES },
-  { id: 'lendco', sha256: sha256Hex('lendco'), scopes: SCOPES, organization: 'tris:lendco' },
-  { id: 'lendco-2', sha256: sha256Hex('lendco-2'), scopes: ['policies:write'], organization: 'tris:lendco' },
-  { id: 'other', sha256: sha256Hex('other'), scopes: SCOPES, organization: 'tris:other' },
+  { id: 'operator', scopes: SCOPES },
+  { id: 'lendco', scopes: SCOPES, organization: 'tris:lendco' },
+  { id: 'lendco-2', scopes: ['policies:write'], organization: 'tris:lendco' },
+  { id: 'other', scopes: SCOPES, organization: 'tris:other' },
 ];
-const as = (key: string) => ({ 'x-api-key': key });
 const [OPERATOR, LENDCO, OTHER] = [as('operator'), as('lendco'), as('other')];
 
 let service: Service;
-let folder: string;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'credence-names-'));
-  const file = join(folder, 'keys.json');
-  writeFileSync(file, JSON.stringify(KEYS));
-  service = await startService({ CREDENCE_API_KEYS: file });
+  service = await startServiceWithKeys(KEYS);
 });
-afterAll(async () => {
-  await service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => service.close());
 
 const ap = async (policy_id: string, by: Record<string, string>, disc_min = 10) => {
   const { status, json } = await service.post('/v1/policies/ap', { policy_id, rules: { disc_min } }, by);

@@ -1,11 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { SCOPES } from '../../src/credentials/caller.js';
 import type { NewEvent } from '../../src/kernel/event.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
-import { type Service, relay, seen, startService } from '../policies/service.fixture.js';
+import { type Service, as, relay, seen, startServiceWithKeys } from '../policies/service.fixture.js';
 import { bearer, claim, newAccount } from '../sessions/wallet.js';
 
 /** The rules of an access policy are for its owner and for operators, unless it is public. Everybody may check by it. */
@@ -16,18 +13,13 @@ const KEYS = [
   { id: 'lendco', scopes: SCOPES, organization: 'tris:lendco' },
   { id: 'lendco-2', scopes: ['access:check'], organization: 'tris:lendco' },
   { id: 'other', scopes: SCOPES, organization: 'tris:other' },
-].map((key) => ({ ...key, sha256: sha256Hex(key.id) }));
-const as = (key: string) => ({ 'x-api-key': key });
+];
 const [OPERATOR, LENDCO, OTHER] = [as('operator'), as('lendco'), as('other')];
 
 let service: Service;
-let folder: string;
 let session: Record<string, string>;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'credence-visibility-'));
-  const file = join(folder, 'keys.json');
-  writeFileSync(file, JSON.stringify(KEYS));
-  service = await startService({ CREDENCE_API_KEYS: file });
+  service = await startServiceWithKeys(KEYS);
   session = bearer(await claim(service, newAccount()));
   await relay(
     service,
@@ -35,10 +27,7 @@ beforeAll(async () => {
     OPERATOR,
   );
 });
-afterAll(async () => {
-  await service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => service.close());
 
 const rules = { disc_min: 55.5, verification: ['zk-KYH'] };
 const create = (policy_id: string, by: Record<string, string>, more: object = {}) =>

@@ -1,12 +1,9 @@
 import { generateKeyPairSync, randomUUID, sign } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { SCOPES } from '../../src/credentials/caller.js';
 import type { NewEvent } from '../../src/kernel/event.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { eventually } from '../contracts/harness.js';
-import { type Service, seen, startService } from '../policies/service.fixture.js';
+import { type Service, as, seen, startServiceWithKeys } from '../policies/service.fixture.js';
 
 /** Records belong to who submits them; a review counts for the reviewer's own platforms and binds nobody else. */
 
@@ -17,28 +14,20 @@ const KEYS = [
   { id: 'a2', scopes: SCOPES, organization: 'tris:a' },
   { id: 'b', scopes: SCOPES, organization: 'tris:b' },
   { id: 'c', scopes: SCOPES, organization: 'tris:c' },
-].map((key) => ({ ...key, sha256: sha256Hex(key.id) }));
-const as = (key: string) => ({ 'x-api-key': key });
+];
 const [OPERATOR, OPERATOR_2] = [as('operator'), as('operator-2')];
 const [A1, A2, B, C] = [as('a1'), as('a2'), as('b'), as('c')];
 type Headers = Record<string, string>;
 
 let service: Service;
-let folder: string;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'credence-records-'));
-  const file = join(folder, 'keys.json');
-  writeFileSync(file, JSON.stringify(KEYS));
-  service = await startService({ CREDENCE_API_KEYS: file });
+  service = await startServiceWithKeys(KEYS);
   for (const name of ['a', 'b', 'c']) {
     const body = { tris_org: `tris:${name}`, platform_ids: [`${name}-app`] };
     expect((await service.post('/v1/organizations', body, OPERATOR)).status).toBe(201);
   }
 });
-afterAll(async () => {
-  await service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => service.close());
 
 let serial = 0;
 const record = (more: object = {}) => {

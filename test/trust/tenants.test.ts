@@ -1,11 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { SCOPES } from '../../src/credentials/caller.js';
 import type { NewEvent } from '../../src/kernel/event.js';
-import { sha256Hex } from '../../src/kernel/hash.js';
-import { type Service, seen, startService } from '../policies/service.fixture.js';
+import { type Service, as, seen, startServiceWithKeys } from '../policies/service.fixture.js';
 import { bearer, claim, newAccount } from '../sessions/wallet.js';
 
 /** What an organization's keys see and undo is what its own keys asserted. */
@@ -15,25 +11,17 @@ const KEYS = [
   { id: 'a1', scopes: SCOPES, organization: 'tris:a' },
   { id: 'a2', scopes: SCOPES, organization: 'tris:a' },
   { id: 'b', scopes: SCOPES, organization: 'tris:b' },
-].map((key) => ({ ...key, sha256: sha256Hex(key.id) }));
-const as = (key: string) => ({ 'x-api-key': key });
+];
 const [OPERATOR, A1, A2, B] = [as('operator'), as('a1'), as('a2'), as('b')];
 
 /** No node is asked before the job runs. */
 const CHAIN = 137;
 
 let service: Service;
-let folder: string;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'credence-tenants-'));
-  const file = join(folder, 'keys.json');
-  writeFileSync(file, JSON.stringify(KEYS));
-  service = await startService({ CREDENCE_API_KEYS: file, [`CREDENCE_RPC_${CHAIN}`]: 'http://127.0.0.1:1' });
+  service = await startServiceWithKeys(KEYS, { [`CREDENCE_RPC_${CHAIN}`]: 'http://127.0.0.1:1' });
 });
-afterAll(async () => {
-  await service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => service.close());
 
 const assertLink = async (wallet: string, tris_id: string, by: Record<string, string>) => {
   const { status } = await service.post('/api/link-account', { wallet, tris_id }, by);
