@@ -34,6 +34,9 @@ export function proofVerification(rounds) {
         scope: SCOPE,
         public_inputs: ['nullifier', 'root', 'scope', 'subject', 'expires_at'].map((role) => ({ role })),
         verification_key: JSON.parse(await readFile(join(ROOT, 'circuits/artifacts/kyh.vkey.json'), 'utf8')),
+        transcript_hash: createHash('sha256')
+          .update(await readFile(join(ROOT, 'circuits/artifacts/kyh.zkey')))
+          .digest('hex'),
         roots: [root],
       });
       const submit = () => post('/v1/tris/verifications', { scheme: 'bench', proof, public_signals, tris_id: TRIS });

@@ -257,6 +257,9 @@ async function main() {
     scope,
     public_inputs: ['nullifier', 'root', 'scope', 'subject', 'expires_at'].map((role) => ({ role })),
     verification_key: JSON.parse(readFileSync(join(ROOT, 'circuits/artifacts/kyh.vkey.json'), 'utf8')),
+    transcript_hash: createHash('sha256')
+      .update(readFileSync(join(ROOT, 'circuits/artifacts/kyh.zkey')))
+      .digest('hex'),
     roots: [proven.root],
   };
   await call('key', 'POST', '/v1/verification-schemes', scheme, 201, ['scheme', 'status', 'verification_key_hash']);

@@ -41,6 +41,7 @@ import {
   schemeRetired,
   schemeRootAdded,
   schemeRootRemoved,
+  schemeTranscriptDeclared,
 } from '../src/features/verifications/domain/verifications.events.js';
 
 /** Every event type of the log. */
@@ -58,6 +59,7 @@ const DEFINITIONS = [
   issuerAccredited,
   accreditationWithdrawn,
   schemeRegistered,
+  schemeTranscriptDeclared,
   schemeRootAdded,
   schemeRootRemoved,
   schemeRetired,

@@ -7,6 +7,7 @@ export interface SchemeRow {
   issuer: string;
   scope: string;
   verification_key_hash: string;
+  transcript_hash: string | null;
   /** ms since the epoch. */
   registered_at: number;
   retired: boolean;
@@ -15,24 +16,35 @@ export interface SchemeRow {
 /** Verification schemes by id. */
 export const schemes: Projection = {
   name: 'schemes',
-  version: 1,
+  version: 2,
   views: ['schemes'],
 
   reads(event) {
-    return event.type === 'SchemeRetired' ? [schemeRow(event.data.scheme)] : [];
+    const changes = event.type === 'SchemeRetired' || event.type === 'SchemeTranscriptDeclared';
+    return changes ? [schemeRow(event.data.scheme)] : [];
   },
 
   apply(event, rows) {
     if (event.type === 'SchemeRegistered') {
-      const { scheme, status, issuer, scope, verification_key_hash } = event.data;
-      const registered_at = event.recorded_at;
-      const row: SchemeRow = { scheme, status, issuer, scope, verification_key_hash, registered_at, retired: false };
+      const { scheme, status, issuer, scope, verification_key_hash, transcript_hash } = event.data;
+      const key = { verification_key_hash, transcript_hash };
+      const row: SchemeRow = {
+        scheme,
+        status,
+        issuer,
+        scope,
+        ...key,
+        registered_at: event.recorded_at,
+        retired: false,
+      };
       rows.put(schemeRow(scheme), row);
     }
-    if (event.type === 'SchemeRetired') {
+    if (event.type === 'SchemeRetired' || event.type === 'SchemeTranscriptDeclared') {
       const row = schemeRow(event.data.scheme);
       const scheme = rows.get<SchemeRow>(row);
-      if (scheme) rows.put(row, { ...scheme, retired: true });
+      if (!scheme) return;
+      if (event.type === 'SchemeRetired') rows.put(row, { ...scheme, retired: true });
+      else rows.put(row, { ...scheme, transcript_hash: event.data.transcript_hash });
     }
   },
 };

@@ -13,6 +13,7 @@ const definition = {
   public_inputs: [],
   verification_key: {},
   verification_key_hash: 'aa',
+  transcript_hash: 'bb',
   roots: [],
 };
 

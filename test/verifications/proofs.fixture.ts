@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { bn254 } from '@noble/curves/bn254';
@@ -31,6 +32,13 @@ export function keyOf(circuit: Job['circuit']): VerificationKey & { vk_alphabeta
   return JSON.parse(readFileSync(`${circuits}artifacts/${circuit}.vkey.json`, 'utf8'));
 }
 
+/** SHA-256 of the circuit's .zkey, which contains the contributions to its setup. */
+export function transcriptOf(circuit: Job['circuit']): string {
+  return createHash('sha256')
+    .update(readFileSync(`${circuits}artifacts/${circuit}.zkey`))
+    .digest('hex');
+}
+
 /** As a client binds a proof. */
 export const bound = (scope: string, trisId: string) => ({ scope: fieldOf(scope), subject: fieldOf(trisId) });
 
@@ -53,7 +61,8 @@ export function schemeBody(
     (role) => ({ role }),
   );
   if (circuit === 'kyc') inputs.splice(4, 0, { role: 'constant', value: aml });
-  return { scheme, status, issuer, scope, public_inputs: inputs, verification_key: keyOf(circuit), roots };
+  const key = { verification_key: keyOf(circuit), transcript_hash: transcriptOf(circuit) };
+  return { scheme, status, issuer, scope, public_inputs: inputs, ...key, roots };
 }
 
 const G1 = bn254.G1.Point;

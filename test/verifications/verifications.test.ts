@@ -1,9 +1,13 @@
+import { randomUUID } from 'node:crypto';
 import { jest } from '@jest/globals';
+import { keyHash } from '../../src/features/verifications/domain/scheme.js';
+import type { NewEvent } from '../../src/kernel/event.js';
+import { sha256Hex } from '../../src/kernel/hash.js';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
-import { type Service, startService } from '../policies/service.fixture.js';
+import { type Service, seen, startService } from '../policies/service.fixture.js';
 import { account, bearer, call, claim, signIn } from '../sessions/wallet.js';
-import { type Proven, bound, keyOf, malleated, prove, schemeBody } from './proofs.fixture.js';
+import { type Proven, bound, keyOf, malleated, prove, schemeBody, transcriptOf } from './proofs.fixture.js';
 
 /** Verification by proof over HTTP: real circuits, real proofs, the whole service. */
 
@@ -90,6 +94,10 @@ const refused = (answer: { status: number; json: any }) => [
   answer.json.code,
   ...(answer.json.errors ?? []).map((error: any) => `${error.pointer} ${error.code}`),
 ];
+function keyWithout(exported: ReturnType<typeof keyOf>) {
+  const { vk_alphabeta_12: _, ...key } = exported;
+  return key;
+}
 const granted = { tris_id: 'tris:alice', status: 'zk-KYH', issuer: 'tris:registry', scheme: 'humans' };
 const expires_at = new Date(Number(FAR) * 1000).toISOString();
 
@@ -329,15 +337,22 @@ describe('a scheme', () => {
       public_inputs: ['nullifier', 'root', 'scope', 'subject', 'expires_at'].map((role) => ({ role, value: null })),
       verification_key,
       verification_key_hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+      transcript_hash: transcriptOf('kyh'),
       roots: [proven.alice.root],
       retired: false,
       registered_at: expect.any(String),
     });
     const [recorded] = await service.stores.eventStore.readStream('scheme-own');
-    expect(recorded!.data['verification_key_hash']).toBe(first.json.verification_key_hash);
+    const { verification_key_hash, transcript_hash } = first.json;
+    expect(recorded!.data).toMatchObject({ verification_key_hash, transcript_hash });
+    const { json } = await service.get('/v1/verification-schemes', await seen(service));
+    const listed = json.schemes.find(({ scheme }: { scheme: string }) => scheme === 'own');
+    expect(listed).toMatchObject({ verification_key_hash, transcript_hash });
     expect((await service.post('/v1/verification-schemes', body())).status).toBe(200);
-    const other = await service.post('/v1/verification-schemes', { ...body(), scope: 'another' });
-    expect(refused(other)).toEqual([409, 'scheme_conflict']);
+    for (const change of [{ scope: 'another' }, { transcript_hash: transcriptOf('kyc') }]) {
+      const other = await service.post('/v1/verification-schemes', { ...body(), ...change });
+      expect(refused(other)).toEqual([409, 'scheme_conflict']);
+    }
     expect((await service.get('/v1/verification-schemes/own')).json).toEqual(first.json);
   });
 
@@ -353,12 +368,55 @@ describe('a scheme', () => {
       [{ verification_key: { ...key, vk_delta_2: key.vk_gamma_2 } }, '/verification_key/vk_delta_2 not_a_point'],
       [{ verification_key: { ...key, vk_alpha_1: ['1', '1', '1'] } }, '/verification_key/vk_alpha_1 not_a_point'],
       [{ verification_key: { ...key, IC: 'none' } }, '/verification_key/IC is_array'],
+      [{ transcript_hash: undefined }, '/transcript_hash required'],
+      [{ transcript_hash: transcriptOf('kyh').toUpperCase() }, '/transcript_hash matches'],
+      [{ transcript_hash: transcriptOf('kyh').slice(1) }, '/transcript_hash matches'],
+      [{ transcript_hash: '0'.repeat(64) }, '/transcript_hash not_a_transcript'],
+      [{ transcript_hash: sha256Hex('') }, '/transcript_hash not_a_transcript'],
+      [{ transcript_hash: keyHash(keyWithout(key)) }, '/transcript_hash not_a_transcript'],
     ];
     for (const [change, expected] of cases) {
       const answer = await service.post('/v1/verification-schemes', { ...body(), scheme: 'weak', ...change });
       expect(refused(answer)).toEqual([400, 'validation_failed', expected]);
     }
     expect((await service.get('/v1/verification-schemes/weak')).status).toBe(404);
+  });
+
+  test('of before transcripts were required shows none, works, and gets one when it is registered again', async () => {
+    const { transcript_hash, verification_key, ...rest } = body();
+    const inputs = rest.public_inputs.map(({ role }) => ({ role, value: null }));
+    const data = {
+      ...rest,
+      scheme: 'old',
+      public_inputs: inputs,
+      verification_key: keyWithout(verification_key),
+      verification_key_hash: 'of before',
+    };
+    const at = new Date().toISOString();
+    const metadata = { occurred_at: at, recorded_at: at, correlation_id: 'old', actor: 'key:old', body_hash: 'old' };
+    const event: NewEvent = {
+      id: randomUUID(),
+      type: 'SchemeRegistered',
+      data: data as unknown as NewEvent['data'],
+      metadata: { ...metadata, schema: 1, index: 0, size: 1 },
+    };
+    await service.stores.eventStore.append('scheme-old', 'no-stream', [event]);
+    const shown = async () => (await service.get('/v1/verification-schemes/old')).json.transcript_hash;
+    const listed = async () => {
+      const { json } = await service.get('/v1/verification-schemes', await seen(service));
+      return json.schemes.find(({ scheme }: { scheme: string }) => scheme === 'old').transcript_hash;
+    };
+    expect([await shown(), await listed()]).toEqual([null, null]);
+    expect((await service.post('/v1/verification-schemes/old/roots', { root: '7' })).status).toBe(200);
+
+    const register = (change: object) =>
+      service.post('/v1/verification-schemes', { ...body(), scheme: 'old', ...change });
+    expect((await register({})).status).toBe(201);
+    expect([await shown(), await listed()]).toEqual([transcript_hash, transcript_hash]);
+    expect((await register({})).status).toBe(200);
+    expect(refused(await register({ transcript_hash: transcriptOf('kyc') }))).toEqual([409, 'scheme_conflict']);
+    const log = await service.stores.eventStore.readStream('scheme-old');
+    expect(log.map(({ type }) => type)).toEqual(['SchemeRegistered', 'SchemeRootAdded', 'SchemeTranscriptDeclared']);
   });
 
   test('takes proofs of its roots only while they are accepted, and none once it is retired', async () => {
@@ -380,6 +438,7 @@ describe('a scheme', () => {
     const rest = await service.get(`/v1/verification-schemes?cursor=${page.json.next_cursor}`);
     expect(rest.json.schemes.map(({ scheme, retired }: any) => [scheme, retired])).toEqual([
       ['humans', false],
+      ['old', false],
       ['others', false],
       ['own', false],
       ['race', true],

@@ -14,6 +14,7 @@ import {
   type Scheme,
   type SchemeDefinition,
   checkInputs,
+  checkTranscript,
   decideAddRoot,
   decideRegister,
   decideRemoveRoot,
@@ -61,7 +62,10 @@ export class RegisterSchemeHandler implements ICommandHandler<RegisterScheme> {
 
   /** @throws Problem validation_failed, scheme_conflict, verifier_unavailable */
   async execute({ definition, context }: RegisterScheme): Promise<Result> {
-    const errors = checkInputs(definition.public_inputs, definition.verification_key);
+    const errors = [
+      ...checkInputs(definition.public_inputs, definition.verification_key),
+      ...checkTranscript(definition),
+    ];
     if (errors.length > 0) throw refusal(errors);
     const sound = await this.verifier.checkKey(definition.verification_key, context.actor.name);
     if (typeof sound === 'object') {

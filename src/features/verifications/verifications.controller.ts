@@ -63,16 +63,17 @@ export class VerificationsController {
     scope: 'ops',
     status: 201,
     summary: 'Register a verification scheme: what a proof under a verification key grants',
-    description: 'Only the roots of a scheme can change. Registering the same content again returns 200.',
+    description:
+      'Only the roots of a scheme can change. Registering the same content again returns 200. transcript_hash binds the key to the record of its setup; it is declared, for auditors to compare.',
     type: SchemeDto,
     problems: ['personal_data', 'scheme_conflict', 'verifier_unavailable'],
   })
   @ApiResponse({ status: 200, description: 'Already registered with this content', type: SchemeDto })
   async register(@Body() body: RegisterSchemeDto, @Context() request: RequestContext) {
-    const { scheme, status, issuer, scope, roots } = body;
+    const { scheme, status, issuer, scope, transcript_hash, roots } = body;
     const { vk_alphabeta_12: _, ...verification_key } = body.verification_key;
     const public_inputs = body.public_inputs.map(({ role, value = null }) => ({ role, value }));
-    const definition = { scheme, status, issuer, scope, public_inputs, verification_key, roots };
+    const definition = { scheme, status, issuer, scope, public_inputs, verification_key, transcript_hash, roots };
     const context = request.of(definition);
     const result = await this.commands.execute(new RegisterScheme(definition, context));
     return new Written(result.body, result.position, result.own ? 201 : 200);

@@ -16,7 +16,7 @@ import {
 import { IsUnique, IsWrittenTrisId } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 import { isG1, isG2, isSignal } from './domain/proof-format.js';
-import { MAX_ROOTS, SCHEME_ID, SCOPE } from './domain/scheme.js';
+import { MAX_ROOTS, SCHEME_ID, SCOPE, TRANSCRIPT_HASH } from './domain/scheme.js';
 import { INPUT_ROLES } from './domain/verifications.events.js';
 
 /** More than any circuit here needs; each costs the verifier a millisecond. */
@@ -159,6 +159,13 @@ export class RegisterSchemeDto {
   @Type(() => VerificationKeyDto)
   verification_key: VerificationKeyDto;
 
+  /**
+   * SHA-256, in hex, of the transcript of the trusted setup that made the key. With snarkjs: of the final .zkey file,
+   * which contains the hash of the circuit and all contributions.
+   */
+  @Matches(TRANSCRIPT_HASH, { message: '$property must be a SHA-256: 64 lower-case hexadecimal digits' })
+  transcript_hash: string;
+
   /** Merkle roots or keys of the issuer whose proofs are accepted. */
   @IsArray()
   @ArrayMaxSize(MAX_ROOTS)
@@ -190,6 +197,9 @@ export class ListedSchemeDto {
   scope: string;
   /** SHA-256 of the key's RFC 8785 JSON, without vk_alphabeta_12. */
   verification_key_hash: string;
+  /** SHA-256 of the transcript of the key's setup, as declared; null for a scheme registered before it was required. */
+  @ApiProperty({ type: String, nullable: true })
+  transcript_hash: string | null;
   registered_at: string;
   retired: boolean;
 }

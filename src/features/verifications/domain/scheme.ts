@@ -5,14 +5,21 @@ import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import type { GrantableStatus } from '../../identity/domain/identity.js';
 import { type FieldError, Problem, refusal } from '../../../kernel/problems.js';
 import type { VerificationKey } from './proof-format.js';
-import { schemeRegistered, schemeRetired, schemeRootAdded, schemeRootRemoved } from './verifications.events.js';
+import {
+  schemeRegistered,
+  schemeRetired,
+  schemeRootAdded,
+  schemeRootRemoved,
+  schemeTranscriptDeclared,
+} from './verifications.events.js';
 
 export const SCHEME_ID = /^(?!operator$)[a-z][a-z0-9-]{0,63}$/;
 export const SCOPE = /^[a-z0-9][a-z0-9.-]{0,63}$/;
+export const TRANSCRIPT_HASH = /^[0-9a-f]{64}$/;
 /** Roots a scheme accepts at once: the issuer's current ones, and earlier ones that submitted proofs may still use. */
 export const MAX_ROOTS = 100;
 
-const EVENTS = [schemeRegistered, schemeRootAdded, schemeRootRemoved, schemeRetired] as const;
+const EVENTS = [schemeRegistered, schemeTranscriptDeclared, schemeRootAdded, schemeRootRemoved, schemeRetired] as const;
 type SchemeEvent = Decoded<(typeof EVENTS)[number]>;
 const decode = streamDecoderFor(EVENTS);
 
@@ -26,10 +33,14 @@ export interface SchemeDefinition {
   scope: string;
   public_inputs: PublicInput[];
   verification_key: VerificationKey;
+  /** SHA-256 of the transcript of the key's setup, in hex. */
+  transcript_hash: string;
   roots: string[];
 }
 
-export interface Scheme extends SchemeDefinition {
+export interface Scheme extends Omit<SchemeDefinition, 'transcript_hash'> {
+  /** null if the scheme was registered before hashes were required and none was declared since. */
+  transcript_hash: string | null;
   verification_key_hash: string;
   retired: boolean;
   /** ms since the epoch. */
@@ -52,6 +63,8 @@ function evolve(scheme: Scheme | undefined, event: SchemeEvent): Scheme | undefi
       const key = verification_key as unknown as VerificationKey;
       return { ...rest, verification_key: key, roots: [...roots], retired: false, registered_at: event.recorded_at };
     }
+    case 'SchemeTranscriptDeclared':
+      return scheme && { ...scheme, transcript_hash: event.data.transcript_hash };
     case 'SchemeRootAdded':
       return scheme && { ...scheme, roots: [...scheme.roots, event.data.root] };
     case 'SchemeRootRemoved':
@@ -87,10 +100,31 @@ export function checkInputs(inputs: readonly PublicInput[], key: VerificationKey
   return errors;
 }
 
-/** A scheme never changes. Registering the same content again does nothing. @throws Problem scheme_conflict */
+/**
+ * Refuses values that cannot be the hash of a transcript. Whether it is that of the transcript, auditors check: the
+ * service does not have the transcript. @returns the faults
+ */
+export function checkTranscript({ transcript_hash: hash, verification_key }: SchemeDefinition): FieldError[] {
+  const say = (message: string) => [{ pointer: '/transcript_hash', code: 'not_a_transcript', message }];
+  if (/^(.)\1*$/.test(hash)) return say('transcript_hash is a placeholder');
+  if (hash === sha256Hex('')) return say('transcript_hash is the hash of an empty file');
+  if (hash === keyHash(verification_key)) return say('transcript_hash is the hash of the verification key');
+  return [];
+}
+
+/**
+ * A scheme never changes. Registering the same content again does nothing, except that a scheme without the hash of a
+ * transcript gets it. @throws Problem scheme_conflict
+ */
 export function decideRegister(scheme: Scheme | undefined, definition: SchemeDefinition): Fact[] {
   if (scheme) {
-    if (contentOf(scheme) === contentOf(definition)) return [];
+    const { transcript_hash } = definition;
+    if (contentOf(scheme) === contentOf(definition)) {
+      if (scheme.transcript_hash === transcript_hash) return [];
+      if (scheme.transcript_hash === null) {
+        return [fact(schemeTranscriptDeclared, { scheme: scheme.scheme, transcript_hash })];
+      }
+    }
     const detail = `The scheme ${scheme.scheme} exists with other content. Schemes cannot change; register another.`;
     throw new Problem('scheme_conflict', detail);
   }
@@ -99,8 +133,9 @@ export function decideRegister(scheme: Scheme | undefined, definition: SchemeDef
   return [fact(schemeRegistered, { ...definition, verification_key: { ...verification_key }, verification_key_hash })];
 }
 
-/** The permanent content of a scheme: everything but its roots. */
-function contentOf({ scheme, status, issuer, scope, public_inputs, verification_key }: SchemeDefinition): string {
+/** The permanent content of a scheme: everything but its roots and the hash of the transcript. */
+function contentOf(definition: Omit<SchemeDefinition, 'roots' | 'transcript_hash'>): string {
+  const { scheme, status, issuer, scope, public_inputs, verification_key } = definition;
   return canonicalJson({ scheme, status, issuer, scope, public_inputs, verification_key });
 }
 

@@ -18,21 +18,32 @@ const publicInputs: Check<PublicInputData[]> = (inputs): inputs is PublicInputDa
   Array.isArray(inputs) && inputs.every((input) => object(input) && role(input['role']) && value(input['value']));
 
 /** A complete scheme, permanently registered. Stream `scheme-<scheme>`, revision 0. */
-export const schemeRegistered = defineEvent('SchemeRegistered', {
+export const schemeRegistered = defineEvent(
+  'SchemeRegistered',
+  {
+    scheme: text,
+    status: oneOf(GRANTABLE_STATUSES),
+    /** TRIS of the organization whose roots prove the credentials. */
+    issuer: text,
+    /** Schemes with the same scope share its nullifiers. */
+    scope: text,
+    /** In the order of the public signals. */
+    public_inputs: publicInputs,
+    /** As snarkjs exports it. */
+    verification_key: object,
+    /** SHA-256 of the key's RFC 8785 JSON. */
+    verification_key_hash: text,
+    /** SHA-256 of the transcript of the key's setup, as the operator declares it; null in schemes of schema 1. */
+    transcript_hash: nullable(text),
+    /** Accepted from the start. */
+    roots: texts,
+  },
+  { schema: 2, upcasters: { 1: (data) => ({ ...data, transcript_hash: null }) } },
+);
+/** The hash for a scheme that was registered without one. Same stream. */
+export const schemeTranscriptDeclared = defineEvent('SchemeTranscriptDeclared', {
   scheme: text,
-  status: oneOf(GRANTABLE_STATUSES),
-  /** TRIS of the organization whose roots prove the credentials. */
-  issuer: text,
-  /** Schemes with the same scope share its nullifiers. */
-  scope: text,
-  /** In the order of the public signals. */
-  public_inputs: publicInputs,
-  /** As snarkjs exports it. */
-  verification_key: object,
-  /** SHA-256 of the key's RFC 8785 JSON. */
-  verification_key_hash: text,
-  /** Accepted from the start. */
-  roots: texts,
+  transcript_hash: text,
 });
 /** Same stream. */
 export const schemeRootAdded = defineEvent('SchemeRootAdded', { scheme: text, root: text });
