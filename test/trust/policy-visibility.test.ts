@@ -60,11 +60,19 @@ describe('a private policy', () => {
     for (const by of [OTHER, as('integrator'), session]) expect(await read(ID, by)).toBe('403 forbidden');
   });
 
-  test('is listed without rules', async () => {
-    const { json } = await service.get('/v1/policies/ap', await seen(service));
-    const listed = json.policies.find((policy: { policy_id: string }) => policy.policy_id === ID);
-    expect(listed).toMatchObject({ visibility: 'private', tris_org: 'tris:lendco' });
-    expect(listed).not.toHaveProperty('rules');
+  test('is listed without rules, and with its hash only for those who may read them', async () => {
+    const listed = async (by: Record<string, string>) => {
+      const { json } = await service.get('/v1/policies/ap', { ...(await seen(service)), ...by });
+      return json.policies.find((policy: { policy_id: string }) => policy.policy_id === ID);
+    };
+    for (const by of [{}, OTHER, as('integrator'), session]) {
+      expect(await listed(by)).toMatchObject({ visibility: 'private', tris_org: 'tris:lendco', content_hash: null });
+      expect(await listed(by)).not.toHaveProperty('rules');
+    }
+    const { json } = await service.get(`/v1/policies/ap/${ID}`, LENDCO);
+    for (const by of [LENDCO, as('lendco-2'), OPERATOR]) {
+      expect((await listed(by)).content_hash).toBe(json.content_hash);
+    }
   });
 
   test('explains a denial to whoever may read the rules', async () => {

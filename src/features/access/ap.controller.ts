@@ -84,8 +84,8 @@ export class AccessPoliciesController {
 
   @Get()
   @PublicRead({ summary: 'List access policies', type: AccessPoliciesDto })
-  async list(@Query() { limit, cursor, tris_org }: AccessPoliciesQuery) {
-    return this.queries.execute(new ListAccessPolicies(limit, cursor, tris_org));
+  async list(@Query() { limit, cursor, tris_org }: AccessPoliciesQuery, @RequestCaller() caller: Caller | null) {
+    return this.queries.execute(new ListAccessPolicies(limit, cursor, tris_org, caller));
   }
 
   @Get('/:policy_id')

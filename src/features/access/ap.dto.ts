@@ -68,8 +68,12 @@ export class ListedAccessPolicyDto {
   policy_id: string;
   @ApiProperty({ enum: ACCESS_POLICY_STATUSES })
   status: AccessPolicyStatus;
-  /** SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds, vp, and visibility unless it is private. */
-  content_hash: string;
+  /**
+   * SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds, vp, and visibility unless it is private. null for
+   * callers who may not read the rules: the hash would confirm a guess of them.
+   */
+  @ApiProperty({ type: String, nullable: true })
+  content_hash: string | null;
   ttl_seconds: number;
   @ApiProperty({ type: String, nullable: true })
   vp: string | null;
@@ -82,6 +86,8 @@ export class ListedAccessPolicyDto {
 }
 
 export class AccessPolicyDto extends ListedAccessPolicyDto {
+  @ApiProperty({ type: String })
+  declare content_hash: string;
   @ApiProperty(RULES)
   rules: JsonObject;
 }

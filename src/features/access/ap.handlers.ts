@@ -136,6 +136,8 @@ export class ListAccessPolicies extends Query<AccessPoliciesDto> {
     readonly limit: number,
     readonly cursor: string | undefined,
     readonly trisOrg: string | undefined,
+    /** null: without a credential. */
+    readonly caller: Caller | null,
   ) {
     super();
   }
@@ -145,12 +147,14 @@ export class ListAccessPolicies extends Query<AccessPoliciesDto> {
 export class ListAccessPoliciesHandler implements IQueryHandler<ListAccessPolicies> {
   constructor(private readonly views: Views) {}
 
-  async execute({ limit, cursor, trisOrg }: ListAccessPolicies): Promise<AccessPoliciesDto> {
+  async execute({ limit, cursor, trisOrg, caller }: ListAccessPolicies): Promise<AccessPoliciesDto> {
     const list = trisOrg === undefined ? ACCESS_POLICIES : accessPoliciesOf(trisOrg);
     const { page, next_cursor } = await this.views.page<AccessPolicyRow>(list, { cursor, limit }, AP_ID);
     return {
-      policies: page.map(({ created_at, retired, ...row }) => ({
+      policies: page.map(({ created_at, retired, content_hash, ...row }) => ({
         ...row,
+        // The hash would confirm a guess of simple rules.
+        content_hash: mayReadRules({ owner: row.tris_org, visibility: row.visibility }, caller) ? content_hash : null,
         status: statusOf(retired),
         created_at: new Date(created_at).toISOString(),
       })),

@@ -66,7 +66,7 @@ export function hashed({ policy_id, rules, ttl_seconds, vp, visibility }: Access
  * @param caller null: without a credential; a key without an organization is an operator's
  */
 export function mayReadRules(
-  { owner, visibility }: AccessPolicy,
+  { owner, visibility }: Pick<AccessPolicy, 'owner' | 'visibility'>,
   caller: { organization: string | null; scopes: ReadonlySet<string>; session: object | null } | null,
 ): boolean {
   if (visibility === 'public') return true;
