@@ -127,7 +127,10 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
       // A request with a body was admitted before the body was parsed.
       if (policy.write && parts.admission) route.preValidation.unshift(admissionHook(admit));
       route.handler = parts.handlerOf(policy) ?? route.handler;
-      if (policy.waits) route.preHandler = [positionWait(parts)];
+      route.preHandler = [
+        ...(policy.write ? [commandRefusal(parts)] : []),
+        ...(policy.waits ? [positionWait(parts)] : []),
+      ];
     } else if (route.url === '/openapi.json' || route.url.startsWith('/docs')) {
       route.onRequest = [
         (request, reply, done) => {
@@ -277,6 +280,18 @@ function refuseBody(body: unknown): void {
     message: `${JSON.stringify(name)} is unknown; this address has no parameters`,
   }));
   if (errors.length > 0) throw refusal(errors);
+}
+
+/**
+ * Refuses a command while the read models cannot be trusted: limits are checked by them, and the store of the cluster that
+ * has them also keeps the texts of commands.
+ */
+function commandRefusal({ gate }: EdgeParts): Hook {
+  return (_request, _reply, done) => {
+    const checking = gate()?.refuseCommands();
+    if (checking) checking.then(() => done(), done);
+    else done();
+  };
 }
 
 /** Lets a read wait until the client's `Credence-Min-Position` is applied. */

@@ -96,8 +96,10 @@ const STORE_FAILURES: Record<StoreFailure, string> = {
   store_full: 'The disk of the service is all but full. Nothing was recorded; reads continue.',
   log_replaced:
     'The log was replaced by another one or by an older copy. Nothing is read or recorded until the right one is back.',
-  read_models_foreign: 'The read models were folded from another log.',
-  read_models_damaged: 'The read models are damaged, have lost rows, or may lose them at any time.',
+  read_models_foreign:
+    'The read models were folded from another log. Nothing is read or recorded until the right ones are back.',
+  read_models_damaged:
+    'The read models are damaged, have lost rows, or may lose them at any time. Nothing is read or recorded until that is repaired.',
 };
 
 export function problemOf(error: unknown): Problem {

@@ -112,7 +112,14 @@ export const Plain = (options: RouteOptions): MethodDecorator =>
 
 /** Includes rate_limited: a wrong credential counts as a public request does. */
 const CREDENTIAL_PROBLEMS: ProblemCode[] = ['unauthorized', 'forbidden', 'rate_limited'];
-const WRITE_PROBLEMS: ProblemCode[] = ['store_unavailable', 'store_busy', 'store_full'];
+const WRITE_PROBLEMS: ProblemCode[] = [
+  'store_unavailable',
+  'store_busy',
+  'store_full',
+  'log_replaced',
+  'read_models_foreign',
+  'read_models_damaged',
+];
 const BODY_PROBLEMS: ProblemCode[] = ['malformed_json', 'payload_too_large', 'unsupported_media_type'];
 /** An invalid access token is refused on every route; listed where sessions are accepted. */
 const SESSION_PROBLEMS: ProblemCode[] = [

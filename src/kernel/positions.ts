@@ -8,6 +8,12 @@ export interface PositionGate {
   has(position: Position): Promise<boolean>;
   /** Resolves to true once every serving projection has applied this position, or to false after `timeoutMs`. */
   waitForPosition(position: Position, timeoutMs: number): Promise<boolean>;
+  /**
+   * Refuses commands while the read models are known not to be those of this log, or to have lost rows. Undefined if
+   * they were found in order a moment ago; resolves if they are, or give no answer.
+   * @throws Problem or StoreUnavailable: log_replaced, read_models_foreign, read_models_damaged
+   */
+  refuseCommands(): Promise<void> | undefined;
 }
 export const POSITION_GATE = Symbol('PositionGate');
 

@@ -40,6 +40,10 @@ const CATCH_UP_MS = 500;
 const REQUIRE_MS = 2_000;
 const IF_SERVED_MS = 200;
 const TRIES = 5;
+/** For this many ms the result of a check for commands counts. */
+const CHECKED_MS = 250;
+/** What refuses a command. Commands continue while the read models are away or are being built. */
+const REFUSES_COMMANDS: ReadonlySet<unknown> = new Set(['log_replaced', 'read_models_foreign', 'read_models_damaged']);
 
 /** Reads rows of the serving generations: one manifest, and one snapshot of each generation, per call. */
 @Injectable()
@@ -58,6 +62,8 @@ export class Views implements PositionGate {
   private lastRestart: { restarts: number; head: Promise<Position> } | undefined;
   private nextPoll: Promise<Position> | undefined;
   private counting: Promise<{ progress?: { done: number; total: number } }> | undefined;
+  /** The last check for commands; `found` is undefined until it has ended. */
+  private checked: { version: number; until: number; check: Promise<void>; found?: Error | null } | undefined;
 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -157,8 +163,7 @@ export class Views implements PositionGate {
   private async readOne(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const read = await this.readModels.read(id, queries);
     if (!read) return read;
-    if (!this.isOwn(read)) throw foreign(read.checkpoint.log);
-    if (read.status === 'damaged') throw new Problem('read_models_damaged', DAMAGED, RETRY_SOON);
+    this.refuseUnfit(read);
     if (read.status === 'building') return read;
     const version = this.version();
     const fit = this.fits.get(id);
@@ -211,11 +216,51 @@ export class Views implements PositionGate {
     return this.lastRestart!.head;
   }
 
+  /** All commands of a moment share one check. */
+  refuseCommands(): Promise<void> | undefined {
+    const version = this.version();
+    const now = performance.now();
+    let { checked } = this;
+    if (checked?.version !== version || now >= checked.until) {
+      const check = inTime(this.checkServing(), IF_SERVED_MS).then(
+        () => null,
+        (error: Error & { code?: unknown }) => (REFUSES_COMMANDS.has(error.code) ? error : null),
+      );
+      const started: NonNullable<typeof checked> = {
+        version,
+        until: now + CHECKED_MS,
+        check: check.then((found) => {
+          started.found = found;
+          if (found) throw found;
+        }),
+      };
+      this.checked = checked = started;
+    }
+    return checked.found === null ? undefined : checked.check;
+  }
+
+  /** @throws Problem read_models_foreign, read_models_damaged */
+  private async checkServing(): Promise<void> {
+    const manifest = await this.readModels.manifest();
+    if (!manifest) return;
+    this.refuseForeign(manifest);
+    const serving = [...new Set(Object.values(manifest.views))];
+    for (const read of await Promise.all(serving.map((id) => this.readModels.read(id, [])))) {
+      if (read) this.refuseUnfit(read);
+    }
+  }
+
+  /** Data of another log must never be served, nor a generation that has lost rows. */
+  private refuseUnfit(read: ReadResult): void {
+    if (!this.isOwn(read)) throw foreign(read.checkpoint.log);
+    if (read.status === 'damaged') throw new Problem('read_models_damaged', DAMAGED, RETRY_SOON);
+  }
+
   private refuseForeign({ log }: Manifest): void {
     if (log !== undefined && log !== this.logId) throw foreign(log);
   }
 
-  /** Whether it was folded from this log. Data of another log must never be served. */
+  /** Whether it was folded from this log. */
   private isOwn({ checkpoint }: ReadResult): boolean {
     return checkpoint.log === this.logId;
   }

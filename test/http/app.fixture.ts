@@ -150,6 +150,7 @@ const gate: PositionGate = {
   logId: 'log',
   has: async (position) => position <= 10,
   waitForPosition: async (position) => position <= 5,
+  refuseCommands: () => undefined,
 };
 
 @Module({ controllers: [ThingsController], providers: [{ provide: POSITION_GATE, useValue: gate }] })

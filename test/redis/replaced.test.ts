@@ -56,14 +56,16 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     const state = (raw: Redis) => generationState(raw);
     const foreign = await state(there.raw);
     await until(async () => (await here.service.get(SCORE)).json.code === 'read_models_foreign');
-    // What is recorded does not need the read models.
-    const position = await here.service.relay('tris:bob');
+    await until(async () => (await refusalOf(here.service)) === 'read_models_foreign');
+    const head = await here.service.stores.eventStore.head();
     const until_ms = performance.now() + 3_000;
     while (performance.now() < until_ms) {
       const { status, json } = await here.service.get(SCORE);
       expect([status, json.code]).toEqual([503, 'read_models_foreign']);
+      expect(await refusalOf(here.service)).toBe('read_models_foreign');
       await sleep(20);
     }
+    expect(await here.service.stores.eventStore.head()).toBe(head);
     expect(await state(here.raw)).toEqual(foreign);
     expect(await here.raw.hgetall('{credence:views}:manifest')).toEqual(
       await there.raw.hgetall('{credence:views}:manifest'),
@@ -71,7 +73,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     const ready = await here.service.get('/health/ready');
     expect([ready.status, ready.text]).toEqual([503, expect.stringContaining('read_models_foreign')]);
     const said = here.service.lines.filter((line) => line.includes('read_models_foreign'));
-    // One of what is wrong and what is to be done, one of the first request that was refused.
+    // One of what is wrong and what is to be done, one of the first request that was refused, read or command.
     expect(said).toHaveLength(2);
     expect(said.filter((line) => line.includes('"level":"error"'))).toEqual([
       expect.stringContaining('Bring back the Redis that belongs to this log'),
@@ -80,6 +82,8 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     await here.redis.kill();
     await copyFile(`${here.dump}.own`, here.dump);
     await here.redis.run();
+    await until(async () => (await refusalOf(here.service)) === null);
+    const position = await here.service.relay('tris:bob');
     await until(async () => (await here.service.get(SCORE, { 'credence-min-position': position })).status === 200);
     expect(scoreOf(await here.service.get(SCORE))).toEqual(score);
     expect((await verify(here.service.stores.eventStore, here.service.stores.readModels)).difference).toBeNull();
@@ -121,11 +125,25 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     60_000,
   );
 
-  test('eviction enabled at run time: reads are refused while it is enabled, even if nothing was evicted', async () => {
+  test('commands are refused while the serving rows are lost and no worker builds them again', async () => {
+    const { raw, service } = await own();
+    await scoreAfter(service, 1);
+    const resume = await service.stopProjector();
+    const [key] = await raw.keys('{credence:g1:*:rows');
+    await raw.unlink(key!);
+    await until(async () => (await refusalOf(service)) === 'read_models_damaged');
+    const ready = await service.get('/health/ready');
+    expect([ready.status, ready.text]).toEqual([503, expect.stringContaining('read_models_damaged: g1')]);
+    await resume();
+    await until(async () => (await refusalOf(service)) === null);
+  }, 60_000);
+
+  test('eviction enabled at run time: reads and commands are refused while it is enabled, even if nothing was evicted', async () => {
     const { raw, service } = await own();
     const score = await scoreAfter(service, 5);
     await raw.config('SET', 'maxmemory-policy', 'allkeys-lru');
     await until(async () => (await service.get(SCORE)).json.code === 'read_models_damaged');
+    await until(async () => (await refusalOf(service)) === 'read_models_damaged');
     const ready = await service.get('/health/ready');
     expect([ready.status, ready.text]).toEqual([503, expect.stringContaining('maxmemory-policy is allkeys-lru')]);
     expect(service.lines.filter((line) => line.includes('allkeys-lru') && !line.includes('request_id'))).toHaveLength(
@@ -134,6 +152,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     await raw.config('SET', 'maxmemory-policy', 'noeviction');
     await until(async () => (await service.get(SCORE)).status === 200);
     expect(scoreOf(await service.get(SCORE))).toEqual(score);
+    await until(async () => (await refusalOf(service)) === null);
   }, 60_000);
 
   test('memory that is nearly full while eviction is on: no wrong score is served, and all are right again after it', async () => {
@@ -191,6 +210,16 @@ async function scoreAfter(service: RedisService, actions: number): Promise<unkno
     return answer.status === 200;
   });
   return scoreOf(answer!);
+}
+
+/** The code with which a command is refused; null if it is recorded. */
+async function refusalOf(service: RedisService): Promise<string | null> {
+  try {
+    await service.relay('tris:bob');
+    return null;
+  } catch (error) {
+    return (JSON.parse((error as Error).message) as { code: string }).code;
+  }
 }
 
 /** Without what also changes by what others do, and by which generation serves. */

@@ -21,7 +21,7 @@ interface Accepted {
 /**
  * Limits the metrics of an identity, for each organization that relays about it, by the counts in the read models. What
  * this process has accepted since is added to them; what other processes have accepted is not known until it is applied.
- * While the read models cannot be read, only what this process has accepted counts: relaying does not depend on them.
+ * While the read models are away or are being built, only what this process has accepted counts.
  */
 @Injectable()
 export class MetricLimit {
