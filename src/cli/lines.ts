@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs';
-import { BODY_LIMIT } from '../http/json-body.js';
+import { BODY_LIMIT, isBlank } from '../http/json-body.js';
 
 const NEWLINE = 0x0a;
 
@@ -48,8 +48,4 @@ export async function* readLines(file: string): AsyncGenerator<{ lines: Line[]; 
   }
   const last = restLength > 0 ? take(Buffer.alloc(0)) : undefined;
   if (last) yield { lines: [last], bytesRead };
-}
-
-function isBlank(bytes: Buffer): boolean {
-  return bytes.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);
 }

@@ -50,3 +50,17 @@ export class ProblemDto {
   request_id: string;
   errors?: FieldErrorDto[];
 }
+
+/** Why an item of a batch has no result: the refusal that a request for it alone would have got. */
+export class ItemProblemDto {
+  /** URI reference that identifies the kind of problem. */
+  type: string;
+  title: string;
+  status: number;
+  /** What is wrong with this item. */
+  detail: string;
+  /** Stable, machine-readable name of the kind. */
+  code: string;
+  /** The first ten wrong fields, with pointers into the item. */
+  errors?: FieldErrorDto[];
+}

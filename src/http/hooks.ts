@@ -56,7 +56,7 @@ export function requestId(request: IncomingMessage): string {
 export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   const addresses: Addresses = new Map();
   const admit = admitting(parts);
-  registerJsonBody(fastify, admit);
+  registerJsonBody(fastify, admit, (request) => policyOf(request.routeOptions.config)?.list);
   fastify.decorateRequest('caller', null);
   fastify.decorateRequest('problem', null);
   fastify.decorateRequest('pattern', 'none');
@@ -81,10 +81,7 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   });
   // On sending: a 'finish' listener would cost each response more than all other work here.
   fastify.addHook('onSend', (request, reply, payload, done) => {
-    if (request.isAdmitted) {
-      request.isAdmitted = false;
-      parts.admission!.leave();
-    }
+    leave(request, parts.admission);
     const milliseconds = performance.now() - request.startedAt;
     const { method, pattern: route, problem } = request;
     parts.metrics.durations.observe({ method, route, status: reply.statusCode }, milliseconds / 1000);
@@ -130,6 +127,7 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
       route.preHandler = [
         ...(policy.write ? [commandRefusal(parts)] : []),
         ...(policy.waits ? [positionWait(parts)] : []),
+        ...(policy.list ? [leaving(parts)] : []),
       ];
     } else if (route.url === '/openapi.json' || route.url.startsWith('/docs')) {
       route.onRequest = [
@@ -190,6 +188,20 @@ function admitting({ admission }: EdgeParts): (request: FastifyRequest) => Promi
     if (entering) return entering.then(() => void (request.isAdmitted = true));
     request.isAdmitted = true;
     return undefined;
+  };
+}
+
+function leave(request: FastifyRequest, admission: Admission | undefined): void {
+  if (!request.isAdmitted) return;
+  request.isAdmitted = false;
+  admission!.leave();
+}
+
+/** Of a list, each item is admitted on its own. */
+function leaving({ admission }: EdgeParts): Hook {
+  return (request, _reply, done) => {
+    leave(request, admission);
+    done();
   };
 }
 

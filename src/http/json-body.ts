@@ -5,20 +5,35 @@ import { pointerTo, shorten } from '../kernel/json.js';
 
 export const BODY_LIMIT = 1024 * 1024;
 const MAX_DEPTH = 32;
+const NEWLINE = 0x0a;
+export const NDJSON = 'application/x-ndjson';
+
+/** A list in a body, under a name, of at most so many items. Its items are judged one by one. */
+export interface ListOfBody {
+  name: string;
+  most: number;
+}
 
 /**
  * Bodies are `application/json` in UTF-8. In addition to JSON.parse, this refuses what other parsers would read
  * differently (duplicate names, numbers that a double cannot hold) and what could not be stored (lone surrogates,
- * infinities), so that no later step has to check for it.
+ * infinities), so that no later step has to check for it. A body that is a list may also be sent as NDJSON.
  * @param admit called before a body is parsed, which begins once its promise has resolved
+ * @param listOf the list that the body of a request is
  */
 export function registerJsonBody(
   fastify: FastifyInstance,
   admit: (request: FastifyRequest) => Promise<void> | undefined,
+  listOf: (request: FastifyRequest) => ListOfBody | undefined,
 ): void {
   fastify.removeAllContentTypeParsers();
-  fastify.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+  fastify.addContentTypeParser(['application/json', NDJSON], { parseAs: 'buffer' }, (request, body, done) => {
     try {
+      const list = listOf(request);
+      const isLines = /^\s*application\/x-ndjson/i.test(request.raw.headers['content-type']!);
+      if (isLines && !list) {
+        throw new Problem('unsupported_media_type', 'The body must be sent as application/json in UTF-8.');
+      }
       const { 'content-type': type, 'content-encoding': encoding } = request.raw.headers;
       const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(type ?? '')?.[1];
       if (charset && charset.toLowerCase() !== 'utf-8') {
@@ -27,7 +42,10 @@ export function registerJsonBody(
       if (encoding && encoding !== 'identity') {
         throw new Problem('unsupported_media_type', 'The body must be sent without a Content-Encoding.');
       }
-      const parsed = () => (body.length === 0 ? undefined : parseJson(body as Buffer));
+      const parsed = () => {
+        if (isLines) return { [list!.name]: parseLines(body as Buffer, list!.most + 1) };
+        return body.length === 0 ? undefined : parseJson(body as Buffer, list);
+      };
       const admitting = admit(request);
       if (admitting) admitting.then(parsed).then((value) => done(null, value), done);
       else done(null, parsed());
@@ -37,8 +55,34 @@ export function registerJsonBody(
   });
 }
 
-/** @throws Problem malformed_json or validation_failed */
-export function parseJson(bytes: Buffer): unknown {
+/** The value of each line that is not blank, or why it is refused. @param most further lines are not read */
+export function parseLines(bytes: Buffer, most: number): unknown[] {
+  const items: unknown[] = [];
+  for (let start = 0; start < bytes.length && items.length < most;) {
+    const newline = bytes.indexOf(NEWLINE, start);
+    const end = newline < 0 ? bytes.length : newline;
+    const line = bytes.subarray(start, end);
+    start = end + 1;
+    if (isBlank(line)) continue;
+    try {
+      items.push(parseJson(line));
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      items.push(new Problem(error.code, error.message.replace(/^The body/, 'The line'), error.extra));
+    }
+  }
+  return items;
+}
+
+export function isBlank(line: Buffer): boolean {
+  return line.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);
+}
+
+/**
+ * @param list its items are judged one by one: in the place of one with a flaw is a Problem
+ * @throws Problem malformed_json or validation_failed
+ */
+export function parseJson(bytes: Buffer, list?: ListOfBody): unknown {
   if (!isUtf8(bytes)) throw new Problem('malformed_json', 'The body is not valid UTF-8.');
   const text = bytes.toString('utf8');
   let value: unknown;
@@ -49,7 +93,7 @@ export function parseJson(bytes: Buffer): unknown {
   }
   const errors: FieldError[] = [];
   const members = inspect(value, '', 1, errors);
-  if (errors.length > 0) throw refusal(errors);
+  if (errors.length > 0 && !(list && putInPlace(errors, value, list))) throw refusal(errors);
   if (members !== countMembers(text)) {
     const name = duplicateName(text);
     throw new Problem('malformed_json', `The name ${JSON.stringify(shorten(name))} occurs twice in one object.`);
@@ -57,9 +101,27 @@ export function parseJson(bytes: Buffer): unknown {
   return value;
 }
 
+/** Puts flaws in the place of the items that have them. @returns false if something else has a flaw, too */
+function putInPlace(errors: readonly FieldError[], value: unknown, { name, most }: ListOfBody): boolean {
+  const items = (value as Record<string, unknown>)[name];
+  if (!Array.isArray(items) || items.length > most) return false;
+  const byItem = new Map<number, FieldError[]>();
+  for (const error of errors) {
+    const [, list, index, ...path] = error.pointer.split('/');
+    if (list !== name || index === undefined) return false;
+    const own = { ...error, pointer: path.map((part) => `/${part}`).join('') };
+    const others = byItem.get(Number(index));
+    if (others) others.push(own);
+    else byItem.set(Number(index), [own]);
+  }
+  for (const [index, own] of byItem) items[index] = refusal(own);
+  return true;
+}
+
 function whereItBreaks(text: string, error: Error): string {
   const position = /position (\d+)/.exec(error.message)?.[1];
-  if (position === undefined) return 'it ends too early';
+  // A short text is quoted without the position.
+  if (position === undefined) return /end of JSON/.test(error.message) ? 'it ends too early' : 'unexpected text';
   const before = text.slice(0, Number(position)).split('\n');
   return `unexpected text at line ${before.length}, column ${before.at(-1)!.length + 1}`;
 }

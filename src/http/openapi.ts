@@ -3,7 +3,8 @@ import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swag
 import type { Config, PublicReads } from '../kernel/config.js';
 import { PROBLEMS } from '../kernel/problems.js';
 import { FieldErrorDto, ProblemDto } from './common.dto.js';
-import { PUBLIC_WITH } from './routes.js';
+import { NDJSON } from './json-body.js';
+import { LIST, PUBLIC_WITH } from './routes.js';
 
 /** OpenAPI 3.1 at /openapi.json, a page for it at /docs and the list of problems at /docs/problems. */
 export function serveDocs(app: NestFastifyApplication, config: Config, version: string): void {
@@ -40,6 +41,7 @@ export function buildDocument(app: NestFastifyApplication, config: Config, versi
   });
   makeDefaultsOptional(document);
   writeSecurity(document, config);
+  writeLists(document);
   return document;
 }
 
@@ -52,6 +54,18 @@ function writeSecurity({ paths }: OpenAPIObject, { publicReads }: Config): void 
       if (operation[PUBLIC_WITH]?.includes(publicReads) === false) operation.security = [{ api_key: [] }];
       delete operation[PUBLIC_WITH];
     }
+  }
+}
+
+/** A body that is a list can be sent as NDJSON, for which OpenAPI 3.1 has no schema. */
+function writeLists({ paths }: OpenAPIObject): void {
+  for (const { post } of Object.values(paths)) {
+    const operation = post as { requestBody?: { content: Record<string, object> }; [LIST]?: string } | undefined;
+    const name = operation?.[LIST];
+    if (name === undefined) continue;
+    delete operation![LIST];
+    const description = `One element of \`${name}\` as a JSON object in each line (NDJSON).`;
+    operation!.requestBody!.content[NDJSON] = { schema: { type: 'string', description } };
   }
 }
 

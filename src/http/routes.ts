@@ -6,6 +6,7 @@ import { type ProblemCode, PROBLEMS } from '../kernel/problems.js';
 import type { Caller, Scope } from '../credentials/caller.js';
 import { PUBLIC_READS, type PublicReads } from '../kernel/config.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
+import type { ListOfBody } from './json-body.js';
 import { parametersOf } from './nest-internals.js';
 import type { Class } from './validation.js';
 
@@ -43,10 +44,14 @@ export interface RoutePolicy {
   body: Class | undefined;
   query: Class | undefined;
   params: Class | undefined;
+  /** The list that its body is. */
+  list: ListOfBody | undefined;
 }
 const POLICY = 'credence';
 /** Marks operations of the OpenAPI document until their security is written, which depends on the configuration. */
 export const PUBLIC_WITH = 'x-public-with';
+/** Marks operations whose body is a list, until the document says how it is sent as NDJSON. */
+export const LIST = 'x-list';
 export const policyOf = (config: unknown): RoutePolicy | undefined =>
   (config as { [POLICY]?: RoutePolicy } | undefined)?.[POLICY];
 
@@ -62,6 +67,11 @@ export interface RouteOptions {
   waits?: boolean;
   /** A command that ignores the Idempotency-Key, since repeating it changes nothing. */
   ignoresIdempotencyKey?: boolean;
+  /**
+   * Its body is a list, which may be sent as NDJSON, too. Instead of an item that JSON refuses, the list contains a
+   * Problem. The request counts as one that appends only until the body is read: the handler admits each item itself.
+   */
+  list?: ListOfBody;
   /** Problems in addition to those of every route of its kind. */
   problems?: readonly ProblemCode[];
   /** Of a public query: `feed` for one that lists all identities, `verifier` for what verifies tokens elsewhere. */
@@ -150,6 +160,7 @@ function route(
       session: options.session ?? false,
       waits,
       ...inputsOf(target, property),
+      list: options.list,
       status,
       controller: target.constructor as RoutePolicy['controller'],
       method: property,
@@ -180,6 +191,7 @@ function route(
       }),
       ...problemResponses(refusals),
     ];
+    if (options.list) decorators.push(ApiExtension(LIST, options.list.name));
     if (isPublicRead) decorators.push(ApiExtension(PUBLIC_WITH, policy.publicWith));
     if (rules.scope) decorators.push(ApiSecurity('api_key', rules.scope === 'any' ? [] : [rules.scope]));
     if (options.session) decorators.push(ApiSecurity('session'));

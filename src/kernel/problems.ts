@@ -8,7 +8,7 @@ export const PROBLEMS = {
   malformed_json: [400, 'The body is not well-formed JSON'],
   unknown_criticality: [400, 'Unknown criticality'],
   unknown_metric: [400, 'Unknown metric'],
-  batch_too_large: [400, 'Too many identities in one batch'],
+  batch_too_large: [400, 'Too many items in one batch'],
   position_unknown: [400, 'Unknown position'],
   personal_data: [400, 'The id identifies a person'],
   address_checksum: [400, 'The address has a wrong checksum'],

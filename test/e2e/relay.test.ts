@@ -1,4 +1,4 @@
-import { type Answer, Server, expectProblem, unique } from './server.js';
+import { ACTION, type Answer, Server, expectProblem, unique } from './server.js';
 
 let server: Server;
 beforeAll(async () => void (server = await Server.start()));
@@ -117,8 +117,9 @@ describe('reading one’s own write', () => {
   });
 });
 
+const externalId = () => ({ external_id: unique('x') });
+
 describe('a retry', () => {
-  const externalId = () => ({ external_id: unique('x') });
   const idempotencyKey = () => ({ 'idempotency-key': unique('key') });
 
   test.each([
@@ -240,5 +241,158 @@ describe('a retry', () => {
     const head = await server.head();
     expectProblem(await server.relay({}, { 'idempotency-key': key }), 400, 'validation_failed', 'Idempotency-Key');
     expect(await server.head()).toBe(head);
+  });
+});
+
+describe('a batch', () => {
+  const PATH = '/v1/decision-relay/batch';
+  const NDJSON = { 'content-type': 'application/x-ndjson' };
+  const actionOf = (more: Record<string, unknown> = {}) => ({ ...ACTION, tris_id: unique(), ...more });
+  const statuses = ({ json }: Answer) => json.results.map((result: any) => result.problem?.code ?? result.status);
+  const lines = (items: unknown[]) =>
+    items.map((item) => (typeof item === 'string' ? item : JSON.stringify(item))).join('\n');
+
+  test.each([
+    ['as JSON', (actions: unknown[]) => server.post(PATH, { actions })],
+    ['as NDJSON', (actions: unknown[]) => server.post(PATH, lines(actions), NDJSON)],
+  ])('%s records each action as if it were sent alone', async (_how, post) => {
+    const [tris_id, other] = [unique(), unique()];
+    const answer = await post([actionOf({ tris_id }), actionOf({ tris_id: other, criticality: 'low' })]);
+    expect(answer.status).toBe(200);
+    expect(answer.json.results).toEqual(
+      [0, 1].map((index) => ({
+        index,
+        status: 202,
+        data: {
+          action_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+          position: expect.stringMatching(/^[0-9a-f-]{36}\.\d+$/),
+        },
+      })),
+    );
+    const positions = answer.json.results.map(({ data }: any) => Number(data.position.split('.')[1]));
+    expect(Number(String(answer.headers['credence-position']).split('.')[1])).toBe(Math.max(...positions));
+    expect(await history(tris_id, answer)).toMatchObject([
+      { event_id: answer.json.results[0].data.action_id, tct_delta: 100 },
+    ]);
+    expect(await history(other, answer)).toMatchObject([{ tct_delta: 30 }]);
+  });
+
+  test('has a result of its own for each line, whatever is wrong with the others', async () => {
+    const tris_id = unique();
+    const good = actionOf({ tris_id });
+    const later = new Date(Date.now() + 3_600_000).toISOString();
+    const items = [
+      good,
+      '{"tris_id":',
+      '',
+      '7',
+      { ...good, criticality: 'huge' },
+      { ...good, colour: 'red', tris_id: 'bob' },
+      { ...good, platform_id: 'someone@example.com' },
+      { ...good, occurred_at: later },
+      good,
+    ];
+    const answer = await server.post(PATH, lines(items), NDJSON);
+    expect(statuses(answer)).toEqual([
+      202,
+      'malformed_json',
+      'validation_failed',
+      'unknown_criticality',
+      'validation_failed',
+      'personal_data',
+      'validation_failed',
+      202,
+    ]);
+    const results = answer.json.results as any[];
+    expect(results.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+    expect(results[4].problem).toMatchObject({
+      status: 400,
+      errors: [{ pointer: '/tris_id' }, { pointer: '/colour', code: 'unknown_field' }],
+    });
+    expect(await history(tris_id, answer)).toHaveLength(2);
+    const wrong = { actions: [good, { ...good, external_id: '\ud800' }] };
+    expect(statuses(await server.post(PATH, wrong))).toEqual([202, 'validation_failed']);
+  });
+
+  test('with nothing that is recorded has no position and writes nothing', async () => {
+    const head = await server.head();
+    const answer = await server.post(PATH, { actions: [{}, null] });
+    expect([answer.status, answer.headers['credence-position']]).toEqual([200, undefined]);
+    expect(statuses(answer)).toEqual(['validation_failed', 'validation_failed']);
+    expect(await server.head()).toBe(head);
+  });
+
+  test('with duplicates records each external id once; the first decides', async () => {
+    const [first, other] = [actionOf(externalId()), actionOf(externalId())];
+    const changed = { ...first, criticality: 'low' };
+    const answer = await server.post(PATH, { actions: [first, first, changed, other, first] });
+    expect(statuses(answer)).toEqual([202, 202, 'external_id_conflict', 202, 202]);
+    const ids = answer.json.results.map(({ data }: any) => data?.action_id);
+    expect([ids[1], ids[4]]).toEqual([ids[0], ids[0]]);
+    expect(await history(first.tris_id, answer)).toHaveLength(1);
+    // A single relay of the same action is a retry, and the other way round.
+    expect((await server.relay(first)).json.action_id).toBe(ids[0]);
+    const alone = await server.relay(actionOf({ ...externalId(), tris_id: first.tris_id }));
+    expect(alone.status).toBe(202);
+  });
+
+  test.each([
+    ['the external ids', true, false],
+    ['the Idempotency-Key', false, true],
+    ['both', true, true],
+  ])('is repeated with %s without a second effect', async (_name, hasExternal, hasKey) => {
+    const tris_id = unique();
+    const actions = Array.from({ length: 3 }, () => actionOf({ tris_id, ...(hasExternal && externalId()) }));
+    const headers = hasKey ? { 'idempotency-key': unique('key') } : undefined;
+    const first = await server.post(PATH, { actions }, headers);
+    expect(statuses(first)).toEqual([202, 202, 202]);
+    const head = await server.head();
+    const again = await server.post(PATH, lines(actions), { ...NDJSON, ...headers });
+    expect([again.json, again.headers['credence-position']]).toEqual([first.json, first.headers['credence-position']]);
+    expect(await server.head()).toBe(head);
+    expect(await history(tris_id, first)).toHaveLength(3);
+  });
+
+  test('under an Idempotency-Key of another batch refuses what differs', async () => {
+    const headers = { 'idempotency-key': unique('key') };
+    const [same, other] = [actionOf(), actionOf()];
+    await server.post(PATH, { actions: [same, other] }, headers);
+    const answer = await server.post(PATH, { actions: [same, { ...other, criticality: 'low' }] }, headers);
+    expect(statuses(answer)).toEqual([202, 'idempotency_key_reused']);
+  });
+
+  test('of 1,000 actions is taken, and of 1,001 is refused whole', async () => {
+    const actions = Array.from({ length: 1_000 }, () => actionOf({ tris_id: 'tris:of-a-large-batch' }));
+    const head = await server.head();
+    expectProblem(await server.post(PATH, { actions: [...actions, ACTION] }), 400, 'batch_too_large', '/actions');
+    const tooMany = await server.post(PATH, lines([...actions, 'nonsense']), NDJSON);
+    expectProblem(tooMany, 400, 'batch_too_large', '/actions');
+    expect(await server.head()).toBe(head);
+    const answer = await server.post(PATH, lines(actions), NDJSON);
+    expect(new Set(statuses(answer))).toEqual(new Set([202]));
+    expect(await history('tris:of-a-large-batch', answer)).toHaveLength(1_000);
+  });
+
+  test.each([
+    ['without actions', '{"actions":[]}', 'validation_failed'],
+    ['without lines', '\n \n', 'validation_failed', NDJSON],
+    ['that is no list', '{"actions":{}}', 'validation_failed'],
+    ['cut in the middle', `{"actions":[${JSON.stringify(ACTION)},{"tris_id":`, 'malformed_json'],
+    ['with another field', '{"actions":[{}],"vp":"VP_A_V1"}', 'validation_failed'],
+    ['beyond 1 MiB', JSON.stringify({ actions: ['x'.repeat(1024 * 1024)] }), 'payload_too_large'],
+    ['compressed', '{}', 'unsupported_media_type', { ...NDJSON, 'content-encoding': 'gzip' }],
+  ])('%s is refused whole', async (_what, body, code, headers: Record<string, string> = {}) => {
+    const head = await server.head();
+    const answer = await server.post(PATH, body, headers);
+    expect([answer.status >= 400, answer.json.code]).toEqual([true, code]);
+    expect(await server.head()).toBe(head);
+  });
+
+  test('sends NDJSON only to the batch', async () => {
+    expectProblem(
+      await server.post('/api/decision-relay', JSON.stringify(ACTION), NDJSON),
+      415,
+      'unsupported_media_type',
+    );
   });
 });

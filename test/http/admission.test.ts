@@ -1,5 +1,5 @@
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
-import { serve, type Served } from './app.fixture.js';
+import { serve, type Served, setSlow } from './app.fixture.js';
 import { send } from './client.js';
 
 /** What the HTTP layer does while the log is overloaded. */
@@ -82,4 +82,18 @@ test('reads, and writes without a valid key, are not counted', async () => {
   expect((await send(served.port, 'GET', '/v1/things/tris:a')).status).toBe(200);
   expect((await send(served.port, 'POST', '/v1/things', { body: THING })).status).toBe(401);
   expect(admission.entered).toBe(0);
+});
+
+test('a list gives up its place when its body is read, since its items are admitted one by one', async () => {
+  let release = () => {};
+  const started = new Promise<void>((resolve) =>
+    setSlow({ started: resolve, release: new Promise((done) => (release = done)) }),
+  );
+  const answer = post('/v1/things/batch', '{"things":[1]}');
+  await started;
+  expect(admission).toMatchObject({ entered: 1, inside: 0 });
+  release();
+  expect((await answer).status).toBe(200);
+  expect((await post('/v1/things/batch', 'not JSON')).status).toBe(400);
+  expect(admission).toMatchObject({ entered: 2, inside: 0 });
 });

@@ -28,6 +28,7 @@ import { POSITION_GATE, type PositionGate } from '../../src/kernel/positions.js'
 import type { Caller } from '../../src/credentials/caller.js';
 import { RequestCaller, Keyed, PublicRead, Write } from '../../src/http/routes.js';
 import { Logger } from '../../src/kernel/logger.js';
+import { Problem } from '../../src/kernel/problems.js';
 
 /** A module with one route of each kind, served with the whole edge on a free port. */
 
@@ -69,6 +70,12 @@ class CreateThing {
   inputs?: Input[];
 }
 
+class CreateThings {
+  @IsArray()
+  @ArrayMaxSize(3, { context: { code: 'batch_too_large' } })
+  things: unknown[];
+}
+
 class ListThings extends PageQuery {
   @IsOptional()
   @CommaSeparated()
@@ -97,6 +104,14 @@ class ThingsController {
   @Write({ scope: 'relay:write', status: 202, summary: 'Make a thing' })
   create(@Body() body: CreateThing, @Context() context: RequestContext): Written {
     return new Written({ ...body, key: context.idempotency, id: context.correlation_id }, 7);
+  }
+
+  @Post('v1/things/batch')
+  @Write({ scope: 'relay:write', summary: 'Make many things', list: { name: 'things', most: 3 } })
+  async createMany(@Body() { things }: CreateThings): Promise<object> {
+    slow.started();
+    await slow.release;
+    return { codes: things.map((thing) => (thing instanceof Problem ? thing.code : 'ok')) };
   }
 
   @Post('v1/things/:tris_id/vet')

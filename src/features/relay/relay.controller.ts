@@ -1,18 +1,47 @@
 import { Body, Controller, Inject, Post } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { type Position, START } from '../../kernel/event.js';
+import { isObject } from '../../kernel/json.js';
+import { Problem, type ProblemCode, problemMembers, refusal } from '../../kernel/problems.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { yieldIfDue } from '../../kernel/turn.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
+import { problemOf } from '../../http/problem-response.js';
 import { Write } from '../../http/routes.js';
-import { RelayActionDto, RelayedDto } from './relay.dto.js';
+import { readBody } from '../../http/validation.js';
+import type { Action } from './domain/relay.js';
+import { type ActionOutcome, RelayActions } from './relay-batch.handlers.js';
+import {
+  MOST_ACTIONS,
+  RelayActionDto,
+  RelayBatchDto,
+  type RelayBatchItemDto,
+  RelayBatchResultDto,
+  RelayedDto,
+} from './relay.dto.js';
 import { RelayAction } from './relay.handlers.js';
 import { toAction } from './relay.input.js';
+
+const REFUSALS: readonly ProblemCode[] = [
+  'unknown_criticality',
+  'personal_data',
+  'self_statement',
+  'platform_not_owned',
+  'external_id_conflict',
+  'too_many_metrics',
+];
+/** Wrong fields that are described of one action of a batch. */
+const MOST_ERRORS = 10;
 
 @Controller()
 export class RelayController {
   constructor(
     private readonly commands: CommandBus,
     @Inject(CLOCK) private readonly clock: Clock,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
   @Post('/api/decision-relay')
@@ -21,14 +50,7 @@ export class RelayController {
     status: 202,
     summary: 'Submit a verified, score-relevant action',
     type: RelayedDto,
-    problems: [
-      'unknown_criticality',
-      'personal_data',
-      'self_statement',
-      'platform_not_owned',
-      'external_id_conflict',
-      'too_many_metrics',
-    ],
+    problems: REFUSALS,
   })
   async relay(@Body() body: RelayActionDto, @Context() request: RequestContext) {
     const action = toAction(body, this.clock());
@@ -38,5 +60,54 @@ export class RelayController {
     );
     const answer: RelayedDto = { status: 'received', message: 'Action received for scoring.', action_id };
     return new Written(answer, position);
+  }
+
+  @Post('/v1/decision-relay/batch')
+  @Write({
+    scope: 'relay:write',
+    list: { name: 'actions', most: MOST_ACTIONS },
+    summary: 'Submit up to 1,000 actions, each with a result of its own',
+    description:
+      'Each action is accepted or refused as if it were sent alone, by the same rules; one that is refused affects no ' +
+      'other. As NDJSON (`application/x-ndjson`), a line that is not JSON is refused alone, too. A retry with the same ' +
+      'Idempotency-Key, or of actions with an `external_id`, has no second effect. Actions with the same `external_id` ' +
+      'are recorded in their order, others in any. `Credence-Position` covers all. If the log takes none of the actions, ' +
+      'the answer is 503; if it takes some, those that it did not take have the status 503.',
+    type: RelayBatchResultDto,
+    problems: ['batch_too_large'],
+  })
+  async relayMany(@Body() { actions: given }: RelayBatchDto, @Context() request: RequestContext) {
+    const actions: (Action | Problem)[] = [];
+    for (const item of given) {
+      actions.push(this.actionOf(item));
+      await yieldIfDue();
+    }
+    const outcomes = await this.commands.execute(new RelayActions(actions, request));
+    let last: Position = START;
+    for (const outcome of outcomes) if (!(outcome instanceof Error) && outcome.position > last) last = outcome.position;
+    const answer: RelayBatchResultDto = { results: outcomes.map((outcome, index) => this.resultOf(index, outcome)) };
+    return new Written(answer, last === START ? null : last);
+  }
+
+  private actionOf(item: unknown): Action | Problem {
+    if (item instanceof Problem) return item;
+    if (!isObject(item))
+      return refusal([{ pointer: '', code: 'is_object', message: 'an action must be a JSON object' }]);
+    try {
+      return toAction(readBody(RelayActionDto, item), this.clock());
+    } catch (error) {
+      if (error instanceof Problem) return error;
+      throw error;
+    }
+  }
+
+  private resultOf(index: number, outcome: ActionOutcome): RelayBatchItemDto {
+    if (!(outcome instanceof Error)) {
+      const { action_id, position } = outcome;
+      return { index, status: 202, data: { action_id, position: formatPosition(this.store.logId, position) } };
+    }
+    const problem = problemOf(outcome);
+    const errors = problem.extra.errors?.slice(0, MOST_ERRORS);
+    return { index, status: problem.status, problem: { ...problemMembers(problem), ...(errors && { errors }) } };
   }
 }

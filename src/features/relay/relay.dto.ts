@@ -1,4 +1,4 @@
-import { IsIn, IsOptional, IsUrl, Matches, MaxLength } from 'class-validator';
+import { ArrayMaxSize, ArrayMinSize, IsArray, IsIn, IsOptional, IsUrl, Matches, MaxLength } from 'class-validator';
 import { ApiProperty } from '@nestjs/swagger';
 import {
   IsActionType,
@@ -8,6 +8,7 @@ import {
   IsTimestamp,
   IsWrittenTrisId,
 } from '../../http/fields.js';
+import { ItemProblemDto } from '../../http/common.dto.js';
 import { CATEGORY_NAMES } from '../../scoring/metrics.js';
 import { IsCriticality } from '../../http/criticality.js';
 
@@ -57,4 +58,37 @@ export class RelayedDto {
   message: string;
   /** Id of the recorded action. */
   action_id: string;
+}
+
+/** Actions of a batch. */
+export const MOST_ACTIONS = 1_000;
+
+export class RelayBatchDto {
+  /** Each is judged and recorded by itself, as if it were sent alone. */
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(MOST_ACTIONS, { context: { code: 'batch_too_large' } })
+  @ApiProperty({ type: [RelayActionDto], minItems: 1, maxItems: MOST_ACTIONS })
+  actions: unknown[];
+}
+
+export class BatchActionDto {
+  /** Id of the recorded action. */
+  action_id: string;
+  /** Where the action is in the log, for `Credence-Min-Position`. */
+  position: string;
+}
+
+export class RelayBatchItemDto {
+  /** The place of the action in the request, from 0; blank lines do not count. */
+  index: number;
+  /** The HTTP status that a request with this action alone would have returned: 202 if it is recorded. */
+  status: number;
+  data?: BatchActionDto;
+  problem?: ItemProblemDto;
+}
+
+export class RelayBatchResultDto {
+  /** One for each action, in order. */
+  results: RelayBatchItemDto[];
 }

@@ -12,7 +12,7 @@ import { Problem } from '../../kernel/problems.js';
 import { type Action, actionStream, decide } from './domain/relay.js';
 import { MetricLimit } from './metric-limit.js';
 
-interface Relayed {
+export interface Relayed {
   action_id: string;
   position: Position;
 }

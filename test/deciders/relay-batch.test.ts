@@ -1,0 +1,169 @@
+import { internalActor } from '../../src/commands/context.js';
+import type { Action } from '../../src/features/relay/domain/relay.js';
+import {
+  type ActionOutcome,
+  RelayActions,
+  RelayActionsHandler,
+} from '../../src/features/relay/relay-batch.handlers.js';
+import type { RelayAction, RelayActionHandler } from '../../src/features/relay/relay.handlers.js';
+import { Problem } from '../../src/kernel/problems.js';
+import { type EventStore, StoreUnavailable } from '../../src/stores/ports/event-store.js';
+
+/** What a batch does with its actions, each of which a single relay records. */
+
+const action = (external_id: string | null, action_type = 'loan'): Action => ({
+  tris_id: 'tris:alice',
+  action_type,
+  category: 'financial',
+  criticality: 'High',
+  platform_id: 'lender',
+  occurred_at: null,
+  external_id,
+  evidence_uri: null,
+});
+const actions = (count: number) => Array.from({ length: count }, (_, n) => action(`x${n}`));
+const request = (idempotency: string | null = null) => ({
+  actor: internalActor('key:test'),
+  correlation_id: 'test',
+  idempotency,
+});
+const busy = () => new StoreUnavailable('busy', { code: 'store_busy' });
+
+/** A handler whose single relays are done by `relay`. */
+function handlerOf(relay: (command: RelayAction, nth: number) => Promise<unknown>, store: Partial<EventStore> = {}) {
+  let nth = 0;
+  const single = { execute: (command: RelayAction) => relay(command, nth++) } as unknown as RelayActionHandler;
+  return new RelayActionsHandler(single, store as EventStore);
+}
+const recorded = async (command: RelayAction, nth: number) => ({
+  action_id: `${command.action.external_id}`,
+  position: nth,
+});
+const summary = (outcomes: readonly ActionOutcome[]) =>
+  outcomes.map((outcome) => (outcome instanceof Error ? (outcome as Problem).code : outcome.action_id));
+
+test('a refused action affects no other, and results are in the order of the actions', async () => {
+  const refused = new Problem('validation_failed', 'wrong');
+  const handler = handlerOf(async (command, nth) => {
+    await new Promise((resolve) => setTimeout(resolve, nth % 3));
+    if (command.action.external_id === 'x2') throw new Problem('platform_not_owned', 'no');
+    return recorded(command, nth);
+  });
+  const [a, b, c, d] = actions(4);
+  const outcomes = await handler.execute(new RelayActions([a!, refused, b!, c!, d!], request()));
+  expect(summary(outcomes)).toEqual(['x0', 'validation_failed', 'x1', 'platform_not_owned', 'x3']);
+});
+
+test('actions with one external id are recorded in their order, the next only after the one before it', async () => {
+  const seen: string[] = [];
+  const handler = handlerOf(async (command, nth) => {
+    seen.push(`begin ${command.action.action_type}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    seen.push(`end ${command.action.action_type}`);
+    return recorded(command, nth);
+  });
+  await handler.execute(
+    new RelayActions(
+      ['a', 'b', 'c'].map((type) => action('same', type)),
+      request(),
+    ),
+  );
+  expect(seen).toEqual(['begin a', 'end a', 'begin b', 'end b', 'begin c', 'end c']);
+});
+
+test('each action has an Idempotency-Key of its own, the same in a retry and another under another key', async () => {
+  const keys: (string | null)[] = [];
+  const handler = handlerOf((command, nth) => {
+    keys.push(command.context.idempotency);
+    return recorded(command, nth);
+  });
+  for (const key of ['one', 'one', 'two', null]) await handler.execute(new RelayActions(actions(2), request(key)));
+  expect(keys.slice(0, 2)).toEqual(keys.slice(2, 4));
+  expect(new Set(keys.slice(0, 6)).size).toBe(4);
+  expect(keys.slice(6)).toEqual([null, null]);
+});
+
+test('once the log takes nothing more, the remaining actions are not tried and are told so', async () => {
+  let tried = 0;
+  const handler = handlerOf(async (command, nth) => {
+    tried++;
+    if (nth >= 10) throw busy();
+    return recorded(command, nth);
+  });
+  const outcomes = await handler.execute(new RelayActions(actions(1_000), request()));
+  expect(outcomes.filter((outcome) => !(outcome instanceof Error))).toHaveLength(10);
+  expect(new Set(summary(outcomes.slice(10)))).toEqual(new Set(['store_busy']));
+  expect(tried).toBeLessThan(100);
+});
+
+test('if the log takes none of them, the whole batch is refused', async () => {
+  const handler = handlerOf(() => Promise.reject(busy()));
+  const wrong = new Problem('validation_failed', 'wrong');
+  await expect(handler.execute(new RelayActions([wrong, ...actions(3)], request()))).rejects.toMatchObject({
+    code: 'store_busy',
+  });
+});
+
+test('each action is admitted to the log by itself and leaves, however it ends', async () => {
+  let [inside, most, entered] = [0, 0, 0];
+  const admission = {
+    refuseIfFull: () => undefined,
+    enter: () => {
+      entered++;
+      most = Math.max(most, ++inside);
+      return undefined;
+    },
+    leave: () => void inside--,
+  };
+  const handler = handlerOf(
+    async (command, nth) => {
+      await new Promise(setImmediate);
+      if (nth % 2 === 0) throw new Problem('platform_not_owned', 'no');
+      return recorded(command, nth);
+    },
+    { admission },
+  );
+  await handler.execute(new RelayActions(actions(200), request()));
+  expect([inside, entered]).toEqual([0, 200]);
+  expect(most).toBeLessThanOrEqual(64);
+});
+
+test('an action that is not admitted leaves nothing behind', async () => {
+  let inside = 0;
+  const admission = {
+    refuseIfFull: () => undefined,
+    enter: () => Promise.reject(busy()),
+    leave: () => void inside--,
+  };
+  const handler = handlerOf(recorded, { admission });
+  await expect(handler.execute(new RelayActions(actions(3), request()))).rejects.toMatchObject({ code: 'store_busy' });
+  expect(inside).toBe(0);
+});
+
+test('four batches are recorded at a time, sixteen wait, and more are refused', async () => {
+  let release = () => {};
+  const released = new Promise<void>((resolve) => (release = resolve));
+  let begun = 0;
+  const handler = handlerOf(async (command, nth) => {
+    begun++;
+    await released;
+    return recorded(command, nth);
+  });
+  const batches = Array.from({ length: 20 }, () => handler.execute(new RelayActions(actions(1), request())));
+  await expect(handler.execute(new RelayActions(actions(1), request()))).rejects.toMatchObject({ code: 'store_busy' });
+  expect(begun).toBe(4);
+  release();
+  expect((await Promise.all(batches)).map(summary)).toEqual(Array.from({ length: 20 }, () => ['x0']));
+});
+
+test('an unexpected error is no result: it fails the request once all that was begun has ended', async () => {
+  let ended = 0;
+  const handler = handlerOf(async (command, nth) => {
+    if (nth === 0) throw new TypeError('a bug');
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    ended++;
+    return recorded(command, nth);
+  });
+  await expect(handler.execute(new RelayActions(actions(30), request()))).rejects.toThrow('a bug');
+  expect(ended).toBe(29);
+});

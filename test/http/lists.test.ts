@@ -1,0 +1,63 @@
+import { parseJson, parseLines } from '../../src/http/json-body.js';
+import { Problem } from '../../src/kernel/problems.js';
+
+/** Bodies that are lists: each item is judged by itself. */
+
+const codesOf = (items: unknown) =>
+  (items as unknown[]).map((item) => (item instanceof Problem ? [item.code, item.message] : item));
+
+describe('lines', () => {
+  const lines = (text: string | Buffer, most = 100) => codesOf(parseLines(Buffer.from(text as string), most));
+
+  test('are values, whatever ends them, and blank ones do not count', () => {
+    expect(lines('{"a":1}\n{"a":2}\r\n\n \t\r\n{"a":3}')).toEqual([{ a: 1 }, { a: 2 }, { a: 3 }]);
+    expect(lines('')).toEqual([]);
+  });
+
+  test('that are not JSON, not UTF-8, cut off, or repeat a name are refused alone', () => {
+    const text = Buffer.concat([
+      Buffer.from('{"a":1}\nnonsense\n{"a":1,"a":2}\n{"a":1e999}\n'),
+      Buffer.from([0x22, 0xff, 0x22, 0x0a]),
+      Buffer.from('{"a":2}\n{"a":'),
+    ]);
+    expect(codesOf(parseLines(text, 100))).toEqual([
+      { a: 1 },
+      ['malformed_json', 'The line is not JSON: unexpected text.'],
+      ['malformed_json', 'The name "a" occurs twice in one object.'],
+      ['validation_failed', expect.stringMatching(/ at \/a$/)],
+      ['malformed_json', 'The line is not valid UTF-8.'],
+      { a: 2 },
+      ['malformed_json', 'The line is not JSON: it ends too early.'],
+    ]);
+  });
+
+  test('beyond the most are not read', () => {
+    expect(lines('1\n2\n3\nnonsense\n', 3)).toEqual([1, 2, 3]);
+  });
+});
+
+describe('the list of a JSON body', () => {
+  const list = { name: 'items', most: 3 };
+  const items = (text: string) => codesOf((parseJson(Buffer.from(text), list) as { items: unknown }).items);
+
+  test('has a refusal in the place of an item with a flaw, with pointers into the item', () => {
+    const body = parseJson(Buffer.from('{"items":[{"a":1},{"a":[-0],"b":"\\ud800"},{"a":2}]}'), list);
+    const [first, flawed, last] = (body as { items: [unknown, Problem, unknown] }).items;
+    expect([first, last]).toEqual([{ a: 1 }, { a: 2 }]);
+    expect(flawed.extra.errors!.map(({ pointer, code }) => [pointer, code])).toEqual([
+      ['/a/0', 'unsafe_number'],
+      ['/b', 'ill_formed_text'],
+    ]);
+    expect(items('{"items":[-0,1]}')).toEqual([['validation_failed', expect.any(String)], 1]);
+  });
+
+  test.each([
+    ['a flaw beside the list', '{"items":[-0],"b":-0}'],
+    ['a flaw in a name like that of the list', '{"items":[-0],"items2":[-0]}'],
+    ['more items than it may have', '{"items":[-0,1,2,3]}'],
+    ['a list that is none', '{"items":{"0":-0}}'],
+    ['a repeated name in an item', '{"items":[{"a":1,"a":2}]}'],
+  ])('is refused as a whole for %s', (_what, text) => {
+    expect(() => items(text)).toThrow(Problem);
+  });
+});
