@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ROOT, inTemporaryFolder, interleave, load, median, startServer } from './measure.mjs';
+import { ROOT, inTemporaryFolder, interleave, load, median, processorTime, startServer } from './measure.mjs';
 import { fillLog } from './population.mjs';
 
 /** The built service over HTTP beside bare Fastify, each in a process of its own. */
@@ -69,6 +69,51 @@ export function overHttp(rounds) {
       return { gets, posts };
     } finally {
       await Promise.all([ours.stop(), bare.stop()]);
+    }
+  });
+}
+
+const ACTIONS_OF_A_BATCH = 1_000;
+
+/**
+ * Actions relayed in batches of 1,000 over 4 connections beside single ones over 256: actions per second, and processor
+ * time of the server for each, in µs. The projector, in the same process, works while the log grows.
+ */
+export function batches(rounds) {
+  return inTemporaryFolder(async (data) => {
+    const server = await startServer(SERVER, { CREDENCE_DATA: data });
+    const single = relayOptions(server.url, keyOf(data));
+    await fetchReady(`${server.url}/health/ready`);
+    let n = Math.floor(Math.random() * 1e9);
+    const setupClient = (client) => {
+      const next = () => {
+        const actions = Array.from({ length: ACTIONS_OF_A_BATCH }, () => ({
+          ...ACTION,
+          tris_id: `tris:identity-${n++ % 100_000}`,
+        }));
+        client.setBody(JSON.stringify({ actions }));
+      };
+      next();
+      client.on('response', next);
+    };
+    const batch = { ...single, url: `${server.url}/v1/decision-relay/batch`, setupClient };
+    const costs = { ours: [], peer: [] };
+    const posting = (who, options, actions) => async () => {
+      const before = await processorTime(server.pid);
+      const started = performance.now();
+      const { rate } = await load({ ...options, seconds: SECONDS });
+      const seconds = (performance.now() - started) / 1_000;
+      costs[who].push((((await processorTime(server.pid)) - before) * 1e6) / (rate * actions * seconds));
+      return rate * actions;
+    };
+    try {
+      const rates = await interleave(rounds, {
+        ours: posting('ours', { ...batch, connections: 4 }, ACTIONS_OF_A_BATCH),
+        peer: posting('peer', { ...single, connections: 256 }, 1),
+      });
+      return { rates, costs: { ours: median(costs.ours), peer: median(costs.peer) } };
+    } finally {
+      await server.stop();
     }
   });
 }

@@ -87,6 +87,12 @@ export async function rssAnon(pid = 'self') {
   return Number(/RssAnon:\s+(\d+)/.exec(status)[1]) / 1024;
 }
 
+/** Processor time of a process with all its threads, in seconds: to the hundredth, as the kernel counts it. */
+export async function processorTime(pid) {
+  const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).replace(/^.*\) /, '').split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
 export function machine() {
   const [cpu] = cpus();
   return `${cpus().length} × ${cpu.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, ${process.platform} ${process.arch}, Node ${process.version}`;

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { join } from 'node:path';
 import { checksums } from './checksums.mjs';
-import { boot, checks, duringRebuild, duringReplay, overHttp } from './http.mjs';
+import { batches, boot, checks, duringRebuild, duringReplay, overHttp } from './http.mjs';
 import { lag, lookUps, overload, reads, rebuilds, withCluster } from './cluster.mjs';
 import { appends } from './eventstoredb.mjs';
 import { ingestionRate } from './ingestion.mjs';
@@ -71,6 +71,12 @@ const embedded = {
     if (posts.emmett) {
       rates('POST /api/decision-relay, durable', { ours: posts.ours, peer: posts.emmett }, 'emmett + SQLite', '≥ 10×');
     } else add('POST /api/decision-relay, durable', '–', 'emmett + SQLite: not installed (bench/emmett)', '–', '≥ 10×');
+  },
+  batch: async () => {
+    const { rates: actions, costs } = await batches(rounds);
+    rates('actions relayed in batches of 1,000, 4 connections, durable', actions, 'singly, 256 connections', '≥ 5×');
+    const [ours, peer] = [costs.ours, costs.peer].map((cost) => `${count(cost)} µs`);
+    add('processor time of the server for each', ours, `singly: ${peer}`, ratio(costs.ours, costs.peer), '–');
   },
   check: async () =>
     rates(
