@@ -1,7 +1,7 @@
 /**
  * `npm test`: builds, then runs all tests and beside them the checks. The last line counts tests and checks. Options:
- *   --faults  the tests of faults alone, in their long forms (FAULTS_TIMES=20 repeats twenty times as often); the slow
- *             ones of them are not part of `npm test`
+ *   --faults  the tests of faults alone, in their long forms (FAULTS_TIMES=20 repeats twenty times as often); all but
+ *             LONGER run here only
  *   --stress  two processes that do nothing but use a core each run beside it
  * All else goes to jest: `npm test -- test/cli` runs one folder, without the checks.
  */
@@ -11,32 +11,44 @@ import { join } from 'node:path';
 const ROOT = join(import.meta.dirname, '..');
 const JEST = ['--experimental-vm-modules', '--no-warnings', 'test/node_modules/jest/bin/jest.js'];
 /** Run by --faults alone: they stop and replace servers, damage files and repeat suites on the cluster profile. */
-const FAULTS_ONLY = [
+const FAULTS = [
   'test/cluster/e2e/restart.test',
   'test/cluster/e2e/vp.test',
   'test/cluster/faults.test',
-  'test/cluster/load.test',
+  'test/cluster/migrate.test',
   'test/eventstoredb/faults.test',
-  'test/eventstoredb/load.test',
   'test/eventstoredb/replaced.test',
   'test/examples/gated-action.test',
+  'test/faults/backup.test',
   'test/faults/damage.test',
   'test/faults/disk.test',
-  'test/faults/hot-identity.test',
+  'test/faults/fuzz.test',
+  'test/faults/kill.test',
   'test/faults/operation.test',
   'test/faults/stall.test',
+  'test/ingestion/long-history.test',
   'test/redis/faults.test',
+  'test/redis/redis-connection.test',
   'test/redis/replaced.test',
 ];
 /** Short in `npm test`, long here. */
-const LONGER = ['test/faults/', 'test/e2e/crash.test', 'test/trust/connections.test', 'test/trust/nonces.test'];
-const FAULTS = ['--runInBand', '--verbose', ...FAULTS_ONLY, ...LONGER];
+const LONGER = ['test/e2e/crash.test'];
+/** Run by --faults after the others and one at a time, since they measure how long the service does not answer. */
+const MEASURED = [
+  'test/cluster/load.test',
+  'test/eventstoredb/load.test',
+  'test/faults/hot-identity.test',
+  'test/trust/connections.test',
+  'test/trust/nonces.test',
+];
 
 const given = process.argv.slice(2);
 const option = (name) => given.includes(name);
 const selection = given.filter((argument) => argument !== '--faults' && argument !== '--stress');
 const withChecks = !option('--faults') && selection.length === 0;
-const ignored = withChecks ? ['/node_modules/', ...FAULTS_ONLY].map((path) => `--testPathIgnorePatterns=${path}`) : [];
+const ignored = withChecks
+  ? ['/node_modules/', ...FAULTS, ...MEASURED].map((path) => `--testPathIgnorePatterns=${path}`)
+  : [];
 
 /** Runs a program to its end. @returns {Promise<{ isGood: boolean, output: string }>} what it printed where `stdio` keeps it */
 function run(command, args, stdio, env = {}) {
@@ -76,15 +88,23 @@ async function main() {
   })();
 
   const faults = option('--faults');
-  const args = [...JEST, ...(faults ? FAULTS : ignored), ...selection];
-  const tests = await node(args, ['inherit', 'pipe', 'inherit'], faults ? { FAULTS: 'long' } : {});
+  const runs = faults
+    ? [
+        ['--maxWorkers=2', '--verbose', ...FAULTS, ...LONGER],
+        ['--runInBand', '--verbose', ...MEASURED],
+      ]
+    : [ignored];
+  for (const args of runs) {
+    const env = faults ? { FAULTS: 'long' } : {};
+    const tests = await node([...JEST, ...args, ...selection], ['inherit', 'pipe', 'inherit'], env);
+    // test/reporter.js ends its output with the counts.
+    const [line, passed, failed, skipped] = /^(\d+) passed, (\d+) failed, (\d+) skipped\n$/m.exec(tests.output) ?? [];
+    process.stdout.write(line ? tests.output.replace(line, '') : tests.output);
+    counts.passed += Number(passed ?? 0);
+    counts.failed += Math.max(Number(failed ?? 0), tests.isGood ? 0 : 1);
+    counts.skipped += Number(skipped ?? 0);
+  }
   await checks;
-  // test/reporter.js ends its output with the counts.
-  const [line, passed, failed, skipped] = /^(\d+) passed, (\d+) failed, (\d+) skipped\n$/m.exec(tests.output) ?? [];
-  process.stdout.write(line ? tests.output.replace(line, '') : tests.output);
-  counts.passed += Number(passed ?? 0);
-  counts.failed += Math.max(Number(failed ?? 0), tests.isGood ? 0 : 1);
-  counts.skipped += Number(skipped ?? 0);
   finish();
 }
 
