@@ -12,6 +12,7 @@ const ROOT = join(import.meta.dirname, '..');
 const JEST = ['--experimental-vm-modules', '--no-warnings', 'test/node_modules/jest/bin/jest.js'];
 /** Run by --faults alone: they stop and replace servers, damage files and repeat suites on the cluster profile. */
 const FAULTS = [
+  'test/cluster/e2e/one-store.test',
   'test/cluster/e2e/restart.test',
   'test/cluster/e2e/vp.test',
   'test/cluster/faults.test',
@@ -20,6 +21,7 @@ const FAULTS = [
   'test/eventstoredb/replaced.test',
   'test/examples/gated-action.test',
   'test/faults/backup.test',
+  'test/faults/commands.test',
   'test/faults/damage.test',
   'test/faults/disk.test',
   'test/faults/fuzz.test',

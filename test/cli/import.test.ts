@@ -1,9 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { statSync } from 'node:fs';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ended } from '../servers/launch.js';
-import { action, actions, SLOW, Store } from './credence.js';
+import { action, SLOW, Store } from './credence.js';
 
 let store: Store;
 beforeEach(async () => void (store = await Store.create({ isBuilt: true })));
@@ -35,34 +32,6 @@ test(
     const { entries, score } = await store.json<{ entries: object[]; score: object }>('replay', 'tris:otc:905');
     expect(entries).toHaveLength(57);
     expect(score).toMatchObject({ earned_tct: 1660, score: 4, score_rating: 'BAD' });
-  },
-  SLOW,
-);
-
-test(
-  'killed in the middle and run again, every line is there once',
-  async () => {
-    const anonymous = (n: number) => action(n, { external_id: undefined });
-    // Two equal lines are two actions, in every run.
-    const lines = [...actions(12_000), ...Array.from({ length: 3_000 }, (_, n) => anonymous(n % 1_500))];
-    const file = store.file('actions.ndjson', lines);
-
-    const child = store.spawn(['import', file]);
-    const killed = ended(child);
-    const log = join(store.data, 'log', 'data.mdb');
-    while ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) < 2_000_000) await sleep(5);
-    child.kill('SIGKILL');
-    expect((await killed).code).toBeNull();
-
-    const counts = await store.json<Counts>('import', file);
-    expect(counts.lines).toBe(15_000);
-    expect(counts.recorded + counts.already_present).toBe(15_000);
-    expect(counts.recorded).toBeGreaterThan(0);
-    expect(counts.already_present).toBeGreaterThan(0);
-    expect(await store.json<Counts>('import', file)).toMatchObject({ recorded: 0, already_present: 15_000 });
-    // The first event of the log; for a flag one event, for everything else two.
-    expect(await head()).toBe(lines.reduce((sum, line) => sum + (line.category === 'compliance' ? 1 : 2), 1));
-    expect(await store.run('verify')).toMatchObject({ code: 0, stdout: expect.stringMatching(/identical\n$/) });
   },
   SLOW,
 );

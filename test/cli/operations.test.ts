@@ -1,9 +1,6 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
-import { eventually } from '../contracts/harness.js';
 import { Server } from '../e2e/server.js';
-import { ended } from '../servers/launch.js';
 import { action, SLOW, Store } from './credence.js';
 
 const ACTIONS = Array.from({ length: 400 }, (_, n) => action(n, { external_id: `n-${n}` }));
@@ -75,37 +72,6 @@ describe('an operator', () => {
       });
     }
   });
-
-  test(
-    'goes on with a rebuild that was killed',
-    async () => {
-      const many = await Store.create({ isBuilt: true });
-      const generations = async () => {
-        const models = await LmdbReadModels.open(join(many.data, 'views'), { clock: Date.now });
-        return models.generations().finally(() => models.close());
-      };
-      try {
-        const lines = Array.from({ length: 12_000 }, (_, n) => action(n, { external_id: `n-${n}` }));
-        await many.json('import', many.file('actions.ndjson', lines));
-        const before = (await many.json<Status>('status')).generations.map(({ id }) => id);
-        const child = many.spawn(['rebuild', 'all']);
-        const rebuild = ended(child);
-        // Where nobody looked for a while, it may be through by now.
-        await eventually(async () => (await generations()).length > 1, 'a second generation');
-        child.kill('SIGKILL');
-        await rebuild;
-        const left = (await many.json<Status>('status')).generations;
-        expect(left.filter(({ serves }) => serves.length > 0).map(({ id }) => id)).toEqual(before);
-        await eventually(async () => (await generations())[1]!.lease === null, 'the end of the killed one’s lease');
-        const built = await many.json<{ generation: string }>('rebuild', 'all', '--swap');
-        if (left[1]!.status === 'building') expect(built.generation).toBe(left[1]!.id);
-        expect((await many.run('verify')).code).toBe(0);
-      } finally {
-        await many.remove();
-      }
-    },
-    SLOW,
-  );
 
   test('is told before a rebuild, not after it, that nothing serves yet', async () => {
     const unserved = await Store.create();
