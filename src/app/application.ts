@@ -13,6 +13,7 @@ import { Logger } from '../kernel/logger.js';
 import { OpsController } from './ops.controller.js';
 import { requestMetrics } from '../http/request-metrics.js';
 import { ProofsController } from './key-set.controller.js';
+import { REFERENCE } from './reference.js';
 import { SigningKeys } from '../credentials/signing-keys.js';
 import { Read, sealed, sendRead, sendWritten, Written } from '../http/answers.js';
 import { AccessTokens } from '../credentials/access-tokens.js';
@@ -166,7 +167,7 @@ export async function createApp(
   });
   // An unknown Expect header is ignored (RFC 9110, 10.1.1); Node itself would send 417 without a body.
   server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
-  if (config.has('api')) serveDocs(app, config, VERSION);
+  if (config.has('api')) serveDocs(app, config, VERSION, REFERENCE);
   await app.init();
   return app;
 }

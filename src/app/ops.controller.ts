@@ -1,5 +1,5 @@
 import { Controller, Get, Inject, Req, Res } from '@nestjs/common';
-import { ApiExcludeEndpoint, ApiResponse, ApiTags } from '@nestjs/swagger';
+import { ApiExcludeEndpoint, ApiResponse } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Registry } from 'prom-client';
 import { Config } from '../kernel/config.js';
@@ -9,7 +9,6 @@ import { Plain } from '../http/routes.js';
 import { Health } from './health.js';
 import { LivenessDto, ReadinessDto } from './ops.dto.js';
 
-@ApiTags('operations')
 @Controller()
 export class OpsController {
   constructor(
@@ -19,13 +18,21 @@ export class OpsController {
   ) {}
 
   @Get('health/live')
-  @Plain({ summary: 'Check whether the process responds', type: LivenessDto })
+  @Plain({
+    summary: 'Check whether the process responds',
+    description: 'For the supervisor of the process.',
+    type: LivenessDto,
+  })
   live(): LivenessDto {
     return { status: 'ok' };
   }
 
   @Get('health/ready')
-  @Plain({ summary: 'Check whether every part of the service works', type: ReadinessDto })
+  @Plain({
+    summary: 'Check whether every part of the service works',
+    description: 'For load balancers: 503 names the part that does not.',
+    type: ReadinessDto,
+  })
   @ApiResponse({ status: 503, description: 'A part does not work', type: ReadinessDto })
   async ready(): Promise<Written<ReadinessDto>> {
     const readiness = await this.health.ready();

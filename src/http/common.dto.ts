@@ -1,4 +1,6 @@
+import { ApiProperty } from '@nestjs/swagger';
 import { IsInt, IsOptional, IsString, Length, Max, Min } from 'class-validator';
+import { PROBLEMS } from '../kernel/problems.js';
 import { IsTrisId, IsWrittenTrisId } from './fields.js';
 
 /** The path parameter `:tris_id`. */
@@ -37,6 +39,9 @@ export class FieldErrorDto {
   message: string;
 }
 
+/** The schema of the codes of problems. */
+export const PROBLEM_CODE = { enum: Object.keys(PROBLEMS), enumName: 'ProblemCode' };
+
 /** A refusal, RFC 9457. */
 export class ProblemDto {
   /** URI reference that identifies the kind of problem. */
@@ -46,6 +51,7 @@ export class ProblemDto {
   /** What is wrong with this request. */
   detail: string;
   /** Stable, machine-readable name of the kind. */
+  @ApiProperty(PROBLEM_CODE)
   code: string;
   request_id: string;
   errors?: FieldErrorDto[];
@@ -60,6 +66,7 @@ export class ItemProblemDto {
   /** What is wrong with this item. */
   detail: string;
   /** Stable, machine-readable name of the kind. */
+  @ApiProperty(PROBLEM_CODE)
   code: string;
   /** The first ten wrong fields, with pointers into the item. */
   errors?: FieldErrorDto[];

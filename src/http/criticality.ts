@@ -16,7 +16,8 @@ export function IsCriticality(): PropertyDecorator {
       },
       { context: { code: 'unknown_criticality' } },
     ),
-    ApiProperty({ type: String, example: 'high' }),
+    // Other spellings are accepted, but these are the ones to send.
+    ApiProperty({ enum: [...CRITICALITIES, ...CRITICALITIES.map((name) => name.toLowerCase())], example: 'high' }),
   );
 }
 

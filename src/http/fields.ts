@@ -17,7 +17,7 @@ import { personalDataIn } from '../kernel/personal-data.js';
 import { canonicalMetric } from '../scoring/metrics.js';
 
 /** Field decorators shared by the DTOs of all features: the check, its message and its OpenAPI schema. */
-function text(name: string, pattern: RegExp, must: string, schema: object = {}) {
+function text(name: string, pattern: RegExp, must: string, schema: { example?: string; maxLength?: number } = {}) {
   return (options?: ValidationOptions): PropertyDecorator =>
     applyDecorators(
       ValidateBy(
@@ -30,7 +30,12 @@ function text(name: string, pattern: RegExp, must: string, schema: object = {}) 
         },
         options,
       ),
-      ApiProperty({ type: String, pattern: pattern.source, ...schema, ...(options?.each && { isArray: true }) }),
+      ApiProperty({
+        type: String,
+        pattern: pattern.source,
+        ...schema,
+        ...(options?.each && { isArray: true, ...(schema.example && { example: [schema.example] }) }),
+      }),
     );
 }
 

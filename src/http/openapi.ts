@@ -4,13 +4,38 @@ import type { Config, PublicReads } from '../kernel/config.js';
 import { PROBLEMS } from '../kernel/problems.js';
 import { FieldErrorDto, ProblemDto } from './common.dto.js';
 import { NDJSON } from './json-body.js';
-import { LIST, PUBLIC_WITH } from './routes.js';
+import { ANSWER_HEADERS, LIST, PUBLIC_WITH } from './routes.js';
+
+/** What the document says in addition to the declarations of controllers and DTOs. */
+export interface Reference {
+  /** Of controllers, in the order of the document; `controller` is the name of its class without "Controller". */
+  tags: readonly (readonly [controller: string, name: string, description: string])[];
+  /** Fields and parameters by name, or those of one schema by `Schema.name`: what they do not declare themselves. */
+  fields: Readonly<Record<string, Readonly<Record<string, unknown>> & { description: string }>>;
+  /** Schemas that DTOs refer to and that are no classes. */
+  schemas: Readonly<Record<string, object>>;
+}
+
+/** The parts of an operation that are changed here. */
+interface Operation {
+  tags: string[];
+  parameters?: { name: string; required?: boolean; description?: string; schema?: Field }[];
+  requestBody?: { content: Record<string, object> };
+  security?: object[];
+  [LIST]?: string;
+  [PUBLIC_WITH]?: readonly PublicReads[];
+}
+interface Field {
+  type?: string | string[];
+  description?: string;
+  [keyword: string]: unknown;
+}
 
 /** OpenAPI 3.1 at /openapi.json, a page for it at /docs and the list of problems at /docs/problems. */
-export function serveDocs(app: NestFastifyApplication, config: Config, version: string): void {
+export function serveDocs(app: NestFastifyApplication, config: Config, version: string, reference: Reference): void {
   // Built at the first request, so that it does not delay the boot.
   let built: OpenAPIObject | undefined;
-  const document = () => (built ??= buildDocument(app, config, version));
+  const document = () => (built ??= buildDocument(app, config, version, reference));
   SwaggerModule.setup('docs', app, document, { raw: false, customSiteTitle: 'Credence API' });
   // One buffer for all answers: a text would be encoded, and kept until it is sent, for each request.
   let json: Buffer | undefined;
@@ -25,7 +50,12 @@ export function serveDocs(app: NestFastifyApplication, config: Config, version: 
   });
 }
 
-export function buildDocument(app: NestFastifyApplication, config: Config, version: string): OpenAPIObject {
+export function buildDocument(
+  app: NestFastifyApplication,
+  config: Config,
+  version: string,
+  reference: Reference,
+): OpenAPIObject {
   const builder = new DocumentBuilder()
     .setOpenAPIVersion('3.1.0')
     .setTitle('Credence')
@@ -39,51 +69,90 @@ export function buildDocument(app: NestFastifyApplication, config: Config, versi
     extraModels: [ProblemDto, FieldErrorDto],
     operationIdFactory: (controller, method) => `${controller.replace(/Controller$/, '')}_${method}`,
   });
+  document.components!.headers = ANSWER_HEADERS;
+  Object.assign(document.components!.schemas!, reference.schemas);
   makeDefaultsOptional(document);
   writeSecurity(document, config);
   writeLists(document);
+  sortByTag(document, reference.tags);
+  describeFields(document, reference.fields);
   return document;
 }
 
+const operationsOf = ({ paths }: OpenAPIObject): Operation[] =>
+  Object.values(paths).flatMap((item) => Object.values(item as Record<string, Operation>));
+
 /** Which queries need a key depends on the configuration. */
-function writeSecurity({ paths }: OpenAPIObject, { publicReads }: Config): void {
-  for (const item of Object.values(paths)) {
-    for (const operation of Object.values(
-      item as Record<string, { security?: object[]; [PUBLIC_WITH]?: readonly PublicReads[] }>,
-    )) {
-      if (operation[PUBLIC_WITH]?.includes(publicReads) === false) operation.security = [{ api_key: [] }];
-      delete operation[PUBLIC_WITH];
-    }
+function writeSecurity(document: OpenAPIObject, { publicReads }: Config): void {
+  for (const operation of operationsOf(document)) {
+    if (operation[PUBLIC_WITH]?.includes(publicReads) === false) operation.security = [{ api_key: [] }];
+    delete operation[PUBLIC_WITH];
   }
 }
 
 /** A body that is a list can be sent as NDJSON, for which OpenAPI 3.1 has no schema. */
-function writeLists({ paths }: OpenAPIObject): void {
-  for (const { post } of Object.values(paths)) {
-    const operation = post as { requestBody?: { content: Record<string, object> }; [LIST]?: string } | undefined;
-    const name = operation?.[LIST];
+function writeLists(document: OpenAPIObject): void {
+  for (const operation of operationsOf(document)) {
+    const name = operation[LIST];
     if (name === undefined) continue;
-    delete operation![LIST];
+    delete operation[LIST];
     const description = `One element of \`${name}\` as a JSON object in each line (NDJSON).`;
-    operation!.requestBody!.content[NDJSON] = { schema: { type: 'string', description } };
+    operation.requestBody!.content[NDJSON] = { schema: { type: 'string', description } };
   }
 }
 
 /** A field with a default is optional. The compiler plugin marks it as required, since its type has no `?`. */
-function makeDefaultsOptional({ paths, components }: OpenAPIObject): void {
-  for (const item of Object.values(paths)) {
-    for (const operation of Object.values(
-      item as Record<string, { parameters?: { required?: boolean; schema?: object }[] }>,
-    )) {
-      for (const parameter of operation.parameters ?? []) {
-        if (parameter.schema && 'default' in parameter.schema) parameter.required = false;
-      }
+function makeDefaultsOptional(document: OpenAPIObject): void {
+  for (const { parameters = [] } of operationsOf(document)) {
+    for (const parameter of parameters) {
+      if (parameter.schema && 'default' in parameter.schema) parameter.required = false;
     }
   }
-  for (const schema of Object.values(components?.schemas ?? {})) {
+  for (const schema of Object.values(document.components?.schemas ?? {})) {
     if (!('properties' in schema) || !schema.required) continue;
     schema.required = schema.required.filter((name) => !('default' in (schema.properties?.[name] ?? {})));
   }
+}
+
+/** Names the tags, and lists them and the paths in their order. */
+function sortByTag(document: OpenAPIObject, tags: Reference['tags']): void {
+  const served = new Set(operationsOf(document).flatMap((operation) => operation.tags));
+  const present = tags.filter(([controller]) => served.has(controller));
+  document.tags = present.map(([, name, description]) => ({ name, description }));
+  const names = new Map(present.map(([controller, name]) => [controller, name]));
+  for (const operation of operationsOf(document)) operation.tags = operation.tags.map((tag) => names.get(tag) ?? tag);
+  const order = present.map(([, name]) => name);
+  const placeOf = (item: object): number => order.indexOf((Object.values(item) as Operation[])[0]!.tags[0]!);
+  document.paths = Object.fromEntries(
+    Object.entries(document.paths).sort(([, a], [, b]) => placeOf(a as object) - placeOf(b as object)),
+  );
+}
+
+function describeFields(document: OpenAPIObject, fields: Reference['fields']): void {
+  for (const [schema, { properties = {} }] of Object.entries(
+    document.components?.schemas as Record<string, { properties?: Record<string, Field> }>,
+  )) {
+    for (const [name, field] of Object.entries(properties)) {
+      complete(field, fields[`${schema}.${name}`] ?? fields[name]);
+    }
+  }
+  for (const { parameters = [] } of operationsOf(document)) {
+    for (const parameter of parameters) parameter.description ??= fields[parameter.name]?.description;
+  }
+}
+
+/** Adds what a field does not declare itself. A number becomes an integer, if it is known to be one. */
+function complete(field: Field, known: Reference['fields'][string] | undefined): void {
+  if (!known) return;
+  const { description, type, ...keywords } = known;
+  field.description ??= description;
+  const types = [field.type ?? []].flat();
+  if (types.includes('array') || types.length === 0) return;
+  if (type === 'integer') {
+    const exact = types.map((one) => (one === 'number' ? 'integer' : one));
+    field.type = exact.length === 1 ? exact[0]! : exact;
+  }
+  for (const [keyword, value] of Object.entries(keywords)) field[keyword] ??= value;
 }
 
 function problemsPage(): string {

@@ -52,6 +52,8 @@ const POLICY = 'credence';
 export const PUBLIC_WITH = 'x-public-with';
 /** Marks operations whose body is a list, until the document says how it is sent as NDJSON. */
 export const LIST = 'x-list';
+/** The scope that a key needs. An extension, since OpenAPI knows scopes of OAuth only. */
+const SCOPE = 'x-scope';
 export const policyOf = (config: unknown): RoutePolicy | undefined =>
   (config as { [POLICY]?: RoutePolicy } | undefined)?.[POLICY];
 
@@ -72,6 +74,8 @@ export interface RouteOptions {
    * Problem. The request counts as one that appends only until the body is read: the handler admits each item itself.
    */
   list?: ListOfBody;
+  /** It answers with an ETag, and 304 to a request that has the same version (`Read`). */
+  etag?: true;
   /** Problems in addition to those of every route of its kind. */
   problems?: readonly ProblemCode[];
   /** Of a public query: `feed` for one that lists all identities, `verifier` for what verifies tokens elsewhere. */
@@ -165,6 +169,12 @@ function route(
       controller: target.constructor as RoutePolicy['controller'],
       method: property,
     };
+    const limits = (rules.scope === null && !rules.plain) || policy.session ? RATE_LIMIT : [];
+    const answerHeaders: HeaderName[] = [
+      ...(rules.write ? (['Credence-Position'] as const) : []),
+      ...(options.etag ? (['ETag', 'Cache-Control'] as const) : []),
+      ...limits,
+    ];
     const ofBody = policy.body ? BODY_PROBLEMS : [];
     const refusals: ProblemCode[] = [
       ...problems,
@@ -174,6 +184,7 @@ function route(
       ...(options.waits ? WAITING : []),
       ...(takesIdempotencyKey ? (['idempotency_key_reused'] as const) : []),
       ...(options.problems ?? []),
+      'method_not_allowed',
       'validation_failed',
       'internal_error',
       'history_unreadable',
@@ -182,18 +193,24 @@ function route(
     const decorators = [
       RouteConfig({ [POLICY]: policy }),
       HttpCode(status),
-      ApiOperation({ summary, description, ...(isPublicRead && { security: WITH_OR_WITHOUT_KEY }) }),
-      ApiResponse({
-        status,
-        description: summary,
-        ...(type && { type }),
-        ...(rules.write && { headers: { 'Credence-Position': POSITION } }),
+      ApiOperation({
+        summary,
+        description: [description, needs(rules.scope, policy.session)].filter(Boolean).join(' '),
+        ...(isPublicRead && { security: WITH_OR_WITHOUT_KEY }),
+        ...(rules.scope === null && !isPublicRead && { security: [] }),
       }),
-      ...problemResponses(refusals),
+      ApiResponse({ status, description: summary, ...(type && { type }), headers: headersOf(answerHeaders) }),
+      ...problemResponses(refusals, limits),
     ];
     if (options.list) decorators.push(ApiExtension(LIST, options.list.name));
+    if (options.etag) {
+      const description = 'The client has this version, which `If-None-Match` names.';
+      decorators.push(ApiResponse({ status: 304, description, headers: headersOf(answerHeaders) }));
+      decorators.push(ApiHeader(IF_NONE_MATCH));
+    }
+    if (rules.scope && rules.scope !== 'any') decorators.push(ApiExtension(SCOPE, rules.scope));
     if (isPublicRead) decorators.push(ApiExtension(PUBLIC_WITH, policy.publicWith));
-    if (rules.scope) decorators.push(ApiSecurity('api_key', rules.scope === 'any' ? [] : [rules.scope]));
+    if (rules.scope) decorators.push(ApiSecurity('api_key'));
     if (options.session) decorators.push(ApiSecurity('session'));
     if (waits) {
       decorators.push(ApiHeader({ name: 'Credence-Min-Position', required: false, description: MIN_POSITION }));
@@ -205,13 +222,44 @@ function route(
 
 /** The key selects the lens of its organization, so answers with and without it differ. */
 const WITH_OR_WITHOUT_KEY: Record<string, string[]>[] = [{}, { api_key: [] }];
-const POSITION = {
-  description: 'Where the command is in the log. Sent with a later request as `Credence-Min-Position`.',
-  schema: { type: 'string' },
+/** The headers of answers, as the OpenAPI document describes them. */
+export const ANSWER_HEADERS = {
+  'Credence-Position': {
+    description:
+      'Where the command is in the log; absent if nothing was written. Sent with a later request as `Credence-Min-Position`.',
+    schema: { type: 'string' },
+  },
+  ETag: { description: 'The version of the answer, for `If-None-Match`.', schema: { type: 'string' } },
+  'Cache-Control': { description: 'How long the answer may be used without asking.', schema: { type: 'string' } },
+  'RateLimit-Limit': {
+    description: 'How many requests a minute are accepted from one address.',
+    schema: { type: 'integer', minimum: 1 },
+  },
+  'RateLimit-Remaining': {
+    description: 'How many of them are left.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  'RateLimit-Reset': {
+    description: 'In how many seconds all of them are available again.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  'Retry-After': {
+    description: 'Seconds to wait before the request is repeated.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  Allow: { description: 'The methods of this address.', schema: { type: 'string' } },
 } as const;
-const RETRY_AFTER = {
-  description: 'Seconds to wait before the request is repeated.',
-  schema: { type: 'integer', minimum: 0 },
+type HeaderName = keyof typeof ANSWER_HEADERS;
+/** Of public routes and of sessions, unless there is no limit. */
+const RATE_LIMIT: readonly HeaderName[] = ['RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'];
+const headersOf = (names: readonly HeaderName[]) =>
+  Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+
+const IF_NONE_MATCH = {
+  name: 'If-None-Match',
+  required: false,
+  description: 'The `ETag` of an earlier answer: the answer is 304 if it is still the same.',
+  schema: { type: 'string' },
 } as const;
 const IDEMPOTENCY_HEADER = {
   name: 'Idempotency-Key',
@@ -221,7 +269,14 @@ const IDEMPOTENCY_HEADER = {
 } as const;
 const MIN_POSITION = 'A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied.';
 
-function problemResponses(codes: readonly ProblemCode[]): MethodDecorator[] {
+/** Which credential a request needs, for people. */
+function needs(scope: RoutePolicy['scope'], session: boolean): string {
+  if (scope === null) return '';
+  const key = scope === 'any' ? 'a key of any scope' : `a key with the scope \`${scope}\``;
+  return `Needs ${key}${session ? ', or the session of a wallet' : ''}.`;
+}
+
+function problemResponses(codes: readonly ProblemCode[], limits: readonly HeaderName[]): MethodDecorator[] {
   const byStatus = new Map<number, Set<string>>();
   for (const code of codes) {
     const [status] = PROBLEMS[code];
@@ -232,7 +287,12 @@ function problemResponses(codes: readonly ProblemCode[]): MethodDecorator[] {
       status,
       description: [...names].map((name) => `\`${name}\``).join(', '),
       content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/ProblemDto' } } },
-      ...((status === 429 || status === 503) && { headers: { 'Retry-After': RETRY_AFTER } }),
+      headers: headersOf([
+        ...(status === 429 || status === 503 ? (['Retry-After'] as const) : []),
+        // Wrong credentials count on every route.
+        ...(status === 401 || status === 429 ? RATE_LIMIT : limits),
+        ...(status === 405 ? (['Allow'] as const) : []),
+      ]),
     }),
   );
 }

@@ -159,7 +159,7 @@ describeOnOwnCluster('a cluster', () => {
       await Promise.all(workers.map((worker) => worker.stop()));
       const promoted = await apis[0].post('/v1/policies/vp/VP_LATE_V1/promote', { scope: 'platform' });
       expect(promoted.status).toBe(202);
-      const at = `/v1/policies/vp/promotions/${promoted.json.job_id}`;
+      const at = `/v1/promotions/${promoted.json.job_id}`;
       expect((await apis[1].get(at)).json.status).toBe('switching');
       const behind = await apis[1].getAfter(promoted, '/api/disc-score/tris:after-0');
       expectProblem(behind, 503, 'projection_behind');

@@ -18,7 +18,8 @@ test('every scope', () => {
 });
 
 interface Operation {
-  security?: { api_key?: string[]; session?: string[] }[];
+  security: { api_key?: string[]; session?: string[] }[];
+  'x-scope'?: string;
 }
 
 test('every route of the OpenAPI document, with its scope', async () => {
@@ -26,10 +27,11 @@ test('every route of the OpenAPI document, with its scope', async () => {
   const { json } = await server.send('GET', '/openapi.json').finally(() => server.end());
   const paths = Object.entries((json as { paths: Record<string, Record<string, Operation>> }).paths);
   const served = paths.flatMap(([path, operations]) =>
-    Object.entries(operations).map(([method, { security }]) => {
+    Object.entries(operations).map(([method, { security, 'x-scope': scope = 'any' }]) => {
       const address = `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`;
-      if (!security || security.some((scheme) => Object.keys(scheme).length === 0)) return `${address} public`;
-      const scope = security.find(({ api_key }) => api_key)!.api_key![0] ?? 'any';
+      if (!security.some(({ api_key }) => api_key) || security.some((way) => Object.keys(way).length === 0)) {
+        return `${address} public`;
+      }
       return `${address} ${scope}${security.some(({ session }) => session) ? ', session' : ''}`;
     }),
   );

@@ -102,7 +102,7 @@ describe('a running server', () => {
     for (const verb of ['promote', 'rollback']) {
       expect(documented('post', `/v1/policies/vp/{policy_id}/${verb}`)).toEqual(expect.arrayContaining(['200', '202']));
     }
-    expect(documented('get', '/v1/policies/vp/promotions/{job_id}')).toContain('404');
+    expect(documented('get', '/v1/promotions/{job_id}')).toContain('404');
     const headers = (path: string) => json.paths[path].delete.parameters.map(({ name }: { name: string }) => name);
     expect(headers('/v1/replays/{replay_id}')).not.toContain('Idempotency-Key');
     expect(headers('/v1/identities/{tris_id}/bad-status')).toContain('Idempotency-Key');

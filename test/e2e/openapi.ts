@@ -4,12 +4,15 @@ import type { Answer } from './server.js';
 export interface Operation {
   parameters?: { in: string; name: string; required?: boolean; schema: object }[];
   requestBody?: { content: Record<string, { schema: object }> };
-  responses: Record<string, { content?: Record<string, { schema: object }> }>;
+  responses: Record<string, { headers?: Record<string, object>; content?: Record<string, { schema: object }> }>;
 }
 export interface OpenApiDocument {
   paths: Record<string, Record<string, Operation>>;
   components: { schemas: Record<string, object> };
 }
+
+/** Headers that an answer may have only where the document names them. */
+const HEADERS = ['Allow', 'Credence-Position', 'ETag', 'Location', 'RateLimit-Limit', 'Retry-After'];
 
 /**
  * Holds answers against the OpenAPI document, more strictly than it asks: a member it does not name is an error too, so
@@ -36,10 +39,13 @@ export class OpenApi {
     const at = found.sort((a, b) => a.path.split('{').length - b.path.split('{').length)[0];
     const verb = method.toLowerCase();
     const operation = at?.operations[verb];
-    if (!operation || answer.status === 304) return false;
+    if (!operation) return false;
     const name = `${method} ${address} ${answer.status}`;
     const documented = operation.responses[answer.status];
     if (!documented) throw new Error(`${name} is not documented (${Object.keys(operation.responses)}): ${answer.text}`);
+    const unnamed = HEADERS.filter((header) => header.toLowerCase() in answer.headers && !documented.headers?.[header]);
+    if (unnamed.length > 0) throw new Error(`${name} has undocumented headers: ${unnamed.join(', ')}`);
+    if (answer.status === 304) return true;
     const types = Object.keys(documented.content ?? {});
     const type = types.find((known) => String(answer.headers['content-type']).startsWith(known));
     const errors =

@@ -82,6 +82,7 @@ describe('a running service', () => {
       '400',
       '401',
       '403',
+      '405',
       '413',
       '415',
       '422',
@@ -89,7 +90,8 @@ describe('a running service', () => {
       '500',
       '503',
     ]);
-    expect(create.security).toEqual([{ api_key: ['relay:write'] }]);
+    expect(create.security).toEqual([{ api_key: [] }]);
+    expect(create['x-scope']).toBe('relay:write');
     expect(create.parameters).toEqual([
       expect.objectContaining({ name: 'Idempotency-Key', in: 'header', required: false }),
     ]);

@@ -27,14 +27,17 @@ it('has one instance of every provider, so that its cache exists once', () => {
 it('documents that public queries take a key, whose organization has a lens of its own, or none', async () => {
   interface Documented {
     servers: unknown[];
-    paths: Record<string, Record<string, { security?: unknown[] }>>;
+    paths: Record<string, Record<string, { security: unknown[]; 'x-scope'?: string }>>;
   }
   const { servers, paths } = (await service.get('/openapi.json')).json as Documented;
   expect(servers).toHaveLength(1);
   const either = [{}, { api_key: [] }];
   expect(paths['/v1/disc/score/{tris_id}']!['get']!.security).toEqual(either);
-  expect(paths['/api/decision-relay']!['post']!.security).toEqual([{ api_key: ['relay:write'] }]);
-  expect(paths['/health']?.['get']?.security).toBeUndefined();
+  expect(paths['/api/decision-relay']!['post']).toMatchObject({
+    security: [{ api_key: [] }],
+    'x-scope': 'relay:write',
+  });
+  expect(paths['/health/live']!['get']!.security).toEqual([]);
 });
 
 it('documents store_full and store_busy on every write', async () => {

@@ -501,7 +501,7 @@ describe('a promotion', () => {
       expect.objectContaining({ job_id: expect.any(String), generation: null, active: expect.anything() }),
     ]);
     expect((await score('tris:p03')).lens.policy_id).toBeNull();
-    const path = `/v1/policies/vp/promotions/${pending.json.job_id}`;
+    const path = `/v1/promotions/${pending.json.job_id}`;
     expect((await service.get(path, ALL)).json.status).toBe('switching');
     // An outage of the read models while it is waited for.
     const { readModels } = service.stores;

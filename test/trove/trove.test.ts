@@ -191,7 +191,7 @@ describe('a proof by a registered issuer', () => {
 
   beforeAll(async () => {
     await service.post('/v1/organizations', { tris_org: 'tris:university', platform_ids: ['university.example'] });
-    const lab = await service.post('/v1/trove/issuers', {
+    const lab = await service.post('/v1/trove-issuers', {
       issuer_id: 'lab',
       platform_id: 'university.example',
       ed25519,
@@ -201,7 +201,7 @@ describe('a proof by a registered issuer', () => {
       { issuer_id: 'lab', platform_id: 'university.example', ed25519, address: null, eas_domain: null, retired: false },
     ]);
     const wallet = { issuer_id: 'wallet', platform_id: 'university.example', address: account.address.toLowerCase() };
-    expect((await service.post('/v1/trove/issuers', wallet)).json.address).toBe(account.address);
+    expect((await service.post('/v1/trove-issuers', wallet)).json.address).toBe(account.address);
   });
 
   test('approves the record; the issuer’s organization endorses the identity', async () => {
@@ -250,7 +250,7 @@ describe('a proof by a registered issuer', () => {
     let ahead = 0;
     const later = await startService({}, () => Date.now() + ahead);
     try {
-      await later.post('/v1/trove/issuers', { issuer_id: 'lab', platform_id: 'university.example', ed25519 });
+      await later.post('/v1/trove-issuers', { issuer_id: 'lab', platform_id: 'university.example', ed25519 });
       const find = async (body: Body) => (await later.get(`/v1/trove/${body.content_hash}`, key(later))).json;
       const outage = jest.spyOn(Platforms.prototype, 'ownerOf').mockRejectedValue(new Error('an outage'));
       const bodies: Body[] = [];
@@ -275,7 +275,7 @@ describe('a proof by a registered issuer', () => {
   });
 
   test('approves nothing where the retirement of the issuer cannot be read', async () => {
-    await service.post('/v1/trove/issuers', { issuer_id: 'ended', platform_id: 'university.example', ed25519 });
+    await service.post('/v1/trove-issuers', { issuer_id: 'ended', platform_id: 'university.example', ed25519 });
     const [before, after] = [record(), record()];
     const [early, late] = [await statementFor(before), await statementFor(after)];
     const { eventStore, jobs } = service.stores;
@@ -344,12 +344,12 @@ describe('a proof by a registered issuer', () => {
   test('is refused at once if it cannot be valid: unknown or retired issuer, wrong kind', async () => {
     const ethereum = `0x${'1'.repeat(130)}`;
     const plain = 'A'.repeat(86);
-    await service.post('/v1/trove/issuers', { issuer_id: 'former', platform_id: 'university.example', ed25519 });
+    await service.post('/v1/trove-issuers', { issuer_id: 'former', platform_id: 'university.example', ed25519 });
     const earlier = record();
     const statement = await statementFor(earlier);
     await submit({ ...earlier, proof: proof(signed(statement), 'former') });
     await decided(earlier.content_hash);
-    expect((await service.post('/v1/trove/issuers/former/retire')).json.retired).toBe(true);
+    expect((await service.post('/v1/trove-issuers/former/retire')).json.retired).toBe(true);
     const again = await submit({ ...earlier, proof: proof(signed(statement), 'former') });
     expect([again.status, again.json.status]).toEqual([202, 'Approved']);
     for (const [wrong, pointer] of [
@@ -439,8 +439,8 @@ describe('a proof by a registered issuer', () => {
       ['other-contract', { chain_id: 10, verifying_contract: account.address }],
     ] as const) {
       const named = { issuer_id, platform_id: 'university.example', address: account.address, eas_domain };
-      expect((await service.post('/v1/trove/issuers', named)).json).toMatchObject({ eas_domain });
-      expect((await service.post('/v1/trove/issuers', { ...named, eas_domain: undefined })).status).toBe(409);
+      expect((await service.post('/v1/trove-issuers', named)).json).toMatchObject({ eas_domain });
+      expect((await service.post('/v1/trove-issuers', { ...named, eas_domain: undefined })).status).toBe(409);
       await submit({ ...body, proof: { ...right, issuer: issuer_id } });
       expect(await decided(body.content_hash)).toMatchObject({
         decision: { reason_code: 'attestation_domain_unknown' },
@@ -448,7 +448,7 @@ describe('a proof by a registered issuer', () => {
     }
     const own = { chain_id: 10, verifying_contract: EAS };
     const attester = { issuer_id: 'attester', platform_id: 'university.example', address: account.address };
-    expect((await service.post('/v1/trove/issuers', { ...attester, eas_domain: own })).status).toBe(201);
+    expect((await service.post('/v1/trove-issuers', { ...attester, eas_domain: own })).status).toBe(201);
     await submit({ ...body, proof: { ...right, issuer: 'attester' } });
     expect(await decided(body.content_hash)).toMatchObject({ status: 'Approved', decision: { method: 'attestation' } });
     const byAny = record({ record_type: 'ai_behavior', agent_id: 'agent-7', operator_tris: 'tris:operator' });
@@ -458,18 +458,18 @@ describe('a proof by a registered issuer', () => {
 
   test('has exactly one key, permanently', async () => {
     const both = { issuer_id: 'both', platform_id: 'p', ed25519, address: account.address };
-    expect((await service.post('/v1/trove/issuers', both)).status).toBe(400);
-    expect((await service.post('/v1/trove/issuers', { issuer_id: 'none', platform_id: 'p' })).status).toBe(400);
+    expect((await service.post('/v1/trove-issuers', both)).status).toBe(400);
+    expect((await service.post('/v1/trove-issuers', { issuer_id: 'none', platform_id: 'p' })).status).toBe(400);
     const [first, ...rest] = account.address.slice(2);
     const flipped = first === first!.toLowerCase() ? first!.toUpperCase() : first!.toLowerCase();
     if (flipped !== first) {
       const wrong = { issuer_id: 'checksum', platform_id: 'p', address: `0x${flipped}${rest.join('')}` };
-      const refused = (await service.post('/v1/trove/issuers', wrong)).json;
+      const refused = (await service.post('/v1/trove-issuers', wrong)).json;
       expect([refused.code, refused.errors[0].pointer]).toEqual(['address_checksum', '/address']);
     }
     const lab = { issuer_id: 'lab', platform_id: 'university.example', ed25519 };
-    expect((await service.post('/v1/trove/issuers', lab)).status).toBe(200);
-    const other = await service.post('/v1/trove/issuers', { ...lab, platform_id: 'elsewhere' });
+    expect((await service.post('/v1/trove-issuers', lab)).status).toBe(200);
+    const other = await service.post('/v1/trove-issuers', { ...lab, platform_id: 'elsewhere' });
     expect([other.status, other.json.code]).toEqual([409, 'issuer_conflict']);
   });
 });

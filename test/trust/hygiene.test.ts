@@ -122,7 +122,7 @@ describe('a trove', () => {
   ])('refuses an Ed25519 key %s', async (_what, hex) => {
     const ed25519 = Buffer.from(hex, 'hex').toString('base64url');
     const body = { issuer_id: 'weak', platform_id: 'lender', ed25519 };
-    const { status, json } = await service.post('/v1/trove/issuers', body);
+    const { status, json } = await service.post('/v1/trove-issuers', body);
     expect([status, `${json.errors?.[0].pointer} ${json.errors?.[0].code}`]).toEqual([400, '/ed25519 weak_key']);
   });
 });

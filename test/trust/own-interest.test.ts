@@ -82,7 +82,7 @@ test('the proof of an issuer does not approve records about who owns its platfor
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
   const ed25519 = publicKey.export({ format: 'jwk' }).x;
   const issuer = { issuer_id: 'lendco-lab', platform_id: 'lendco-app', ed25519 };
-  expect((await service.post('/v1/trove/issuers', issuer, OPERATOR)).status).toBe(201);
+  expect((await service.post('/v1/trove-issuers', issuer, OPERATOR)).status).toBe(201);
   const decided = async (tris_id: string, n: number) => {
     const body = record(tris_id, n);
     const { json } = await service.post('/v1/trove/submit', body, as('other'));

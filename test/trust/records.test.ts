@@ -141,7 +141,7 @@ test('a proof counts once, though several submit it', async () => {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
   const ed25519 = publicKey.export({ format: 'jwk' }).x;
   const issuer = { issuer_id: 'lab', platform_id: 'lab.example', ed25519 };
-  expect((await service.post('/v1/trove/issuers', issuer, OPERATOR)).status).toBe(201);
+  expect((await service.post('/v1/trove-issuers', issuer, OPERATOR)).status).toBe(201);
   const body = record();
   const { statement } = await get(await submit(body, A1));
   const proof = {

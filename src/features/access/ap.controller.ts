@@ -83,7 +83,7 @@ export class AccessPoliciesController {
   }
 
   @Get()
-  @PublicRead({ summary: 'List access policies', type: AccessPoliciesDto })
+  @PublicRead({ summary: 'List access policies', description: 'By id, without their rules.', type: AccessPoliciesDto })
   async list(@Query() { limit, cursor, tris_org }: AccessPoliciesQuery, @RequestCaller() caller: Caller | null) {
     return this.queries.execute(new ListAccessPolicies(limit, cursor, tris_org, caller));
   }

@@ -10,11 +10,7 @@ import { AP_ID } from './domain/access-policy.js';
 import { VISIBILITIES } from './domain/ap.events.js';
 
 const AP_MESSAGE = '$property must have the form AP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
-const RULES = {
-  type: 'object',
-  additionalProperties: true,
-  example: { disc_min: 60, metrics: { finance: 0.6 }, verification: ['zk-KYH'] },
-} as const;
+const RULES = { allOf: [{ $ref: '#/components/schemas/AccessRule' }] };
 
 /** An access policy (requirement 15). */
 export class CreateAccessPolicyDto {

@@ -53,6 +53,7 @@ export class EligibilityController {
   @PublicRead({
     audience: 'verifier',
     summary: 'List the addresses that sign vouchers, for contracts to trust, and the type they sign',
+    description: 'A contract accepts a voucher if one of them signed it.',
     type: VoucherIssuersDto,
   })
   issuers(): VoucherIssuersDto {

@@ -31,6 +31,7 @@ export class SessionsController {
   @Post('/auth/siwe/start')
   @PublicWrite({
     summary: 'Start a wallet sign-in: returns the message to sign (EIP-4361)',
+    description: 'The message is valid for ten minutes.',
     type: ChallengeDto,
     problems: ['personal_data', 'address_checksum'],
   })

@@ -13,6 +13,8 @@ export class CredonationsController {
   @Get('/api/tris-validations/:tris_id')
   @PublicRead({
     summary: 'List the credonations that an identity received, in log order',
+    description: 'Credonations follow from relayed actions; they cannot be requested.',
+    etag: true,
     type: ValidationsDto,
     problems: ['identity_not_found'],
   })

@@ -42,6 +42,8 @@ import {
 import { etagOf, score } from './score.js';
 import { ScoreAnswers } from './score-answers.js';
 
+const BATCH = 'Each result is what a request for its identity alone would return; a problem with one affects no other.';
+
 @Controller()
 export class DiscController {
   private readonly answers = new ScoreAnswers();
@@ -53,7 +55,13 @@ export class DiscController {
   ) {}
 
   @Get('/api/disc-score/:tris_id')
-  @PublicRead({ summary: 'Get the DISC score of an individual', type: DiscScoreDto, problems: ['identity_not_found'] })
+  @PublicRead({
+    summary: 'Get the DISC score of an individual',
+    description: 'The present score. With a key, by the lens of its organization.',
+    etag: true,
+    type: DiscScoreDto,
+    problems: ['identity_not_found'],
+  })
   async discScore(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
     const snapshot = await this.queries.execute(new GetIdentity(tris_id, selectorOf(caller)));
     return new Read(this.answers.of(snapshot), etagOf(snapshot));
@@ -62,6 +70,8 @@ export class DiscController {
   @Get('/api/disc-rank/:tris_id')
   @PublicRead({
     summary: 'Get the rank of a vetted organization',
+    description: 'Other organizations have no rank: 404.',
+    etag: true,
     type: DiscRankDto,
     problems: ['organization_not_vetted'],
   })
@@ -72,6 +82,8 @@ export class DiscController {
   @Get('/v1/disc/score/:tris_id')
   @PublicRead({
     summary: 'Get a score with everything needed to reproduce it',
+    description: 'The same lens, model, `as_of` and position always give the same numbers.',
+    etag: true,
     type: ScoreDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
@@ -87,6 +99,8 @@ export class DiscController {
   @Get('/v1/disc/score/:tris_id/history')
   @PublicRead({
     summary: 'List the events behind a score, in log order',
+    description: 'Each with the score after it.',
+    etag: true,
     type: HistoryDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
@@ -101,6 +115,8 @@ export class DiscController {
   @Get('/v1/disc/score/:tris_id/explain')
   @PublicRead({
     summary: 'Explain a score: its contributions, and what the next rating requires',
+    description: 'Lists the metrics, the platforms and the negative evidence that make up the score.',
+    etag: true,
     type: ExplanationDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
@@ -115,6 +131,7 @@ export class DiscController {
   @Get('/v1/disc/metrics/:tris_id')
   @PublicRead({
     summary: 'Get the health of categories or metrics, with a proof',
+    description: 'The proof is a JWS, which the published keys verify.',
     type: MetricsDto,
     problems: ['identity_not_found', 'policy_not_found', 'unknown_metric'],
   })
@@ -131,6 +148,7 @@ export class DiscController {
   @Get('/v1/disc/report/:tris_id')
   @PublicRead({
     summary: 'Get a report over a window of months, with a proof',
+    description: 'The same coordinates, window and depth give the same `report_hash`.',
     type: ReportDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
@@ -145,6 +163,7 @@ export class DiscController {
   @Post('/v1/disc/score/batch')
   @PublicRead({
     summary: 'Get the scores of up to 100 identities',
+    description: BATCH,
     type: ScoreBatchResultDto,
     problems: ['batch_too_large', 'policy_not_found'],
   })
@@ -160,6 +179,7 @@ export class DiscController {
   @Post('/v1/disc/metrics/batch')
   @PublicRead({
     summary: 'Get the metrics of up to 100 identities',
+    description: BATCH,
     type: MetricsBatchResultDto,
     problems: ['batch_too_large', 'policy_not_found', 'unknown_metric'],
   })
@@ -174,6 +194,7 @@ export class DiscController {
   @Post('/v1/disc/report/batch')
   @PublicRead({
     summary: 'Get reports of up to 25 identities',
+    description: BATCH,
     type: ReportBatchResultDto,
     problems: ['batch_too_large', 'policy_not_found'],
   })

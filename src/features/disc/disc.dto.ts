@@ -12,9 +12,9 @@ import {
   Max,
   Min,
 } from 'class-validator';
+import { PROBLEM_CODE } from '../../http/common.dto.js';
 import { CommaSeparated, IsOneOf, IsTimestamp, IsTrisId, IsUnique } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
-import { PROBLEMS } from '../../kernel/problems.js';
 import { type Category, MODEL, type Rank, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
 import { EVIDENCE_WORDS, type Certainty, type ModelId } from '../../scoring/models/scoring-model.js';
@@ -415,7 +415,7 @@ class BatchProblemDto {
   title: string;
   status: number;
   detail: string;
-  @ApiProperty({ enum: Object.keys(PROBLEMS) })
+  @ApiProperty(PROBLEM_CODE)
   code: string;
 }
 

@@ -13,7 +13,7 @@ import {
 } from './accreditation.dto.js';
 import { ListAccreditedIssuers, SetAccreditation } from './accreditation.handlers.js';
 
-/** Issuers whose grants count in every policy. The issuers of trove records are at /v1/trove/issuers. */
+/** Issuers whose grants count in every policy. The issuers of trove records are at /v1/trove-issuers. */
 @Controller('/v1/issuers')
 export class AccreditationController {
   constructor(

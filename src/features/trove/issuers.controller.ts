@@ -8,7 +8,7 @@ import { GetIssuer, RegisterIssuer, RetireIssuer } from './issuers.handlers.js';
 import { IssuerDto, IssuerParams, RegisterIssuerDto } from './trove.dto.js';
 import { toIssuer } from './trove.input.js';
 
-@Controller('/v1/trove/issuers')
+@Controller('/v1/trove-issuers')
 export class IssuersController {
   constructor(
     private readonly commands: CommandBus,

@@ -18,7 +18,11 @@ export class ModelsController {
   ) {}
 
   @Get('/models')
-  @PublicRead({ summary: 'List the versions of the scoring model', type: ModelsDto })
+  @PublicRead({
+    summary: 'List the versions of the scoring model',
+    description: 'And which of them serves the platform.',
+    type: ModelsDto,
+  })
   async list() {
     return this.queries.execute(new ListModels());
   }

@@ -69,7 +69,7 @@ export class ValidationPoliciesController {
   }
 
   @Get('/policies/vp')
-  @PublicRead({ summary: 'List validation policies', type: PoliciesDto })
+  @PublicRead({ summary: 'List validation policies', description: 'By id.', type: PoliciesDto })
   async list(@Query() { limit, cursor, tris_org }: PoliciesQuery) {
     return this.queries.execute(new ListPolicies(limit, cursor, tris_org));
   }
@@ -77,6 +77,7 @@ export class ValidationPoliciesController {
   @Get('/policies/vp/:policy_id')
   @PublicRead({
     summary: 'Get a validation policy and its history',
+    description: 'Where it is active now, and each promotion, rollback and retirement.',
     type: PolicyDto,
     problems: ['policy_not_found'],
   })
@@ -227,7 +228,7 @@ export class ValidationPoliciesController {
     return new Written(switched.body, switched.position, switched.applied ? 200 : 202);
   }
 
-  @Get('/policies/vp/promotions/:job_id')
+  @Get('/promotions/:job_id')
   @Keyed({
     scope: 'any',
     summary: 'Get the status of a promotion that returned 202',

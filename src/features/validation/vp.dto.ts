@@ -15,7 +15,7 @@ import { PageQuery } from '../../http/common.dto.js';
 import { IsCriticality } from '../../http/criticality.js';
 import { IsMetric, IsNoPersonalData, IsTrisId, IsUnique, IsWrittenTrisId } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
-import type { Category, Criticality, Rating } from '../../scoring/model.js';
+import { type Category, type Criticality, MODEL, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { EvidenceDto, ModelDto } from '../disc/disc.dto.js';
@@ -37,6 +37,7 @@ export const REPLAY_MESSAGE = '$property must be the id of a replay';
 const VERSION = /^v(?:0|[1-9]\d{0,8})\.(?:0|[1-9]\d{0,8})$/;
 /** A hundred inputs with the lowest weight, 0.01, add up to 1.00. */
 const MAX_INPUTS = 100;
+const WEIGHTS = Object.values(MODEL.criticality_hundredths).map((hundredths) => hundredths / 100);
 
 /** A metric and its weight (requirement 13). */
 export class PolicyInputDto {
@@ -49,12 +50,14 @@ export class PolicyInputDto {
 
   /** The weight of the criticality: 0.01, 0.03, 0.07, 0.1 or 0.14. */
   @IsNumber()
+  @ApiProperty({ type: Number, enum: WEIGHTS })
   weight: number;
 }
 
 export class PolicyMetadataDto {
   /** Declared by the owner, 0.95 to 1.05. */
   @IsNumber()
+  @ApiProperty({ minimum: 0.95, maximum: 1.05 })
   total_weight: number;
 
   @IsIn(['public'])

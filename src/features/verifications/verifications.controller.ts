@@ -80,7 +80,7 @@ export class VerificationsController {
   }
 
   @Get('/verification-schemes')
-  @PublicRead({ summary: 'List verification schemes', type: SchemesDto })
+  @PublicRead({ summary: 'List verification schemes', description: 'By id, without their keys.', type: SchemesDto })
   async list(@Query() { limit, cursor }: PageQuery) {
     return this.queries.execute(new ListSchemes(limit, cursor));
   }
@@ -88,6 +88,7 @@ export class VerificationsController {
   @Get('/verification-schemes/:scheme')
   @PublicRead({
     summary: 'Get a verification scheme, with everything a prover needs',
+    description: 'Its verification key, public inputs and accepted roots.',
     type: SchemeDto,
     problems: ['scheme_not_found'],
   })

@@ -137,7 +137,7 @@ describeOnOwnCluster('two API processes and a worker', () => {
     const { privateKey, publicKey } = generateKeyPairSync('ed25519');
     const ed25519 = (publicKey.export({ format: 'jwk' }) as { x: string }).x;
     await api.post('/v1/organizations', { tris_org: 'tris:university', platform_ids: ['university.example'] });
-    await api.post('/v1/trove/issuers', { issuer_id: 'lab', platform_id: 'university.example', ed25519 });
+    await api.post('/v1/trove-issuers', { issuer_id: 'lab', platform_id: 'university.example', ed25519 });
     const record = {
       tris_id: 'tris:maker',
       record_type: 'milestone',
