@@ -4,6 +4,7 @@ import { CRITICALITIES } from '../src/scoring/model.js';
 import { relayerOf } from '../src/features/relay/domain/relay.js';
 import type { EventOf } from './events.js';
 import type { IdentityEvent } from './identity-events.js';
+import { packNumbers } from './packed-numbers.js';
 import { type Rows, rowAt, sortByPosition } from './projection.js';
 import { pack } from './timeline.js';
 
@@ -17,8 +18,12 @@ import { pack } from './timeline.js';
  *   that decay.
  * - `identities.totals`: per category and day, flags apart, also in cells. The model's own lens needs these for values
  *   that decay.
- * - `identities.sources`: per metric, platform and day, in cells ordered by period. Reports about a window need these.
  * - `identities.senders`: credonations per sender and day, in cells ordered by period.
+ *
+ * `identities.actions` has the actions themselves in log order, `ACTIONS_PER_ROW` in a row, as numbers only. Sums by
+ * metric and platform together are computed from these: counts by metric, platform and period would take nearly as many
+ * rows as there are actions if there are many metrics. `identities.names` has the metrics and platforms that the numbers
+ * stand for.
  *
  * `identities.relayed` has, per organization, the number of metrics that it was the first to relay (see relayerOf).
  *
@@ -42,10 +47,19 @@ export interface Spread {
   in_block: number;
   /** Whether some of its days are divided. */
   divided?: true;
+  /** How many metrics and platforms are numbered. */
+  metrics: number;
+  platforms: number;
+  /** Position of the first action in the last row of actions, and the number of actions in that row. */
+  row: number;
+  in_row: number;
 }
 
 /** Number of events in a block. */
 export const BLOCK = 256;
+/** Number of actions, and of names, in a row. */
+export const ACTIONS_PER_ROW = 96;
+const NAMES_PER_ROW = 64;
 /** Number of days in a cell. */
 const PERIOD_DAYS = 32;
 /**
@@ -73,7 +87,7 @@ export interface Cell {
   from?: string;
 }
 
-/** All actions of one metric. */
+/** Some actions of one metric. */
 export interface MetricSums {
   /** By criticality. */
   counts: number[];
@@ -81,17 +95,34 @@ export interface MetricSums {
   last: number;
 }
 
-/** All actions of one platform after `Spread.since`: by criticality, then flags by criticality. */
-export type PlatformSums = number[];
+/** All actions of one metric, and the metric's number. */
+export interface MetricRow extends MetricSums {
+  number: number;
+}
+
+/** All actions of one platform after `Spread.since`, and the platform's number. */
+export interface PlatformRow {
+  /** By criticality, then flags by criticality. */
+  counts: number[];
+  number: number;
+}
+
+/**
+ * Actions in log order, packed (see packed-numbers.ts), `ACTION_STRIDE` numbers each: by how much the position is above
+ * that of the row's first action, the time of the occurrence in ms since `EARLIEST`, the number of the metric times the
+ * number of criticalities plus the criticality, and the number of the platform.
+ */
+export type PackedActions = string;
+export const ACTION_STRIDE = 4;
+/** The earliest time of a Date, so that no packed number is negative. */
+export const EARLIEST = -8_640_000_000_000_000;
 
 /** An action by the time it occurred; that and its position are in the row's key. */
-export type ActionEntry = [metric: string, criticality: number, platformId: string];
+export type ActionEntry = [metric: string, criticality: number];
 /** A credonation, in the same way. */
-export type CredonationEntry = [from: string, amount: number];
+export type CredonationEntry = [amount: number, from: string];
 export type DayEntry = ActionEntry | CredonationEntry;
 
-/** Numbers of a slot of a source: its number, a count per criticality, the latest time of day of an occurrence. */
-export const SOURCE_STRIDE = STRIDE + 1;
 /** Numbers of a slot of a sender: its number, the number of credonations, the sum of their amounts. */
 export const SENDER_STRIDE = 3;
 
@@ -126,9 +157,22 @@ export function cellsOf(trisId: string, metric: string) {
   return { view: 'identities.cells', key: `${trisId}/${metric}` };
 }
 
-/** Cells of every metric on every platform: `<period>/<metric>/<platform>`. */
-export function sourcesOf(trisId: string) {
-  return { view: 'identities.sources', key: trisId };
+/** Actions after `Spread.since`: `<position of the first action in the row>`. */
+export function actionsOf(trisId: string) {
+  return { view: 'identities.actions', key: trisId };
+}
+
+export type Named = 'metric' | 'platform';
+
+/** Names by number: `<what is named>/<row>`. */
+export function namesOf(trisId: string) {
+  return { view: 'identities.names', key: trisId };
+}
+
+/** The row with the name of a number. */
+function namesRow(trisId: string, named: Named, number: number): Row {
+  const row = String(Math.floor(number / NAMES_PER_ROW)).padStart(8, '0');
+  return { ...namesOf(trisId), sort: `${named}/${row}` };
 }
 
 /** Cells of every sender of credonations: `<period>/<platform>/<registration of its owner>`. */
@@ -219,23 +263,20 @@ interface Series {
 /** Names of series among the parts of a day. */
 export const totalPart = (total: string) => `total/${total}`;
 export const metricPart = (metric: string) => `metric/${metric}`;
-export const SOURCE_PARTS = 'source/';
 export const SENDER_PARTS = 'sender/';
 
 /** The number of entries of the first one decides when a day is divided. */
 function seriesOf(trisId: string, { data, occurred_at }: Action): Series[] {
-  const { metric, platform_id } = data;
+  const { metric } = data;
   const criticality = CRITICALITIES.indexOf(data.criticality);
   const period = periodOf(dayOf(occurred_at));
   const total = totalOf(metric);
-  const time = occurred_at - dayOf(occurred_at) * PARTS_MS[0];
   const count = (slots: number[], at: number) => void slots[at + 1 + criticality]!++;
   const countAt = (slots: readonly number[], at: number) => {
     let actions = 0;
     for (let i = at + 1; i < at + STRIDE; i++) actions += slots[i]!;
     return actions;
   };
-  const source = `${metric}/${platform_id}`;
   return [
     {
       cell: { ...totalsOf(trisId), sort: `${total}/${period}` },
@@ -245,16 +286,6 @@ function seriesOf(trisId: string, { data, occurred_at }: Action): Series[] {
       countAt,
     },
     { cell: { ...cellsOf(trisId, metric), sort: period }, part: metricPart(metric), stride: STRIDE, count, countAt },
-    {
-      cell: { ...sourcesOf(trisId), sort: `${period}/${source}` },
-      part: SOURCE_PARTS + source,
-      stride: SOURCE_STRIDE,
-      count(slots, at) {
-        count(slots, at);
-        slots[at + STRIDE] = Math.max(slots[at + STRIDE]!, time);
-      },
-      countAt,
-    },
   ];
 }
 
@@ -277,24 +308,26 @@ function seriesOfSender(trisId: string, { data, occurred_at }: Credonation, owne
 /**
  * Rows that an action changes.
  * @param owner the owner of its platform
- * @param divided whether some days of the identity are divided
  */
-export function rowsToAddTo(trisId: string, event: Action, owner: Owner | undefined, divided = false): Row[] {
+export function rowsToAddTo(trisId: string, state: Spread, event: Action, owner: Owner | undefined): Row[] {
   const { metric, platform_id } = event.data;
-  const sums = [
+  const rows = [
     metricRow(trisId, metric),
     { ...platformsOf(trisId), sort: platform_id },
     relayedRow(trisId, relayerOf(platform_id, owner?.org)),
+    rowAt(actionsOf(trisId), state.row) as Row,
+    namesRow(trisId, 'metric', state.metrics),
+    namesRow(trisId, 'platform', state.platforms),
   ];
-  return [...sums, ...cellsOfSeries(trisId, seriesOf(trisId, event), event.occurred_at, divided)];
+  return [...rows, ...cellsOfSeries(trisId, seriesOf(trisId, event), event.occurred_at, state.divided)];
 }
 
 /** Rows that a credonation changes. @param owner the owner of its platform */
-export function rowsToEndorse(trisId: string, event: Credonation, owner: Owner | undefined, divided = false): Row[] {
-  return cellsOfSeries(trisId, [seriesOfSender(trisId, event, owner)], event.occurred_at, divided);
+export function rowsToEndorse(trisId: string, state: Spread, event: Credonation, owner: Owner | undefined): Row[] {
+  return cellsOfSeries(trisId, [seriesOfSender(trisId, event, owner)], event.occurred_at, state.divided);
 }
 
-function cellsOfSeries(trisId: string, series: readonly Series[], ms: number, divided: boolean): Row[] {
+function cellsOfSeries(trisId: string, series: readonly Series[], ms: number, divided = false): Row[] {
   const rows = series.map(({ cell }) => cell);
   if (!divided) return rows;
   for (let level = 0; level < LEVELS; level++) {
@@ -309,8 +342,12 @@ function cellsOfSeries(trisId: string, series: readonly Series[], ms: number, di
  * @param since position of the last event in the row
  */
 export function spread(trisId: string, evidence: Evidence, since: number, rows: Rows): Spread {
-  for (const [metric, { last, days }] of Object.entries(evidence)) {
-    const sums: MetricSums = { counts: CRITICALITIES.map(() => 0), last };
+  const state: Spread = { since, block: 0, in_block: BLOCK, metrics: 0, platforms: 0, row: 0, in_row: ACTIONS_PER_ROW };
+  // Sorted: the order of an object's members may differ between a stored row and one that was folded just now.
+  for (const metric of Object.keys(evidence).sort()) {
+    const { last, days } = evidence[metric]!;
+    const number = addName(trisId, 'metric', state.metrics++, metric, rows);
+    const sums: MetricRow = { number, counts: CRITICALITIES.map(() => 0), last };
     for (let at = 0; at < days.length; at += STRIDE) {
       const day = days[at]!;
       const period = periodOf(day);
@@ -330,7 +367,7 @@ export function spread(trisId: string, evidence: Evidence, since: number, rows: 
     }
     rows.put(metricRow(trisId, metric), sums);
   }
-  return { since, block: 0, in_block: BLOCK };
+  return state;
 }
 
 /**
@@ -360,9 +397,10 @@ export function addToRows(
   const { metric, platform_id } = event.data;
   const criticality = CRITICALITIES.indexOf(event.data.criticality);
   const sumsRow = metricRow(trisId, metric);
-  let sums = rows.find<MetricSums>(sumsRow);
+  let sums = rows.find<MetricRow>(sumsRow);
   if (!sums) {
-    sums = { counts: CRITICALITIES.map(() => 0), last: occurred_at };
+    const number = addName(trisId, 'metric', state.metrics++, metric, rows);
+    sums = { number, counts: CRITICALITIES.map(() => 0), last: occurred_at };
     const relayed = relayedRow(trisId, relayerOf(platform_id, ownerOf(platform_id)?.org));
     rows.put(relayed, (rows.find<number>(relayed) ?? 0) + 1);
   }
@@ -370,10 +408,40 @@ export function addToRows(
   sums.last = Math.max(sums.last, occurred_at);
   rows.put(sumsRow, sums);
   const platformRow = { ...platformsOf(trisId), sort: platform_id };
-  const counts = rows.find<PlatformSums>(platformRow) ?? [...CRITICALITIES, ...CRITICALITIES].map(() => 0);
-  counts[criticality + (isFlags(metric) ? CRITICALITIES.length : 0)]!++;
-  rows.put(platformRow, counts);
-  addToSeries(trisId, state, event, seriesOf(trisId, event), [metric, criticality, platform_id], rows);
+  let platform = rows.find<PlatformRow>(platformRow);
+  if (!platform) {
+    const number = addName(trisId, 'platform', state.platforms++, platform_id, rows);
+    platform = { number, counts: [...CRITICALITIES, ...CRITICALITIES].map(() => 0) };
+  }
+  platform.counts[criticality + (isFlags(metric) ? CRITICALITIES.length : 0)]!++;
+  rows.put(platformRow, platform);
+  addToActions(trisId, state, event, sums.number * CRITICALITIES.length + criticality, platform.number, rows);
+  addToSeries(trisId, state, event, seriesOf(trisId, event), [metric, criticality], rows);
+}
+
+/** Adds a name to those of its kind. @returns its number */
+function addName(trisId: string, named: Named, number: number, name: string, rows: Rows): number {
+  const row = namesRow(trisId, named, number);
+  rows.put(row, [...(rows.find<string[]>(row) ?? []), name]);
+  return number;
+}
+
+function addToActions(
+  trisId: string,
+  state: Spread,
+  { position, occurred_at }: Action,
+  kind: number,
+  platform: number,
+  rows: Rows,
+): void {
+  if (state.in_row === ACTIONS_PER_ROW) {
+    state.row = position;
+    state.in_row = 0;
+  }
+  state.in_row++;
+  const row = rowAt(actionsOf(trisId), state.row);
+  const action: PackedActions = packNumbers([position - state.row, occurred_at - EARLIEST, kind, platform]);
+  rows.put(row, (rows.find<PackedActions>(row) ?? '') + action);
 }
 
 /**
@@ -390,7 +458,7 @@ export function endorse(
   const series = seriesOfSender(trisId, event, owner);
   if (series.from === trisId) return false;
   const wasDivided = state.divided;
-  addToSeries(trisId, state, event, [series], [series.from!, event.data.amount], rows);
+  addToSeries(trisId, state, event, [series], [event.data.amount, series.from!], rows);
   return state.divided !== wasDivided;
 }
 

@@ -118,7 +118,7 @@ export function evolveFacts(state: IdentityFacts, event: IdentityEvent): void {
  */
 export const identities: Projection = {
   name: 'identities',
-  version: 6,
+  version: 7,
   views: [
     'identities',
     'identities.changes',
@@ -126,7 +126,8 @@ export const identities: Projection = {
     'identities.platforms',
     'identities.totals',
     'identities.cells',
-    'identities.sources',
+    'identities.actions',
+    'identities.names',
     'identities.senders',
     'identities.owners',
     'identities.relayed',
@@ -163,8 +164,8 @@ export const identities: Projection = {
     const state = rows.get<IdentityRow>(identityRow(tris_id))?.spread;
     if (!state) return [];
     const owner = rows.get<Owner>(ownerRow(platform_id));
-    if (event.type === 'ActionRelayed') return rowsToAddTo(tris_id, event, owner, state.divided);
-    return rowsToEndorse(tris_id, event, owner, state.divided);
+    if (event.type === 'ActionRelayed') return rowsToAddTo(tris_id, state, event, owner);
+    return rowsToEndorse(tris_id, state, event, owner);
   },
 
   apply(event, rows) {

@@ -139,9 +139,9 @@ interface Asked {
   depth: Depth;
 }
 
-async function compare(log: readonly DomainEvent[], applied: number, perRead: number, asked: Asked) {
+async function compare(log: readonly DomainEvent[], applied: number, perRead: number, asked: Asked, after = 0) {
   const { at, lens, window, depth } = asked;
-  const views = new GrowingViews(log, perRead);
+  const views = new GrowingViews(log, perRead, after);
   await views.grow(applied);
   const policies = { queries: () => [], resolve: async () => lens } as unknown as ValidationPolicies;
   const reader = new IdentityReader(views as unknown as Views, () => START + 2 * DAY, policies);
@@ -180,8 +180,12 @@ function placeIn(log: readonly DomainEvent[], position: number | undefined) {
 
 test('explanations and reports of the present equal those computed event by event', () => {
   return fc.assert(
-    fc.asyncProperty(logs({ minLength: 60, maxLength: 500 }), perRead, asked, (log, grows, ask) =>
-      compare(log, placeIn(log, undefined).applied, grows, { ...ask, at: {} }),
+    fc.asyncProperty(
+      logs({ minLength: 60, maxLength: 500 }),
+      perRead,
+      asked,
+      fc.integer({ min: 0, max: 8 }),
+      (log, grows, ask, after) => compare(log, placeIn(log, undefined).applied, grows, { ...ask, at: {} }, after),
     ),
     { numRuns: 25, endOnFailure: true },
   );

@@ -386,8 +386,8 @@ async function all(pages: AsyncIterable<IdentityEvent[]>): Promise<IdentityEvent
   return events;
 }
 
-export function isAction(entry: DayEntry): entry is ActionEntry {
-  return entry.length === 3;
+function isAction(entry: DayEntry): entry is ActionEntry {
+  return typeof entry[0] === 'string';
 }
 
 /** @param asOf leaves out this time's day and all later days */

@@ -1,17 +1,16 @@
-import { type MetricSums, type PlatformSums, periodOf } from '../../../projections/evidence-rows.js';
+import type { MetricSums } from '../../../projections/evidence-rows.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { contributions } from '../../scoring/contributions.js';
 import { type Evidence, STRIDE } from '../../scoring/evidence.js';
 import { round } from '../../scoring/exact.js';
 import { type Lens, tctOf } from '../../scoring/lens.js';
 import { isFlags, metricCategory } from '../../scoring/metrics.js';
-import { CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
+import { CRITICALITIES, MODEL } from '../../scoring/model.js';
 import { type Ledger, nextRating } from '../../scoring/score.js';
-import type { ExplanationDto, PlatformShareDto } from './disc.dto.js';
-import type { SpreadIdentity } from './evidence-reader.js';
+import type { ExplanationDto } from './disc.dto.js';
 import type { IdentityReader, IdentitySnapshot } from './identity-reader.js';
+import { PlatformShares } from './platform-shares.js';
 import { badStatusOf, coordinatesOf, reliabilityOf, standing } from './score.js';
-import type { Source } from './source-reader.js';
 
 /** The maximum length of an explanation's lists, which contain the largest contributions. */
 const EXPLAINED_METRICS = 1_000;
@@ -138,11 +137,17 @@ async function largest(
 /** The input of an explanation, for an identity of any size. */
 export async function partsOf(identities: IdentityReader, snapshot: IdentitySnapshot): Promise<Parts> {
   const { large, lens, state } = snapshot;
-  if (large) return (await presentParts(identities, large, lens, state.evidence)) ?? pastParts(identities, large, lens);
   const platforms = new PlatformShares(lens);
+  if (large) {
+    const { sources } = identities;
+    return {
+      metrics: (await sources.present(large, platforms)) ?? (await sources.actions(large, platforms)),
+      platforms,
+    };
+  }
   for await (const page of identities.events(snapshot.tris_id, snapshot)) {
     for (const { type, data } of page) {
-      if (type === 'ActionRelayed') platforms.add(data, CRITICALITIES.indexOf(data.criticality), 1);
+      if (type === 'ActionRelayed') platforms.addAction(data, CRITICALITIES.indexOf(data.criticality));
     }
   }
   const metrics = Object.entries(state.evidence).map(([metric, { last, days }]) => {
@@ -153,93 +158,4 @@ export async function partsOf(identities: IdentityReader, snapshot: IdentitySnap
     return [metric, { counts, last }] as const;
   });
   return { metrics: new Map(metrics), platforms };
-}
-
-/** Read from the sums over all time; undefined if not all events count at the viewpoint. */
-async function presentParts(
-  { evidence, sources }: IdentityReader,
-  large: SpreadIdentity,
-  lens: Lens,
-  weighed: Evidence,
-): Promise<Parts | undefined> {
-  const parts: Parts = { metrics: new Map(), platforms: new PlatformShares(lens) };
-  const isAllPresent = await sources.present(large, lens.tct_by_metric === null ? [] : placesOf(weighed), {
-    metric: (metric, sums) => void parts.metrics.set(metric, sums),
-    platform: (platformId, sums) => parts.platforms.addSums(platformId, sums),
-    source: (source, criticality, actions) => parts.platforms.weigh(source, criticality, actions),
-  });
-  if (!isAllPresent) return undefined;
-  for (const { type, data } of await evidence.firstEvents(large)) {
-    if (type === 'ActionRelayed') parts.platforms.add(data, CRITICALITIES.indexOf(data.criticality), 1);
-  }
-  return parts;
-}
-
-function placesOf(evidence: Evidence) {
-  return Object.entries(evidence).flatMap(([metric, { days }]) => {
-    const periods = new Set<string>();
-    for (let at = 0; at < days.length; at += STRIDE) periods.add(periodOf(days[at]!));
-    return [...periods].map((period) => ({ metric, period }));
-  });
-}
-
-async function pastParts({ sources }: IdentityReader, large: SpreadIdentity, lens: Lens): Promise<Parts> {
-  const parts: Parts = { metrics: new Map(), platforms: new PlatformShares(lens) };
-  await sources.actions(large, undefined, (source, criticality, actions, last) => {
-    parts.platforms.add(source, criticality, actions);
-    let sums = parts.metrics.get(source.metric);
-    if (!sums) parts.metrics.set(source.metric, (sums = { counts: CRITICALITIES.map(() => 0), last }));
-    sums.counts[criticality]! += actions;
-    sums.last = Math.max(sums.last, last);
-  });
-  return parts;
-}
-
-/** The contribution of each platform, largest first, then by platform id. */
-export class PlatformShares {
-  private readonly shares = new Map<string, PlatformShareDto>();
-
-  constructor(private readonly lens: Lens) {}
-
-  /** @param actions negative to remove actions that were added before */
-  add(source: Source, criticality: number, actions: number): void {
-    this.of(source.platform_id).actions += actions;
-    this.weigh(source, criticality, actions);
-  }
-
-  /** Adds the TCT of actions that are already counted. */
-  weigh({ metric, platform_id }: Source, criticality: number, actions: number): void {
-    const tct = actions * tctOf(this.lens, metric, criticality);
-    this.of(platform_id)[isFlags(metric) ? 'flagged_tct' : 'tct'] += tct;
-  }
-
-  /**
-   * Adds all actions of a platform. Under the lens of a policy it does not add their TCT, which depends on the metrics.
-   */
-  addSums(platformId: string, sums: PlatformSums): void {
-    const share = this.of(platformId);
-    for (const actions of sums) share.actions += actions;
-    if (this.lens.tct_by_metric !== null) return;
-    for (const [criticality, tct] of TCT_BY_CRITICALITY.entries()) {
-      share.tct += sums[criticality]! * tct;
-      share.flagged_tct += sums[CRITICALITIES.length + criticality]! * tct;
-    }
-  }
-
-  top(limit: number): PlatformShareDto[] {
-    const weight = ({ tct, flagged_tct }: PlatformShareDto) => tct + MODEL.forfeit_factor * flagged_tct;
-    return [...this.shares.values()]
-      .filter(({ actions }) => actions > 0)
-      .sort((a, b) => weight(b) - weight(a) || (a.platform_id < b.platform_id ? -1 : 1))
-      .slice(0, limit);
-  }
-
-  private of(platformId: string): PlatformShareDto {
-    let share = this.shares.get(platformId);
-    if (!share) {
-      share = { platform_id: platformId, actions: 0, tct: 0, flagged_tct: 0 };
-      this.shares.set(platformId, share);
-    }
-    return share;
-  }
 }

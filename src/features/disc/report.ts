@@ -11,11 +11,10 @@ import { disc1 } from '../../scoring/models/disc-1.js';
 import { type Ledger, RunningLedger, type Standing, standingOf } from '../../scoring/score.js';
 import type { ReportDto } from './disc.dto.js';
 import type { SpreadIdentity } from './evidence-reader.js';
-import { PlatformShares } from './explain.js';
 import { RunningStanding } from './history.js';
 import type { IdentityReader, IdentitySnapshot } from './identity-reader.js';
+import { PlatformShares } from './platform-shares.js';
 import { badStatusOf, coordinatesOf, reliabilityOf, verificationsOf } from './score.js';
-import type { Source } from './source-reader.js';
 
 /** The size of a report: entries in its lists, and points of its trajectory per month (0: no trajectory). */
 const DEPTHS = {
@@ -48,7 +47,7 @@ export function monthsBefore(ms: number, months: number): number {
 export class ReportBuilder {
   /** ms: the window begins after this. */
   readonly from: number;
-  private readonly platforms: PlatformShares;
+  readonly platforms: PlatformShares;
   private readonly actionsByMetric = new Map<string, number>();
   private readonly credonators = new Map<string, { from: string; amount: number; count: number }>();
   /** The ledger at each point, if it was not summed from the actions themselves. */
@@ -80,13 +79,13 @@ export class ReportBuilder {
       return;
     }
     this.points[first]?.running.apply(event);
-    if (event.occurred_at > this.from) this.addActions(event.data, CRITICALITIES.indexOf(event.data.criticality), 1);
+    if (event.occurred_at <= this.from) return;
+    this.platforms.addAction(event.data, CRITICALITIES.indexOf(event.data.criticality));
+    this.addActions(event.data.metric, 1);
   }
 
-  /** Adds actions to the window. @param actions negative to remove actions that were added before */
-  addActions(source: Source, criticality: number, actions: number): void {
-    this.platforms.add(source, criticality, actions);
-    const { metric } = source;
+  /** Adds actions of a metric to the window. Those of its platforms are added to `platforms`. */
+  addActions(metric: string, actions: number): void {
     this.actionsByMetric.set(metric, (this.actionsByMetric.get(metric) ?? 0) + actions);
   }
 
@@ -155,7 +154,7 @@ export class ReportBuilder {
 
   /** By name. */
   private mostActed(): Record<string, number> {
-    let metrics = [...this.actionsByMetric].filter(([, actions]) => actions > 0);
+    let metrics = [...this.actionsByMetric];
     if (metrics.length > REPORTED_METRICS) {
       metrics = metrics.sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1)).slice(0, REPORTED_METRICS);
     }
@@ -187,7 +186,12 @@ export async function addSums(
   for await (const page of identities.statements(snapshot, large.spread)) {
     for (const event of page) builder.addEvent(event);
   }
-  await sources.actions(large, builder.from, (source, criticality, n) => builder.addActions(source, criticality, n));
+  for (const [metric, { counts }] of await sources.actions(large, builder.platforms, builder.from)) {
+    builder.addActions(
+      metric,
+      counts.reduce((sum, count) => sum + count, 0),
+    );
+  }
   await sources.credonations(large, builder.from, snapshot.as_of, (...some) => builder.addCredonations(...some));
   builder.setLedgers(await ledgersAt(builder.times, identities, snapshot, large));
 }

@@ -1,44 +1,40 @@
 import { type CredonationRow, credonationsOf } from '../../../projections/credonations.js';
 import {
-  type ActionEntry,
+  ACTION_STRIDE,
+  ACTIONS_PER_ROW,
   type Cell,
   type CredonationEntry,
   type DayEntry,
+  EARLIEST,
+  type MetricRow,
+  type MetricSums,
+  type Named,
+  type PackedActions,
+  type PlatformRow,
   SENDER_PARTS,
   SENDER_STRIDE,
-  SOURCE_PARTS,
-  SOURCE_STRIDE,
+  actionsOf,
   blocksOf,
   metricsOf,
-  type MetricSums,
+  namesOf,
   periodOf,
-  type PlatformSums,
   platformsOf,
   sendersOf,
-  sourcesOf,
 } from '../../../projections/evidence-rows.js';
 import { identityRow, type IdentityRow } from '../../../projections/identities.js';
+import { unpackNumbers } from '../../../projections/packed-numbers.js';
 import { sortByPosition } from '../../../projections/projection.js';
 import { timelineOf } from '../../../projections/timeline.js';
 import type { Position } from '../../kernel/event.js';
-import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import type { Views } from '../../read-side/views.js';
 import { dayOf } from '../../scoring/evidence.js';
+import { type Lens, tctOf } from '../../scoring/lens.js';
+import { isFlags } from '../../scoring/metrics.js';
 import { CRITICALITIES } from '../../scoring/model.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
-import { type EvidenceReader, type SpreadIdentity, type StoredCell, isAction } from './evidence-reader.js';
+import type { EvidenceReader, SpreadIdentity, StoredCell } from './evidence-reader.js';
+import type { PlatformShares } from './platform-shares.js';
 
-/** Actions of one metric on one platform. */
-export interface Source {
-  metric: string;
-  platform_id: string;
-}
-
-/**
- * @param actions negative: counted before, and to be taken back
- * @param last latest occurrence among them, ms
- */
-export type CountActions = (source: Source, criticality: number, actions: number, last: number) => void;
 export type CountCredonations = (from: string, credonations: number, amount: number) => void;
 
 /** Reads from which platforms a large identity's actions came, and who endorsed it for them. */
@@ -48,89 +44,70 @@ export class SourceReader {
     private readonly evidence: EvidenceReader,
   ) {}
 
-  /** All actions up to the identity's viewpoint. @param after ms: of those that occurred later */
-  async actions(identity: SpreadIdentity, after: number | undefined, count: CountActions): Promise<void> {
-    const { as_of } = identity;
-    const [first, end] = [
-      after === undefined ? -Infinity : dayOf(after),
-      as_of === undefined ? Infinity : dayOf(as_of),
-    ];
-    const cells = await this.cells(identity, sourcesOf(identity.tris_id), first, end);
-    const block = await this.evidence.asOf(identity, cells);
-    for (const { sort, cell } of cells) {
-      countSlots(sourceOf(sort.slice(PERIOD_DIGITS + 1)), cell.slots, [first, end], dayItself, count);
-      if (isDue()) await yieldIfDue();
+  /**
+   * Sums the actions up to the identity's viewpoint by metric, and adds them to the shares of their platforms.
+   * @param after ms: only actions that occurred later count
+   */
+  async actions(
+    identity: SpreadIdentity,
+    platforms: PlatformShares,
+    after = -Infinity,
+  ): Promise<Map<string, MetricSums>> {
+    const { tris_id, position, as_of = Infinity } = identity;
+    const tally = new ActionTally(
+      await this.names(identity, 'metric'),
+      await this.names(identity, 'platform'),
+      platforms.lens,
+    );
+    for await (const rows of this.evidence.pages(actionsOf(tris_id), position, Infinity, undefined, ACTION_ROWS)) {
+      for (const { sort, value } of rows) tally.add(Number(sort), value as PackedActions, position, after, as_of);
+      if (Number(rows.at(-1)?.sort) > position) break;
     }
-    for (const event of await this.evidence.eventsOfBlock(identity, block)) {
-      if (event.type !== 'ActionRelayed') continue;
-      const day = dayOf(event.occurred_at);
-      if (day >= first && day < end)
-        count(event.data, CRITICALITIES.indexOf(event.data.criticality), 1, event.occurred_at);
+    const sums = tally.sums(platforms);
+    for (const { type, data, occurred_at } of await this.evidence.firstEvents(identity)) {
+      if (type !== 'ActionRelayed' || occurred_at <= after || occurred_at > as_of) continue;
+      const criticality = CRITICALITIES.indexOf(data.criticality);
+      platforms.addAction(data, criticality);
+      let known = sums.get(data.metric);
+      if (!known) sums.set(data.metric, (known = { counts: CRITICALITIES.map(() => 0), last: occurred_at }));
+      known.counts[criticality]!++;
+      known.last = Math.max(known.last, occurred_at);
     }
-    for (const event of await this.evidence.firstEvents(identity)) {
-      const { type, data, occurred_at } = event;
-      if (type !== 'ActionRelayed' || occurred_at <= (after ?? -Infinity) || occurred_at > (as_of ?? Infinity))
-        continue;
-      count(data, CRITICALITIES.indexOf(data.criticality), 1, occurred_at);
-    }
-    if (as_of !== undefined) await this.actionsOfDay(identity, as_of, count);
-    if (after !== undefined) {
-      await this.actionsOfDay(identity, after, (source, criticality, actions, last) =>
-        count(source, criticality, -actions, last),
-      );
-    }
+    return sums;
   }
 
-  /** Actions of the day of a time up to that time, but for the first events. */
-  private async actionsOfDay(identity: SpreadIdentity, time: number, count: CountActions): Promise<void> {
-    const part = await this.evidence.partOfDay<ActionEntry>(identity, time, SOURCE_PARTS, isAction);
-    for (const { at, entry } of part.entries) count({ metric: entry[0], platform_id: entry[2] }, entry[1], 1, at);
-    const day = () => dayOf(time);
-    for (const { sort, cell, until } of part.cells) {
-      countSlots(sourceOf(sort.slice(SOURCE_PARTS.length)), cell.slots, [-Infinity, until], day, count);
-      if (isDue()) await yieldIfDue();
+  private async names({ tris_id, position }: SpreadIdentity, named: Named): Promise<string[]> {
+    const names: string[] = [];
+    const prefix = `${named}/`;
+    for await (const rows of this.evidence.pages(namesOf(tris_id), position, Infinity, prefix, NAME_ROWS)) {
+      const some = rows.filter(({ sort }) => sort.startsWith(prefix));
+      for (const { value } of some) names.push(...(value as string[]));
+      if (some.length < rows.length) break;
     }
-    for (const event of await this.evidence.eventsOfBlock(identity, part.block)) {
-      const { type, data, occurred_at } = event;
-      if (type !== 'ActionRelayed' || dayOf(occurred_at) !== dayOf(time) || occurred_at > time) continue;
-      count(data, CRITICALITIES.indexOf(data.criticality), 1, occurred_at);
-    }
+    return names;
   }
 
   /**
-   * The sums over all time of each metric and of each platform, and of some metrics by platform. The latter two are
-   * without the first events.
-   * @param places metrics, and the periods in which there are actions of them
-   * @returns false if an event was added meanwhile, or before, that the viewpoint does not see: then so do the sums
+   * As `actions`, from the sums over all time; undefined if these are not those of the viewpoint, or if the lens needs
+   * sums by metric and platform together.
    */
-  async present(
-    { tris_id, as_of, position }: SpreadIdentity,
-    places: readonly { metric: string; period: string }[],
-    on: {
-      metric(metric: string, sums: MetricSums): void;
-      platform(platformId: string, sums: PlatformSums): void;
-      source: CountActions;
-    },
-  ): Promise<boolean> {
-    if (as_of !== undefined || !(await this.isLast(tris_id, position))) return false;
+  async present(identity: SpreadIdentity, platforms: PlatformShares): Promise<Map<string, MetricSums> | undefined> {
+    const { tris_id, as_of, position } = identity;
+    if (as_of !== undefined || platforms.lens.tct_by_metric !== null) return undefined;
+    if (!(await this.isLast(tris_id, position))) return undefined;
+    const metrics = new Map<string, MetricSums>();
     for await (const rows of this.evidence.pages(metricsOf(tris_id), position, Infinity)) {
-      for (const { sort, value } of rows) on.metric(sort, value as unknown as MetricSums);
+      for (const { sort, value } of rows) metrics.set(sort, value as unknown as MetricRow);
     }
-    for await (const rows of this.evidence.pages(platformsOf(tris_id), position, Infinity)) {
-      for (const { sort, value } of rows) on.platform(sort, value as PlatformSums);
+    const found: RangeRow[] = [];
+    for await (const rows of this.evidence.pages(platformsOf(tris_id), position, Infinity)) found.push(...rows);
+    // Again: an event that was added meanwhile counts too.
+    if (!(await this.isLast(tris_id, position))) return undefined;
+    for (const { sort, value } of found) platforms.addRow(sort, value as unknown as PlatformRow);
+    for (const { type, data } of await this.evidence.firstEvents(identity)) {
+      if (type === 'ActionRelayed') platforms.addAction(data, CRITICALITIES.indexOf(data.criticality));
     }
-    for (const { metric, period } of places) {
-      const prefix = `${period}/${metric}/`;
-      for await (const rows of this.evidence.pages(sourcesOf(tris_id), position, Infinity, prefix, FEW)) {
-        const some = rows.filter(({ sort }) => sort.startsWith(prefix));
-        for (const { sort, value } of some) {
-          const { slots } = value as unknown as Cell;
-          countSlots(sourceOf(sort.slice(PERIOD_DIGITS + 1)), slots, [-Infinity, Infinity], dayItself, on.source);
-        }
-        if (some.length < rows.length) break;
-      }
-    }
-    return true;
+    return metrics;
   }
 
   private async isLast(trisId: string, position: Position): Promise<boolean> {
@@ -175,7 +152,7 @@ export class SourceReader {
     ] as const) {
       const part = await this.evidence.partOfDay<CredonationEntry>(identity, time, SENDER_PARTS, isCredonation);
       const signed: CountCredonations = (from, n, amount) => count(from, sign * n, sign * amount);
-      for (const { entry } of part.entries) signed(entry[0], 1, entry[1]);
+      for (const { entry } of part.entries) signed(entry[1], 1, entry[0]);
       for (const { cell, until } of part.cells) countCredonations(cell, [-Infinity, until], signed);
       if (part.block === undefined) continue;
       const isInPart = (ms: number) => dayOf(ms) === dayOf(time) && ms <= time;
@@ -217,25 +194,75 @@ export class SourceReader {
 }
 
 const PERIOD_DIGITS = periodOf(0).length;
-/** Platforms on which one metric has actions in one period, mostly. */
-const FEW = 16;
-const DAY_MS = 86_400_000;
+/** Rows in one read: about half a millisecond's work. */
+const ACTION_ROWS = 32;
+const NAME_ROWS = 64;
 
-/** @param range slots that count: from the first on, below the second */
-function countSlots(
-  source: Source,
-  slots: readonly number[],
-  [first, end]: readonly [number, number],
-  dayOfSlot: (slot: number) => number,
-  count: CountActions,
-): void {
-  for (let at = 0; at < slots.length && slots[at]! < end; at += SOURCE_STRIDE) {
-    if (slots[at]! < first) continue;
-    const last = dayOfSlot(slots[at]!) * DAY_MS + slots[at + SOURCE_STRIDE - 1]!;
-    for (const criticality of CRITICALITIES.keys()) {
-      const actions = slots[at + 1 + criticality]!;
-      if (actions > 0) count(source, criticality, actions, last);
+/** Sums actions by the numbers of their metrics and platforms. */
+class ActionTally {
+  /** By number of the metric times the number of criticalities, plus the criticality. */
+  private readonly actions: Float64Array;
+  /** TCT of one action under the lens, in the same order. */
+  private readonly tct: Float64Array;
+  private readonly flagged: Float64Array;
+  private readonly last: Float64Array;
+  private readonly numbers = new Float64Array(ACTIONS_PER_ROW * ACTION_STRIDE);
+  private readonly byPlatform: { actions: Float64Array; tct: Float64Array; flagged: Float64Array };
+
+  constructor(
+    private readonly metrics: readonly string[],
+    private readonly platforms: readonly string[],
+    lens: Lens,
+  ) {
+    const kinds = metrics.length * CRITICALITIES.length;
+    this.actions = new Float64Array(kinds);
+    this.tct = new Float64Array(kinds);
+    this.flagged = new Float64Array(kinds);
+    this.last = new Float64Array(metrics.length).fill(-Infinity);
+    for (const [number, metric] of metrics.entries()) {
+      const tct = isFlags(metric) ? this.flagged : this.tct;
+      for (const criticality of CRITICALITIES.keys()) {
+        tct[number * CRITICALITIES.length + criticality] = tctOf(lens, metric, criticality);
+      }
     }
+    const zeros = () => new Float64Array(platforms.length);
+    this.byPlatform = { actions: zeros(), tct: zeros(), flagged: zeros() };
+  }
+
+  /** Adds those actions of a row that are not after a position and occurred after one time and not after another. */
+  add(first: Position, row: PackedActions, position: Position, after: number, until: number): void {
+    const { numbers } = this;
+    const end = unpackNumbers(row, numbers);
+    for (let at = 0; at < end && first + numbers[at]! <= position; at += ACTION_STRIDE) {
+      const occurred = numbers[at + 1]! + EARLIEST;
+      if (occurred <= after || occurred > until) continue;
+      const kind = numbers[at + 2]!;
+      const platform = numbers[at + 3]!;
+      this.actions[kind]!++;
+      const metric = Math.floor(kind / CRITICALITIES.length);
+      if (occurred > this.last[metric]!) this.last[metric] = occurred;
+      const { actions, tct, flagged } = this.byPlatform;
+      actions[platform]!++;
+      tct[platform]! += this.tct[kind]!;
+      flagged[platform]! += this.flagged[kind]!;
+    }
+  }
+
+  /** The sums by metric; those by platform are added to `platforms`. */
+  sums(platforms: PlatformShares): Map<string, MetricSums> {
+    const { actions, tct, flagged } = this.byPlatform;
+    for (const [number, platform] of this.platforms.entries()) {
+      if (actions[number]! > 0) platforms.add(platform, actions[number]!, tct[number]!, flagged[number]!);
+    }
+    const sums = new Map<string, MetricSums>();
+    for (const [number, metric] of this.metrics.entries()) {
+      if (this.last[number] === -Infinity) continue;
+      const from = number * CRITICALITIES.length;
+      const counts: number[] = [];
+      for (let i = from; i < from + CRITICALITIES.length; i++) counts.push(this.actions[i]!);
+      sums.set(metric, { counts, last: this.last[number]! });
+    }
+    return sums;
   }
 }
 
@@ -249,16 +276,6 @@ function countCredonations(
   }
 }
 
-function dayItself(slot: number): number {
-  return slot;
-}
-
-/** Of `<metric>/<platform>`. */
-function sourceOf(name: string): Source {
-  const split = name.indexOf('/');
-  return { metric: name.slice(0, split), platform_id: name.slice(split + 1) };
-}
-
 function isCredonation(entry: DayEntry): entry is CredonationEntry {
-  return entry.length === 2;
+  return typeof entry[0] === 'number';
 }
