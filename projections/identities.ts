@@ -40,6 +40,11 @@ export interface IdentityRow extends IdentityFacts {
   events: number;
   /** Latest recording time of its events, ms. Not always that of the last event, since clocks are set back. */
   recorded: number;
+  /**
+   * Latest time at which its events occurred by the clock of the process that recorded them, ms; 0 if clients gave all
+   * times. The present is not before it, even if that clock was ahead.
+   */
+  stamped: number;
   /** TCT of its actions under the model's own lens. */
   earned: number;
   flagged: number;
@@ -206,13 +211,14 @@ export const identities: Projection = {
       addToRows(tris_id, row.spread, subject.event, row.recorded, ownerOf, rows);
     }
     row.recorded = Math.max(row.recorded, event.recorded_at);
+    if (event.occurred_at === event.recorded_at) row.stamped = Math.max(row.stamped, event.occurred_at);
     rows.put(at, row);
   },
 };
 
 function newRow(): IdentityRow {
   const { evidence, ...facts } = newIdentity();
-  return { events: 0, recorded: 0, earned: 0, flagged: 0, ...facts, evidence };
+  return { events: 0, recorded: 0, stamped: 0, earned: 0, flagged: 0, ...facts, evidence };
 }
 
 export function identityRow(trisId: string) {

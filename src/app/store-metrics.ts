@@ -6,6 +6,7 @@ import { StoreUnavailable } from '../stores/ports/event-store.js';
 import { type GenerationState, generationProgress, generationStates } from '../read-side/generations.js';
 import type { Projector } from '../read-side/projector.js';
 import type { RangeRow, ReadModels } from '../stores/ports/read-models.js';
+import { MOST_SKEW_MS, skewOf } from '../stores/ports/clock-skew.js';
 import type { Stores } from '../stores/open.js';
 import { Writer } from '../commands/writer.js';
 import { Health } from './health.js';
@@ -97,6 +98,7 @@ export class StoreMetrics {
       },
     });
     registerConnections(registry, stores);
+    registerClock(registry, app.get(Health), stores);
     const letters = new Gauge({
       name: 'credence_dead_letters',
       help: `Events that could not be decoded and are not acknowledged (at most ${COUNTED_DEAD_LETTERS} are counted)`,
@@ -164,6 +166,22 @@ function registerConnections(registry: Registry<RegistryContentType>, { eventSto
     'How often this process has connected to a server again',
     ({ reconnections }) => reconnections,
   );
+}
+
+/** The clock of this process beside that of the others. A difference is a warning: everything works. */
+function registerClock(registry: Registry<RegistryContentType>, health: Health, { clockSkew }: Stores): void {
+  if (!clockSkew) return;
+  const gauge: Gauge = new Gauge({
+    name: 'credence_clock_skew_seconds',
+    help: 'How far the clock of this process is ahead of that of Redis; negative: behind',
+    registers: [registry],
+    collect: () => gauge.set(clockSkew() / 1000),
+  });
+  health.add('clock', () => {
+    const skew = clockSkew();
+    if (Math.abs(skew) <= MOST_SKEW_MS) return { ok: true, detail: `within ${MOST_SKEW_MS / 1000} s of Redis` };
+    return { ok: true, detail: `warning: ${skewOf(skew)} Redis; synchronize the clocks of all machines` };
+  });
 }
 
 function detailOf({ id, status, damage, isOwn, isInLog, behind, checkpoint }: GenerationState): string {

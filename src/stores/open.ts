@@ -28,6 +28,8 @@ export interface Stores {
   readerAges?: () => Record<string, number>;
   /** By server: whether it is away, and how often it was connected to again. Of the cluster profile only. */
   connections?: () => Record<string, { isAway: boolean; reconnections: number }>;
+  /** How far the clock of this process is ahead of that of Redis, ms; negative: behind. Of the cluster profile only. */
+  clockSkew?: () => number;
 }
 
 /** Observers of commits of the log, and of events of the connections. */
@@ -105,7 +107,7 @@ async function openCluster(
     );
     // Named after this log, so that data of another cluster in this Redis, jobs above all, is never taken for our own.
     const { logId } = eventStore;
-    const readModels = await open(RedisReadModels.open({ url, logger }));
+    const readModels = await open(RedisReadModels.open({ url, logger, ...(logger && { ownClock: clock }) }));
     return {
       eventStore,
       readModels,
@@ -113,6 +115,7 @@ async function openCluster(
         eventstoredb: { isAway: eventStore.isAway, reconnections: eventStore.connections },
         redis: { isAway: readModels.isAway, reconnections: readModels.reconnections },
       }),
+      clockSkew: () => readModels.clockSkew,
       keyValue: await open(RedisKeyValue.open({ url, clock, prefix: `credence:${logId}` })),
       jobs: await open(BullmqJobs.open(url, { logger, prefix: `{credence-jobs:${logId}}` })),
     };

@@ -1,5 +1,6 @@
 import { eventually } from '../contracts/harness.js';
 import { long, longTest, repeated } from '../faults/faults.js';
+import { FaultyMachine, describeFaulty } from '../faults/faulty-machine.js';
 import { Ledger, expectVerified } from '../e2e/ledger.js';
 import { type Answer, Server, expectProblem } from '../e2e/server.js';
 import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
@@ -145,6 +146,43 @@ describeOnOwnCluster('a cluster', () => {
     },
     LONG,
   );
+
+  describeFaulty('an API whose clock is two hours ahead', () => {
+    longTest(
+      'warns in its log, its metrics and its readiness; what it relays counts at once wherever it is read',
+      async () => {
+        const machine = new FaultyMachine('none');
+        machine.set('clock_ms', 7_200_000);
+        const ahead = await Server.process({ ...cluster.env, ...machine.env, CREDENCE_ROLES: 'api' }, cluster.key);
+        const warning = /"the clock of this process is 7\d{3}\.\d s ahead of that of Redis: synchronize/;
+        await eventually(() => warning.test(ahead.errors.join('')), 'the warning');
+        const skew = /^credence_clock_skew_seconds (\S+)$/m;
+        const skewOf = async (server: Server) => Number(skew.exec((await server.get('/metrics')).text)![1]);
+        expect(await skewOf(ahead)).toBeGreaterThan(7_000);
+        expect(Math.abs(await skewOf(apis[1]))).toBeLessThan(2);
+        const ready = await ahead.get('/health/ready');
+        expect([ready.status, ready.text]).toEqual([200, expect.stringContaining('"warning: 7')]);
+
+        const tris_id = 'tris:ahead';
+        const hour = new Date(Date.now() + 3_600_000).toISOString();
+        const write = await ahead.relay({ tris_id });
+        for (const api of [...apis, ahead]) {
+          const score = await api.getAfter(write, `/v1/disc/score/${tris_id}`);
+          expect(score.json).toMatchObject({ total_tct: 100 });
+          expect(score.json.as_of > hour).toBe(true);
+          const again = await api.get(`/v1/disc/score/${tris_id}?as_of=${score.json.as_of}`);
+          expect(again.json).toEqual(score.json);
+          const { json: report } = await api.get(`/v1/disc/report/${tris_id}`);
+          expect([report.score, report.period.to]).toEqual([score.json.score, score.json.as_of]);
+          expect((await api.get(`/v1/disc/score/${tris_id}/explain`)).json.contributions).toHaveLength(1);
+          expect((await api.get(`/v1/disc/score/${tris_id}/history`)).json.entries).toHaveLength(1);
+        }
+        await ahead.stop();
+        machine.remove();
+      },
+      LONG,
+    );
+  });
 
   longTest(
     'a promotion that no worker applies in time is answered 202, and carried out when there is one again',

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { type IdentityEvent, subjectOf } from '../../projections/identity-events.js';
 import { evolve, newIdentity } from '../../projections/identities.js';
 import { type DomainEvent, decodeEvent } from '../../projections/events.js';
-import type { Coordinates } from '../../src/features/disc/coordinates.js';
+import { type Coordinates, toCoordinates } from '../../src/features/disc/coordinates.js';
 import {
   IdentityReader,
   type IdentitySnapshot,
@@ -62,8 +62,8 @@ const events: fc.Arbitrary<Given> = fc.oneof(
   fc.constant(relayed('tris:bob', 'social_vouch', 'Low')),
 );
 /** Recorded one after the other, by a clock that is set back now and then. */
-const logs = (length: { minLength: number; maxLength: number }) =>
-  fc.array(fc.tuple(events, fc.integer({ min: 0, max: 30 })), { ...length, size: 'max' }).map((list) => {
+const logs = (length: { minLength: number; maxLength: number }, kinds = events) =>
+  fc.array(fc.tuple(kinds, fc.integer({ min: 0, max: 30 })), { ...length, size: 'max' }).map((list) => {
     let now = START;
     return logOf(
       list.map(([event, minutes]) => {
@@ -98,11 +98,15 @@ function lastKnown(log: readonly DomainEvent[], knownAt: number): number {
   return last;
 }
 
-async function compare(log: readonly DomainEvent[], applied: number, perRead: number, at: Coordinates, lens: Scoring) {
+async function readerOf(log: readonly DomainEvent[], applied: number, perRead: number, now: number, lens: Scoring) {
   const views = new GrowingViews(log, perRead);
   await views.grow(applied);
   const policies = { queries: () => [], resolve: async () => lens } as unknown as ValidationPolicies;
-  const reader = new IdentityReader(views as unknown as Views, () => START + 2 * DAY, policies);
+  return new IdentityReader(views as unknown as Views, () => now, policies);
+}
+
+async function compare(log: readonly DomainEvent[], applied: number, perRead: number, at: Coordinates, lens: Scoring) {
+  const reader = await readerOf(log, applied, perRead, START + 2 * DAY, lens);
   const [seen] = await reader.snapshots([ALICE], at);
   const known = log.slice(0, applied);
   if (seen instanceof Problem) {
@@ -152,6 +156,34 @@ test('the present state is the fold of all events', () => {
       (log, applied, grows, lens) => compare(log, 1 + (applied % log.length), grows, {}, lens),
     ),
     { numRuns: 40 },
+  );
+});
+
+test('the present includes all that servers have stamped, by whatever clock, and is the same by its own coordinates', () => {
+  const stamped = fc.constantFrom(...METRICS).map((metric): Given => relayed(ALICE, metric, 'High'));
+  return fc.assert(
+    fc.asyncProperty(
+      logs({ minLength: 1, maxLength: 150 }, fc.oneof(events, stamped)),
+      perRead,
+      fc.integer({ min: -6, max: 6 }),
+      lenses,
+      async (log, grows, hours, lens) => {
+        const now = START + hours * 3_600_000;
+        const reader = await readerOf(log, log.length, grows, now, lens);
+        const [seen] = await reader.snapshots([ALICE], {});
+        if (seen instanceof Problem) return;
+        const count = eventsOf(log).filter(
+          ({ type, occurred_at, recorded_at }) =>
+            type === 'ActionRelayed' && (occurred_at === recorded_at || occurred_at <= seen!.as_of),
+        ).length;
+        expect(seen!.state.actions).toBe(count);
+        const own = { as_of: iso(seen!.as_of), as_of_position: formatPosition(LOG, seen!.position) };
+        const [again] = await reader.snapshots([ALICE], toCoordinates(own, now, '?'));
+        if (again instanceof Problem) throw again;
+        expect(score(again!, LOG)).toEqual(score(seen!, LOG));
+      },
+    ),
+    { numRuns: 60 },
   );
 });
 

@@ -256,10 +256,35 @@ describe('POST /v1/policies/ap/check', () => {
     expect(await check(id, subject, position)).toMatchObject({ granted: false, score });
     const rating = score === 3 ? 'BAD' : 'Poor';
     expect((await service.get(`/api/disc-score/${subject}`)).json.score_rating).toBe(rating);
-    // An action of the future does not count yet, and what the decisions were made of is found again.
+    // What the decisions were made of is found again.
+    for await (const { differences } of audit(service.stores.eventStore, subject)) expect(differences).toEqual([]);
+  });
+
+  test('an action counts that a clock has stamped which is three hours ahead: in checks, and in scores that say so', async () => {
+    const subject = unique('tris:skewed-');
+    const id = await createPolicy({ tct_min: 560 });
+    await act(subject, 3);
     ahead = 10_800_000;
-    const later = await act(subject, 5).finally(() => (ahead = 0));
-    expect(await check(id, subject, later)).toMatchObject({ granted: false, score });
+    const later = await act(subject, 1).finally(() => (ahead = 0));
+    const stamped = Date.now() + 10_800_000;
+    const checked = await check(id, subject, later);
+    expect(checked).toMatchObject({ granted: true });
+    const [, claims] = checked.eligibility_token.split('.');
+    const { iat, as_of } = JSON.parse(Buffer.from(claims, 'base64url').toString());
+    // The token is valid from now on; its facts are of the time that the clock ahead has named.
+    expect(Math.abs(iat * 1000 - Date.now())).toBeLessThan(60_000);
+    expect(Math.abs(Date.parse(checked.checked_at) - Date.now())).toBeLessThan(60_000);
+    expect(Math.abs(Date.parse(as_of) - stamped)).toBeLessThan(60_000);
+
+    const scored = await service.get(`/v1/disc/score/${subject}`);
+    expect(scored.json).toMatchObject({ total_tct: 560, as_of });
+    expect((await service.get(`/api/disc-score/${subject}`)).json.total_tct).toBe(560);
+    // The same coordinates again give the same numbers; a later time is still refused.
+    const again = (at: string) => service.get(`/v1/disc/score/${subject}?as_of=${at}`);
+    // The decision itself is one more event of the log.
+    expect((await again(as_of)).json).toEqual({ ...scored.json, position: expect.any(String) });
+    const beyond = await again(new Date(Date.parse(as_of) + 1).toISOString());
+    expect([beyond.status, beyond.json.errors[0].code]).toEqual([400, 'in_the_future']);
     for await (const { differences } of audit(service.stores.eventStore, subject)) expect(differences).toEqual([]);
   });
 

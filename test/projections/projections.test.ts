@@ -26,6 +26,7 @@ const recorded = Date.parse(RECORDED);
 const unknown = {
   events: 1,
   recorded,
+  stamped: recorded,
   earned: 0,
   flagged: 0,
   evidence: {},

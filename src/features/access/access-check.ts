@@ -13,9 +13,16 @@ export function accessStream(jti: string): string {
   return `access-${jti}`;
 }
 
+/** When a decision was made: its facts may be of a later time, if the clock that recorded one of them was ahead. */
+export function checkedAt({ as_of }: { as_of: string }, occurredAt: number): string {
+  return new Date(Math.min(Date.parse(as_of), occurredAt)).toISOString();
+}
+
 /** What was known of a subject when it was checked. */
 export interface Observation {
-  /** ms: the time of the check. */
+  /** ms: the time of the check, from which a token is valid. */
+  now: number;
+  /** ms: the time that the facts are of; after `now` if the clock that recorded one of them is ahead. */
   as_of: number;
   /** Id of the log that `position` belongs to. */
   log: string;
@@ -100,35 +107,39 @@ export interface VoucherTarget {
 export function decideCheck(
   { subject_tris, audience, target }: CheckRequest,
   policy: AccessPolicy,
-  { as_of, log, position, model, seen }: Observation,
+  { now, as_of, log, position, model, seen }: Observation,
   { granted, score, reasons, how_to_pass, advice }: Judgement,
   issued: { jti: string; iss: string; kid: string; voucher_issuer: string | null },
 ): Fact {
   const { jti, iss, kid, voucher_issuer } = issued;
-  const iat = Math.floor(as_of / 1000);
+  const iat = Math.floor(now / 1000);
   const token = granted
     ? { iss, kid, iat, exp: iat + policy.ttl_seconds, voucher_issuer }
     : { iss: null, kid: null, iat: null, exp: null, voucher_issuer: null };
-  return fact(accessChecked, {
-    policy_id: policy.policy_id,
-    policy_hash: policy.content_hash,
-    subject_tris,
-    granted,
-    audience,
-    ...(target ?? { wallet: null, chain_id: null, verifying_contract: null }),
-    jti,
-    ...token,
-    as_of: new Date(as_of).toISOString(),
-    log,
-    position,
-    lens_policy_id: seen?.lens.policy_id ?? null,
-    lens_hash: seen?.lens.content_hash ?? null,
-    model_id: model.id,
-    model_hash: model.hash,
-    score,
-    reasons: reasons.map((reason) => ({ ...reason })),
-    how_to_pass: how_to_pass.map((change) => ({ ...change })),
-    advice,
-    trust: TRUST,
-  });
+  return fact(
+    accessChecked,
+    {
+      policy_id: policy.policy_id,
+      policy_hash: policy.content_hash,
+      subject_tris,
+      granted,
+      audience,
+      ...(target ?? { wallet: null, chain_id: null, verifying_contract: null }),
+      jti,
+      ...token,
+      as_of: new Date(as_of).toISOString(),
+      log,
+      position,
+      lens_policy_id: seen?.lens.policy_id ?? null,
+      lens_hash: seen?.lens.content_hash ?? null,
+      model_id: model.id,
+      model_hash: model.hash,
+      score,
+      reasons: reasons.map((reason) => ({ ...reason })),
+      how_to_pass: how_to_pass.map((change) => ({ ...change })),
+      advice,
+      trust: TRUST,
+    },
+    now,
+  );
 }

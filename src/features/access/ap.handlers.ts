@@ -29,6 +29,7 @@ import {
   type Observation,
   type VoucherTarget,
   accessStream,
+  checkedAt,
   decideCheck,
   judge,
 } from './access-check.js';
@@ -213,7 +214,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     const decision = decideCheck(request, policy, observation, judgement, issued);
     if (context.idempotency === null) {
       const recorded = this.writer.create(stream, [decision], context);
-      const answer = this.answer(decision.data as AccessDecision, policy, context);
+      const answer = this.answer(decision.data as AccessDecision, observation.now, policy, context);
       const [body, { position }] = await Promise.all([answer, recorded]);
       return { body, position };
     }
@@ -233,7 +234,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     }
     const decision = data as AccessDecision;
     const policy = await this.policies.get(decision.policy_id);
-    return { body: await this.answer(decision, policy, context), position };
+    return { body: await this.answer(decision, Date.parse(metadata.occurred_at), policy, context), position };
   }
 
   /** The issuer of a voucher for a wallet. The wallet must belong to the subject by a link that it signed itself. */
@@ -257,7 +258,10 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     return issuer;
   }
 
-  /** The subject as of now, not of the end of the hour: a verification counts exactly until it expires. */
+  /**
+   * The subject as of now, not of the end of the hour: a verification counts exactly until it expires. If a server's clock
+   * that is ahead has given a later time to an event about the subject, as of that time.
+   */
   private async observe(trisId: string, { vp, owner }: AccessPolicy): Promise<Observation> {
     const now = this.clock();
     const log = this.identities.logId;
@@ -268,20 +272,25 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
           organization: owner,
           ...(vp !== null && { vp }),
         });
-        const { state, lens, position } = snapshot;
-        const facts = factsOf(state, lens, now, snapshot.trusts);
-        return { as_of: now, log, position, model: lens.model, seen: { facts, lens } };
+        const { state, lens, position, as_of } = snapshot;
+        const facts = factsOf(state, lens, as_of, snapshot.trusts);
+        return { now, as_of, log, position, model: lens.model, seen: { facts, lens } };
       } catch (error) {
         if (!(error instanceof Problem) || error.code !== 'identity_not_found') throw error;
       }
       const { manifest, position, results } = await this.views.read([{ get: identityRow(trisId) }]);
       if (results[0] !== undefined && look < LOOKS) continue;
-      return { as_of: now, log, position, model: servingModel(manifest), seen: null };
+      return { now, as_of: now, log, position, model: servingModel(manifest), seen: null };
     }
   }
 
-  private async answer(decision: AccessDecision, policy: AccessPolicy, { actor }: CommandContext): Promise<AccessDto> {
-    const { granted, policy_id, subject_tris, score, exp, as_of } = decision;
+  private async answer(
+    decision: AccessDecision,
+    at: number,
+    policy: AccessPolicy,
+    { actor }: CommandContext,
+  ): Promise<AccessDto> {
+    const { granted, policy_id, subject_tris, score, exp } = decision;
     // To others, private rules are a yes or a no. That the subject is unknown follows from no rule.
     const explains = mayReadRules(policy, actor);
     const reasons = explains ? decision.reasons : decision.reasons.filter(({ rule }) => rule === 'identity');
@@ -296,7 +305,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       score,
       reasons: reasons as unknown as AccessDto['reasons'],
       how_to_pass: how_to_pass as unknown as AccessDto['how_to_pass'],
-      checked_at: as_of,
+      checked_at: checkedAt(decision, at),
     };
   }
 }

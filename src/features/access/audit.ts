@@ -11,7 +11,7 @@ import { modelByHash, scoringBy } from '../../scoring/models/all.js';
 import { disc1 } from '../../scoring/models/disc-1.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
-import { accessStream, judge } from './access-check.js';
+import { accessStream, checkedAt, judge } from './access-check.js';
 import type { AccessDecision } from './domain/ap.events.js';
 import { type Accreditation, evolve as evolveAccreditation, isTrusted } from '../identity/domain/accreditation.js';
 import type { Verification } from '../identity/domain/identity.js';
@@ -73,14 +73,22 @@ export async function* audit(
 }
 
 async function derive(
-  { data, position }: EventOf<'AccessChecked'>,
+  { data, position, occurred_at }: EventOf<'AccessChecked'>,
   state: IdentityState | null,
   trusts: (held: Verification) => boolean,
   policies: AccessPolicies,
   lenses: ValidationPolicies,
 ): Promise<Audited> {
   const { jti, policy_id, granted, score, as_of } = data;
-  const audited: Audited = { jti, position, checked_at: as_of, policy_id, granted, score, differences: [] };
+  const audited: Audited = {
+    jti,
+    position,
+    checked_at: checkedAt(data, occurred_at),
+    policy_id,
+    granted,
+    score,
+    differences: [],
+  };
   const compare = (what: string, recorded: unknown, derived: unknown) => {
     const [before, now] = [canonicalJson(recorded), canonicalJson(derived)];
     if (before !== now) audited.differences.push(`${what}: recorded ${before}, derived ${now}`);

@@ -2,10 +2,15 @@ import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { parseTimestamp } from '../../kernel/identifiers.js';
 import { Problem } from '../../kernel/problems.js';
 
-/** Selects the state of an identity. Without any: all applied events, as of the end of the current UTC hour. */
+/**
+ * Selects the state of an identity. Without any: all applied events, as of the end of the current UTC hour or, if that is
+ * later, of the latest time that a server has given to an event.
+ */
 export interface Coordinates {
   /** ms: only events that occurred by then. */
   as_of?: number;
+  /** Refuses `as_of`, which is after the current hour, unless a server has given an event that time or a later one. */
+  ahead?: Problem;
   /** ms: the default of `as_of`, instead of the end of the current hour. */
   now?: number;
   /** ms: only events that were recorded by then. */
@@ -54,25 +59,35 @@ export function toCoordinates(
       'known_at and as_of_position cannot be combined: send only one of them',
     );
   }
+  const as_of = timeOf(parameters.as_of);
+  const known_at = timeOf(parameters.known_at);
+  if (isLater(known_at)) throw ahead('known_at');
   return {
-    as_of: notLater(parameters.as_of, 'as_of'),
-    known_at: notLater(parameters.known_at, 'known_at'),
+    as_of,
+    ...(isLater(as_of) && { ahead: ahead('as_of') }),
+    known_at,
     as_of_position,
     vp,
     model,
     organization,
   };
 
-  function notLater(value: string | undefined, name: string): number | undefined {
-    if (value === undefined) return undefined;
-    const ms = parseTimestamp(value)!;
-    if (ms <= endOfHour(now)) return ms;
-    throw refused(
+  function isLater(ms: number | undefined): boolean {
+    return ms !== undefined && ms > endOfHour(now);
+  }
+
+  function ahead(name: string): Problem {
+    const time = new Date(now).toISOString();
+    return refused(
       at + name,
       'in_the_future',
-      `${name} must not be after the current hour; the server's time is ${new Date(now).toISOString()}`,
+      `${name} must not be after the current hour; the server's time is ${time}`,
     );
   }
+}
+
+function timeOf(value: string | undefined): number | undefined {
+  return value === undefined ? undefined : parseTimestamp(value)!;
 }
 
 function refused(pointer: string, code: string, message: string): Problem {

@@ -46,10 +46,7 @@ export interface Viewpoint {
 /** The state of an identity as of a viewpoint. */
 export interface IdentitySnapshot extends Viewpoint {
   tris_id: string;
-  /**
-   * Whether this is the present. In the present, statements about the identity count whatever their time, which may
-   * come from a clock that is ahead of this one; only actions are filtered by time.
-   */
+  /** Whether this is the present. In the present, statements about the identity count whatever their time. */
   isPresent: boolean;
   /** Whether there is a damaged event about an unknown identity. */
   mayLackMore?: boolean;
@@ -168,6 +165,9 @@ export class IdentityReader {
     const lacking = ((results.at(-1) as number | undefined) ?? 0) > 0 ? { mayLackMore: true } : {};
     const position = limit ?? read.position;
     const isPresent = coordinates.as_of === undefined && coordinates.known_at === undefined;
+    const { ahead } = coordinates;
+    const isStamped = (row: unknown) => (row as IdentityRow | undefined)!.stamped >= coordinates.as_of!;
+    if (ahead && !results.slice(0, trisIds.length).some((row) => row !== undefined && isStamped(row))) throw ahead;
     const found: (T | Problem)[] = [];
     for (const [i, tris_id] of trisIds.entries()) {
       const row = results[i] as unknown as IdentityRow | undefined;
@@ -175,7 +175,8 @@ export class IdentityReader {
         found.push(unknownIdentity(tris_id));
         continue;
       }
-      const as_of = coordinates.as_of ?? coordinates.now ?? this.defaultAsOf(row);
+      const now = coordinates.now ?? this.defaultAsOf(row);
+      const as_of = coordinates.as_of ?? (isPresent ? Math.max(now, row.stamped) : now);
       found.push(await look({ tris_id, as_of, isPresent, position, lens, generation, ...lacking }, row));
       if (isDue()) await yieldIfDue();
     }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
+import { ClockComparison } from './clock-comparison.js';
 import { RedisConnection } from './connection.js';
 import { SharedLookUps, endOfTurn } from '../../kernel/turn.js';
 import type {
@@ -29,6 +30,7 @@ import {
   SCAN_ROWS,
   SET_STATUS,
   SWAP_MANIFEST,
+  TIME,
 } from './scripts.js';
 
 /** Rows in one page of a scan: a few milliseconds of the server's only thread. */
@@ -40,6 +42,8 @@ export interface RedisReadModelsOptions {
    * The clock that decides when a lease ends. Default: the server's time, so that machines need not agree on the time.
    */
   clock?: Clock;
+  /** The clock of this process, to be compared with the server's. */
+  ownClock?: Clock;
   /** Prefix of every key. */
   prefix?: string;
   logger?: Logger;
@@ -74,10 +78,17 @@ export class RedisReadModels implements ReadModels {
   /** By the key of its state: the reads of a generation in this turn. */
   readonly #asked = new Map<string, ReadBatch>();
   readonly #manifest = new SharedLookUps<Manifest | null>();
+  #comparison: ClockComparison | undefined;
   #lastManifest: { text: string; manifest: Manifest } | undefined;
 
   /** @throws StartError when Redis cannot be used */
-  static async open({ url, clock, prefix = 'credence', logger }: RedisReadModelsOptions): Promise<RedisReadModels> {
+  static async open({
+    url,
+    clock,
+    ownClock,
+    prefix = 'credence',
+    logger,
+  }: RedisReadModelsOptions): Promise<RedisReadModels> {
     const reads = await RedisConnection.open(url, { pipelined: true, logger });
     // Not on the connection for look-ups, which would wait behind a batch.
     const writes = await RedisConnection.open(url, {}).catch(async (error: unknown) => {
@@ -86,6 +97,7 @@ export class RedisReadModels implements ReadModels {
     });
     const models = new RedisReadModels(reads, writes, clock, prefix);
     await models.#finishDrops();
+    if (ownClock) models.#comparison = new ClockComparison(() => models.#serverTime(), ownClock, logger);
     return models;
   }
 
@@ -106,6 +118,11 @@ export class RedisReadModels implements ReadModels {
 
   get reconnections(): number {
     return this.#reads.reconnections;
+  }
+
+  /** How far the clock of this process is ahead of the server's, ms; negative: behind. */
+  get clockSkew(): number {
+    return this.#comparison?.skew ?? 0;
   }
 
   manifest(): Promise<Manifest | null> {
@@ -259,7 +276,14 @@ export class RedisReadModels implements ReadModels {
   }
 
   async close(): Promise<void> {
+    this.#comparison?.stop();
     await Promise.all([this.#reads.close(), this.#writes.close()]);
+  }
+
+  /** Of the server with the manifest, in a cluster: the same one for all processes. */
+  async #serverTime(): Promise<number> {
+    const [seconds, microseconds] = await this.#reads.run<[string, string]>(TIME, [this.#manifestKey], []);
+    return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
   }
 
   async #describe(id: string, incarnation: string): Promise<Generation | undefined> {

@@ -21,6 +21,11 @@ local function now(given)
 end
 `;
 
+/** The time of the server that has the key. */
+export const TIME = new Script(`
+return redis.call('TIME')
+`);
+
 /**
  * Whether a lease is held. If it ends later than its duration allows, the clock was set back, and it does not count.
  */
