@@ -45,7 +45,10 @@ async function serve(config: Config, logger: Logger): Promise<void> {
   const wanted = projectionsFor(config.modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
   const projector = config.has('worker')
-    ? new Projector(projections, eventStore, readModels, logger, config.retainedGenerations)
+    ? new Projector(projections, eventStore, readModels, logger, {
+        retained: config.retainedGenerations,
+        ...(config.freezeMinutes > 0 && { keepUpMs: config.freezeMinutes * 60_000 }),
+      })
     : undefined;
   if (projector) opened.push(() => projector.stop());
   await projector?.start();

@@ -63,7 +63,9 @@ export class StoreMetrics {
         async collect() {
           gauge.reset();
           const generations = await Promise.race([source().catch(noneWhileAway), sleep(COUNT_MS, [], { ref: false })]);
-          for (const generation of generations) gauge.set({ generation: generation.id }, measure(generation));
+          for (const generation of generations.filter(isFollowed)) {
+            gauge.set({ generation: generation.id }, measure(generation));
+          }
         },
       });
     };
@@ -189,6 +191,11 @@ function detailOf({ id, status, damage, isOwn, isInLog, behind, checkpoint }: Ge
   if (status === 'damaged') return `read_models_damaged: ${id}: ${damage ?? 'it has lost rows'}`;
   if (!isInLog) return `log_replaced: ${id} has applied position ${checkpoint.position}, which the log does not have`;
   return `${id} ${status}, ${behind === null ? 'at the head' : `${behind.toFixed(1)} s behind`}`;
+}
+
+/** Whether its lag concerns anybody: a generation that is frozen, or whose build was interrupted, lags by intention. */
+function isFollowed({ serves, lease }: GenerationState): boolean {
+  return serves.length > 0 || lease !== null;
 }
 
 /** Concurrent callers share one request. */

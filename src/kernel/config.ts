@@ -201,7 +201,7 @@ export class Config {
   @Variable({
     name: 'CREDENCE_RETAINED_GENERATIONS',
     description:
-      'Number of generations of read models that are kept up to date beside those that serve and those that a rollback would serve; a worker drops the oldest of the others',
+      'Number of generations of read models that are kept beside those that serve and those that a rollback would serve; a worker drops the oldest of the others',
     default: '3',
     must: 'be an integer from 1 to 100',
   })
@@ -210,6 +210,19 @@ export class Config {
   @Min(1)
   @Max(100)
   readonly retainedGenerations: number;
+
+  @Variable({
+    name: 'CREDENCE_FREEZE_MINUTES',
+    description:
+      'Minutes for which a worker keeps a generation up to date that does not serve; after that, a swap or rollback to it catches up first; 0 = always up to date',
+    default: '60',
+    must: 'be an integer from 0 to 1000000',
+  })
+  @AsInteger()
+  @IsInt()
+  @Min(0)
+  @Max(1_000_000)
+  readonly freezeMinutes: number;
 
   @Variable({
     name: 'CREDENCE_TRUST_PROXY',

@@ -119,6 +119,7 @@ export async function rebuild(
   }
   const views = Object.fromEntries(projections.map(({ name, version }) => [name, version]));
   const id = (await unfinishedBuild(views, store, readModels)) ?? (await create(views, store, readModels));
+  if ((await find(id, readModels)).lease) throw beingBuilt(id);
   let events = 0;
   // Counting may mean reading the log, so it is done for a progress display only.
   const total = onProgress ? await store.countAfter((await find(id, readModels)).checkpoint.position) : 0;
@@ -135,7 +136,7 @@ export async function rebuild(
   let ended = await follow();
   // The lease expired because this process waited too long for the processor. No other process holds it, so continue.
   while (ended === 'lease_lost') ended = await follow();
-  if (ended === 'lease_taken') throw new GenerationError(`${id} is being built by another process.`);
+  if (ended === 'lease_taken') throw beingBuilt(id);
   if (ended === 'unsound') {
     throw new GenerationError(
       `${id} has lost rows, or no longer matches the log; run the command again to start from the beginning.`,
@@ -145,6 +146,10 @@ export async function rebuild(
   if (ended === 'aborted')
     throw new GenerationError(`The build of ${id} was interrupted; run the command again to continue.`);
   return find(id, readModels);
+}
+
+function beingBuilt(id: string): GenerationError {
+  return new GenerationError(`${id} is being built by another process.`);
 }
 
 async function create(views: Record<string, number>, store: EventStore, readModels: ReadModels): Promise<string> {
@@ -188,10 +193,17 @@ export async function swap(id: string, store: EventStore, readModels: ReadModels
   return point(manifest, { ...manifest.views, ...taken }, store, readModels);
 }
 
+/** Applies what a generation lacks, unless another process does. @returns whether it has reached the head */
+async function catchUp(id: string, store: EventStore, readModels: ReadModels): Promise<boolean> {
+  const { signal } = new AbortController();
+  const ended = await new Follower(store, readModels).follow(id, { signal, toHead: true });
+  return ended === 'at_head';
+}
+
 /**
  * Waits until a generation has applied what the serving generations of its views have applied by now, so that no read
- * goes back in time.
- * @throws GenerationError if that takes too long
+ * goes back in time. Applies it itself, unless a worker does.
+ * @throws GenerationError if the worker takes too long
  */
 async function caughtUp({ id, views }: Generation, store: EventStore, readModels: ReadModels): Promise<void> {
   const deadline = performance.now() + CATCH_UP_MS;
@@ -202,17 +214,22 @@ async function caughtUp({ id, views }: Generation, store: EventStore, readModels
   // A generation that is ahead of the log, because an older copy was restored, does not count.
   const goal = Math.min(read, await store.head());
   while (appliedBy(await find(id, readModels), store) < goal) {
+    if (await catchUp(id, store, readModels)) return;
     if (performance.now() >= deadline) {
       throw new GenerationError(
-        `${id} is behind the serving generation, so reads would go back in time: let a worker of this build bring it up to date ` +
-          '(credence status shows its lag), or build another with credence rebuild.',
+        `${id} is behind the serving generation, so reads would go back in time, and the process that applies events ` +
+          'to it has not caught up yet: try again (credence status shows its lag).',
       );
     }
     await sleep(POLL_MS);
   }
 }
 
-/** Undoes the last swap: every view is served as before it. @throws GenerationError if there was no swap */
+/**
+ * Undoes the last swap: every view is served as before it. Applies first what the generations lack, unless a worker keeps
+ * them up to date.
+ * @throws GenerationError if there was no swap
+ */
 export async function rollback(store: EventStore, readModels: ReadModels): Promise<Manifest> {
   const manifest = await manifestOf(readModels);
   if (!manifest.previous_views) throw new GenerationError('There was no swap that could be rolled back.');
@@ -221,6 +238,7 @@ export async function rollback(store: EventStore, readModels: ReadModels): Promi
     const sound = generation.status === 'ready' && (await isSound(generation, store));
     if (!sound)
       throw new GenerationError(`${id}, which served before, is ${generation.status} or belongs to another log.`);
+    await catchUp(id, store, readModels);
   }
   return point(manifest, manifest.previous_views, store, readModels);
 }

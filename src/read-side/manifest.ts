@@ -26,6 +26,7 @@ export async function ensureManifest(
   store: EventStore,
   readModels: ReadModels,
 ): Promise<Manifest> {
+  let created: string | undefined;
   for (;;) {
     const manifest = await readModels.manifest();
     const generations = await readModels.generations();
@@ -43,11 +44,15 @@ export async function ensureManifest(
     const model_hash = platform?.model_hash ?? disc1.hash;
     const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
     if (manifest && unserved.length === 0 && seesRight && manifest.model_hash === model_hash) {
-      // A generation that is ahead of this log, or has lost rows, is useless. One of another log may serve other
-      // processes.
-      for (const { id, status, checkpoint } of generations) {
+      // A generation that is ahead of this log, or has lost rows, is useless; so is one that was created here while
+      // another process was faster. One of another log may serve other processes.
+      const serving = new Set(Object.values(manifest.views));
+      for (const { id, status, checkpoint, lease } of generations) {
         const isOwn = status !== 'dropped' && checkpoint.log === store.logId;
-        if (isOwn && (status === 'damaged' || !(await isInLog(checkpoint, store)))) await readModels.dropGeneration(id);
+        const isUnused = id === created && !serving.has(id) && status === 'building' && lease === null;
+        if (isOwn && (status === 'damaged' || isUnused || !(await isInLog(checkpoint, store)))) {
+          await readModels.dropGeneration(id);
+        }
       }
       return manifest;
     }
@@ -56,6 +61,7 @@ export async function ensureManifest(
       const versions = Object.fromEntries(unserved.map(({ name, version }) => [name, version]));
       const id = await createGeneration(versions, store, readModels);
       if (id === undefined) continue;
+      created = id;
       for (const { name } of unserved) views[name] = id;
     }
     await readModels.swapManifest({

@@ -12,15 +12,38 @@ const STANDBY_MS = 200;
 const BACKOFF_MS = 1_000;
 /** How often to check for generations that other processes built, swapped or dropped. */
 const LOOK_MS = 1_000;
+/** An unfinished generation that nobody builds for this long is dropped. */
+const ABANDONED_MS = 3_600_000;
+
+export interface ProjectorOptions {
+  /** The number of generations that are kept beside those that serve and those before the last swap. Default: 3. */
+  retained?: number;
+  /** For how long, in ms, a generation that does not serve is kept up to date. Default: always. */
+  keepUpMs?: number;
+  /** For how long, in ms, an unfinished generation that nobody builds is kept. Default: an hour. */
+  abandonedMs?: number;
+}
+
+/** A generation that is followed. */
+interface Loop {
+  stopping: AbortController;
+  ended: Promise<void>;
+}
 
 /**
- * Applies the log to the read models: one ordered pull loop for each generation that serves a view, and for each ready
- * one that does not (built, or kept for a rollback). Any number of processes may run a projector. For each generation,
+ * Applies the log to the read models: one ordered pull loop for each generation that serves a view and, for a time, for
+ * each ready one that does not (built, or kept for a rollback). Any number of processes may run a projector. For each generation,
  * the holder of its lease applies events and the others stand by.
  */
 export class Projector {
   private readonly stopping = new AbortController();
-  private readonly loops = new Map<string, Promise<void>>();
+  private readonly loops = new Map<string, Loop>();
+  /** By generation that does not serve: since when this process knows it as ready, or as unfinished and not being built. */
+  private readonly idle = new Map<string, { status: string; since: number }>();
+  private readonly frozen = new Set<string>();
+  private readonly retained: number;
+  private readonly keepUpMs: number;
+  private readonly abandonedMs: number;
   private supervision: Promise<void> = Promise.resolve();
   /** Set when a loop reached an event that it must not skip. Reads are still served, with lag. */
   halted: string | null = null;
@@ -33,9 +56,12 @@ export class Projector {
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
     private readonly logger: Logger,
-    /** The number of generations that are kept up to date beside those that serve and those before the last swap. */
-    private readonly retained = 3,
-  ) {}
+    { retained = 3, keepUpMs = Infinity, abandonedMs = ABANDONED_MS }: ProjectorOptions = {},
+  ) {
+    this.retained = retained;
+    this.keepUpMs = keepUpMs;
+    this.abandonedMs = abandonedMs;
+  }
 
   /**
    * Names every projection's generation in the manifest, then applies in the background.
@@ -51,7 +77,7 @@ export class Projector {
   async stop(): Promise<void> {
     this.stopping.abort();
     await this.supervision;
-    await Promise.all(this.loops.values());
+    await Promise.all([...this.loops.values()].map(({ ended }) => ended));
   }
 
   private async supervise(): Promise<void> {
@@ -90,14 +116,72 @@ export class Projector {
     }
     const serving = new Set(Object.values(manifest?.views ?? {}));
     const dropped = await this.dropSurplus(manifest, generations);
+    this.noteIdle(serving, generations);
+    await this.dropAbandoned(generations);
+    this.freeze();
     for (const generation of generations) {
       const { id, status } = generation;
-      if (dropped.has(id) || this.loops.has(id) || !(status === 'ready' || serving.has(id))) continue;
-      if (!(await isSound(generation, this.store))) continue;
-      this.loops.set(
-        id,
-        this.run(id).finally(() => this.loops.delete(id)),
+      if (this.frozen.has(id)) this.loops.get(id)?.stopping.abort();
+      else if (!dropped.has(id) && !this.loops.has(id) && (status === 'ready' || serving.has(id))) {
+        if (await isSound(generation, this.store)) this.follow(id);
+      }
+    }
+  }
+
+  private follow(id: string): void {
+    const stopping = new AbortController();
+    const ended = this.run(id, AbortSignal.any([this.stopping.signal, stopping.signal])).finally(() =>
+      this.loops.delete(id),
+    );
+    this.loops.set(id, { stopping, ended });
+  }
+
+  /** Notes since when each generation is of no use: ready and not serving, or unfinished and not being built. */
+  private noteIdle(serving: ReadonlySet<string>, generations: readonly Generation[]): void {
+    const idle = new Map<string, string>();
+    for (const { id, status, lease, checkpoint } of generations) {
+      if (serving.has(id) || checkpoint.log !== this.store.logId) continue;
+      if (status === 'ready' || (status === 'building' && lease === null)) idle.set(id, status);
+    }
+    for (const [id, { status }] of this.idle) if (idle.get(id) !== status) this.idle.delete(id);
+    const since = performance.now();
+    for (const [id, status] of idle) if (!this.idle.has(id)) this.idle.set(id, { status, since });
+  }
+
+  private isIdle(id: string, status: string, ms: number): boolean {
+    const idle = this.idle.get(id);
+    return idle?.status === status && performance.now() - idle.since >= ms;
+  }
+
+  /** A generation that does not serve costs as much as one that does, so it is kept up to date for a time only. */
+  private freeze(): void {
+    for (const id of this.frozen) if (!this.isIdle(id, 'ready', this.keepUpMs)) this.frozen.delete(id);
+    for (const id of this.idle.keys()) {
+      if (this.frozen.has(id) || !this.isIdle(id, 'ready', this.keepUpMs)) continue;
+      this.frozen.add(id);
+      this.logger.warn(
+        `${id} does not serve and is no longer kept up to date: a swap or rollback to it catches up first`,
       );
+    }
+  }
+
+  /** Drops what a killed rebuild left. A rebuild that is run again in time continues it. */
+  private async dropAbandoned(generations: readonly Generation[]): Promise<void> {
+    for (const { id } of generations) {
+      if (!this.isIdle(id, 'building', this.abandonedMs)) continue;
+      this.idle.delete(id);
+      if (await this.drop(id)) this.logger.warn(`dropped ${id}: its build was interrupted and not continued`);
+    }
+  }
+
+  /** @returns false if it was swapped to, or dropped by another process, meanwhile */
+  private async drop(id: string): Promise<boolean> {
+    try {
+      await drop(id, this.readModels);
+      return true;
+    } catch (error) {
+      if (!(error instanceof GenerationError)) throw error;
+      return false;
     }
   }
 
@@ -115,12 +199,8 @@ export class Projector {
     const newestFirst = sound.sort((a, b) => Number(b.id.slice(1)) - Number(a.id.slice(1)));
     const surplus = newestFirst.slice(this.retained);
     for (const { id } of surplus) {
-      try {
-        await drop(id, this.readModels);
+      if (await this.drop(id)) {
         this.logger.warn(`dropped ${id}: ${this.retained} newer generations that do not serve are kept`);
-      } catch (error) {
-        // It was swapped to, or dropped by another process, meanwhile.
-        if (!(error instanceof GenerationError)) throw error;
       }
     }
     return new Set(surplus.map(({ id }) => id));
@@ -152,8 +232,7 @@ export class Projector {
     return [await this.readModels.manifest(), await this.readModels.generations()];
   }
 
-  private async run(id: string): Promise<void> {
-    const { signal } = this.stopping;
+  private async run(id: string, signal: AbortSignal): Promise<void> {
     const follower = new Follower(this.store, this.readModels);
     while (!signal.aborted) {
       try {

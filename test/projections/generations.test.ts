@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
@@ -6,10 +7,11 @@ import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Follower } from '../../src/read-side/follower.js';
 import { drop, generationProgress, rebuild, rollback, swap } from '../../src/read-side/generations.js';
 import { ensureManifest } from '../../src/read-side/manifest.js';
-import { Projector } from '../../src/read-side/projector.js';
+import { Projector, type ProjectorOptions } from '../../src/read-side/projector.js';
 import { Views } from '../../src/read-side/views.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
+import { eventually } from '../contracts/harness.js';
 import { plantAction, plantEvent } from '../contracts/sample-events.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 
@@ -137,15 +139,32 @@ describe('a swap', () => {
     await apply('g1');
   });
 
-  test('to a generation that no worker updates is refused while it is behind the serving one', async () => {
+  const positions = async () =>
+    Object.fromEntries((await models.generations()).map(({ id, checkpoint }) => [id, checkpoint.position]));
+
+  test('to a generation that is behind the serving one catches up first, and so does a rollback', async () => {
+    expect((await swap('g2', store, models)).views).toMatchObject({ identities: 'g2' });
+    const { g1, g2 } = await positions();
+    expect(g2).toBe(g1);
+    await append(2);
+    await apply('g2');
+    expect((await rollback(store, models)).views).toMatchObject({ identities: 'g1' });
+    expect((await positions())['g1']).toBe(await store.head());
+  });
+
+  test('to a generation that another process brings up to date too slowly is refused', async () => {
+    await models.acquireLease('g2', 'slow', 60_000);
     await expect(swap('g2', store, models)).rejects.toThrow(
-      'g2 is behind the serving generation, so reads would go back in time: let a worker of this build bring it up to date ' +
-        '(credence status shows its lag), or build another with credence rebuild.',
+      'g2 is behind the serving generation, so reads would go back in time, and the process that applies events to it ' +
+        'has not caught up yet: try again (credence status shows its lag).',
     );
     expect((await models.manifest())!.views).toMatchObject({ identities: 'g1' });
-    await apply('g2');
+    // A rollback waits for nobody.
+    await models.releaseLease('g2', 'slow');
     await swap('g2', store, models);
-    expect((await models.manifest())!.views).toMatchObject({ identities: 'g2' });
+    await append(1);
+    await models.acquireLease('g1', 'slow', 60_000);
+    expect((await rollback(store, models)).views).toMatchObject({ identities: 'g1' });
   });
 
   test('from a generation that is ahead of the log does not wait', async () => {
@@ -163,23 +182,13 @@ describe('a swap', () => {
       ['g2', 'ready'],
     ]);
   });
-
-  test('waits for a generation that is being updated; a rollback does not wait', async () => {
-    const swapped = swap('g2', store, models);
-    await sleep(200);
-    expect((await models.manifest())!.views).toMatchObject({ identities: 'g1' });
-    await apply('g2');
-    expect((await swapped).views).toMatchObject({ identities: 'g2' });
-    await append(1);
-    await apply('g2');
-    expect((await rollback(store, models)).views).toMatchObject({ identities: 'g1' });
-  });
 });
 
 describe('generations that do not serve', () => {
   const warnings: string[] = [];
   const logger = new Logger('warn', (line) => void warnings.push((JSON.parse(line) as { msg: string }).msg));
-  const projector = () => new Projector(PROJECTIONS, store, models, logger, 2);
+  const projector = (options: ProjectorOptions = {}) =>
+    new Projector(PROJECTIONS, store, models, logger, { retained: 2, ...options });
   const present = async () =>
     (await models.generations()).filter(({ status }) => status !== 'dropped').map(({ id }) => id);
 
@@ -197,5 +206,72 @@ describe('generations that do not serve', () => {
     ]);
     await rollback(store, models);
     await running.stop();
+  });
+
+  test('are kept up to date for a time, and then frozen until they serve again', async () => {
+    warnings.length = 0;
+    await swap((await rebuild('all', store, models, signal)).id, store, models);
+    const running = projector({ keepUpMs: 0 });
+    await running.start();
+    try {
+      expect(warnings).toEqual([
+        'g1 does not serve and is no longer kept up to date: a swap or rollback to it catches up first',
+      ]);
+      const positionOf = async (wanted: string) =>
+        (await models.generations()).find(({ id }) => id === wanted)!.checkpoint.position;
+      const before = await positionOf('g1');
+      await append(3);
+      await eventually(async () => (await positionOf('g2')) === (await store.head()), 'the serving one is up to date');
+      expect(await positionOf('g1')).toBe(before);
+      await rollback(store, models);
+      expect(await positionOf('g1')).toBe(await store.head());
+      await append(1);
+      await eventually(async () => (await positionOf('g1')) === (await store.head()), 'g1 is followed again');
+    } finally {
+      await running.stop();
+    }
+  });
+
+  const views = Object.fromEntries(PROJECTIONS.map(({ name, version }) => [name, version]));
+
+  test('an interrupted build is dropped by a worker if nobody continues it', async () => {
+    warnings.length = 0;
+    await models.createGeneration('g2', views, store.logId);
+    await models.createGeneration('g3', views, store.logId);
+    await models.acquireLease('g3', 'a rebuild', 60_000);
+    const running = projector({ abandonedMs: 0 });
+    await running.start();
+    await running.stop();
+    expect(await present()).toEqual(['g1', 'g3']);
+    expect(warnings).toEqual(['dropped g2: its build was interrupted and not continued']);
+  });
+
+  test('a second rebuild of the same views is refused at once, before it counts the log', async () => {
+    await models.createGeneration('g2', views, store.logId);
+    await models.acquireLease('g2', 'a rebuild', 60_000);
+    const count = jest.spyOn(store, 'countAfter');
+    const second = rebuild('all', store, models, signal, () => undefined);
+    await expect(second).rejects.toThrow('g2 is being built by another process.');
+    expect(count).not.toHaveBeenCalled();
+  });
+
+  test('of two first boots at once, the slower one leaves no generation behind', async () => {
+    const empty = await LmdbReadModels.open(join(place.path, 'empty'), { clock: Date.now });
+    try {
+      const { swapManifest } = empty;
+      empty.swapManifest = async (next) => {
+        empty.swapManifest = swapManifest;
+        await ensureManifest(PROJECTIONS, store, empty);
+        return swapManifest.call(empty, next);
+      };
+      expect((await ensureManifest(PROJECTIONS, store, empty)).views).toMatchObject({ identities: 'g2' });
+      const left = (await empty.generations()).map(({ id, status }) => [id, status]);
+      expect(left).toEqual([
+        ['g1', 'dropped'],
+        ['g2', 'building'],
+      ]);
+    } finally {
+      await empty.close();
+    }
   });
 });
