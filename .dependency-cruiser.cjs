@@ -30,6 +30,7 @@ const FEATURES = {
   ingestion: ['relay', 'organizations', 'accounts'],
   disc: ['identity', 'lenses'],
   validation: ['lenses', 'disc'],
+  webhooks: ['lenses', 'disc'],
   access: ['accounts', 'identity', 'lenses', 'disc', 'validation'],
 };
 

@@ -43,6 +43,15 @@ import {
   schemeRootRemoved,
   schemeTranscriptDeclared,
 } from '../src/features/verifications/domain/verifications.events.js';
+import {
+  webhookChanged,
+  webhookCreated,
+  webhookDeleted,
+  webhookDisabled,
+  webhookEnabled,
+  webhookReplayed,
+  webhookSecretRotated,
+} from '../src/features/webhooks/domain/webhooks.events.js';
 
 /** Every event type of the log. */
 const DEFINITIONS = [
@@ -87,6 +96,13 @@ const DEFINITIONS = [
   troveContentCounted,
   issuerRegistered,
   issuerRetired,
+  webhookCreated,
+  webhookChanged,
+  webhookSecretRotated,
+  webhookReplayed,
+  webhookDisabled,
+  webhookEnabled,
+  webhookDeleted,
 ] as const;
 
 export type DomainEvent = Decoded<(typeof DEFINITIONS)[number]> | Undecodable;

@@ -21,6 +21,7 @@ import { SessionsModule } from '../features/accounts/sessions.module.js';
 import type { Stores } from '../stores/open.js';
 import { TroveModule } from '../features/trove/trove.module.js';
 import { WalletsModule } from '../features/accounts/wallets.module.js';
+import { WebhooksModule } from '../features/webhooks/webhooks.module.js';
 import { VerificationsModule } from '../features/verifications/verifications.module.js';
 
 /** Each feature can be enabled alone (requirement 9): its module, and the projections it reads. */
@@ -42,6 +43,10 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
   sessions: { module: SessionsModule, projections: [] },
   wallets: { module: WalletsModule, projections: ['wallets'] },
   ingestion: { module: IngestionModule, projections: [] },
+  webhooks: {
+    module: WebhooksModule,
+    projections: ['webhooks', 'identities', 'timeline', 'accreditations', 'policies', 'lenses'],
+  },
 };
 
 /** Names of the projections that some enabled feature reads; dead letters are always kept. */

@@ -6,6 +6,7 @@ export const SCOPES = [
   'identity:write',
   'trove:write',
   'trove:review',
+  'webhooks:write',
   'ops',
 ] as const;
 export type Scope = (typeof SCOPES)[number];

@@ -64,6 +64,7 @@ export const MODULES = [
   'sessions',
   'wallets',
   'ingestion',
+  'webhooks',
 ] as const;
 export type ModuleName = (typeof MODULES)[number];
 export const PROFILES = ['embedded', 'cluster'] as const;
@@ -233,6 +234,16 @@ export class Config {
   @Transform(({ value }) => (value === 'on' ? true : value === 'off' ? false : value))
   @IsIn([true, false])
   readonly trustProxy: boolean;
+
+  @Variable({
+    name: 'CREDENCE_WEBHOOK_LOOPBACK',
+    description: 'Let webhooks lead to this machine, also by http: for development',
+    default: 'off',
+    must: 'be "on" or "off"',
+  })
+  @Transform(({ value }) => (value === 'on' ? true : value === 'off' ? false : value))
+  @IsIn([true, false])
+  readonly webhookLoopback: boolean;
 
   @Variable({
     name: 'CREDENCE_API_KEYS',

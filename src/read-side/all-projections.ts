@@ -11,6 +11,7 @@ import { schemes } from '../../projections/schemes.js';
 import { timeline } from '../../projections/timeline.js';
 import { trove } from '../../projections/trove.js';
 import { wallets } from '../../projections/wallets.js';
+import { webhooks } from '../../projections/webhooks.js';
 
 /** All projections. A feature's module names those that it reads. */
 export const PROJECTIONS: readonly Projection[] = [
@@ -25,5 +26,6 @@ export const PROJECTIONS: readonly Projection[] = [
   wallets,
   schemes,
   accreditations,
+  webhooks,
   deadLetters,
 ];

@@ -23,6 +23,14 @@ export class RunningStanding {
     this.ledger = new RunningLedger(lens.model.earnedPerDay(lens));
   }
 
+  /** The standing of an identity with this evidence. */
+  static of(evidence: Evidence, badStatus: BadStatus | null, lens: Scoring): RunningStanding {
+    const running = new RunningStanding(lens);
+    running.badStatus = badStatus;
+    running.addAll(evidence);
+    return running;
+  }
+
   /** Applies an event. @returns the change of net TCT */
   apply(event: IdentityEvent): number {
     if (event.type === 'BadStatusSet') {

@@ -1,0 +1,70 @@
+import type { DomainEvent } from './events.js';
+import type { Projection, Rows } from './projection.js';
+
+/** A webhook that is not deleted; its state is in its own stream. */
+export interface WebhookRow {
+  webhook_id: string;
+  owner: string | null;
+  /** Position of the last event of its stream. */
+  changed: number;
+}
+
+/** Webhooks by id, and `webhooks.owner`: those of each organization, and those of the operators. */
+export const webhooks: Projection = {
+  name: 'webhooks',
+  version: 1,
+  views: ['webhooks', 'webhooks.owner'],
+
+  reads(event) {
+    const id = event.type === 'WebhookCreated' ? undefined : webhookIn(event);
+    return id === undefined ? [] : [webhookRow(id)];
+  },
+
+  apply(event, rows) {
+    if (event.type === 'WebhookCreated') {
+      const { webhook_id, owner } = event.data;
+      put({ webhook_id, owner, changed: event.position }, rows);
+      return;
+    }
+    const id = webhookIn(event);
+    const row = id === undefined ? undefined : rows.get<WebhookRow>(webhookRow(id));
+    if (!row) return;
+    if (event.type !== 'WebhookDeleted') {
+      put({ ...row, changed: event.position }, rows);
+      return;
+    }
+    rows.delete(webhookRow(row.webhook_id));
+    rows.delete({ ...webhooksOf(row.owner), sort: row.webhook_id });
+  },
+};
+
+function webhookIn(event: DomainEvent): string | undefined {
+  switch (event.type) {
+    case 'WebhookCreated':
+    case 'WebhookChanged':
+    case 'WebhookSecretRotated':
+    case 'WebhookReplayed':
+    case 'WebhookDisabled':
+    case 'WebhookEnabled':
+    case 'WebhookDeleted':
+      return event.data.webhook_id;
+    default:
+      return undefined;
+  }
+}
+
+function put(row: WebhookRow, rows: Rows): void {
+  rows.put(webhookRow(row.webhook_id), row);
+  rows.put({ ...webhooksOf(row.owner), sort: row.webhook_id }, row);
+}
+
+export const WEBHOOKS = { view: 'webhooks', key: 'all' };
+
+function webhookRow(id: string) {
+  return { ...WEBHOOKS, sort: id };
+}
+
+/** @param owner null: the operators, whose key no TRIS id can be */
+export function webhooksOf(owner: string | null) {
+  return { view: 'webhooks.owner', key: owner ?? 'operators' };
+}

@@ -1,0 +1,75 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import type { Json } from '../../kernel/json.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import type { Webhook } from './domain/webhook.js';
+import type { Outcome } from './receivers.js';
+
+/** How long a delivery can be listed and sent again. Longer than deliveries are retried. */
+const KEPT_MS = 7 * 86_400_000;
+const STATE_KEPT_MS = 100 * 365 * 86_400_000;
+
+/** One message to one webhook. */
+export interface Delivery {
+  /** Deliveries of a webhook are numbered from 0. */
+  n: number;
+  /** The same whenever the same event is sent to the same webhook: receivers recognise repetitions by it. */
+  message_id: string;
+  event: string;
+  tris_id: string | null;
+  position: number;
+  body: string;
+  /** ms. */
+  created_at: number;
+  status: 'pending' | 'delivered' | 'failed';
+  attempts: number;
+  /** ms; null unless it is pending. */
+  next_at: number | null;
+  last: (Outcome & { at: number }) | null;
+}
+
+/** How far a webhook is. */
+export interface Progress {
+  /** `begins.at` of the webhook, when the progress began: a replay begins another one. */
+  began: number;
+  /** All events up to this position have become deliveries. */
+  position: number;
+  /** The number of the next delivery. */
+  next: number;
+  /** Numbers of deliveries that are pending. */
+  open: number[];
+}
+
+/** Deliveries and progress of webhooks, in the short-lived state. Without it, everything since a webhook began is sent again. */
+@Injectable()
+export class Deliveries {
+  constructor(
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  async progressOf({ webhook_id }: Pick<Webhook, 'webhook_id'>): Promise<Progress | undefined> {
+    return (await this.keyValue.get(`webhook:${webhook_id}`)) as Progress | undefined;
+  }
+
+  async keepProgress(webhookId: string, progress: Progress): Promise<void> {
+    await this.keyValue.put(`webhook:${webhookId}`, { ...progress, open: [...progress.open] }, STATE_KEPT_MS);
+  }
+
+  async get(webhookId: string, n: number): Promise<Delivery | undefined> {
+    return (await this.keyValue.get(`webhook:${webhookId}:${n}`)) as unknown as Delivery | undefined;
+  }
+
+  async keep(webhookId: string, delivery: Delivery): Promise<void> {
+    const left = delivery.created_at + KEPT_MS - this.clock();
+    if (left > 0) await this.keyValue.put(`webhook:${webhookId}:${delivery.n}`, delivery as unknown as Json, left);
+  }
+
+  /** A page of deliveries, newest first. @param before the number of the last one on the page before */
+  async list(webhookId: string, before: number | undefined, limit: number): Promise<Delivery[]> {
+    const next = before ?? (await this.progressOf({ webhook_id: webhookId }))?.next ?? 0;
+    const numbers = Array.from({ length: Math.min(limit, next) }, (_, i) => next - 1 - i);
+    const found = await Promise.all(numbers.map((n) => this.get(webhookId, n)));
+    return found.filter((delivery) => delivery !== undefined);
+  }
+}

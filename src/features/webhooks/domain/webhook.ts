@@ -1,0 +1,124 @@
+import type { RecordedEvent } from '../../../kernel/event.js';
+import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { type Fact, fact } from '../../../kernel/fact.js';
+import { canonicalJson } from '../../../kernel/hash.js';
+import {
+  type WebhookEvent,
+  type WebhookFilter,
+  webhookChanged,
+  webhookCreated,
+  webhookDeleted,
+  webhookDisabled,
+  webhookEnabled,
+  webhookReplayed,
+  webhookSecretRotated,
+} from './webhooks.events.js';
+
+export const WEBHOOK_ID = /^whk_[0-9a-f]{32}$/;
+/** How long the secret before a rotation signs as well, so that receivers can change theirs without a gap. */
+export const OVERLAP_MS = 86_400_000;
+
+const EVENTS = [
+  webhookCreated,
+  webhookChanged,
+  webhookSecretRotated,
+  webhookReplayed,
+  webhookDisabled,
+  webhookEnabled,
+  webhookDeleted,
+] as const;
+type StreamEvent = Decoded<(typeof EVENTS)[number]>;
+type Disabled = Extract<StreamEvent, { type: 'WebhookDisabled' }>['data']['reason'];
+const decode = streamDecoderFor(EVENTS);
+
+/** What its owner chooses. */
+export interface WebhookContent {
+  url_hash: string;
+  events: WebhookEvent[];
+  filter: WebhookFilter;
+}
+
+export interface Webhook extends WebhookContent {
+  webhook_id: string;
+  /** TRIS of the organization that it belongs to; null: the platform's operators. */
+  owner: string | null;
+  /** Number of the secret. */
+  rotation: number;
+  /** ms; null before the first rotation. */
+  rotated_at: number | null;
+  disabled: { reason: Disabled; at: number } | null;
+  /**
+   * Where deliveries begin, as an event of the webhook decided at position `at`: after that event itself or, after a
+   * replay, after this position on the wire.
+   */
+  begins: { at: number; after: string | null };
+  deleted: boolean;
+  /** ms. */
+  created_at: number;
+}
+
+export function webhookStream(id: string): string {
+  return `webhook-${id}`;
+}
+
+/** Folds a `webhook-<id>` stream; undefined if it is empty. @throws Problem history_unreadable */
+export function webhookOf(history: readonly RecordedEvent[]): Webhook | undefined {
+  return decode(history).reduce(evolve, undefined as Webhook | undefined);
+}
+
+function evolve(webhook: Webhook | undefined, event: StreamEvent): Webhook | undefined {
+  if (event.type === 'WebhookCreated') {
+    const begins = { at: event.position, after: null };
+    const state = { rotation: 0, rotated_at: null, disabled: null, begins, deleted: false };
+    return { ...event.data, ...state, created_at: event.recorded_at };
+  }
+  if (!webhook) return undefined;
+  switch (event.type) {
+    case 'WebhookChanged':
+      return { ...webhook, ...event.data };
+    case 'WebhookSecretRotated':
+      return { ...webhook, rotation: webhook.rotation + 1, rotated_at: event.recorded_at };
+    case 'WebhookReplayed':
+      return { ...webhook, begins: { at: event.position, after: event.data.after } };
+    case 'WebhookDisabled':
+      return { ...webhook, disabled: { reason: event.data.reason, at: event.recorded_at } };
+    case 'WebhookEnabled':
+      return { ...webhook, disabled: null };
+    case 'WebhookDeleted':
+      return { ...webhook, deleted: true };
+    default:
+      return event satisfies never;
+  }
+}
+
+export function decideCreate(
+  webhook: Webhook | undefined,
+  content: WebhookContent & Pick<Webhook, 'webhook_id' | 'owner'>,
+): Fact[] {
+  return webhook ? [] : [fact(webhookCreated, { ...content })];
+}
+
+/** @param change the new content; `active` enables or pauses it */
+export function decideChange(webhook: Webhook, change: Partial<WebhookContent> & { active?: boolean }): Fact[] {
+  const { active, ...changed } = change;
+  const { webhook_id, url_hash, events, filter, disabled } = webhook;
+  const before = { webhook_id, url_hash, events, filter };
+  const after = { ...before, ...changed };
+  const facts = canonicalJson(after) === canonicalJson(before) ? [] : [fact(webhookChanged, after)];
+  if (active === true && disabled) facts.push(fact(webhookEnabled, { webhook_id }));
+  if (active === false && !disabled) facts.push(fact(webhookDisabled, { webhook_id, reason: 'paused' }));
+  return facts;
+}
+
+/** Does nothing if it is disabled or deleted already. */
+export function decideDisable(webhook: Webhook, reason: Disabled): Fact[] {
+  const { webhook_id, disabled, deleted } = webhook;
+  return disabled || deleted ? [] : [fact(webhookDisabled, { webhook_id, reason })];
+}
+
+export const decideRotate = ({ webhook_id }: Webhook): Fact[] => [fact(webhookSecretRotated, { webhook_id })];
+export const decideReplay = ({ webhook_id }: Webhook, after: string): Fact[] => [
+  fact(webhookReplayed, { webhook_id, after }),
+];
+export const decideDelete = ({ webhook_id, deleted }: Webhook): Fact[] =>
+  deleted ? [] : [fact(webhookDeleted, { webhook_id })];

@@ -1,0 +1,69 @@
+import { type Check, defineEvent, nullable, oneOf, text } from '../../../kernel/event-definition.js';
+import { MODEL } from '../../../scoring/model.js';
+
+/** What a webhook can be told. */
+export const WEBHOOK_EVENTS = [
+  'rating.changed',
+  'score.crossed',
+  'verification.changed',
+  'bad_status.changed',
+  'policy.promoted',
+] as const;
+export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
+export const RATINGS = ['BAD', ...MODEL.ratings.map(([rating]) => rating)];
+
+/** Limits what a webhook is told. null: not limited, or no threshold. */
+export type WebhookFilter = {
+  /** Only of these identities. */
+  tris_ids: string[] | null;
+  /** `rating.changed` only to these ratings. */
+  ratings: string[] | null;
+  /** `score.crossed` when the score falls below this. */
+  score_below: number | null;
+  /** `score.crossed` when the score rises above this. */
+  score_above: number | null;
+};
+
+const field = (value: unknown, name: string): unknown => (value as Record<string, unknown> | null)?.[name];
+const number: Check<number> = (value): value is number => typeof value === 'number';
+const texts: Check<string[]> = (value): value is string[] => Array.isArray(value) && value.every(text);
+const events: Check<WebhookEvent[]> = (value): value is WebhookEvent[] =>
+  Array.isArray(value) && value.every(oneOf(WEBHOOK_EVENTS));
+const filter: Check<WebhookFilter> = (value): value is WebhookFilter =>
+  (['tris_ids', 'ratings'] as const).every((name) => nullable(texts)(field(value, name))) &&
+  (['score_below', 'score_above'] as const).every((name) => nullable(number)(field(value, name)));
+
+const content = {
+  webhook_id: text,
+  /** SHA-256 of the URL, which is stored beside the log: a URL may contain a secret. */
+  url_hash: text,
+  events,
+  filter,
+};
+
+/** Stream `webhook-<id>`, revision 0. */
+export const webhookCreated = defineEvent('WebhookCreated', {
+  ...content,
+  /** TRIS of the organization that it belongs to; null: the platform's operators. */
+  owner: nullable(text),
+});
+/** Its new content. Same stream. */
+export const webhookChanged = defineEvent('WebhookChanged', content);
+/** A new secret, which follows from the number of rotations so far. Same stream. */
+export const webhookSecretRotated = defineEvent('WebhookSecretRotated', { webhook_id: text });
+/** Everything after this position is delivered, again if it was before. Same stream. */
+export const webhookReplayed = defineEvent('WebhookReplayed', {
+  webhook_id: text,
+  /** `<log id>.<decimal>`. */
+  after: text,
+});
+/** Nothing more is delivered: its owner paused it, or deliveries failed. Same stream. */
+export const webhookDisabled = defineEvent('WebhookDisabled', {
+  webhook_id: text,
+  /** `gone`: the receiver answered 410. `failed`: a delivery failed for three days. */
+  reason: oneOf(['paused', 'gone', 'failed']),
+});
+/** Deliveries go on where they ended. Same stream. */
+export const webhookEnabled = defineEvent('WebhookEnabled', { webhook_id: text });
+/** Same stream. */
+export const webhookDeleted = defineEvent('WebhookDeleted', { webhook_id: text });

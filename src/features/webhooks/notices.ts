@@ -1,0 +1,201 @@
+import { Injectable } from '@nestjs/common';
+import type { DomainEvent } from '../../../projections/events.js';
+import { type IdentityEvent, subjectOf } from '../../../projections/identity-events.js';
+import { timelineOf } from '../../../projections/timeline.js';
+import type { JsonObject } from '../../kernel/json.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { hashOf } from '../../kernel/hash.js';
+import { yieldIfDue } from '../../kernel/turn.js';
+import { Views } from '../../read-side/views.js';
+import type { Scoring } from '../../scoring/models/all.js';
+import type { Standing } from '../../scoring/score.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
+import { RunningStanding } from '../disc/history.js';
+import { IdentityReader } from '../disc/identity-reader.js';
+import { ValidationPolicies } from '../lenses/validation-policies.js';
+import type { Webhook } from './domain/webhook.js';
+import type { WebhookEvent } from './domain/webhooks.events.js';
+
+/** What a webhook is told: a message before it is sent. */
+export interface Notice {
+  message_id: string;
+  event: WebhookEvent;
+  tris_id: string | null;
+  position: number;
+  body: string;
+}
+
+/** Identities whose standing is kept between two parts of the log. */
+const KEPT = 20_000;
+
+/** Standings of identities after a part of the log, by lens and identity; the next part continues from them. */
+export class Standings {
+  readonly byName = new Map<string, RunningStanding>();
+
+  /** @param position all events up to it are in the standings */
+  constructor(public position: number) {}
+
+  moveTo(position: number): void {
+    this.position = position;
+    if (this.byName.size > KEPT) this.byName.clear();
+  }
+}
+
+interface Change {
+  before: Standing;
+  after: Standing;
+  lens: Scoring;
+}
+
+/** Derives from events what webhooks are told. The same events and lenses always give the same messages. */
+@Injectable()
+export class Notices {
+  constructor(
+    private readonly views: Views,
+    private readonly identities: IdentityReader,
+    private readonly policies: ValidationPolicies,
+  ) {}
+
+  /**
+   * The messages of a part of the log for several webhooks, in log order.
+   * @param events those that follow `standings.position`; the read models have applied all of them
+   * @param from by webhook: it is told nothing of events up to this position
+   * @param standings is brought to the end of the part
+   */
+  async of(
+    events: readonly DomainEvent[],
+    webhooks: readonly Webhook[],
+    from: (webhook: Webhook) => number,
+    standings: Standings,
+  ): Promise<Map<Webhook, Notice[]>> {
+    const told = new Map<Webhook, Notice[]>(webhooks.map((webhook) => [webhook, []]));
+    const owners = new Set(webhooks.filter(followsScores).map(({ owner }) => owner));
+    const lenses = new Map<string | null, Scoring>();
+    for (const owner of owners) lenses.set(owner, await this.lensOf(owner));
+    for (const event of events) {
+      const subject = subjectOf(event);
+      const changes = new Map<string | null, Change>();
+      for (const [owner, lens] of lenses) {
+        const isWatched = webhooks.some(
+          (webhook) => webhook.owner === owner && followsScores(webhook) && concerns(webhook, subject?.tris_id ?? null),
+        );
+        if (subject && isWatched) changes.set(owner, await this.change(subject, lens, owner, standings));
+      }
+      for (const webhook of webhooks) {
+        if (event.position <= from(webhook)) continue;
+        const change = changes.get(webhook.owner);
+        told.get(webhook)!.push(...this.messages(webhook, event, subject?.tris_id ?? null, change));
+      }
+      await yieldIfDue();
+    }
+    return told;
+  }
+
+  /** The lens that the organization's own requests use now. */
+  private async lensOf(organization: string | null): Promise<Scoring> {
+    const queries = this.policies.queries({ organization });
+    const { manifest, results } =
+      queries.length > 0 ? await this.views.read(queries) : { manifest: await this.views.manifest(), results: [] };
+    return this.policies.resolve({ organization }, manifest, results);
+  }
+
+  private async change(
+    { tris_id, event }: { tris_id: string; event: IdentityEvent },
+    lens: Scoring,
+    owner: string | null,
+    { byName, position }: Standings,
+  ): Promise<Change> {
+    const name = `${lens.content_hash} ${lens.model.hash} ${tris_id}`;
+    let running = byName.get(name);
+    if (!running) byName.set(name, (running = await this.standingAt(position, tris_id, lens, owner)));
+    const before = running.standing;
+    running.apply(event);
+    return { before, after: running.standing, lens };
+  }
+
+  /** The standing of an identity as of a position. One that was not known then counts as without any event. */
+  private async standingAt(
+    position: number,
+    trisId: string,
+    lens: Scoring,
+    organization: string | null,
+  ): Promise<RunningStanding> {
+    const { results } = await this.views.read([{ range: { ...timelineOf(trisId), limit: 1 } }]);
+    const [first] = results[0] as RangeRow[];
+    if (!first || Number(first.sort) > position) return new RunningStanding(lens);
+    const as_of_position = formatPosition(this.views.logId, position);
+    const { state } = await this.identities.snapshot(trisId, { as_of_position, organization });
+    return RunningStanding.of(state.evidence, state.bad_status, lens);
+  }
+
+  private messages(webhook: Webhook, event: DomainEvent, trisId: string | null, change: Change | undefined): Notice[] {
+    const { events, filter, owner } = webhook;
+    const notices: Notice[] = [];
+    const position = formatPosition(this.views.logId, event.position);
+    const say = (type: WebhookEvent, data: JsonObject, detail = '') => {
+      const hash = hashOf(webhook.webhook_id, event.id, type, detail).slice(0, 32);
+      const timestamp = new Date(event.recorded_at).toISOString();
+      const body = JSON.stringify({ type, timestamp, data: { ...data, position } });
+      notices.push({ message_id: `msg_${hash}`, event: type, tris_id: trisId, position: event.position, body });
+    };
+    const wants = (type: WebhookEvent) => events.includes(type);
+    if (event.type === 'LensActivated' || event.type === 'ModelActivated') {
+      const scope = event.type === 'LensActivated' ? event.data.scope : 'platform';
+      const org = event.type === 'LensActivated' ? event.data.tris_org : null;
+      if (!wants('policy.promoted') || (org !== null && org !== owner)) return notices;
+      const { reason, previous } = event.data;
+      const active =
+        event.type === 'LensActivated'
+          ? { policy_id: event.data.policy_id, content_hash: event.data.content_hash }
+          : event.data.model;
+      const what = event.type === 'LensActivated' ? 'lens' : 'model';
+      say('policy.promoted', { scope, tris_org: org, reason, what, active: { ...active }, previous: { ...previous } });
+      return notices;
+    }
+    if (trisId === null || !concerns(webhook, trisId)) return notices;
+    if (event.type === 'BadStatusSet' && wants('bad_status.changed')) {
+      const { level, reason_code } = event.data;
+      say('bad_status.changed', { tris_id: trisId, level, reason_code });
+    }
+    if (event.type === 'BadStatusCleared' && wants('bad_status.changed')) {
+      say('bad_status.changed', { tris_id: trisId, level: null, reason_code: null });
+    }
+    if (event.type === 'VerificationGranted' && wants('verification.changed')) {
+      const { status, issuer, scheme, expires_at } = event.data;
+      say('verification.changed', { tris_id: trisId, change: 'granted', status, issuer, scheme, expires_at });
+    }
+    if (event.type === 'VerificationRevoked' && wants('verification.changed')) {
+      const { status, issuer, scheme } = event.data;
+      say('verification.changed', { tris_id: trisId, change: 'revoked', status, issuer, scheme, expires_at: null });
+    }
+    if (!change || !followsScores(webhook)) return notices;
+    const { before, after, lens } = change;
+    const data = {
+      tris_id: trisId,
+      ...shown(after),
+      previous: shown(before),
+      lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
+      model: { id: lens.model.id, hash: lens.model.hash },
+    };
+    const isListed = filter.ratings === null || filter.ratings.includes(after.score_rating);
+    if (wants('rating.changed') && after.score_rating !== before.score_rating && isListed) say('rating.changed', data);
+    if (!wants('score.crossed')) return notices;
+    const { score_below: below, score_above: above } = filter;
+    if (below !== null && before.score >= below && after.score < below) {
+      say('score.crossed', { ...data, direction: 'below', threshold: below }, 'below');
+    }
+    if (above !== null && before.score <= above && after.score > above) {
+      say('score.crossed', { ...data, direction: 'above', threshold: above }, 'above');
+    }
+    return notices;
+  }
+}
+
+const followsScores = ({ events }: Webhook): boolean =>
+  events.includes('rating.changed') || events.includes('score.crossed');
+
+/** Whether a webhook is told of this identity. */
+const concerns = ({ filter }: Webhook, trisId: string | null): boolean =>
+  trisId !== null && (filter.tris_ids === null || filter.tris_ids.includes(trisId));
+
+const shown = ({ score, score_rating, total_tct }: Standing) => ({ score, score_rating, total_tct });

@@ -1,0 +1,237 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { Type } from 'class-transformer';
+import {
+  ArrayMaxSize,
+  ArrayMinSize,
+  IsArray,
+  IsIn,
+  IsNumber,
+  IsOptional,
+  IsString,
+  Length,
+  Matches,
+  Max,
+  Min,
+  ValidateNested,
+} from 'class-validator';
+import { IsUnique, IsWrittenTrisId } from '../../http/fields.js';
+import type { JsonObject } from '../../kernel/json.js';
+import { RATINGS, WEBHOOK_EVENTS, type WebhookEvent } from './domain/webhooks.events.js';
+
+const MAX_WATCHED = 1_000;
+export const WEBHOOK_STATUSES = ['active', 'disabled'] as const;
+
+export class WebhookFilterDto {
+  /** Only what concerns these identities. Default: all identities. */
+  @IsOptional()
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(MAX_WATCHED)
+  @IsWrittenTrisId({ each: true })
+  @IsUnique()
+  tris_ids?: string[];
+
+  /** `rating.changed` only when the new rating is one of these. Default: any. */
+  @IsOptional()
+  @IsArray()
+  @ArrayMinSize(1)
+  @IsIn(RATINGS, { each: true })
+  @IsUnique()
+  @ApiProperty({ type: 'array', items: { type: 'string', enum: RATINGS } })
+  ratings?: string[];
+
+  /** `score.crossed` when a score of at least this falls below it. */
+  @IsOptional()
+  @IsNumber({ allowNaN: false, allowInfinity: false })
+  @Min(0)
+  @Max(100)
+  score_below?: number;
+
+  /** `score.crossed` when a score of at most this rises above it. */
+  @IsOptional()
+  @IsNumber({ allowNaN: false, allowInfinity: false })
+  @Min(0)
+  @Max(100)
+  score_above?: number;
+}
+
+export class ChangeWebhookDto {
+  /** Where messages are sent: an https URL that leads to a public address. */
+  @IsOptional()
+  @IsString()
+  @Length(1, 2048)
+  @ApiProperty({ format: 'uri', example: 'https://lender.example/hooks/credence' })
+  url?: string;
+
+  /** What to be told. */
+  @IsOptional()
+  @IsArray()
+  @ArrayMinSize(1)
+  @IsIn(WEBHOOK_EVENTS, { each: true })
+  @IsUnique()
+  @ApiProperty({ type: 'array', items: { type: 'string', enum: [...WEBHOOK_EVENTS] } })
+  events?: WebhookEvent[];
+
+  /** Replaces the filter. */
+  @IsOptional()
+  @ValidateNested()
+  @Type(() => WebhookFilterDto)
+  filter?: WebhookFilterDto;
+
+  /** `disabled` pauses it; `active` goes on where it ended. */
+  @IsOptional()
+  @IsIn(WEBHOOK_STATUSES)
+  status?: (typeof WEBHOOK_STATUSES)[number];
+}
+
+export class CreateWebhookDto {
+  /** Where messages are sent: an https URL that leads to a public address. */
+  @IsString()
+  @Length(1, 2048)
+  @ApiProperty({ format: 'uri', example: 'https://lender.example/hooks/credence' })
+  url: string;
+
+  /** What to be told. */
+  @IsArray()
+  @ArrayMinSize(1)
+  @IsIn(WEBHOOK_EVENTS, { each: true })
+  @IsUnique()
+  @ApiProperty({ type: 'array', items: { type: 'string', enum: [...WEBHOOK_EVENTS] } })
+  events: WebhookEvent[];
+
+  @IsOptional()
+  @ValidateNested()
+  @Type(() => WebhookFilterDto)
+  filter?: WebhookFilterDto;
+}
+
+export class WebhookParams {
+  @Matches(/^[A-Za-z0-9_.:@-]{1,128}$/)
+  webhook_id: string;
+}
+
+export class DeliveryParams extends WebhookParams {
+  @Matches(/^[A-Za-z0-9_.:@-]{1,128}$/)
+  delivery_id: string;
+}
+
+export class ReplayWebhookDto {
+  /** A position, as in `Credence-Position`: what happened after it is delivered. */
+  @IsString()
+  @Length(1, 128)
+  after: string;
+}
+
+export class StoredFilterDto {
+  @ApiProperty({ type: [String], nullable: true })
+  tris_ids: string[] | null;
+  @ApiProperty({ type: [String], nullable: true })
+  ratings: string[] | null;
+  @ApiProperty({ type: Number, nullable: true })
+  score_below: number | null;
+  @ApiProperty({ type: Number, nullable: true })
+  score_above: number | null;
+}
+
+export class WebhookDto {
+  webhook_id: string;
+  /** The owner; null: the platform's operators. */
+  @ApiProperty({ type: String, nullable: true })
+  tris_org: string | null;
+  /** null if it was deleted with `credence texts delete`; nothing is sent then. */
+  @ApiProperty({ type: String, nullable: true })
+  url: string | null;
+  @ApiProperty({ type: 'array', items: { type: 'string', enum: [...WEBHOOK_EVENTS] } })
+  events: WebhookEvent[];
+  filter: StoredFilterDto;
+  @ApiProperty({ enum: WEBHOOK_STATUSES })
+  status: (typeof WEBHOOK_STATUSES)[number];
+  /** `paused` by its owner; `gone`: the receiver answered 410; `failed`: a delivery failed for three days. */
+  @ApiProperty({ type: String, nullable: true })
+  disabled_reason: string | null;
+  @ApiProperty({ type: String, nullable: true })
+  disabled_at: string | null;
+  /** Number of deliveries that wait for their first or next attempt. */
+  pending: number;
+  created_at: string;
+  @ApiProperty({ type: String, nullable: true })
+  rotated_at: string | null;
+}
+
+export class CreatedWebhookDto extends WebhookDto {
+  /** The key of its signatures. It is not shown again. */
+  secret: string;
+}
+
+export class WebhooksDto {
+  webhooks: WebhookDto[];
+  @ApiProperty({ type: String, nullable: true })
+  next_cursor: string | null;
+}
+
+export class DeletedWebhookDto {
+  webhook_id: string;
+  @ApiProperty({ enum: ['deleted'] })
+  status: string;
+}
+
+export class RotatedSecretDto {
+  webhook_id: string;
+  /** The new key. The old one also signs for a day. */
+  secret: string;
+}
+
+export class ReplayedWebhookDto {
+  webhook_id: string;
+  after: string;
+}
+
+export class AttemptDto {
+  /** The `webhook-id` of the message. */
+  message_id: string;
+  delivered: boolean;
+  /** Status of the receiver's answer. */
+  @ApiProperty({ type: Number, nullable: true })
+  status: number | null;
+  /** Why there is no status. */
+  @ApiProperty({ type: String, nullable: true })
+  failure: string | null;
+  ms: number;
+}
+
+export class LastAttemptDto {
+  at: string;
+  @ApiProperty({ type: Number, nullable: true })
+  status: number | null;
+  @ApiProperty({ type: String, nullable: true })
+  failure: string | null;
+  ms: number;
+}
+
+export class DeliveryDto {
+  delivery_id: string;
+  /** The `webhook-id` of the message; the same whenever this event is sent to this webhook. */
+  message_id: string;
+  event: string;
+  @ApiProperty({ type: String, nullable: true })
+  tris_id: string | null;
+  /** Of the event. */
+  position: string;
+  @ApiProperty({ enum: ['pending', 'delivered', 'failed'] })
+  status: string;
+  attempts: number;
+  created_at: string;
+  @ApiProperty({ type: String, nullable: true })
+  next_attempt_at: string | null;
+  @ApiProperty({ type: () => LastAttemptDto, nullable: true })
+  last_attempt: LastAttemptDto | null;
+  /** The message. */
+  @ApiProperty({ type: Object })
+  payload: JsonObject;
+}
+
+export class DeliveriesDto {
+  deliveries: DeliveryDto[];
+  @ApiProperty({ type: String, nullable: true })
+  next_cursor: string | null;
+}

@@ -1,0 +1,449 @@
+import { randomUUID } from 'node:crypto';
+import { Inject, Injectable } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type WebhookRow, webhooksOf } from '../../../projections/webhooks.js';
+import type { Actor, CommandContext } from '../../commands/context.js';
+import { keepText, keptText } from '../../commands/kept-texts.js';
+import { Writer } from '../../commands/writer.js';
+import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import type { Position } from '../../kernel/event.js';
+import { sha256Hex } from '../../kernel/hash.js';
+import type { JsonObject } from '../../kernel/json.js';
+import { formatPosition, parsePosition } from '../../kernel/positions.js';
+import { Problem, refusal } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
+import { sortByPosition } from '../../../projections/projection.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { Deliveries, type Delivery } from './deliveries.js';
+import { Dispatcher } from './dispatcher.js';
+import {
+  WEBHOOK_ID,
+  type Webhook,
+  type WebhookContent,
+  decideChange,
+  decideCreate,
+  decideDelete,
+  decideReplay,
+  decideRotate,
+  webhookOf,
+  webhookStream,
+} from './domain/webhook.js';
+import type { WebhookEvent, WebhookFilter } from './domain/webhooks.events.js';
+import { type Outcome, Receivers, isDelivered } from './receivers.js';
+import { Signatures } from './signatures.js';
+import type { AttemptDto } from './webhooks.dto.js';
+
+/** The maximum number of webhooks of an organization. */
+const MAX_WEBHOOKS = 100;
+/** Tests and repeated deliveries that a process sends at a time, since each may take five seconds. */
+const MAX_SENDING = 8;
+
+/** Webhooks by id, each read from its own stream, so always current. */
+@Injectable()
+export class Webhooks {
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+    private readonly deliveries: Deliveries,
+  ) {}
+
+  /** A webhook of the caller's organization, or of the operators. @throws Problem webhook_not_found */
+  async get(id: string, { organization }: Pick<Actor, 'organization'>): Promise<Webhook> {
+    const webhook = WEBHOOK_ID.test(id) ? await this.read(id) : undefined;
+    if (webhook && !webhook.deleted && webhook.owner === organization) return webhook;
+    throw new Problem('webhook_not_found', `There is no webhook ${id}.`);
+  }
+
+  async read(id: string): Promise<Webhook | undefined> {
+    return webhookOf(await this.store.readStream(webhookStream(id)));
+  }
+
+  /** null if its text was deleted. */
+  urlOf({ url_hash }: Webhook): Promise<string | null> {
+    return keptText(this.keyValue, url_hash);
+  }
+
+  /** A webhook as its owner sees it. */
+  async view(webhook: Webhook) {
+    const { webhook_id, owner, events, filter, disabled, rotated_at, created_at } = webhook;
+    const progress = await this.deliveries.progressOf(webhook);
+    return {
+      webhook_id,
+      tris_org: owner,
+      url: await this.urlOf(webhook),
+      events,
+      filter,
+      status: disabled ? ('disabled' as const) : ('active' as const),
+      disabled_reason: disabled?.reason ?? null,
+      disabled_at: disabled ? new Date(disabled.at).toISOString() : null,
+      pending: progress?.open.length ?? 0,
+      created_at: new Date(created_at).toISOString(),
+      rotated_at: rotated_at === null ? null : new Date(rotated_at).toISOString(),
+    };
+  }
+}
+type WebhookView = Awaited<ReturnType<Webhooks['view']>>;
+
+interface Result<T> {
+  body: T;
+  position: Position;
+}
+
+/** What a client sends. */
+export interface WebhookRequest {
+  url: string;
+  events: WebhookEvent[];
+  filter: WebhookFilter;
+}
+
+/** @throws Problem validation_failed */
+function check({ events, filter }: Pick<WebhookContent, 'events' | 'filter'>): void {
+  if (!events.includes('score.crossed') || filter.score_below !== null || filter.score_above !== null) return;
+  const message = 'score.crossed needs a threshold: score_below, score_above or both';
+  throw refusal([{ pointer: '/filter', code: 'required', message }]);
+}
+
+/** @throws Problem validation_failed */
+function checkUrl(receivers: Receivers, url: string): void {
+  const message = receivers.faultOf(url);
+  if (message !== undefined) throw refusal([{ pointer: '/url', code: 'webhook_url', message }]);
+}
+
+export class CreateWebhook extends Command<Result<WebhookView & { secret: string }>> {
+  constructor(
+    readonly webhook: WebhookRequest,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(CreateWebhook)
+export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly views: Views,
+    private readonly webhooks: Webhooks,
+    private readonly receivers: Receivers,
+    private readonly signatures: Signatures,
+    private readonly dispatcher: Dispatcher,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+  ) {}
+
+  /** @throws Problem validation_failed, too_many_webhooks, idempotency_key_reused */
+  async execute({ webhook: { url, events, filter }, context }: CreateWebhook) {
+    checkUrl(this.receivers, url);
+    check({ events, filter });
+    const owner = context.actor.organization;
+    const webhook_id = `whk_${context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
+    const { results } = await this.views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
+    if ((results[0] as unknown[]).length >= MAX_WEBHOOKS && !(await this.webhooks.read(webhook_id))) {
+      throw new Problem('too_many_webhooks', `${owner ?? 'The operators'} may have at most ${MAX_WEBHOOKS} webhooks.`);
+    }
+    await keepText(this.keyValue, url);
+    const content = { webhook_id, owner, url_hash: sha256Hex(url), events, filter };
+    const { position } = await this.writer.execute(webhookStream(webhook_id), context, (history) =>
+      decideCreate(webhookOf(history), content),
+    );
+    await this.dispatcher.start();
+    const webhook = await this.webhooks.get(webhook_id, context.actor);
+    return { body: { ...(await this.webhooks.view(webhook)), secret: this.signatures.secretOf(webhook) }, position };
+  }
+}
+
+export class ChangeWebhook extends Command<Result<WebhookView>> {
+  constructor(
+    readonly webhookId: string,
+    readonly change: Partial<WebhookRequest> & { active?: boolean },
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(ChangeWebhook)
+export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly webhooks: Webhooks,
+    private readonly receivers: Receivers,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+  ) {}
+
+  /** @throws Problem webhook_not_found, validation_failed, idempotency_key_reused */
+  async execute({ webhookId, change: { url, ...change }, context }: ChangeWebhook) {
+    const before = await this.webhooks.get(webhookId, context.actor);
+    if (url !== undefined) checkUrl(this.receivers, url);
+    check({ ...before, ...change });
+    if (url !== undefined) await keepText(this.keyValue, url);
+    const changed = { ...change, ...(url !== undefined && { url_hash: sha256Hex(url) }) };
+    const { position } = await this.writer.execute(webhookStream(webhookId), context, (history) =>
+      decideChange(webhookOf(history)!, changed),
+    );
+    return { body: await this.webhooks.view(await this.webhooks.get(webhookId, context.actor)), position };
+  }
+}
+
+export class DeleteWebhook extends Command<{ position: Position }> {
+  constructor(
+    readonly webhookId: string,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(DeleteWebhook)
+export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly webhooks: Webhooks,
+  ) {}
+
+  /** @throws Problem webhook_not_found */
+  async execute({ webhookId, context }: DeleteWebhook) {
+    await this.webhooks.get(webhookId, context.actor);
+    const { position } = await this.writer.execute(webhookStream(webhookId), context, (history) =>
+      decideDelete(webhookOf(history)!),
+    );
+    return { position };
+  }
+}
+
+export class RotateSecret extends Command<Result<{ webhook_id: string; secret: string }>> {
+  constructor(
+    readonly webhookId: string,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RotateSecret)
+export class RotateSecretHandler implements ICommandHandler<RotateSecret> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly webhooks: Webhooks,
+    private readonly signatures: Signatures,
+  ) {}
+
+  /** @throws Problem webhook_not_found, idempotency_key_reused */
+  async execute({ webhookId: webhook_id, context }: RotateSecret) {
+    await this.webhooks.get(webhook_id, context.actor);
+    const { position } = await this.writer.execute(webhookStream(webhook_id), context, (history) =>
+      decideRotate(webhookOf(history)!),
+    );
+    const webhook = await this.webhooks.get(webhook_id, context.actor);
+    return { body: { webhook_id, secret: this.signatures.secretOf(webhook) }, position };
+  }
+}
+
+/** Delivers again what happened after a position. */
+export class ReplayWebhook extends Command<Result<{ webhook_id: string; after: string }>> {
+  constructor(
+    readonly webhookId: string,
+    readonly after: string,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(ReplayWebhook)
+export class ReplayWebhookHandler implements ICommandHandler<ReplayWebhook> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly views: Views,
+    private readonly webhooks: Webhooks,
+  ) {}
+
+  /** @throws Problem webhook_not_found, position_unknown, idempotency_key_reused */
+  async execute({ webhookId: webhook_id, after, context }: ReplayWebhook) {
+    await this.webhooks.get(webhook_id, context.actor);
+    const position = parsePosition(after, this.views.logId);
+    if (position === undefined || !(await this.views.has(position))) {
+      throw new Problem('position_unknown', 'after must be a position of this log that has been reached.');
+    }
+    const replayed = await this.writer.execute(webhookStream(webhook_id), context, (history) =>
+      decideReplay(webhookOf(history)!, after),
+    );
+    return { body: { webhook_id, after }, position: replayed.position };
+  }
+}
+
+/** Sends a message at once: a test, or a delivery again. It is not repeated. */
+export class SendNow extends Command<AttemptDto> {
+  constructor(
+    readonly webhookId: string,
+    /** Absent: a test. */
+    readonly deliveryId: string | undefined,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(SendNow)
+export class SendNowHandler implements ICommandHandler<SendNow> {
+  private sending = 0;
+
+  constructor(
+    private readonly webhooks: Webhooks,
+    private readonly deliveries: Deliveries,
+    private readonly dispatcher: Dispatcher,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  /** @throws Problem webhook_not_found, delivery_not_found, delivery_pending, rate_limited */
+  async execute({ webhookId, deliveryId, actor }: SendNow): Promise<AttemptDto> {
+    const webhook = await this.webhooks.get(webhookId, actor);
+    const url = await this.webhooks.urlOf(webhook);
+    if (url === null) throw new Problem('webhook_not_found', `The URL of ${webhookId} was deleted. Set another one.`);
+    const delivery = deliveryId === undefined ? undefined : await this.find(webhookId, deliveryId);
+    if (this.sending >= MAX_SENDING) {
+      const headers = { 'retry-after': '5' };
+      throw new Problem('rate_limited', `${MAX_SENDING} messages are being sent already.`, { headers });
+    }
+    this.sending++;
+    try {
+      const { message_id, body } = delivery ?? this.test(webhookId);
+      const outcome = await this.dispatcher.send(webhook, url, message_id, body);
+      if (delivery) await this.note(webhookId, delivery, outcome);
+      return { message_id, delivered: isDelivered(outcome), ...outcome };
+    } finally {
+      this.sending--;
+    }
+  }
+
+  private async find(webhookId: string, deliveryId: string): Promise<Delivery> {
+    const number = numberOf(deliveryId);
+    const delivery = number === undefined ? undefined : await this.deliveries.get(webhookId, number);
+    if (!delivery) throw new Problem('delivery_not_found', `${webhookId} has no delivery ${deliveryId}, or no longer.`);
+    if (delivery.status === 'pending') {
+      throw new Problem('delivery_pending', `${deliveryId} is still being delivered.`);
+    }
+    return delivery;
+  }
+
+  private test(webhookId: string): { message_id: string; body: string } {
+    const timestamp = new Date(this.clock()).toISOString();
+    const body = JSON.stringify({ type: 'webhook.test', timestamp, data: { webhook_id: webhookId } });
+    return { message_id: `msg_${randomUUID().replaceAll('-', '')}`, body };
+  }
+
+  private async note(webhookId: string, delivery: Delivery, outcome: Outcome): Promise<void> {
+    delivery.attempts++;
+    delivery.last = { ...outcome, at: this.clock() };
+    if (isDelivered(outcome)) delivery.status = 'delivered';
+    await this.deliveries.keep(webhookId, delivery);
+  }
+}
+
+export class GetWebhook extends Query<WebhookView> {
+  constructor(
+    readonly webhookId: string,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetWebhook)
+export class GetWebhookHandler implements IQueryHandler<GetWebhook> {
+  constructor(private readonly webhooks: Webhooks) {}
+
+  /** @throws Problem webhook_not_found */
+  async execute({ webhookId, actor }: GetWebhook): Promise<WebhookView> {
+    return this.webhooks.view(await this.webhooks.get(webhookId, actor));
+  }
+}
+
+export class ListWebhooks extends Query<{ webhooks: WebhookView[]; next_cursor: string | null }> {
+  constructor(
+    readonly limit: number,
+    readonly cursor: string | undefined,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListWebhooks)
+export class ListWebhooksHandler implements IQueryHandler<ListWebhooks> {
+  constructor(
+    private readonly views: Views,
+    private readonly webhooks: Webhooks,
+  ) {}
+
+  async execute({ limit, cursor, actor }: ListWebhooks) {
+    const list = webhooksOf(actor.organization);
+    const { page, next_cursor } = await this.views.page<WebhookRow>(list, { cursor, limit }, WEBHOOK_ID);
+    const found = await Promise.all(page.map(({ webhook_id }) => this.webhooks.read(webhook_id)));
+    const kept = found.filter((webhook) => webhook !== undefined && !webhook.deleted);
+    return { webhooks: await Promise.all(kept.map((webhook) => this.webhooks.view(webhook!))), next_cursor };
+  }
+}
+
+export class ListDeliveries extends Query<{
+  deliveries: ReturnType<typeof deliveryView>[];
+  next_cursor: string | null;
+}> {
+  constructor(
+    readonly webhookId: string,
+    readonly limit: number,
+    readonly cursor: string | undefined,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListDeliveries)
+export class ListDeliveriesHandler implements IQueryHandler<ListDeliveries> {
+  constructor(
+    private readonly webhooks: Webhooks,
+    private readonly deliveries: Deliveries,
+    private readonly views: Views,
+  ) {}
+
+  /** @throws Problem webhook_not_found */
+  async execute({ webhookId, limit, cursor, actor }: ListDeliveries) {
+    await this.webhooks.get(webhookId, actor);
+    const before = rowAfter(cursor);
+    const page = await this.deliveries.list(webhookId, before === undefined ? undefined : Number(before), limit);
+    const last = page.at(-1)?.n ?? 0;
+    return {
+      deliveries: page.map((delivery) => deliveryView(delivery, this.views.logId)),
+      next_cursor: page.length === limit && last > 0 ? cursorAfter(sortByPosition(last)) : null,
+    };
+  }
+}
+
+function deliveryView(delivery: Delivery, logId: string) {
+  const { n, message_id, event, tris_id, position, created_at, status, attempts, next_at, last, body } = delivery;
+  return {
+    delivery_id: `dlv_${n}`,
+    message_id,
+    event,
+    tris_id,
+    position: formatPosition(logId, position),
+    status,
+    attempts,
+    created_at: new Date(created_at).toISOString(),
+    next_attempt_at: next_at === null ? null : new Date(next_at).toISOString(),
+    last_attempt: last && {
+      at: new Date(last.at).toISOString(),
+      status: last.status,
+      failure: last.failure,
+      ms: last.ms,
+    },
+    payload: JSON.parse(body) as JsonObject,
+  };
+}
+
+function numberOf(deliveryId: string): number | undefined {
+  const match = /^dlv_(0|[1-9]\d{0,14})$/.exec(deliveryId);
+  return match ? Number(match[1]) : undefined;
+}

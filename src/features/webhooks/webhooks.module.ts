@@ -1,0 +1,44 @@
+import { Module } from '@nestjs/common';
+import { IdentityReaderModule } from '../disc/identity-reader.module.js';
+import { LensesModule } from '../lenses/lenses.module.js';
+import { Deliveries } from './deliveries.js';
+import { Dispatcher } from './dispatcher.js';
+import { Notices } from './notices.js';
+import { Receivers } from './receivers.js';
+import { Signatures } from './signatures.js';
+import { WebhooksController } from './webhooks.controller.js';
+import {
+  ChangeWebhookHandler,
+  CreateWebhookHandler,
+  DeleteWebhookHandler,
+  GetWebhookHandler,
+  ListDeliveriesHandler,
+  ListWebhooksHandler,
+  ReplayWebhookHandler,
+  RotateSecretHandler,
+  SendNowHandler,
+  Webhooks,
+} from './webhooks.handlers.js';
+
+@Module({
+  imports: [LensesModule, IdentityReaderModule],
+  controllers: [WebhooksController],
+  providers: [
+    Webhooks,
+    Receivers,
+    Signatures,
+    Deliveries,
+    Notices,
+    Dispatcher,
+    CreateWebhookHandler,
+    ChangeWebhookHandler,
+    DeleteWebhookHandler,
+    RotateSecretHandler,
+    ReplayWebhookHandler,
+    SendNowHandler,
+    GetWebhookHandler,
+    ListWebhooksHandler,
+    ListDeliveriesHandler,
+  ],
+})
+export class WebhooksModule {}

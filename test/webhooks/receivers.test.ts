@@ -1,0 +1,139 @@
+import type { LookupAddress } from 'node:dns';
+import { loadConfig } from '../../src/kernel/config.js';
+import { Receivers, isPublic } from '../../src/features/webhooks/receivers.js';
+import { Receiver } from './receiver.js';
+
+/** Where webhooks may lead: never into the networks of the service. */
+
+const configured = (loopback: 'on' | 'off') => new Receivers(loadConfig({ CREDENCE_WEBHOOK_LOOPBACK: loopback }));
+const addresses = (...found: string[]): LookupAddress[] =>
+  found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+
+test.each([
+  ['loopback', ['127.0.0.1', '127.9.9.9', '::1']],
+  ['this network', ['0.0.0.0', '0.1.2.3', '::']],
+  ['private', ['10.0.0.1', '172.16.0.1', '172.31.255.255', '192.168.1.1', 'fc00::1', 'fd12::1']],
+  ['shared by a provider', ['100.64.0.1', '100.127.255.255']],
+  ['link-local, with the metadata of clouds', ['169.254.169.254', 'fe80::1', 'fd00:ec2::254']],
+  ['IPv4 in IPv6', ['::ffff:127.0.0.1', '::ffff:8.8.8.8', '::127.0.0.1', '64:ff9b::a00:1', '2002:7f00:1::', '2001::1']],
+  [
+    'for documentation and benchmarks',
+    ['192.0.2.1', '198.51.100.7', '203.0.113.9', '198.18.0.1', '2001:db8::1', '3fff::1'],
+  ],
+  ['multicast and reserved', ['224.0.0.1', '240.0.0.1', '255.255.255.255', 'ff02::1']],
+  ['no address', ['', 'localhost', '1.2.3', '1.2.3.4.5']],
+])('%s is not public', (_, listed) => {
+  expect(listed.filter(isPublic)).toEqual([]);
+});
+
+test('addresses of the Internet are public', () => {
+  const listed = ['1.1.1.1', '8.8.8.8', '172.15.0.1', '172.32.0.1', '100.63.0.1', '100.128.0.1', '2606:4700::1111'];
+  expect(listed.filter(isPublic)).toEqual(listed);
+});
+
+test.each([
+  ['http', 'http://lender.example/hook'],
+  ['another scheme', 'ftp://lender.example/hook'],
+  ['a file', 'file:///etc/passwd'],
+  ['no URL', 'lender.example'],
+  ['credentials', 'https://user:word@lender.example/'],
+  ['a fragment', 'https://lender.example/#part'],
+  ['this machine', 'https://localhost/'],
+  ['this machine by its address', 'https://127.0.0.1/'],
+  ['this machine in IPv6', 'https://[::1]/'],
+  ['a private address', 'https://192.168.0.1/'],
+  ['a private address as a number', 'https://3232235521/'],
+  ['this machine as a number', 'https://2130706433/'],
+  ['this machine in octal', 'https://0177.0.0.1/'],
+  ['this machine in hexadecimal', 'https://0x7f.1/'],
+  ['this machine, cut short', 'https://127.1/'],
+  ['a mapped address', 'https://[::ffff:10.0.0.1]/'],
+  ['a mapped address in hexadecimal', 'https://[::ffff:a00:1]/'],
+  ['metadata of a cloud', 'https://169.254.169.254/latest/meta-data'],
+  ['full-width digits', 'https://１２７.0.0.1/'],
+  ['more than 2,048 characters', `https://lender.example/${'a'.repeat(2_048)}`],
+])('a URL with %s is refused', (_, url) => {
+  expect(configured('off').faultOf(url)).toEqual(expect.any(String));
+});
+
+test('https to a name is accepted; http to this machine only if configuration allows it', () => {
+  expect(configured('off').faultOf('https://lender.example:8443/hook?a=b')).toBeUndefined();
+  for (const url of ['http://127.0.0.1:8080/', 'http://localhost/', 'http://[::1]/', 'https://localhost/']) {
+    expect(configured('on').faultOf(url)).toBeUndefined();
+  }
+  for (const url of ['http://lender.example/', 'http://10.0.0.1/', 'https://10.0.0.1/']) {
+    expect(configured('on').faultOf(url)).toEqual(expect.any(String));
+  }
+});
+
+describe('a connection', () => {
+  const receiver = new Receiver();
+  beforeAll(() => receiver.start());
+  afterAll(() => receiver.stop());
+  const port = () => new URL(receiver.url).port;
+
+  test.each([
+    ['a private address', addresses('10.1.2.3')],
+    ['this machine', addresses('127.0.0.1')],
+    ['a public and a private address', addresses('93.184.216.34', '192.168.0.1')],
+    ['an address in IPv6 form', addresses('::ffff:127.0.0.1')],
+    ['no address', []],
+  ])('is not made if the name leads to %s', async (_, found) => {
+    const receivers = configured('off');
+    receivers.resolve = (_host, done) => done(null, found);
+    const outcome = await receivers.post(`https://lender.example:${port()}/`, {}, '{}');
+    expect(outcome).toMatchObject({ status: null, failure: 'address_not_public' });
+    expect(receiver.received).toEqual([]);
+    receivers.onApplicationShutdown();
+  });
+
+  test('is made to the address that was checked: the name is looked up once', async () => {
+    const receivers = configured('on');
+    const asked: string[] = [];
+    // As a rebinding name server answers: what is allowed first, and something else from then on.
+    receivers.resolve = (host, done) => done(null, addresses(asked.push(host) === 1 ? '127.0.0.1' : '192.0.2.1'));
+    const outcome = await receivers.post(`http://localhost:${port()}/`, { 'webhook-id': 'a' }, '{}');
+    expect(outcome).toMatchObject({ status: 204, failure: null });
+    expect(asked).toEqual(['localhost']);
+    receivers.onApplicationShutdown();
+  });
+
+  test('does not follow redirects, and ends when an answer is large', async () => {
+    const receivers = configured('on');
+    receiver.answer = (_, response) => void response.writeHead(302, { location: receiver.url }).end();
+    const before = receiver.received.length;
+    expect(await receivers.post(receiver.url, {}, '{}')).toMatchObject({ status: 302 });
+    expect(receiver.received).toHaveLength(before + 1);
+    const closed = new Promise<number>((resolve) => {
+      receiver.answer = (_, response) => {
+        let written = 0;
+        const more = () => {
+          for (let i = 0; i < 16 && !response.destroyed; i++) {
+            written += 65_536;
+            if (!response.write(Buffer.alloc(65_536))) return void response.once('drain', more);
+          }
+          if (!response.destroyed && written < 50_000_000) setImmediate(more);
+        };
+        response.once('close', () => resolve(written));
+        response.writeHead(200);
+        more();
+      };
+    });
+    expect(await receivers.post(receiver.url, {}, '{}')).toMatchObject({ status: 200 });
+    expect(await closed).toBeLessThan(10_000_000);
+    receivers.onApplicationShutdown();
+  });
+
+  test('ends after five seconds without an answer, and says what failed', async () => {
+    const receivers = configured('on');
+    receiver.answer = () => undefined;
+    const outcome = await receivers.post(receiver.url, {}, '{}');
+    expect(outcome).toMatchObject({ status: null, failure: 'timeout' });
+    expect(outcome.ms).toBeGreaterThanOrEqual(4_900);
+    const reserved = 'http://127.0.0.1:1/';
+    expect(await receivers.post(reserved, {}, '{}')).toMatchObject({ failure: 'connection_failed' });
+    receivers.resolve = (_host, done) => done(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }), []);
+    expect(await receivers.post('https://nowhere.example/', {}, '{}')).toMatchObject({ failure: 'unknown_host' });
+    receivers.onApplicationShutdown();
+  });
+});

@@ -1,0 +1,257 @@
+import { Webhook } from 'standardwebhooks';
+import { SCOPES } from '../../src/credentials/caller.js';
+import { Dispatcher } from '../../src/features/webhooks/dispatcher.js';
+import { eventually } from '../contracts/harness.js';
+import { send } from '../http/client.js';
+import { type Service, as, relay, seen, startServiceWithKeys } from '../policies/service.fixture.js';
+import { Receiver } from './receiver.js';
+
+/** Webhooks from the request that creates them to the message that arrives. */
+
+const KEYS = [
+  { id: 'operator', scopes: SCOPES },
+  { id: 'lendco', scopes: SCOPES, organization: 'tris:lendco' },
+  { id: 'other', scopes: SCOPES, organization: 'tris:other' },
+];
+const [OPERATOR, LENDCO, OTHER] = [as('operator'), as('lendco'), as('other')];
+const ALL = ['rating.changed', 'score.crossed', 'verification.changed', 'bad_status.changed', 'policy.promoted'];
+
+let service: Service;
+let dispatcher: Dispatcher;
+const receiver = new Receiver();
+beforeAll(async () => {
+  service = await startServiceWithKeys(KEYS, { CREDENCE_WEBHOOK_LOOPBACK: 'on' });
+  dispatcher = service.app.get(Dispatcher, { strict: false });
+  await receiver.start();
+});
+afterAll(async () => {
+  await service.close();
+  await receiver.stop();
+});
+beforeEach(() => {
+  receiver.received.length = 0;
+  receiver.answer = (_, response) => void response.writeHead(204).end();
+});
+
+const path = '/v1/webhooks';
+const patch = (id: string, body: object, by: Record<string, string> = LENDCO) =>
+  send(service.port, 'PATCH', `${path}/${id}`, {
+    headers: { 'content-type': 'application/json', ...by },
+    body: JSON.stringify(body),
+  });
+async function create(body: object, by: Record<string, string> = LENDCO): Promise<{ id: string; secret: string }> {
+  const { status, text, json } = await service.post(path, { url: receiver.url, ...body }, by);
+  if (status !== 201) throw new Error(text);
+  return { id: json.webhook_id, secret: json.secret };
+}
+const remove = (id: string, by: Record<string, string> = LENDCO) => service.delete(`${path}/${id}`, by);
+const act = (tris_id: string, criticality = 'critical', times = 1) =>
+  relay(
+    service,
+    Array.from({ length: times }, () => ({ tris_id, category: 'financial', action_type: 'repayment', criticality })),
+    OPERATOR,
+  );
+const setBad = (tris: string, level: number) =>
+  service.post(`/v1/identities/${tris}/bad-status`, { level, reason_code: 'fraud' }, OPERATOR);
+const deliveriesOf = async (id: string) => (await service.get(`${path}/${id}/deliveries`, LENDCO)).json.deliveries;
+const statusOf = async (id: string) => {
+  const { status, disabled_reason, pending } = (await service.get(`${path}/${id}`, LENDCO)).json;
+  return [status, disabled_reason, pending];
+};
+
+test('tells of ratings, scores, statuses and verifications, signed, in order, and nothing twice', async () => {
+  await act('tris:alice');
+  await seen(service);
+  const { id, secret } = await create({ events: ALL, filter: { score_below: 7, score_above: 6.5 } });
+  await setBad('tris:alice', 3);
+  await service.post(
+    '/v1/identities/tris:alice/verifications',
+    { status: 'zk-KYH', evidence_hash: 'a'.repeat(64) },
+    OPERATOR,
+  );
+  await service.delete('/v1/identities/tris:alice/verifications/zk-KYH', OPERATOR);
+  await service.delete('/v1/identities/tris:alice/bad-status', OPERATOR);
+  await eventually(() => receiver.received.length >= 8);
+  const told = (type: string) => receiver.verified(secret, type);
+  const score = (await service.get('/v1/disc/score/tris:alice', await seen(service))).json;
+  expect(told('bad_status.changed')).toMatchObject([
+    { tris_id: 'tris:alice', level: 3, reason_code: 'fraud' },
+    { tris_id: 'tris:alice', level: null },
+  ]);
+  expect(told('rating.changed')).toMatchObject([
+    { score: 3, score_rating: 'BAD', previous: { score: score.score, score_rating: 'Poor' } },
+    { score: score.score, score_rating: 'Poor', total_tct: score.total_tct, previous: { score: 3 } },
+  ]);
+  expect(told('score.crossed')).toMatchObject([
+    { direction: 'below', threshold: 7, score: 3 },
+    { direction: 'above', threshold: 6.5, score: score.score },
+  ]);
+  expect(told('verification.changed')).toMatchObject([
+    { change: 'granted', status: 'zk-KYH', scheme: 'operator' },
+    { change: 'revoked', status: 'zk-KYH' },
+  ]);
+  const positions = receiver.received.map(({ message }) => Number(message.data.position.split('.')[1]));
+  expect(positions).toEqual([...positions].sort((a, b) => a - b));
+  expect(new Set(receiver.received.map((each) => each.id)).size).toBe(8);
+  await eventually(async () => (await statusOf(id))[2] === 0);
+  const listed = await deliveriesOf(id);
+  expect(listed).toHaveLength(8);
+  expect(listed[0]).toMatchObject({
+    delivery_id: 'dlv_7',
+    status: 'delivered',
+    attempts: 1,
+    last_attempt: { status: 204 },
+  });
+  await remove(id);
+});
+
+test('has its own organization’s secret only, which is in no log', async () => {
+  const { id, secret } = await create({ events: ALL, filter: { score_below: 5 } });
+  for (const by of [OTHER, OPERATOR]) {
+    expect((await service.get(`${path}/${id}`, by)).json.code).toBe('webhook_not_found');
+    expect((await patch(id, { status: 'disabled' }, by)).json.code).toBe('webhook_not_found');
+    expect((await remove(id, by)).json.code).toBe('webhook_not_found');
+    for (const action of ['rotate-secret', 'test']) {
+      expect((await service.post(`${path}/${id}/${action}`, undefined, by)).json.code).toBe('webhook_not_found');
+    }
+  }
+  expect((await service.get(path, { ...OTHER, ...(await seen(service)) })).json.webhooks).toEqual([]);
+  const own = (await service.get(path, { ...LENDCO, ...(await seen(service)) })).json.webhooks;
+  expect(own).toEqual([expect.objectContaining({ webhook_id: id, url: receiver.url, status: 'active' })]);
+  expect(own[0]).not.toHaveProperty('secret');
+  let log = '';
+  for await (const slice of service.stores.eventStore.readAll(0)) log += JSON.stringify(slice);
+  expect(log).toContain(id);
+  expect(log).not.toContain(secret.slice('whsec_'.length));
+  expect(log).not.toContain(new URL(receiver.url).port + '/hook');
+
+  // For a day both secrets verify.
+  const rotated = (await service.post(`${path}/${id}/rotate-secret`, undefined, LENDCO)).json.secret;
+  expect(rotated).not.toBe(secret);
+  const test = await service.post(`${path}/${id}/test`, undefined, LENDCO);
+  expect(test.json).toMatchObject({ delivered: true, status: 204, failure: null });
+  for (const each of [secret, rotated]) expect(receiver.verified(each, 'webhook.test')).toEqual([{ webhook_id: id }]);
+  const [{ body, headers }] = receiver.received as [(typeof receiver.received)[number]];
+  expect(() => new Webhook(`whsec_${Buffer.alloc(32).toString('base64')}`).verify(body, headers)).toThrow();
+  await remove(id);
+  expect((await service.get(`${path}/${id}`, LENDCO)).status).toBe(404);
+});
+
+test('is created once for an Idempotency-Key, with the same secret', async () => {
+  const body = { url: receiver.url, events: ['rating.changed'] };
+  const headers = { ...LENDCO, 'idempotency-key': 'one' };
+  const [first, again] = [await service.post(path, body, headers), await service.post(path, body, headers)];
+  expect([again.status, again.json.webhook_id, again.json.secret]).toEqual([
+    201,
+    first.json.webhook_id,
+    first.json.secret,
+  ]);
+  const other = await service.post(path, { ...body, events: ['policy.promoted'] }, headers);
+  expect(other.json.code).toBe('idempotency_key_reused');
+  await remove(first.json.webhook_id);
+});
+
+test('is refused with a pointer to what is wrong', async () => {
+  const valid = { url: receiver.url, events: ['rating.changed'] };
+  const cases: [object, string][] = [
+    [{ ...valid, url: 'http://lender.example/' }, '/url webhook_url'],
+    [{ ...valid, url: 'https://10.0.0.1/' }, '/url webhook_url'],
+    [{ ...valid, events: [] }, '/events array_min_size'],
+    [{ ...valid, events: ['everything'] }, '/events/0 is_in'],
+    [{ ...valid, events: ['score.crossed'] }, '/filter required'],
+    [{ ...valid, filter: { ratings: ['Splendid'] } }, '/filter/ratings/0 is_in'],
+    [{ ...valid, filter: { score_below: 101 } }, '/filter/score_below max'],
+    [{ ...valid, filter: { tris_ids: ['alice'] } }, '/filter/tris_ids/0 tris_id'],
+    [{ ...valid, secret: 'mine' }, '/secret unknown_field'],
+  ];
+  for (const [body, expected] of cases) {
+    const { status, json } = await service.post(path, body, LENDCO);
+    expect([status, `${json.errors?.[0]?.pointer} ${json.errors?.[0]?.code}`]).toEqual([400, expected]);
+  }
+});
+
+test('tries again, in order for each identity, while others go on', async () => {
+  const tries: string[] = [];
+  const { id, secret } = await create({ events: ['bad_status.changed'] });
+  dispatcher.retriesMs = [20, 20, 20, 20];
+  let failures = 2;
+  receiver.answer = ({ message: { data } }, response) => {
+    tries.push(`${data.tris_id} ${data.level}`);
+    const isRefused = data.tris_id === 'tris:carol' && failures-- > 0;
+    response.writeHead(isRefused ? 500 : 200).end();
+  };
+  for (const level of [6, 5, 4]) for (const tris of ['tris:carol', 'tris:dave']) await setBad(tris, level);
+  await eventually(() => tries.length >= 8);
+  expect(tries.filter((each) => each.startsWith('tris:carol'))).toEqual(
+    [6, 6, 6, 5, 4].map((level) => `tris:carol ${level}`),
+  );
+  expect(tries.filter((each) => each.startsWith('tris:dave'))).toEqual([6, 5, 4].map((level) => `tris:dave ${level}`));
+  const same = receiver.received.filter(({ message: { data } }) => data.tris_id === 'tris:carol' && data.level === 6);
+  expect(new Set(same.map((each) => each.id)).size).toBe(1);
+  expect(receiver.verified(secret, 'bad_status.changed')).toHaveLength(8);
+  await eventually(async () => (await statusOf(id))[2] === 0);
+  const first = (await deliveriesOf(id)).find((each: any) => each.payload.data.level === 6 && each.attempts > 1);
+  expect(first).toMatchObject({ tris_id: 'tris:carol', status: 'delivered', attempts: 3 });
+
+  // A delivery can be sent again, with the same id and body.
+  const again = await service.post(`${path}/${id}/deliveries/${first.delivery_id}/redeliver`, undefined, LENDCO);
+  expect(again.json).toMatchObject({ delivered: true, message_id: same[0]!.id });
+  expect(receiver.received.at(-1)).toMatchObject({ id: same[0]!.id, body: same[0]!.body });
+  const unknown = await service.post(`${path}/${id}/deliveries/dlv_99/redeliver`, undefined, LENDCO);
+  expect(unknown.json.code).toBe('delivery_not_found');
+  await remove(id);
+});
+
+test('is disabled with a note when a delivery has failed for all its attempts, or the receiver is gone', async () => {
+  dispatcher.retriesMs = [10];
+  receiver.answer = (_, response) => void response.writeHead(503).end();
+  const { id, secret } = await create({ events: ['bad_status.changed'] });
+  await setBad('tris:erin', 5);
+  await eventually(async () => (await statusOf(id))[0] === 'disabled');
+  expect((await statusOf(id))[1]).toBe('failed');
+  expect((await deliveriesOf(id))[0]).toMatchObject({ status: 'failed', attempts: 2, last_attempt: { status: 503 } });
+
+  // What happens meanwhile is delivered once it is enabled again.
+  await setBad('tris:erin', 4);
+  receiver.answer = (_, response) => void response.writeHead(200).end();
+  receiver.received.length = 0;
+  expect((await patch(id, { status: 'active' })).json).toMatchObject({ status: 'active', disabled_reason: null });
+  await eventually(() => receiver.received.length >= 1);
+  expect(receiver.verified(secret, 'bad_status.changed')).toMatchObject([{ tris_id: 'tris:erin', level: 4 }]);
+
+  receiver.answer = (_, response) => void response.writeHead(410).end();
+  await setBad('tris:erin', 3);
+  await eventually(async () => (await statusOf(id))[0] === 'disabled');
+  expect((await statusOf(id))[1]).toBe('gone');
+  await remove(id);
+});
+
+test('delivers again from a position, with the ids of before', async () => {
+  const { id } = await create({ events: ['bad_status.changed'], filter: { tris_ids: ['tris:frank'] } });
+  const from = `${service.stores.eventStore.logId}.${await service.stores.eventStore.head()}`;
+  await setBad('tris:frank', 5);
+  await setBad('tris:grace', 5);
+  await setBad('tris:frank', 4);
+  await eventually(() => receiver.received.length >= 2);
+  const replay = (after: string) => service.post(`${path}/${id}/replay`, { after }, LENDCO);
+  expect((await replay('elsewhere.7')).json.code).toBe('position_unknown');
+  expect((await replay(from)).status).toBe(202);
+  await eventually(() => receiver.received.length >= 4);
+  const [first, second, third, fourth] = receiver.received.map((each) => each.id);
+  expect([third, fourth]).toEqual([first, second]);
+  expect(receiver.received.every(({ message }) => message.data.tris_id === 'tris:frank')).toBe(true);
+  await remove(id);
+});
+
+test('loses nothing when the job stops, and continues where it was', async () => {
+  const { id } = await create({ events: ['bad_status.changed'] });
+  await setBad('tris:heidi', 5);
+  await eventually(() => receiver.received.length === 1);
+  const { jobs } = service.stores;
+  await jobs.cancel('webhooks', 'dispatch');
+  await setBad('tris:heidi', 4);
+  await jobs.retry('webhooks', 'dispatch');
+  await eventually(() => receiver.received.length >= 2);
+  expect(receiver.received.map(({ message }) => message.data.level)).toEqual([5, 4]);
+  await remove(id);
+});
