@@ -100,6 +100,17 @@ export class StoreMetrics {
       },
     });
     registerConnections(registry, stores);
+    const waiting = new Gauge({
+      name: 'credence_jobs_waiting',
+      help: 'Jobs that wait to be run',
+      labelNames: ['kind'],
+      registers: [registry],
+      async collect() {
+        waiting.reset();
+        const counts = await stores.jobs.waiting().catch((error: unknown) => Object.fromEntries(noneWhileAway(error)));
+        for (const [kind, jobs] of Object.entries(counts)) waiting.set({ kind }, jobs);
+      },
+    });
     registerClock(registry, app.get(Health), stores);
     const letters = new Gauge({
       name: 'credence_dead_letters',

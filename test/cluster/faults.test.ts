@@ -147,6 +147,56 @@ describeOnOwnCluster('a cluster', () => {
     LONG,
   );
 
+  longTest(
+    'a worker says once that a store is away, with the reason, and once that it is back; its metrics show it',
+    async () => {
+      const worker = await startWorker();
+      const said = (from: number) =>
+        worker.errors
+          .join('')
+          .split('\n')
+          .filter((line) => line !== '')
+          .slice(from)
+          .map((line) => (JSON.parse(line) as { msg: string }).msg);
+      const metric = async (name: string) => {
+        const { text } = await worker.get('/metrics');
+        return Number(new RegExp(`^${name.replace(/[{}]/g, '\\$&')} (\\S+)$`, 'm').exec(text)![1]);
+      };
+      const outages = [
+        ['redis', 'Redis', cluster.redis, () => cluster.redis.run()],
+        ['eventstoredb', 'EventStoreDB', cluster.eventStored, () => cluster.eventStored.start()],
+      ] as const;
+      for (const [server, name, store, start] of outages) {
+        const before = said(0).length;
+        const connected = `credence_store_connected{server="${server}"}`;
+        const reconnections = `credence_store_reconnections{server="${server}"}`;
+        const times = await metric(reconnections);
+        await store.kill();
+        await eventually(() => said(before).length > 0, 'a line');
+        expect(await metric(connected)).toBe(0);
+        expect((await worker.get('/health/ready')).status).toBe(503);
+        // Requests meanwhile add no line to the worker's log.
+        for (const api of apis) await api.get('/api/disc-score/tris:nobody');
+        await start();
+        const back = performance.now();
+        await eventually(async () => (await worker.get('/health/ready')).status === 200, 'ready again');
+        const seconds = ((performance.now() - back) / 1_000).toFixed(1);
+        process.stderr.write(`${name}: ready ${seconds} s after its return\n`);
+        await eventually(() => said(before).length > 1, 'a second line');
+        const host = '127\\.0\\.0\\.1:\\d+';
+        expect(said(before)).toEqual([
+          expect.stringMatching(new RegExp(`^${name} at ${host} is away: .`)),
+          expect.stringMatching(new RegExp(`^${name} at ${host} is back$`)),
+        ]);
+        expect(await metric(connected)).toBe(1);
+        expect(await metric(reconnections)).toBeGreaterThan(times);
+      }
+      expect(await metric('credence_jobs_waiting{kind="vp_replay"}')).toBe(0);
+      await worker.stop();
+    },
+    LONG,
+  );
+
   describeFaulty('an API whose clock is two hours ahead', () => {
     longTest(
       'warns in its log, its metrics and its readiness; what it relays counts at once wherever it is read',

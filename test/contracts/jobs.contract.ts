@@ -227,6 +227,16 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       });
     });
 
+    test('counts the jobs that wait, by kind', async () => {
+      jobs.handle(kind, untilAborted());
+      expect(await jobs.waiting()).toEqual({ [kind]: 0 });
+      for (const id of ['one', 'two', 'three']) await jobs.enqueue(kind, id, {});
+      expect(await jobs.waiting()).toEqual({ [kind]: 3 });
+      await jobs.start();
+      await reaches('one', 'running');
+      expect(await jobs.waiting()).toEqual({ [kind]: 2 });
+    });
+
     test('list: newest first, filtered, limited', async () => {
       jobs.handle(kind, async () => 1);
       for (const id of ['a', 'b', 'c', 'd']) await jobs.enqueue(kind, id, {});

@@ -11,9 +11,12 @@ afterEach(() => void jest.restoreAllMocks());
 const CONTEXT = { actor: internalActor('test'), correlation_id: 'c', idempotency: null, body_hash: 'b' };
 
 /** Readiness of the log and the read models, with stores that behave as told. */
-function serviceWith(generation: { status: string; position: number; log?: string }, halted: string | null = null) {
+function serviceWith(
+  generation: { status: string; position: number; log?: string; id?: string; lease?: object },
+  halted: string | null = null,
+) {
   let failure: Error | null = null;
-  const { status, position, log = 'a' } = generation;
+  const { status, position, log = 'a', id = 'g1', lease = null } = generation;
   let counts = 0;
   const eventStore = {
     logId: 'a',
@@ -31,10 +34,9 @@ function serviceWith(generation: { status: string; position: number; log?: strin
   const readModels = {
     manifest: async () => ({ views: { identities: 'g1' } }),
     read: async () => undefined,
-    generations: async () => [
-      { id: 'g1', views: { identities: 1 }, status, checkpoint: { log, position }, lease: null },
-    ],
+    generations: async () => [{ id, views: { identities: 1 }, status, checkpoint: { log, position }, lease }],
   };
+  const jobs = { waiting: async () => ({ replay: 2 }) };
   const health = new Health();
   const registry = new Registry();
   const writer = new Writer(eventStore as never, Date.now);
@@ -47,7 +49,7 @@ function serviceWith(generation: { status: string; position: number; log?: strin
   const metrics = new StoreMetrics();
   metrics.register(
     app as never,
-    { eventStore, readModels, readerAges: () => ({ log: 2.5 }) } as never,
+    { eventStore, readModels, jobs, readerAges: () => ({ log: 2.5 }) } as never,
     { halted } as never,
   );
   const append = (outcome: Error | null) => {
@@ -122,8 +124,18 @@ test('is not ready while the serving read models belong to another log', async (
   });
 });
 
-test('reports how many events each generation has applied, and the age of readers', async () => {
+test('leaves generations out that neither serve nor are followed: their lag grows by intention', async () => {
+  const serving = serviceWith({ status: 'ready', position: 5 });
+  expect(await serving.scrape()).toMatch(/^credence_projection_lag_events\{generation="g1"\} 2/m);
+  const spare = serviceWith({ status: 'ready', position: 5, id: 'g2' });
+  expect(await spare.scrape()).not.toMatch(/^credence_projection_\w+\{/m);
+  const led = serviceWith({ status: 'building', position: 5, id: 'g2', lease: { holder: 'h', expires_at: 0 } });
+  expect(await led.scrape()).toMatch(/^credence_projection_lag_events\{generation="g2"\} 2/m);
+});
+
+test('reports how many events each generation has applied, the age of readers, and the jobs that wait', async () => {
   const text = await serviceWith({ status: 'building', position: 5 }).scrape();
+  expect(text).toContain('credence_jobs_waiting{kind="replay"} 2');
   expect(text).toContain('credence_projection_applied_events{generation="g1"} 5');
   expect(text).toContain('credence_reader_age_seconds{environment="log"} 2.5');
 });

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Hex, zeroAddress } from 'viem';
+import { eventually } from '../contracts/harness.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { send } from '../http/client.js';
 import { type Service, startService } from '../policies/service.fixture.js';
@@ -158,8 +159,15 @@ test('a node that dies midway: the job is tried again and continues where it sto
     if (blocksOf(params) > 100) return { code: -32005, message: 'limit exceeded' };
     return ++questions > 12 && questions < 15 ? 'die' : undefined;
   };
-  const result = await ingested(wallet, tokens, { from_block: first });
-  expect(result).toMatchObject({ recorded: expect.any(Number) });
+  const { json: job } = await ingest(wallet, bearer(tokens), { from_block: first });
+  const errorOf = async () =>
+    (await service.get(`/v1/wallets/ingest/${job.job_id}`, { 'x-api-key': service.key })).json.error as string | null;
+  let error: string | null = null;
+  await eventually(async () => (error = await errorOf()) !== null, 'the first attempt fails');
+  const [, at_block, since, until] = /^Stopped at block (\d+) \(blocks (\d+) to (\d+) are recorded\): /.exec(error!)!;
+  expect([Number(since), Number(until) + 1]).toEqual([first, Number(at_block)]);
+  expect(Number(at_block)).toBeGreaterThan(first);
+  expect(await finished(job.job_id)).toMatchObject({ status: 'completed' });
   expect(await actionsOf(tokens.tris_id)).toHaveLength(6);
   const isSmall = ({ method, params }: (typeof endpoint.asked)[number]) =>
     method === 'eth_getLogs' && blocksOf(params) <= 100;

@@ -2,7 +2,7 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { Chains } from '../accounts/chains.js';
 import type { RpcFailure } from '../accounts/json-rpc.js';
 import { Config } from '../../kernel/config.js';
-import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { EVENT_STORE, type EventStore, StoreUnavailable } from '../../stores/ports/event-store.js';
 import { type CommandContext, bodyHash, internalActor } from '../../commands/context.js';
 import { hashOf } from '../../kernel/hash.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
@@ -159,18 +159,22 @@ export class Ingestion implements OnModuleInit {
       counted_elsewhere: 0,
     };
     progress(0, Math.max(0, last + 1 - first));
-    while (cursor.next_block <= last) {
-      signal.throwIfAborted();
-      const read = await scan.next(cursor, last);
-      if ((await this.trisOf(wallet, chain_id)) !== tris_id) {
-        throw new Problem('wallet_not_linked', `The wallet is no longer linked to ${tris_id}.`);
+    try {
+      while (cursor.next_block <= last) {
+        signal.throwIfAborted();
+        const read = await scan.next(cursor, last);
+        if ((await this.trisOf(wallet, chain_id)) !== tris_id) {
+          throw new Problem('wallet_not_linked', `The wallet is no longer linked to ${tris_id}.`);
+        }
+        await this.record(read.occurrences, { wallet, chain_id, from_block, tris_id }, id, result);
+        cursor = read.cursor;
+        await this.keyValue.put(cursorKey, { ...cursor, job: id }, CURSOR_TTL_MS);
+        result.to_block = cursor.next_block - 1;
+        result.logs += read.logs;
+        progress(cursor.next_block - first, last + 1 - first);
       }
-      await this.record(read.occurrences, { wallet, chain_id, from_block, tris_id }, id, result);
-      cursor = read.cursor;
-      await this.keyValue.put(cursorKey, { ...cursor, job: id }, CURSOR_TTL_MS);
-      result.to_block = cursor.next_block - 1;
-      result.logs += read.logs;
-      progress(cursor.next_block - first, last + 1 - first);
+    } catch (error) {
+      throw signal.aborted ? error : stoppedAt(cursor, error as Error);
     }
     return result;
   }
@@ -231,6 +235,13 @@ export class Ingestion implements OnModuleInit {
       );
     }
   }
+}
+
+/** An error that says how far the job has come. That of a store which is away is kept: the attempt does not count. */
+function stoppedAt({ since, next_block }: Cursor, error: Error): Error {
+  if (error instanceof StoreUnavailable && error.isPassing) return error;
+  const done = next_block > since ? `blocks ${since} to ${next_block - 1} are recorded` : 'no block is recorded';
+  return new Error(`Stopped at block ${next_block} (${done}): ${error.message}`, { cause: error });
 }
 
 function startAt(block: number): Cursor {

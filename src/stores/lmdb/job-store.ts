@@ -103,6 +103,12 @@ export class JobStore {
     return found;
   }
 
+  /** The kinds of all queued jobs, each as often as it has one. */
+  queued(): string[] {
+    const open = [...this.#open.getRange({ start: 0 })].map(({ value }) => value);
+    return open.filter((name) => this.get(...name)?.status === 'queued').map(([kind]) => kind);
+  }
+
   /** Takes the oldest job of a kind that is due, or whose runner is gone. */
   async claim(kind: string, maxAttempts: number): Promise<StoredJob | undefined> {
     const due = () => {

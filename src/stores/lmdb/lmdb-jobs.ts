@@ -78,6 +78,12 @@ export class LmdbJobs implements Jobs {
     return (await this.#store.list(filter)).map(publicJob);
   }
 
+  async waiting(): Promise<Record<string, number>> {
+    const counts = Object.fromEntries([...this.#kinds.keys()].map((kind) => [kind, 0]));
+    for (const kind of this.#store.queued()) if (kind in counts) counts[kind]!++;
+    return counts;
+  }
+
   async cancel(kind: string, id: string): Promise<Job | undefined> {
     const job = await this.#store.cancel(kind, id);
     const run = this.#runs.get(kind);

@@ -43,6 +43,8 @@ export interface Jobs {
   get(kind: string, id: string): Promise<Job | undefined>;
   /** Newest first. */
   list(filter?: { kind?: string; status?: JobStatus; limit?: number }): Promise<Job[]>;
+  /** The number of queued jobs of each kind that has a handler; it may include some that were cancelled. */
+  waiting(): Promise<Record<string, number>>;
   /** Cancels a queued or running job; does nothing to a finished one. Returns the job, or undefined if unknown. */
   cancel(kind: string, id: string): Promise<Job | undefined>;
   /** Puts a failed or cancelled job back in the queue with its attempts reset. */

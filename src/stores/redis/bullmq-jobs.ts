@@ -142,6 +142,15 @@ export class BullmqJobs implements Jobs {
     });
   }
 
+  waiting(): Promise<Record<string, number>> {
+    return this.#attempt(async () => {
+      const counts = [...this.#kinds.keys()].map(async (kind): Promise<[string, number]> => {
+        return [kind, await this.#queue(kind).getJobCountByTypes('waiting', 'delayed')];
+      });
+      return Object.fromEntries(await Promise.all(counts));
+    });
+  }
+
   async cancel(kind: string, id: string): Promise<Job | undefined> {
     return this.#attempt(async () => {
       const job = await this.#find(kind, id);
@@ -215,7 +224,6 @@ export class BullmqJobs implements Jobs {
     const perform = (job: StoredJob, token: string, signal: AbortSignal) =>
       this.#perform(job, token, signal, registration);
     const logger = this.#logger;
-    // While Redis is away, every attempt to connect reports the same error.
     const said = new Map<string, number>();
 
     @Processor(
@@ -240,7 +248,10 @@ export class BullmqJobs implements Jobs {
       }
 
       @OnWorkerEvent('error')
-      onError({ message }: Error): void {
+      onError(error: Error): void {
+        const { message } = error;
+        // The read models' connection logs once that Redis is away, and once that it is back.
+        if (isOutage(error)) return;
         if (performance.now() - (said.get(message) ?? -Infinity) < REPEAT_MS) return;
         said.set(message, performance.now());
         logger?.warn(`worker of ${kind}: ${message}`);
@@ -384,6 +395,11 @@ function splitName(name: string): [kind: string, id: string] {
 /** Whether a store was unavailable or busy: the attempt does not count. */
 function isPassing(error: unknown): boolean {
   return error instanceof StoreUnavailable && error.isPassing;
+}
+
+/** Whether an error of the client only says that Redis is away. */
+function isOutage({ name, message, ...rest }: Error): boolean {
+  return 'syscall' in rest || name === 'ClusterAllFailedError' || /^(?:LOADING\b|Connection is closed)/.test(message);
 }
 
 /** ms to wait before the next attempt; −1: that was the last. */
