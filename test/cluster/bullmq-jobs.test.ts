@@ -62,6 +62,22 @@ describeRedis('BullMQ', () => {
       expect(attempts).toEqual([2]);
     });
 
+    test('a job whose worker was paused beyond its lock is run by another; the first is stopped when it goes on', async () => {
+      await jobs.enqueue('work', 'one', {});
+      const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [at.url, at.prefix, `${LOCK_MS}`]);
+      await child.printed(1);
+      child.signal('SIGSTOP');
+      jobs.handle('work', async ({ attempt }) => attempt);
+      await jobs.start();
+      for (let tries = 0; tries < 3; tries++) await reaches('one', 'completed').catch(() => undefined);
+      const done = await jobs.get('work', 'one');
+      expect(done).toMatchObject({ status: 'completed', attempts: 2, result: 2 });
+      child.signal('SIGCONT');
+      expect((await child.printed(2))[1]).toEqual({ stopped: expect.any(String) });
+      expect(await jobs.get('work', 'one')).toEqual(done);
+      await child.kill();
+    });
+
     test('a job whose worker died in its last attempt is a dead letter with that reason, and can be put back', async () => {
       await jobs.enqueue('work', 'one', {});
       const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [at.url, at.prefix, `${LOCK_MS}`]);

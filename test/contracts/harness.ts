@@ -13,3 +13,10 @@ export async function eventually(condition: () => boolean | Promise<boolean>, wh
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
+
+/** Writes how long something took to recover: the figures of docs/operations.md. */
+export async function recovery(what: string, recovered: Promise<unknown>): Promise<void> {
+  const since = performance.now();
+  await recovered;
+  process.stderr.write(`recovery: ${what}: ${((performance.now() - since) / 1_000).toFixed(1)} s\n`);
+}

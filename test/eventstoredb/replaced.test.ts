@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { jsonEvent, EventStoreDBClient } from '@eventstore/db-client';
 import { EventStoreDbEventStore } from '../../src/stores/eventstoredb/eventstoredb-event-store.js';
-import { eventually } from '../contracts/harness.js';
+import { eventually, recovery } from '../contracts/harness.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
 import { describeWithEventStored, type EventStored, startEventStored } from '../servers/eventstored.js';
 
@@ -134,7 +134,10 @@ describeWithEventStored('a log that was replaced', () => {
       await reader.close();
 
       address.moveTo(right.port);
-      await eventually(() => store.refusal === undefined, 'the end of the refusal');
+      await recovery(
+        'the right log is back',
+        eventually(() => store.refusal === undefined, 'the end of the refusal'),
+      );
       expect((await store.readAt(last))?.position).toBe(last);
       const next = await append(1);
       await eventually(() => seen.at(-1) === next, 'reading to the head');

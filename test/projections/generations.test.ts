@@ -1,4 +1,5 @@
 import { jest } from '@jest/globals';
+import { cp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
@@ -8,6 +9,7 @@ import { Follower } from '../../src/read-side/follower.js';
 import { drop, generationProgress, rebuild, rollback, swap } from '../../src/read-side/generations.js';
 import { ensureManifest } from '../../src/read-side/manifest.js';
 import { Projector, type ProjectorOptions } from '../../src/read-side/projector.js';
+import { verify } from '../../src/read-side/verify.js';
 import { Views } from '../../src/read-side/views.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
@@ -130,6 +132,38 @@ describe('read models and logs that do not belong together', () => {
     const built = await rebuild('all', other, models, signal);
     expect([built.id, built.checkpoint.log]).toEqual(['g3', other.logId]);
   });
+});
+
+test('a log and read models of different days: the read models are built again, and nothing of the lost day is read', async () => {
+  const log = join(place.path, 'log');
+  await store.close();
+  await cp(log, join(place.path, 'monday'), { recursive: true });
+  store = await LmdbEventStore.open(log, {});
+  await append(6);
+  await apply('g1'); // the read models of Tuesday
+  await store.close();
+  await rm(log, { recursive: true });
+  await cp(join(place.path, 'monday'), log, { recursive: true });
+  await rm(join(place.path, 'log.marker.json'), { force: true });
+  store = await LmdbEventStore.open(log, {});
+  // On Wednesday the log grows beyond the position of Tuesday, by other events.
+  for (let n = 0; n < 9; n++) await plantAction(store, { n, lost: false });
+  const projector = new Projector(PROJECTIONS, store, models, new Logger('error', () => undefined));
+  await projector.start();
+  try {
+    const views = new Views(store, models);
+    const head = await store.head();
+    const seen: unknown[] = [];
+    await eventually(async () => {
+      const read = await views.read([query]).catch(({ code }: { code: string }) => ({ code, position: 0 }));
+      seen.push('code' in read ? read.code : read.generation);
+      return read.position === head;
+    }, 'reads of all events');
+    expect([...new Set(seen)].filter((each) => each !== 'projection_rebuilding')).toEqual(['g2']);
+    expect((await verify(store, models)).difference).toBeNull();
+  } finally {
+    await projector.stop();
+  }
 });
 
 describe('a swap', () => {

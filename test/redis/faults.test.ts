@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { verify } from '../../src/read-side/verify.js';
 import { RedisConnection } from '../../src/stores/redis/connection.js';
+import { recovery } from '../contracts/harness.js';
 import { Child } from '../embedded/processes/child.js';
 import type { Answer } from '../http/client.js';
 import { longCases, longTest } from '../faults/faults.js';
@@ -79,7 +80,10 @@ describeOwnRedis('faults of Redis and of projectors', () => {
     // What is recorded does not need Redis.
     const position = await service.relay('tris:bob');
     await redis.run();
-    await within(PROMISE_MS, async () => (await service.get(SCORE)).status === 200);
+    await recovery(
+      'an empty Redis',
+      within(PROMISE_MS, async () => (await service.get(SCORE)).status === 200),
+    );
     ended = true;
     await reader;
     expect([...seen].sort()).toEqual(['projection_rebuilding', 'right', 'store_unavailable']);
@@ -118,7 +122,10 @@ describeOwnRedis('faults of Redis and of projectors', () => {
       return performance.now() - asked < 500;
     });
     redis.resume();
-    await within(PROMISE_MS, async () => (await service.get(SCORE)).status === 200);
+    await recovery(
+      'a Redis that was stalled',
+      within(PROMISE_MS, async () => (await service.get(SCORE)).status === 200),
+    );
     expect(scoreOf(await service.get(SCORE))).toEqual(score);
   });
 

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { verify } from '../../src/read-side/verify.js';
+import { recovery } from '../contracts/harness.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import type { Answer } from '../http/client.js';
 import { RedisServer, describeOwnRedis } from '../servers/redis.js';
@@ -82,7 +83,10 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     await here.redis.kill();
     await copyFile(`${here.dump}.own`, here.dump);
     await here.redis.run();
-    await until(async () => (await refusalOf(here.service)) === null);
+    await recovery(
+      'the right Redis is back',
+      until(async () => (await refusalOf(here.service)) === null),
+    );
     const position = await here.service.relay('tris:bob');
     await until(async () => (await here.service.get(SCORE, { 'credence-min-position': position })).status === 200);
     expect(scoreOf(await here.service.get(SCORE))).toEqual(score);
@@ -100,8 +104,43 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     await until(async () => (await service.get(SCORE)).json.code === 'projection_behind');
     for (let i = 0; i < 20; i++) expect((await service.get(SCORE)).json.code).toBe('projection_behind');
     await resume();
-    await until(async () => (await service.get(SCORE)).status === 200);
+    await recovery(
+      'an older snapshot of Redis',
+      until(async () => (await service.get(SCORE)).status === 200),
+    );
     expect(scoreOf(await service.get(SCORE))).toEqual(score);
+  }, 60_000);
+
+  test('an older snapshot, loaded while a worker runs: the position of a read is never before that of an earlier one', async () => {
+    const { redis, raw, service } = await own();
+    await scoreAfter(service, 2);
+    await raw.save();
+    const score = await scoreAfter(service, 30);
+    let seen = 0;
+    let ended = false;
+    const wrong: unknown[] = [];
+    const codes = new Set<string>();
+    const reader = async () => {
+      while (!ended) {
+        const floor = seen;
+        const answer = await service.get(SCORE);
+        if (answer.status !== 200) codes.add(answer.json.code);
+        else if (positionOf(answer.json.position) < floor) wrong.push([floor, answer.json]);
+        else seen = Math.max(seen, positionOf(answer.json.position));
+      }
+    };
+    const readers = Array.from({ length: 4 }, reader);
+    await until(async () => seen > 0);
+    await redis.kill();
+    await until(async () => codes.has('store_unavailable'));
+    await redis.run();
+    await until(async () => (await service.get(SCORE)).status === 200);
+    await service.relay('tris:bob');
+    await until(async () => scoresEqual(await service.get(SCORE), score));
+    ended = true;
+    await Promise.all(readers);
+    expect(wrong).toEqual([]);
+    expect((await verify(service.stores.eventStore, service.stores.readModels)).difference).toBeNull();
   }, 60_000);
 
   test.each(['rows', 'index', 'ranges'])(
@@ -112,12 +151,15 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
       const [key] = await raw.keys(`{credence:g1:*:${part}`);
       await raw.unlink(key!);
       const seen = new Set<string>();
-      await until(async () => {
-        const answer = await service.get(SCORE);
-        seen.add(answer.status === 200 ? 'right' : answer.json.code);
-        if (answer.status === 200) expect(scoreOf(answer)).toEqual(score);
-        return answer.status === 200 && (await raw.keys('{credence:g1:*')).length === 0;
-      });
+      await recovery(
+        'lost rows',
+        until(async () => {
+          const answer = await service.get(SCORE);
+          seen.add(answer.status === 200 ? 'right' : answer.json.code);
+          if (answer.status === 200) expect(scoreOf(answer)).toEqual(score);
+          return answer.status === 200 && (await raw.keys('{credence:g1:*')).length === 0;
+        }),
+      );
       expect([...seen]).toContain('read_models_damaged');
       expect(service.lines.join('')).toContain('read_models_damaged: g1 lost rows');
       expect((await verify(service.stores.eventStore, service.stores.readModels)).difference).toBeNull();
@@ -150,7 +192,10 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
       1,
     );
     await raw.config('SET', 'maxmemory-policy', 'noeviction');
-    await until(async () => (await service.get(SCORE)).status === 200);
+    await recovery(
+      'eviction is off again',
+      until(async () => (await service.get(SCORE)).status === 200),
+    );
     expect(scoreOf(await service.get(SCORE))).toEqual(score);
     await until(async () => (await refusalOf(service)) === null);
   }, 60_000);
@@ -224,6 +269,8 @@ async function refusalOf(service: RedisService): Promise<string | null> {
 
 /** Without what also changes by what others do, and by which generation serves. */
 const scoreOf = ({ json }: Answer): unknown => ({ ...json, position: undefined, generation: undefined });
+const scoresEqual = (answer: Answer, score: unknown) =>
+  answer.status === 200 && JSON.stringify(scoreOf(answer)) === JSON.stringify(score);
 const positionOf = (position: string) => Number(position.split('.')[1]);
 
 async function until(condition: () => Promise<boolean>): Promise<void> {
