@@ -129,7 +129,7 @@ function render({ tris_id, events, entries, score }: Replay): string {
 }
 
 /** A history as a table of text. */
-function historyTable(entries: readonly HistoryEntryDto[]): string {
+export function historyTable(entries: readonly HistoryEntryDto[]): string {
   const rows = entries.map((entry) => ({
     position: entry.position.slice(entry.position.lastIndexOf('.') + 1),
     occurred: entry.occurred_at,
