@@ -128,6 +128,19 @@ module.exports = {
       from: { path: '^src/credentials/jws\\.ts$' },
       to: { pathNot: '^(node:)?crypto$' },
     },
+    {
+      name: 'the-console-uses-http-only',
+      comment: 'The console imports nothing of the service, and the service nothing of the console.',
+      severity: 'error',
+      from: { path: '^console/' },
+      to: { path: '^(src|projections)/' },
+    },
+    {
+      name: 'the-service-knows-no-console',
+      severity: 'error',
+      from: { path: '^(src|projections)/' },
+      to: { path: '^console/' },
+    },
     { name: 'nothing-unresolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },
     {
       name: 'declared-runtime-dependencies',

@@ -9,8 +9,9 @@ RUN npm ci
 COPY nest-cli.json tsconfig.json ./
 COPY projections projections
 COPY scripts scripts
+COPY console console
 COPY src src
-RUN npm run build && npm prune --omit=dev
+RUN node scripts/install.mjs console && npm run build && npm prune --omit=dev
 
 FROM ${NODE_IMAGE}
 ENV NODE_ENV=production

@@ -1,6 +1,7 @@
 /**
  * Installs packages that the main install leaves out, where they are missing or not those of the lock file:
- * `node scripts/install.mjs test contracts`. The scripts of package.json that need some call this first.
+ * `node scripts/install.mjs test contracts`. The scripts of package.json that need some call this first. With `--once`
+ * npm does not repeat a request that fails, so that a machine without a network waits for none.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -9,7 +10,9 @@ import { join } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '..');
 
-for (const folder of process.argv.slice(2)) {
+const given = process.argv.slice(2);
+const once = given.includes('--once');
+for (const folder of given.filter((name) => name !== '--once')) {
   const lock = createHash('sha256')
     .update(readFileSync(join(ROOT, folder, 'package-lock.json')))
     .digest('hex');
@@ -18,7 +21,7 @@ for (const folder of process.argv.slice(2)) {
   const { description } = JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8'));
   console.error(`Installing the packages of ${folder}/: ${description}`);
   // The level of the npm that runs this script may be silent.
-  const options = ['--no-audit', '--no-fund', '--loglevel=error', '--progress'];
+  const options = ['--no-audit', '--no-fund', '--loglevel=error', '--progress', ...(once ? ['--fetch-retries=0'] : [])];
   const { status } = spawnSync('npm', ['ci', '--prefix', folder, ...options], {
     cwd: ROOT,
     stdio: ['ignore', 2, 2],

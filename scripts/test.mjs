@@ -76,7 +76,7 @@ async function main() {
     process.exitCode = counts.failed === 0 ? 0 : 1;
   };
 
-  const installed = await node(['scripts/install.mjs', 'test', 'contracts', 'circuits']);
+  const installed = await node(['scripts/install.mjs', 'test', 'contracts', 'circuits', 'console']);
   // The longest check goes beside the build, the others beside the tests, one at a time.
   const types = withChecks && installed.isGood ? check('types') : undefined;
   if (!installed.isGood || !(await node(['scripts/build.mjs'])).isGood) {

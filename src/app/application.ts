@@ -8,6 +8,7 @@ import { Config } from '../kernel/config.js';
 import { Cursors } from '../kernel/cursor.js';
 import { EVENT_STORE, type EventStore } from '../stores/ports/event-store.js';
 import { KEY_VALUE, type KeyValue } from '../stores/ports/key-value.js';
+import { serveConsole } from './console.js';
 import { Health } from './health.js';
 import { Logger } from '../kernel/logger.js';
 import { OpsController } from './ops.controller.js';
@@ -167,7 +168,10 @@ export async function createApp(
   });
   // An unknown Expect header is ignored (RFC 9110, 10.1.1); Node itself would send 417 without a body.
   server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
-  if (config.has('api')) serveDocs(app, config, VERSION, REFERENCE);
+  if (config.has('api')) {
+    serveDocs(app, config, VERSION, REFERENCE);
+    serveConsole(server, config);
+  }
   await app.init();
   return app;
 }

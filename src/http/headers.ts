@@ -12,6 +12,14 @@ export const DOCS_HEADERS = {
   'referrer-policy': 'no-referrer',
 };
 
+/** The console has no inline scripts or styles, and writes no HTML. */
+export const CONSOLE_HEADERS = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+  'referrer-policy': 'no-referrer',
+};
+
 /**
  * Any web page may call the service: browsers send no credential automatically (keys and tokens are headers that a
  * page must set), so an origin check would protect nothing. Set only for browsers' cross-origin requests.

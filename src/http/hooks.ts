@@ -10,7 +10,7 @@ import { listOf } from './answers.js';
 import type { AccessTokens } from '../credentials/access-tokens.js';
 import type { ApiKeys } from '../credentials/api-keys.js';
 import { REQUEST_ID } from '../kernel/identifiers.js';
-import { CORS_HEADERS, DOCS_HEADERS, NO_SNIFF, PREFLIGHT_HEADERS } from './headers.js';
+import { CONSOLE_HEADERS, CORS_HEADERS, DOCS_HEADERS, NO_SNIFF, PREFLIGHT_HEADERS } from './headers.js';
 import { registerJsonBody } from './json-body.js';
 import { parsePosition, type PositionGate } from '../kernel/positions.js';
 import { refuseSecondHost, refuseUnknownLength } from './problem-response.js';
@@ -129,11 +129,12 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
         ...(policy.waits ? [positionWait(parts)] : []),
         ...(policy.list ? [leaving(parts)] : []),
       ];
-    } else if (route.url === '/openapi.json' || route.url.startsWith('/docs')) {
+    } else if (isDocument(route.url)) {
+      const headers = isConsole(route.url) ? CONSOLE_HEADERS : DOCS_HEADERS;
       route.onRequest = [
         (request, reply, done) => {
           request.pattern = route.url;
-          reply.headers(DOCS_HEADERS);
+          reply.headers(headers);
           const counting = parts.rateLimit?.take(request.ip, reply);
           if (counting) counting.then(() => done(), done);
           else done();
@@ -146,6 +147,10 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     }
   });
 }
+
+const isConsole = (url: string): boolean => url === '/' || url.startsWith('/console');
+/** Pages and their files, which have no route decorator. */
+const isDocument = (url: string): boolean => isConsole(url) || url === '/openapi.json' || url.startsWith('/docs');
 
 /** Headers of every answer. Also used where the framework fails before any hook runs. */
 export function startAnswer(request: FastifyRequest, reply: FastifyReply): void {

@@ -43,6 +43,7 @@ function Variable(declared: Declared): PropertyDecorator {
 }
 
 const AsInteger = () => Transform(({ value }) => (/^\d{1,15}$/.test(value) ? Number(value) : value));
+const AsSwitch = () => Transform(({ value }) => (value === 'on' ? true : value === 'off' ? false : value));
 const AsList = () =>
   Transform(({ value }) => [
     ...new Set(
@@ -188,6 +189,16 @@ export class Config {
   readonly publicReads: PublicReads;
 
   @Variable({
+    name: 'CREDENCE_CONSOLE',
+    description: 'Serve the [console](docs/console.md) at `/console`, if it has been built',
+    default: 'on',
+    must: 'be "on" or "off"',
+  })
+  @AsSwitch()
+  @IsIn([true, false])
+  readonly console: boolean;
+
+  @Variable({
     name: 'CREDENCE_RATE_LIMIT',
     description: 'Requests per minute and client address on public routes; 0 = no limit',
     default: '600',
@@ -231,7 +242,7 @@ export class Config {
     default: 'off',
     must: 'be "on" or "off"',
   })
-  @Transform(({ value }) => (value === 'on' ? true : value === 'off' ? false : value))
+  @AsSwitch()
   @IsIn([true, false])
   readonly trustProxy: boolean;
 

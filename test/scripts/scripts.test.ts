@@ -106,6 +106,43 @@ describe('build.mjs', () => {
     expect(calls()).toHaveLength(8);
   });
 
+  describe('with the console', () => {
+    beforeEach(() => {
+      for (const file of ['src/main.tsx', 'page.html', 'package-lock.json']) write(`console/${file}`, '{}');
+      write('console/package.json', '{"description":"the libraries"}');
+      const says = (name: string) => `import { appendFileSync } from 'node:fs'; appendFileSync('calls', '${name}\\n');`;
+      write('console/build.mjs', says('console'));
+      write('bin/npm', `#!/bin/sh\necho npm >> '${root}/calls'\n[ ! -e offline ] && mkdir -p console/node_modules\n`);
+      chmodSync(join(root, 'bin/npm'), 0o755);
+    });
+
+    test('builds it when its packages are installed, and again when it or the service has changed', () => {
+      run('build.mjs');
+      expect(calls()).toEqual(['nest', 'bundle']);
+      write('console/node_modules/.installed', '');
+      run('build.mjs');
+      run('build.mjs');
+      expect(calls()).toEqual(['nest', 'bundle', 'console']);
+      write('console/src/main.tsx', '{ }');
+      run('build.mjs');
+      expect(calls().slice(3)).toEqual(['console']);
+      write('src/main.ts', '{ }');
+      run('build.mjs');
+      expect(calls().slice(4)).toEqual(['nest', 'bundle', 'console']);
+    });
+
+    test('installs its packages once with --console, and goes on without it where they cannot be had', () => {
+      write('offline', '');
+      const { status, stderr } = run('build.mjs', '--console');
+      expect([status, stderr]).toEqual([0, expect.stringMatching(/\nThe service starts without the console\.\n$/)]);
+      expect(calls()).toEqual(['nest', 'bundle', 'npm']);
+      rmSync(join(root, 'offline'));
+      run('build.mjs', '--console');
+      run('build.mjs', '--console');
+      expect(calls().slice(3)).toEqual(['npm', 'console']);
+    });
+  });
+
   test('reports a failure, and builds again the next time', () => {
     write('fail', '');
     expect(run('build.mjs').status).toBe(3);

@@ -1,0 +1,43 @@
+import { useEffect } from 'react';
+import { IdentityView } from './identity/identity-view.tsx';
+import { SearchForm, SearchView } from './identity/search.tsx';
+import { KeyDialog } from './key-dialog.tsx';
+import { hrefOf, usePlace } from './place.ts';
+import { ThemePicker } from './theme.tsx';
+
+export function App() {
+  const { view, id, parameters } = usePlace();
+  const isIdentity = view === 'identity' && id !== '';
+  const title = isIdentity ? id : 'Identities';
+  useEffect(() => {
+    document.title = `${title} · Credence console`;
+  }, [title]);
+
+  const skip = () => {
+    const main = document.querySelector('main')!;
+    main.focus();
+    main.scrollIntoView();
+  };
+  return (
+    <>
+      {/* Not a link: the part after # of the address is what is shown. */}
+      <button type="button" className="skip" onClick={skip}>
+        Skip to the content
+      </button>
+      <header>
+        <a className="brand" href={hrefOf('')}>
+          Credence
+        </a>
+        {isIdentity && <SearchForm />}
+        <div className="settings">
+          <a href="docs">API</a>
+          <ThemePicker />
+          <KeyDialog />
+        </div>
+      </header>
+      <main tabIndex={-1}>
+        {isIdentity ? <IdentityView key={id} trisId={id} parameters={parameters} /> : <SearchView />}
+      </main>
+    </>
+  );
+}

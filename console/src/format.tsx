@@ -1,0 +1,47 @@
+/** Ratings from the lowest, and where the band of each ends in a drawing. BAD scores are 1 to 6, others at least 7. */
+export const RATINGS: readonly (readonly [name: string, below: number])[] = [
+  ['BAD', 6.5],
+  ['Poor', 20],
+  ['Fair', 40],
+  ['Good', 62],
+  ['Very Good', 80],
+  ['Excellent', 100],
+];
+
+const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
+const exact = new Intl.NumberFormat(undefined, { maximumFractionDigits: 4 });
+const tenths = new Intl.NumberFormat(undefined, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const share = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 });
+const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+
+export const count = (value: number): string => whole.format(value);
+export const decimal = (value: number): string => exact.format(value);
+export const score = (value: number): string => tenths.format(value);
+export const percent = (value: number): string => share.format(value);
+export const localTime = (value: string | number): string => local.format(new Date(value));
+
+/** With its sign. Numbers that round to zero have none. */
+export function signed(value: number, format: (value: number) => string): string {
+  const text = format(Math.abs(value));
+  if (text === format(0)) return text;
+  return `${value < 0 ? '−' : '+'}${text}`;
+}
+
+/** A time in the reader's zone; UTC on hover. */
+export function Time({ value }: { value: string }) {
+  return (
+    <time dateTime={value} title={`${new Date(value).toISOString()} (UTC)`}>
+      {localTime(value)}
+    </time>
+  );
+}
+
+export function Rating({ name }: { name: string }) {
+  return <span className={`rating rating-${name.toLowerCase().replace(' ', '-')}`}>{name}</span>;
+}
+
+/** The value of an input of type datetime-local, in the reader's zone, to the second. */
+export function toInput(milliseconds: number): string {
+  const date = new Date(milliseconds);
+  return new Date(milliseconds - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}

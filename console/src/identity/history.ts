@@ -1,0 +1,66 @@
+import { useInfiniteQuery } from '@tanstack/react-query';
+import { useEffect, useMemo } from 'react';
+import { type Coordinates, get, type History, type HistoryEntry } from '../api.ts';
+import { scorePath } from './use-score.ts';
+
+const PAGE = 1000;
+/** More pages are loaded on request only. */
+const PAGES_AT_ONCE = 50;
+
+/** Events in log order, by columns. */
+export interface Events {
+  entries: HistoryEntry[];
+  /**
+   * For drawing, ascending: the number of the event, or its time in seconds: when it occurred, or the latest event before it
+   * in the log, if that is later.
+   */
+  places: number[];
+  scores: number[];
+  /** Events that occurred before one that precedes them in the log. */
+  late: number;
+}
+
+/** What the horizontal axis of the line shows. */
+export type Axis = 'time' | 'number';
+
+export function toEvents(pages: readonly History[], axis: Axis): Events {
+  const entries = pages.flatMap((page) => page.entries);
+  let latest = -Infinity;
+  let late = 0;
+  const places = entries.map(({ occurred_at }, i) => {
+    const time = Date.parse(occurred_at) / 1000;
+    if (time < latest) late++;
+    latest = Math.max(latest, time);
+    return axis === 'time' ? latest : i + 1;
+  });
+  return { entries, places, scores: entries.map(({ score }) => score), late };
+}
+
+/** All events behind a score, loaded page by page. */
+export function useEvents(trisId: string, coordinates: Coordinates, axis: Axis) {
+  const query = useInfiniteQuery({
+    queryKey: ['history', trisId, coordinates],
+    queryFn: ({ pageParam: cursor, signal }) =>
+      get<History>(scorePath(trisId, '/history'), { ...coordinates, limit: PAGE, cursor }, signal),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
+    placeholderData: (previous) => previous,
+  });
+  const { data, hasNextPage, isFetching, isPlaceholderData, error, fetchNextPage } = query;
+  const pages = data?.pages.length ?? 0;
+  useEffect(() => {
+    if (hasNextPage && !isFetching && !isPlaceholderData && !error && pages < PAGES_AT_ONCE) void fetchNextPage();
+  }, [hasNextPage, isFetching, isPlaceholderData, error, pages, fetchNextPage]);
+  const events = useMemo(() => (data ? toEvents(data.pages, axis) : undefined), [data, axis]);
+  return { ...query, events };
+}
+
+/** What an event changed, in words. */
+export function describe({ entries }: Events, index: number): { what: string; from: number | null; to: number } {
+  const { event_type, metric, score } = entries[index]!;
+  const before = entries[index - 1]?.score ?? null;
+  return { what: metric ?? inWords(event_type), from: before, to: score };
+}
+
+/** `BadStatusSet` as "bad status set". */
+const inWords = (type: string): string => type.replace(/(?!^)[A-Z]/g, ' $&').toLowerCase();

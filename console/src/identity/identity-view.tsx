@@ -1,0 +1,468 @@
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { useMemo } from 'react';
+import {
+  ApiError,
+  type Coordinates,
+  type Credonations,
+  currentKey,
+  type Explanation,
+  get,
+  type Score,
+  type Wallets,
+} from '../api.ts';
+import { count, decimal, percent, Rating, score, Time } from '../format.tsx';
+import { Failure, Loaded, Waiting } from '../loading.tsx';
+import { coordinatesOf, hrefOf, setParameters } from '../place.ts';
+import { Comparison, PREFIX } from './comparison.tsx';
+import { CoordinatePicker } from './coordinate-picker.tsx';
+import { EventDetails, EventTable } from './events.tsx';
+import { type Axis, useEvents } from './history.ts';
+import { ScoreChart } from './score-chart.tsx';
+import { scorePath, useScore } from './use-score.ts';
+
+export function IdentityView({ trisId, parameters }: { trisId: string; parameters: URLSearchParams }) {
+  const coordinates = useMemo(() => coordinatesOf(parameters), [parameters]);
+  const isCompared = parameters.has('compare');
+  const query = useScore(trisId, coordinates);
+  return (
+    <>
+      <h1 className="id">{trisId}</h1>
+      <CoordinatePicker trisId={trisId} coordinates={coordinates} legend={isCompared ? 'A' : 'Score'} prefix="" />
+      <p className="actions">
+        <button
+          type="button"
+          aria-pressed={isCompared}
+          onClick={() => setParameters({ compare: isCompared ? undefined : 'on', ...without(PREFIX, parameters) })}
+        >
+          {isCompared ? 'End the comparison' : 'Compare with another time or lens'}
+        </button>
+      </p>
+      {isCompared && <Comparison trisId={trisId} parameters={parameters} a={query} />}
+      <Loaded query={query} what="the score">
+        {(current) => (
+          <>
+            <Summary current={current} coordinates={coordinates} />
+            <History
+              trisId={trisId}
+              coordinates={coordinates}
+              eventId={parameters.get('event')}
+              axis={parameters.get('axis') === 'number' ? 'number' : 'time'}
+            />
+            <div className="columns">
+              <Categories metrics={current.disc_metrics} />
+              <Verifications current={current} />
+            </div>
+            <Explained trisId={trisId} coordinates={coordinates} />
+            <Received trisId={trisId} />
+            <LinkedWallets trisId={trisId} />
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+/** Removes every parameter with the prefix. */
+function without(prefix: string, parameters: URLSearchParams): Record<string, undefined> {
+  return Object.fromEntries(
+    [...parameters.keys()].filter((name) => name.startsWith(prefix)).map((name) => [name, undefined]),
+  );
+}
+
+function Summary({ current, coordinates }: { current: Score; coordinates: Coordinates }) {
+  const { bad_status: bad, evidence, reliability_interval: interval } = current;
+  return (
+    <section aria-labelledby="score-title">
+      <h2 id="score-title">Score</h2>
+      {current.incomplete && (
+        <p className="warning">An event about this identity could not be decoded. The score does not count it.</p>
+      )}
+      {bad && (
+        <p className="warning">
+          BAD status {bad.level} since <Time value={bad.since} />, reason <code>{bad.reason_code}</code>. It determines
+          the score.
+        </p>
+      )}
+      <dl className="figures">
+        <div className="figure">
+          <dt>Score</dt>
+          <dd>
+            <span className="big" data-testid="score">
+              {score(current.score)}
+            </span>{' '}
+            <Rating name={current.score_rating} />
+          </dd>
+        </div>
+        <div className="figure">
+          <dt>TCT</dt>
+          <dd>
+            <span className="big">{count(current.total_tct)}</span>
+            <small>
+              {count(current.earned_tct)} earned, {count(current.forfeited_tct)} forfeited
+            </small>
+          </dd>
+        </div>
+        <div className="figure">
+          <dt>Reliability</dt>
+          <dd>
+            <span className="big">{decimal(current.reliability)}</span>
+            {interval && <Interval value={current.reliability} low={interval[0]} high={interval[1]} />}
+            {evidence && (
+              <small>
+                {evidence.word === 'none' ? 'no' : evidence.word} evidence ({decimal(evidence.amount)})
+              </small>
+            )}
+          </dd>
+        </div>
+      </dl>
+      <p className="small">
+        As of <Time value={current.as_of} />, position <code>{current.position}</code>, lens{' '}
+        <code>{current.lens.policy_id ?? 'model'}</code>, model <code>{current.model.id}</code>.{' '}
+        <a href={hrefOf('identity', current.tris_id, pinned(current, coordinates))}>Link to exactly these numbers</a>
+      </p>
+    </section>
+  );
+}
+
+/** The coordinates of an answer: asked for again with them, the numbers are the same at any time. */
+function pinned(current: Score, { known_at }: Coordinates): URLSearchParams {
+  return new URLSearchParams({
+    as_of: current.as_of,
+    ...(known_at === undefined ? { as_of_position: current.position } : { known_at }),
+    vp: current.lens.policy_id ?? 'model',
+    model: current.model.id,
+  });
+}
+
+/** The range that contains the reliability with a probability of 90 %. */
+function Interval({ value, low, high }: { value: number; low: number; high: number }) {
+  const at = (share: number) => `${share * 100}%`;
+  return (
+    <span className="interval">
+      <span className="track" aria-hidden="true">
+        <span className="range" style={{ left: at(low), width: at(high - low) }} />
+        <span className="point" style={{ left: at(value) }} />
+      </span>
+      <small>
+        {decimal(low)} to {decimal(high)} with a probability of 90 %
+      </small>
+    </span>
+  );
+}
+
+function History(props: { trisId: string; coordinates: Coordinates; eventId: string | null; axis: Axis }) {
+  const { events, error, isFetching, hasNextPage, fetchNextPage, failureReason } = useEvents(
+    props.trisId,
+    props.coordinates,
+    props.axis,
+  );
+  const { eventId, axis } = props;
+  const selected = useMemo(
+    () => (eventId === null ? -1 : (events?.entries.findIndex(({ event_id }) => event_id === eventId) ?? -1)),
+    [events, eventId],
+  );
+  const selectEvent = (index: number) => setParameters({ event: events?.entries[index]?.event_id });
+  return (
+    <section aria-labelledby="history-title">
+      <h2 id="history-title">Events</h2>
+      {!events && !error && <Waiting what="the events" reason={failureReason} />}
+      {error && <Failure error={error} retry={() => void fetchNextPage()} />}
+      {events?.entries.length === 0 && <p>No event counts at this time.</p>}
+      {events && events.entries.length > 0 && (
+        <>
+          <ScoreChart key={axis} events={events} axis={axis} selected={selected} onSelect={selectEvent} />
+          <p className="small">
+            Circles earn TCT, triangles forfeit it, squares change a status.
+            {events.late > 0 &&
+              ` ${count(events.late)} events were recorded after later ones; by time, each is drawn where the one before it in the log is.`}{' '}
+            <label>
+              Axis{' '}
+              <select
+                value={axis}
+                onChange={({ target }) => setParameters({ axis: target.value === 'time' ? undefined : target.value })}
+              >
+                <option value="time">time</option>
+                <option value="number">number of the event</option>
+              </select>
+            </label>
+          </p>
+          {selected >= 0 && <EventDetails events={events} index={selected} />}
+          <p role="status" className="small">
+            {count(events.entries.length)} events{hasNextPage ? ' loaded' : ''}
+            {isFetching ? ', loading more…' : '.'}
+          </p>
+          {hasNextPage && !isFetching && !error && (
+            <button type="button" onClick={() => void fetchNextPage()}>
+              Load more events
+            </button>
+          )}
+          <EventTable events={events} selected={selected} onSelect={selectEvent} />
+        </>
+      )}
+    </section>
+  );
+}
+
+function Categories({ metrics }: { metrics: Record<string, number> }) {
+  return (
+    <section aria-labelledby="categories-title">
+      <h2 id="categories-title">Categories</h2>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Category</th>
+            <th scope="col">Health, 0 to 1</th>
+            <th scope="col" className="number">
+              Value
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {Object.entries(metrics).map(([category, health]) => (
+            <tr key={category}>
+              <th scope="row">{category}</th>
+              <td>
+                <Bar share={health} />
+              </td>
+              <td className="number">{decimal(health)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Bar({ share }: { share: number }) {
+  return (
+    <span className="bar" aria-hidden="true">
+      <span style={{ width: `${Math.min(1, Math.max(0, share)) * 100}%` }} />
+    </span>
+  );
+}
+
+function Verifications({ current }: { current: Score }) {
+  return (
+    <section aria-labelledby="verifications-title">
+      <h2 id="verifications-title">Verifications</h2>
+      {current.verification.length === 0 && <p>None at this time.</p>}
+      {current.verification.map(({ status, issuer, scheme, expires_at, accredited }) => (
+        <p key={`${status} ${issuer} ${scheme}`} className="card">
+          <strong>{status}</strong>
+          <span>
+            by {issuer}, scheme {scheme}
+          </span>
+          <span>
+            {expires_at ? (
+              <>
+                expires <Time value={expires_at} />
+              </>
+            ) : (
+              'does not expire'
+            )}
+          </span>
+          {!accredited && <span>The issuer is not accredited: counts only in policies that name it.</span>}
+        </p>
+      ))}
+    </section>
+  );
+}
+
+function Explained({ trisId, coordinates }: { trisId: string; coordinates: Coordinates }) {
+  const query = useQuery({
+    queryKey: ['explain', trisId, coordinates],
+    queryFn: ({ signal }) => get<Explanation>(scorePath(trisId, '/explain'), { ...coordinates }, signal),
+  });
+  return (
+    <section aria-labelledby="explain-title">
+      <h2 id="explain-title">What the score consists of</h2>
+      <Loaded query={query} what="the explanation">
+        {({ summary, contributions, forfeits, platforms, next_rating: next }) => (
+          <>
+            {summary && <p>{summary}</p>}
+            {next && (
+              <p>
+                {count(next.tct_needed)} TCT are missing for {next.rating}
+                {next.days_needed != null && `, which takes at least ${count(next.days_needed)} days`}.
+              </p>
+            )}
+            <Rows
+              caption="Contributions"
+              empty="Nothing was earned."
+              head={['Metric', 'Actions', 'TCT', 'Share', 'Last']}
+              rows={contributions.map((c) => [
+                c.metric,
+                count(c.actions),
+                count(c.tct),
+                percent(c.share),
+                <Time key="last" value={c.last_at} />,
+              ])}
+            />
+            <Rows
+              caption="Forfeits"
+              empty="Nothing was forfeited."
+              head={['Metric', 'Actions', 'Flagged TCT', 'Forfeited TCT', 'Last']}
+              rows={forfeits.map((f) => [
+                f.metric,
+                count(f.actions),
+                count(f.flagged_tct),
+                count(f.forfeited_tct),
+                <Time key="last" value={f.last_at} />,
+              ])}
+            />
+            <Rows
+              caption="Platforms with the largest effect"
+              empty="No platform."
+              head={['Platform', 'Actions', 'TCT', 'Flagged TCT']}
+              rows={platforms.map((p) => [p.platform_id, count(p.actions), count(p.tct), count(p.flagged_tct)])}
+            />
+          </>
+        )}
+      </Loaded>
+    </section>
+  );
+}
+
+const CREDONATIONS = 1000;
+
+function Received({ trisId }: { trisId: string }) {
+  const query = useInfiniteQuery({
+    queryKey: ['credonations', trisId],
+    queryFn: ({ pageParam: cursor, signal }) =>
+      get<Credonations>(`api/tris-validations/${encodeURIComponent(trisId)}`, { limit: CREDONATIONS, cursor }, signal),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
+  });
+  const { data, error, hasNextPage, isFetching, fetchNextPage, failureReason } = query;
+  const endorsers = useMemo(() => byEndorser(data?.pages ?? []), [data]);
+  const total = data?.pages.reduce((sum, { validations }) => sum + validations.length, 0) ?? 0;
+  return (
+    <section aria-labelledby="credonations-title">
+      <h2 id="credonations-title">Credonations received</h2>
+      {!data && !error && <Waiting what="the credonations" reason={failureReason} />}
+      {error && <Failure error={error} retry={() => void fetchNextPage()} />}
+      {data && (
+        <>
+          {total > 0 && (
+            <p className="small">
+              {hasNextPage ? `The first ${count(total)}` : count(total)}, of all times, by endorser.
+            </p>
+          )}
+          <Rows
+            caption="By endorser"
+            empty="None."
+            head={['From', 'Number', 'TCT', 'Last']}
+            rows={endorsers.map(({ from, number, amount, last }) => [
+              from,
+              count(number),
+              count(amount),
+              <Time key="last" value={last} />,
+            ])}
+          />
+          {hasNextPage && (
+            <button type="button" disabled={isFetching} onClick={() => void fetchNextPage()}>
+              Load more credonations
+            </button>
+          )}
+        </>
+      )}
+    </section>
+  );
+}
+
+function byEndorser(pages: readonly Credonations[]) {
+  const found = new Map<string, { from: string; number: number; amount: number; last: string }>();
+  for (const { from, amount, timestamp } of pages.flatMap((page) => page.validations)) {
+    const sum = found.get(from) ?? { from, number: 0, amount: 0, last: timestamp };
+    sum.number++;
+    sum.amount += amount;
+    if (timestamp > sum.last) sum.last = timestamp;
+    found.set(from, sum);
+  }
+  return [...found.values()].sort((a, b) => b.amount - a.amount);
+}
+
+/** Only for keys that may read the wallets; without one the section is absent. */
+function LinkedWallets({ trisId }: { trisId: string }) {
+  const query = useQuery({
+    queryKey: ['wallets', trisId],
+    queryFn: ({ signal }) => get<Wallets>(`v1/wallets/${encodeURIComponent(trisId)}`, { limit: 1000 }, signal),
+    enabled: currentKey() !== null,
+  });
+  const { status } = (query.error as ApiError | null) ?? { status: 200 };
+  if (currentKey() === null || status === 403 || status === 404) return null;
+  return (
+    <section aria-labelledby="wallets-title">
+      <h2 id="wallets-title">Wallets</h2>
+      <Loaded query={query} what="the wallets">
+        {({ wallets }) => (
+          <Rows
+            caption="Linked wallets"
+            empty="None that this key may see."
+            head={['Wallet', 'Proof', 'Linked']}
+            rows={wallets.map(({ wallet, proof, linked_at }) => [
+              wallet,
+              proof,
+              <Time key="linked" value={linked_at} />,
+            ])}
+          />
+        )}
+      </Loaded>
+    </section>
+  );
+}
+
+const SHOWN_ROWS = 25;
+
+/** A table of which the first column names the row. More than a few rows are shown on request. */
+function Rows(props: { caption: string; empty: string; head: string[]; rows: React.ReactNode[][] }) {
+  const { caption, empty, head, rows } = props;
+  if (rows.length === 0) {
+    return (
+      <p>
+        {caption}: {empty}
+      </p>
+    );
+  }
+  const body = (some: React.ReactNode[][]) => (
+    <div className="scroll" role="region" tabIndex={0} aria-label={caption}>
+      <table>
+        <thead>
+          <tr>
+            {head.map((name, i) => (
+              <th key={name} scope="col" className={isNumber(rows[0]![i]) ? 'number' : ''}>
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {some.map(([name, ...cells]) => (
+            <tr key={String(name)}>
+              <th scope="row">{name}</th>
+              {cells.map((cell, i) => (
+                <td key={head[i + 1]} className={isNumber(cell) ? 'number' : ''}>
+                  {cell}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+  return (
+    <>
+      <h3>{caption}</h3>
+      {body(rows.slice(0, SHOWN_ROWS))}
+      {rows.length > SHOWN_ROWS && (
+        <details>
+          <summary>{count(rows.length - SHOWN_ROWS)} more</summary>
+          {body(rows.slice(SHOWN_ROWS))}
+        </details>
+      )}
+    </>
+  );
+}
+
+const isNumber = (cell: React.ReactNode): boolean => typeof cell === 'string' && /^[−+]?\d/.test(cell);

@@ -1,0 +1,321 @@
+import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react';
+import uPlot from 'uplot';
+import { downsample, firstAtOrAfter } from '../downsample.ts';
+import { count, localTime, RATINGS, score, signed } from '../format.tsx';
+import { type Axis, describe, type Events } from './history.ts';
+
+const HEIGHT = 320;
+/** For each half of what is drawn: all of the line, and what is in view. */
+const BUCKETS = 400;
+/** With more marks than this in view, only the line is drawn. */
+const MARKS = 1500;
+const ZOOM = 2;
+
+interface Colours {
+  line: string;
+  text: string;
+  grid: string;
+  flag: string;
+  status: string;
+  bands: string[];
+}
+
+/** Points on the line, as uPlot gets them. */
+interface Drawn {
+  indices: number[];
+  data: [number[], number[]];
+}
+
+/**
+ * The score over time as a step line, every event a mark. The pointer or the arrow keys move from event to event; a click
+ * or Enter selects one. Dragging zooms, as + and − do.
+ */
+export function ScoreChart({
+  events,
+  axis,
+  selected,
+  onSelect,
+}: {
+  events: Events;
+  /** Must not change. */
+  axis: Axis;
+  /** Index of the selected event, or −1. */
+  selected: number;
+  onSelect: (index: number) => void;
+}) {
+  const frame = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const drawn = useRef<Drawn>({ indices: [], data: [[], []] });
+  const latest = useRef({ events, onSelect });
+  latest.current = { events, onSelect };
+  const [active, setActive] = useState(-1);
+  const [place, setPlace] = useState<{ left: number; top: number } | null>(null);
+
+  useEffect(() => {
+    const colours = { current: coloursOf(frame.current!) };
+    const chart = new uPlot(
+      optionsOf(frame.current!.clientWidth, axis, colours, drawn, latest, {
+        hovered: setActive,
+        zoomed: () => queueMicrotask(() => resample()),
+      }),
+      [[], []],
+      frame.current!,
+    );
+    plot.current = chart;
+    let shownRange = '';
+    const resample = () => {
+      const { min, max } = chart.scales['x']!;
+      const { events } = latest.current;
+      const range = `${min} ${max} ${events.places.length}`;
+      if (plot.current !== chart || range === shownRange || events.places.length <= 4 * BUCKETS) return;
+      shownRange = range;
+      drawn.current = select(events, min ?? -Infinity, max ?? Infinity);
+      chart.setData(drawn.current.data, false);
+      chart.redraw();
+    };
+    const click = () => {
+      const index = drawn.current.indices[chart.cursor.idx ?? -1];
+      if (index !== undefined) latest.current.onSelect(index);
+    };
+    chart.over.addEventListener('click', click);
+    const resized = new ResizeObserver(() =>
+      chart.setSize({ width: frame.current?.clientWidth || chart.width, height: HEIGHT }),
+    );
+    resized.observe(frame.current!);
+    const recolour = () => {
+      colours.current = coloursOf(frame.current!);
+      chart.redraw(false, true);
+    };
+    const dark = window.matchMedia('(prefers-color-scheme: dark)');
+    dark.addEventListener('change', recolour);
+    window.addEventListener('themechange', recolour);
+    return () => {
+      resized.disconnect();
+      dark.removeEventListener('change', recolour);
+      window.removeEventListener('themechange', recolour);
+      plot.current = null;
+      chart.destroy();
+    };
+  }, []);
+
+  useEffect(() => {
+    drawn.current = select(events, -Infinity, Infinity);
+    plot.current!.setData(drawn.current.data);
+  }, [events]);
+
+  const shown = active >= 0 && active < events.entries.length ? active : -1;
+  useEffect(() => {
+    const chart = plot.current!;
+    if (shown < 0) return setPlace(null);
+    setPlace({
+      left: chart.valToPos(events.places[shown]!, 'x') + chart.over.offsetLeft,
+      top: chart.valToPos(events.scores[shown]!, 'y') + chart.over.offsetTop,
+    });
+  }, [shown, events]);
+
+  const zoom = (factor: number) => {
+    const { places: times } = events;
+    const { min, max } = plot.current!.scales['x']!;
+    if (min == null || max == null || times.length < 2) return;
+    const middle = shown < 0 ? (min + max) / 2 : times[shown]!;
+    const half = ((max - min) * factor) / 2;
+    const [first, last] = [times[0]!, times.at(-1)!];
+    plot.current!.setScale('x', { min: Math.max(first, middle - half), max: Math.min(last, middle + half) });
+  };
+
+  const move = (event: KeyboardEvent) => {
+    const last = events.entries.length - 1;
+    const from = shown < 0 ? (selected < 0 ? last : selected) : shown;
+    const steps: Record<string, () => void> = {
+      ArrowLeft: () => setActive(Math.max(0, from - 1)),
+      ArrowRight: () => setActive(Math.min(last, from + 1)),
+      PageUp: () => setActive(Math.max(0, from - 20)),
+      PageDown: () => setActive(Math.min(last, from + 20)),
+      Home: () => setActive(0),
+      End: () => setActive(last),
+      Enter: () => onSelect(from),
+      '+': () => zoom(1 / ZOOM),
+      '-': () => zoom(ZOOM),
+      Escape: () => setActive(-1),
+    };
+    const step = steps[event.key];
+    if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    step();
+  };
+
+  const current = shown < 0 ? selected : shown;
+  const text = useMemo(() => (current < 0 ? 'no event' : sentenceOf(events, current)), [events, current]);
+  return (
+    <div className="chart">
+      <div
+        ref={frame}
+        className="plot"
+        role="slider"
+        tabIndex={0}
+        aria-label="Score over time. Arrow keys move from event to event, Enter selects, plus and minus zoom."
+        aria-valuemin={0}
+        aria-valuemax={Math.max(0, events.entries.length - 1)}
+        aria-valuenow={Math.max(0, current)}
+        aria-valuetext={text}
+        onKeyDown={move}
+        onBlur={() => setActive(-1)}
+        onPointerLeave={() => setActive(-1)}
+      />
+      {place && shown >= 0 && <Tip events={events} index={shown} {...place} width={frame.current!.clientWidth} />}
+    </div>
+  );
+}
+
+function Tip(props: { events: Events; index: number; left: number; top: number; width: number }) {
+  const { events, index, left, top, width } = props;
+  const entry = events.entries[index]!;
+  const { what, from, to } = describe(events, index);
+  const isRight = left > width / 2;
+  return (
+    <>
+      <div className="spot" style={{ left, top }} />
+      <div className="tip" style={{ top, ...(isRight ? { right: width - left + 12 } : { left: left + 12 }) }}>
+        <strong>{what}</strong>
+        {entry.tct_delta !== 0 && <span>{signed(entry.tct_delta, count)} TCT</span>}
+        <span>
+          {from === null ? '' : `${score(from)} → `}
+          {score(to)} {entry.score_rating}
+        </span>
+        <span>{localTime(entry.occurred_at)}</span>
+      </div>
+    </>
+  );
+}
+
+function sentenceOf(events: Events, index: number): string {
+  const entry = events.entries[index]!;
+  const { what, to } = describe(events, index);
+  const moved = entry.tct_delta === 0 ? '' : `, ${signed(entry.tct_delta, count)} TCT`;
+  return `${localTime(entry.occurred_at)}: ${what}${moved}, score ${score(to)}, ${entry.score_rating}`;
+}
+
+/** The whole line coarsely, and what lies between `min` and `max` finely. */
+function select({ places: times, scores }: Events, min: number, max: number): Drawn {
+  const start = firstAtOrAfter(times, min);
+  const end = firstAtOrAfter(times, max + 1);
+  const coarse = downsample(times, scores, 0, times.length, BUCKETS);
+  const fine = downsample(times, scores, start, end, BUCKETS);
+  const indices = coarse.length === times.length ? coarse : [...new Set([...coarse, ...fine])].sort((a, b) => a - b);
+  return { indices, data: [indices.map((i) => times[i]!), indices.map((i) => scores[i]!)] };
+}
+
+/** uPlot draws on a canvas, which knows no style sheet. */
+function coloursOf(element: HTMLElement): Colours {
+  const style = getComputedStyle(element);
+  const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
+  return {
+    line: colour('line'),
+    text: colour('muted'),
+    grid: colour('grid'),
+    flag: colour('bad'),
+    status: colour('text'),
+    bands: RATINGS.map(([name]) => colour(`band-${name.toLowerCase().replace(' ', '-')}`)),
+  };
+}
+
+function optionsOf(
+  width: number,
+  kind: Axis,
+  colours: { current: Colours },
+  drawn: { current: Drawn },
+  latest: { current: { events: Events } },
+  on: { hovered: (index: number) => void; zoomed: () => void },
+): uPlot.Options {
+  const axis = { stroke: () => colours.current.text, font: '12px system-ui, sans-serif' };
+  const grid = { stroke: () => colours.current.grid, width: 1 };
+  return {
+    width,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { y: false, points: { show: false }, drag: { x: true, y: false } },
+    scales: { x: { time: kind === 'time' }, y: { range: (_chart, _low, high) => [0, topOf(high)] } },
+    axes: [
+      { ...axis, grid: { show: false }, ticks: grid },
+      { ...axis, grid, ticks: grid, size: 42 },
+    ],
+    series: [
+      {},
+      {
+        stroke: () => colours.current.line,
+        width: 2,
+        paths: uPlot.paths.stepped!({ align: 1 }),
+        points: { show: false },
+      },
+    ],
+    hooks: {
+      drawClear: [(chart) => drawBands(chart, colours.current)],
+      draw: [(chart) => drawMarks(chart, colours.current, drawn.current, latest.current.events)],
+      setCursor: [
+        ({ cursor }) => {
+          if (cursor.idx != null && (cursor.left ?? -1) >= 0) on.hovered(drawn.current.indices[cursor.idx] ?? -1);
+        },
+      ],
+      setScale: [(_chart, scale) => void (scale === 'x' && on.zoomed())],
+    },
+  };
+}
+
+/** The end of the band above the highest score: a low score is not a flat line at the bottom. */
+function topOf(highest: number | null): number {
+  return RATINGS.find(([, below]) => below > (highest ?? 100))?.[1] ?? 100;
+}
+
+function drawBands({ ctx, bbox, valToPos }: uPlot, { bands, text }: Colours): void {
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  let from = 0;
+  RATINGS.forEach(([name, below], i) => {
+    const top = valToPos(below, 'y', true);
+    const bottom = valToPos(from, 'y', true);
+    ctx.fillStyle = bands[i]!;
+    ctx.fillRect(bbox.left, top, bbox.width, bottom - top);
+    ctx.fillStyle = text;
+    ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+    ctx.textAlign = 'right';
+    ctx.textBaseline = 'middle';
+    ctx.fillText(name, bbox.left + bbox.width - 6 * devicePixelRatio, (top + bottom) / 2);
+    from = below;
+  });
+  ctx.restore();
+}
+
+/** Circles for what earns, triangles for what forfeits, squares for the rest. */
+function drawMarks(chart: uPlot, colours: Colours, { indices, data: [times, scores] }: Drawn, events: Events): void {
+  const { ctx, bbox } = chart;
+  const { min, max } = chart.scales['x']!;
+  const visible = times.flatMap((time, i) => (time >= min! && time <= max! ? [i] : []));
+  if (visible.length > MARKS) return;
+  const r = 3.5 * devicePixelRatio;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top - r, bbox.width + r, bbox.height + 2 * r);
+  ctx.clip();
+  for (const i of visible) {
+    const x = chart.valToPos(times[i]!, 'x', true);
+    const y = chart.valToPos(scores[i]!, 'y', true);
+    const { tct_delta } = events.entries[indices[i]!]!;
+    ctx.beginPath();
+    if (tct_delta > 0) {
+      ctx.fillStyle = colours.line;
+      ctx.arc(x, y, r, 0, 2 * Math.PI);
+    } else if (tct_delta < 0) {
+      ctx.fillStyle = colours.flag;
+      ctx.moveTo(x - 1.4 * r, y - 1.2 * r);
+      ctx.lineTo(x + 1.4 * r, y - 1.2 * r);
+      ctx.lineTo(x, y + 1.4 * r);
+    } else {
+      ctx.fillStyle = colours.status;
+      ctx.rect(x - r, y - r, 2 * r, 2 * r);
+    }
+    ctx.fill();
+  }
+  ctx.restore();
+}

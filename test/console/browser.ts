@@ -1,0 +1,41 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { type Browser, chromium, type Page } from 'playwright-core';
+
+const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const program = PROGRAMS.find(existsSync);
+if (program === undefined) process.stderr.write('skipped: tests of the console, since there is no Chromium\n');
+
+/** `describe` where there is a Chromium; elsewhere its tests count as skipped. */
+export const describeBrowser = program === undefined ? describe.skip : describe;
+
+export function launch(): Promise<Browser> {
+  // The sandbox of Chromium does not work for root, as which containers run tests.
+  return chromium.launch({ executablePath: program!, args: ['--no-sandbox'] });
+}
+
+/** What must not happen on any page: requests to other hosts, errors, and what the content security policy blocked. */
+export function watch(page: Page, origin: string): string[] {
+  const found: string[] = [];
+  page.on('request', (request) => {
+    if (!request.url().startsWith(origin) && !request.url().startsWith('data:')) found.push(request.url());
+  });
+  page.on('pageerror', (error) => found.push(error.message));
+  page.on('console', (message) => {
+    // A refused request is logged by the browser itself.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) found.push(message.text());
+  });
+  return found;
+}
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const STANDARDS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+
+/** Violations of WCAG 2.2 AA and of what axe recommends beyond that, a line each. */
+export async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(AXE);
+  return page.evaluate(async (standards) => {
+    const { violations: found } = await (globalThis as any).axe.run({ runOnly: standards });
+    return found.map(({ id, nodes }: any) => `${id}: ${nodes[0].html} ${nodes[0].failureSummary}`);
+  }, STANDARDS);
+}

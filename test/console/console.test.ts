@@ -1,0 +1,321 @@
+import { mkdtempSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { fastify } from 'fastify';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { parseRatings, toAction, toNdjson } from '../../examples/otc.mjs';
+import { Server } from '../e2e/server.js';
+import { runCommand } from '../servers/launch.js';
+import { describeBrowser, launch, violations, watch } from './browser.js';
+
+/** The console of the built service in a browser, on the ratings of examples/. */
+
+/** Earned 1,660 TCT, then lost its standing within a month of 2014. */
+const FALLEN = 'tris:otc:905';
+const BEFORE_FALL = '2014-03-01T00:00:00.000Z';
+const isOther = ({ target }: { target: string }) => `tris:otc:${target}` !== FALLEN;
+/** `npm run console:screenshots` writes the pictures of docs/console.md. */
+const PICTURES = new Set(['console-identity-light-1280.png', 'console-comparison-dark-1280.png']);
+const screenshots = process.env['SCREENSHOTS'];
+
+describeBrowser('the console', () => {
+  let server: Server;
+  let browser: Browser;
+  let trouble: string[] = [];
+  const pages: Page[] = [];
+
+  beforeAll(async () => {
+    const data = mkdtempSync(join(tmpdir(), 'credence-console-'));
+    const ratings = parseRatings(readFileSync('examples/bitcoin-otc-excerpt.csv', 'utf8'));
+    const { code } = await runCommand(['import', '-'], { CREDENCE_DATA: data }, toNdjson(ratings.filter(isOther)));
+    expect(code).toBe(0);
+    [server, browser] = await Promise.all([Server.start({ data }), launch()]);
+    // One after the other: an import does not keep the order of the file.
+    for (const rating of ratings) if (!isOther(rating)) await server.relay(toAction(rating));
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await server?.end();
+  });
+  afterEach(async () => {
+    for (const page of pages.splice(0)) await page.context().close();
+    expect(trouble.splice(0)).toEqual([]);
+  });
+
+  async function open(hash = '', options: BrowserContextOptions = {}): Promise<Page> {
+    const page = await browser.newPage({ locale: 'en-GB', timezoneId: 'Europe/Berlin', ...options });
+    pages.push(page);
+    trouble = watch(page, server.url);
+    await page.goto(`${server.url}/console${hash}`);
+    return page;
+  }
+  const scoreOf = (page: Page) => page.getByTestId('score').textContent();
+  const parametersOf = (page: Page) => new URLSearchParams(page.url().split('?')[1]);
+  const chartOf = (page: Page) => page.getByRole('slider', { name: /^Score over time/ });
+  /** Resolves when everything that the view asks for is shown. */
+  const settled = async (page: Page) => {
+    await page.waitForLoadState('networkidle');
+    await page
+      .getByText(/^Loading/)
+      .first()
+      .waitFor({ state: 'detached' });
+  };
+
+  test('the address of the service leads to it, and a search to an identity, by TRIS id or by wallet', async () => {
+    const page = await open();
+    await page.goto(`${server.url}/`);
+    expect(page.url()).toBe(`${server.url}/console`);
+    const search = page.getByRole('searchbox', { name: 'TRIS id or wallet address' });
+    await search.fill(` ${FALLEN} `);
+    await search.press('Enter');
+    await page.getByRole('heading', { level: 1, name: FALLEN }).waitFor();
+    expect(await page.title()).toBe(`${FALLEN} · Credence console`);
+    await search.fill('0x52908400098527886E0F7030069857D2E4169EE7');
+    await search.press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'tris:0x52908400098527886e0f7030069857d2e4169ee7' }).waitFor();
+    await page.getByRole('alert').filter({ hasText: 'identity_not_found' }).first().waitFor();
+  });
+
+  test('shows a score, its events and what it consists of as the service answers them', async () => {
+    const { json: score } = await server.get(`/v1/disc/score/${FALLEN}`);
+    const { json: history } = await server.get(`/v1/disc/score/${FALLEN}/history?limit=1000`);
+    const { json: credonations } = await server.get(`/api/tris-validations/${FALLEN}?limit=1000`);
+    const page = await open(`#/identity/${FALLEN}`);
+    await settled(page);
+    expect(await scoreOf(page)).toBe(score.score.toFixed(1));
+    const text = await page.getByRole('main').innerText();
+    for (const shown of [
+      score.score_rating,
+      '1,660 earned, 8,600 forfeited',
+      'with a probability of 90 %',
+      `${history.entries.length} events.`,
+      `${credonations.validations.length}, of all times, by endorser`,
+      'TCT are missing for Poor',
+      score.position,
+    ]) {
+      expect(text).toContain(shown);
+    }
+    expect(await page.getByRole('row', { name: /^social_trade_rating/ }).innerText()).toContain('1,660');
+    expect(await page.getByRole('row', { name: /^compliance_trade_flags/ }).innerText()).toContain('8,600');
+    const latest = page.locator('.events tbody tr').first();
+    expect(await latest.locator('time').getAttribute('title')).toBe(`${history.entries.at(-1).occurred_at} (UTC)`);
+    expect(await latest.innerText()).toContain('7 Jan 2016, 04:17:53');
+    await page.getByRole('checkbox', { name: 'Only forfeits' }).check();
+    const flags = history.entries.filter(({ tct_delta }: { tct_delta: number }) => tct_delta < 0);
+    expect(await page.locator('.events tbody tr').count()).toBe(flags.length);
+  });
+
+  test('moves from event to event by keyboard and by pointer, and keeps the selected one in the address', async () => {
+    const { json } = await server.get(`/v1/disc/score/${FALLEN}/history?limit=1000`);
+    const [first, second] = json.entries;
+    const page = await open(`#/identity/${FALLEN}`);
+    await settled(page);
+    const chart = chartOf(page);
+    await chart.focus();
+    await page.keyboard.press('Home');
+    expect(await chart.getAttribute('aria-valuetext')).toContain(
+      `social_trade_rating, +${first.tct_delta} TCT, score ${first.score.toFixed(1)}`,
+    );
+    await page.keyboard.press('ArrowRight');
+    expect(await page.locator('.tip').innerText()).toContain(`→ ${second.score.toFixed(1)} ${second.score_rating}`);
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`**event=${second.event_id}`);
+    const details = page.getByRole('region', { name: 'social_trade_rating' });
+    expect(await details.innerText()).toContain(second.position);
+    await page.reload();
+    await details.waitFor();
+    await settled(page);
+
+    await page.getByRole('combobox', { name: 'Axis' }).selectOption('number');
+    await page.waitForURL(/axis=number/);
+    await page.getByRole('combobox', { name: 'Axis' }).selectOption('time');
+    await chart.scrollIntoViewIfNeeded();
+    const { x, y, width } = (await chart.boundingBox())!;
+    await page.mouse.move(x + width - 60, y + 150);
+    await page.locator('.tip').filter({ hasText: '7 Jan 2016' }).waitFor();
+    await page.mouse.click(x + width - 60, y + 150);
+    await page.waitForURL((url) => !url.href.includes(second.event_id));
+    const clicked = json.entries.find(({ event_id }: any) => event_id === parametersOf(page).get('event'));
+    expect(clicked.occurred_at).toMatch(/^2016-01-07/);
+  });
+
+  test('travels in time and through lenses, all in the address, and compares two points', async () => {
+    const past = (await server.get(`/v1/disc/score/${FALLEN}?as_of=${BEFORE_FALL}`)).json;
+    const page = await open(`#/identity/${FALLEN}?as_of=${BEFORE_FALL}`);
+    await settled(page);
+    expect(await scoreOf(page)).toBe(past.score.toFixed(1));
+    const exact = await page.getByRole('link', { name: 'Link to exactly these numbers' }).getAttribute('href');
+    expect(Object.fromEntries(new URLSearchParams(exact!.split('?')[1]))).toEqual({
+      as_of: BEFORE_FALL,
+      as_of_position: past.position,
+      vp: 'model',
+      model: past.model.id,
+    });
+
+    await page.getByRole('button', { name: /^Compare/ }).click();
+    const table = page.getByRole('region', { name: 'Comparison of A and B' });
+    await table.waitFor();
+    const present = (await server.get(`/v1/disc/score/${FALLEN}`)).json;
+    expect((await table.getByRole('row', { name: /^Score/ }).innerText()).split(/\s+/)).toEqual([
+      'Score',
+      past.score.toFixed(1),
+      present.score.toFixed(1),
+      `−${(past.score - present.score).toFixed(1)}`,
+    ]);
+    const other = page.getByRole('group', { name: 'B: when and under which lens' });
+    await other.getByRole('combobox', { name: 'Model' }).selectOption('disc-1');
+    await page.waitForURL(/b_model=disc-1/);
+    const { json: byOther } = await server.get(`/v1/disc/score/${FALLEN}?model=disc-1`);
+    await table.getByRole('cell', { name: String(byOther.reliability), exact: true }).waitFor();
+    await page.getByRole('button', { name: 'End the comparison' }).click();
+    await table.waitFor({ state: 'detached' });
+    expect([...parametersOf(page).keys()]).toEqual(['as_of']);
+
+    // The slider: at its left end only the first event counts, at its right end it means now.
+    const slider = page.getByRole('slider', { name: 'As of (occurred by), slider' });
+    await slider.focus();
+    await page.keyboard.press('Home');
+    await page.getByText('1 events.').waitFor();
+    await page.keyboard.press('End');
+    await page.getByText('57 events.').waitFor();
+    expect(parametersOf(page).has('as_of')).toBe(false);
+  });
+
+  test('shows the problem’s own text, and names that try HTML as text', async () => {
+    const page = await open('#/identity/<img src=x onerror=alert(1)>');
+    await page.getByRole('heading', { level: 1, name: '<img src=x onerror=alert(1)>' }).waitFor();
+    await page.getByRole('alert').filter({ hasText: 'tris_id must be a TRIS id' }).first().waitFor();
+    expect(await page.locator('img').count()).toBe(0);
+    await page.goto(`${server.url}/console#/identity/${FALLEN}?as_of=2001-01-01T00:00:00Z`);
+    await page.getByRole('alert').filter({ hasText: 'identity_not_found' }).first().waitFor();
+    expect(await violations(page)).toEqual([]);
+  });
+
+  test('tries again when the service says so, and on request when it cannot be reached', async () => {
+    let refused = 0;
+    let isAway = true;
+    const page = await open();
+    await page.route('**/v1/disc/score/*', (route) => {
+      if (refused++ > 0) return route.fallback();
+      const problem = { code: 'rate_limited', detail: 'Too many requests from this address.' };
+      const headers = { 'retry-after': '1' };
+      return route.fulfill({ status: 429, contentType: 'application/problem+json', headers, json: problem });
+    });
+    await page.route('**/explain', (route) => (isAway ? route.abort() : route.fallback()));
+    await page.goto(`${server.url}/console#/identity/${FALLEN}`);
+    await page.getByText('Loading the score… Too many requests from this address. Trying again.').waitFor();
+    await page.getByTestId('score').waitFor();
+    const failure = page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' });
+    await failure.waitFor();
+    isAway = false;
+    await failure.getByRole('button', { name: 'Try again' }).click();
+    await page.getByRole('heading', { name: 'Contributions' }).waitFor();
+  });
+
+  test('asks for a key, keeps it in the tab, and shows what it permits', async () => {
+    const wallet = '0x52908400098527886E0F7030069857D2E4169EE7';
+    const linked = await server.post('/api/link-account', { wallet, tris_id: 'tris:otc:1' });
+    expect(linked.status).toBe(200);
+    const page = await open('#/identity/tris:otc:1');
+    await settled(page);
+    const wallets = page.getByRole('heading', { name: 'Wallets' });
+    expect(await wallets.count()).toBe(0);
+    await page.getByRole('button', { name: 'API key' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Key').fill('wrong');
+    await page.keyboard.press('Enter');
+    await dialog.getByText('The key in the X-API-Key header is unknown.').waitFor();
+    expect(await violations(page)).toEqual([]);
+    await dialog.getByLabel('Key').fill(server.key);
+    await page.keyboard.press('Enter');
+    await wallets.waitFor();
+    await page.getByRole('rowheader', { name: wallet }).waitFor();
+    expect(await page.evaluate('JSON.stringify([localStorage, document.cookie])')).not.toContain(server.key);
+    await page.getByRole('button', { name: 'API key: set' }).click();
+    await dialog.getByRole('button', { name: 'Forget key' }).click();
+    await wallets.waitFor({ state: 'detached' });
+    expect(await page.evaluate('sessionStorage.length')).toBe(0);
+  });
+
+  test('loads 50,000 events page by page and shows them', async () => {
+    const page = await open();
+    const { json } = await server.get(`/v1/disc/score/${FALLEN}/history?limit=1`);
+    const [example] = json.entries;
+    const pageOf = (number: number) =>
+      Array.from({ length: 1000 }, (_, i) => {
+        const serial = number * 1000 + i;
+        const occurred_at = new Date(Date.UTC(2016, 0, 1) + serial * 3_600_000).toISOString();
+        return { ...example, event_id: `event-${serial}`, occurred_at, score: 7 + (serial % 500) / 10 };
+      });
+    await page.route('**/history?limit=1000*', (route) => {
+      const number = Number(new URL(route.request().url()).searchParams.get('cursor') ?? 0);
+      return route.fulfill({ json: { entries: pageOf(number), next_cursor: number < 49 ? String(number + 1) : null } });
+    });
+    await page.goto(`${server.url}/console#/identity/${FALLEN}`);
+    await page.getByText('50,000 events.').waitFor();
+    expect(await page.locator('.events tbody tr').count()).toBe(25);
+    await chartOf(page).focus();
+    await page.keyboard.press('End');
+    await page.keyboard.press('ArrowLeft');
+    expect(await chartOf(page).getAttribute('aria-valuenow')).toBe('49998');
+    for (let times = 0; times < 8; times++) await page.keyboard.press('+');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/event=event-49998/);
+  });
+
+  test.each([
+    ['light', 1280],
+    ['light', 360],
+    ['dark', 1280],
+    ['dark', 360],
+  ] as const)('is accessible and readable: %s, %i pixels wide', async (colorScheme, width) => {
+    const viewport = { width, height: 800 };
+    const page = await open('', { colorScheme, viewport });
+    expect(await violations(page)).toEqual([]);
+    for (const [name, parameters] of [
+      ['identity', ''],
+      ['comparison', `?compare=on&b_as_of=${BEFORE_FALL}`],
+    ]) {
+      await page.goto(`${server.url}/console#/identity/${FALLEN}${parameters}`);
+      await settled(page);
+      expect(await violations(page)).toEqual([]);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+      const picture = `console-${name}-${colorScheme}-${width}.png`;
+      if (PICTURES.has(picture) && screenshots !== undefined) {
+        const path = join(screenshots, picture);
+        await page.screenshot({
+          path,
+          ...(width > 360 && { clip: { x: 0, y: 0, width, height: 1100 }, fullPage: true }),
+        });
+      }
+    }
+  });
+});
+
+test('the console has less than 350 kB, compressed', () => {
+  const assets = 'dist/console/assets';
+  const compressed = readdirSync(assets).filter((file) => file.endsWith('.gz'));
+  expect(compressed).toHaveLength(2);
+  const sizes = compressed.map((file) => statSync(join(assets, file)).size);
+  expect(sizes.reduce((sum, size) => sum + size)).toBeLessThan(350_000);
+});
+
+test('without the console, the address of the service leads to the documentation', async () => {
+  const { serveConsole } = await import(resolve('dist/src/app/console.js'));
+  const answers = async (console: boolean) => {
+    const app = fastify();
+    serveConsole(app, { console });
+    const at = async (url: string) => app.inject(url).then(({ statusCode, headers }) => [statusCode, headers.location]);
+    return { '/': await at('/'), '/console': await at('/console'), '/console/': await at('/console/') };
+  };
+  expect(await answers(true)).toEqual({
+    '/': [302, '/console'],
+    '/console': [200, undefined],
+    '/console/': [302, '/console'],
+  });
+  expect(await answers(false)).toEqual({
+    '/': [302, '/docs'],
+    '/console': [404, undefined],
+    '/console/': [404, undefined],
+  });
+});
