@@ -1,5 +1,7 @@
 import type { Projection, RowChanges, RowOverlay } from '../../projections/projection.js';
-import type { DomainEvent } from '../../projections/events.js';
+import { type DomainEvent, decodeEvent } from '../../projections/events.js';
+import { NewerSchema } from '../kernel/event-definition.js';
+import type { RecordedEvent } from '../kernel/event.js';
 import type { Json } from '../kernel/json.js';
 import type { RowKey, RowSink } from '../stores/ports/read-models.js';
 
@@ -77,4 +79,23 @@ export function* foldInBatches<S extends RowSink>(
     yield { events: place + 1 - from, last: event, changes: overlay.takeChanges() };
     from = place + 1;
   }
+}
+
+/** Decodes up to the first event of a newer schema, and then only whole appends before it. */
+export function decodeSlice(slice: readonly RecordedEvent[]): {
+  events: DomainEvent[];
+  endsAppend: (place: number) => boolean;
+  stop?: NewerSchema;
+} {
+  const endsAppend = (place: number) => slice[place]!.metadata.index === slice[place]!.metadata.size - 1;
+  const events: DomainEvent[] = [];
+  for (const event of slice) {
+    try {
+      events.push(decodeEvent(event));
+    } catch (error) {
+      if (!(error instanceof NewerSchema)) throw error;
+      return { events: events.slice(0, events.length - event.metadata.index), endsAppend, stop: error };
+    }
+  }
+  return { events, endsAppend };
 }

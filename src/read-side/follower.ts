@@ -1,15 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { type Projection, RowOverlay } from '../../projections/projection.js';
-import { NewerSchema } from '../kernel/event-definition.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
-import { type DomainEvent, decodeEvent } from '../../projections/events.js';
+import type { DomainEvent } from '../../projections/events.js';
 import type { Json } from '../kernel/json.js';
 import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
-import { type FoldedBatch, foldInBatches, foldInto, loadRows, runsOf } from './fold.js';
+import { BULK_EVENTS, type BulkSizes, buildInBulk } from './bulk-build.js';
+import { NoSpaceToBuild } from './bulk-files.js';
+import { type FoldedBatch, decodeSlice, foldInBatches, foldInto, loadRows, runsOf } from './fold.js';
 import { isInLog, reflectPlatformLens } from './manifest.js';
 
 /**
@@ -60,10 +61,13 @@ interface Applying {
  */
 export class Follower {
   private readonly holder = randomUUID();
+  /** Whether to build in bulk: not after there was no space for it. */
+  private inBulk = true;
 
   constructor(
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
+    private readonly bulk: { from: number } & Partial<BulkSizes> = { from: BULK_EVENTS },
   ) {}
 
   /** @throws NewerSchema once everything before the event that this build cannot read is applied */
@@ -101,6 +105,9 @@ export class Follower {
 
   private async apply(generation: Generation, options: FollowOptions, signal: AbortSignal): Promise<Ended> {
     const { id } = generation;
+    const built = await this.build(generation, options, signal);
+    if (built === 'refused') return (await this.generation(id)) ? 'lease_lost' : 'gone';
+    if (built === 'aborted') return 'aborted';
     const { rowsPerBatch } = this.readModels;
     const inFlight = rowsPerBatch === undefined ? 1 : BATCHES_IN_FLIGHT;
     const bulkSlice = rowsPerBatch === undefined ? SLICE : FAR_BULK_SLICE;
@@ -108,7 +115,7 @@ export class Follower {
     const spans = options.toHead === true && rowsPerBatch === undefined;
     // All views of the generation, whatever this process serves: they share the checkpoint.
     const projections = PROJECTIONS.filter(({ name }) => name in generation.views);
-    let { checkpoint } = generation;
+    let checkpoint = built ?? generation.checkpoint;
     const applying: Applying[] = [];
     /** Waits until at most this many batches are in flight. Returns false if one was refused, so the lease is lost. */
     const settled = async (left: number): Promise<boolean> => {
@@ -194,6 +201,34 @@ export class Follower {
     return signal.aborted ? 'aborted' : 'at_head';
   }
 
+  /** Builds an empty generation in bulk if the log is long. Undefined: the follower applies the log. */
+  private async build(
+    { id, views, checkpoint }: Generation,
+    { onApplied }: FollowOptions,
+    signal: AbortSignal,
+  ): Promise<Checkpoint | 'refused' | 'aborted' | undefined> {
+    if (checkpoint.position > 0) return undefined;
+    const load = await this.readModels.load?.(id, this.holder);
+    const isBegun = load !== undefined && load.last !== null;
+    if (!load || !(isBegun || (this.inBulk && (await this.store.countAfter(0)) >= this.bulk.from))) return undefined;
+    const projections = PROJECTIONS.filter(({ name }) => name in views);
+    const onProgress = (events: number) => onApplied?.(checkpoint, events);
+    const finish = async (next: Checkpoint) => {
+      await reflectPlatformLens(this.store, this.readModels);
+      return load.finish(next);
+    };
+    try {
+      const options = { projections, signal, onProgress, sizes: this.bulk };
+      return await buildInBulk(this.store, { ...load, finish }, options);
+    } catch (error) {
+      // The files of a generation are removed with it.
+      if (!(await this.generation(id))) return 'refused';
+      // The ordinary follower needs less space.
+      if (error instanceof NoSpaceToBuild) this.inBulk = false;
+      throw error;
+    }
+  }
+
   /** A function that marks a generation `ready` once it has caught up, and returns whether it is. */
   private async readiness({ id, status }: Generation): Promise<(checkpoint: Checkpoint) => Promise<boolean>> {
     let ready = status !== 'building';
@@ -260,23 +295,4 @@ async function* runsOfSlices(
   slices: AsyncIterable<readonly RecordedEvent[]>,
 ): AsyncGenerator<readonly RecordedEvent[]> {
   for await (const slice of slices) yield* runsOf(projections, slice);
-}
-
-/** Decodes up to the first event of a newer schema, and then only whole appends before it. */
-function decodeSlice(slice: readonly RecordedEvent[]): {
-  events: DomainEvent[];
-  endsAppend: (place: number) => boolean;
-  stop?: NewerSchema;
-} {
-  const endsAppend = (place: number) => slice[place]!.metadata.index === slice[place]!.metadata.size - 1;
-  const events: DomainEvent[] = [];
-  for (const event of slice) {
-    try {
-      events.push(decodeEvent(event));
-    } catch (error) {
-      if (!(error instanceof NewerSchema)) throw error;
-      return { events: events.slice(0, events.length - event.metadata.index), endsAppend, stop: error };
-    }
-  }
-  return { events, endsAppend };
 }

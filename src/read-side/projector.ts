@@ -4,6 +4,7 @@ import { NewerSchema } from '../kernel/event-definition.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Logger } from '../kernel/logger.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
+import { NoSpaceToBuild } from './bulk-files.js';
 import { Follower } from './follower.js';
 import { GenerationError, drop } from './generations.js';
 import { ensureManifest, isInLog, isSound, otherLog } from './manifest.js';
@@ -244,6 +245,8 @@ export class Projector {
         if (error instanceof NewerSchema) {
           if (this.halted === null) this.logger.error(`projector halted: ${error.message}`);
           this.halted = error.message;
+        } else if (error instanceof NoSpaceToBuild) {
+          this.logger.warn(`${error.message} Until then the read models are built more slowly, without such files.`);
         } else if (!(error instanceof StoreUnavailable)) {
           this.logger.error(`projector of ${id} tries again in ${BACKOFF_MS} ms`, { error });
         }

@@ -4,8 +4,8 @@ import { asBinary, type Database, type DatabaseOptions } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
-import { EncodedRows } from '../ports/encoded-rows.js';
-import type { Batch, Checkpoint, RowQuery, RangeRow, RowKey } from '../ports/read-models.js';
+import { EncodedRows, type PlacedRows } from '../ports/encoded-rows.js';
+import type { Batch, BulkLoad, Checkpoint, RowQuery, RangeRow, RowKey } from '../ports/read-models.js';
 import { rowAddress } from '../ports/row-key.js';
 import { isDamage } from './damage.js';
 import { sealedJson, unsealedJson } from './sealed-json.js';
@@ -69,6 +69,8 @@ interface Applied {
   checkpoint: Checkpoint;
   /** Id of the batch that was applied last; null at the start. */
   batch: string | null;
+  /** Whether rows are being loaded in bulk: they do not count yet. */
+  isLoading?: true;
 }
 
 /** A number that changes with every batch and with every lease holder. A batch applies only if it is unchanged. */
@@ -110,6 +112,15 @@ export class LmdbGeneration {
   /** Undefined if it was dropped. */
   checkpoint(): Checkpoint | undefined {
     return this.#applied()?.checkpoint;
+  }
+
+  /** Whether it is beyond the start of the log. */
+  get isLoaded(): boolean {
+    try {
+      return (this.checkpoint()?.position ?? 0) > 0;
+    } catch {
+      return false; // The next read finds the damage.
+    }
   }
 
   lease(now: number): Lease | undefined {
@@ -161,6 +172,7 @@ export class LmdbGeneration {
       const { checkpoint } = applied;
       const { base } = batch;
       const fits =
+        !applied.isLoading &&
         checkpoint.log === base.log &&
         checkpoint.log === batch.next.log &&
         checkpoint.position === base.position &&
@@ -172,9 +184,7 @@ export class LmdbGeneration {
         for (const key of deletes) void rows.remove(key);
         batch.puts.forEach((chunk, start, middle, end) => {
           const address: Bytes = { buffer: chunk, start, end: middle };
-          // The checksum of address and content, which are adjacent.
-          chunk.writeUInt32LE(crc32(chunk.subarray(start, end)), end);
-          void rows.put(address as never, bytesAsValue(chunk, middle, end + EncodedRows.ROOM));
+          void rows.put(address as never, checkedValue(chunk, start, middle, end));
         });
         const next: Applied = { checkpoint: batch.next, batch: batch.id };
         void this.#state.put(HEADER, sealedJson(HEADER, next));
@@ -185,6 +195,64 @@ export class LmdbGeneration {
     }
   }
 
+  /** See ReadModels. */
+  load(folder: string, holder: string, clock: Clock): BulkLoad | undefined {
+    const applied = this.#applied();
+    if (!applied || applied.checkpoint.position > 0) return undefined;
+    const last = applied.isLoading ? this.#lastAddress() : null;
+    let before = last;
+    /** Writes if the lease is held and nothing was applied. */
+    const write = async (queue: (loading: Applied) => void): Promise<boolean> => {
+      const turn = this.#applying.then(() => this.#writeLoading(holder, clock, queue));
+      this.#applying = turn.catch(() => undefined);
+      return turn;
+    };
+    return {
+      folder,
+      last,
+      append: async (batch) => {
+        before = inOrder(batch, before);
+        return write((loading) => {
+          const rows = this.#rows;
+          batch.forEach((chunk, start, middle, end) => {
+            const address: Bytes = { buffer: chunk, start, end: middle };
+            void rows.put(address as never, checkedValue(chunk, start, middle, end), { append: true } as never);
+          });
+          void this.#state.put(HEADER, sealedJson(HEADER, { ...loading, isLoading: true }));
+        });
+      },
+      clear: async () => {
+        before = null;
+        return write(({ checkpoint }) => {
+          void this.#rows.clearAsync();
+          void this.#state.put(HEADER, sealedJson(HEADER, { checkpoint, batch: null } satisfies Applied));
+        });
+      },
+      finish: (checkpoint) =>
+        write(() => void this.#state.put(HEADER, sealedJson(HEADER, { checkpoint, batch: null } satisfies Applied))),
+    };
+  }
+
+  async #writeLoading(holder: string, clock: Clock, queue: (loading: Applied) => void): Promise<boolean> {
+    for (;;) {
+      await this.#env.ready();
+      this.#env.refresh();
+      const applied = this.#applied();
+      if (!applied || applied.checkpoint.position > 0 || this.lease(clock())?.holder !== holder) return false;
+      const fence = this.#fence();
+      const stored = await this.#env.writeIf({ database: 'state', key: FENCE, version: fence }, () => {
+        queue(applied);
+        void this.#state.put(FENCE, fenceValue(fence));
+      });
+      if (stored) return true;
+    }
+  }
+
+  #lastAddress(): Buffer | null {
+    for (const key of this.#rows.getKeys({ reverse: true, limit: 1 })) return Buffer.from(key);
+    return null;
+  }
+
   /**
    * Synchronous, so that checkpoint and results are of one snapshot; undefined if the generation was dropped.
    * @throws GenerationDamaged
@@ -193,11 +261,13 @@ export class LmdbGeneration {
     queries: readonly RowQuery[],
   ): { checkpoint: Checkpoint; results: (Json | undefined | RangeRow[])[] } | undefined {
     return this.#checked(() => {
-      const checkpoint = this.checkpoint();
-      if (!checkpoint) return undefined;
-      const results = queries.map((query) =>
-        'get' in query ? this.#get(rowAddress(query.get)) : this.#range(query.range),
-      );
+      const applied = this.#applied();
+      if (!applied) return undefined;
+      const { checkpoint, isLoading } = applied;
+      const results = queries.map((query) => {
+        if (isLoading) return 'get' in query ? undefined : [];
+        return 'get' in query ? this.#get(rowAddress(query.get)) : this.#range(query.range);
+      });
       return { checkpoint, results };
     });
   }
@@ -223,6 +293,7 @@ export class LmdbGeneration {
     cursor: string | null,
     limit: number,
   ): { rows: { row: RowKey; value: Json }[]; cursor: string | null } {
+    if (this.#applied()?.isLoading) return { rows: [], cursor: null };
     return this.#checked(() => this.#scan(view, cursor, limit));
   }
 
@@ -328,6 +399,28 @@ export class LmdbGeneration {
   get #state(): Database<string, string> {
     return this.#env.database('state');
   }
+}
+
+/** The content of a row with the checksum of address and content, which are adjacent. */
+function checkedValue(chunk: Buffer, start: number, middle: number, end: number): never {
+  chunk.writeUInt32LE(crc32(chunk.subarray(start, end)), end);
+  return bytesAsValue(chunk, middle, end + EncodedRows.ROOM);
+}
+
+/**
+ * The address of the last row. The library would skip a row that is out of order.
+ * @param before the address before the first row; null: none
+ * @throws Error if the rows are not in the order of their addresses
+ */
+function inOrder(rows: PlacedRows, before: Buffer | null): Buffer | null {
+  let [chunk, from, to] = before ? [before, 0, before.length] : [undefined, 0, 0];
+  rows.forEach((next, start, middle) => {
+    if (chunk && chunk.compare(next, start, middle, from, to) >= 0) {
+      throw new Error(`the row ${next.toString('utf8', start, middle)} is not beyond the one before it`);
+    }
+    [chunk, from, to] = [next, start, middle];
+  });
+  return chunk ? Buffer.from(chunk.subarray(from, to)) : null;
 }
 
 /** The fence after this one. */

@@ -13,6 +13,7 @@ import { GenerationDamaged, LmdbGeneration } from './lmdb-generation.js';
 import { sealedJson, unsealedJson } from './sealed-json.js';
 import type {
   Batch,
+  BulkLoad,
   Generation,
   GenerationStatus,
   Manifest,
@@ -215,6 +216,19 @@ export class LmdbReadModels implements ReadModels {
     return this.#of(id, undefined, (generation) => generation.bulkRows()) ?? 1;
   }
 
+  async load(id: string, holder: string): Promise<BulkLoad | undefined> {
+    await this.#ready(id);
+    const load = this.#of(id, undefined, (generation) => generation.load(this.#buildPath(id), holder, this.#clock));
+    if (!load) return undefined;
+    const unlessDamaged = async (written: Promise<boolean>) => (await this.#unlessDamaged(id, written)) ?? false;
+    return {
+      ...load,
+      append: (rows) => unlessDamaged(load.append(rows)),
+      clear: () => unlessDamaged(load.clear()),
+      finish: (next) => unlessDamaged(load.finish(next)),
+    };
+  }
+
   async read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
     const record = this.#see<GenerationRecord>(recordKey(id));
     if (record && !this.#generations.has(id)) await this.#ready(id);
@@ -394,11 +408,18 @@ export class LmdbReadModels implements ReadModels {
     try {
       const flaw = await fileFlaw(this.#path(id));
       if (flaw) return this.#giveUp(id, `its file ${flaw}`);
-      this.#generations.set(id, await LmdbGeneration.open(this.#path(id)));
+      const generation = await LmdbGeneration.open(this.#path(id));
+      this.#generations.set(id, generation);
+      // The process that loaded it may have been killed before it removed its files.
+      if (generation.isLoaded) await rm(this.#buildPath(id), { recursive: true, force: true });
     } catch (error) {
       // Another process may have removed it meanwhile.
       if (this.#record(id)?.status !== 'dropped') throw error;
     }
+  }
+
+  #buildPath(id: string): string {
+    return join(this.#path(id), 'build');
   }
 
   #path(id: string): string {

@@ -2,6 +2,9 @@ import { TextBuffers } from '../../kernel/text-buffers.js';
 import type { RowKey, RowSink } from './read-models.js';
 import { rowAddress, rowContent } from './row-key.js';
 
+/** See `EncodedRows.forEach`. */
+export type VisitRow = (chunk: Buffer, start: number, middle: number, end: number) => void;
+
 /**
  * Rows to be written to a store, each as the bytes of its address and its content. They are encoded as they arrive, so
  * that a batch keeps no references to their values.
@@ -16,6 +19,7 @@ export class EncodedRows implements RowSink {
    * content.
    */
   readonly #places: number[] = [];
+  #bytes = 0;
 
   static of(rows: Iterable<{ row: RowKey; value: unknown }>): EncodedRows {
     const encoded = new EncodedRows();
@@ -27,6 +31,11 @@ export class EncodedRows implements RowSink {
     return this.#places.length / 4;
   }
 
+  /** The bytes of all addresses and contents. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   /** @throws TypeError, RangeError for an invalid row, of which nothing is kept */
   put(row: RowKey, value: unknown): void {
     const address = rowAddress(row);
@@ -36,6 +45,7 @@ export class EncodedRows implements RowSink {
     const middle = this.#chunks.write(address);
     const end = this.#chunks.write(content);
     this.#chunks.used += EncodedRows.ROOM;
+    this.#bytes += end - start;
     this.#places.push(this.#chunks.current, start, middle, end);
   }
 
@@ -43,10 +53,42 @@ export class EncodedRows implements RowSink {
    * The rows in the order in which they were put: the address is chunk[start, middle), the content chunk[middle, end),
    * followed by ROOM free bytes.
    */
-  forEach(visit: (chunk: Buffer, start: number, middle: number, end: number) => void): void {
+  forEach(visit: VisitRow): void {
+    for (let n = 0; n < this.size; n++) this.visit(n, visit);
+  }
+
+  /** The row that was put as the n-th, from 0. */
+  visit(n: number, visit: VisitRow): void {
     const places = this.#places;
-    for (let i = 0; i < places.length; i += 4) {
-      visit(this.#chunks.at(places[i]!), places[i + 1]!, places[i + 2]!, places[i + 3]!);
-    }
+    const i = 4 * n;
+    visit(this.#chunks.at(places[i]!), places[i + 1]!, places[i + 2]!, places[i + 3]!);
+  }
+}
+
+/** Encoded rows that are in buffers of others, which must not change until the rows are written. */
+export class PlacedRows {
+  readonly #chunks: Buffer[] = [];
+  readonly #places: number[] = [];
+  #bytes = 0;
+
+  get size(): number {
+    return this.#chunks.length;
+  }
+
+  /** The bytes of all addresses and contents. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** The address is chunk[start, middle), the content chunk[middle, end), followed by `EncodedRows.ROOM` free bytes. */
+  add(chunk: Buffer, start: number, middle: number, end: number): void {
+    this.#chunks.push(chunk);
+    this.#places.push(start, middle, end);
+    this.#bytes += end - start;
+  }
+
+  forEach(visit: VisitRow): void {
+    const places = this.#places;
+    this.#chunks.forEach((chunk, n) => visit(chunk, places[3 * n]!, places[3 * n + 1]!, places[3 * n + 2]!));
   }
 }

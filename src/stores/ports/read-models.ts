@@ -1,6 +1,6 @@
 import type { Position } from '../../kernel/event.js';
 import type { Json } from '../../kernel/json.js';
-import type { EncodedRows } from './encoded-rows.js';
+import type { EncodedRows, PlacedRows } from './encoded-rows.js';
 
 /**
  * The port to the read models: disposable rows folded from the log, in generations that exist side by side. An adapter
@@ -91,6 +91,24 @@ export interface ReadResult {
   results: (Json | undefined | RangeRow[])[];
 }
 
+/**
+ * Writes the rows of a new generation in the order of their addresses. Nothing of it is visible before `finish`, and no
+ * batch is applied meanwhile. Each call does nothing and returns false if the lease is not held or the generation is
+ * gone.
+ */
+export interface BulkLoad {
+  /** A folder for temporary files, which may not exist. It is removed with the generation. */
+  readonly folder: string;
+  /** The address of the last row that an interrupted load has written; null if it wrote none. */
+  readonly last: Buffer | null;
+  /** Appends rows, in one atomic step. Each address must be beyond the one before, and beyond `last`. */
+  append(rows: PlacedRows): Promise<boolean>;
+  /** Removes what was written. */
+  clear(): Promise<boolean>;
+  /** Stores the checkpoint: the rows are those of the log up to it. */
+  finish(next: Checkpoint): Promise<boolean>;
+}
+
 export interface ReadModels {
   /**
    * If large batches would delay readers: a batch should end with the append that brings it to this many changed rows.
@@ -135,6 +153,12 @@ export interface ReadModels {
    * `refused`: base, holder or log did not match (or the generation is gone or damaged): nothing was written.
    */
   apply(id: string, batch: Batch): Promise<'applied' | 'refused'>;
+
+  /**
+   * Present if writing all rows of a generation in the order of their addresses is faster than applying batches.
+   * Undefined: something was applied already, or the generation is gone.
+   */
+  load?(id: string, holder: string): Promise<BulkLoad | undefined>;
 
   /** Undefined: the generation does not exist or is dropped; read the manifest again. */
   read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined>;

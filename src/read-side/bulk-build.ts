@@ -1,0 +1,469 @@
+import type { Projection } from '../../projections/projection.js';
+import type { DomainEvent } from '../../projections/events.js';
+import { yieldIfDue } from '../kernel/turn.js';
+import { EncodedRows, PlacedRows } from '../stores/ports/encoded-rows.js';
+import type { EventStore } from '../stores/ports/event-store.js';
+import type { BulkLoad, Checkpoint } from '../stores/ports/read-models.js';
+import { type BlockWriter, BuildDamaged, BuildFolder, type BuildState, type Part } from './bulk-files.js';
+import { Divider, PartitionFold, SortedRows } from './bulk-fold.js';
+import { decodeSlice } from './fold.js';
+
+/**
+ * Builds a generation from the start of the log without reading stored rows: the log is read once and divided into
+ * partitions of identities, in temporary files; each partition is folded in memory, and its rows are sorted; then the
+ * rows of all partitions are merged and written in the order of their addresses. A build that was interrupted
+ * continues: with the events that were not divided yet, the partitions that were not folded yet, the rows that were not
+ * written yet.
+ */
+
+/** Shorter logs are folded by the ordinary follower: while few pages have rows, it is as fast, and needs no files. */
+export const BULK_EVENTS = 200_000;
+
+/** The defaults bound the memory of a build. Tests use others. */
+export interface BulkSizes {
+  eventsPerPartition: number;
+  /** Rows of a partition are written to a file when they take this many bytes. */
+  runBytes: number;
+  /** Bytes of a block, about. */
+  blockBytes: number;
+  /** Events after which the progress of dividing is recorded. */
+  recordEvery: number;
+  /** Rows written in one transaction. */
+  loadRows: number;
+  /** Events read at once: few enough to keep the pauses of the event loop short. */
+  slice: number;
+  /** Bytes of the disk that temporary files leave free. */
+  reservedBytes: number;
+}
+const SIZES: BulkSizes = {
+  eventsPerPartition: 100_000,
+  runBytes: 32 * 2 ** 20,
+  blockBytes: 128 * 1024,
+  recordEvery: 100_000,
+  loadRows: 20_000,
+  slice: 1_000,
+  reservedBytes: 64 * 2 ** 20,
+};
+/** More would need too many open files. Their partitions are larger. */
+const MAX_PARTITIONS = 256;
+/** The shares of the three steps in the progress. */
+const [DIVIDE, FOLD, LOAD] = [0.5, 0.3, 0.2];
+
+export interface BulkOptions {
+  projections: readonly Projection[];
+  signal: AbortSignal;
+  /** Called with the number of further events that the work done corresponds to; all of them add up to the log. */
+  onProgress?: (events: number) => void;
+  sizes?: Partial<BulkSizes>;
+}
+
+/**
+ * @returns the checkpoint that was stored; `refused` if the lease was lost or the generation is gone; `aborted`
+ * @throws NoSpaceToBuild, and any error of the stores
+ */
+export async function buildInBulk(
+  store: EventStore,
+  load: BulkLoad,
+  options: BulkOptions,
+): Promise<Checkpoint | 'refused' | 'aborted'> {
+  let { last } = load;
+  for (;;) {
+    const build = new BulkBuild(store, load, last, options);
+    try {
+      return await build.run();
+    } catch (error) {
+      if (!(error instanceof BuildDamaged)) throw error;
+      // A crash of the machine, or another process that lost its lease: from the start.
+      await build.discard();
+      if (!(await load.clear())) return 'refused';
+      last = null;
+    }
+  }
+}
+
+class BulkBuild {
+  private readonly folder: BuildFolder;
+  private readonly sizes: BulkSizes;
+  private state!: BuildState;
+  private events = 0;
+  /** In events, and what of it was told. */
+  private done = 0;
+  private told = 0;
+
+  constructor(
+    private readonly store: EventStore,
+    private readonly load: BulkLoad,
+    /** The address of the last row that is written. */
+    private readonly last: Buffer | null,
+    private readonly options: BulkOptions,
+  ) {
+    this.sizes = { ...SIZES, ...options.sizes };
+    this.folder = new BuildFolder(load.folder, this.sizes.reservedBytes);
+  }
+
+  discard(): Promise<void> {
+    return this.folder.remove();
+  }
+
+  async run(): Promise<Checkpoint | 'refused' | 'aborted'> {
+    const { signal } = this.options;
+    this.events = await this.store.countAfter(0);
+    const known = await this.folder.state(this.store.logId);
+    if (!known && this.last !== null) throw new BuildDamaged('the files of the rows already written are gone');
+    if (!known) await this.folder.remove();
+    else await this.folder.removeOthers(known);
+    this.state = known ?? (await this.begin());
+    this.progress(DIVIDE * this.state.events);
+    if (!this.state.isDivided) await this.divide();
+    if (signal.aborted) return 'aborted';
+    const folded = new Set(this.state.rows.map(({ partition }) => partition));
+    for (let partition = 0; partition < this.state.partitions && !signal.aborted; partition++) {
+      if (!folded.has(partition)) await this.fold(partition);
+      this.progress((FOLD * this.state.events) / this.state.partitions);
+    }
+    if (signal.aborted) return 'aborted';
+    const { position, event_id } = this.state;
+    const next: Checkpoint = { log: this.store.logId, position, event_id };
+    const written = await this.write();
+    if (written !== 'written') return written;
+    if (!(await this.load.finish(next))) return 'refused';
+    this.progress(this.events);
+    await this.folder.remove();
+    return next;
+  }
+
+  private async begin(): Promise<BuildState> {
+    const partitions = Math.min(MAX_PARTITIONS, Math.ceil(this.events / this.sizes.eventsPerPartition) || 1);
+    return {
+      format: 1,
+      log: this.store.logId,
+      partitions,
+      goal: await this.store.head(),
+      position: 0,
+      event_id: null,
+      events: 0,
+      isDivided: false,
+      own: Array.from({ length: partitions }, () => []),
+      shared: [],
+      rows: [],
+    };
+  }
+
+  private async divide(): Promise<void> {
+    const { state, folder, sizes } = this;
+    const { projections, signal } = this.options;
+    const before = state.events;
+    const rows = new SortedRows();
+    const divider = new Divider(projections, state.partitions, rows);
+    for await (const event of this.eventsOf(state.shared)) divider.take(event);
+    const spills = await Promise.all(state.own.map(() => EventSpill.create(folder, 'events', sizes.blockBytes)));
+    const shared = await EventSpill.create(folder, 'shared', sizes.blockBytes);
+    const recorded = { own: state.own, shared: state.shared };
+    /** Makes what was divided so far part of the state. */
+    const record = async (isDivided: boolean) => {
+      for (const spill of [...spills, shared]) await spill.flush();
+      state.own = recorded.own.map((parts, n) => [...parts, spills[n]!.part]);
+      state.shared = [...recorded.shared, shared.part];
+      state.isDivided = isDivided;
+      await folder.record(state);
+    };
+    try {
+      let unrecorded = 0;
+      for await (const slice of this.store.readAll(state.position, { sliceSize: sizes.slice, signal })) {
+        const { events, stop } = decodeSlice(slice.filter(({ position }) => position <= state.goal));
+        for (const event of events) {
+          const { parts, isShared } = divider.take(event);
+          if (parts.length === 0 && !isShared) continue;
+          const text = packed(event);
+          if (isShared) shared.add(text);
+          for (const part of parts) spills[part]!.add(text);
+        }
+        for (const spill of spills) if (spill.isDue) await spill.flush();
+        if (shared.isDue) await shared.flush();
+        const last = events.at(-1);
+        if (last) [state.position, state.event_id] = [last.position, last.id];
+        state.events += events.length;
+        unrecorded += events.length;
+        this.progress(DIVIDE * events.length);
+        // An event of a newer schema: the follower continues up to it, and halts.
+        if (stop || slice.at(-1)!.position >= state.goal) break;
+        if (unrecorded < sizes.recordEvery) continue;
+        await record(false);
+        unrecorded = 0;
+      }
+      if (signal.aborted) {
+        if (state.events > before) await record(false);
+        return;
+      }
+      await finish(divider.finish());
+      state.rows = [{ partition: null, parts: [await this.writeRows(rows)] }];
+      await record(true);
+    } finally {
+      for (const spill of [...spills, shared]) await spill.close();
+    }
+  }
+
+  private async fold(partition: number): Promise<void> {
+    const { state, folder, sizes } = this;
+    const rows = new SortedRows();
+    const parts: Part[] = [];
+    const fold = new PartitionFold(this.options.projections, partition, state.partitions, rows);
+    const shared = this.eventsOf(state.shared);
+    let next = await shared.next();
+    for await (const block of folder.blocks(state.own[partition]!)) {
+      for (const event of unpackedBlock(block)) {
+        for (; !next.done && next.value.position <= event.position; next = await shared.next()) {
+          fold.applyShared(next.value);
+        }
+        fold.apply(event);
+      }
+      await yieldIfDue();
+      if (rows.bytes >= sizes.runBytes) parts.push(await this.writeRows(rows));
+    }
+    await shared.return(undefined);
+    for (const _ of fold.finish()) {
+      await yieldIfDue();
+      if (rows.bytes >= sizes.runBytes) parts.push(await this.writeRows(rows));
+    }
+    parts.push(await this.writeRows(rows));
+    state.rows.push({ partition, parts });
+    await folder.record(state);
+    await folder.removeFiles(state.own[partition]!);
+  }
+
+  /** Writes rows to a file in the order of their addresses, and forgets them. */
+  private async writeRows(rows: SortedRows): Promise<Part> {
+    const { folder, sizes } = this;
+    const file = await folder.create('rows');
+    try {
+      let block = Buffer.allocUnsafeSlow(sizes.blockBytes);
+      let used = 0;
+      const full: Buffer[] = [];
+      const visits = rows.inOrder((chunk, start, middle, end) => {
+        const size = ROW_HEADER + end - start + EncodedRows.ROOM;
+        if (used + size > block.length) {
+          if (used > 0) full.push(block.subarray(0, used));
+          block = Buffer.allocUnsafeSlow(Math.max(sizes.blockBytes, size));
+          used = 0;
+        }
+        block.writeUInt16LE(middle - start, used);
+        block.writeUInt32LE(end - middle, used + 2);
+        chunk.copy(block, used + ROW_HEADER, start, end);
+        used += size;
+      });
+      for (const _ of visits) {
+        await yieldIfDue();
+        while (full.length > 0) await file.append(full.shift()!);
+      }
+      if (used > 0) full.push(block.subarray(0, used));
+      for (const bytes of full) await file.append(bytes);
+      rows.clear();
+      return file.part;
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** Writes all rows to the store, in the order of their addresses. */
+  private async write(): Promise<'written' | 'refused' | 'aborted'> {
+    const { state, folder, load, last } = this;
+    const files = state.rows.flatMap(({ parts }) => parts);
+    const bytes = files.reduce((sum, { length }) => sum + length, 0);
+    const runs = new MergedRuns();
+    try {
+      for (const file of files) await runs.add(folder.blocks([file]));
+      let batch = new PlacedRows();
+      let appending: Promise<boolean> | undefined;
+      const append = async (): Promise<boolean> => {
+        const isLost = appending && !(await appending);
+        if (isLost) return false;
+        this.progress((LOAD * state.events * batch.bytes) / bytes);
+        appending = load.append(batch);
+        appending.catch(() => undefined); // thrown where it is awaited
+        batch = new PlacedRows();
+        return true;
+      };
+      for (let run = runs.first; run; run = runs.first) {
+        const { block, start, middle, end } = run;
+        const isWritten = last !== null && block.compare(last, 0, last.length, start, middle) <= 0;
+        if (!isWritten) batch.add(block, start, middle, end);
+        if (!runs.next()) await runs.fill();
+        if (batch.size >= this.sizes.loadRows) {
+          if (!(await append())) return 'refused';
+          if (this.options.signal.aborted) return (await appending) ? 'aborted' : 'refused';
+        }
+        await yieldIfDue();
+      }
+      if (!(await append()) || !(await appending)) return 'refused';
+      return 'written';
+    } finally {
+      await runs.close();
+    }
+  }
+
+  private async *eventsOf(parts: readonly Part[]): AsyncGenerator<DomainEvent> {
+    for await (const block of this.folder.blocks(parts)) yield* unpackedBlock(block);
+  }
+
+  private progress(events: number): void {
+    this.done += events;
+    const more = Math.min(Math.floor(this.done + 1e-6), this.events) - this.told;
+    if (more <= 0) return;
+    this.told += more;
+    this.options.onProgress?.(more);
+  }
+}
+
+/** Before each row of a file: the lengths of its address and of its content. */
+const ROW_HEADER = 6;
+
+async function finish(work: Generator<void>): Promise<void> {
+  for (const _ of work) await yieldIfDue();
+}
+
+/** Events of one partition on their way to a file: blocks are JSON arrays. */
+class EventSpill {
+  private texts: string[] = [];
+  private length = 0;
+
+  private constructor(
+    private readonly file: BlockWriter,
+    private readonly blockBytes: number,
+  ) {}
+
+  static async create(folder: BuildFolder, kind: string, blockBytes: number): Promise<EventSpill> {
+    return new EventSpill(await folder.create(kind), blockBytes);
+  }
+
+  get part(): Part {
+    return this.file.part;
+  }
+
+  get isDue(): boolean {
+    return this.length >= this.blockBytes;
+  }
+
+  add(text: string): void {
+    this.texts.push(text);
+    this.length += text.length;
+  }
+
+  async flush(): Promise<void> {
+    if (this.length === 0) return;
+    const block = Buffer.from(`[${this.texts.join(',')}]`);
+    this.texts = [];
+    this.length = 0;
+    await this.file.append(block);
+  }
+
+  close(): Promise<void> {
+    return this.file.close();
+  }
+}
+
+function packed({ position, id, type, stream, occurred_at, recorded_at, data }: DomainEvent): string {
+  return JSON.stringify([position, id, type, stream, occurred_at, recorded_at, data]);
+}
+
+function* unpackedBlock(block: Buffer): Generator<DomainEvent> {
+  const events = JSON.parse(block.toString('utf8')) as unknown[][];
+  for (const [position, id, type, stream, occurred_at, recorded_at, data] of events) {
+    yield { position, id, type, stream, occurred_at, recorded_at, data } as DomainEvent;
+  }
+}
+
+/** The rows of one file, one after the other: the address is block[start, middle), the content block[middle, end). */
+class Run {
+  block: Buffer = Buffer.alloc(0);
+  start = 0;
+  middle = 0;
+  end = 0;
+  private next = 0;
+
+  constructor(private readonly blocks: AsyncGenerator<Buffer>) {}
+
+  /** Moves to the next row. False at the end of the block. */
+  advance(): boolean {
+    if (this.next >= this.block.length) return false;
+    this.start = this.next + ROW_HEADER;
+    this.middle = this.start + this.block.readUInt16LE(this.next);
+    this.end = this.middle + this.block.readUInt32LE(this.next + 2);
+    this.next = this.end + EncodedRows.ROOM;
+    return true;
+  }
+
+  /** Moves to the first row of the next block. False at the end of the file. */
+  async fill(): Promise<boolean> {
+    const { value, done } = await this.blocks.next();
+    if (done) return false;
+    this.block = value;
+    this.next = 0;
+    return this.advance();
+  }
+
+  isBefore(other: Run): boolean {
+    return this.block.compare(other.block, other.start, other.middle, this.start, this.middle) < 0;
+  }
+
+  async close(): Promise<void> {
+    await this.blocks.return(undefined);
+  }
+}
+
+/** The rows of several sorted files in the order of their addresses: a heap of files by their present row. */
+class MergedRuns {
+  private readonly runs: Run[] = [];
+
+  async add(blocks: AsyncGenerator<Buffer>): Promise<void> {
+    const run = new Run(blocks);
+    if (!(await run.fill())) return;
+    this.runs.push(run);
+    for (let at = this.runs.length - 1; at > 0;) {
+      const parent = (at - 1) >> 1;
+      if (!run.isBefore(this.runs[parent]!)) break;
+      this.swap(at, parent);
+      at = parent;
+    }
+  }
+
+  /** The file whose present row is the first of all. */
+  get first(): Run | undefined {
+    return this.runs[0];
+  }
+
+  /** Moves to the next row. False if `fill` is needed for that. */
+  next(): boolean {
+    if (!this.runs[0]!.advance()) return false;
+    this.sink();
+    return true;
+  }
+
+  async fill(): Promise<void> {
+    if (!(await this.runs[0]!.fill())) {
+      const last = this.runs.pop()!;
+      if (this.runs.length > 0) this.runs[0] = last;
+    }
+    this.sink();
+  }
+
+  async close(): Promise<void> {
+    for (const run of this.runs) await run.close();
+  }
+
+  private sink(): void {
+    const { runs } = this;
+    for (let at = 0; ;) {
+      let least = at;
+      for (const child of [2 * at + 1, 2 * at + 2]) {
+        if (child < runs.length && runs[child]!.isBefore(runs[least]!)) least = child;
+      }
+      if (least === at) return;
+      this.swap(at, least);
+      at = least;
+    }
+  }
+
+  private swap(a: number, b: number): void {
+    [this.runs[a], this.runs[b]] = [this.runs[b]!, this.runs[a]!];
+  }
+}

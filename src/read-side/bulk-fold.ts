@@ -1,0 +1,226 @@
+import type { DomainEvent } from '../../projections/events.js';
+import type { Projection, Rows } from '../../projections/projection.js';
+import { EncodedRows, type VisitRow } from '../stores/ports/encoded-rows.js';
+import type { RowKey, RowSink } from '../stores/ports/read-models.js';
+import { partOf } from './row-digests.js';
+
+/**
+ * The folds of a bulk build: the log from its start, divided into partitions by `Projection.share`. Each partition is
+ * folded in memory, without the rows of the others, and each row is written once.
+ *
+ * What has no share is folded while the log is divided. Its events that changed rows are part of every partition, since
+ * the rows of a share depend on them.
+ */
+
+/** The rows of a fold from the start of the log. Rows that later events may change are kept as objects. */
+class FreshRows implements Rows {
+  private readonly held = new Map<string, Map<string, { row: RowKey; value: unknown }>>();
+  /** The number of changes so far. */
+  changes = 0;
+
+  constructor(
+    private readonly sink: RowSink,
+    private readonly isWritten: (view: string) => boolean = () => true,
+  ) {}
+
+  get<T>(row: RowKey): T | undefined {
+    return this.held.get(row.view)?.get(placeOf(row))?.value as T | undefined;
+  }
+
+  find<T>(row: RowKey): T | undefined {
+    return this.get(row);
+  }
+
+  put(row: RowKey, value: unknown): void {
+    this.changes++;
+    let rows = this.held.get(row.view);
+    if (!rows) this.held.set(row.view, (rows = new Map()));
+    const place = placeOf(row);
+    const known = rows.get(place);
+    if (known) known.value = value;
+    else rows.set(place, { row, value });
+  }
+
+  insert(row: RowKey, value: unknown): void {
+    this.changes++;
+    if (this.isWritten(row.view)) this.sink.put(row, value);
+  }
+
+  delete(row: RowKey): void {
+    this.changes++;
+    this.held.get(row.view)?.delete(placeOf(row));
+  }
+
+  /** Writes the rows that were kept. Other work can run between two of them. */
+  *finish(): Generator<void> {
+    for (const [view, rows] of this.held) {
+      if (!this.isWritten(view)) continue;
+      for (const { row, value } of rows.values()) {
+        this.sink.put(row, value);
+        yield;
+      }
+    }
+    this.held.clear();
+  }
+}
+
+/** Divides the log into partitions, and folds what has no share. */
+export class Divider {
+  private readonly rows: FreshRows;
+
+  /** @param sink gets the rows without a share */
+  constructor(
+    private readonly projections: readonly Projection[],
+    private readonly parts: number,
+    sink: RowSink,
+  ) {
+    this.rows = new FreshRows(sink);
+  }
+
+  /**
+   * Takes the next event.
+   * @returns the partitions that it belongs to, and whether it changed rows without a share. All partitions may depend
+   * on such an event, and a Divider that gets only these is in the same state.
+   */
+  take(event: DomainEvent): { parts: readonly number[]; isShared: boolean } {
+    const parts: number[] = [];
+    let isShared = false;
+    for (const projection of this.projections) {
+      const share = projection.share?.ofEvent(event);
+      if (share !== undefined) {
+        const part = partOf(share, this.parts);
+        if (!parts.includes(part)) parts.push(part);
+        continue;
+      }
+      const before = this.rows.changes;
+      projection.apply(event, this.rows);
+      if (this.rows.changes > before) isShared = true;
+    }
+    return { parts, isShared };
+  }
+
+  finish(): Generator<void> {
+    return this.rows.finish();
+  }
+}
+
+/** The fold of one partition. Events must arrive in the order of the log. */
+export class PartitionFold {
+  private readonly projections: readonly Projection[];
+  private readonly rows: FreshRows;
+  /** Views of rows that events without a share have written. Such rows are written by the Divider. */
+  private readonly sharedViews = new Set<string>();
+
+  constructor(
+    projections: readonly Projection[],
+    private readonly part: number,
+    private readonly parts: number,
+    sink: RowSink,
+  ) {
+    this.projections = projections.filter(({ share }) => share);
+    this.rows = new FreshRows(sink, (view) => !this.sharedViews.has(view));
+  }
+
+  /** An event of this partition. */
+  apply(event: DomainEvent): void {
+    for (const projection of this.projections) {
+      const share = projection.share!.ofEvent(event);
+      if (share !== undefined && (this.parts === 1 || partOf(share, this.parts) === this.part))
+        projection.apply(event, this.rows);
+    }
+  }
+
+  /** An event that all partitions depend on. */
+  applyShared(event: DomainEvent): void {
+    for (const projection of this.projections) {
+      if (projection.share!.ofEvent(event) !== undefined) continue;
+      projection.apply(event, {
+        get: (row) => this.rows.get(row),
+        find: (row) => this.rows.find(row),
+        put: (row, value) => {
+          this.sharedViews.add(row.view);
+          this.rows.put(row, value);
+        },
+        insert: (row) => void this.sharedViews.add(row.view),
+        delete: (row) => this.rows.delete(row),
+      });
+    }
+  }
+
+  finish(): Generator<void> {
+    return this.rows.finish();
+  }
+}
+
+/** Encoded rows that can be read in the order of their addresses. Each row is put once. */
+export class SortedRows implements RowSink {
+  private rows = new EncodedRows();
+  private readonly views = new Map<string, Map<string, Range>>();
+
+  get size(): number {
+    return this.rows.size;
+  }
+
+  get bytes(): number {
+    return this.rows.bytes;
+  }
+
+  put(row: RowKey, value: unknown): void {
+    const place = this.rows.size;
+    this.rows.put(row, value);
+    let ranges = this.views.get(row.view);
+    if (!ranges) this.views.set(row.view, (ranges = new Map()));
+    const range = ranges.get(row.key);
+    const sort = row.sort ?? '';
+    if (!range) {
+      ranges.set(row.key, { sorts: [sort], places: [place], isSorted: true });
+      return;
+    }
+    if (range.sorts.at(-1)! >= sort) range.isSorted = false;
+    range.sorts.push(sort);
+    range.places.push(place);
+  }
+
+  /** Calls `visit` for each row, as `EncodedRows.forEach` does. Other work can run between two ranges. */
+  *inOrder(visit: VisitRow): Generator<void> {
+    for (const view of byBytes([...this.views.keys()])) {
+      const ranges = this.views.get(view)!;
+      for (const key of byBytes([...ranges.keys()])) {
+        const { sorts, places, isSorted } = ranges.get(key)!;
+        if (isSorted && sorts.every(isPlain)) for (const place of places) this.rows.visit(place, visit);
+        else {
+          const bySort = new Map(sorts.map((sort, i) => [sort, places[i]!]));
+          for (const sort of byBytes([...sorts])) this.rows.visit(bySort.get(sort)!, visit);
+        }
+        yield;
+      }
+    }
+  }
+
+  clear(): void {
+    this.rows = new EncodedRows();
+    this.views.clear();
+  }
+}
+
+/** The rows of one key of a view. */
+interface Range {
+  sorts: string[];
+  places: number[];
+  isSorted: boolean;
+}
+
+/** Without surrogates, the order of UTF-16 code units is that of the bytes of UTF-8. */
+function isPlain(text: string): boolean {
+  return !/[\ud800-\udfff]/.test(text);
+}
+
+/** Sorts texts by the bytes of their UTF-8, in place. */
+function byBytes(texts: string[]): string[] {
+  if (texts.every(isPlain)) return texts.sort();
+  return texts.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+}
+
+function placeOf({ key, sort }: RowKey): string {
+  return sort === undefined ? key : `${key}\0${sort}`;
+}

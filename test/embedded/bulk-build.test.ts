@@ -1,0 +1,196 @@
+import { existsSync } from 'node:fs';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { Follower } from '../../src/read-side/follower.js';
+import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
+import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
+import { plantAction } from '../contracts/sample-events.js';
+import { logs, logsOfLarge } from '../projections/arbitrary-log.js';
+import { type Given, logOf } from '../projections/log.js';
+import { temporaryFolder } from './temporary-folder.js';
+
+/** A generation that was built in bulk has the rows that the ordinary follower leaves, whatever interrupts the build. */
+
+const VIEWS = Object.fromEntries(PROJECTIONS.map(({ name, version }) => [name, version]));
+const { signal } = new AbortController();
+let place: Awaited<ReturnType<typeof temporaryFolder>>;
+let store: LmdbEventStore;
+let models: LmdbReadModels;
+let generations = 0;
+
+beforeEach(async () => {
+  place = await temporaryFolder();
+  store = await LmdbEventStore.open(join(place.path, 'log'), {});
+  models = await LmdbReadModels.open(join(place.path, 'views'), { clock: Date.now });
+  // Several short logs of other identities each, and one with a large identity.
+  const parts = fc.sample(fc.tuple(logs, logs, logs, logs, logs, logs, logsOfLarge), 1)[0]!;
+  const events = parts.flatMap((part, n) =>
+    part.map((event) => {
+      const text = JSON.stringify(event).replace(/tris:(alice|bob)/g, `tris:$1-${n}`);
+      return JSON.parse(text.replaceAll('c'.repeat(64), String(n).repeat(64))) as Given; // trove records
+    }),
+  );
+  await append(events);
+});
+afterEach(async () => {
+  await Promise.all([store.close(), models.close()]);
+  await place.remove();
+});
+
+async function append(events: readonly Given[]): Promise<void> {
+  const appends = logOf(events).map(({ stream, id, type, data, metadata }) =>
+    store.append(stream, 'any', [{ id, type, data, metadata }]),
+  );
+  await Promise.all(appends);
+}
+
+async function newGeneration(): Promise<string> {
+  const id = `g${++generations}`;
+  await models.createGeneration(id, VIEWS, store.logId);
+  return id;
+}
+
+async function built(sizes: ConstructorParameters<typeof Follower>[2], id?: string): Promise<string> {
+  id ??= await newGeneration();
+  expect(await new Follower(store, models, sizes).follow(id, { signal, toHead: true })).toBe('at_head');
+  return id;
+}
+const ordinary = () => built({ from: Infinity });
+
+const buildFolder = (id: string) => join(place.path, 'views', `g-${id}`, 'build');
+
+/** Every row, with the checkpoint and the status. */
+async function content(id: string): Promise<string[]> {
+  const { checkpoint, status } = (await models.generations()).find((generation) => generation.id === id)!;
+  const rows = [JSON.stringify({ checkpoint, status })];
+  for (const view of PROJECTIONS.flatMap(({ views }) => views)) {
+    for (let cursor: string | null = null; ;) {
+      const page = await models.scan(id, view, cursor, 1_000);
+      rows.push(...page.rows.map((row) => JSON.stringify(row)));
+      if (page.cursor === null) break;
+      cursor = page.cursor;
+    }
+  }
+  return rows;
+}
+
+class Killed extends Error {}
+
+/** Builds until this many steps of its progress were reported, and then fails as if the process had been killed. */
+async function killedAfter(steps: number, sizes: ConstructorParameters<typeof Follower>[2], id: string) {
+  let left = steps;
+  const onApplied = () => {
+    if (left-- === 0) throw new Killed();
+  };
+  await new Follower(store, models, sizes).follow(id, { signal, toHead: true, onApplied }).catch((error: unknown) => {
+    if (!(error instanceof Killed)) throw error;
+  });
+}
+
+const arbitrarySizes = fc.record({
+  from: fc.constant(0),
+  eventsPerPartition: fc.constantFrom(20, 90, 1_000),
+  runBytes: fc.constantFrom(2_000, 1_000_000),
+  blockBytes: fc.constantFrom(300, 5_000),
+  recordEvery: fc.constantFrom(10, 100),
+  loadRows: fc.constantFrom(30, 500),
+  slice: fc.constantFrom(7, 50),
+});
+
+test('has the rows and the checkpoint that the ordinary follower leaves, however often it was killed', async () => {
+  const expected = await content(await ordinary());
+  const kills = fc.array(fc.integer({ min: 0, max: 40 }), { maxLength: 4 });
+  await fc.assert(
+    fc.asyncProperty(arbitrarySizes, kills, async (sizes, steps) => {
+      const id = await newGeneration();
+      for (const after of steps) await killedAfter(after, sizes, id);
+      await built(sizes, id);
+      expect(await content(id)).toEqual(expected);
+      expect(existsSync(buildFolder(id))).toBe(false);
+      await models.dropGeneration(id);
+    }),
+    { numRuns: 25 },
+  );
+});
+
+const sizes = {
+  from: 0,
+  eventsPerPartition: 50,
+  runBytes: 5_000,
+  blockBytes: 1_000,
+  recordEvery: 50,
+  loadRows: 50,
+  slice: 20,
+};
+
+test('shows nothing before it is complete, and takes no batch of an ordinary follower', async () => {
+  const id = await newGeneration();
+  const [empty] = await content(id);
+  let steps = 0;
+  for (let isLoading = false; !isLoading; steps++) {
+    await killedAfter(steps, sizes, id);
+    expect(await content(id)).toEqual([empty]);
+    await models.acquireLease(id, 'me', 60_000);
+    isLoading = (await models.load(id, 'me'))!.last !== null;
+    await models.releaseLease(id, 'me');
+  }
+  expect(await content(await built({ from: Infinity }, id))).toEqual(await content(await ordinary()));
+});
+
+test('starts again where its files are damaged, cut or gone', async () => {
+  const expected = await content(await ordinary());
+  const damages = [
+    (bytes: Buffer) => Buffer.concat([bytes.subarray(0, 20), Buffer.from('?'), bytes.subarray(21)]),
+    (bytes: Buffer) => bytes.subarray(0, -1),
+  ];
+  for (const kind of ['rows', 'events', 'build.json']) {
+    for (const damage of damages) {
+      const id = await newGeneration();
+      for (let steps = 1; ; steps++) {
+        await killedAfter(steps, sizes, id);
+        const files = existsSync(buildFolder(id)) ? await readdir(buildFolder(id)) : [];
+        const victims = files.filter((name) => name.startsWith(kind)).map((name) => join(buildFolder(id), name));
+        const contents = await Promise.all(victims.map((path) => readFile(path)));
+        if (!contents.some((bytes) => bytes.length > 21)) continue;
+        for (const [n, path] of victims.entries()) await writeFile(path, damage(contents[n]!));
+        break;
+      }
+      expect(await content(await built(sizes, id))).toEqual(expected);
+      await models.dropGeneration(id);
+    }
+  }
+});
+
+test('continues with events that were appended meanwhile, and stops before one of a newer schema', async () => {
+  const id = await newGeneration();
+  await killedAfter(5, sizes, id);
+  await plantAction(store, { tris_id: 'tris:later' });
+  await built(sizes, id);
+  expect(await content(id)).toEqual(await content(await ordinary()));
+
+  await plantAction(store, { tris_id: 'tris:later' }, 99);
+  const [bulk, follower] = [await newGeneration(), await newGeneration()];
+  for (const [generation, how] of [
+    [bulk, sizes],
+    [follower, { from: Infinity }],
+  ] as const) {
+    const following = new Follower(store, models, how).follow(generation, { signal, toHead: true });
+    await expect(following).rejects.toThrow('this build knows up to 1');
+  }
+  expect(await content(bulk)).toEqual(await content(follower));
+});
+
+test('without space for its files, says so, leaves none, and leaves the generation to the ordinary follower', async () => {
+  const id = await newGeneration();
+  await killedAfter(5, sizes, id);
+  expect(existsSync(buildFolder(id))).toBe(true);
+  const follower = new Follower(store, models, { ...sizes, reservedBytes: Infinity });
+  const follow = () => follower.follow(id, { signal, toHead: true });
+  const what = { code: 'store_full', message: expect.stringContaining('temporary files of the build were removed') };
+  await expect(follow()).rejects.toMatchObject(what);
+  expect(existsSync(buildFolder(id))).toBe(false);
+  expect(await follow()).toBe('at_head');
+  expect(await content(id)).toEqual(await content(await ordinary()));
+});
