@@ -4,7 +4,7 @@ import { encodeAppend, eventId, storedText } from '../dist/src/stores/ports/even
 import { LmdbEventStore } from '../dist/src/stores/lmdb/lmdb-event-store.js';
 import { drop, rebuild } from '../dist/src/read-side/generations.js';
 import { closeStores, openStores } from '../dist/src/stores/open.js';
-import { inTemporaryFolder, interleave, rssAnon } from './measure.mjs';
+import { inTemporaryFolder, interleave, median, rssAnon } from './measure.mjs';
 import { fillLog } from './population.mjs';
 
 /** The log and the read models, without HTTP. */
@@ -105,32 +105,35 @@ export async function append(rounds, events = 200_000, part = 20_000) {
   });
 }
 
-/** A full rebuild of all views, and a scan of the same log that decodes every event and does nothing. */
-export function rebuildAll(rounds, identities = 20_000) {
+/**
+ * A full rebuild of all views, and a scan of the same log that parses every event and does nothing: events/s, and
+ * processor time of all threads per event, in microseconds.
+ */
+export function rebuildAll(rounds, identities) {
   return inTemporaryFolder(async (data) => {
     const events = await fillLog(data, identities, 5);
     const stores = await openStores(data, Date.now);
-    const rate = async (work) => {
-      const started = performance.now();
-      await work();
-      return (1000 * events) / (performance.now() - started);
+    const cpu = { ours: [], peer: [] };
+    const timed = (name, work) => async () => {
+      const [started, used] = [performance.now(), process.cpuUsage()];
+      const clear = await work();
+      const { user, system } = process.cpuUsage(used);
+      const rate = (1000 * events) / (performance.now() - started);
+      cpu[name].push((user + system) / events);
+      await clear?.();
+      return rate;
     };
-    const result = await interleave(rounds, {
-      ours: async () => {
-        let built;
-        const figure = await rate(async () => {
-          built = await rebuild('all', stores.eventStore, stores.readModels, new AbortController().signal);
-        });
-        await drop(built.id, stores.readModels);
-        return figure;
-      },
-      peer: () =>
-        rate(async () => {
-          for await (const slice of stores.eventStore.readAll(0, { sliceSize: 5_000 })) void slice.length;
-        }),
+    const rates = await interleave(rounds, {
+      ours: timed('ours', async () => {
+        const built = await rebuild('all', stores.eventStore, stores.readModels, new AbortController().signal);
+        return () => drop(built.id, stores.readModels);
+      }),
+      peer: timed('peer', async () => {
+        for await (const slice of stores.eventStore.readAll(0, { sliceSize: 5_000 })) void slice.length;
+      }),
     });
     await closeStores(stores);
-    return result;
+    return { events, rates, cpu: { ours: median(cpu.ours), peer: median(cpu.peer) } };
   });
 }
 
