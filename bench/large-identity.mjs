@@ -1,49 +1,72 @@
 import { randomUUID } from 'node:crypto';
-import { cp, writeFile } from 'node:fs/promises';
+import { readFileSync, readdirSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { internalActor } from '../dist/src/commands/context.js';
-import { Writer } from '../dist/src/commands/writer.js';
-import { decide } from '../dist/src/features/relay/domain/relay.js';
-import { CRITICALITIES, MODEL } from '../dist/src/scoring/model.js';
-import { closeStores, openStores } from '../dist/src/stores/open.js';
 import { keyOf } from './http.mjs';
-import { ROOT, inTemporaryFolder, median, startServer } from './measure.mjs';
+import { ROOT, inTemporaryFolder, median, rssAnon, startServer } from './measure.mjs';
 
 /**
  * What one identity costs by the number of its actions and by how they lie:
  *
- * `npm run bench:identity -- 100 1000 10000 [--shapes 'wide,one day' | all] [--tries 100] [--beside <folder of another build>]
- * [--svg <file>]`.
+ * `npm run bench:identity -- 100 1000 10000 [--shapes 'wide,one day' | all] [--tries 100] [--svg <file>]
+ * [--beside <folder of another build> [--beside-until <actions>]]`.
  *
- * Of each request: median and p99 of its time, and how long a second client waited at most meanwhile, in ms; then the
- * ratio of a relay to the identity and one to a new identity. The file shows the medians of the first shape.
+ * Of each request: median and p99 of the processor time that the server used for it, in all its threads, and how long a
+ * second client waited at most meanwhile, in ms. Processor time, unlike time, does not grow with what else the machine
+ * does. Of a relay: the mean, with what the projector used to apply it. The file shows the medians of the first shape.
  */
 
 const TRIS = 'tris:large';
 const DAY_MS = 86_400_000;
 const IN_FLIGHT = 2_000;
 
-/** Of action n of so many: which metric, and how long before now it occurred, ms. */
+/** A number without visible order for each n, so that metrics, days and platforms of an action are independent. */
+function mixed(n, salt) {
+  let hash = Math.imul(n + salt, 0x9e3779b1);
+  hash = Math.imul(hash ^ (hash >>> 15), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}
+
+/** Of action n of so many: how long before now it occurred, ms. */
 const SHAPES = {
-  wide: { metrics: 5_000, ago: (n) => ((n * 104_729) % 1_000) * DAY_MS },
-  'one day': { metrics: 17, ago: (n) => 40 * DAY_MS + ((n * 104_729) % DAY_MS) },
-  'ten years': { metrics: 17, ago: (n) => ((n * 104_729) % 3_650) * DAY_MS },
+  wide: { metrics: 5_000, ago: (n) => (mixed(n, 1) % 1_000) * DAY_MS },
+  'one day': { metrics: 17, ago: (n) => 40 * DAY_MS + (mixed(n, 1) % DAY_MS) },
+  'ten years': { metrics: 17, ago: (n) => (mixed(n, 1) % 3_650) * DAY_MS },
   'one time': { metrics: 17, ago: () => 40 * DAY_MS },
   'a year late': { metrics: 17, ago: (n, all) => 365 * DAY_MS + (all - n) * 1_000 },
   'newest first': { metrics: 17, ago: (n, all) => Math.floor((n / all) * 3_650 * DAY_MS) },
-  '10000 metrics': { metrics: 10_000, ago: (n) => ((n * 104_729) % 1_000) * DAY_MS },
+  '10000 metrics': { metrics: 10_000, ago: (n) => (mixed(n, 1) % 1_000) * DAY_MS },
 };
 
-async function fill(data, actions, shape) {
+/** Each build writes its own log, since it need not be able to read that of a later one. */
+async function fill(root, data, actions, shape) {
+  const load = (path) => import(join(root, 'dist/src', path));
+  const { internalActor } = await load('commands/context.js');
+  const { Writer } = await load('commands/writer.js');
+  const { decide } = await load('features/relay/domain/relay.js');
+  const { CRITICALITIES, MODEL } = await load('scoring/model.js');
+  const { closeStores, openStores } = await load('stores/open.js');
   const stores = await openStores(data, Date.now);
   const writer = new Writer(stores.eventStore, Date.now);
   const now = Date.now();
+  const actionOf = (n) => {
+    const metric = mixed(n, 2) % shape.metrics;
+    return {
+      tris_id: TRIS,
+      action_type: metric % 20 === 19 ? `kind_${metric}_flags` : `kind_${metric}`,
+      category: MODEL.categories[metric % MODEL.categories.length],
+      criticality: CRITICALITIES[n % CRITICALITIES.length],
+      platform_id: `platform-${mixed(n, 3) % 20}`,
+      occurred_at: now - shape.ago(n, actions),
+      external_id: null,
+      evidence_uri: null,
+    };
+  };
   for (let from = 0; from < actions; from += IN_FLIGHT) {
-    const slice = Array.from({ length: Math.min(IN_FLIGHT, actions - from) }, (_, i) =>
-      action(from + i, actions, shape, now),
-    );
+    const slice = Array.from({ length: Math.min(IN_FLIGHT, actions - from) }, (_, i) => actionOf(from + i));
     await Promise.all(
       slice.map((each) => {
         const actor = internalActor('cli');
@@ -55,26 +78,14 @@ async function fill(data, actions, shape) {
   await closeStores(stores);
 }
 
-function action(n, all, { metrics, ago }, now) {
-  const metric = (n * 7_919) % metrics;
-  return {
-    tris_id: TRIS,
-    action_type: metric % 20 === 19 ? `kind_${metric}_flags` : `kind_${metric}`,
-    category: MODEL.categories[metric % MODEL.categories.length],
-    criticality: CRITICALITIES[n % CRITICALITIES.length],
-    platform_id: `platform-${n % 20}`,
-    occurred_at: now - ago(n, all),
-    external_id: null,
-    evidence_uri: null,
-  };
-}
-
 /** Requests by name, once the position is known that is in the middle of the log. */
 function requests(url, key, middle, pastTime) {
-  const get = (path) => () => fetch(url + path, { headers: { 'x-api-key': key } });
+  const limited = () => ({ signal: AbortSignal.timeout(GIVEN_UP_MS) });
+  const get = (path) => () => fetch(url + path, { headers: { 'x-api-key': key }, ...limited() });
   const past = new Date(pastTime).toISOString();
   const relay = (idOf) => () =>
     fetch(`${url}/api/decision-relay`, {
+      ...limited(),
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-api-key': key },
       body: JSON.stringify({
@@ -91,16 +102,59 @@ function requests(url, key, middle, pastTime) {
     'score known_at': get(`/v1/disc/score/${TRIS}?known_at=${new Date().toISOString()}`),
     'score as_of_position': get(`/v1/disc/score/${TRIS}?as_of_position=${middle}`),
     explain: get(`/v1/disc/score/${TRIS}/explain`),
+    'explain as_of_position': get(`/v1/disc/score/${TRIS}/explain?as_of_position=${middle}`),
     report: get(`/v1/disc/report/${TRIS}?window=12`),
     'history page as_of': get(`/v1/disc/score/${TRIS}/history?as_of=${past}`),
-    changes: get('/v1/disc/changes'),
     relay: relay(() => TRIS),
     'relay to a new one': relay(() => `tris:${randomUUID()}`),
+    changes: get('/v1/disc/changes'),
   };
 }
 
-/** Times of one request, and the longest that another client waited for an answer meanwhile. */
-async function measure(tries, names, requests, url) {
+async function answered(request) {
+  const response = await request();
+  await response.text();
+  if (!response.ok) throw new Error(`${response.url} answers ${response.status}`);
+  return response;
+}
+
+/** Processor time of all threads of a process so far, ms. */
+function processorTime(pid) {
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const spent = (thread) => Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0]);
+  return threads.reduce((sum, thread) => sum + spent(thread), 0) / 1e6;
+}
+
+/** Processor time of each of some requests. A request that takes long is made fewer times. */
+async function timesOf(request, { pid }) {
+  for (let n = 0; n < WARM_UP; n++) await answered(request);
+  const times = [];
+  for (const began = performance.now(); times.length < tries && performance.now() - began < GIVEN_UP_MS;) {
+    const before = processorTime(pid);
+    await answered(request);
+    times.push(processorTime(pid) - before);
+  }
+  return times;
+}
+
+/** Mean processor time of relays, with what the projector used to apply them. Both in turn, in a warm process. */
+async function timesOfRelays(relays, { pid, url }, key) {
+  const sums = relays.map(() => 0);
+  for (let round = -1; round < ROUNDS; round++) {
+    for (const [i, relay] of relays.entries()) {
+      const before = processorTime(pid);
+      let position;
+      for (let n = 0; n < tries; n++) position = (await answered(relay)).headers.get('credence-position');
+      const headers = { 'x-api-key': key, 'credence-min-position': position };
+      await answered(() => fetch(`${url}/api/disc-score/${TRIS}`, { headers }));
+      if (round >= 0) sums[i] += (processorTime(pid) - before) / tries / ROUNDS;
+    }
+  }
+  return sums;
+}
+
+/** The longest that another client waits for an answer while a request is made a few times. */
+async function waitDuring(request, { url }) {
   let busy = true;
   let longest = 0;
   const other = (async () => {
@@ -111,55 +165,52 @@ async function measure(tries, names, requests, url) {
       await sleep(1);
     }
   })();
-  const times = Object.fromEntries(names.map((name) => [name, []]));
-  for (let n = 0; n < tries; n++) {
-    // In turn, so that what disturbs the machine disturbs all of them.
-    for (const name of names) {
-      const began = performance.now();
-      const response = await requests[name]();
-      await response.text();
-      if (!response.ok) throw new Error(`${response.url} answers ${response.status}`);
-      times[name].push(performance.now() - began);
-    }
-  }
+  for (let n = 0; n < WARM_UP; n++) await answered(request);
   busy = false;
   await other;
-  return names.map((name) => {
-    const sorted = times[name].sort((a, b) => a - b);
-    const p99 = sorted[Math.ceil(sorted.length * 0.99) - 1];
-    return [name, { time: median(sorted), p99, wait: longest }];
-  });
+  return longest;
 }
 
+/** By request: the median and p99 of its processor time, and how long others waited. Without those that fail. */
 async function measureBuild(root, data, pastTime) {
   const server = await startServer(join(root, 'dist/src/main.js'), { CREDENCE_DATA: data });
   try {
+    const key = keyOf(data);
     let ready;
     do {
       await sleep(100);
-      ready = await fetch(`${server.url}/v1/disc/score/${TRIS}`);
+      ready = await fetch(`${server.url}/v1/disc/score/${TRIS}`, { headers: { 'x-api-key': key } });
       if (!ready.ok) await ready.text();
     } while (!ready.ok);
     const { position } = await ready.json();
     const [log, last] = position.split('.');
-    // The projector is at the head before anything is measured.
-    await fetch(`${server.url}/v1/disc/score/${TRIS}`, { headers: { 'credence-min-position': position } });
-    const all = requests(server.url, keyOf(data), `${log}.${Math.floor(last / 2)}`, pastTime);
     const figures = {};
-    const groups = [
-      ...Object.keys(all)
-        .filter((name) => !name.startsWith('relay'))
-        .map((name) => [name]),
-      RELAYS,
-    ];
-    for (const names of groups)
-      Object.assign(figures, Object.fromEntries(await measure(tries, names, all, server.url)));
-    return figures;
+    const all = requests(server.url, key, `${log}.${Math.floor(last / 2)}`, pastTime);
+    const relays = await timesOfRelays(
+      RELAYS.map((name) => all[name]),
+      server,
+      key,
+    );
+    for (const [name, request] of Object.entries(all)) {
+      try {
+        const relay = RELAYS.indexOf(name);
+        const sorted = relay < 0 ? (await timesOf(request, server)).sort((a, b) => a - b) : [relays[relay]];
+        const p99 = sorted[Math.ceil(sorted.length * 0.99) - 1];
+        figures[name] = { time: median(sorted), p99, wait: await waitDuring(request, server) };
+      } catch (error) {
+        console.log(`${name}: ${error.message}`);
+      }
+    }
+    return { figures, memory: await rssAnon(server.pid) };
   } finally {
     await server.stop();
   }
 }
 
+/** A request that takes longer is left out. */
+const GIVEN_UP_MS = 20_000;
+const WARM_UP = 5;
+const ROUNDS = 3;
 const RELAYS = ['relay', 'relay to a new one'];
 const COLORS = [
   '#1b6ca8',
@@ -172,19 +223,23 @@ const COLORS = [
   '#b5179e',
   '#222222',
   '#9aa5b1',
+  '#8b5a2b',
 ];
 const [LEFT, TOP, WIDTH, HEIGHT, LEGEND] = [56, 40, 520, 380, 200];
-const [LEAST_MS, MOST_MS] = [0.5, 5_000];
+const [LEAST_MS, MOST_MS] = [0.5, 20_000];
 
 /** Medians by the number of actions, both logarithmic; dashed: another build. @param points {build, name, actions, time}[] */
 function drawing(points, sizes) {
+  const note = points.some(({ build }) => build === 'other') ? '; dashed: before' : '';
   const [low, high] = [Math.log10(sizes[0]), Math.log10(sizes.at(-1))];
   const x = (actions) => LEFT + (WIDTH * (Math.log10(actions) - low)) / Math.max(high - low, 1e-9);
   const scale = Math.log10(MOST_MS / LEAST_MS);
   const y = (ms) => TOP + HEIGHT * (1 - Math.log10(Math.max(ms, LEAST_MS) / LEAST_MS) / scale);
   const names = [...new Set(points.map(({ name }) => name))];
-  const parts = [`<text x="${LEFT}" y="22" font-weight="bold">One identity: ms by number of actions (medians)</text>`];
-  for (const ms of [1, 10, 100, 1_000]) {
+  const parts = [
+    `<text x="${LEFT}" y="22" font-weight="bold">One identity: processor time in ms by its number of actions (medians)${note}</text>`,
+  ];
+  for (const ms of [1, 10, 100, 1_000, 10_000]) {
     parts.push(
       `<line x1="${LEFT}" x2="${LEFT + WIDTH}" y1="${y(ms)}" y2="${y(ms)}" stroke="#ddd"/>`,
       `<text x="${LEFT - 8}" y="${y(ms) + 4}" text-anchor="end">${ms.toLocaleString('en')}</text>`,
@@ -218,6 +273,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     beside: { type: 'string' },
+    'beside-until': { type: 'string', default: 'Infinity' },
     shapes: { type: 'string', default: 'wide' },
     tries: { type: 'string', default: '100' },
     svg: { type: 'string' },
@@ -230,23 +286,22 @@ const builds = { ours: ROOT, ...(values.beside && { other: resolve(values.beside
 const points = [];
 for (const shape of shapes) {
   for (const actions of sizes) {
-    await inTemporaryFolder(async (folder) => {
-      await fill(join(folder, 'log'), actions, SHAPES[shape]);
-      const pastTime = Date.now() - SHAPES[shape].ago(Math.floor(actions / 2), actions);
-      for (const [build, root] of Object.entries(builds)) {
-        const data = join(folder, build);
-        await cp(join(folder, 'log'), data, { recursive: true });
-        const figures = await measureBuild(root, data, pastTime);
+    const pastTime = Date.now() - SHAPES[shape].ago(Math.floor(actions / 2), actions);
+    for (const [build, root] of Object.entries(builds)) {
+      if (build === 'other' && actions > Number(values['beside-until'])) continue;
+      await inTemporaryFolder(async (data) => {
+        await fill(root, data, actions, SHAPES[shape]);
+        const { figures, memory } = await measureBuild(root, data, pastTime);
         const told = `${shape.padEnd(14)} ${String(actions).padStart(8)}  ${build.padEnd(6)}`;
         for (const [name, { time, p99, wait }] of Object.entries(figures)) {
           const ms = `${time.toFixed(1).padStart(9)} ms  p99 ${p99.toFixed(1).padStart(9)} ms`;
           console.log(`${told} ${name.padEnd(22)} ${ms}  others waited ${wait.toFixed(1)} ms`);
           if (shape === shapes[0]) points.push({ build, name, actions, time });
         }
-        const [large, fresh] = RELAYS.map((name) => figures[name].time);
-        console.log(`${told} relay ratio ${(large / fresh).toFixed(2)}`);
-      }
-    });
+        const [large, fresh] = RELAYS.map((name) => figures[name]?.time);
+        console.log(`${told} relay ratio ${(large / fresh).toFixed(2)}, memory ${memory.toFixed(0)} MB`);
+      });
+    }
     if (values.svg) await writeFile(values.svg, drawing(points, sizes));
   }
 }
