@@ -3,6 +3,9 @@ import { type IdentityEvent, subjectOf } from '../../projections/identity-events
 import { evolve, newIdentity } from '../../projections/identities.js';
 import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import { type Coordinates, toCoordinates } from '../../src/features/disc/coordinates.js';
+import type { HistoryEntryDto } from '../../src/features/disc/disc.dto.js';
+import { GetHistory, GetHistoryHandler } from '../../src/features/disc/disc.handlers.js';
+import { RunningStanding, historyEntry } from '../../src/features/disc/history.js';
 import {
   IdentityReader,
   type IdentitySnapshot,
@@ -217,5 +220,43 @@ test('a state as of a position, or as it was known at a time, is the fold of wha
       },
     ),
     { numRuns: 60 },
+  );
+});
+
+test('the pages of a history as of a past time are the events that had occurred by then, in log order', () => {
+  return fc.assert(
+    fc.asyncProperty(
+      logs({ minLength: 200, maxLength: 700 }),
+      perRead,
+      fc.nat(),
+      times,
+      lenses,
+      fc.constantFrom(3, 50, 1_000),
+      async (log, grows, at, as_of, lens, limit) => {
+        const views = new GrowingViews(log, grows);
+        await views.grow(log.length - 10);
+        const policies = { queries: () => [], resolve: async () => lens } as unknown as ValidationPolicies;
+        const reader = new IdentityReader(views as unknown as Views, () => START + 2 * DAY, policies);
+        const position = 1 + (at % (log.length - 10));
+        const coordinates = { as_of, as_of_position: formatPosition(LOG, position) };
+        const running = new RunningStanding(lens);
+        const expected = eventsOf(log)
+          .filter((event) => event.position <= position && event.occurred_at <= as_of)
+          .map((event) => historyEntry(event, running, LOG));
+        const entries: HistoryEntryDto[] = [];
+        let cursor: string | undefined;
+        do {
+          const query = new GetHistory(ALICE, coordinates, limit, cursor);
+          const { body } = await new GetHistoryHandler(reader).execute(query).catch((error: Problem) => {
+            expect([error.code, expected]).toEqual(['identity_not_found', []]);
+            return { body: { entries: [], next_cursor: null } };
+          });
+          entries.push(...body.entries);
+          cursor = body.next_cursor ?? undefined;
+        } while (cursor !== undefined);
+        expect(entries).toEqual(expected);
+      },
+    ),
+    { numRuns: 40, endOnFailure: true },
   );
 });

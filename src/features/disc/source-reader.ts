@@ -76,6 +76,38 @@ export class SourceReader {
     return sums;
   }
 
+  /**
+   * Positions of the actions after one position that occurred up to the viewpoint's time, in log order. Each part has
+   * those up to `end`; the last part ends at the viewpoint's position.
+   */
+  async *positions(
+    { tris_id, position, as_of = Infinity }: SpreadIdentity,
+    after: Position,
+  ): AsyncIterable<{ found: Position[]; end: Position }> {
+    const list = actionsOf(tris_id);
+    const range = { ...list, after: sortByPosition(after + 1), reverse: true, limit: 1 };
+    const { results } = await this.views.readSince(position, [{ range }]);
+    const [row] = results[0] as RangeRow[];
+    const begin = row && sortByPosition(Number(row.sort) - 1);
+    const numbers = new Float64Array(ACTIONS_PER_ROW * ACTION_STRIDE);
+    for await (const rows of this.evidence.pages(list, position, Infinity, begin, ACTION_ROWS)) {
+      const found: Position[] = [];
+      let end = after;
+      for (const { sort, value } of rows) {
+        const count = unpackNumbers(value as PackedActions, numbers);
+        for (let at = 0; at < count && end < position; at += ACTION_STRIDE) {
+          const each = Number(sort) + numbers[at]!;
+          if (each <= after) continue;
+          end = Math.min(each, position);
+          if (each <= position && numbers[at + 1]! + EARLIEST <= as_of) found.push(each);
+        }
+      }
+      yield { found, end };
+      if (end === position) return;
+    }
+    yield { found: [], end: position };
+  }
+
   private async names({ tris_id, position }: SpreadIdentity, named: Named): Promise<string[]> {
     const names: string[] = [];
     const prefix = `${named}/`;
