@@ -147,7 +147,8 @@ export class Config {
 
   @Variable({
     name: 'REDIS_URL',
-    description: 'Address of Redis, for the cluster profile; several hosts mean a Redis Cluster',
+    description:
+      'Address of Redis, for the cluster profile; several hosts mean a Redis Cluster, or Sentinels with `?sentinel=<name of the master>`',
     unset: 'none',
     must: 'have the form redis://[user:password@]host:port[,host:port][/database], or rediss:// for TLS',
     secret: true,

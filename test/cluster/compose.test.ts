@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import { Ajv } from 'ajv';
 import { parse } from 'yaml';
 import { loadConfig } from '../../src/kernel/config.js';
+import { parseRedisUrl } from '../../src/stores/redis/connection.js';
 import { ACTION, Server, unique } from '../e2e/server.js';
 import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
 
@@ -17,7 +18,7 @@ interface Service {
   user?: string;
   read_only?: boolean;
   environment: Record<string, string>;
-  command?: string;
+  command?: string | string[];
   volumes: string[];
   ports?: string[];
   depends_on?: Record<string, { condition: string }>;
@@ -30,11 +31,15 @@ const COMPOSE = parse(readFileSync('docker-compose.yml', 'utf8'), { merge: true 
 const OURS = ['api-1', 'api-2', 'worker'];
 const KEYS = '/run/credence';
 
-test('is a Compose file', () => {
+const LARGER = parse(readFileSync('ops/larger.yml', 'utf8'), { merge: true }) as typeof COMPOSE;
+
+test('is a Compose file, and so is what makes it larger', () => {
   const schema = JSON.parse(readFileSync(new URL('./compose-spec.json', import.meta.url), 'utf8')) as object;
   // The meta-schema is named by its https address, which the library knows under http.
   const validate = new Ajv({ strict: false, validateFormats: false }).compile({ ...schema, $schema: undefined });
   validate(COMPOSE);
+  expect(validate.errors).toBeNull();
+  validate(LARGER);
   expect(validate.errors).toBeNull();
   const broken = structuredClone(COMPOSE) as any;
   broken.services.worker.depends_on.redis.condition = 'service_fine';
@@ -51,6 +56,18 @@ test('pins every image, keeps what the stores write, and gives each service a he
   const kept = [...eventstore!.volumes, ...redis!.volumes].map((volume) => volume.split(':')[0]!);
   expect(kept.sort()).toEqual(Object.keys(COMPOSE.volumes).sort());
   expect([eventstore!.ports, redis!.ports]).toEqual([undefined, undefined]);
+});
+
+test('ops/larger.yml names only services that there are, in addresses that the service understands', () => {
+  const services = new Set([...Object.keys(COMPOSE.services), ...Object.keys(LARGER.services)]);
+  for (const name of OURS) {
+    const { EVENTSTORE_URL, REDIS_URL } = LARGER.services[name]!.environment;
+    const { nodes, sentinel } = parseRedisUrl(REDIS_URL!);
+    expect(nodes.filter(({ host }) => !services.has(host))).toEqual([]);
+    expect(String(LARGER.services['sentinel-1']!.command)).toContain(`sentinel monitor ${sentinel} redis 6379 2`);
+    const places = /@([^?]+)\?/.exec(EVENTSTORE_URL!)![1]!.split(',');
+    expect(places.map((place) => place.replace(/:2113$/, '')).filter((host) => !services.has(host))).toEqual([]);
+  }
 });
 
 test('is built on an exact release of a Node line that is at least 24', () => {
@@ -94,7 +111,7 @@ describeOnOwnCluster('what docker-compose.yml starts', () => {
   const [api1, api2, worker] = [() => started.get('api-1')!, () => started.get('api-2')!, () => started.get('worker')!];
 
   beforeAll(async () => {
-    cluster = await Cluster.start({ onDisk: true, redis: redisOptions(COMPOSE.services['redis']!.command!) });
+    cluster = await Cluster.start({ onDisk: true, redis: redisOptions(String(COMPOSE.services['redis']!.command)) });
     const { eventStored, redis, folder } = cluster;
     const start = async (name: string) => {
       const inContainer = JSON.stringify({

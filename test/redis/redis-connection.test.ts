@@ -43,6 +43,18 @@ describe('REDIS_URL', () => {
     expect(parseRedisUrl(url)).toEqual({ nodes, cluster, options });
   });
 
+  test('the hosts are Sentinels if it names their master', () => {
+    expect(parseRedisUrl('redis://:pw@a,b:7001/2?sentinel=main')).toEqual({
+      nodes: [
+        { host: 'a', port: 26_379 },
+        { host: 'b', port: 7001 },
+      ],
+      cluster: false,
+      sentinel: 'main',
+      options: { db: 2, password: 'pw' },
+    });
+  });
+
   test.each([
     'http://cache:6379',
     'cache:6379',
@@ -53,6 +65,8 @@ describe('REDIS_URL', () => {
     'redis://:secret@a,b/2',
     'redis://:secret@a,b?cluster=false',
     'redis://:secret@cache?ssl=true',
+    'redis://:secret@a,b?sentinel=',
+    'redis://:secret@a?sentinel=main&cluster=true',
   ])('%s is refused in one sentence that does not repeat it', (url) => {
     const refused = () => parseRedisUrl(url);
     expect(refused).toThrow(StartError);

@@ -51,9 +51,11 @@ export async function startEventStored({
   onDisk = false,
   args = [] as string[],
   query = 'tls=false',
+  /** Of a node of a cluster, which the others must know: where clients and where the other nodes connect to. */
+  ports = undefined as readonly [number, number] | undefined,
 } = {}): Promise<EventStored> {
   const folder = await mkdtemp(join(tmpdir(), 'credence-eventstored-'));
-  const [port, replicationPort] = [await freePort(), await freePort()];
+  const [port, replicationPort] = ports ?? [await freePort(), await freePort()];
   const secure = args.length > 0;
   let child: ChildProcess;
   let output = '';

@@ -1,6 +1,5 @@
 import { Module } from '@nestjs/common';
 import { LensesModule } from '../lenses/lenses.module.js';
-import { ChangeFeed } from './change-feed.js';
 import { DiscController } from './disc.controller.js';
 import {
   GetChangesHandler,
@@ -13,7 +12,6 @@ import {
   GetIdentityHandler,
 } from './disc.handlers.js';
 import { IdentityReaderModule } from './identity-reader.module.js';
-import { LiveChanges } from './live-changes.js';
 
 @Module({
   imports: [LensesModule, IdentityReaderModule],
@@ -27,8 +25,6 @@ import { LiveChanges } from './live-changes.js';
     GetMetricsHandler,
     GetReportsHandler,
     GetChangesHandler,
-    ChangeFeed,
-    LiveChanges,
   ],
 })
 export class DiscModule {}

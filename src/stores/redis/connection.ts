@@ -6,7 +6,7 @@ import type { Logger } from '../../kernel/logger.js';
 import { StartError } from '../../kernel/start-error.js';
 
 /**
- * The only file that connects to Redis: one server or a Redis Cluster, with or without TLS. When it is unavailable,
+ * The only file that connects to Redis: one server, the master that Sentinels name, or a Redis Cluster, with or without TLS. When it is unavailable,
  * commands wait for up to a second, then fail at once with `StoreUnavailable` until it is back, so that no commands
  * accumulate; the connection recovers by itself. Nothing logged or thrown contains a credential.
  */
@@ -40,28 +40,35 @@ export class Script {
 export interface RedisTarget {
   nodes: { host: string; port: number }[];
   cluster: boolean;
+  /** The name of the master, if the nodes are Sentinels. */
+  sentinel?: string;
   /** Credentials, database and TLS; no address. */
   options: RedisOptions;
 }
 
 /**
  * `redis://[user:password@]host[:port][,host:port …][/database][?cluster=true]`, `rediss://` for TLS. Several hosts, or
- * `cluster=true`, mean a Redis Cluster; the hosts are those that are asked for its nodes.
+ * `cluster=true`, mean a Redis Cluster; the hosts are those that are asked for its nodes. With `sentinel=<name>` the hosts
+ * are Sentinels, which are asked for the master of this name.
  * @throws StartError that does not repeat the URL, since it may contain a password
  */
 export function parseRedisUrl(url: string): RedisTarget {
-  const parts = /^(rediss?):\/\/(?:([^@/]*)@)?([^/?@]+)(?:\/(\d{0,3}))?(?:\?cluster=(true|false))?$/.exec(url);
+  const parts =
+    /^(rediss?):\/\/(?:([^@/]*)@)?([^/?@]+)(?:\/(\d{0,3}))?(?:\?(?:cluster=(true|false)|sentinel=([\w.-]+)))?$/.exec(
+      url,
+    );
   const nodes = parts?.[3]!.split(',').map((address) => /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::(\d{1,5}))?$/i.exec(address));
   if (!parts || !nodes?.every((node) => node !== null && Number(node[2] ?? 6379) <= 65_535)) {
     throw new StartError(
-      'REDIS_URL must have the form redis://[user:password@]host:port[,host:port][/database][?cluster=true], or rediss:// for TLS.',
+      'REDIS_URL must have the form redis://[user:password@]host:port[,host:port][/database], then ?cluster=true for a Redis Cluster or ?sentinel=<name of the master> for Sentinels, or rediss:// for TLS.',
     );
   }
-  const [, scheme, credentials, , database, clustered] = parts;
-  const cluster = clustered === undefined ? nodes.length > 1 : clustered === 'true';
+  const [, scheme, credentials, , database, clustered, sentinel] = parts;
+  const cluster = clustered === undefined ? nodes.length > 1 && sentinel === undefined : clustered === 'true';
   const db = Number(database ?? 0);
   if (cluster && db !== 0) throw new StartError('REDIS_URL names a database, which a Redis Cluster does not have.');
-  if (!cluster && nodes.length > 1) throw new StartError('REDIS_URL names several hosts, but no Redis Cluster.');
+  if (!cluster && nodes.length > 1 && sentinel === undefined)
+    throw new StartError('REDIS_URL names several hosts, but no Redis Cluster.');
   const options: RedisOptions = { db };
   if (scheme === 'rediss') options.tls = {};
   if (credentials !== undefined) {
@@ -75,16 +82,21 @@ export function parseRedisUrl(url: string): RedisTarget {
       throw new StartError('REDIS_URL contains credentials that are not properly percent-encoded.');
     }
   }
+  const port = sentinel === undefined ? 6379 : 26_379;
   return {
-    nodes: nodes.map((node) => ({ host: node![1]!.replace(/^\[|\]$/g, ''), port: Number(node![2] ?? 6379) })),
+    nodes: nodes.map((node) => ({ host: node![1]!.replace(/^\[|\]$/g, ''), port: Number(node![2] ?? port) })),
     cluster,
+    ...(sentinel !== undefined && { sentinel }),
     options,
   };
 }
 
 /** The address for messages, without credentials. */
-function describe({ nodes }: RedisTarget): string {
-  return nodes.map(({ host, port }) => (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`)).join(', ');
+function describe({ nodes, sentinel }: RedisTarget): string {
+  const master = sentinel === undefined ? '' : `master ${sentinel} of `;
+  return (
+    master + nodes.map(({ host, port }) => (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`)).join(', ')
+  );
 }
 
 /**
@@ -100,6 +112,10 @@ export function createRedis(target: RedisTarget, own: RedisOptions = {}): Redis 
     retryStrategy: reconnectDelay,
     ...own,
   };
+  if (target.sentinel !== undefined) {
+    const secure: RedisOptions = options.tls ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {};
+    return new Redis({ sentinels: target.nodes, name: target.sentinel, failoverDetector: true, ...secure, ...options });
+  }
   if (!target.cluster) return new Redis({ ...target.nodes[0]!, ...options });
   const { retryStrategy: _, lazyConnect, enableAutoPipelining, ...redisOptions } = options;
   const cluster: ClusterOptions = {

@@ -1,0 +1,136 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { EventStoreDbEventStore } from '../../src/stores/eventstoredb/eventstoredb-event-store.js';
+import { eventually, recovery } from '../contracts/harness.js';
+import { newStream, sampleEvents } from '../contracts/sample-events.js';
+import { makeCertificates } from '../servers/certificates.js';
+import { describeWithEventStored, type EventStored, startEventStored } from '../servers/eventstored.js';
+import { freePort } from '../servers/ports.js';
+
+const LONG = 300_000;
+
+describeWithEventStored('three nodes of EventStoreDB with TLS and users', () => {
+  let folder: string;
+  let authority: string;
+  let nodes: EventStored[] = [];
+  let url: string;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'credence-nodes-'));
+    const certificates = makeCertificates(folder);
+    ({ authority } = certificates);
+    const ports: [number, number][] = [];
+    for (let n = 0; n < 3; n++) ports.push([await freePort(), await freePort()]);
+    const of = (n: number) => [
+      `--certificate-file=${certificates.node}`,
+      `--certificate-private-key-file=${certificates.key}`,
+      `--trusted-root-certificates-path=${certificates.authorities}`,
+      '--cluster-size=3',
+      '--discover-via-dns=false',
+      `--gossip-seed=${ports.flatMap(([port], other) => (other === n ? [] : [`127.0.0.1:${port}`])).join(',')}`,
+    ];
+    nodes = await Promise.all(ports.map((each, n) => startEventStored({ args: of(n), ports: each })));
+    const places = nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
+    url = `esdb://admin:changeit@${places}?tls=true&tlsCAFile=${authority}`;
+    await eventually(async () => (await leader()) !== undefined, 'a leader').catch(() => undefined);
+  }, LONG);
+  afterAll(async () => {
+    await Promise.all(nodes.map((node) => node.stop()));
+    await rm(folder, { recursive: true, force: true });
+  }, LONG);
+
+  /** The node that the others follow, as one of them tells. */
+  async function leader(): Promise<EventStored | undefined> {
+    for (const { port } of nodes) {
+      const members = await gossip(port).catch(() => []);
+      const found = members.find(({ state, isAlive }) => state === 'Leader' && isAlive);
+      const node = nodes.find((each) => each.port === found?.httpEndPointPort);
+      if (node) return node;
+    }
+    return undefined;
+  }
+
+  test(
+    'the leader is killed under appends: another takes over, nothing acknowledged is lost, nothing is there twice',
+    async () => {
+      const said: string[] = [];
+      const open = () => EventStoreDbEventStore.open({ url, onWarning: (message) => void said.push(message) });
+      let store: EventStoreDbEventStore | undefined;
+      await eventually(async () => (store = await open().catch(() => undefined)) !== undefined, 'the store is open');
+      const log = store!;
+      const start = await log.head();
+      const acknowledged: string[] = [];
+      let ended = false;
+      const writers = Array.from({ length: 8 }, async () => {
+        while (!ended) {
+          const stream = newStream('leader');
+          const events = sampleEvents(stream, 2);
+          // Repeated until there is an answer, as clients do.
+          for (let done = false; !done && !ended;) {
+            done = await log.append(stream, 'no-stream', events).then(
+              () => true,
+              () => false,
+            );
+            if (done) acknowledged.push(stream);
+          }
+        }
+      });
+      await eventually(() => acknowledged.length > 50, 'appends');
+      const lost = (await leader())!;
+      await lost.kill();
+      const before = acknowledged.length;
+      await recovery(
+        'EventStoreDB lost its leader',
+        eventually(() => acknowledged.length > before + 50, 'appends to the next leader'),
+      );
+      expect((await leader())?.port).not.toBe(lost.port);
+      ended = true;
+      await Promise.all(writers);
+      const streams: string[] = [];
+      for await (const slice of log.readAll(start)) {
+        streams.push(...slice.filter(({ revision }) => revision === 0).map(({ stream }) => stream));
+      }
+      expect(streams.filter((stream, n) => streams.indexOf(stream) !== n)).toEqual([]);
+      expect(acknowledged.filter((stream) => !streams.includes(stream))).toEqual([]);
+      expect(said.filter((line) => line.startsWith('log_replaced'))).toEqual([]);
+      expect(said.join()).not.toContain('changeit');
+      await log.close();
+    },
+    LONG,
+  );
+
+  test('a wrong password is refused', async () => {
+    await expect(EventStoreDbEventStore.open({ url: url.replace('changeit', 'wrong') })).rejects.toThrow(
+      /refuses the credentials/,
+    );
+  });
+});
+
+interface Member {
+  state: string;
+  isAlive: boolean;
+  httpEndPointPort: number;
+}
+
+function gossip(port: number): Promise<Member[]> {
+  return new Promise((resolve, reject) => {
+    const asked = request(
+      { host: '127.0.0.1', port, path: '/gossip', rejectUnauthorized: false, timeout: 2_000 },
+      (response) => {
+        let text = '';
+        response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+        response.on('end', () => {
+          try {
+            resolve((JSON.parse(text) as { members: Member[] }).members);
+          } catch (error) {
+            reject(error as Error);
+          }
+        });
+      },
+    );
+    asked.on('error', reject).on('timeout', () => asked.destroy(new Error('no answer')));
+    asked.end();
+  });
+}
