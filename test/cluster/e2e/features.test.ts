@@ -21,6 +21,7 @@ import {
   start,
   verify,
 } from '../../sessions/wallet.js';
+import { Receiver } from '../../webhooks/receiver.js';
 import { bound, prove, schemeBody } from '../../verifications/proofs.fixture.js';
 
 /** What keeps something between two requests, each sent to another API process; jobs run in a worker. */
@@ -32,6 +33,7 @@ const LONG = 180_000;
 describeOnOwnCluster('two API processes and a worker', () => {
   let cluster: Cluster;
   let anvil: Anvil;
+  let env: Record<string, string>;
   let lender: `0x${string}`;
   let servers: Server[];
   let apis: { port: number; server: Server }[];
@@ -42,11 +44,12 @@ describeOnOwnCluster('two API processes and a worker', () => {
     lender = await anvil.deploy(History!);
     const contracts = join(cluster.folder, 'contracts.json');
     writeFileSync(contracts, JSON.stringify({ [CHAIN]: [{ address: lender, protocol: 'aave-v3' }] }));
-    const env = {
+    env = {
       ...cluster.env,
       CREDENCE_PUBLIC_URL: 'https://credence.example',
       CREDENCE_CHAIN_CONTRACTS: contracts,
       [`CREDENCE_RPC_${CHAIN}`]: anvil.url,
+      CREDENCE_WEBHOOK_LOOPBACK: 'on',
     };
     const roles = ['worker', 'api', 'api'];
     servers = await Promise.all(roles.map((CREDENCE_ROLES) => Server.process({ ...env, CREDENCE_ROLES }, cluster.key)));
@@ -69,6 +72,36 @@ describeOnOwnCluster('two API processes and a worker', () => {
       await sleep(20);
     }
   }
+
+  test('webhooks are delivered by a worker, and by the next one when it has ended', async () => {
+    const receiver = new Receiver();
+    await receiver.start();
+    try {
+      const [api, other] = apis.map(({ server }) => server) as [Server, Server];
+      const created = await api.post('/v1/webhooks', { url: receiver.url, events: ['bad_status.changed'] });
+      expect(created.status).toBe(201);
+      const { webhook_id, secret } = created.json;
+      const setBad = (level: number) =>
+        other.post('/v1/identities/tris:told/bad-status', { level, reason_code: 'fraud' });
+      const levels = async (count: number) => {
+        await becomes(async () => receiver.received.length, (received) => received >= count);
+        return receiver.verified(secret, 'bad_status.changed').map(({ level }) => level);
+      };
+      await setBad(6);
+      expect(await levels(1)).toEqual([6]);
+      await servers[0]!.stop();
+      await setBad(5);
+      servers[0] = await Server.process({ ...env, CREDENCE_ROLES: 'worker' }, cluster.key);
+      expect(await levels(2)).toEqual([6, 5]);
+      const listed = await becomes(
+        () => other.get(`/v1/webhooks/${webhook_id}/deliveries`, { key: cluster.key }),
+        ({ json }) => json.deliveries.every(({ status }: { status: string }) => status === 'delivered'),
+      );
+      expect(listed.json.deliveries).toHaveLength(2);
+    } finally {
+      await receiver.stop();
+    }
+  });
 
   test('processes started at once begin the log once; a switch of the model at one is served by the other', async () => {
     const log = await EventStoreDbEventStore.open({ url: cluster.eventStored.url });
