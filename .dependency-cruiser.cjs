@@ -30,8 +30,8 @@ const FEATURES = {
   ingestion: ['relay', 'organizations', 'accounts'],
   disc: ['identity', 'lenses'],
   validation: ['lenses', 'disc'],
-  webhooks: ['lenses', 'disc'],
   access: ['accounts', 'identity', 'lenses', 'disc', 'validation'],
+  webhooks: ['lenses', 'disc', 'access'],
 };
 
 const above = (index) => LAYERS.slice(index + 1).flat();

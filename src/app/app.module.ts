@@ -45,7 +45,7 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
   ingestion: { module: IngestionModule, projections: [] },
   webhooks: {
     module: WebhooksModule,
-    projections: ['webhooks', 'identities', 'timeline', 'accreditations', 'policies', 'lenses'],
+    projections: ['webhooks', 'identities', 'timeline', 'accreditations', 'policies', 'access_policies', 'lenses'],
   },
 };
 

@@ -3,7 +3,7 @@ import { SCOPES } from '../../src/credentials/caller.js';
 import { Dispatcher } from '../../src/features/webhooks/dispatcher.js';
 import { eventually } from '../contracts/harness.js';
 import { send } from '../http/client.js';
-import { type Service, as, relay, seen, startServiceWithKeys } from '../policies/service.fixture.js';
+import { type Service, as, policyBody, relay, seen, startServiceWithKeys } from '../policies/service.fixture.js';
 import { Receiver } from './receiver.js';
 
 /** Webhooks from the request that creates them to the message that arrives. */
@@ -240,6 +240,60 @@ test('delivers again from a position, with the ids of before', async () => {
   const [first, second, third, fourth] = receiver.received.map((each) => each.id);
   expect([third, fourth]).toEqual([first, second]);
   expect(receiver.received.every(({ message }) => message.data.tris_id === 'tris:frank')).toBe(true);
+  await remove(id);
+});
+
+test('tells when an access policy would refuse a watched identity that it would have granted access', async () => {
+  const policy = (policy_id: string, by: Record<string, string>) =>
+    service.post('/v1/policies/ap', { policy_id, rules: { disc_min: 6.5 } }, by);
+  expect((await policy('AP_HOOK_V1', LENDCO)).status).toBe(201);
+  expect((await policy('AP_OTHERS_V1', OTHER)).status).toBe(201);
+  const events = ['access.denied_now'];
+  const watched = { events, filter: { tris_ids: ['tris:ivan'] }, policy_id: 'AP_HOOK_V1' };
+  const refused = async (body: object) => {
+    const { json } = await service.post(path, { url: receiver.url, ...watched, ...body }, LENDCO);
+    return json.errors?.[0]?.pointer ?? json.code;
+  };
+  expect(await refused({ policy_id: undefined })).toBe('/policy_id');
+  expect(await refused({ filter: undefined })).toBe('/filter/tris_ids');
+  expect(await refused({ policy_id: 'AP_OTHERS_V1' })).toBe('forbidden');
+  expect(await refused({ policy_id: 'AP_NONE_V1' })).toBe('policy_not_found');
+
+  const { id, secret } = await create(watched);
+  await act('tris:judy');
+  await act('tris:ivan', 'critical', 2);
+  await setBad('tris:judy', 3);
+  await setBad('tris:ivan', 4);
+  await setBad('tris:ivan', 3);
+  await service.delete('/v1/identities/tris:ivan/bad-status', OPERATOR);
+  await setBad('tris:ivan', 5);
+  await eventually(() => receiver.received.length >= 2);
+  expect(receiver.verified(secret, 'access.denied_now')).toMatchObject([
+    { tris_id: 'tris:ivan', policy_id: 'AP_HOOK_V1', score: 4, reasons: [{ rule: 'disc_min', outcome: 'failed' }] },
+    { tris_id: 'tris:ivan', score: 5 },
+  ]);
+  await remove(id);
+});
+
+test('tells of promotions for the platform and for its own organization, whose lens it uses from then on', async () => {
+  const { id, secret } = await create({ events: ['policy.promoted', 'rating.changed'] });
+  const promote = async (policyId: string, org: string, by: Record<string, string>) => {
+    await service.post('/v1/policies/vp', policyBody(policyId, { finance_repayment: 'Critical' }, org), by);
+    const headers = { ...by, ...(await seen(service)) };
+    const { status } = await service.post(`/v1/policies/vp/${policyId}/promote`, { scope: 'organization' }, headers);
+    expect(status).toBe(200);
+  };
+  await promote('VP_OTHER_V1', 'tris:other', OTHER);
+  await promote('VP_LENDCO_V1', 'tris:lendco', LENDCO);
+  await eventually(() => receiver.received.length >= 1);
+  expect(receiver.verified(secret, 'policy.promoted')).toMatchObject([
+    { scope: 'organization', tris_org: 'tris:lendco', what: 'lens', active: { policy_id: 'VP_LENDCO_V1' } },
+  ]);
+  await setBad('tris:kate', 2);
+  await eventually(() => receiver.received.length >= 2);
+  expect(receiver.verified(secret, 'rating.changed')).toMatchObject([
+    { tris_id: 'tris:kate', score_rating: 'BAD', lens: { policy_id: 'VP_LENDCO_V1' } },
+  ]);
   await remove(id);
 });
 

@@ -10,6 +10,10 @@ import { Views } from '../../read-side/views.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import type { Standing } from '../../scoring/score.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
+import { judge } from '../access/access-check.js';
+import { AccessPolicies } from '../access/access-policies.js';
+import { TRUE } from '../access/evaluate.js';
+import { factsOf } from '../access/facts.js';
 import { RunningStanding } from '../disc/history.js';
 import { IdentityReader } from '../disc/identity-reader.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
@@ -54,6 +58,7 @@ export class Notices {
     private readonly views: Views,
     private readonly identities: IdentityReader,
     private readonly policies: ValidationPolicies,
+    private readonly accessPolicies: AccessPolicies,
   ) {}
 
   /**
@@ -71,6 +76,7 @@ export class Notices {
     const told = new Map<Webhook, Notice[]>(webhooks.map((webhook) => [webhook, []]));
     const owners = new Set(webhooks.filter(followsScores).map(({ owner }) => owner));
     const lenses = new Map<string | null, Scoring>();
+    let previous = standings.position;
     for (const owner of owners) lenses.set(owner, await this.lensOf(owner));
     for (const event of events) {
       const subject = subjectOf(event);
@@ -84,8 +90,13 @@ export class Notices {
       for (const webhook of webhooks) {
         if (event.position <= from(webhook)) continue;
         const change = changes.get(webhook.owner);
-        told.get(webhook)!.push(...this.messages(webhook, event, subject?.tris_id ?? null, change));
+        const trisId = subject?.tris_id ?? null;
+        told.get(webhook)!.push(...this.messages(webhook, event, trisId, change));
+        if (trisId === null || !webhook.events.includes('access.denied_now') || !concerns(webhook, trisId)) continue;
+        const denied = await this.deniedNow(webhook, trisId, previous, event);
+        if (denied) told.get(webhook)!.push(denied);
       }
+      previous = event.position;
       await yieldIfDue();
     }
     return told;
@@ -120,24 +131,64 @@ export class Notices {
     lens: Scoring,
     organization: string | null,
   ): Promise<RunningStanding> {
-    const { results } = await this.views.read([{ range: { ...timelineOf(trisId), limit: 1 } }]);
-    const [first] = results[0] as RangeRow[];
-    if (!first || Number(first.sort) > position) return new RunningStanding(lens);
+    if (!(await this.isKnown(trisId, position))) return new RunningStanding(lens);
     const as_of_position = formatPosition(this.views.logId, position);
     const { state } = await this.identities.snapshot(trisId, { as_of_position, organization });
     return RunningStanding.of(state.evidence, state.bad_status, lens);
   }
 
+  private async isKnown(trisId: string, position: number): Promise<boolean> {
+    const { results } = await this.views.read([{ range: { ...timelineOf(trisId), limit: 1 } }]);
+    const [first] = results[0] as RangeRow[];
+    return first !== undefined && Number(first.sort) <= position;
+  }
+
+  /** A message if the policy would have granted access before the event, and refuses it after it. */
+  private async deniedNow(
+    webhook: Webhook,
+    trisId: string,
+    previous: number,
+    event: DomainEvent,
+  ): Promise<Notice | undefined> {
+    if (webhook.policy_id === null || !(await this.isKnown(trisId, previous))) return undefined;
+    const policy = await this.accessPolicies.get(webhook.policy_id);
+    if (policy.retired) return undefined;
+    const { rule, evaluate } = this.accessPolicies.rulesOf(policy);
+    const factsAt = async (position: number) => {
+      const as_of_position = formatPosition(this.views.logId, position);
+      const { owner: organization, vp } = policy;
+      const coordinates = { as_of_position, organization, ...(vp !== null && { vp }) };
+      const { state, lens, as_of, trusts } = await this.identities.snapshot(trisId, coordinates);
+      return { facts: factsOf(state, lens, as_of, trusts), model: lens.model };
+    };
+    if (evaluate((await factsAt(previous)).facts) !== TRUE) return undefined;
+    const { facts, model } = await factsAt(event.position);
+    const { granted, score, reasons } = judge(rule, evaluate, facts, model);
+    if (granted) return undefined;
+    const data = { tris_id: trisId, policy_id: policy.policy_id, score, reasons };
+    return this.notice(webhook, event, 'access.denied_now', trisId, data as unknown as JsonObject);
+  }
+
+  private notice(
+    webhook: Webhook,
+    event: DomainEvent,
+    type: WebhookEvent,
+    trisId: string | null,
+    data: JsonObject,
+    detail = '',
+  ): Notice {
+    const position = formatPosition(this.views.logId, event.position);
+    const hash = hashOf(webhook.webhook_id, event.id, type, detail).slice(0, 32);
+    const timestamp = new Date(event.recorded_at).toISOString();
+    const body = JSON.stringify({ type, timestamp, data: { ...data, position } });
+    return { message_id: `msg_${hash}`, event: type, tris_id: trisId, position: event.position, body };
+  }
+
   private messages(webhook: Webhook, event: DomainEvent, trisId: string | null, change: Change | undefined): Notice[] {
     const { events, filter, owner } = webhook;
     const notices: Notice[] = [];
-    const position = formatPosition(this.views.logId, event.position);
-    const say = (type: WebhookEvent, data: JsonObject, detail = '') => {
-      const hash = hashOf(webhook.webhook_id, event.id, type, detail).slice(0, 32);
-      const timestamp = new Date(event.recorded_at).toISOString();
-      const body = JSON.stringify({ type, timestamp, data: { ...data, position } });
-      notices.push({ message_id: `msg_${hash}`, event: type, tris_id: trisId, position: event.position, body });
-    };
+    const say = (type: WebhookEvent, data: JsonObject, detail = '') =>
+      void notices.push(this.notice(webhook, event, type, trisId, data, detail));
     const wants = (type: WebhookEvent) => events.includes(type);
     if (event.type === 'LensActivated' || event.type === 'ModelActivated') {
       const scope = event.type === 'LensActivated' ? event.data.scope : 'platform';

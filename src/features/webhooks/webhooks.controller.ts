@@ -50,11 +50,11 @@ export class WebhooksController {
     summary: 'Create a webhook: be told of changes instead of asking for them',
     description: 'It belongs to the organization of the key, and sees scores as its keys do.',
     type: CreatedWebhookDto,
-    problems: ['personal_data', 'too_many_webhooks', 'write_conflict'],
+    problems: ['personal_data', 'policy_not_found', 'too_many_webhooks', 'write_conflict'],
   })
   async create(@Body() body: CreateWebhookDto, @Context() request: RequestContext) {
-    const { url, events, filter } = body;
-    const webhook = { url, events, filter: filterOf(filter) };
+    const { url, events, filter, policy_id = null } = body;
+    const webhook = { url, events, filter: filterOf(filter), policy_id };
     const { body: answer, position } = await this.commands.execute(new CreateWebhook(webhook, request.of(webhook)));
     return new Written(answer, position);
   }
@@ -77,17 +77,18 @@ export class WebhooksController {
     summary: 'Change a webhook, pause it, or enable it again',
     description: 'What happened while it was disabled is delivered once it is enabled again.',
     type: WebhookDto,
-    problems: ['webhook_not_found', 'personal_data', 'write_conflict'],
+    problems: ['webhook_not_found', 'personal_data', 'policy_not_found', 'write_conflict'],
   })
   async change(
     @Param() { webhook_id }: WebhookParams,
     @Body() body: ChangeWebhookDto,
     @Context() request: RequestContext,
   ) {
-    const { url, events, filter, status } = body;
+    const { url, events, filter, policy_id, status } = body;
     const change = {
       ...(url !== undefined && { url }),
       ...(events && { events }),
+      ...(policy_id !== undefined && { policy_id }),
       ...(filter && { filter: filterOf(filter) }),
       ...(status && { active: status === 'active' }),
     };

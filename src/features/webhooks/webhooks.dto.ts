@@ -15,6 +15,7 @@ import {
   ValidateNested,
 } from 'class-validator';
 import { IsUnique, IsWrittenTrisId } from '../../http/fields.js';
+import { POLICY_REF } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { RATINGS, WEBHOOK_EVENTS, type WebhookEvent } from './domain/webhooks.events.js';
 
@@ -78,6 +79,11 @@ export class ChangeWebhookDto {
   @Type(() => WebhookFilterDto)
   filter?: WebhookFilterDto;
 
+  /** The access policy of `access.denied_now`: one of the organization, or a public one. */
+  @IsOptional()
+  @Matches(POLICY_REF, { message: '$property must be the id of an access policy' })
+  policy_id?: string;
+
   /** `disabled` pauses it; `active` goes on where it ended. */
   @IsOptional()
   @IsIn(WEBHOOK_STATUSES)
@@ -103,6 +109,11 @@ export class CreateWebhookDto {
   @ValidateNested()
   @Type(() => WebhookFilterDto)
   filter?: WebhookFilterDto;
+
+  /** The access policy of `access.denied_now`: one of the organization, or a public one. */
+  @IsOptional()
+  @Matches(POLICY_REF, { message: '$property must be the id of an access policy' })
+  policy_id?: string;
 }
 
 export class WebhookParams {
@@ -144,6 +155,9 @@ export class WebhookDto {
   @ApiProperty({ type: 'array', items: { type: 'string', enum: [...WEBHOOK_EVENTS] } })
   events: WebhookEvent[];
   filter: StoredFilterDto;
+  /** The access policy of `access.denied_now`; null: none. */
+  @ApiProperty({ type: String, nullable: true })
+  policy_id: string | null;
   @ApiProperty({ enum: WEBHOOK_STATUSES })
   status: (typeof WEBHOOK_STATUSES)[number];
   /** `paused` by its owner; `gone`: the receiver answered 410; `failed`: a delivery failed for three days. */

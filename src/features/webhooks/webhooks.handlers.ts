@@ -16,6 +16,7 @@ import { Views } from '../../read-side/views.js';
 import { sortByPosition } from '../../../projections/projection.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { AccessPolicies } from '../access/access-policies.js';
 import { Deliveries, type Delivery } from './deliveries.js';
 import { Dispatcher } from './dispatcher.js';
 import {
@@ -67,7 +68,7 @@ export class Webhooks {
 
   /** A webhook as its owner sees it. */
   async view(webhook: Webhook) {
-    const { webhook_id, owner, events, filter, disabled, rotated_at, created_at } = webhook;
+    const { webhook_id, owner, events, filter, policy_id, disabled, rotated_at, created_at } = webhook;
     const progress = await this.deliveries.progressOf(webhook);
     return {
       webhook_id,
@@ -75,6 +76,7 @@ export class Webhooks {
       url: await this.urlOf(webhook),
       events,
       filter,
+      policy_id,
       status: disabled ? ('disabled' as const) : ('active' as const),
       disabled_reason: disabled?.reason ?? null,
       disabled_at: disabled ? new Date(disabled.at).toISOString() : null,
@@ -96,13 +98,31 @@ export interface WebhookRequest {
   url: string;
   events: WebhookEvent[];
   filter: WebhookFilter;
+  policy_id: string | null;
 }
 
 /** @throws Problem validation_failed */
-function check({ events, filter }: Pick<WebhookContent, 'events' | 'filter'>): void {
-  if (!events.includes('score.crossed') || filter.score_below !== null || filter.score_above !== null) return;
-  const message = 'score.crossed needs a threshold: score_below, score_above or both';
-  throw refusal([{ pointer: '/filter', code: 'required', message }]);
+function check({ events, filter, policy_id }: Pick<WebhookContent, 'events' | 'filter' | 'policy_id'>): void {
+  const refuse = (pointer: string, message: string) => {
+    throw refusal([{ pointer, code: 'required', message }]);
+  };
+  if (events.includes('score.crossed') && filter.score_below === null && filter.score_above === null) {
+    refuse('/filter', 'score.crossed needs a threshold: score_below, score_above or both');
+  }
+  if (!events.includes('access.denied_now')) return;
+  if (policy_id === null) refuse('/policy_id', 'access.denied_now needs policy_id');
+  if (filter.tris_ids === null) refuse('/filter/tris_ids', 'access.denied_now needs the identities to watch: tris_ids');
+}
+
+/**
+ * Refuses the rules of others: messages say what a policy decides, and why.
+ * @throws Problem policy_not_found, forbidden
+ */
+async function checkPolicy(policies: AccessPolicies, id: string | null, organization: string | null): Promise<void> {
+  if (id === null) return;
+  const { owner, visibility } = await policies.get(id);
+  if (owner === organization || visibility === 'public') return;
+  throw new Problem('forbidden', `The rules of ${id} are private: only its owner can have a webhook for it.`);
 }
 
 /** @throws Problem validation_failed */
@@ -129,21 +149,23 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
     private readonly receivers: Receivers,
     private readonly signatures: Signatures,
     private readonly dispatcher: Dispatcher,
+    private readonly policies: AccessPolicies,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {}
 
-  /** @throws Problem validation_failed, too_many_webhooks, idempotency_key_reused */
-  async execute({ webhook: { url, events, filter }, context }: CreateWebhook) {
+  /** @throws Problem validation_failed, too_many_webhooks, policy_not_found, forbidden, idempotency_key_reused */
+  async execute({ webhook: { url, events, filter, policy_id }, context }: CreateWebhook) {
     checkUrl(this.receivers, url);
-    check({ events, filter });
+    check({ events, filter, policy_id });
     const owner = context.actor.organization;
+    await checkPolicy(this.policies, policy_id, owner);
     const webhook_id = `whk_${context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
     const { results } = await this.views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
     if ((results[0] as unknown[]).length >= MAX_WEBHOOKS && !(await this.webhooks.read(webhook_id))) {
       throw new Problem('too_many_webhooks', `${owner ?? 'The operators'} may have at most ${MAX_WEBHOOKS} webhooks.`);
     }
     await keepText(this.keyValue, url);
-    const content = { webhook_id, owner, url_hash: sha256Hex(url), events, filter };
+    const content = { webhook_id, owner, url_hash: sha256Hex(url), events, filter, policy_id };
     const { position } = await this.writer.execute(webhookStream(webhook_id), context, (history) =>
       decideCreate(webhookOf(history), content),
     );
@@ -169,14 +191,16 @@ export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
     private readonly writer: Writer,
     private readonly webhooks: Webhooks,
     private readonly receivers: Receivers,
+    private readonly policies: AccessPolicies,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {}
 
-  /** @throws Problem webhook_not_found, validation_failed, idempotency_key_reused */
+  /** @throws Problem webhook_not_found, validation_failed, policy_not_found, forbidden, idempotency_key_reused */
   async execute({ webhookId, change: { url, ...change }, context }: ChangeWebhook) {
     const before = await this.webhooks.get(webhookId, context.actor);
     if (url !== undefined) checkUrl(this.receivers, url);
     check({ ...before, ...change });
+    await checkPolicy(this.policies, change.policy_id ?? null, before.owner);
     if (url !== undefined) await keepText(this.keyValue, url);
     const changed = { ...change, ...(url !== undefined && { url_hash: sha256Hex(url) }) };
     const { position } = await this.writer.execute(webhookStream(webhookId), context, (history) =>

@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { AccessPolicyLookUpModule } from '../access/access-policies.module.js';
 import { IdentityReaderModule } from '../disc/identity-reader.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { Deliveries } from './deliveries.js';
@@ -21,7 +22,7 @@ import {
 } from './webhooks.handlers.js';
 
 @Module({
-  imports: [LensesModule, IdentityReaderModule],
+  imports: [LensesModule, IdentityReaderModule, AccessPolicyLookUpModule],
   controllers: [WebhooksController],
   providers: [
     Webhooks,

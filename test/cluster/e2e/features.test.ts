@@ -84,7 +84,10 @@ describeOnOwnCluster('two API processes and a worker', () => {
       const setBad = (level: number) =>
         other.post('/v1/identities/tris:told/bad-status', { level, reason_code: 'fraud' });
       const levels = async (count: number) => {
-        await becomes(async () => receiver.received.length, (received) => received >= count);
+        await becomes(
+          async () => receiver.received.length,
+          (received) => received >= count,
+        );
         return receiver.verified(secret, 'bad_status.changed').map(({ level }) => level);
       };
       await setBad(6);

@@ -36,6 +36,7 @@ export interface WebhookContent {
   url_hash: string;
   events: WebhookEvent[];
   filter: WebhookFilter;
+  policy_id: string | null;
 }
 
 export interface Webhook extends WebhookContent {
@@ -101,8 +102,8 @@ export function decideCreate(
 /** @param change the new content; `active` enables or pauses it */
 export function decideChange(webhook: Webhook, change: Partial<WebhookContent> & { active?: boolean }): Fact[] {
   const { active, ...changed } = change;
-  const { webhook_id, url_hash, events, filter, disabled } = webhook;
-  const before = { webhook_id, url_hash, events, filter };
+  const { webhook_id, url_hash, events, filter, policy_id, disabled } = webhook;
+  const before = { webhook_id, url_hash, events, filter, policy_id };
   const after = { ...before, ...changed };
   const facts = canonicalJson(after) === canonicalJson(before) ? [] : [fact(webhookChanged, after)];
   if (active === true && disabled) facts.push(fact(webhookEnabled, { webhook_id }));

@@ -1,4 +1,5 @@
 import { type Check, defineEvent, nullable, oneOf, text } from '../../../kernel/event-definition.js';
+import type { JsonObject } from '../../../kernel/json.js';
 import { MODEL } from '../../../scoring/model.js';
 
 /** What a webhook can be told. */
@@ -8,6 +9,7 @@ export const WEBHOOK_EVENTS = [
   'verification.changed',
   'bad_status.changed',
   'policy.promoted',
+  'access.denied_now',
 ] as const;
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
 export const RATINGS = ['BAD', ...MODEL.ratings.map(([rating]) => rating)];
@@ -39,16 +41,24 @@ const content = {
   url_hash: text,
   events,
   filter,
+  /** The access policy of `access.denied_now`. */
+  policy_id: nullable(text),
 };
+/** These schemas had no access policy. */
+const versions = { schema: 2, upcasters: { 1: (data: JsonObject) => ({ ...data, policy_id: null }) } };
 
 /** Stream `webhook-<id>`, revision 0. */
-export const webhookCreated = defineEvent('WebhookCreated', {
-  ...content,
-  /** TRIS of the organization that it belongs to; null: the platform's operators. */
-  owner: nullable(text),
-});
+export const webhookCreated = defineEvent(
+  'WebhookCreated',
+  {
+    ...content,
+    /** TRIS of the organization that it belongs to; null: the platform's operators. */
+    owner: nullable(text),
+  },
+  versions,
+);
 /** Its new content. Same stream. */
-export const webhookChanged = defineEvent('WebhookChanged', content);
+export const webhookChanged = defineEvent('WebhookChanged', content, versions);
 /** A new secret, which follows from the number of rotations so far. Same stream. */
 export const webhookSecretRotated = defineEvent('WebhookSecretRotated', { webhook_id: text });
 /** Everything after this position is delivered, again if it was before. Same stream. */
