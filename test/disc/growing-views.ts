@@ -32,6 +32,8 @@ export class GrowingViews {
   }
 
   async read(queries: readonly RowQuery[]) {
+    // No generation serves no views.
+    if (queries.length === 0) throw new Error('nothing is asked for');
     const results = queries.map((query) => ('get' in query ? this.rows.get(query.get) : this.range(query.range)));
     this.bytesRead += JSON.stringify(results).length;
     const answer = { manifest: { lens: {} }, generation: 'g', position: this.applied, results };

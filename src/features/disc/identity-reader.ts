@@ -212,7 +212,7 @@ export class IdentityReader {
         const found = part.found.slice(from, from + PAGE);
         const end = from + PAGE < part.found.length ? found.at(-1)! : part.end;
         const gets = found.map((each) => ({ get: rowAt(timelineOf(tris_id), each) }));
-        const { results } = await this.views.readSince(position, gets);
+        const results = gets.length > 0 ? (await this.views.readSince(position, gets)).results : [];
         const events = found.map((each, i) => unpack(tris_id, sortByPosition(each), results[i]));
         for await (const rows of this.evidence.pages(statementsOf(tris_id), end, Infinity, sortByPosition(begin))) {
           const until = rows.filter(({ sort }) => Number(sort) <= end);
