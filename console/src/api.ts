@@ -182,3 +182,9 @@ export interface Policies {
 export interface Models {
   models: { id: string; active: boolean }[];
 }
+
+export interface Changes {
+  changes: { tris_id: string; score: number; total_tct: number; position: string }[];
+  next_cursor: string;
+  reset?: boolean;
+}

@@ -2,13 +2,15 @@ import { useEffect } from 'react';
 import { IdentityView } from './identity/identity-view.tsx';
 import { SearchForm, SearchView } from './identity/search.tsx';
 import { KeyDialog } from './key-dialog.tsx';
+import { LiveView } from './live.tsx';
 import { hrefOf, usePlace } from './place.ts';
 import { ThemePicker } from './theme.tsx';
 
 export function App() {
   const { view, id, parameters } = usePlace();
   const isIdentity = view === 'identity' && id !== '';
-  const title = isIdentity ? id : 'Identities';
+  const isLive = view === 'live';
+  const title = isIdentity ? id : isLive ? 'Live' : 'Identities';
   useEffect(() => {
     document.title = `${title} · Credence console`;
   }, [title]);
@@ -29,14 +31,28 @@ export function App() {
           Credence
         </a>
         {isIdentity && <SearchForm />}
-        <div className="settings">
+        <nav>
+          <a href={hrefOf('')} aria-current={isIdentity || isLive ? undefined : 'page'}>
+            Identities
+          </a>
+          <a href={hrefOf('live')} aria-current={isLive ? 'page' : undefined}>
+            Live
+          </a>
           <a href="docs">API</a>
+        </nav>
+        <div className="settings">
           <ThemePicker />
           <KeyDialog />
         </div>
       </header>
       <main tabIndex={-1}>
-        {isIdentity ? <IdentityView key={id} trisId={id} parameters={parameters} /> : <SearchView />}
+        {isIdentity ? (
+          <IdentityView key={id} trisId={id} parameters={parameters} />
+        ) : isLive ? (
+          <LiveView />
+        ) : (
+          <SearchView />
+        )}
       </main>
     </>
   );

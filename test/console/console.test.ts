@@ -218,7 +218,7 @@ describeBrowser('the console', () => {
     expect(linked.status).toBe(200);
     const page = await open('#/identity/tris:otc:1');
     await settled(page);
-    const wallets = page.getByRole('heading', { name: 'Wallets' });
+    const wallets = page.getByRole('heading', { name: 'Wallets', exact: true });
     expect(await wallets.count()).toBe(0);
     await page.getByRole('button', { name: 'API key' }).click();
     const dialog = page.getByRole('dialog');
@@ -235,6 +235,43 @@ describeBrowser('the console', () => {
     await dialog.getByRole('button', { name: 'Forget key' }).click();
     await wallets.waitFor({ state: 'detached' });
     expect(await page.evaluate('sessionStorage.length')).toBe(0);
+  });
+
+  test('follows the feed of changes, filtered, and keeps only the latest of many', async () => {
+    const page = await open('#/live');
+    await page.getByRole('alert').filter({ hasText: 'unauthorized' }).waitFor();
+    expect(await violations(page)).toEqual([]);
+    await page.evaluate(`sessionStorage.setItem('credence-key', ${JSON.stringify(server.key)})`);
+    await page.reload();
+    const rows = page.getByRole('region', { name: 'Changes' }).locator('tbody tr');
+    await rows.first().waitFor();
+    const before = await rows.count();
+    expect(before).toBeGreaterThan(50);
+    expect(await violations(page)).toEqual([]);
+    const relayed = await server.relay({ tris_id: 'tris:newcomer' });
+    expect(relayed.status).toBe(202);
+    await rows.first().filter({ hasText: 'tris:newcomer' }).waitFor();
+    expect(await rows.count()).toBe(before + 1);
+    const { score } = (await server.getAfter(relayed, '/v1/disc/score/tris:newcomer')).json;
+    expect(await rows.first().innerText()).toContain(score.toFixed(1));
+    await page.getByLabel('TRIS id contains').fill('newcomer');
+    expect(await rows.count()).toBe(1);
+    await page.getByLabel('Score below').fill('2');
+    await page.getByText('0 shown').waitFor();
+    await page.getByLabel('Score below').fill('');
+    await page.getByRole('link', { name: 'tris:newcomer' }).click();
+    await page.getByRole('heading', { level: 1, name: 'tris:newcomer' }).waitFor();
+
+    const many = Array.from({ length: 999 }, (_, i) => ({
+      tris_id: `tris:${i}`,
+      score: 7,
+      total_tct: 0,
+      position: `${i}`,
+    }));
+    await page.route('**/v1/disc/changes*', (route) => route.fulfill({ json: { changes: many, next_cursor: 'c' } }));
+    await page.getByRole('link', { name: 'Live' }).click();
+    await page.getByText(/^1,998 changes read/).waitFor();
+    expect(await rows.count()).toBe(200);
   });
 
   test('loads 50,000 events page by page and shows them', async () => {
