@@ -13,6 +13,7 @@ import { StoreMetrics } from './app/store-metrics.js';
 import { PROJECTIONS } from './read-side/all-projections.js';
 import { refuseOtherLog } from './read-side/manifest.js';
 import { Projector } from './read-side/projector.js';
+import { SnapshotKeeper } from './read-side/snapshot-keeper.js';
 import { listenFailure, prepareDataFolder, sentenceOf } from './app/start-failure.js';
 import { closeStores, openProfile } from './stores/open.js';
 
@@ -44,10 +45,12 @@ async function serve(config: Config, logger: Logger): Promise<void> {
   await beginLog(eventStore, Date.now);
   const wanted = projectionsFor(config.modules);
   const projections = PROJECTIONS.filter(({ name }) => wanted.has(name));
+  const snapshots = SnapshotKeeper.of(config, eventStore, readModels, logger);
   const projector = config.has('worker')
     ? new Projector(projections, eventStore, readModels, logger, {
         retained: config.retainedGenerations,
         ...(config.freezeMinutes > 0 && { keepUpMs: config.freezeMinutes * 60_000 }),
+        snapshots,
       })
     : undefined;
   if (projector) opened.push(() => projector.stop());

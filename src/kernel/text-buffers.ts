@@ -19,7 +19,11 @@ export class TextBuffers {
 
   /** The buffer for the next texts, which have `length` UTF-16 code units together. They are written from `used` on. */
   withRoomFor(length: number): Buffer {
-    const most = length * 3;
+    return this.withRoomForBytes(length * 3);
+  }
+
+  /** The buffer for the next `most` bytes, from `used` on. */
+  withRoomForBytes(most: number): Buffer {
     let chunk = this.#chunks[this.current];
     while (!chunk || this.used + most > chunk.length) {
       this.current++;

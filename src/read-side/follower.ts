@@ -11,13 +11,9 @@ import { PROJECTIONS } from './all-projections.js';
 import { BULK_EVENTS, type BulkSizes, buildInBulk } from './bulk-build.js';
 import { NoSpaceToBuild } from './bulk-files.js';
 import { type FoldedBatch, decodeSlice, foldInBatches, foldInto, loadRows, runsOf } from './fold.js';
+import { takeLease } from './lease.js';
 import { isInLog, reflectPlatformLens } from './manifest.js';
 
-/**
- * Lifetime of a lease, ms; it is renewed after a third of it. After a process is killed, its read models do not advance
- * for this long.
- */
-const LEASE_MS = 2_000;
 /** Events folded at once: enough to share a commit, few enough to keep the pauses of the event loop short. */
 const SLICE = 1_000;
 /** Events folded at once while catching up, if rows are read over a network, all in one request. */
@@ -60,7 +56,8 @@ interface Applying {
  * generation's lease can apply, and a lease is given up only between batches.
  */
 export class Follower {
-  private readonly holder = randomUUID();
+  /** Identifies it as the holder of a lease. */
+  readonly holder = randomUUID();
   /** Whether to build in bulk: not after there was no space for it. */
   private inBulk = true;
 
@@ -73,33 +70,23 @@ export class Follower {
   /** @throws NewerSchema once everything before the event that this build cannot read is applied */
   async follow(id: string, options: FollowOptions): Promise<Ended> {
     const { logId } = this.store;
-    if (!(await this.readModels.acquireLease(id, this.holder, LEASE_MS, logId))) {
+    const lease = await takeLease(id, this.holder, this.readModels, logId);
+    if (!lease) {
       const generation = await this.generation(id);
       if (!generation) return 'gone';
       const isSound = generation.checkpoint.log === logId && generation.status !== 'damaged';
       return isSound ? 'lease_taken' : 'unsound';
     }
-    const lost = new AbortController();
-    const renew = () => this.readModels.acquireLease(id, this.holder, LEASE_MS, logId);
-    const renewal = setInterval(
-      () =>
-        renew().then(
-          (held) => !held && lost.abort(),
-          () => lost.abort(),
-        ),
-      LEASE_MS / 3,
-    );
     try {
       const generation = await this.generation(id);
       if (!generation) return 'gone';
       // Either store may have been replaced by another server since the last check.
       const { status, checkpoint } = generation;
       if (status === 'damaged' || !(await isInLog(checkpoint, this.store))) return 'unsound';
-      const ended = await this.apply(generation, options, AbortSignal.any([options.signal, lost.signal]));
-      return lost.signal.aborted && ended === 'aborted' ? 'lease_lost' : ended;
+      const ended = await this.apply(generation, options, AbortSignal.any([options.signal, lease.lost]));
+      return lease.lost.aborted && ended === 'aborted' ? 'lease_lost' : ended;
     } finally {
-      clearInterval(renewal);
-      await this.readModels.releaseLease(id, this.holder);
+      await lease.release();
     }
   }
 

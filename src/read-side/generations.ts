@@ -120,6 +120,20 @@ export async function rebuild(
   const views = Object.fromEntries(projections.map(({ name, version }) => [name, version]));
   const id = (await unfinishedBuild(views, store, readModels)) ?? (await create(views, store, readModels));
   if ((await find(id, readModels)).lease) throw beingBuilt(id);
+  return complete(id, store, readModels, signal, onProgress);
+}
+
+/**
+ * Applies the log to a generation that does not serve until it has caught up and is `ready`.
+ * @throws GenerationError if that is not possible, or was interrupted
+ */
+export async function complete(
+  id: string,
+  store: EventStore,
+  readModels: ReadModels,
+  signal: AbortSignal,
+  onProgress?: (progress: RebuildProgress) => void,
+): Promise<Generation> {
   let events = 0;
   // Counting may mean reading the log, so it is done for a progress display only.
   const total = onProgress ? await store.countAfter((await find(id, readModels)).checkpoint.position) : 0;

@@ -19,12 +19,14 @@ import { PROJECTIONS } from './all-projections.js';
  *
  * A projection without a sound generation gets a new one, to be built from the start of the log. Until it is built,
  * reads of it are refused. Safe to run in several processes at once.
+ * @param loaded generations that were filled from snapshots, to be used instead of new ones
  * @throws StartError where what serves was folded from another log
  */
 export async function ensureManifest(
   projections: readonly Projection[],
   store: EventStore,
   readModels: ReadModels,
+  loaded: readonly string[] = [],
 ): Promise<Manifest> {
   let created: string | undefined;
   for (;;) {
@@ -38,17 +40,23 @@ export async function ensureManifest(
     const views = Object.fromEntries(
       Object.entries(manifest?.views ?? {}).filter(([view, id]) => view in (sound.get(id)?.views ?? {})),
     );
+    const served = Object.keys(views).length;
+    for (const { name } of projections) {
+      const id = loaded.find((generation) => name in (sound.get(generation)?.views ?? {}));
+      if (id !== undefined) views[name] ??= id;
+    }
+    const adopts = Object.keys(views).length > served;
     const unserved = projections.filter(({ name }) => !(name in views));
     const lens = platform?.lens ?? { policy_id: MODEL_LENS.policy_id, content_hash: MODEL_LENS.content_hash };
     const lens_revision = platform?.lens_revision ?? -1;
     const model_hash = platform?.model_hash ?? disc1.hash;
     const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
-    if (manifest && unserved.length === 0 && seesRight && manifest.model_hash === model_hash) {
+    if (manifest && !adopts && unserved.length === 0 && seesRight && manifest.model_hash === model_hash) {
       // A generation that is ahead of this log, or has lost rows, is useless; so is one that was created here while
       // another process was faster. One of another log may serve other processes.
       const serving = new Set(Object.values(manifest.views));
       for (const { id, status, checkpoint, lease } of generations) {
-        const isOwn = status !== 'dropped' && checkpoint.log === store.logId;
+        const isOwn = status !== 'dropped' && status !== 'loading' && checkpoint.log === store.logId;
         const isUnused = id === created && !serving.has(id) && status === 'building' && lease === null;
         if (isOwn && (status === 'damaged' || isUnused || !(await isInLog(checkpoint, store)))) {
           await readModels.dropGeneration(id);
@@ -130,11 +138,13 @@ export async function createGeneration(
   views: Record<string, number>,
   store: EventStore,
   readModels: ReadModels,
+  status: 'building' | 'loading' = 'building',
 ): Promise<string | undefined> {
   const id = nextGenerationId(await readModels.generations());
-  await readModels.createGeneration(id, views, store.logId);
+  await readModels.createGeneration(id, views, store.logId, status);
   const made = (await readModels.generations()).find((generation) => generation.id === id);
-  return made && made.checkpoint.log === store.logId && isOf(made, views) ? id : undefined;
+  const isRight = made && made.status === status && made.checkpoint.log === store.logId && isOf(made, views);
+  return isRight ? id : undefined;
 }
 
 /** Whether a generation has exactly these views, in these versions. */
@@ -188,7 +198,7 @@ export async function platformLens(
  * elsewhere).
  */
 export async function isSound({ status, views, checkpoint }: Generation, store: EventStore): Promise<boolean> {
-  if (status === 'dropped' || status === 'damaged') return false;
+  if (status === 'dropped' || status === 'damaged' || status === 'loading') return false;
   const known = new Map(PROJECTIONS.map(({ name, version }) => [name, version]));
   if (!Object.entries(views).every(([name, version]) => known.get(name) === version)) return false;
   return isInLog(checkpoint, store);
@@ -197,7 +207,7 @@ export async function isSound({ status, views, checkpoint }: Generation, store: 
 /** Whether the event that a checkpoint names is at its position: an older copy may have replaced the log. */
 export async function isInLog({ log, position, event_id }: Checkpoint, store: EventStore): Promise<boolean> {
   if (log !== store.logId) return false;
-  return position === 0 || (await store.readAt(position))?.id === event_id;
+  return position === 0 ? event_id === null : (await store.readAt(position))?.id === event_id;
 }
 
 function nextGenerationId(generations: readonly Generation[]): string {

@@ -7,7 +7,8 @@ import type { Generation, Manifest, ReadModels } from '../stores/ports/read-mode
 import { NoSpaceToBuild } from './bulk-files.js';
 import { Follower } from './follower.js';
 import { GenerationError, drop } from './generations.js';
-import { ensureManifest, isInLog, isSound, otherLog } from './manifest.js';
+import { ensureManifest, isInLog, isSound, otherLog, refuseOtherLog } from './manifest.js';
+import type { SnapshotKeeper } from './snapshot-keeper.js';
 
 const STANDBY_MS = 200;
 const BACKOFF_MS = 1_000;
@@ -23,10 +24,13 @@ export interface ProjectorOptions {
   keepUpMs?: number;
   /** For how long, in ms, an unfinished generation that nobody builds is kept. Default: an hour. */
   abandonedMs?: number;
+  /** Absent: read models that are lost are folded from the start of the log. */
+  snapshots?: SnapshotKeeper;
 }
 
 /** A generation that is followed. */
 interface Loop {
+  follower: Follower;
   stopping: AbortController;
   ended: Promise<void>;
 }
@@ -45,6 +49,9 @@ export class Projector {
   private readonly retained: number;
   private readonly keepUpMs: number;
   private readonly abandonedMs: number;
+  private readonly snapshots: SnapshotKeeper | undefined;
+  /** Generations that were being loaded by nobody at the last look. */
+  private unloaded = new Set<string>();
   private supervision: Promise<void> = Promise.resolve();
   /** Set when a loop reached an event that it must not skip. Reads are still served, with lag. */
   halted: string | null = null;
@@ -57,34 +64,43 @@ export class Projector {
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
     private readonly logger: Logger,
-    { retained = 3, keepUpMs = Infinity, abandonedMs = ABANDONED_MS }: ProjectorOptions = {},
+    { retained = 3, keepUpMs = Infinity, abandonedMs = ABANDONED_MS, snapshots }: ProjectorOptions = {},
   ) {
     this.retained = retained;
     this.keepUpMs = keepUpMs;
     this.abandonedMs = abandonedMs;
+    this.snapshots = snapshots;
   }
 
   /**
-   * Names every projection's generation in the manifest, then applies in the background.
+   * Names every projection's generation in the manifest, then applies in the background. If a snapshot has to be loaded
+   * first, that is done in the background too.
    * @throws StartError where what serves was folded from another log
    */
   async start(): Promise<void> {
-    await ensureManifest(this.projections, this.store, this.readModels);
-    await this.look();
-    this.supervision = this.supervise();
+    const [manifest, generations] = await this.serving();
+    refuseOtherLog(manifest, generations, this.store.logId);
+    const missing = this.missing(manifest, generations);
+    const loads = missing.length > 0 && this.snapshots && (await this.snapshots.fitting(missing)).length > 0;
+    if (!loads) {
+      await ensureManifest(this.projections, this.store, this.readModels);
+      await this.look();
+    }
+    this.supervision = this.supervise(loads ? 0 : LOOK_MS);
   }
 
   /** Finishes the batches under way and releases the leases. */
   async stop(): Promise<void> {
     this.stopping.abort();
+    await this.snapshots?.stop();
     await this.supervision;
     await Promise.all([...this.loops.values()].map(({ ended }) => ended));
   }
 
-  private async supervise(): Promise<void> {
+  private async supervise(first: number): Promise<void> {
     const { signal } = this.stopping;
-    while (!signal.aborted) {
-      await pause(LOOK_MS, signal);
+    for (let ms = first; !signal.aborted; ms = LOOK_MS) {
+      await pause(ms, signal);
       if (signal.aborted) return;
       await this.look().catch((error: unknown) => {
         // The store itself logs when it becomes unavailable and when it is back.
@@ -103,16 +119,20 @@ export class Projector {
       this.trouble = trouble;
     }
     if (trouble !== null) return;
-    const whole = generations.filter(({ status }) => status !== 'dropped' && status !== 'damaged');
-    const there = new Set(whole.map(({ id }) => id));
-    if (this.projections.some(({ name }) => !there.has(manifest?.views[name] ?? ''))) {
+    await this.dropUnloaded(generations);
+    const missing = this.missing(manifest, generations);
+    // Another process may be loading them; if it has ended, its generation is dropped soon.
+    if (missing.length > 0 && !(this.snapshots && this.isLoading(generations))) {
       // A server for the read models may have been emptied, or may have evicted rows.
       const damaged = generations.filter(({ status }) => status === 'damaged');
       const found = damaged.map(({ id, damage }) => (damage === undefined ? `${id} lost rows` : `${id}: ${damage}`));
       const what = found.length > 0 ? `read_models_damaged: ${found.join(', ')}` : 'read models are gone';
       const check = found.length > 0 ? '; if it happens again, check the disk and the memory of the machine' : '';
-      this.logger.warn(`${what}: they are built again from the log${check}`);
-      await ensureManifest(this.projections, this.store, this.readModels);
+      const loaded = (await this.snapshots?.load(missing)) ?? [];
+      if (loaded.length === 0 && this.snapshots && this.isLoading(await this.readModels.generations())) return;
+      if (loaded.length === 0) this.logger.warn(`${what}: they are built again from the log${check}`);
+      else this.logger.warn(`${what}: they are built again from snapshots and the log${check}`);
+      await ensureManifest(this.projections, this.store, this.readModels, loaded);
       [manifest, generations] = await this.serving();
     }
     const serving = new Set(Object.values(manifest?.views ?? {}));
@@ -124,17 +144,19 @@ export class Projector {
       const { id, status } = generation;
       if (this.frozen.has(id)) this.loops.get(id)?.stopping.abort();
       else if (!dropped.has(id) && !this.loops.has(id) && (status === 'ready' || serving.has(id))) {
-        if (await isSound(generation, this.store)) this.follow(id);
+        if (await isSound(generation, this.store)) this.follow(generation);
       }
     }
+    const leased = generations.filter(({ id, lease }) => lease && lease.holder === this.loops.get(id)?.follower.holder);
+    this.snapshots?.saveDue(leased.filter(({ id, status }) => status === 'ready' && serving.has(id)));
   }
 
-  private follow(id: string): void {
+  private follow({ id, status }: Generation): void {
+    const follower = new Follower(this.store, this.readModels);
     const stopping = new AbortController();
-    const ended = this.run(id, AbortSignal.any([this.stopping.signal, stopping.signal])).finally(() =>
-      this.loops.delete(id),
-    );
-    this.loops.set(id, { stopping, ended });
+    const signal = AbortSignal.any([this.stopping.signal, stopping.signal]);
+    const ended = this.run(id, follower, signal, status === 'building').finally(() => this.loops.delete(id));
+    this.loops.set(id, { follower, stopping, ended });
   }
 
   /** Notes since when each generation is of no use: ready and not serving, or unfinished and not being built. */
@@ -164,6 +186,28 @@ export class Projector {
         `${id} does not serve and is no longer kept up to date: a swap or rollback to it catches up first`,
       );
     }
+  }
+
+  /** The views that no generation serves. */
+  private missing(manifest: Manifest | null, generations: readonly Generation[]): string[] {
+    const whole = generations.filter(({ status }) => status !== 'dropped' && status !== 'damaged');
+    const there = new Set(whole.map(({ id }) => id));
+    return this.projections.flatMap(({ name }) => (there.has(manifest?.views[name] ?? '') ? [] : [name]));
+  }
+
+  private isLoading(generations: readonly Generation[]): boolean {
+    return generations.some(({ status, checkpoint }) => status === 'loading' && checkpoint.log === this.store.logId);
+  }
+
+  /** Drops generations whose process has ended while it loaded a snapshot into them. */
+  private async dropUnloaded(generations: readonly Generation[]): Promise<void> {
+    const own = generations.filter(
+      ({ status, checkpoint }) => status === 'loading' && checkpoint.log === this.store.logId,
+    );
+    const ended = own.filter(({ lease }) => lease === null).map(({ id }) => id);
+    // A process takes the lease just after it has created the generation.
+    for (const id of ended) if (this.unloaded.has(id)) await this.readModels.dropGeneration(id);
+    this.unloaded = new Set(ended);
   }
 
   /** Drops what a killed rebuild left. A rebuild that is run again in time continues it. */
@@ -233,11 +277,14 @@ export class Projector {
     return [await this.readModels.manifest(), await this.readModels.generations()];
   }
 
-  private async run(id: string, signal: AbortSignal): Promise<void> {
-    const follower = new Follower(this.store, this.readModels);
+  private async run(id: string, follower: Follower, signal: AbortSignal, isBuilding: boolean): Promise<void> {
+    const onApplied = (_: unknown, events: number) => this.snapshots?.noteApplied(id, events);
+    // Nobody reads it yet, so larger batches delay no one.
+    let toHead = isBuilding;
     while (!signal.aborted) {
       try {
-        const ended = await follower.follow(id, { signal });
+        const ended = await follower.follow(id, { signal, toHead, onApplied });
+        if (ended === 'at_head') toHead = false;
         // A generation that does not match is checked again before it is followed.
         if (ended === 'gone' || ended === 'unsound') return;
         await pause(STANDBY_MS, signal);

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { lstat, open, readFile, readdir, realpath, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { lstat, open, readFile, readdir, realpath, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 
@@ -7,6 +7,8 @@ import { basename, dirname, join, resolve } from 'node:path';
 export class TargetRefused extends Error {
   override readonly name = 'TargetRefused';
 }
+
+const DAY_MS = 86_400_000;
 
 /** The process that writes to a target, and its machine. */
 interface Holder {
@@ -54,12 +56,28 @@ async function takeLock(lock: string, own: Holder, target: string): Promise<void
       const who = holder ? `Process ${holder.pid} on ${holder.host}` : 'Another process';
       throw new TargetRefused(`${who} is writing to ${target}; if there is no such process, delete ${lock}.`);
     }
-    // Only files that the ended process created under its own name. If two processes get here at once, one fails at the
-    // rename, and neither damages the files of the other.
-    if (dirname(holder.aside) === dirname(lock) && basename(holder.aside).includes('.unfinished-')) {
-      await rm(holder.aside, { recursive: true, force: true });
-    }
-    await rm(lock, { force: true });
+    // If two processes get here at once, one fails at the rename, and neither damages the files of the other.
+    await removeRemains(lock, holder);
+  }
+}
+
+/** Removes only files that the ended process created under its own name. */
+async function removeRemains(lock: string, { aside }: Holder): Promise<void> {
+  if (dirname(aside) === dirname(lock) && basename(aside).includes('.unfinished-')) {
+    await rm(aside, { recursive: true, force: true });
+  }
+  await rm(lock, { force: true });
+}
+
+/** Removes what processes that have ended left unfinished in a folder; of other machines, what is older than a day. */
+export async function removeUnfinished(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (!name.endsWith('.lock')) continue;
+    const lock = join(folder, name);
+    const holder = await holderOf(lock);
+    if (!holder || holder === 'gone') continue;
+    const { mtimeMs } = await stat(lock).catch(() => ({ mtimeMs: Infinity }));
+    if (!isRunning(holder) || Date.now() - mtimeMs > DAY_MS) await removeRemains(lock, holder);
   }
 }
 
@@ -77,7 +95,11 @@ async function holderOf(lock: string): Promise<Holder | 'gone' | undefined> {
 
 /** Whether the process may still run. For one on another machine, or in another container, this is unknown. */
 function isRunning({ pid, host }: Holder): boolean {
-  if (host !== hostname()) return true;
+  return host !== hostname() || isProcess(pid);
+}
+
+/** Whether there is such a process on this machine. */
+export function isProcess(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

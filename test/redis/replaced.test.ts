@@ -1,7 +1,8 @@
-import { copyFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { copyFile, truncate } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { listSnapshots } from '../../src/read-side/snapshots.js';
 import { verify } from '../../src/read-side/verify.js';
 import { recovery } from '../contracts/harness.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
@@ -13,10 +14,10 @@ const SCORE = '/v1/disc/score/tris:alice';
 const RECOVERY_MS = 15_000;
 
 /** A Redis whose snapshots a test makes, moves and loads, and the service on it with a log of its own. */
-async function start(options: Record<string, string> = {}) {
+async function start(options: Record<string, string> = {}, env: Record<string, string> = {}) {
   const folder = await temporaryFolder();
   const redis = await RedisServer.start({ dir: folder.path, ...options });
-  const service = await startRedisService(redis.url);
+  const service = await startRedisService(redis.url, env);
   const raw = new Redis(redis.url);
   raw.on('error', () => undefined);
   return {
@@ -36,8 +37,8 @@ type Own = Awaited<ReturnType<typeof start>>;
 
 describeOwnRedis('a Redis that was replaced or went back', () => {
   const started: Own[] = [];
-  const own = async (options?: Record<string, string>): Promise<Own> => {
-    started.push(await start(options));
+  const own = async (options?: Record<string, string>, env?: Record<string, string>): Promise<Own> => {
+    started.push(await start(options, env));
     return started.at(-1)!;
   };
   afterEach(() => Promise.all(started.splice(0).map((one) => one.stop())).then(() => undefined));
@@ -178,6 +179,40 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     expect([ready.status, ready.text]).toEqual([503, expect.stringContaining('read_models_damaged: g1')]);
     await resume();
     await until(async () => (await refusalOf(service)) === null);
+  }, 60_000);
+
+  test('a Redis that was emptied: the newest snapshot is loaded and the events after it are applied; without one, the log is folded again', async () => {
+    const folder = await temporaryFolder();
+    const { raw, service } = await own({}, { CREDENCE_SNAPSHOTS: folder.path });
+    const { eventStore, readModels } = service.stores;
+    const empty = async (score: unknown) => {
+      await raw.flushall();
+      const seen = new Set<string>();
+      await until(async () => {
+        const answer = await service.get(SCORE);
+        seen.add(answer.status === 200 ? 'right' : answer.json.code);
+        if (answer.status === 200) expect(scoreOf(answer)).toEqual(score);
+        return answer.status === 200 && seen.size > 1;
+      });
+      expect([...seen].sort()).toEqual(['projection_rebuilding', 'right']);
+      expect((await verify(eventStore, readModels)).difference).toBeNull();
+    };
+    await scoreAfter(service, 5);
+    await until(async () => (await listSnapshots(folder.path)).length > 0);
+    const [first] = await listSnapshots(folder.path);
+    await empty(await scoreAfter(service, 3));
+    const loaded = () => service.lines.filter((line) => line.includes('has the rows of'));
+    expect(loaded()).toEqual([expect.stringContaining(basename(first!.path))]);
+    expect(service.lines.join('')).toContain('read models are gone: they are built again from snapshots and the log');
+
+    for (const { path } of await listSnapshots(folder.path)) await truncate(path, 1_000);
+    await empty(await scoreAfter(service, 2));
+    expect(loaded()).toHaveLength(1);
+    expect(service.lines.join('')).toMatch(/the snapshot \S+ is not used: it is not a snapshot of this format/);
+    expect(service.lines.join('')).toContain('read models are gone: they are built again from the log');
+    // A later one is complete again.
+    await until(async () => (await listSnapshots(folder.path)).some((listed) => 'snapshot' in listed));
+    await folder.remove();
   }, 60_000);
 
   test('eviction enabled at run time: reads and commands are refused while it is enabled, even if nothing was evicted', async () => {

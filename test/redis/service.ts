@@ -11,6 +11,7 @@ import { Logger } from '../../src/kernel/logger.js';
 import { StoreMetrics } from '../../src/app/store-metrics.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Projector } from '../../src/read-side/projector.js';
+import { SnapshotKeeper } from '../../src/read-side/snapshot-keeper.js';
 import { RedisReadModels } from '../../src/stores/redis/redis-read-models.js';
 import { type Stores, closeStores } from '../../src/stores/open.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
@@ -43,7 +44,9 @@ export async function startRedisService(url: string, env: Record<string, string>
     jobs: await LmdbJobs.open(join(folder.path, 'state'), { clock: Date.now }),
   };
   const project = async () => {
-    const projector = new Projector(PROJECTIONS, stores.eventStore, stores.readModels, logger);
+    const { eventStore, readModels } = stores;
+    const snapshots = SnapshotKeeper.of(config, eventStore, readModels, logger);
+    const projector = new Projector(PROJECTIONS, eventStore, readModels, logger, { snapshots });
     await projector.start();
     return projector;
   };

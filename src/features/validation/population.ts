@@ -13,7 +13,7 @@ export interface Population {
   generation: string;
   /** Position applied when the pass began. Changes during the pass may or may not be included. */
   position: number;
-  /** Number of identities; 0 if the store does not know it. */
+  /** Number of identities. */
   total: number;
 }
 
@@ -22,7 +22,7 @@ export async function openPopulation(readModels: ReadModels, manifest: Manifest)
   const generation = manifest.views['identities'];
   const read = generation === undefined ? undefined : await readModels.read(generation, []);
   if (generation === undefined || read?.status !== 'ready') throw rebuilding('the identities are being rebuilt');
-  const total = (await readModels.count?.(generation, 'identities')) ?? 0;
+  const total = await readModels.count(generation, 'identities');
   return { generation, position: read.checkpoint.position, total };
 }
 

@@ -69,6 +69,8 @@ export class LmdbEnvironment {
   #databases: Record<string, Database> = {};
   #reopening: Promise<void> | undefined;
   #group: WriteGroup | undefined;
+  /** Backups under way, which read the open file. */
+  #backups: Promise<unknown> = Promise.resolve();
   #space: { isEnough: boolean; until: number } | undefined;
   /** Whether a read in this callback of the event loop has already requested the newest snapshot. */
   #isFresh = false;
@@ -262,7 +264,9 @@ export class LmdbEnvironment {
   /** Copies the environment into another, existing folder while it is in use. */
   async backup(folder: string): Promise<void> {
     if (!this.#root) throw new StoreUnavailable(`${this.folder} is not open`);
-    await this.#root.backup(folder, false);
+    const backup = this.#root.backup(folder, false);
+    this.#backups = Promise.allSettled([this.#backups, backup]);
+    await backup;
   }
 
   /** Waits for running writes; closes when the last user of the folder has called it. */
@@ -275,6 +279,7 @@ export class LmdbEnvironment {
     await this.#reopening?.catch(() => undefined);
     const root = this.#root;
     this.#root = undefined;
+    await this.#backups;
     await root?.close();
     this.#pause?.close();
   }
@@ -352,6 +357,7 @@ export class LmdbEnvironment {
     this.#reopening ??= (async () => {
       const root = this.#root;
       this.#root = undefined;
+      await this.#backups;
       await root?.close().catch(() => undefined);
       // Never a file that has taken its place, nor a new one in the place of a folder that was removed.
       if (this.#users > 0 && this.isInPlace) await this.#open();

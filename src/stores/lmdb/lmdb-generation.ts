@@ -5,7 +5,7 @@ import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
 import { EncodedRows, type PlacedRows } from '../ports/encoded-rows.js';
-import type { Batch, BulkLoad, Checkpoint, RowQuery, RangeRow, RowKey } from '../ports/read-models.js';
+import type { Batch, BulkLoad, Checkpoint, RowQuery, RangeRow, RowKey, StoredRow } from '../ports/read-models.js';
 import { rowAddress } from '../ports/row-key.js';
 import { isDamage } from './damage.js';
 import { sealedJson, unsealedJson } from './sealed-json.js';
@@ -323,6 +323,23 @@ export class LmdbGeneration {
     return { rows, cursor: rows.length < size ? null : last };
   }
 
+  /** Copies it as of one commit into another, existing folder. */
+  async backup(folder: string): Promise<void> {
+    await this.#env.backup(folder);
+  }
+
+  /** The rows after an address (undefined: from the start), in the order of their addresses. @throws GenerationDamaged */
+  page(after: string | undefined, limit: number): StoredRow[] {
+    const start = after === undefined ? {} : { start: after, exclusiveStart: true };
+    return this.#checked(() => {
+      const page: StoredRow[] = [];
+      for (const { key, value } of this.#rows.getRange({ ...start, limit } as object)) {
+        page.push({ address: key, content: contentIn(key, value, value.length) });
+      }
+      return page;
+    });
+  }
+
   /** See ReadModels. */
   bulkRows(): number {
     const { treeLeafPageCount = 0 } = this.#env.read(() => this.#rows.getStats()) as { treeLeafPageCount?: number };
@@ -430,11 +447,16 @@ function fenceValue(fence: number | null): never {
   return asBinary(value) as never;
 }
 
-/** The content of a stored row: the first bytes of a buffer. @throws GenerationDamaged */
+/** The value of a stored row: the first bytes of a buffer. @throws GenerationDamaged */
 function rowIn(address: string, bytes: Buffer, length: number): Json {
+  return JSON.parse(contentIn(address, bytes, length)) as Json;
+}
+
+/** The content of a stored row. @throws GenerationDamaged */
+function contentIn(address: string, bytes: Buffer, length: number): string {
   const end = length - EncodedRows.ROOM;
   if (end <= 0 || bytes.readUInt32LE(end) !== crc32(bytes.subarray(0, end), crc32(address))) {
     throw new GenerationDamaged(`a row of ${address.slice(0, address.indexOf('\0'))} is not what was written`);
   }
-  return JSON.parse(bytes.toString('utf8', 0, end)) as Json;
+  return bytes.toString('utf8', 0, end);
 }

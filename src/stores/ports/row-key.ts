@@ -20,6 +20,12 @@ export function rowAddress({ view, key, sort }: RowKey): string {
   return text;
 }
 
+/** The row of an address. */
+export function keyOf(address: string): RowKey {
+  const [view, key, sort] = address.split('\0') as [string, string, string | undefined];
+  return sort === undefined ? { view, key } : { view, key, sort };
+}
+
 /** Whether it is the address of a row of a range. */
 export function isOfRange(address: string): boolean {
   return address.includes('\0', address.indexOf('\0') + 1);
