@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { join } from 'node:path';
 import { checksums } from './checksums.mjs';
 import { batches, boot, checks, duringRebuild, duringReplay, overHttp } from './http.mjs';
-import { lag, lookUps, overload, reads, rebuilds, withCluster } from './cluster.mjs';
+import { lag, lookUps, overload, reads, rebuilds, recoveries, withCluster } from './cluster.mjs';
 import { appends } from './eventstoredb.mjs';
 import { ingestionRate } from './ingestion.mjs';
 import { append, memoryAfterRebuild, rebuildAll } from './log.mjs';
@@ -172,6 +172,12 @@ const cluster = {
     withCluster(async (env) =>
       rates('full rebuild of all views, events', await rebuilds(env, rounds), 'readAll, empty handler', '≥ 0.5×'),
     ),
+  snapshot: () =>
+    withCluster(async (env) => {
+      const { ours, peer, events, rows, loading } = await recoveries(env, rounds);
+      const what = `lost read models of ${count(events)} events, from a snapshot (${count(rows)} rows, ${count(loading)}/s) and the last tenth`;
+      rates(what, { ours, peer }, 'full rebuild', '≥ 2×');
+    }),
   append: () =>
     withCluster(async ({ EVENTSTORE_URL }) =>
       rates(
