@@ -16,7 +16,7 @@ import { requestMetrics } from '../http/request-metrics.js';
 import { ProofsController } from './key-set.controller.js';
 import { REFERENCE } from './reference.js';
 import { SigningKeys } from '../credentials/signing-keys.js';
-import { Read, sealed, sendRead, sendWritten, Written } from '../http/answers.js';
+import { Live, Read, sealed, sendLive, sendRead, sendWritten, Written } from '../http/answers.js';
 import { AccessTokens } from '../credentials/access-tokens.js';
 import { ApiKeys } from '../credentials/api-keys.js';
 import { controllerHandler } from '../http/controller-handler.js';
@@ -98,6 +98,7 @@ class EdgeAdapter extends FastifyAdapter {
     if (status !== undefined) reply.code(status);
     if (body instanceof Read) sendRead(reply, body, this.cursors);
     else if (body instanceof Written) sendWritten(reply, body, this.gate?.logId);
+    else if (body instanceof Live) sendLive(reply, body);
     else reply.send(sealed(body, reply.request, this.cursors));
     return undefined as never;
   }

@@ -1,9 +1,11 @@
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Cursors } from '../kernel/cursor.js';
 import type { Position } from '../kernel/event.js';
 import { digest64 } from '../kernel/hash.js';
 import { isObject } from '../kernel/json.js';
 import { formatPosition } from '../kernel/positions.js';
+import { setApart } from './connections.js';
 
 /** The answer to a command. `position` goes into the `Credence-Position` header; null when nothing was written. */
 export class Written<T = unknown> {
@@ -30,6 +32,27 @@ export class Read<T = unknown> {
     readonly etagParts: readonly (string | number)[],
     readonly cacheControl: string = 'no-cache',
   ) {}
+}
+
+/** An answer that has no end of its own: server-sent events (WHATWG HTML, section 9.2). */
+export class Live {
+  /** @param begin writes to the response from then on, until one of the two sides ends it */
+  constructor(readonly begin: (response: ServerResponse) => void) {}
+}
+
+export function sendLive(reply: FastifyReply, answer: Live): void {
+  reply.header('content-type', 'text/event-stream; charset=utf-8').header('cache-control', 'no-store');
+  // Proxies that buffer answers would keep the events.
+  reply.header('x-accel-buffering', 'no').header('connection', 'close');
+  if (reply.request.method === 'HEAD') return void reply.send();
+  const { raw } = reply;
+  reply.hijack();
+  if (raw.destroyed) return;
+  // Ends with its connection: no event needs the frame of a chunk.
+  raw.useChunkedEncodingByDefault = false;
+  raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders);
+  setApart(raw);
+  answer.begin(raw);
 }
 
 export function sendWritten(reply: FastifyReply, answer: Written, logId: string | undefined): void {
@@ -62,7 +85,9 @@ export function sealed(body: unknown, request: FastifyRequest, cursors: Cursors 
 }
 
 /** The list that a request reads. Decoded, since a proxy may percent-encode the same path differently. */
-export const listOf = (request: FastifyRequest): string => decodeURIComponent(request.url.split('?', 1)[0]!);
+export const listOf = (request: FastifyRequest): string =>
+  // The stream of a list has the cursors of the list.
+  decodeURIComponent(request.url.split('?', 1)[0]!).replace(/\/stream$/, '');
 
 /** RFC 9110 section 13.1.2: `*` or a list, compared weakly. */
 const matches = (header: string, etag: string): boolean =>

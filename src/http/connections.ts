@@ -34,6 +34,13 @@ export function serverOf(handler: RequestListener): Server {
   });
 }
 
+/** A connection whose response does not end leaves room for another: whoever keeps it open limits how many there are. */
+export function setApart(response: ServerResponse): void {
+  const { server } = response.socket as unknown as { server: Server };
+  server.maxConnections++;
+  response.once('close', () => void server.maxConnections--);
+}
+
 /** Node sets this while a response of the socket is not finished. */
 function isAnswering(socket: Socket): boolean {
   return ((socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? null) !== null;

@@ -254,7 +254,7 @@ function callerOf(request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens):
 }
 
 /** Replaces the raw body, query and path parameters by validated instances. */
-function validation({ body, query, params, write }: RoutePolicy, { cursors }: EdgeParts): Hook {
+function validation({ body, query, params, write, live }: RoutePolicy, { cursors }: EdgeParts): Hook {
   return (request, _reply, done) => {
     for (const name in request.params as object) {
       // The router accepts an empty segment as a parameter.
@@ -265,6 +265,8 @@ function validation({ body, query, params, write }: RoutePolicy, { cursors }: Ed
     if (query) {
       checkEncoding(request.raw.url!);
       const read: { cursor?: string } = readQuery(query, given);
+      const last = live ? request.raw.headers['last-event-id'] : undefined;
+      if (last !== undefined && last !== '') read.cursor = String(last);
       if (read.cursor !== undefined) read.cursor = cursors.open(read.cursor, listOf(request));
       request.query = read;
     } else {

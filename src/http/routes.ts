@@ -1,6 +1,6 @@
 import { applyDecorators, createParamDecorator, type ExecutionContext, HttpCode } from '@nestjs/common';
 import { RouteConfig } from '@nestjs/platform-fastify';
-import { ApiExtension, ApiHeader, ApiOperation, ApiResponse, ApiSecurity } from '@nestjs/swagger';
+import { ApiExtension, ApiHeader, ApiOperation, ApiProduces, ApiResponse, ApiSecurity } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type ProblemCode, PROBLEMS } from '../kernel/problems.js';
 import type { Caller, Scope } from '../credentials/caller.js';
@@ -44,6 +44,8 @@ export interface RoutePolicy {
   body: Class | undefined;
   query: Class | undefined;
   params: Class | undefined;
+  /** Its answers are streams of events, which `Last-Event-ID` continues. */
+  live: boolean;
   /** The list that its body is. */
   list: ListOfBody | undefined;
 }
@@ -76,6 +78,8 @@ export interface RouteOptions {
   list?: ListOfBody;
   /** It answers with an ETag, and 304 to a request that has the same version (`Read`). */
   etag?: true;
+  /** Answers with `Live`. Its cursor is that of the list above it, and `Last-Event-ID` overrides it. */
+  live?: true;
   /** Problems in addition to those of every route of its kind. */
   problems?: readonly ProblemCode[];
   /** Of a public query: `feed` for one that lists all identities, `verifier` for what verifies tokens elsewhere. */
@@ -165,6 +169,7 @@ function route(
       waits,
       ...inputsOf(target, property),
       list: options.list,
+      live: options.live ?? false,
       status,
       controller: target.constructor as RoutePolicy['controller'],
       method: property,
@@ -214,6 +219,9 @@ function route(
     if (options.session) decorators.push(ApiSecurity('session'));
     if (waits) {
       decorators.push(ApiHeader({ name: 'Credence-Min-Position', required: false, description: MIN_POSITION }));
+    }
+    if (options.live) {
+      decorators.push(ApiProduces('text/event-stream'), ApiHeader(LAST_EVENT_ID));
     }
     if (takesIdempotencyKey) decorators.push(ApiHeader(IDEMPOTENCY_HEADER));
     applyDecorators(...decorators)(target, property, descriptor);
@@ -266,6 +274,12 @@ const IDEMPOTENCY_HEADER = {
   required: false,
   description: 'A retry with the same key and body has no second effect and gets the first answer again.',
   schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source, maxLength: 255 },
+} as const;
+const LAST_EVENT_ID = {
+  name: 'Last-Event-ID',
+  required: false,
+  description: 'The id of the last event received: the stream continues after it. Browsers send it by themselves.',
+  schema: { type: 'string', maxLength: 1024 },
 } as const;
 const MIN_POSITION = 'A `Credence-Position` of an earlier answer: the request waits up to 2 s until it is applied.';
 

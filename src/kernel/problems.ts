@@ -106,6 +106,7 @@ export const PROBLEMS = {
   newer_schema: [503, 'The log contains events of a newer build'],
   chain_unavailable: [503, 'The chain is unavailable'],
   store_unavailable: [503, 'A store is unavailable'],
+  too_many_streams: [503, 'Too many streams are open'],
   preview_busy: [503, 'Another preview of all identities is running'],
   verifier_unavailable: [503, 'Proofs cannot be verified now'],
   store_busy: [503, 'The log is overloaded'],

@@ -1,4 +1,5 @@
 import { decodeEvent } from '../../projections/events.js';
+import { ChangeFeed } from '../../src/features/disc/change-feed.js';
 import { GetChanges, GetChangesHandler } from '../../src/features/disc/disc.handlers.js';
 import type { ValidationPolicies } from '../../src/features/lenses/validation-policies.js';
 import type { Views } from '../../src/read-side/views.js';
@@ -26,7 +27,7 @@ async function feedOf(
   const views = new GrowingViews(logOf(given).map(decodeEvent), perRead);
   await views.grow(perRead === 0 ? given.length : given.length - 2);
   const policies = { queries: () => [], resolve: async () => scoringBy(lens, disc1) } as unknown as ValidationPolicies;
-  const handler = new GetChangesHandler(views as unknown as Views, policies);
+  const handler = new GetChangesHandler(new ChangeFeed(views as unknown as Views, policies));
   const page = (limit: number, cursor?: string) => handler.execute(new GetChanges(limit, cursor, {}));
   return { page, views };
 }

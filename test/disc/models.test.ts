@@ -9,6 +9,7 @@ import {
   GetHistory,
   GetHistoryHandler,
 } from '../../src/features/disc/disc.handlers.js';
+import { ChangeFeed } from '../../src/features/disc/change-feed.js';
 import { IdentityReader } from '../../src/features/disc/identity-reader.js';
 import { readLedger } from '../../src/features/disc/ledgers.js';
 import { ReportBuilder } from '../../src/features/disc/report.js';
@@ -123,9 +124,8 @@ test('feed and rank have the TCT of the score', async () => {
     fc.asyncProperty(logs, scorings, async (given, lens) => {
       const { reader, views, policies } = await readerOf(given, lens);
       const { score: present, total_tct, earned_tct } = score(await reader.snapshot(ALICE, {}), LOG);
-      const { changes } = await new GetChangesHandler(views as unknown as Views, policies).execute(
-        new GetChanges(10, undefined, {}),
-      );
+      const feed = new ChangeFeed(views as unknown as Views, policies);
+      const { changes } = await new GetChangesHandler(feed).execute(new GetChanges(10, undefined, {}));
       expect(changes.find(({ tris_id }) => tris_id === ALICE)).toMatchObject({ score: present, total_tct });
       const read = await readLedger(views as unknown as Views, ALICE, lens, 0);
       expect(read?.ledger.earned).toBe(earned_tct);

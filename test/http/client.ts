@@ -22,9 +22,8 @@ export function send(
   return new Promise((resolve, reject) => {
     const outgoing = request({ port, host: '127.0.0.1', method, path, headers, agent }, (incoming) => {
       const chunks: Buffer[] = [];
-      incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
       incoming.on('error', reject);
-      incoming.on('end', () => {
+      const answered = () => {
         const text = Buffer.concat(chunks).toString('utf8');
         const isJson = /json/.test(incoming.headers['content-type'] ?? '') && text !== '';
         resolve({
@@ -33,7 +32,16 @@ export function send(
           text,
           json: isJson ? JSON.parse(text) : null,
         });
+      };
+      // A stream of events has no end: what comes first is the answer.
+      const isStream = incoming.headers['content-type']?.startsWith('text/event-stream');
+      incoming.on('data', (chunk: Buffer) => {
+        chunks.push(chunk);
+        if (!isStream) return;
+        answered();
+        outgoing.destroy();
       });
+      incoming.on('end', answered);
     });
     outgoing.on('error', reject);
     outgoing.end(body);

@@ -1,7 +1,7 @@
 import { Body, Controller, Get, Inject, Param, Post, Query } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
-import { Read } from '../../http/answers.js';
+import { Live, Read } from '../../http/answers.js';
 import { PageQuery, TrisIdParams } from '../../http/common.dto.js';
 import { POSITION_GATE, type PositionGate } from '../../kernel/positions.js';
 import type { Caller } from '../../credentials/caller.js';
@@ -16,6 +16,8 @@ import {
   ExplanationDto,
   HistoryDto,
   HistoryQuery,
+  LiveChangeDto,
+  LiveChangesQuery,
   MetricsBatchDto,
   MetricsBatchResultDto,
   MetricsDto,
@@ -39,6 +41,7 @@ import {
   GetIdentity,
   type QueryAnswer,
 } from './disc.handlers.js';
+import { LiveChanges } from './live-changes.js';
 import { etagOf, score } from './score.js';
 import { ScoreAnswers } from './score-answers.js';
 
@@ -52,6 +55,7 @@ export class DiscController {
     private readonly queries: QueryBus,
     @Inject(CLOCK) private readonly clock: Clock,
     @Inject(POSITION_GATE) private readonly gate: PositionGate,
+    private readonly live: LiveChanges,
   ) {}
 
   @Get('/api/disc-score/:tris_id')
@@ -212,6 +216,24 @@ export class DiscController {
   })
   async changes(@Query() { limit, cursor }: PageQuery, @RequestCaller() caller: Caller | null) {
     return this.queries.execute(new GetChanges(limit, cursor, selectorOf(caller)));
+  }
+
+  @Get('/v1/disc/changes/stream')
+  @PublicRead({
+    audience: 'feed',
+    live: true,
+    summary: 'Get changes as they happen, as server-sent events',
+    description:
+      'Events: `change` (its data has the schema given here), `reset` (lens, model or log changed: every score may differ, and all ' +
+      'identities follow), `heartbeat` every 15 s (data: `{position}`). The id of an event is a cursor of the change feed; ' +
+      'with it as `Last-Event-ID` the stream continues without a gap or a repeat. Begins now, unless a cursor is given. A ' +
+      'client that reads too slowly gets a comment line and is disconnected. Needs a key, of any scope, unless the ' +
+      'service publishes the feed.',
+    type: LiveChangeDto,
+    problems: ['too_many_streams', 'shutting_down'],
+  })
+  async liveChanges(@Query() { tris_ids, cursor }: LiveChangesQuery, @RequestCaller() caller: Caller | null) {
+    return new Live(await this.live.stream(caller?.organization ?? null, cursor, tris_ids ?? null));
   }
 
   private coordinates(query: CoordinateParameters, caller: Caller | null, at: '?' | '/' = '?'): Coordinates {

@@ -409,6 +409,28 @@ export class ChangesDto {
   reset?: boolean;
 }
 
+export class LiveChangesQuery {
+  /** Only changes of these identities, at most 100. */
+  @IsOptional()
+  @CommaSeparated()
+  @ArrayMaxSize(100)
+  @IsTrisId({ each: true })
+  @IsUnique()
+  tris_ids?: string[];
+
+  /** A `next_cursor` of the change feed, to continue from there. Default: from now on. `Last-Event-ID` overrides it. */
+  @IsOptional()
+  @IsString()
+  @Length(1, 1024)
+  cursor?: string;
+}
+
+/** The data of an event `change`. */
+export class LiveChangeDto extends ChangeDto {
+  @ApiProperty({ enum: RATINGS })
+  score_rating: Rating;
+}
+
 /** Why one identity of a batch has no data. */
 class BatchProblemDto {
   type: string;

@@ -1,14 +1,13 @@
 import { Inject } from '@nestjs/common';
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type CredonationRow, credonationsOf } from '../../../projections/credonations.js';
-import { CHANGES, type IdentityRow, identityRow } from '../../../projections/identities.js';
+import { type IdentityRow, identityRow } from '../../../projections/identities.js';
 import { type OrganizationRow, organizationRow } from '../../../projections/organizations.js';
 import { policyMetricRow } from '../../../projections/policies.js';
 import { sortByPosition } from '../../../projections/projection.js';
 import { timelineOf } from '../../../projections/timeline.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { decodeCursor, encodeCursor } from '../../kernel/cursor.js';
-import { formatPosition } from '../../kernel/positions.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { type LensSelector, ValidationPolicies } from '../lenses/validation-policies.js';
 import { Problem } from '../../kernel/problems.js';
@@ -17,18 +16,10 @@ import { SigningKeys } from '../../credentials/signing-keys.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import { canonicalMetric, categoryOf } from '../../scoring/metrics.js';
-import type { Scoring } from '../../scoring/models/all.js';
-import { netTct, rankOf, standingOf } from '../../scoring/score.js';
+import { netTct, rankOf } from '../../scoring/score.js';
+import { ChangeFeed, isFeedCursor, isSameScope } from './change-feed.js';
 import type { Coordinates } from './coordinates.js';
-import type {
-  ChangeDto,
-  ChangesDto,
-  DiscRankDto,
-  ExplanationDto,
-  HistoryDto,
-  MetricsDto,
-  ReportDto,
-} from './disc.dto.js';
+import type { ChangesDto, DiscRankDto, ExplanationDto, HistoryDto, MetricsDto, ReportDto } from './disc.dto.js';
 import { explain, partsOf } from './explain.js';
 import { RunningStanding, historyEntry } from './history.js';
 import { IdentityReader, type IdentitySnapshot, type Viewpoint } from './identity-reader.js';
@@ -325,95 +316,21 @@ export class GetChanges extends Query<ChangesDto> {
   }
 }
 
-/** Identities read at once. */
-const FEED_PAGE = 128;
-/** The maximum number of large identities on a page, since each needs separate reads. The rest are on the next page. */
-const FEED_LARGE = 100;
-
 @QueryHandler(GetChanges)
 export class GetChangesHandler implements IQueryHandler<GetChanges> {
-  constructor(
-    private readonly views: Views,
-    private readonly policies: ValidationPolicies,
-  ) {}
+  constructor(private readonly feed: ChangeFeed) {}
 
   async execute({ limit, cursor, selector }: GetChanges): Promise<ChangesDto> {
-    let large = 0;
-    const changes = new Map<string, ChangeDto>();
-    const rangeAfter = (position: number) => ({
-      range: { ...CHANGES, after: sortByPosition(position), limit: Math.min(FEED_PAGE, limit - changes.size) },
-    });
-    const from = cursor === undefined ? undefined : decodeCursor(cursor, isChangesCursor);
-    let last = from?.p ?? 0;
-    const first = await this.views.read([rangeAfter(last), ...this.policies.queries(selector)]);
-    const lens = await this.policies.resolve(selector, first.manifest, first.results.slice(1));
-    const scope = { g: this.views.logId, l: lens.content_hash, m: lens.model.hash };
-    const reset = from !== undefined && (from.g !== scope.g || from.l !== scope.l || from.m !== scope.m);
-    if (reset) last = 0;
-    let rows = reset ? undefined : (first.results[0] as RangeRow[]);
-    for (;;) {
-      rows ??= (await this.views.read([rangeAfter(last)])).results[0] as RangeRow[];
-      if (rows.length === 0) break;
-      const standings = await this.standings(rows, lens);
-      for (const { tris_id, position, change, isLarge } of standings) {
-        if (isLarge) large++;
-        if (change) {
-          // It changed again since it was put on this page.
-          changes.delete(tris_id);
-          changes.set(tris_id, change);
-        }
-        last = position;
-      }
-      rows = undefined;
-      if (changes.size >= limit || large >= FEED_LARGE) break;
-      await yieldIfDue();
-    }
+    const from = cursor === undefined ? undefined : decodeCursor(cursor, isFeedCursor);
+    let part = await this.feed.after(from?.p ?? 0, limit, selector);
+    const reset = from !== undefined && !isSameScope(from, part.scope);
+    if (reset) part = await this.feed.after(0, limit, selector);
     return {
-      changes: [...changes.values()],
-      next_cursor: encodeCursor({ p: last, ...scope }),
+      changes: part.changes.map(({ tris_id, score, total_tct, position }) => ({ tris_id, score, total_tct, position })),
+      next_cursor: encodeCursor({ p: part.last, ...part.scope }),
       ...(reset && { reset }),
     };
   }
-
-  /**
-   * The present standing of each identity in a part of the feed. Without a change if the identity has changed again: it
-   * then comes later in the feed.
-   */
-  private async standings(rows: readonly RangeRow[], lens: Scoring) {
-    const gets = rows.map(({ value }) => ({ get: identityRow(value as string) }));
-    const { results } = await this.views.readSince(Number(rows.at(-1)!.sort), gets);
-    const standings: { tris_id: string; position: number; change?: ChangeDto; isLarge: boolean }[] = [];
-    for (const [i, { sort, value }] of rows.entries()) {
-      const tris_id = value as string;
-      const position = Number(sort);
-      let row: IdentityRow | undefined = results[i] as unknown as IdentityRow;
-      let ledger = ledgerOfRow(row, lens);
-      const isLarge = !ledger;
-      if (!ledger) ({ row, ledger } = (await readLedger(this.views, tris_id, lens, position)) ?? {});
-      if (row?.changed !== position || !ledger) {
-        standings.push({ tris_id, position, isLarge });
-        continue;
-      }
-      const { score, total_tct } = standingOf(ledger, row.bad_status?.level ?? null);
-      const change = { tris_id, score, total_tct, position: formatPosition(this.views.logId, position) };
-      standings.push({ tris_id, position, change, isLarge });
-      await yieldIfDue();
-    }
-    return standings;
-  }
-}
-
-interface ChangesCursor {
-  p: number;
-  g: string;
-  l: string;
-  m: string;
-}
-
-function isChangesCursor(state: unknown): state is ChangesCursor {
-  if (typeof state !== 'object' || state === null) return false;
-  const { p, g, l, m } = state as ChangesCursor;
-  return Number.isSafeInteger(p) && p >= 0 && [g, l, m].every((part) => typeof part === 'string');
 }
 
 /** Rows per read: about a millisecond of work. */

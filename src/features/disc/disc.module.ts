@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { LensesModule } from '../lenses/lenses.module.js';
+import { ChangeFeed } from './change-feed.js';
 import { DiscController } from './disc.controller.js';
 import {
   GetChangesHandler,
@@ -12,6 +13,7 @@ import {
   GetIdentityHandler,
 } from './disc.handlers.js';
 import { IdentityReaderModule } from './identity-reader.module.js';
+import { LiveChanges } from './live-changes.js';
 
 @Module({
   imports: [LensesModule, IdentityReaderModule],
@@ -25,6 +27,8 @@ import { IdentityReaderModule } from './identity-reader.module.js';
     GetMetricsHandler,
     GetReportsHandler,
     GetChangesHandler,
+    ChangeFeed,
+    LiveChanges,
   ],
 })
 export class DiscModule {}

@@ -1,0 +1,149 @@
+import { Injectable } from '@nestjs/common';
+import { CHANGES, type IdentityRow, identityRow } from '../../../projections/identities.js';
+import { sortByPosition } from '../../../projections/projection.js';
+import type { Position } from '../../kernel/event.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { yieldIfDue } from '../../kernel/turn.js';
+import { Views } from '../../read-side/views.js';
+import type { Scoring } from '../../scoring/models/all.js';
+import { type Standing, standingOf } from '../../scoring/score.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
+import { type LensSelector, ValidationPolicies } from '../lenses/validation-policies.js';
+import { ledgerOfRow, readLedger } from './ledgers.js';
+
+/** What all scores of the feed depend on besides the events: log, lens and model. If it changes, the feed starts again. */
+export interface FeedScope {
+  g: string;
+  l: string;
+  m: string;
+}
+
+/** The content of a cursor of the feed. */
+export interface FeedCursor extends FeedScope {
+  p: Position;
+}
+
+/** An identity at its last change. */
+export interface Change extends Pick<Standing, 'score' | 'score_rating' | 'total_tct'> {
+  tris_id: string;
+  /** As on the wire. */
+  position: string;
+  at: Position;
+}
+
+/** Changes after a position, in order. */
+export interface FeedPart {
+  scope: FeedScope;
+  changes: Change[];
+  /** All changes up to here are in this part or before it. */
+  last: Position;
+  isEnd: boolean;
+}
+
+/** Identities read at once. */
+const FEED_PAGE = 128;
+/** The maximum number of large identities on a page, since each needs separate reads. The rest are on the next page. */
+const FEED_LARGE = 100;
+
+export function isSameScope(a: FeedScope, b: FeedScope): boolean {
+  return a.g === b.g && a.l === b.l && a.m === b.m;
+}
+
+export function isFeedCursor(state: unknown): state is FeedCursor {
+  if (typeof state !== 'object' || state === null) return false;
+  const { p, g, l, m } = state as FeedCursor;
+  return Number.isSafeInteger(p) && p >= 0 && [g, l, m].every((part) => typeof part === 'string');
+}
+
+/** Identities in the order of their last change, each once, with its current score. */
+@Injectable()
+export class ChangeFeed {
+  constructor(
+    private readonly views: Views,
+    private readonly policies: ValidationPolicies,
+  ) {}
+
+  /** The scope, and the position up to which the read models contain all changes. */
+  async now(selector: LensSelector): Promise<{ scope: FeedScope; position: Position }> {
+    const nothing = { range: { ...CHANGES, after: sortByPosition(Number.MAX_SAFE_INTEGER), limit: 1 } };
+    const { scope, position } = await this.begin([nothing], selector);
+    return { scope, position };
+  }
+
+  async after(position: Position, limit: number, selector: LensSelector): Promise<FeedPart> {
+    let large = 0;
+    const changes = new Map<string, Change>();
+    const rangeAfter = (after: Position) => ({
+      range: { ...CHANGES, after: sortByPosition(after), limit: Math.min(FEED_PAGE, limit - changes.size) },
+    });
+    let last = position;
+    const { scope, lens, results } = await this.begin([rangeAfter(last)], selector);
+    let rows: RangeRow[] | undefined = results[0] as RangeRow[];
+    for (;;) {
+      rows ??= (await this.views.read([rangeAfter(last)])).results[0] as RangeRow[];
+      if (rows.length === 0) return { scope, changes: [...changes.values()], last, isEnd: true };
+      for (const standing of await this.standings(rows, lens)) {
+        if (standing.isLarge) large++;
+        if (standing.change) {
+          // It changed again since it was put on this page.
+          changes.delete(standing.tris_id);
+          changes.set(standing.tris_id, standing.change);
+        }
+        last = standing.position;
+      }
+      rows = undefined;
+      if (changes.size >= limit || large >= FEED_LARGE) break;
+      await yieldIfDue();
+    }
+    return { scope, changes: [...changes.values()], last, isEnd: false };
+  }
+
+  /** The changes of these identities alone. */
+  async of(trisIds: readonly string[], after: Position, selector: LensSelector): Promise<FeedPart> {
+    const gets = trisIds.map((trisId) => ({ get: identityRow(trisId) }));
+    const { scope, lens, position, results } = await this.begin(gets, selector);
+    const rows = (results as unknown as (IdentityRow | undefined)[])
+      .flatMap((row, i) =>
+        row && row.changed > after ? [{ sort: sortByPosition(row.changed), value: trisIds[i]! }] : [],
+      )
+      .sort((a, b) => (a.sort < b.sort ? -1 : 1));
+    const standings = rows.length === 0 ? [] : await this.standings(rows, lens);
+    const changes = standings.flatMap(({ change }) => change ?? []);
+    return { scope, changes, last: Math.max(after, position), isEnd: true };
+  }
+
+  /** Reads rows together with the lens of the selector. */
+  private async begin(queries: Parameters<Views['read']>[0], selector: LensSelector) {
+    const read = await this.views.read([...queries, ...this.policies.queries(selector)]);
+    const lens = await this.policies.resolve(selector, read.manifest, read.results.slice(queries.length));
+    const scope = { g: this.views.logId, l: lens.content_hash, m: lens.model.hash };
+    return { scope, lens, position: read.position, results: read.results };
+  }
+
+  /**
+   * The present standing of each identity in a part of the feed. Without a change if the identity has changed again: it
+   * then comes later in the feed.
+   */
+  private async standings(rows: readonly RangeRow[], lens: Scoring) {
+    const gets = rows.map(({ value }) => ({ get: identityRow(value as string) }));
+    const { results } = await this.views.readSince(Number(rows.at(-1)!.sort), gets);
+    const standings: { tris_id: string; position: Position; change?: Change; isLarge: boolean }[] = [];
+    for (const [i, { sort, value }] of rows.entries()) {
+      const tris_id = value as string;
+      const position = Number(sort);
+      let row: IdentityRow | undefined = results[i] as unknown as IdentityRow;
+      let ledger = ledgerOfRow(row, lens);
+      const isLarge = !ledger;
+      if (!ledger) ({ row, ledger } = (await readLedger(this.views, tris_id, lens, position)) ?? {});
+      if (row?.changed !== position || !ledger) {
+        standings.push({ tris_id, position, isLarge });
+        continue;
+      }
+      const { score, score_rating, total_tct } = standingOf(ledger, row.bad_status?.level ?? null);
+      const place = { position: formatPosition(this.views.logId, position), at: position };
+      standings.push({ tris_id, position, change: { tris_id, score, score_rating, total_tct, ...place }, isLarge });
+      await yieldIfDue();
+    }
+    return standings;
+  }
+}

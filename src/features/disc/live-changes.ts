@@ -1,0 +1,361 @@
+import type { ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Counter, Gauge, Registry } from 'prom-client';
+import { Cursors, decodeCursor, encodeCursor } from '../../kernel/cursor.js';
+import type { Position } from '../../kernel/event.js';
+import { Logger } from '../../kernel/logger.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { Problem } from '../../kernel/problems.js';
+import { yieldIfDue } from '../../kernel/turn.js';
+import { ChangeFeed, type FeedPart, type FeedScope, isFeedCursor, isSameScope } from './change-feed.js';
+
+/** The list whose cursors are the ids of events. */
+const LIST = '/v1/disc/changes';
+/** How often the read models are asked for changes, for all streams together, ms. */
+const POLL_MS = 50;
+/** How often while they cannot be read, ms. */
+const RETRY_MS = 500;
+const HEARTBEAT_MS = 15_000;
+/** Changes read at once: about 50 kB of events, which all streams share in memory. */
+const PART = 128;
+/** A stream with more bytes unsent is cut off. */
+const MAX_UNSENT = 64 * 1024;
+/** Streams of this process. */
+const MAX_STREAMS = 10_000;
+/** Streams that read what they have missed at the same time. */
+const CATCHING_UP = 8;
+
+type Out = Pick<
+  ServerResponse,
+  'write' | 'end' | 'once' | 'off' | 'writableLength' | 'writableNeedDrain' | 'destroyed'
+> & {
+  writableEnded: boolean;
+};
+
+interface Stream {
+  out: Out;
+  group: Group;
+  scope: FeedScope;
+  /** It has all changes up to here. */
+  position: Position;
+  /** null: changes of all identities. */
+  only: readonly string[] | null;
+}
+
+/** Streams with one lens, which get the same events. */
+interface Group {
+  /** Whose lens; null: the platform's. */
+  organization: string | null;
+  scope: FeedScope;
+  /** Its attached streams have all changes up to here. */
+  position: Position;
+  /** All of its streams, also those that are not attached since they have to catch up. */
+  streams: Set<Stream>;
+  attached: Set<Stream>;
+  /** Attached streams of some identities, by identity. */
+  byIdentity: Map<string, Set<Stream>>;
+}
+
+/**
+ * Sends the changes of the feed to all streams of this process. One loop polls the read models for all of them, and each
+ * event is made once for all streams with the same lens. A stream that has missed something reads it by itself, at the
+ * speed of its client, before it is attached to its group.
+ */
+@Injectable()
+export class LiveChanges implements OnModuleDestroy {
+  private readonly groups = new Map<string | null, Group>();
+  private readonly streams = new Set<Stream>();
+  private readonly waiting: Stream[] = [];
+  private catching = 0;
+  private polling = false;
+  private closed = false;
+  private isReadable = true;
+  private readonly open: Gauge;
+  private readonly cuts: Counter;
+
+  constructor(
+    private readonly feed: ChangeFeed,
+    private readonly cursors: Cursors,
+    private readonly logger: Logger,
+    registry: Registry,
+  ) {
+    const registers = [registry];
+    this.open = new Gauge({ name: 'credence_streams', help: 'Live streams of changes that are open', registers });
+    this.cuts = new Counter({
+      name: 'credence_streams_cut_total',
+      help: 'Live streams that were cut off since their client read too slowly',
+      registers,
+    });
+  }
+
+  /**
+   * @param organization whose lens the scores go by
+   * @param cursor of the change feed; undefined: from now on
+   * @param only the identities whose changes are sent; null: all
+   * @returns begins to write to a response
+   * @throws Problem too_many_streams, shutting_down, projection_rebuilding
+   */
+  async stream(
+    organization: string | null,
+    cursor: string | undefined,
+    only: readonly string[] | null,
+  ): Promise<(out: Out) => void> {
+    const from = cursor === undefined ? undefined : decodeCursor(cursor, isFeedCursor);
+    this.refuseIfFull();
+    const group = await this.groupOf(organization);
+    this.refuseIfFull();
+    return (out) => {
+      if (out.destroyed) return;
+      const scope = from ?? group.scope;
+      const stream = { out, group, scope, position: from?.p ?? group.position, only };
+      this.streams.add(stream);
+      group.streams.add(stream);
+      this.open.set(this.streams.size);
+      out.once('close', () => this.leave(stream));
+      // Not all clients of a stopped process return at the same time.
+      out.write(`retry: ${1_000 + Math.floor(Math.random() * 4_000)}\n\n`);
+      if (from === undefined) out.write(this.heartbeat(group));
+      this.attachOrCatchUp(stream);
+      if (!this.polling) void this.poll();
+    };
+  }
+
+  onModuleDestroy(): void {
+    this.closed = true;
+    for (const { out } of this.streams) out.end(': the service is stopping\n\n');
+  }
+
+  private refuseIfFull(): void {
+    const headers = { 'retry-after': '5' };
+    if (this.closed) throw new Problem('shutting_down', 'The service is stopping.', { headers });
+    if (this.streams.size < MAX_STREAMS) return;
+    const detail = `This process has ${MAX_STREAMS} open streams, which is the limit; try again later.`;
+    throw new Problem('too_many_streams', detail, { headers });
+  }
+
+  private async groupOf(organization: string | null): Promise<Group> {
+    const known = this.groups.get(organization);
+    if (known && known.streams.size > 0) return known;
+    const now = await this.feed.now({ organization });
+    const group = this.groups.get(organization) ?? {
+      organization,
+      ...now,
+      streams: new Set(),
+      attached: new Set(),
+      byIdentity: new Map(),
+    };
+    // It was not polled without streams.
+    if (group.streams.size === 0) Object.assign(group, now);
+    this.groups.set(organization, group);
+    return group;
+  }
+
+  private leave(stream: Stream): void {
+    this.streams.delete(stream);
+    stream.group.streams.delete(stream);
+    this.detach(stream);
+    this.open.set(this.streams.size);
+  }
+
+  private attachOrCatchUp(stream: Stream): void {
+    if (this.attach(stream)) return;
+    this.waiting.push(stream);
+    if (this.catching < CATCHING_UP) void this.catchUpAll();
+  }
+
+  /** @returns false if the stream has missed something that its group has */
+  private attach(stream: Stream): boolean {
+    const { group, only } = stream;
+    if (stream.position < group.position || !isSameScope(stream.scope, group.scope)) return false;
+    stream.scope = group.scope;
+    group.attached.add(stream);
+    for (const trisId of only ?? []) {
+      const others = group.byIdentity.get(trisId);
+      if (others) others.add(stream);
+      else group.byIdentity.set(trisId, new Set([stream]));
+    }
+    return true;
+  }
+
+  private detach(stream: Stream): void {
+    const { group, only } = stream;
+    if (!group.attached.delete(stream)) return;
+    for (const trisId of only ?? []) {
+      const streams = group.byIdentity.get(trisId)!;
+      streams.delete(stream);
+      if (streams.size === 0) group.byIdentity.delete(trisId);
+    }
+  }
+
+  private async catchUpAll(): Promise<void> {
+    this.catching++;
+    for (let stream = this.waiting.shift(); stream; stream = this.waiting.shift()) {
+      // A part of each in turn: the last one does not wait for all that the first has missed.
+      if (this.isOpen(stream) && !(await this.catchUp(stream))) this.waiting.push(stream);
+    }
+    this.catching--;
+  }
+
+  /** Sends one part of what the stream has missed. @returns whether it is attached, or has ended */
+  private async catchUp(stream: Stream): Promise<boolean> {
+    if (this.attach(stream)) return true;
+    const { group, only, position } = stream;
+    try {
+      const selector = { organization: group.organization };
+      const part = await (only ? this.feed.of(only, position, selector) : this.feed.after(position, PART, selector));
+      this.said(true);
+      if (!this.isOpen(stream)) return true;
+      if (isSameScope(part.scope, stream.scope)) {
+        stream.position = part.last;
+        if (part.changes.length > 0) stream.out.write(this.frames(part).join(''));
+        else if (!this.attach(stream)) await sleep(POLL_MS);
+        else return true;
+      } else this.reset(stream, part.scope);
+      if (stream.out.writableNeedDrain) await drained(stream.out);
+    } catch (error) {
+      this.said(false, error);
+      await sleep(RETRY_MS);
+    }
+    return !this.isOpen(stream) || this.attach(stream);
+  }
+
+  private reset(stream: Stream, scope: FeedScope): void {
+    stream.scope = scope;
+    stream.position = 0;
+    stream.out.write(event('reset', this.idOf(0, scope), '{}'));
+  }
+
+  private async poll(): Promise<void> {
+    this.polling = true;
+    let beat = performance.now();
+    while (this.streams.size > 0 && !this.closed) {
+      let isEnd = true;
+      const groups = [...this.groups.values()].filter(({ streams }) => streams.size > 0);
+      for (const group of groups) {
+        try {
+          if (!(await this.pollGroup(group))) isEnd = false;
+          this.said(true);
+        } catch (error) {
+          this.said(false, error);
+          await sleep(RETRY_MS);
+        }
+      }
+      if (performance.now() - beat >= HEARTBEAT_MS) {
+        beat = performance.now();
+        for (const group of groups) await this.beat(group);
+      }
+      if (isEnd) await sleep(POLL_MS);
+    }
+    this.polling = false;
+  }
+
+  /** @returns whether there is nothing more at present */
+  private async pollGroup(group: Group): Promise<boolean> {
+    const part = await this.feed.after(group.position, PART, { organization: group.organization });
+    if (!isSameScope(part.scope, group.scope)) {
+      group.scope = part.scope;
+      for (const stream of Array.from(group.attached)) {
+        this.detach(stream);
+        this.reset(stream, part.scope);
+        this.attachOrCatchUp(stream);
+        await yieldIfDue();
+      }
+      return false;
+    }
+    if (part.changes.length > 0) await this.send(group, part);
+    else group.position = part.last;
+    return part.isEnd;
+  }
+
+  private async send(group: Group, part: FeedPart): Promise<void> {
+    const frames = this.frames(part);
+    const all = Buffer.from(frames.join(''));
+    const before = group.position;
+    const framesAfter = (position: Position) => [
+      Buffer.from(frames.filter((_, i) => part.changes[i]!.at > position).join('')),
+    ];
+    const receivers = new Map<Stream, Buffer[]>();
+    for (const stream of group.attached) {
+      if (stream.only !== null) continue;
+      const isWhole = stream.position <= before;
+      receivers.set(stream, isWhole ? [all] : framesAfter(stream.position));
+    }
+    part.changes.forEach(({ tris_id, at }, i) => {
+      for (const stream of group.byIdentity.get(tris_id) ?? []) {
+        if (at <= stream.position) continue;
+        const own = receivers.get(stream);
+        const frame = Buffer.from(frames[i]!);
+        if (own) own.push(frame);
+        else receivers.set(stream, [frame]);
+      }
+    });
+    // From here on, a stream that is attached has this part already.
+    group.position = part.last;
+    for (const [stream, buffers] of receivers) {
+      for (const buffer of buffers) this.write(stream, buffer);
+      await yieldIfDue();
+    }
+  }
+
+  private async beat(group: Group): Promise<void> {
+    const frame = Buffer.from(this.heartbeat(group));
+    for (const stream of group.attached) {
+      this.write(stream, frame);
+      await yieldIfDue();
+    }
+  }
+
+  private write(stream: Stream, buffer: Buffer): void {
+    if (!this.isOpen(stream)) return;
+    if (stream.out.writableLength <= MAX_UNSENT) {
+      stream.out.write(buffer);
+      return;
+    }
+    this.cuts.inc();
+    this.leave(stream);
+    // Unsent bytes come first. A client that reads nothing at all is disconnected by the server soon.
+    stream.out.end(': cut off, since this client reads too slowly; Last-Event-ID continues\n\n');
+  }
+
+  private isOpen({ out }: Stream): boolean {
+    return !out.destroyed && !out.writableEnded;
+  }
+
+  private frames({ changes, scope }: FeedPart): string[] {
+    return changes.map(({ at, ...data }) => event('change', this.idOf(at, scope), JSON.stringify(data)));
+  }
+
+  private heartbeat({ position, scope }: Group): string {
+    const data = JSON.stringify({ position: formatPosition(scope.g, position) });
+    return event('heartbeat', this.idOf(position, scope), data);
+  }
+
+  private idOf(p: Position, { g, l, m }: FeedScope): string {
+    return this.cursors.seal(encodeCursor({ p, g, l, m }), LIST);
+  }
+
+  /** Logs that the read models cannot be read, and that they can be read again, once each. */
+  private said(isReadable: boolean, error?: unknown): void {
+    if (isReadable === this.isReadable) return;
+    this.isReadable = isReadable;
+    if (isReadable) this.logger.info('Live streams continue');
+    else this.logger.warn('Live streams wait: the read models cannot be read', { error });
+  }
+}
+
+/** A server-sent event. Its data has no line breaks. */
+function event(name: string, id: string, data: string): string {
+  return `event: ${name}\nid: ${id}\ndata: ${data}\n\n`;
+}
+
+/** Resolves once everything is sent, or the response has ended. */
+function drained(out: Out): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      out.off('drain', done).off('close', done);
+      resolve();
+    };
+    out.once('drain', done).once('close', done);
+  });
+}

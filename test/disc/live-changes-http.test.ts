@@ -1,0 +1,160 @@
+import { type IncomingMessage, request } from 'node:http';
+import { AppModule } from '../../src/app/app.module.js';
+import { createApp } from '../../src/app/application.js';
+import { Logger } from '../../src/kernel/logger.js';
+import { rebuild, swap } from '../../src/read-side/generations.js';
+import { type Answer, send } from '../http/client.js';
+import { type Service, startService } from '../policies/service.fixture.js';
+
+/** The stream of changes over HTTP, in a whole service. */
+
+const PATH = '/v1/disc/changes/stream';
+let service: Service;
+beforeAll(async () => void (service = await startService()));
+afterAll(() => service.close());
+
+class Stream {
+  readonly ended: Promise<void>;
+  text = '';
+  private wake: () => void = () => undefined;
+
+  constructor(readonly incoming: IncomingMessage) {
+    incoming.setEncoding('utf8').on('data', (chunk: string) => {
+      this.text += chunk;
+      this.wake();
+    });
+    this.ended = new Promise((resolve) => incoming.once('close', resolve));
+  }
+
+  static open(query = '', headers: Record<string, string> = {}, port = service.port): Promise<Stream> {
+    return new Promise((resolve, reject) => {
+      const all = { 'x-api-key': service.key, ...headers };
+      const outgoing = request({ port, host: '127.0.0.1', path: `${PATH}${query}`, headers: all, agent: false });
+      outgoing.once('response', (incoming) => resolve(new Stream(incoming))).once('error', reject);
+      outgoing.end();
+    });
+  }
+
+  get events(): { event: string; id: string; data: any }[] {
+    const blocks = this.text.split('\n\n').slice(0, -1);
+    return blocks.flatMap((block) => {
+      const fields = Object.fromEntries(block.split('\n').map((line) => line.split(/: (.*)/s).slice(0, 2)));
+      return fields.event ? [{ ...fields, data: JSON.parse(fields.data) }] : [];
+    });
+  }
+  get changes() {
+    return this.events.filter(({ event }) => event === 'change').map(({ data }) => [data.tris_id, data.total_tct]);
+  }
+  get lastId(): string {
+    return this.events.at(-1)!.id;
+  }
+  async until(is: () => boolean): Promise<void> {
+    const timer = setTimeout(() => this.incoming.destroy(new Error(`it never came: ${this.text}`)), 60_000);
+    const failed = new Promise<never>((_, reject) => this.incoming.once('error', reject));
+    while (!is()) await Promise.race([failed, new Promise<void>((resolve) => (this.wake = resolve))]);
+    clearTimeout(timer);
+    failed.catch(() => undefined);
+  }
+  close(): void {
+    this.incoming.destroy();
+  }
+}
+
+const relay = (tris_id: string, more = {}): Promise<Answer> =>
+  service.post('/api/decision-relay', {
+    tris_id,
+    action_type: 'loan',
+    category: 'financial',
+    criticality: 'high',
+    platform_id: 'lender',
+    ...more,
+  });
+
+test('relayed actions arrive as events, of some identities where they are named', async () => {
+  const [all, some] = [await Stream.open(), await Stream.open('?tris_ids=tris:b,tris:c')];
+  expect(all.incoming.statusCode).toBe(200);
+  expect(all.incoming.headers).toMatchObject({
+    'content-type': 'text/event-stream; charset=utf-8',
+    'cache-control': 'no-store',
+    'x-request-id': expect.any(String),
+  });
+  for (const name of ['tris:a', 'tris:b', 'tris:c']) await relay(name);
+  await all.until(() => all.changes.length === 3);
+  await some.until(() => some.changes.length === 2);
+  expect(all.changes.map(([name]) => name)).toEqual(['tris:a', 'tris:b', 'tris:c']);
+  expect(some.changes.map(([name]) => name)).toEqual(['tris:b', 'tris:c']);
+  const { data } = some.events.at(-1)!;
+  const { json } = await service.get('/v1/disc/score/tris:c');
+  const { score, score_rating, total_tct } = json;
+  const listed = (await service.get('/v1/disc/changes', { 'x-api-key': service.key })).json.changes.at(-1);
+  expect(data).toEqual({ tris_id: 'tris:c', score, score_rating, total_tct, position: listed.position });
+  expect((await service.get('/metrics', { 'x-api-key': service.key })).text).toMatch(/^credence_streams 2$/m);
+  for (const stream of [all, some]) stream.close();
+});
+
+test('ids are cursors of the feed, and the other way round; others are refused', async () => {
+  const key = { 'x-api-key': service.key };
+  const { next_cursor } = (await service.get('/v1/disc/changes?limit=2', key)).json;
+  const stream = await Stream.open(`?cursor=${next_cursor}`);
+  await stream.until(() => stream.changes.length === 1);
+  expect(stream.changes[0]![0]).toBe('tris:c');
+  const page = await service.get(`/v1/disc/changes?cursor=${stream.lastId}`, key);
+  expect([page.status, page.json.changes]).toEqual([200, []]);
+  stream.close();
+  for (const [query, headers] of [
+    ['?cursor=forged', {}],
+    ['', { 'last-event-id': `${next_cursor}x` }],
+    ['?tris_ids=bob', {}],
+    ['?limit=3', {}],
+  ] as const) {
+    const answer = await send(service.port, 'GET', `${PATH}${query}`, { headers: { ...key, ...headers } });
+    expect([answer.status, answer.json.code]).toEqual([400, 'validation_failed']);
+  }
+  expect((await service.get(PATH)).status).toBe(401);
+  const head = await send(service.port, 'HEAD', PATH, { headers: key });
+  expect([head.status, head.text]).toEqual([200, '']);
+});
+
+test('a swap of generations is not noticed, and a promotion is a reset', async () => {
+  const stream = await Stream.open();
+  const { eventStore, readModels } = service.stores;
+  const release = await service.holdReadModels();
+  const built = await rebuild('all', eventStore, readModels, new AbortController().signal);
+  await release();
+  await relay('tris:a');
+  await stream.until(() => stream.changes.length === 1);
+  await swap(built.id, eventStore, readModels);
+  await relay('tris:b');
+  await stream.until(() => stream.changes.length === 2);
+  expect(stream.events.map(({ event }) => event)).toEqual(['heartbeat', 'change', 'change']);
+
+  expect((await service.post('/v1/models/disc-2/promote', {})).status).toBe(200);
+  await stream.until(() => stream.changes.length === 5);
+  expect(stream.events[3]!.event).toBe('reset');
+  expect(stream.changes.slice(2).map(([name]) => name)).toEqual(['tris:c', 'tris:a', 'tris:b']);
+  stream.close();
+});
+
+test('a service that stops ends its streams; the next one continues them', async () => {
+  const { config, stores } = service;
+  const start = async () => {
+    const app = await createApp(AppModule.register(config, stores, Date.now), config, new Logger('error'));
+    await app.listen(0, '127.0.0.1');
+    return { app, port: (app.getHttpServer().address() as { port: number }).port };
+  };
+  const first = await start();
+  const stream = await Stream.open('', {}, first.port);
+  await relay('tris:before');
+  await stream.until(() => stream.changes.length === 1);
+  const stopping = first.app.close();
+  await Promise.all([stream.ended, stopping]);
+  expect(stream.text).toMatch(/\n\n: the service is stopping\n\n$/);
+  await relay('tris:meanwhile');
+  const second = await start();
+  const again = await Stream.open('', { 'last-event-id': stream.lastId }, second.port);
+  await relay('tris:after');
+  await again.until(() => again.changes.length === 2);
+  expect(again.changes.map(([name]) => name)).toEqual(['tris:meanwhile', 'tris:after']);
+  again.close();
+  await second.app.close();
+});
