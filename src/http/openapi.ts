@@ -4,7 +4,7 @@ import type { Config, PublicReads } from '../kernel/config.js';
 import { PROBLEMS } from '../kernel/problems.js';
 import { FieldErrorDto, ProblemDto } from './common.dto.js';
 import { NDJSON } from './json-body.js';
-import { ANSWER_HEADERS, LIST, PUBLIC_WITH } from './routes.js';
+import { ANSWER_HEADERS, EXAMPLE, type Example, LIST, PUBLIC_WITH } from './routes.js';
 
 /** What the document says in addition to the declarations of controllers and DTOs. */
 export interface Reference {
@@ -19,9 +19,10 @@ export interface Reference {
 /** The parts of an operation that are changed here. */
 interface Operation {
   tags: string[];
-  parameters?: { name: string; required?: boolean; description?: string; schema?: Field }[];
-  requestBody?: { content: Record<string, object> };
+  parameters?: { name: string; required?: boolean; description?: string; example?: string; schema?: Field }[];
+  requestBody?: { content: Record<string, { schema: object; example?: object }> };
   security?: object[];
+  [EXAMPLE]?: Example;
   [LIST]?: string;
   [PUBLIC_WITH]?: readonly PublicReads[];
 }
@@ -74,6 +75,7 @@ export function buildDocument(
   makeDefaultsOptional(document);
   writeSecurity(document, config);
   writeLists(document);
+  writeExamples(document);
   sortByTag(document, reference.tags);
   describeFields(document, reference.fields);
   return document;
@@ -98,6 +100,17 @@ function writeLists(document: OpenAPIObject): void {
     delete operation[LIST];
     const description = `One element of \`${name}\` as a JSON object in each line (NDJSON).`;
     operation.requestBody!.content[NDJSON] = { schema: { type: 'string', description } };
+  }
+}
+
+function writeExamples(document: OpenAPIObject): void {
+  for (const operation of operationsOf(document)) {
+    const { body, path = {} } = operation[EXAMPLE] ?? {};
+    delete operation[EXAMPLE];
+    if (body) operation.requestBody!.content['application/json']!.example = body;
+    for (const parameter of operation.parameters ?? []) {
+      if (Object.hasOwn(path, parameter.name)) parameter.example = path[parameter.name];
+    }
   }
 }
 

@@ -56,6 +56,12 @@ export const PUBLIC_WITH = 'x-public-with';
 export const LIST = 'x-list';
 /** The scope that a key needs. An extension, since OpenAPI knows scopes of OAuth only. */
 const SCOPE = 'x-scope';
+/** Marks operations until their examples are where they belong. */
+export const EXAMPLE = 'x-example';
+export interface Example {
+  body?: object;
+  path?: Readonly<Record<string, string>>;
+}
 export const policyOf = (config: unknown): RoutePolicy | undefined =>
   (config as { [POLICY]?: RoutePolicy } | undefined)?.[POLICY];
 
@@ -63,6 +69,13 @@ export interface RouteOptions {
   /** One line for the OpenAPI document. */
   summary: string;
   description?: string;
+  /**
+   * A body for the OpenAPI document. The examples of all routes are about the same few things: sent to a new service,
+   * in an order that creates first what others need, each succeeds (test/docs/examples.test.ts).
+   */
+  example?: object;
+  /** The path parameters of the example, where the DTO does not say them. */
+  at?: Readonly<Record<string, string>>;
   /** The DTO of the answer's body; `[Dto]` for an array of it. */
   type?: Class | [Class];
   /** Default 200; 202 or 201 if the route says so. */
@@ -215,6 +228,8 @@ function route(
     }
     if (rules.scope && rules.scope !== 'any') decorators.push(ApiExtension(SCOPE, rules.scope));
     if (isPublicRead) decorators.push(ApiExtension(PUBLIC_WITH, policy.publicWith));
+    const example: Example = { body: options.example, path: options.at };
+    if (example.body || example.path) decorators.push(ApiExtension(EXAMPLE, example));
     if (rules.scope) decorators.push(ApiSecurity('api_key'));
     if (options.session) decorators.push(ApiSecurity('session'));
     if (waits) {

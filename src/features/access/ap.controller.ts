@@ -38,6 +38,11 @@ export class AccessPoliciesController {
   @Write({
     scope: 'policies:write',
     status: 201,
+    example: {
+      policy_id: 'AP_BORROW_V1',
+      rules: { any: [{ disc_min: 7.5 }, { verification: ['zk-KYH'] }] },
+      ttl_seconds: 600,
+    },
     summary: 'Create an access policy',
     description:
       'A policy cannot be changed. Repeating the same content returns 200. The key’s organization owns it, and its name.',
@@ -58,6 +63,7 @@ export class AccessPoliciesController {
   @Post('/check')
   @Write({
     scope: 'access:check',
+    example: { policy_id: 'AP_BORROW_V1', subject_tris: 'tris@alice' },
     summary: 'Check a subject by an access policy',
     description:
       'Records the decision. A grant comes with a token, and with a voucher if a wallet was named; a denial with the ' +

@@ -47,6 +47,7 @@ export class CreateAccessPolicyDto {
 /** The path parameter `:policy_id`. */
 export class AccessPolicyParams {
   @Matches(POLICY_REF, { message: AP_MESSAGE })
+  @ApiProperty({ example: 'AP_BORROW_V1' })
   policy_id: string;
 }
 

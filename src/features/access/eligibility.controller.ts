@@ -15,6 +15,8 @@ import { RevokeEligibility, VerifyEligibility } from './eligibility.handlers.js'
 import { EligibilityTokens } from './tokens.js';
 import { Vouchers } from './vouchers.js';
 
+const TOKEN = 'eyJhbGciOiJFZERTQSIsInR5cCI6ImVsaWdpYmlsaXR5K2p3dCJ9.eyJqdGkiOiIuLi4ifQ.c2lnbmF0dXJl';
+
 @Controller('/v1/eligibility')
 export class EligibilityController {
   constructor(
@@ -27,6 +29,7 @@ export class EligibilityController {
   @Post('/verify')
   @PublicRead({
     audience: 'verifier',
+    example: { token: TOKEN, policy_id: 'AP_BORROW_V1' },
     summary: 'Check whether an eligibility token is valid now',
     description: 'Also checks whether it was revoked, which a verifier without access to the service cannot do.',
     type: EligibilityDto,

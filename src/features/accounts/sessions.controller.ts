@@ -30,6 +30,7 @@ export class SessionsController {
 
   @Post('/auth/siwe/start')
   @PublicWrite({
+    example: { address: '0x9d85ca56217d2bb651b00f15e694eb7e713637d4', chain_id: 1 },
     summary: 'Start a wallet sign-in: returns the message to sign (EIP-4361)',
     description: 'The message is valid for ten minutes.',
     type: ChallengeDto,
@@ -69,6 +70,7 @@ export class SessionsController {
 
   @Post('/token/revoke')
   @PublicWrite({
+    example: { refresh_token: 'zR1Cb1u6mYcUuIYyW0hS3m0lZr2mVb3uT2nJrWq8P4s' },
     summary: 'End the session of a refresh token permanently',
     description: 'An unknown token gets the same answer (RFC 7009).',
     type: RevokedDto,

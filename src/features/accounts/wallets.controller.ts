@@ -18,6 +18,8 @@ import {
 } from './wallets.dto.js';
 import { EndSessions, LinkAccount, LinkWallet, ListWallets, UnlinkWallet } from './wallets.handlers.js';
 
+const WALLET = '0x9d85ca56217d2bb651b00f15e694eb7e713637d4';
+
 @Controller()
 export class WalletsController {
   constructor(
@@ -29,6 +31,7 @@ export class WalletsController {
   @Write({
     scope: 'identity:write',
     session: true,
+    example: { wallet: WALLET, tris_id: 'tris@alice' },
     summary: 'Link a wallet to a TRIS ID on the caller’s statement',
     description:
       'A link made by a key is only asserted: it gives no right to act for the TRIS, and a signed link replaces it. ' +
@@ -67,6 +70,7 @@ export class WalletsController {
   @Write({
     scope: 'identity:write',
     session: true,
+    example: { wallet: WALLET, reason_code: 'wallet_lost' },
     summary: 'End the link of a wallet',
     description:
       'A session of the TRIS can end any of its links, a session of the wallet only its own; the link of the wallet ' +
@@ -88,6 +92,7 @@ export class WalletsController {
   @Post('/v1/wallets/end-sessions')
   @Write({
     scope: 'ops',
+    example: { wallet: WALLET, reason_code: 'key_stolen' },
     summary: 'End all sessions of a wallet, on every chain',
     type: SessionsEndedDto,
     problems: ['address_checksum', 'write_conflict'],

@@ -28,6 +28,7 @@ export class DeadLettersController {
   @Post('/:event_id/acknowledge')
   @Write({
     scope: 'ops',
+    example: { reason_code: 'known_defect' },
     summary: 'Acknowledge an undecodable event: its identity no longer counts as incomplete because of it',
     description: 'Only the first acknowledgement is stored; later ones return it.',
     type: DeadLetterDto,

@@ -73,6 +73,7 @@ export class DiscController {
 
   @Get('/api/disc-rank/:tris_id')
   @PublicRead({
+    at: { tris_id: 'tris:lendco' },
     summary: 'Get the rank of a vetted organization',
     description: 'Other organizations have no rank: 404.',
     etag: true,
@@ -166,6 +167,7 @@ export class DiscController {
 
   @Post('/v1/disc/score/batch')
   @PublicRead({
+    example: { tris_ids: ['tris@alice', 'tris:lendco'] },
     summary: 'Get the scores of up to 100 identities',
     description: BATCH,
     type: ScoreBatchResultDto,
@@ -182,6 +184,7 @@ export class DiscController {
 
   @Post('/v1/disc/metrics/batch')
   @PublicRead({
+    example: { tris_ids: ['tris@alice'], metrics: ['finance', 'security'] },
     summary: 'Get the metrics of up to 100 identities',
     description: BATCH,
     type: MetricsBatchResultDto,
@@ -197,6 +200,7 @@ export class DiscController {
 
   @Post('/v1/disc/report/batch')
   @PublicRead({
+    example: { tris_ids: ['tris@alice'], window: 6, depth: 'analysis' },
     summary: 'Get reports of up to 25 identities',
     description: BATCH,
     type: ReportBatchResultDto,

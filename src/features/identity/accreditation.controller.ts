@@ -24,6 +24,7 @@ export class AccreditationController {
   @Post()
   @Write({
     scope: 'ops',
+    example: { issuer: 'tris:lendco', statuses: ['zk-KYH'] },
     summary: 'Accredit an issuer of verifications: its grants of these statuses count in every policy',
     type: AccreditedIssuerDto,
     problems: ['personal_data', 'write_conflict'],
@@ -43,6 +44,7 @@ export class AccreditationController {
   @Delete('/:issuer')
   @Write({
     scope: 'ops',
+    at: { issuer: 'tris:lendco' },
     summary: 'Withdraw an accreditation: the issuer’s grants then count only in policies that name it',
     type: AccreditedIssuerDto,
     problems: ['write_conflict'],

@@ -24,6 +24,7 @@ export class IdentityController {
   @Post('/:tris_id/bad-status')
   @Write({
     scope: 'ops',
+    example: { level: 3, reason_code: 'confirmed_fraud' },
     summary: 'Set an identity’s BAD status: it overrides the computed score',
     type: IdentityBadStatusDto,
     problems: ['personal_data', 'write_conflict'],
@@ -53,6 +54,11 @@ export class IdentityController {
   @Write({
     scope: 'identity:write',
     status: 201,
+    example: {
+      status: 'zk-KYH',
+      expires_at: '2099-12-31T00:00:00Z',
+      evidence_hash: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+    },
     summary: 'Grant an identity a verification status',
     type: GrantedVerificationDto,
     problems: ['self_statement', 'personal_data', 'write_conflict'],

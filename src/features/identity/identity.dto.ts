@@ -43,6 +43,7 @@ export class GrantVerificationDto {
 
 export class VerificationParams extends TrisIdParams {
   @IsIn(GRANTABLE_STATUSES)
+  @ApiProperty({ enum: GRANTABLE_STATUSES, example: 'zk-KYH' })
   status: (typeof GRANTABLE_STATUSES)[number];
 }
 

@@ -21,6 +21,8 @@ import {
   SetVetting,
 } from './organizations.handlers.js';
 
+const LENDCO = { tris_id: 'tris:lendco' };
+
 @Controller('/v1')
 export class OrganizationsController {
   constructor(
@@ -32,6 +34,7 @@ export class OrganizationsController {
   @Write({
     scope: 'ops',
     status: 201,
+    example: { tris_org: 'tris:lendco', platform_ids: ['lendco-app'] },
     summary: 'Register an organization and the platforms it owns',
     description: 'For a registered organization it adds platforms, or returns 200 if there is nothing to add.',
     type: OrganizationDto,
@@ -53,6 +56,7 @@ export class OrganizationsController {
   @Get('/organizations/:tris_id')
   @Keyed({
     scope: 'ops',
+    at: LENDCO,
     summary: 'Get an organization',
     type: OrganizationDto,
     problems: ['organization_not_found'],
@@ -64,6 +68,7 @@ export class OrganizationsController {
   @Post('/organizations/:tris_id/vet')
   @Write({
     scope: 'ops',
+    at: LENDCO,
     summary: 'Vet an organization: it has a public rank from now on',
     type: VettingDto,
     problems: ['organization_not_found', 'write_conflict'],
@@ -75,6 +80,7 @@ export class OrganizationsController {
   @Post('/organizations/:tris_id/revoke')
   @Write({
     scope: 'ops',
+    at: LENDCO,
     summary: 'Revoke an organization’s vetting',
     type: VettingDto,
     problems: ['organization_not_found', 'write_conflict'],
@@ -87,6 +93,7 @@ export class OrganizationsController {
   @Write({
     scope: 'ops',
     status: 201,
+    example: { platform_id: 'lendco-web', tris_org: 'tris:lendco' },
     summary: 'Register a platform to an organization',
     type: PlatformDto,
     problems: ['personal_data', 'organization_not_found', 'platform_already_registered'],

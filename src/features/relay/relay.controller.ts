@@ -36,6 +36,14 @@ const REFUSALS: readonly ProblemCode[] = [
 /** Wrong fields that are described of one action of a batch. */
 const MOST_ERRORS = 10;
 
+const ACTION = {
+  tris_id: 'tris@alice',
+  action_type: 'loan_repayment_consistency',
+  category: 'finance',
+  criticality: 'critical',
+  platform_id: 'lendco-app',
+};
+
 @Controller()
 export class RelayController {
   constructor(
@@ -48,6 +56,7 @@ export class RelayController {
   @Write({
     scope: 'relay:write',
     status: 202,
+    example: { ...ACTION, external_id: 'loan-17' },
     summary: 'Submit a verified, score-relevant action',
     type: RelayedDto,
     problems: REFUSALS,
@@ -66,6 +75,12 @@ export class RelayController {
   @Write({
     scope: 'relay:write',
     list: { name: 'actions', most: MOST_ACTIONS },
+    example: {
+      actions: [
+        { ...ACTION, external_id: 'loan-18' },
+        { ...ACTION, external_id: 'loan-19' },
+      ],
+    },
     summary: 'Submit up to 1,000 actions, each with a result of its own',
     description:
       'Each action is accepted or refused as if it were sent alone, by the same rules; one that is refused affects no ' +

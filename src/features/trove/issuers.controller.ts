@@ -8,6 +8,8 @@ import { GetIssuer, RegisterIssuer, RetireIssuer } from './issuers.handlers.js';
 import { IssuerDto, IssuerParams, RegisterIssuerDto } from './trove.dto.js';
 import { toIssuer } from './trove.input.js';
 
+const LAB = { issuer_id: 'lab' };
+
 @Controller('/v1/trove-issuers')
 export class IssuersController {
   constructor(
@@ -19,6 +21,11 @@ export class IssuersController {
   @Write({
     scope: 'ops',
     status: 201,
+    example: {
+      issuer_id: 'lab',
+      platform_id: 'university.example',
+      ed25519: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo',
+    },
     summary: 'Register an issuer: records with its proof are approved from now on',
     description: 'An issuer cannot be changed. Registering the same content again returns 200.',
     type: IssuerDto,
@@ -33,7 +40,7 @@ export class IssuersController {
   }
 
   @Get('/:issuer_id')
-  @Keyed({ scope: 'any', summary: 'Get an issuer', type: IssuerDto, problems: ['issuer_not_found'] })
+  @Keyed({ scope: 'any', at: LAB, summary: 'Get an issuer', type: IssuerDto, problems: ['issuer_not_found'] })
   async get(@Param() { issuer_id }: IssuerParams) {
     return this.queries.execute(new GetIssuer(issuer_id));
   }
@@ -41,6 +48,7 @@ export class IssuersController {
   @Post('/:issuer_id/retire')
   @Write({
     scope: 'ops',
+    at: LAB,
     summary: 'Retire an issuer: its proofs are no longer trusted',
     type: IssuerDto,
     problems: ['issuer_not_found', 'write_conflict'],

@@ -17,6 +17,9 @@ import {
 import { GetRecord, ListRecords, ReviewRecord, SubmitRecord } from './trove.handlers.js';
 import { toSubmission } from './trove.input.js';
 
+const CONTENT_HASH = '60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752';
+const RECORD = { record_id: CONTENT_HASH };
+
 @Controller('/v1/trove')
 export class TroveController {
   constructor(
@@ -29,6 +32,16 @@ export class TroveController {
   @Write({
     scope: 'trove:write',
     status: 202,
+    example: {
+      tris_id: 'tris@alice',
+      record_type: 'milestone',
+      metric: 'creative_code_contribution',
+      criticality: 'high',
+      title: 'Release 2.0',
+      content_hash: CONTENT_HASH,
+      uri: 'https://project.example/releases/2.0',
+      occurred_at: '2026-01-12T09:00:00Z',
+    },
     summary: 'Submit a verifiable record: a milestone, an activity or an AI agent’s behavior',
     description: 'It counts once it is approved: by its proof, which is verified in the background, or by a reviewer.',
     type: SubmittedRecordDto,
@@ -50,7 +63,7 @@ export class TroveController {
   }
 
   @Get('/:record_id')
-  @Keyed({ scope: 'any', summary: 'Get a record', type: RecordDto, problems: ['record_not_found'] })
+  @Keyed({ scope: 'any', at: RECORD, summary: 'Get a record', type: RecordDto, problems: ['record_not_found'] })
   async get(@Param() { record_id }: RecordParams) {
     return this.queries.execute(new GetRecord(record_id));
   }
@@ -58,6 +71,8 @@ export class TroveController {
   @Post('/:record_id/review')
   @Write({
     scope: 'trove:review',
+    at: RECORD,
+    example: { decision: 'approve', platform_id: 'lendco-app' },
     summary: 'Approve or reject a record',
     description:
       'An organization decides for its own platforms; its rejection leaves the record to others. Nobody reviews what their ' +

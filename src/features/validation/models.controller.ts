@@ -10,6 +10,8 @@ import { ReplayDto } from './vp.dto.js';
 
 const SWITCHING = { status: 202, description: 'Recorded, but not applied yet', type: ModelSwitchDto };
 
+const MODEL = { model_id: 'disc-1' };
+
 @Controller('/v1')
 export class ModelsController {
   constructor(
@@ -31,6 +33,8 @@ export class ModelsController {
   @Write({
     scope: 'ops',
     status: 202,
+    at: MODEL,
+    example: { access_policies: ['AP_BORROW_V1'] },
     summary: 'Replay all identities by a version of the model, in the background',
     description: 'Compares with the version that serves the platform, under the platform’s lens.',
     type: ReplayDto,
@@ -48,6 +52,8 @@ export class ModelsController {
   @Post('/models/:model_id/promote')
   @Write({
     scope: 'ops',
+    at: MODEL,
+    example: {},
     summary: 'Make a version of the model the one that serves the platform',
     description: 'Returns 202 if the read models take longer than two seconds to switch.',
     type: ModelSwitchDto,
@@ -64,6 +70,7 @@ export class ModelsController {
   @Post('/models/:model_id/rollback')
   @Write({
     scope: 'ops',
+    at: MODEL,
     summary: 'Return to the version that was active before a version of the model was promoted',
     type: ModelSwitchDto,
     problems: ['model_not_active', 'promotion_conflict'],

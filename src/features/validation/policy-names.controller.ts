@@ -13,6 +13,7 @@ export class PolicyNamesController {
   @Post()
   @Write({
     scope: 'ops',
+    example: { name: 'VP_SAVINGS', tris_org: 'tris:lendco' },
     summary: 'Give the name of policies to an organization',
     description:
       'The name is the id of a policy without its version. Whoever creates the first version owns it; an operator can ' +

@@ -35,6 +35,27 @@ import { toContent } from './vp.input.js';
 
 const SWITCHING = { status: 202, description: 'Recorded, but not applied yet; query `job_id`', type: SwitchDto };
 
+const input = (metric: string, criticality: 'High' | 'Critical') => ({
+  metric,
+  criticality,
+  weight: criticality === 'High' ? 0.1 : 0.14,
+});
+const POLICY = {
+  policy_id: 'VP_LENDING_V1',
+  tris_org: 'tris:lendco',
+  inputs: [
+    input('finance_loan_repayment_consistency', 'Critical'),
+    input('compliance_kyc_verified', 'High'),
+    input('finance_liquidity_provision_duration', 'Critical'),
+    input('security_multisig_participation', 'Critical'),
+    input('security_verified_identity', 'Critical'),
+    input('social_verified_identity_linked', 'Critical'),
+    input('creative_code_contribution', 'High'),
+    input('educational_research_authorship', 'High'),
+  ],
+  metadata: { total_weight: 1, visibility: 'public', version: 'v1.0' },
+};
+
 @Controller('/v1')
 export class ValidationPoliciesController {
   constructor(
@@ -46,6 +67,7 @@ export class ValidationPoliciesController {
   @Write({
     scope: 'policies:write',
     status: 201,
+    example: POLICY,
     summary: 'Create a validation policy',
     description:
       'A policy cannot be changed. Repeating it with the same content returns 200. It has no effect until promoted.',
@@ -102,6 +124,7 @@ export class ValidationPoliciesController {
   @Post('/policies/vp/evaluate')
   @Keyed({
     scope: 'policies:write',
+    example: { policy_id: 'VP_LENDING_V1', subjects: ['tris@alice'] },
     summary: 'Preview what a policy would change, for some identities or for all; writes nothing',
     description:
       'Compares with the active lens of the scope. One preview over all identities runs at a time; a replay does the ' +
@@ -136,6 +159,7 @@ export class ValidationPoliciesController {
   @Write({
     scope: 'policies:write',
     status: 202,
+    example: { scope: 'platform', access_policies: ['AP_BORROW_V1'] },
     summary: 'Replay all identities under a policy, in the background',
     type: ReplayDto,
     problems: ['policy_not_found'],
@@ -178,6 +202,7 @@ export class ValidationPoliciesController {
   @Post('/policies/vp/:policy_id/promote')
   @Write({
     scope: 'any',
+    example: { scope: 'platform' },
     summary: 'Make a policy the lens of the platform or of the owning organization',
     description:
       'Requires the scope `ops` for the platform, `policies:write` for the organization. For the platform the weights ' +
@@ -210,6 +235,7 @@ export class ValidationPoliciesController {
   @Post('/policies/vp/:policy_id/rollback')
   @Write({
     scope: 'any',
+    example: { scope: 'platform' },
     summary: 'Return to the lens that was active before a policy was promoted',
     description: 'Scopes and answers are those of a promotion.',
     type: SwitchDto,

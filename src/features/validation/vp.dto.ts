@@ -92,6 +92,7 @@ export class CreatePolicyDto {
 /** The path parameter `:policy_id`. */
 export class PolicyParams {
   @Matches(POLICY_REF, { message: VP_MESSAGE })
+  @ApiProperty({ example: 'VP_LENDING_V1' })
   policy_id: string;
 }
 
