@@ -28,10 +28,9 @@ import { serverOf } from '../http/connections.js';
 import { serveDocs } from '../http/openapi.js';
 import { POSITION_GATE, type PositionGate } from '../kernel/positions.js';
 import { answerClientError, sendProblem } from '../http/problem-response.js';
+import { VERSION } from '../kernel/version.js';
 import { PublicAddress } from '../kernel/public-address.js';
 import { requestLimit } from '../http/rate-limit.js';
-
-const VERSION = '0.1.0';
 
 /** Providers for every module: Config, Logger, Health, SigningKeys, ApiKeys, AccessTokens, Cursors, PublicAddress, prom-client's Registry. */
 @Module({})

@@ -1,6 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { Command, CommanderError } from 'commander';
 import { type Config, ConfigError, loadConfig } from '../kernel/config.js';
+import { VERSION } from '../kernel/version.js';
 import { Problem } from '../kernel/problems.js';
 import { type Stores, closeStores, openProfile, storesExist } from '../stores/open.js';
 import { type Progress, startProgress } from './progress.js';
@@ -49,6 +50,7 @@ type Work<C, A extends unknown[]> = (context: C, ...args: A) => Promise<ExitCode
 export class Cli {
   readonly program = new Command('credence')
     .description('Operates a Credence store, also while a server runs on it.')
+    .version(VERSION, '--version', 'print the version')
     .option('--data <folder>', 'folder of the store; default: CREDENCE_DATA')
     .showHelpAfterError('(see --help)')
     .exitOverride()

@@ -8,7 +8,7 @@ import { writtenAside } from '../stores/written-aside.js';
 import { decodeEvent } from '../../projections/events.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import { TRIS_ID } from '../kernel/identifiers.js';
-import { type Cli, EXIT, UsageError } from './cli.js';
+import { type Cli, CommandFailed, EXIT, UsageError } from './cli.js';
 import { count, describeDamage, duration } from './progress.js';
 
 export function exportCommand(cli: Cli): void {
@@ -17,38 +17,47 @@ export function exportCommand(cli: Cli): void {
     .description('write the events of the log, or those about one identity, as NDJSON; credence import reads them')
     .argument('[tris]', 'export only the events about this identity')
     .option('--out <file>', 'write to a file instead of standard output')
+    .option('--force', 'replace the file if it exists')
     .action(
-      cli.withStores('existing', async (context, tris: string | undefined, { out }: { out?: string }) => {
-        if (tris !== undefined && !TRIS_ID.test(tris)) throw new UsageError(`${tris} is not a TRIS id.`);
-        const { eventStore } = context.stores;
-        const started = performance.now();
-        const total = await eventStore.countAfter(0);
-        const bar = context.progress('Exporting', 'events');
-        let written = 0;
-        const damaged: RecordedEvent[] = [];
-        const lines = exportLines(eventStore, tris === undefined ? undefined : isAbout(tris), {
-          onProgress: (events, position) => {
-            written = events;
-            bar.update(tris === undefined ? events : position, total);
-          },
-          onDamage: (event) => damaged.push(event),
-        });
-        try {
-          if (out === undefined) await print(lines, context.io.stdout);
-          else await writeFile(out, lines);
-        } finally {
-          bar.stop();
-        }
-        context.note(`${count(written)} events in ${duration((performance.now() - started) / 1000)}`);
-        for (const event of damaged) context.note(`not exported: ${describeDamage(event)}`);
-        return damaged.length === 0 ? EXIT.ok : EXIT.finding;
-      }),
+      cli.withStores(
+        'existing',
+        async (context, tris: string | undefined, { out, force }: { out?: string; force?: true }) => {
+          if (tris !== undefined && !TRIS_ID.test(tris)) throw new UsageError(`${tris} is not a TRIS id.`);
+          if (out !== undefined && !force && (await isFile(out))) {
+            throw new CommandFailed(`${out} exists; --force replaces it.`);
+          }
+          const { eventStore } = context.stores;
+          const started = performance.now();
+          const total = await eventStore.countAfter(0);
+          const bar = context.progress('Exporting', 'events');
+          let written = 0;
+          const damaged: RecordedEvent[] = [];
+          const lines = exportLines(eventStore, tris === undefined ? undefined : isAbout(tris), {
+            onProgress: (events, position) => {
+              written = events;
+              bar.update(tris === undefined ? events : position, total);
+            },
+            onDamage: (event) => damaged.push(event),
+          });
+          try {
+            if (out === undefined) await print(lines, context.io.stdout);
+            else await writeFile(out, lines);
+          } finally {
+            bar.stop();
+          }
+          context.note(`${count(written)} events in ${duration((performance.now() - started) / 1000)}`);
+          for (const event of damaged) context.note(`not exported: ${describeDamage(event)}`);
+          return damaged.length === 0 ? EXIT.ok : EXIT.finding;
+        },
+      ),
     );
 }
 
 async function print(lines: AsyncIterable<string>, stdout: Writable): Promise<void> {
   for await (const text of lines) if (!stdout.write(text)) await once(stdout, 'drain');
 }
+
+const isFile = async (path: string): Promise<boolean> => (await stat(path).catch(() => undefined))?.isFile() === true;
 
 async function writeFile(path: string, lines: AsyncIterable<string>): Promise<void> {
   const write = (file: string) => pipeline(lines, createWriteStream(file, { mode: 0o600 }));

@@ -9,6 +9,7 @@ interface CreateOptions {
   id: string;
   scopes: string;
   organization?: string;
+  json?: true;
 }
 
 export function keysCommands(cli: Cli): void {
@@ -20,12 +21,13 @@ export function keysCommands(cli: Cli): void {
     .requiredOption('--id <id>', 'name of the key; events record it as key:<id>')
     .requiredOption('--scopes <list>', `what the key permits, separated by commas: ${SCOPES.join(', ')}`)
     .option('--organization <tris>', 'the organization that the key acts for')
+    .option('--json', 'print the key with its id, scopes and organization as JSON')
     .action(
-      cli.withConfig(async ({ config, print, note }, { id, scopes, organization }: CreateOptions) => {
+      cli.withConfig(async ({ config, print, note }, { id, scopes, organization, json }: CreateOptions) => {
         const names = scopes.split(',').map((scope) => scope.trim()) as Scope[];
         const key = createKey(config, { id, scopes: names, ...(organization !== undefined && { organization }) });
         note(`Key ${id}, shown only this once:`);
-        print(key);
+        print(json ? JSON.stringify({ id, key, scopes: names, organization: organization ?? null }) : key);
         return EXIT.ok;
       }),
     );

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { plantEvent } from '../contracts/sample-events.js';
 import { closeStores, openStores } from '../../src/stores/open.js';
 import { action, actions, SLOW, Store } from './credence.js';
@@ -17,6 +18,11 @@ interface Status {
   dead_letters: { open: number };
   failed_jobs: { count: number };
 }
+
+test('--version prints the version of the package', async () => {
+  const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+  expect(await store.run('--version')).toMatchObject({ code: 0, stdout: `${version}\n` });
+});
 
 test(
   'status and import work alone and beside a server, which keeps the read models',
@@ -152,6 +158,20 @@ test(
       id: 'lender',
       scopes: ['relay:write', 'trove:write'],
       organization: 'tris:org:l',
+    });
+    const described = await store.json<Record<string, unknown>>(
+      'keys',
+      'create',
+      '--id',
+      'y',
+      '--scopes',
+      'relay:write',
+    );
+    expect(described).toEqual({
+      id: 'y',
+      key: expect.stringMatching(/^credence_[\w-]{43}$/),
+      scopes: ['relay:write'],
+      organization: null,
     });
     expect((await store.run('keys', 'create', '--id', 'x', '--scopes', 'everything')).code).toBe(2);
     expect(

@@ -122,6 +122,10 @@ describe('an operator', () => {
   test('exports, and an import into an empty store reproduces every id, time and order', async () => {
     const out = join(store.folder, 'export.ndjson');
     expect((await store.run('export', '--out', out)).code).toBe(0);
+    expect(await store.run('export', '--out', out)).toMatchObject({
+      code: 1,
+      stderr: `credence: ${out} exists; --force replaces it.\n`,
+    });
     const other = await Store.create();
     try {
       const events = readFileSync(out, 'utf8').trim().split('\n').length - 1;
@@ -193,7 +197,7 @@ describe('an operator', () => {
     ['an event whose stream has none before it', /"revision":0/, '"revision":5', /is at no-stream, expected 4/],
   ])('does not import %s, and reports where the fault is', async (_what, part, replaced, why) => {
     const out = join(store.folder, 'export.ndjson');
-    await store.run('export', '--out', out);
+    await store.run('export', '--out', out, '--force');
     const lines = readFileSync(out, 'utf8').trim().split('\n').slice(0, -1);
     expect(lines.length).toBeGreaterThan(500);
     const bad = lines.findIndex((line, n) => n > 100 && (JSON.parse(line) as Line).metadata.size === 1);
@@ -227,7 +231,7 @@ describe('an operator', () => {
     ['two in one', (lines: string[]) => [...lines, ...lines], /has lines after its trailer/],
   ])('does not import an export that was %s, and nothing of it', async (_how, change, why) => {
     const out = join(store.folder, 'export.ndjson');
-    await store.run('export', '--out', out);
+    await store.run('export', '--out', out, '--force');
     const lines = readFileSync(out, 'utf8').trim().split('\n');
     const other = await Store.create();
     try {
@@ -242,7 +246,7 @@ describe('an operator', () => {
 
   test('cannot import an event that has the id of a stored event and other content', async () => {
     const out = join(store.folder, 'export.ndjson');
-    await store.run('export', '--out', out);
+    await store.run('export', '--out', out, '--force');
     const lines = readFileSync(out, 'utf8').trim().split('\n');
     const other = await Store.create();
     try {
