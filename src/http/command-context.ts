@@ -46,7 +46,8 @@ function actorOf({ keyId, scopes, organization, session }: Caller): Actor {
 function idempotencyHash(request: FastifyRequest, keyId: string): string | null {
   const key = request.headers['idempotency-key'];
   if (key === undefined) return null;
-  if (typeof key !== 'string' || !IDEMPOTENCY_KEY.test(key)) {
+  const text = typeof key === 'string' ? unquoted(key) : '';
+  if (!IDEMPOTENCY_KEY.test(text)) {
     const message = 'Idempotency-Key must be 1 to 255 printable ASCII characters';
     throw new Problem('validation_failed', message, {
       errors: [{ pointer: 'Idempotency-Key', code: 'idempotency_key', message }],
@@ -54,5 +55,9 @@ function idempotencyHash(request: FastifyRequest, keyId: string): string | null 
   }
   // Decoded: a proxy may percent-encode the same path differently.
   const path = decodeURIComponent(request.url.split('?', 1)[0]!);
-  return hashOf(keyId, request.method, path, key);
+  return hashOf(keyId, request.method, path, text);
 }
+
+/** The IETF draft writes the key as a string of RFC 8941, in quotes; without them it is the same key. */
+const unquoted = (key: string): string =>
+  /^"(?:[^"\\]|\\["\\])*"$/.test(key) ? key.slice(1, -1).replace(/\\(["\\])/g, '$1') : key;

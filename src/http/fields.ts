@@ -13,6 +13,7 @@ import {
   SHA256_HEX,
   TRIS_ID,
 } from '../kernel/identifiers.js';
+import { shorten } from '../kernel/json.js';
 import { personalDataIn } from '../kernel/personal-data.js';
 import { canonicalMetric } from '../scoring/metrics.js';
 
@@ -149,9 +150,17 @@ export const IsTimestamp = (options?: ValidationOptions): PropertyDecorator =>
 /** An array without duplicates. Write it after the `each` checks, from which OpenAPI takes the schema of the items. */
 export const IsUnique = (): PropertyDecorator =>
   applyDecorators(
-    ArrayUnique({ message: '$property must not contain duplicates' }),
+    ArrayUnique({ message: ({ value }) => `$property must not contain anything twice${twiceIn(value)}` }),
     ApiProperty({ uniqueItems: true }),
   );
+
+/** Names the first value that occurs twice, and where. */
+function twiceIn(list: unknown): string {
+  if (!Array.isArray(list)) return '';
+  const second = list.findIndex((item, i) => list.indexOf(item) < i);
+  if (second < 0) return '';
+  return `, but ${JSON.stringify(shorten(String(list[second])))} is at ${list.indexOf(list[second])} and at ${second}`;
+}
 
 const COMMA_SEPARATED = Symbol('comma separated');
 

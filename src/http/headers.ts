@@ -27,7 +27,7 @@ export const CONSOLE_HEADERS = {
 export const CORS_HEADERS = {
   'access-control-allow-origin': '*',
   'access-control-expose-headers':
-    'Credence-Position, ETag, Location, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id',
+    'Credence-Position, ETag, Location, RateLimit, RateLimit-Limit, RateLimit-Policy, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id',
 };
 export const PREFLIGHT_HEADERS = {
   'access-control-allow-headers':

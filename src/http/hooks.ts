@@ -113,7 +113,8 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
       ];
       return;
     }
-    const address = addresses.get(route.url) ?? { pattern: patternOf(route.url), methods: new Set() };
+    const parameters = route.url.split(/[:*]/).length - 1;
+    const address = addresses.get(route.url) ?? { pattern: patternOf(route.url), parameters, methods: new Set() };
     for (const method of [route.method].flat()) address.methods.add(method);
     addresses.set(route.url, address);
 
@@ -246,11 +247,20 @@ function callerOf(request: FastifyRequest, keys: ApiKeys, tokens: AccessTokens):
   const { 'x-api-key': key, authorization } = request.raw.headers;
   // Other schemes than Bearer are for a proxy in front of the service.
   const token = authorization === undefined ? undefined : /^bearer +(.+)$/i.exec(authorization)?.[1];
-  if (key === undefined) return token === undefined ? null : tokens.caller(token);
+  if (key === undefined) return token === undefined ? null : callerOfToken(token, keys, tokens);
   if (token !== undefined) throw unauthorized(true, 'Send an API key or a session’s token, not both.');
   const caller = typeof key === 'string' ? keys.find(key) : undefined;
   if (!caller) throw unauthorized(false, 'The key in the X-API-Key header is unknown.');
   return caller;
+}
+
+function callerOfToken(token: string, keys: ApiKeys, tokens: AccessTokens): Caller {
+  try {
+    return tokens.caller(token);
+  } catch (error) {
+    if (!keys.find(token)) throw error;
+    throw unauthorized(true, 'Authorization: Bearer contains an API key; send it in the X-API-Key header instead.');
+  }
 }
 
 /** Replaces the raw body, query and path parameters by validated instances. */
@@ -334,12 +344,21 @@ async function awaitPosition(wire: string, gate: PositionGate | undefined): Prom
 }
 
 /** All path patterns with their methods. */
-type Addresses = Map<string, { pattern: RegExp; methods: Set<string> }>;
+type Addresses = Map<string, Address>;
+interface Address {
+  pattern: RegExp;
+  /** Number of its parameters. */
+  parameters: number;
+  methods: Set<string>;
+}
+const byParameters = (a: Address, b: Address): number => a.parameters - b.parameters;
 
 /** Answers a request without a route: OPTIONS 204, a known path with another method 405 with Allow, else 404. */
 function answerUnrouted(request: FastifyRequest, reply: FastifyReply, addresses: Addresses): void {
   const path = request.url.split('?')[0]!;
-  const allowed = new Set([...addresses.values()].flatMap((at) => (at.pattern.test(path) ? [...at.methods] : [])));
+  // As the router does: of several patterns the one with the fewest parameters.
+  const [at] = [...addresses.values()].filter(({ pattern }) => pattern.test(path)).sort(byParameters);
+  const allowed = at?.methods ?? new Set();
   if (allowed.size === 0) throw nothingHere();
   const allow = [...allowed, 'OPTIONS'].join(', ');
   if (request.method !== 'OPTIONS') {

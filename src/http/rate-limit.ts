@@ -130,6 +130,9 @@ function answer(reply: FastifyReply | undefined, limit: number, count: number, l
     reply.header('ratelimit-limit', limit);
     reply.header('ratelimit-remaining', remaining);
     reply.header('ratelimit-reset', seconds);
+    // draft-ietf-httpapi-ratelimit-headers-10
+    reply.header('ratelimit-policy', `"address";q=${limit};w=${WINDOW_MS / 1000}`);
+    reply.header('ratelimit', `"address";r=${remaining};t=${seconds}`);
   }
   if (count > limit) {
     const detail = `At most ${limit} requests per minute are accepted from one address; try again in ${seconds} s.`;

@@ -254,6 +254,15 @@ export const ANSWER_HEADERS = {
   },
   ETag: { description: 'The version of the answer, for `If-None-Match`.', schema: { type: 'string' } },
   'Cache-Control': { description: 'How long the answer may be used without asking.', schema: { type: 'string' } },
+  RateLimit: {
+    description:
+      'What is left: `r` requests, `t` seconds until all are available again (IETF draft, structured fields).',
+    schema: { type: 'string' },
+  },
+  'RateLimit-Policy': {
+    description: 'The limit: `q` requests in `w` seconds (IETF draft, structured fields).',
+    schema: { type: 'string' },
+  },
   'RateLimit-Limit': {
     description: 'How many requests a minute are accepted from one address.',
     schema: { type: 'integer', minimum: 1 },
@@ -274,7 +283,13 @@ export const ANSWER_HEADERS = {
 } as const;
 type HeaderName = keyof typeof ANSWER_HEADERS;
 /** Of public routes and of sessions, unless there is no limit. */
-const RATE_LIMIT: readonly HeaderName[] = ['RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'];
+const RATE_LIMIT: readonly HeaderName[] = [
+  'RateLimit',
+  'RateLimit-Policy',
+  'RateLimit-Limit',
+  'RateLimit-Remaining',
+  'RateLimit-Reset',
+];
 const headersOf = (names: readonly HeaderName[]) =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 

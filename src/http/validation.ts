@@ -152,6 +152,7 @@ function check(
     }
     present++;
     if (text) {
+      if (Array.isArray(value) && isCommaSeparated(plan.type.prototype, field.name)) value = value.join(',');
       if (Array.isArray(value)) {
         const message = `${field.name} must be given once, not ${value.length} times`;
         errors.push({ pointer: pointer(parent, field.name), code: 'repeated', message });

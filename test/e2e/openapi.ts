@@ -12,7 +12,16 @@ export interface OpenApiDocument {
 }
 
 /** Headers that an answer may have only where the document names them. */
-const HEADERS = ['Allow', 'Credence-Position', 'ETag', 'Location', 'RateLimit-Limit', 'Retry-After'];
+const HEADERS = [
+  'Allow',
+  'Credence-Position',
+  'ETag',
+  'Location',
+  'RateLimit',
+  'RateLimit-Limit',
+  'RateLimit-Policy',
+  'Retry-After',
+];
 
 /**
  * Holds answers against the OpenAPI document, more strictly than it asks: a member it does not name is an error too, so

@@ -624,7 +624,10 @@ describe('batches', () => {
   test.each(['score', 'metrics', 'report'])('of %s hold each identity once', async (kind) => {
     const twice = await server.post(`/v1/disc/${kind}/batch`, { tris_ids: [rich, 'tris:nobody', rich] });
     expectProblem(twice, 400, 'validation_failed', '/tris_ids');
-    expect(twice.json.errors[0]).toMatchObject({ code: 'array_unique' });
+    expect(twice.json.errors[0]).toMatchObject({
+      code: 'array_unique',
+      message: expect.stringContaining(`"${rich}" is at 0 and at 2`),
+    });
     const { paths, components } = (await server.get('/openapi.json')).json;
     const { $ref } = paths[`/v1/disc/${kind}/batch`].post.requestBody.content['application/json'].schema;
     expect(components.schemas[$ref.split('/').at(-1)].properties.tris_ids).toMatchObject({

@@ -42,6 +42,13 @@ describe('over HTTP', () => {
     expect((await call('GET', '/v1/things/tris@a', 'k1')).json.key).toBe('lender');
   });
 
+  test('a key sent as a token is refused with the header that it belongs in', async () => {
+    await start([{ id: 'ops', sha256: sha256('k1'), scopes: ['ops'] }]);
+    const refused = await send(served.port, 'GET', '/v1/keyed', { headers: { authorization: 'Bearer k1' } });
+    expect([refused.status, refused.json.code]).toEqual([401, 'unauthorized']);
+    expect(refused.json.detail).toMatch(/X-API-Key/);
+  });
+
   test.each([[undefined], ['wrong'], [''], [['k1', 'k1']]])(
     'the key %j is refused with 401 and a challenge',
     async (key) => {

@@ -29,7 +29,12 @@ describe('public routes', () => {
     const refused = await get('/v1/things/tris@a');
     expect([refused.status, refused.json.code]).toEqual([429, 'rate_limited']);
     expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
-    expect(refused.headers).toMatchObject({ 'ratelimit-limit': '2', 'ratelimit-remaining': '0' });
+    expect(refused.headers).toMatchObject({
+      'ratelimit-limit': '2',
+      'ratelimit-remaining': '0',
+      'ratelimit-policy': '"address";q=2;w=60',
+      ratelimit: `"address";r=0;t=${refused.headers['ratelimit-reset']}`,
+    });
     expect((await get('/health/live')).status).toBe(200);
     expect((await get('/metrics')).status).toBe(200);
     const keyed = await get('/v1/things/tris@a', { 'x-api-key': served.key });

@@ -253,6 +253,9 @@ describe('query parameters', () => {
     });
   });
 
+  test('a list may be one parameter or several', async () =>
+    expect((await get('/v1/things?metrics=a,b&metrics=c')).json.metrics).toEqual(['a', 'b', 'c']));
+
   test('a route without any refuses every one', async () =>
     expect(pointers(await get('/v1/things/tris@a?x=1'))).toEqual([['?x', 'unknown_parameter']]));
 });
@@ -289,6 +292,7 @@ describe('headers', () => {
       (await post(JSON.stringify(good), value === undefined ? {} : { 'idempotency-key': value })).json.key;
     const hash = await key('order 1/"2"');
     expect(hash).toMatch(/^[0-9a-f]{64}$/);
+    expect([await key('"order 1/\\"2\\""'), await key('""')]).toEqual([hash, undefined]);
     expect([await key('order 1/"2"'), (await key('order 1/"3"')) === hash, await key()]).toEqual([hash, false, null]);
   });
 

@@ -1,4 +1,5 @@
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
+import { send } from './client.js';
 import { type Service, startService } from '../policies/service.fixture.js';
 
 /** What holds for the application as a whole, with every feature in it. */
@@ -38,6 +39,12 @@ it('documents that public queries take a key, whose organization has a lens of i
     'x-scope': 'relay:write',
   });
   expect(paths['/health/live']!['get']!.security).toEqual([]);
+});
+
+it('tells with OPTIONS only the methods of the address itself', async () => {
+  const options = (path: string) => send(service.port, 'OPTIONS', path);
+  expect((await options('/v1/policies/ap/check')).headers.allow).toBe('POST, OPTIONS');
+  expect((await options('/v1/policies/ap/AP_BORROW_V1')).headers.allow).toBe('GET, HEAD, OPTIONS');
 });
 
 it('documents store_full and store_busy on every write', async () => {

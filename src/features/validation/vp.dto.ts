@@ -49,14 +49,14 @@ export class PolicyInputDto {
   criticality: string;
 
   /** The weight of the criticality: 0.01, 0.03, 0.07, 0.1 or 0.14. */
-  @IsNumber()
+  @IsNumber({}, { message: `$property must be a number, the weight of its criticality: ${WEIGHTS.join(', ')}` })
   @ApiProperty({ type: Number, enum: WEIGHTS })
   weight: number;
 }
 
 export class PolicyMetadataDto {
   /** Declared by the owner, 0.95 to 1.05. */
-  @IsNumber()
+  @IsNumber({}, { message: '$property must be a number from 0.95 to 1.05' })
   @ApiProperty({ minimum: 0.95, maximum: 1.05 })
   total_weight: number;
 
