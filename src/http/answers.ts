@@ -14,6 +14,8 @@ export class Written<T = unknown> {
     readonly position: Position | null,
     /** Default: the status its route declares. */
     readonly status?: number,
+    /** Segments of the address where a client reads what it created: the `Location` of a 201. */
+    readonly location?: readonly string[],
   ) {}
 }
 
@@ -55,10 +57,16 @@ export function sendLive(reply: FastifyReply, answer: Live): void {
   answer.begin(raw);
 }
 
+/** The answer to a query for something small, whose version is its content. */
+export const readOf = <T extends object>(body: T): Read<T> => new Read(body, [JSON.stringify(body)]);
+
 export function sendWritten(reply: FastifyReply, answer: Written, logId: string | undefined): void {
   if (answer.status !== undefined) reply.code(answer.status);
   if (answer.position !== null && logId !== undefined) {
     reply.header('credence-position', formatPosition(logId, answer.position));
+  }
+  if (answer.location && reply.statusCode === 201) {
+    reply.header('location', `/${answer.location.map(encodeURIComponent).join('/')}`);
   }
   reply.header('cache-control', 'no-store').send(answer.body);
 }

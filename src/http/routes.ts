@@ -71,7 +71,7 @@ export interface RouteOptions {
   description?: string;
   /**
    * A body for the OpenAPI document. The examples of all routes are about the same few things: sent to a new service,
-   * in an order that creates first what others need, each succeeds (test/docs/examples.test.ts).
+   * in an order that creates first what others need, each succeeds (test/e2e/examples.test.ts).
    */
   example?: object;
   /** The path parameters of the example, where the DTO does not say them. */
@@ -190,6 +190,7 @@ function route(
     const limits = (rules.scope === null && !rules.plain) || policy.session ? RATE_LIMIT : [];
     const answerHeaders: HeaderName[] = [
       ...(rules.write ? (['Credence-Position'] as const) : []),
+      ...(status === 201 ? (['Location'] as const) : []),
       ...(options.etag ? (['ETag', 'Cache-Control'] as const) : []),
       ...limits,
     ];
@@ -252,6 +253,7 @@ export const ANSWER_HEADERS = {
       'Where the command is in the log; absent if nothing was written. Sent with a later request as `Credence-Min-Position`.',
     schema: { type: 'string' },
   },
+  Location: { description: 'Where to read what was created.', schema: { type: 'string', format: 'uri-reference' } },
   ETag: { description: 'The version of the answer, for `If-None-Match`.', schema: { type: 'string' } },
   'Cache-Control': { description: 'How long the answer may be used without asking.', schema: { type: 'string' } },
   RateLimit: {

@@ -1,7 +1,7 @@
 import { Body, Controller, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
-import { Written } from '../../http/answers.js';
+import { readOf, Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
 import { PublicRead, RequestCaller, Write } from '../../http/routes.js';
 import type { Caller } from '../../credentials/caller.js';
@@ -57,7 +57,7 @@ export class AccessPoliciesController {
     const content = { policy_id, rules, ttl_seconds, vp, visibility };
     const context = request.of(hashed(content));
     const result = await this.commands.execute(new CreateAccessPolicy(content, context));
-    return new Written(result.body, result.position, result.own ? 201 : 200);
+    return new Written(result.body, result.position, result.own ? 201 : 200, ['v1', 'policies', 'ap', policy_id]);
   }
 
   @Post('/check')
@@ -96,13 +96,14 @@ export class AccessPoliciesController {
 
   @Get('/:policy_id')
   @PublicRead({
+    etag: true,
     summary: 'Get an access policy',
     description: 'A private one needs a key of its owner, or a key with `ops`.',
     type: AccessPolicyDto,
     problems: ['policy_not_found'],
   })
   async get(@Param() { policy_id }: AccessPolicyParams, @RequestCaller() caller: Caller | null) {
-    return this.queries.execute(new GetAccessPolicy(policy_id, caller));
+    return readOf(await this.queries.execute(new GetAccessPolicy(policy_id, caller)));
   }
 
   @Post('/:policy_id/retire')

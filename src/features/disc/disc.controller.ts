@@ -153,7 +153,8 @@ export class DiscController {
   @Get('/v1/disc/report/:tris_id')
   @PublicRead({
     summary: 'Get a report over a window of months, with a proof',
-    description: 'The same coordinates, window and depth give the same `report_hash`.',
+    description: 'The same coordinates, window and depth give the same `report_hash`, and the same ETag.',
+    etag: true,
     type: ReportDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
@@ -162,7 +163,11 @@ export class DiscController {
     @Query() { window, depth, ...query }: ReportQuery,
     @RequestCaller() caller: Caller | null,
   ) {
-    return only(await this.queries.execute(new GetReports([tris_id], this.coordinates(query, caller), window, depth)));
+    const coordinates = this.coordinates(query, caller);
+    const report = only(await this.queries.execute(new GetReports([tris_id], coordinates, window, depth)));
+    // By disc-1 the hash does not cover the BAD status. The head of the proof names its key, which may be revoked.
+    const [proofHead] = report.proof.split('.');
+    return new Read(report, [report.report_hash, JSON.stringify(report.bad_status ?? null), proofHead!]);
   }
 
   @Post('/v1/disc/score/batch')

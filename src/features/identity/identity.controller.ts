@@ -76,7 +76,7 @@ export class IdentityController {
     };
     const position = await this.state(tris_id, { kind: 'grant', grant }, request);
     const answer = { tris_id, status, issuer: grant.issuer, scheme: 'operator', expires_at: grant.expires_at };
-    return new Written(answer, position);
+    return new Written(answer, position, 201, ['v1', 'disc', 'score', tris_id]);
   }
 
   @Delete('/:tris_id/verifications/:status')

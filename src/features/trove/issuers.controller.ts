@@ -36,7 +36,11 @@ export class IssuersController {
     const content = toIssuer(body);
     const context = request.of(content);
     const result = await this.commands.execute(new RegisterIssuer(content, context));
-    return new Written(result.body, result.position, result.own ? 201 : 200);
+    return new Written(result.body, result.position, result.own ? 201 : 200, [
+      'v1',
+      'trove-issuers',
+      content.issuer_id,
+    ]);
   }
 
   @Get('/:issuer_id')

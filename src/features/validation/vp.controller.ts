@@ -1,7 +1,7 @@
 import { Body, Controller, Delete, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
-import { Written } from '../../http/answers.js';
+import { readOf, Written } from '../../http/answers.js';
 import { Context, RequestActor, RequestContext } from '../../http/command-context.js';
 import type { Actor } from '../../commands/context.js';
 import { ClientGone, Keyed, PublicRead, Write } from '../../http/routes.js';
@@ -87,7 +87,12 @@ export class ValidationPoliciesController {
     const content = toContent(body);
     const context = request.of(identityOf(content));
     const result = await this.commands.execute(new CreatePolicy(content, context));
-    return new Written(result.body, result.position, result.own ? 201 : 200);
+    return new Written(result.body, result.position, result.own ? 201 : 200, [
+      'v1',
+      'policies',
+      'vp',
+      content.policy_id,
+    ]);
   }
 
   @Get('/policies/vp')
@@ -98,13 +103,14 @@ export class ValidationPoliciesController {
 
   @Get('/policies/vp/:policy_id')
   @PublicRead({
+    etag: true,
     summary: 'Get a validation policy and its history',
     description: 'Where it is active now, and each promotion, rollback and retirement.',
     type: PolicyDto,
     problems: ['policy_not_found'],
   })
   async get(@Param() { policy_id }: PolicyParams) {
-    return this.queries.execute(new GetPolicy(policy_id));
+    return readOf(await this.queries.execute(new GetPolicy(policy_id)));
   }
 
   @Post('/policies/vp/:policy_id/retire')

@@ -55,7 +55,12 @@ export class VerificationsController {
     const { scheme, proof, public_signals, tris_id = null } = body;
     const submission = { trisId: tris_id, scheme, proof, signals: public_signals };
     const result = await this.commands.execute(new SubmitProof(submission, request));
-    return new Written(result.body, result.position, result.own ? 201 : 200);
+    return new Written(result.body, result.position, result.own ? 201 : 200, [
+      'v1',
+      'disc',
+      'score',
+      result.body.tris_id,
+    ]);
   }
 
   @Post('/verification-schemes')
@@ -76,7 +81,7 @@ export class VerificationsController {
     const definition = { scheme, status, issuer, scope, public_inputs, verification_key, transcript_hash, roots };
     const context = request.of(definition);
     const result = await this.commands.execute(new RegisterScheme(definition, context));
-    return new Written(result.body, result.position, result.own ? 201 : 200);
+    return new Written(result.body, result.position, result.own ? 201 : 200, ['v1', 'verification-schemes', scheme]);
   }
 
   @Get('/verification-schemes')

@@ -1,15 +1,21 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SCOPES } from '../../src/credentials/caller.js';
-import { send } from '../http/client.js';
-import { as, type Service, startServiceWithKeys } from '../policies/service.fixture.js';
+import { sha256Hex } from '../../src/kernel/hash.js';
+import { Server } from './server.js';
 
 /** Every request example of the OpenAPI document, sent as it stands to a new service with the credential it names. */
 
 interface Operation {
   operationId: string;
+  method: string;
+  path: string;
   security: Record<string, string[]>[];
   parameters: { in: string; name: string; example?: string; schema: { example?: string } }[];
   requestBody?: { content: Record<string, { example?: object }> };
+  responses: object;
 }
 
 /** Their bodies contain what only an earlier answer, a wallet, a prover or a chain has. */
@@ -44,29 +50,38 @@ const FIRST = [
 ];
 const ENDS = /retire|revoke|withdraw|unlink|rollBack|clear|cancel/;
 
-let service: Service;
-let operations: (Operation & { method: string; path: string })[];
+let folder: string;
+let server: Server;
+let operations: Operation[];
 beforeAll(async () => {
-  service = await startServiceWithKeys([
-    { id: 'operator', scopes: SCOPES },
-    { id: 'reviewer', scopes: ['trove:review'] },
-  ]);
-  const document = (await service.get('/openapi.json')).json as { paths: Record<string, Record<string, Operation>> };
-  operations = Object.entries(document.paths).flatMap(([path, item]) =>
+  folder = mkdtempSync(join(tmpdir(), 'credence-examples-'));
+  const keys = join(folder, 'keys.json');
+  const keyOf = (id: string, scopes: readonly string[]) => ({ id, sha256: sha256Hex(id), scopes });
+  writeFileSync(keys, JSON.stringify([keyOf('operator', SCOPES), keyOf('reviewer', ['trove:review'])]));
+  server = await Server.start({ env: { CREDENCE_API_KEYS: keys } });
+  const { paths } = (await server.send('GET', '/openapi.json')).json as {
+    paths: Record<string, Record<string, Operation>>;
+  };
+  operations = Object.entries(paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => ({ ...operation, method: method.toUpperCase(), path })),
   );
 });
-afterAll(() => service.close());
+afterAll(async () => {
+  await server.end();
+  rmSync(folder, { recursive: true, force: true });
+});
 
 const exampleOf = ({ requestBody }: Operation) => requestBody?.content['application/json']?.example;
+const isPublic = ({ security }: Operation) =>
+  security.length === 0 || security.some((way) => Object.keys(way).length === 0);
 
 test('every operation with a body has an example, apart from those whose bodies nobody can write down', () => {
   const without = operations.filter((operation) => operation.requestBody && !exampleOf(operation));
   expect(without.map(({ operationId }) => operationId).sort()).toEqual(WITHOUT_EXAMPLE);
 });
 
-test('each succeeds', async () => {
-  const phase = ({ operationId, method }: (typeof operations)[number]): number => {
+test('each succeeds, is known by its ETag, and what it created is at its Location', async () => {
+  const phase = ({ operationId, method }: Operation): number => {
     if (FIRST.includes(operationId)) return FIRST.indexOf(operationId);
     if (method === 'DELETE' || ENDS.test(operationId)) return 102;
     return method === 'POST' ? 100 : 101;
@@ -77,30 +92,35 @@ test('each succeeds', async () => {
   let position: string | undefined;
   const wrong: string[] = [];
   for (const operation of sent) {
-    const { method, operationId, security, parameters } = operation;
+    const { method, operationId, parameters, responses } = operation;
     const path = operation.path.replace(/\{(\w+)\}/g, (_all, name: string) => {
-      const parameter = parameters.find((one) => one.in === 'path' && one.name === name)!;
-      return known[name] ?? parameter.example ?? parameter.schema.example ?? `no-example-of-${name}`;
+      const parameter = parameters.find((one) => one.in === 'path' && one.name === name);
+      return known[name] ?? parameter?.example ?? parameter?.schema.example ?? `no-example-of-${name}`;
     });
-    const body = exampleOf(operation);
-    const needsKey = security.length > 0 && security.every((way) => Object.keys(way).length > 0);
     // Nobody reviews what the same key submitted.
-    const key = operationId === 'Trove_review' ? 'reviewer' : 'operator';
-    const headers = {
-      ...(needsKey && as(key)),
-      ...(body && { 'content-type': 'application/json' }),
-      ...(position &&
-        parameters.some(({ name }) => name === 'Credence-Min-Position') && { 'credence-min-position': position }),
-    };
-    let answer = await send(service.port, method, path, { headers, body: body && JSON.stringify(body) });
+    const key = isPublic(operation) ? (false as const) : operationId === 'Trove_review' ? 'reviewer' : 'operator';
+    const waits = position !== undefined && parameters.some(({ name }) => name === 'Credence-Min-Position');
+    const headers: Record<string, string> = waits ? { 'credence-min-position': position! } : {};
+    const ask = (more: Record<string, string> = {}) =>
+      server.request(method, path, { key, body: exampleOf(operation), headers: { ...headers, ...more } });
+    let answer = await ask();
     // Another promotion is refused until the read models have switched.
     for (let tries = 0; answer.json?.code === 'promotion_conflict' && tries < 200; tries++) {
       await sleep(50);
-      answer = await send(service.port, method, path, { headers, body: body && JSON.stringify(body) });
+      answer = await ask();
     }
     position = (answer.headers['credence-position'] as string | undefined) ?? position;
     if (answer.json?.replay_id) known['replay_id'] ??= answer.json.replay_id;
     if (answer.status < 200 || answer.status > 299) wrong.push(`${operationId} ${method} ${path}: ${answer.text}`);
+    if ('304' in responses && (await ask({ 'if-none-match': String(answer.headers.etag) })).status !== 304) {
+      wrong.push(`${operationId} does not know its ETag ${answer.headers.etag}`);
+    }
+    if (answer.status === 201) {
+      const location = String(answer.headers.location);
+      const after = { 'credence-min-position': String(position) };
+      const created = await server.send('GET', location, { key: 'operator', headers: after });
+      if (created.status !== 200) wrong.push(`${operationId} has the Location ${location}: ${created.text}`);
+    }
   }
   expect(wrong).toEqual([]);
   expect(sent.length).toBeGreaterThan(60);
