@@ -41,6 +41,7 @@ export class AccessPoliciesController {
     example: {
       policy_id: 'AP_BORROW_V1',
       rules: { any: [{ disc_min: 7.5 }, { verification: ['zk-KYH'] }] },
+      visibility: 'public',
       ttl_seconds: 600,
     },
     summary: 'Create an access policy',
