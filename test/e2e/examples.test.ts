@@ -29,6 +29,7 @@ const WITHOUT_EXAMPLE = [
   'Verifications_register',
   'Verifications_submit',
   'Wallets_link',
+  'Webhooks_replay',
 ];
 /** About something that a new service does not have. */
 const NOTHING_THERE = [
@@ -38,6 +39,8 @@ const NOTHING_THERE = [
   'Verifications_get',
   'Verifications_removeRoot',
   'Verifications_retire',
+  'Webhooks_redeliver',
+  'Webhooks_test',
 ];
 /** What others need, in this order. */
 const FIRST = [
@@ -110,7 +113,7 @@ test('each succeeds, is known by its ETag, and what it created is at its Locatio
       answer = await ask();
     }
     position = (answer.headers['credence-position'] as string | undefined) ?? position;
-    if (answer.json?.replay_id) known['replay_id'] ??= answer.json.replay_id;
+    for (const name of ['replay_id', 'webhook_id']) if (answer.json?.[name]) known[name] ??= answer.json[name];
     if (answer.status < 200 || answer.status > 299) wrong.push(`${operationId} ${method} ${path}: ${answer.text}`);
     if ('304' in responses && (await ask({ 'if-none-match': String(answer.headers.etag) })).status !== 304) {
       wrong.push(`${operationId} does not know its ETag ${answer.headers.etag}`);

@@ -47,6 +47,11 @@ export class WebhooksController {
   @Write({
     scope: SCOPE,
     status: 201,
+    example: {
+      url: 'https://lender.example/hooks/credence',
+      events: ['rating.changed', 'score.crossed'],
+      filter: { score_below: 40 },
+    },
     summary: 'Create a webhook: be told of changes instead of asking for them',
     description: 'It belongs to the organization of the key, and sees scores as its keys do.',
     type: CreatedWebhookDto,
@@ -56,7 +61,7 @@ export class WebhooksController {
     const { url, events, filter, policy_id = null } = body;
     const webhook = { url, events, filter: filterOf(filter), policy_id };
     const { body: answer, position } = await this.commands.execute(new CreateWebhook(webhook, request.of(webhook)));
-    return new Written(answer, position);
+    return new Written(answer, position, 201, ['v1', 'webhooks', answer.webhook_id]);
   }
 
   @Get()
@@ -74,6 +79,7 @@ export class WebhooksController {
   @Patch('/:webhook_id')
   @Write({
     scope: SCOPE,
+    example: { status: 'disabled' },
     summary: 'Change a webhook, pause it, or enable it again',
     description: 'What happened while it was disabled is delivered once it is enabled again.',
     type: WebhookDto,
