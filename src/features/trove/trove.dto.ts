@@ -150,6 +150,8 @@ export class SubmitRecordDto {
   })
   @IsString()
   @Length(1, 200)
+  // Linters read patterns without Unicode properties.
+  @ApiProperty({ pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' })
   title: string;
 
   /** SHA-256 of the content. The same content of the same submitter is the same record. */
