@@ -66,12 +66,17 @@ async function writeFile(path: string, lines: AsyncIterable<string>): Promise<vo
   await (isOther ? write(path) : writtenAside(path, write));
 }
 
-/** Whether the event is about this identity, as its subject or as the receiver of a credonation. */
-function isAbout(tris: string): (event: RecordedEvent) => boolean {
+/**
+ * Whether an event is about this identity: as its subject, as the receiver of a credonation, or as a decision about it
+ * and the revocation of its token. To be called with the events in log order.
+ */
+export function isAbout(tris: string): (event: RecordedEvent) => boolean {
+  const decisions = new Set<string>();
   return (recorded) => {
     // Its identity is unknown: it may be this one.
     if (recorded.damage?.tris_id === null) return true;
     const { data } = decodeEvent(recorded) as { data: { tris_id?: string | null; tris_org?: string } };
-    return data.tris_id === tris || data.tris_org === tris;
+    if (recorded.data['subject_tris'] === tris) decisions.add(recorded.stream);
+    return data.tris_id === tris || data.tris_org === tris || decisions.has(recorded.stream);
   };
 }

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JsonObject } from '../../src/kernel/json.js';
-import { appendsOf } from '../../src/stores/transfer.js';
+import { isAbout } from '../../src/cli/export.js';
+import { appendsOf, exportLines } from '../../src/stores/transfer.js';
 import { EligibilityTokens } from '../../src/features/access/tokens.js';
 import type { AccessDecision } from '../../src/features/access/domain/ap.events.js';
 import { audit } from '../../src/features/access/audit.js';
@@ -338,6 +339,27 @@ describe('the audit of decisions', () => {
     const decisions = await audited(subject);
     expect(decisions.map(({ granted }) => granted)).toEqual([false, false, true, false, true]);
     expect(decisions.flatMap(({ differences }) => differences)).toEqual([]);
+  });
+
+  test('an export of what is about one identity holds the decisions about it, and the revocations of their tokens', async () => {
+    const id = await createPolicy({ disc_min: 7 });
+    const subject = unique('tris:exported');
+    const position = await act(subject);
+    await act('tris:not-exported');
+    const { eligibility_token } = await check(id, subject, position);
+    await check(id, unique('tris:other'));
+    await service.post('/v1/eligibility/revoke', { token: eligibility_token });
+    const exported: { type: string; data: JsonObject }[] = [];
+    for await (const text of exportLines(service.stores.eventStore, isAbout(subject))) {
+      for (const line of text.trim().split('\n')) if (!line.includes('end_of_export')) exported.push(JSON.parse(line));
+    }
+    expect(exported.map(({ type }) => type)).toEqual([
+      'ActionRelayed',
+      'CredonationRecorded',
+      'AccessChecked',
+      'EligibilityRevoked',
+    ]);
+    expect(exported[2]!.data).toMatchObject({ subject_tris: subject, policy_id: id, granted: true });
   });
 
   test('agrees in an imported log with other positions, and the token is the same there', async () => {
