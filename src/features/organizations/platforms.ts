@@ -3,9 +3,7 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import { fact, hashedStream } from '../../kernel/fact.js';
 import type { CommandContext } from '../../commands/context.js';
 import { type Outcome, Writer } from '../../commands/writer.js';
-import type { RecordedEvent } from '../../kernel/event.js';
 import { Problem } from '../../kernel/problems.js';
-import { SharedLookUps } from '../../kernel/turn.js';
 import { platformRegistered } from './domain/organizations.events.js';
 
 export function platformStream(platformId: string): string {
@@ -16,8 +14,6 @@ export function platformStream(platformId: string): string {
 @Injectable()
 export class Platforms {
   private readonly owners = new Map<string, string>();
-  /** Many requests, or actions of a batch, ask about one platform at once. */
-  private readonly lookUps = new SharedLookUps<RecordedEvent[]>();
 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -28,9 +24,7 @@ export class Platforms {
   async ownerOf(platformId: string): Promise<string | null> {
     const known = this.owners.get(platformId);
     if (known !== undefined) return known;
-    const [registered] = await this.lookUps.of(platformId, () =>
-      this.store.readStream(platformStream(platformId), { limit: 1 }),
-    );
+    const [registered] = await this.store.readStream(platformStream(platformId), { limit: 1 });
     if (!registered) return null;
     const owner = registered.data['tris_org'] as string;
     this.owners.set(platformId, owner);
