@@ -6,9 +6,9 @@ import type { Logger } from '../../kernel/logger.js';
 import { StartError } from '../../kernel/start-error.js';
 
 /**
- * The only file that connects to Redis: one server, the master that Sentinels name, or a Redis Cluster, with or without TLS. When it is unavailable,
- * commands wait for up to a second, then fail at once with `StoreUnavailable` until it is back, so that no commands
- * accumulate; the connection recovers by itself. Nothing logged or thrown contains a credential.
+ * The only file that connects to Redis: one server, the master that Sentinels name, or a Redis Cluster, with or without
+ * TLS. When it is unavailable, commands wait for up to a second, then fail at once with `StoreUnavailable` until it is
+ * back, so that no commands accumulate; the connection recovers by itself. Nothing logged or thrown contains a credential.
  */
 
 /** No answer within this: the outcome is unknown. */
@@ -67,8 +67,9 @@ export function parseRedisUrl(url: string): RedisTarget {
   const cluster = clustered === undefined ? nodes.length > 1 && sentinel === undefined : clustered === 'true';
   const db = Number(database ?? 0);
   if (cluster && db !== 0) throw new StartError('REDIS_URL names a database, which a Redis Cluster does not have.');
-  if (!cluster && nodes.length > 1 && sentinel === undefined)
+  if (!cluster && nodes.length > 1 && sentinel === undefined) {
     throw new StartError('REDIS_URL names several hosts, but no Redis Cluster.');
+  }
   const options: RedisOptions = { db };
   if (scheme === 'rediss') options.tls = {};
   if (credentials !== undefined) {
