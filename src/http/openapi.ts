@@ -22,6 +22,7 @@ interface Operation {
   parameters?: { name: string; required?: boolean; description?: string; example?: string; schema?: Field }[];
   requestBody?: { content: Record<string, { schema: object; example?: object }> };
   security?: object[];
+  responses?: Record<string, { headers?: Record<string, object> }>;
   [EXAMPLE]?: Example;
   [LIST]?: string;
   [PUBLIC_WITH]?: readonly PublicReads[];
@@ -73,6 +74,7 @@ export function buildDocument(
   document.components!.headers = ANSWER_HEADERS;
   Object.assign(document.components!.schemas!, reference.schemas);
   makeDefaultsOptional(document);
+  writeHeadersOfRepeats(document);
   writeSecurity(document, config);
   writeLists(document);
   writeExamples(document);
@@ -83,6 +85,15 @@ export function buildDocument(
 
 const operationsOf = ({ paths }: OpenAPIObject): Operation[] =>
   Object.values(paths).flatMap((item) => Object.values(item as Record<string, Operation>));
+
+/** The other success of an operation, such as 200 for what exists already, has its headers, but names nothing created. */
+function writeHeadersOfRepeats(document: OpenAPIObject): void {
+  for (const { responses = {} } of operationsOf(document)) {
+    const successes = Object.entries(responses).filter(([status]) => status.startsWith('2'));
+    const { Location: _, ...headers } = successes.find(([, response]) => response.headers)?.[1].headers ?? {};
+    for (const [, response] of successes) response.headers ??= headers;
+  }
+}
 
 /** Which queries need a key depends on the configuration. */
 function writeSecurity(document: OpenAPIObject, { publicReads }: Config): void {

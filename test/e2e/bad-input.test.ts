@@ -544,7 +544,6 @@ describe('routes without a body', () => {
 
 describe('the address', () => {
   test.each([
-    '/',
     '/api',
     '/v1/disc',
     '/v2/disc/score/tris:a',
