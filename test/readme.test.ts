@@ -60,5 +60,5 @@ test('every npm command of the documents is a script', () => {
   for (const name of commands)
     if (!['ci', 'install', 'audit'].includes(name)) expect(Object.keys(scripts)).toContain(name);
   expect(commands).toEqual(expect.arrayContaining(['ci', 'start', 'test', 'demo']));
-  expect(scripts.start).toMatch(/build\.mjs && node \S+ dist\/src\/main\.js$/);
+  expect(scripts.start).toMatch(/build\.mjs --console && node \S+ dist\/src\/main\.js$/);
 });

@@ -20,6 +20,7 @@ function serving(pages: readonly (readonly number[])[], status: 'ready' | 'build
       return { rows, cursor: at + 1 < pages.length ? String(at + 1) : null };
     },
     read: async () => ({ status, checkpoint: { log: 'l', position: 7, event_id: 'e' }, results: [] }),
+    count: async () => pages.flat().length,
   } as unknown as ReadModels;
 }
 const upTo = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
