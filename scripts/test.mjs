@@ -10,13 +10,17 @@ import { join } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '..');
 const JEST = ['--experimental-vm-modules', '--no-warnings', 'test/node_modules/jest/bin/jest.js'];
-/** Run by --faults alone: they stop and replace servers, damage files and repeat suites on the cluster profile. */
+/**
+ * Run by --faults alone: they stop and replace servers, damage files, repeat suites on the cluster profile, or drive a
+ * browser.
+ */
 const FAULTS = [
   'test/cluster/e2e/one-store.test',
   'test/cluster/e2e/restart.test',
   'test/cluster/e2e/vp.test',
   'test/cluster/faults.test',
   'test/cluster/migrate.test',
+  'test/console/console.test',
   'test/eventstoredb/faults.test',
   'test/eventstoredb/replaced.test',
   'test/eventstoredb/three-nodes.test',
