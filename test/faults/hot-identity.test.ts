@@ -16,8 +16,8 @@ import { credence, limit, long } from './faults.js';
 
 /**
  * No request about a large identity keeps the server from anything else: whatever is asked, the delay of its event loop,
- * by its own metric, is that of a process that works in short slices for as long. The requests come from the OpenAPI document: a route that is
- * added to it is asked from then on, or has to be named here.
+ * by its own metric, is that of a process that works in short slices for as long. The requests come from the OpenAPI
+ * document: a route that is added to it is asked from then on, or has to be named here.
  */
 
 const ACTIONS = long ? 200_000 : 20_000;
@@ -69,6 +69,7 @@ beforeAll(async () => {
   const log = String(applied.json.position).split('.')[0];
   Object.assign(values, {
     tris_id: [HOT],
+    tris_ids: [HOT],
     vp: ['VP_HOT_V1'],
     model: ['disc-2'],
     policy_id: ['VP_HOT_V1', 'AP_HOT_V1'],
@@ -89,6 +90,7 @@ beforeAll(async () => {
     scheme: ['none'],
     issuer_id: ['none'],
     record_id: ['a'.repeat(64)],
+    webhook_id: [randomUUID()],
   });
   expect(policy.status).toBe(201);
   document = (await server.send('GET', '/openapi.json')).json;
@@ -162,7 +164,7 @@ const READS: Record<string, unknown[]> = {
 };
 /** What else is not a GET: it changes something. */
 const WRITES =
-  /^(?:DELETE |POST \/(?:api\/(?:decision-relay|link-account)|v1\/(?:models|organizations|platforms|identities|issuers|dead-letters|tris|trove|wallets|verification-schemes|eligibility\/revoke|policies\/(?:names|vp|ap)(?:$|\/\{policy_id\}\/))))/;
+  /^(?:DELETE |PATCH |POST \/(?:api\/(?:decision-relay|link-account)|v1\/(?:decision-relay|models|organizations|platforms|identities|issuers|dead-letters|tris|trove|trove-issuers|wallets|webhooks|verification-schemes|eligibility\/revoke|policies\/(?:names|vp|ap)(?:$|\/\{policy_id\}\/))))/;
 
 /** Every request that reads, with each value of each parameter. */
 function requests(): Asked[] {
