@@ -19,8 +19,8 @@ const sizeOf = (folder: string): number =>
 
 describe('a sign-in', () => {
   let service: Service;
-  beforeAll(async () => void (service = await startService()));
-  afterAll(() => service.close());
+  beforeEach(async () => void (service = await startService()));
+  afterEach(() => service.close());
 
   test(
     'that is only started writes nothing to disk',
