@@ -69,6 +69,8 @@ export class Connection {
   refusal: StoreUnavailable | undefined;
   /** Why the server does not respond. */
   #away: string | undefined;
+  /** Why no new client can be made. */
+  #unusable: string | undefined;
 
   /** @throws StartError for a connection string that the client cannot read */
   constructor(
@@ -202,9 +204,9 @@ export class Connection {
   }
 
   /**
-   * Replaces the client, if this one is still in use and its connection does not work. A client that is still connecting is replaced only when the
-   * server responds on another connection: the library never gives up such an attempt, and sockets would accumulate
-   * while the network accepts connections but transports nothing.
+   * Replaces the client, if this one is still in use and its connection does not work. A client that is still
+   * connecting is replaced only when the server responds on another connection: the library never gives up such an
+   * attempt, and sockets would accumulate while the network accepts connections but transports nothing.
    */
   renew(link: Link): void {
     if (link !== this.#current || this.#closed) return;
@@ -230,12 +232,20 @@ export class Connection {
 
   #replace(): void {
     const old = this.#current;
-    this.#current = linkTo(
-      this.url,
-      this.patience,
-      () => undefined,
-      () => this.#dropped(),
-    );
+    try {
+      this.#current = linkTo(
+        this.url,
+        this.patience,
+        () => undefined,
+        () => this.#dropped(),
+      );
+    } catch (error) {
+      // A certificate file that the URL names may be missing while it is replaced. The next attempt reads it again.
+      const { message } = error as Error;
+      if (message !== this.#unusable) this.warn((this.#unusable = message));
+      return;
+    }
+    this.#unusable = undefined;
     old.end();
   }
 

@@ -1,0 +1,30 @@
+import { copyFile, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Connection } from '../../src/stores/eventstoredb/connection.js';
+import { makeCertificates } from '../servers/certificates.js';
+import { freePort } from '../servers/ports.js';
+
+test('a certificate file that is missing while it is replaced is said once, and read again when it is back', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'credence-connection-'));
+  const { authority } = makeCertificates(folder);
+  const file = join(folder, 'replaced.crt');
+  await copyFile(authority, file);
+  const said: string[] = [];
+  const url = `esdb://user:secret@127.0.0.1:${await freePort()}?tls=true&tlsCAFile=${file}`;
+  const connection = new Connection(url, { answerMs: 100, callMs: 100, patienceMs: 100 }, (line) => said.push(line));
+  try {
+    const { link } = connection;
+    await rm(file);
+    for (let n = 0; n < 3; n++) connection.renew(connection.link);
+    expect(said).toEqual([expect.stringMatching(/^EVENTSTORE_URL cannot be used: .*certificate file/)]);
+    expect(said.join()).not.toContain('secret');
+    expect(connection.link).toBe(link);
+    await copyFile(authority, file);
+    connection.renew(link);
+    expect(connection.link).not.toBe(link);
+  } finally {
+    connection.close();
+    await rm(folder, { recursive: true });
+  }
+});
