@@ -12,6 +12,8 @@ export interface EventStored {
   url: string;
   port: number;
   pid: number;
+  /** Whether it has ended by itself or was killed. */
+  readonly hasEnded: boolean;
   /** `kill -9`. */
   kill(): Promise<void>;
   /** Starts again what was killed, on the same port and folder. */
@@ -63,6 +65,9 @@ export async function startEventStored({
     url: `esdb://127.0.0.1:${port}?${query}`,
     port,
     pid: 0,
+    get hasEnded() {
+      return child.exitCode !== null || child.signalCode !== null;
+    },
     async start() {
       child = spawn(
         'eventstored',
@@ -95,7 +100,7 @@ export async function startEventStored({
       }
     },
     async kill() {
-      if (child.exitCode !== null || child.signalCode !== null) return;
+      if (server.hasEnded) return;
       const exited = once(child, 'exit');
       child.kill('SIGKILL');
       await exited;
