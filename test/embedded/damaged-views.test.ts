@@ -67,6 +67,24 @@ const read = async (...queries: RowQuery[]) => {
   }
 };
 
+test.each([
+  ['first', 0],
+  ['second', 4_096],
+])(
+  'every wrong bit in the size of pages in the %s meta page is found before the file is mapped',
+  async (_which, at) => {
+    const path = await generation(1);
+    const good = readFileSync(path);
+    expect(await flawOf(path)).toBeUndefined();
+    for (let bit = 0; bit < 32; bit++) {
+      const bytes = Buffer.from(good);
+      bytes[at + 48 + (bit >> 3)]! ^= 1 << (bit & 7);
+      writeFileSync(path, bytes);
+      expect([bit, await flawOf(path)]).toEqual([bit, 'is not a database that this build can read']);
+    }
+  },
+);
+
 describe('a row that is not what was written', () => {
   test.each([
     ['its content', '"total":700,', '"total":701,', [get(700)]],

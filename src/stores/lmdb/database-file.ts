@@ -96,7 +96,10 @@ function readMeta(file: number): Meta | undefined {
       continue;
     }
     const size = page.readUInt32LE(48);
-    if (n === 0 && size >= 512 && size <= 65_536 && (size & (size - 1)) === 0) pageSize = size;
+    const isSize = size >= 512 && size <= 65_536 && (size & (size - 1)) === 0;
+    // The library takes the size of the later one, and maps that much.
+    if (!isSize || (n === 1 && size !== pageSize)) return undefined;
+    pageSize = size;
     found.push({
       pageSize,
       lastPage: Number(page.readBigUInt64LE(144)),
