@@ -127,8 +127,8 @@ class BulkBuild {
     const written = await this.write();
     if (written !== 'written') return written;
     if (!(await this.load.finish(next))) return 'refused';
-    this.progress(this.events);
     await this.folder.remove();
+    this.progress(this.events);
     return next;
   }
 
