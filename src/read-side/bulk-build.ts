@@ -16,7 +16,7 @@ import { decodeSlice } from './fold.js';
  * written yet.
  */
 
-/** Shorter logs are folded by the ordinary follower: while few pages have rows, it is as fast, and needs no files. */
+/** Shorter logs are folded by the ordinary follower, which takes less time for them and needs no files. */
 export const BULK_EVENTS = 200_000;
 
 /** The defaults bound the memory of a build. Tests use others. */
