@@ -6,12 +6,12 @@ import { setImmediate } from 'node:timers/promises';
 import type { Database } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
+import { isAlive } from '../../kernel/processes.js';
 import { StartError } from '../../kernel/start-error.js';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { isDamage, shortageOf } from './damage.js';
 import { flawOf } from './database-file.js';
 import { LmdbEnvironment } from './environment.js';
-import { isProcess } from '../written-aside.js';
 import { GenerationDamaged, LmdbGeneration } from './lmdb-generation.js';
 import { sealedJson, unsealedJson } from './sealed-json.js';
 import {
@@ -270,8 +270,9 @@ export class LmdbReadModels implements ReadModels {
   async *copy(id: string): AsyncGenerator<StoredRow[], { checkpoint: Checkpoint; rows: number }> {
     await this.#ready(id);
     const generation = this.#generation(id);
-    if (!generation)
+    if (!generation) {
       throw new CopyFailed(`${id} ${this.#record(id)?.status === 'damaged' ? 'is damaged' : 'does not exist'}`);
+    }
     await this.#removeCopies();
     const folder = join(this.#folder, `${COPY}${process.pid}-${randomUUID()}`);
     await mkdir(folder);
@@ -305,7 +306,7 @@ export class LmdbReadModels implements ReadModels {
   /** Removes the copies of processes that have ended. */
   async #removeCopies(): Promise<void> {
     for (const name of await readdir(this.#folder)) {
-      if (!name.startsWith(COPY) || isProcess(Number.parseInt(name.slice(COPY.length), 10))) continue;
+      if (!name.startsWith(COPY) || isAlive(Number.parseInt(name.slice(COPY.length), 10))) continue;
       await rm(join(this.#folder, name), { recursive: true, force: true });
     }
   }
