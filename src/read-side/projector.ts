@@ -37,8 +37,8 @@ interface Loop {
 
 /**
  * Applies the log to the read models: one ordered pull loop for each generation that serves a view and, for a time, for
- * each ready one that does not (built, or kept for a rollback). Any number of processes may run a projector. For each generation,
- * the holder of its lease applies events and the others stand by.
+ * each ready one that does not (built, or kept for a rollback). Any number of processes may run a projector. For each
+ * generation, the holder of its lease applies events and the others stand by.
  */
 export class Projector {
   private readonly stopping = new AbortController();
@@ -50,7 +50,7 @@ export class Projector {
   private readonly keepUpMs: number;
   private readonly abandonedMs: number;
   private readonly snapshots: SnapshotKeeper | undefined;
-  /** Generations that were being loaded by nobody at the last look. */
+  /** Generations in `loading` that nobody held the lease of at the last look. */
   private unloaded = new Set<string>();
   private supervision: Promise<void> = Promise.resolve();
   /** Set when a loop reached an event that it must not skip. Reads are still served, with lag. */
@@ -122,14 +122,14 @@ export class Projector {
     await this.dropUnloaded(generations);
     const missing = this.missing(manifest, generations);
     // Another process may be loading them; if it has ended, its generation is dropped soon.
-    if (missing.length > 0 && !(this.snapshots && this.isLoading(generations))) {
+    if (missing.length > 0 && !(this.snapshots && this.loading(generations).length > 0)) {
       // A server for the read models may have been emptied, or may have evicted rows.
       const damaged = generations.filter(({ status }) => status === 'damaged');
       const found = damaged.map(({ id, damage }) => (damage === undefined ? `${id} lost rows` : `${id}: ${damage}`));
       const what = found.length > 0 ? `read_models_damaged: ${found.join(', ')}` : 'read models are gone';
       const check = found.length > 0 ? '; if it happens again, check the disk and the memory of the machine' : '';
       const loaded = (await this.snapshots?.load(missing)) ?? [];
-      if (loaded.length === 0 && this.snapshots && this.isLoading(await this.readModels.generations())) return;
+      if (loaded.length === 0 && this.snapshots && this.loading(await this.readModels.generations()).length > 0) return;
       if (loaded.length === 0) this.logger.warn(`${what}: they are built again from the log${check}`);
       else this.logger.warn(`${what}: they are built again from snapshots and the log${check}`);
       await ensureManifest(this.projections, this.store, this.readModels, loaded);
@@ -195,16 +195,16 @@ export class Projector {
     return this.projections.flatMap(({ name }) => (there.has(manifest?.views[name] ?? '') ? [] : [name]));
   }
 
-  private isLoading(generations: readonly Generation[]): boolean {
-    return generations.some(({ status, checkpoint }) => status === 'loading' && checkpoint.log === this.store.logId);
+  /** The generations of this log that a snapshot is being loaded into. */
+  private loading(generations: readonly Generation[]): Generation[] {
+    return generations.filter(({ status, checkpoint }) => status === 'loading' && checkpoint.log === this.store.logId);
   }
 
   /** Drops generations whose process has ended while it loaded a snapshot into them. */
   private async dropUnloaded(generations: readonly Generation[]): Promise<void> {
-    const own = generations.filter(
-      ({ status, checkpoint }) => status === 'loading' && checkpoint.log === this.store.logId,
-    );
-    const ended = own.filter(({ lease }) => lease === null).map(({ id }) => id);
+    const ended = this.loading(generations)
+      .filter(({ lease }) => lease === null)
+      .map(({ id }) => id);
     // A process takes the lease just after it has created the generation.
     for (const id of ended) if (this.unloaded.has(id)) await this.readModels.dropGeneration(id);
     this.unloaded = new Set(ended);
