@@ -4,7 +4,8 @@
  */
 
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
-const BASE = 32;
+const BITS = 5;
+const BASE = 2 ** BITS;
 const VALUES = new Uint8Array(128);
 for (let value = 0; value < DIGITS.length; value++) VALUES[DIGITS.charCodeAt(value)] = value;
 
@@ -18,20 +19,33 @@ export function packNumbers(numbers: readonly number[]): string {
   return text;
 }
 
+/** Bits of the digits that fit into an integer of 32 bits, with which engines calculate much faster. */
+const LOW_BITS = 30;
+const LOW = 2 ** LOW_BITS;
+
+/** The digits of a text as bytes, which are read faster one by one than the characters of a text. */
+let digits = Buffer.alloc(4_096);
+
 /** Writes the numbers of a text into an array. @returns how many */
 export function unpackNumbers(text: string, into: Float64Array): number {
+  if (text.length > digits.length) digits = Buffer.alloc(2 * text.length);
+  const bytes = digits;
+  const end = bytes.write(text, 'latin1');
   let count = 0;
-  let [number, scale] = [0, 1];
-  for (let i = 0; i < text.length; i++) {
-    const value = VALUES[text.charCodeAt(i)]!;
-    if (value < BASE) {
-      into[count++] = number + value * scale;
-      number = 0;
-      scale = 1;
-    } else {
-      number += (value - BASE) * scale;
-      scale *= BASE;
+  for (let i = 0; i < end;) {
+    let value = VALUES[bytes[i++]!]!;
+    let low = value & (BASE - 1);
+    let bits = BITS;
+    for (; value >= BASE && bits < LOW_BITS; bits += BITS) {
+      value = VALUES[bytes[i++]!]!;
+      low |= (value & (BASE - 1)) << bits;
     }
+    let high = 0;
+    for (; value >= BASE; bits += BITS) {
+      value = VALUES[bytes[i++]!]!;
+      high |= (value & (BASE - 1)) << (bits - LOW_BITS);
+    }
+    into[count++] = high === 0 ? low : low + high * LOW;
   }
   return count;
 }

@@ -14,6 +14,8 @@ export interface EventDefinition<T extends string = string, D = unknown> {
   schema: number;
   /** Each upcaster takes data of the version it is keyed by and returns data of the next version. */
   upcasters: Record<number, (data: JsonObject) => JsonObject>;
+  /** Names of the fields of its data. */
+  fields: readonly string[];
   check(data: unknown): data is D;
 }
 
@@ -40,6 +42,7 @@ export function defineEvent<T extends string, S extends Shape>(
     type,
     schema,
     upcasters,
+    fields: Object.keys(shape),
     check(data): data is DataOf<S> {
       if (typeof data !== 'object' || data === null) return false;
       for (const [field, check] of checks) if (!check((data as JsonObject)[field])) return false;

@@ -22,6 +22,8 @@ export interface EventMetadata {
   body_hash: string;
   /** SHA-256, hex, of (key id, method, path, Idempotency-Key), if the request had an Idempotency-Key. */
   idempotency?: string;
+  /** `traceparent` (W3C Trace Context) of the command, if it was traced: as the extension of CloudEvents of this name. */
+  traceparent?: string;
   /** This event's index in its append, and the append's size. */
   index: number;
   size: number;

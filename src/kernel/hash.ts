@@ -46,7 +46,7 @@ export function canonicalJson(value: unknown): string {
   switch (typeof value) {
     case 'string':
       if (PLAIN.test(value)) return `"${value}"`;
-      if (!isWellFormed(value)) throw new TypeError('canonical JSON cannot contain a lone surrogate');
+      if (!value.isWellFormed()) throw new TypeError('canonical JSON cannot contain a lone surrogate');
       return JSON.stringify(value);
     case 'number':
       if (!Number.isFinite(value)) throw new TypeError(`canonical JSON cannot contain ${value}`);
@@ -66,11 +66,6 @@ export function canonicalJson(value: unknown): string {
     default:
       throw new TypeError(`canonical JSON cannot contain a value of type ${typeof value}`);
   }
-}
-
-/** True if the string has no lone surrogate, that is, if it survives UTF-8. */
-export function isWellFormed(text: string): boolean {
-  return text.isWellFormed();
 }
 
 /** Whether a text takes more than `bytes` bytes of UTF-8. */

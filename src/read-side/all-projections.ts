@@ -2,6 +2,7 @@ import { accessPolicies } from '../../projections/access-policies.js';
 import { accreditations } from '../../projections/accreditations.js';
 import { credonations } from '../../projections/credonations.js';
 import { deadLetters } from '../../projections/dead-letters.js';
+import { decisions } from '../../projections/decisions.js';
 import { identities } from '../../projections/identities.js';
 import { lenses } from '../../projections/lenses.js';
 import { organizations } from '../../projections/organizations.js';
@@ -21,6 +22,7 @@ export const PROJECTIONS: readonly Projection[] = [
   organizations,
   policies,
   accessPolicies,
+  decisions,
   lenses,
   trove,
   wallets,

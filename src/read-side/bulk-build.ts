@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8';
 import type { Projection } from '../../projections/projection.js';
 import type { DomainEvent } from '../../projections/events.js';
 import { yieldIfDue } from '../kernel/turn.js';
@@ -7,6 +8,7 @@ import type { BulkLoad, Checkpoint } from '../stores/ports/read-models.js';
 import { type BlockWriter, BuildDamaged, BuildFolder, type BuildState, type Part } from './bulk-files.js';
 import { Divider, PartitionFold, SortedRows } from './bulk-fold.js';
 import { decodeSlice } from './fold.js';
+import { PackedEvents, eventsOf, packed } from './packed-events.js';
 
 /**
  * Builds a generation from the start of the log without reading stored rows: the log is read once and divided into
@@ -22,6 +24,8 @@ export const BULK_EVENTS = 200_000;
 /** The defaults bound the memory of a build. Tests use others. */
 export interface BulkSizes {
   eventsPerPartition: number;
+  /** The most that the events of a partition may take in its file. Its fold takes up to three times as much memory. */
+  partitionBytes: number;
   /** Rows of a partition are written to a file when they take this many bytes. */
   runBytes: number;
   /** Bytes of a block, about. */
@@ -37,6 +41,7 @@ export interface BulkSizes {
 }
 const SIZES: BulkSizes = {
   eventsPerPartition: 100_000,
+  partitionBytes: Math.max(48 * 2 ** 20, getHeapStatistics().heap_size_limit / 8),
   runBytes: 32 * 2 ** 20,
   blockBytes: 128 * 1024,
   recordEvery: 100_000,
@@ -58,14 +63,15 @@ export interface BulkOptions {
 }
 
 /**
- * @returns the checkpoint that was stored; `refused` if the lease was lost or the generation is gone; `aborted`
+ * @returns the checkpoint that was stored; `refused` if the lease was lost or the generation is gone; `aborted`;
+ * `too_large` if a partition cannot be folded in memory, since one identity has too many events: nothing is left
  * @throws NoSpaceToBuild, and any error of the stores
  */
 export async function buildInBulk(
   store: EventStore,
   load: BulkLoad,
   options: BulkOptions,
-): Promise<Checkpoint | 'refused' | 'aborted'> {
+): Promise<Checkpoint | 'refused' | 'aborted' | 'too_large'> {
   let { last } = load;
   for (;;) {
     const build = new BulkBuild(store, load, last, options);
@@ -105,7 +111,7 @@ class BulkBuild {
     return this.folder.remove();
   }
 
-  async run(): Promise<Checkpoint | 'refused' | 'aborted'> {
+  async run(): Promise<Checkpoint | 'refused' | 'aborted' | 'too_large'> {
     const { signal } = this.options;
     this.events = await this.store.countAfter(0);
     const known = await this.folder.state(this.store.logId);
@@ -117,6 +123,10 @@ class BulkBuild {
     if (!this.state.isDivided) await this.divide();
     if (signal.aborted) return 'aborted';
     const folded = new Set(this.state.rows.map(({ partition }) => partition));
+    if (folded.size === 1 && this.isTooLarge()) {
+      await this.discard();
+      return 'too_large';
+    }
     for (let partition = 0; partition < this.state.partitions && !signal.aborted; partition++) {
       if (!folded.has(partition)) await this.fold(partition);
       this.progress((FOLD * this.state.events) / this.state.partitions);
@@ -135,7 +145,7 @@ class BulkBuild {
   private async begin(): Promise<BuildState> {
     const partitions = Math.min(MAX_PARTITIONS, Math.ceil(this.events / this.sizes.eventsPerPartition) || 1);
     return {
-      format: 1,
+      format: 2,
       log: this.store.logId,
       partitions,
       goal: await this.store.head(),
@@ -147,6 +157,14 @@ class BulkBuild {
       shared: [],
       rows: [],
     };
+  }
+
+  /** Whether a partition is far larger than the number of events lets expect. */
+  private isTooLarge(): boolean {
+    const { partitions, own } = this.state;
+    const { eventsPerPartition, partitionBytes } = this.sizes;
+    const most = partitionBytes * Math.max(1, this.events / (partitions * eventsPerPartition));
+    return own.some((parts) => parts.reduce((sum, { length }) => sum + length, 0) > most);
   }
 
   private async divide(): Promise<void> {
@@ -211,7 +229,7 @@ class BulkBuild {
     const shared = this.eventsOf(state.shared);
     let next = await shared.next();
     for await (const block of folder.blocks(state.own[partition]!)) {
-      for (const event of unpackedBlock(block)) {
+      for (const event of eventsOf(block)) {
         for (; !next.done && next.value.position <= event.position; next = await shared.next()) {
           fold.applyShared(next.value);
         }
@@ -302,7 +320,7 @@ class BulkBuild {
   }
 
   private async *eventsOf(parts: readonly Part[]): AsyncGenerator<DomainEvent> {
-    for await (const block of this.folder.blocks(parts)) yield* unpackedBlock(block);
+    for await (const block of this.folder.blocks(parts)) yield* eventsOf(block);
   }
 
   private progress(events: number): void {
@@ -321,10 +339,9 @@ async function finish(work: Generator<void>): Promise<void> {
   for (const _ of work) await yieldIfDue();
 }
 
-/** Events of one partition on their way to a file: blocks are JSON arrays. */
+/** Events of one partition on their way to a file. */
 class EventSpill {
-  private texts: string[] = [];
-  private length = 0;
+  private readonly events = new PackedEvents();
 
   private constructor(
     private readonly file: BlockWriter,
@@ -340,35 +357,19 @@ class EventSpill {
   }
 
   get isDue(): boolean {
-    return this.length >= this.blockBytes;
+    return this.events.length >= this.blockBytes;
   }
 
   add(text: string): void {
-    this.texts.push(text);
-    this.length += text.length;
+    this.events.add(text);
   }
 
   async flush(): Promise<void> {
-    if (this.length === 0) return;
-    const block = Buffer.from(`[${this.texts.join(',')}]`);
-    this.texts = [];
-    this.length = 0;
-    await this.file.append(block);
+    if (this.events.length > 0) await this.file.append(this.events.take());
   }
 
   close(): Promise<void> {
     return this.file.close();
-  }
-}
-
-function packed({ position, id, type, stream, occurred_at, recorded_at, data }: DomainEvent): string {
-  return JSON.stringify([position, id, type, stream, occurred_at, recorded_at, data]);
-}
-
-function* unpackedBlock(block: Buffer): Generator<DomainEvent> {
-  const events = JSON.parse(block.toString('utf8')) as unknown[][];
-  for (const [position, id, type, stream, occurred_at, recorded_at, data] of events) {
-    yield { position, id, type, stream, occurred_at, recorded_at, data } as DomainEvent;
   }
 }
 

@@ -22,7 +22,7 @@ export interface Part {
 /** How far a build is. Files that it does not name, and what follows in a file after its length, do not count. */
 export interface BuildState {
   /** Raised when the content of the files changes. */
-  format: 1;
+  format: 2;
   log: string;
   partitions: number;
   /** The position up to which the log is read. */
@@ -74,7 +74,7 @@ export class BuildFolder {
   async state(log: string): Promise<BuildState | undefined> {
     try {
       const state = JSON.parse(await readFile(join(this.path, STATE), 'utf8')) as BuildState;
-      return state.format === 1 && state.log === log ? state : undefined;
+      return state.format === 2 && state.log === log ? state : undefined;
     } catch {
       return undefined;
     }

@@ -3,6 +3,7 @@ import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import { NewerSchema } from '../kernel/event-definition.js';
 import type { RecordedEvent } from '../kernel/event.js';
 import type { Json } from '../kernel/json.js';
+import { isDue, yieldIfDue } from '../kernel/turn.js';
 import type { RowKey, RowSink } from '../stores/ports/read-models.js';
 
 /** Live, rebuild and verify all fold through here. */
@@ -44,12 +45,15 @@ export function* runsOf<E extends { type: string }>(
 }
 
 /** Folds events on top of the rows they read. */
-export function foldInto(
+export async function foldInto(
   overlay: RowOverlay,
   projections: readonly Projection[],
   events: readonly DomainEvent[],
-): void {
-  for (const event of events) for (const projection of projections) projection.apply(event, overlay);
+): Promise<void> {
+  for (const event of events) {
+    for (const projection of projections) projection.apply(event, overlay);
+    if (isDue()) await yieldIfDue();
+  }
 }
 
 /** Some whole appends, folded. */
@@ -63,17 +67,18 @@ export interface FoldedBatch<S extends RowSink> {
  * Folds events on top of the rows they read, in batches. A batch ends with the append that brings it to `rows` changed
  * rows. Later folding does not affect the changes of a batch.
  */
-export function* foldInBatches<S extends RowSink>(
+export async function* foldInBatches<S extends RowSink>(
   projections: readonly Projection[],
   events: readonly DomainEvent[],
   /** Whether the event at this place is the last of its append. */
   endsAppend: (place: number) => boolean,
   overlay: RowOverlay<S>,
   rows = Infinity,
-): Generator<FoldedBatch<S>> {
+): AsyncGenerator<FoldedBatch<S>> {
   let from = 0;
   for (const [place, event] of events.entries()) {
     for (const projection of projections) projection.apply(event, overlay);
+    if (isDue()) await yieldIfDue();
     const isLast = place === events.length - 1;
     if (!isLast && !(overlay.changedRows >= rows && endsAppend(place))) continue;
     yield { events: place + 1 - from, last: event, changes: overlay.takeChanges() };

@@ -4,6 +4,7 @@ import type { RecordedEvent } from '../kernel/event.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { DomainEvent } from '../../projections/events.js';
 import type { Json } from '../kernel/json.js';
+import { yieldIfDue } from '../kernel/turn.js';
 import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
@@ -13,9 +14,12 @@ import { NoSpaceToBuild } from './bulk-files.js';
 import { type FoldedBatch, decodeSlice, foldInBatches, foldInto, loadRows, runsOf } from './fold.js';
 import { takeLease } from './lease.js';
 import { isInLog, reflectPlatformLens } from './manifest.js';
+import { type SharedBuildOptions, buildShared } from './shared-build.js';
 
 /** Events folded at once: enough to share a commit, few enough to keep the pauses of the event loop short. */
 const SLICE = 1_000;
+/** Rows that are read before other work may run, where reading keeps the event loop. */
+const ROWS_PER_TURN = 100;
 /** Events folded at once while catching up, if rows are read over a network, all in one request. */
 const FAR_BULK_SLICE = 20_000;
 /** The number of small batches in flight. Each is applied on top of the one before it, or refused. */
@@ -58,13 +62,15 @@ interface Applying {
 export class Follower {
   /** Identifies it as the holder of a lease. */
   readonly holder = randomUUID();
-  /** Whether to build in bulk: not after there was no space for it. */
+  /** Whether to build in bulk: not after there was no space for it, or not enough memory. */
   private inBulk = true;
 
   constructor(
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
     private readonly bulk: { from: number } & Partial<BulkSizes> = { from: BULK_EVENTS },
+    /** Invites workers to builds that several processes can share. */
+    private readonly shared: Pick<SharedBuildOptions, 'jobs' | 'sizes'> = {},
   ) {}
 
   /** @throws NewerSchema once everything before the event that this build cannot read is applied */
@@ -157,14 +163,14 @@ export class Follower {
           }
           await this.load(id, projections, events, overlay, before);
           if (spans) {
-            foldInto(overlay, projections, events);
+            await foldInto(overlay, projections, events);
             held = { events: (held?.events ?? 0) + events.length, last: events.at(-1)! };
             // Once per batch, since it reads the store.
             bulkRows ??= this.readModels.bulkRows?.(id) ?? Infinity;
             if (overlay.changedRows >= bulkRows && !(await release())) return refused();
           } else {
             let batches = 0;
-            for (const batch of foldInBatches(projections, events, endsAppend, overlay, rowsPerBatch)) {
+            for await (const batch of foldInBatches(projections, events, endsAppend, overlay, rowsPerBatch)) {
               if (!(await start(batch))) return refused();
               batches++;
             }
@@ -188,25 +194,38 @@ export class Follower {
     return signal.aborted ? 'aborted' : 'at_head';
   }
 
-  /** Builds an empty generation in bulk if the log is long. Undefined: the follower applies the log. */
+  /**
+   * Builds an empty generation in bulk, or together with other processes, if the log is long. Undefined: the follower
+   * applies the log.
+   */
   private async build(
     { id, views, checkpoint }: Generation,
     { onApplied }: FollowOptions,
     signal: AbortSignal,
   ): Promise<Checkpoint | 'refused' | 'aborted' | undefined> {
     if (checkpoint.position > 0) return undefined;
+    const onProgress = (events: number) => onApplied?.(checkpoint, events);
+    if (this.readModels.beginBuild && this.store.marks && this.inBulk) {
+      const finishing = () => reflectPlatformLens(this.store, this.readModels);
+      const options = { ...this.shared, signal, onProgress };
+      const built = await buildShared(id, this.holder, this.store, this.readModels, finishing, options);
+      this.inBulk = built !== undefined;
+      return built;
+    }
     const load = await this.readModels.load?.(id, this.holder);
     const isBegun = load !== undefined && load.last !== null;
     if (!load || !(isBegun || (this.inBulk && (await this.store.countAfter(0)) >= this.bulk.from))) return undefined;
     const projections = PROJECTIONS.filter(({ name }) => name in views);
-    const onProgress = (events: number) => onApplied?.(checkpoint, events);
     const finish = async (next: Checkpoint) => {
       await reflectPlatformLens(this.store, this.readModels);
       return load.finish(next);
     };
     try {
       const options = { projections, signal, onProgress, sizes: this.bulk };
-      return await buildInBulk(this.store, { ...load, finish }, options);
+      const built = await buildInBulk(this.store, { ...load, finish }, options);
+      if (built !== 'too_large') return built;
+      this.inBulk = false;
+      return undefined;
     } catch (error) {
       // The files of a generation are removed with it.
       if (!(await this.generation(id))) return 'refused';
@@ -239,16 +258,26 @@ export class Follower {
   ): Promise<void> {
     const load = async (rows: RowKey[]): Promise<(Json | undefined)[]> => {
       const stored = before ? rows.filter((row) => !before.knows(row)) : rows;
-      // In parts: no other process writes, so one snapshot is not needed.
-      const size = this.readModels.rowsPerBatch ?? stored.length;
-      const parts: Promise<(Json | undefined)[]>[] = [];
-      for (let i = 0; i < stored.length; i += size) parts.push(this.read(id, stored.slice(i, i + size)));
-      const values = (await Promise.all(parts)).flat();
+      const values = await this.readInParts(id, stored);
       if (!before) return values;
       let i = 0;
       return rows.map((row) => (before.knows(row) ? before.get(row) : values[i++]));
     };
     return loadRows(projections, events, load, overlay);
+  }
+
+  /** No other process writes, so one snapshot is not needed. */
+  private async readInParts(id: string, rows: readonly RowKey[]): Promise<(Json | undefined)[]> {
+    const { rowsPerBatch } = this.readModels;
+    const size = rowsPerBatch ?? ROWS_PER_TURN;
+    const parts = Array.from({ length: Math.ceil(rows.length / size) }, (_, i) => rows.slice(i * size, (i + 1) * size));
+    if (rowsPerBatch !== undefined) return (await Promise.all(parts.map((part) => this.read(id, part)))).flat();
+    const values: (Json | undefined)[] = [];
+    for (const part of parts) {
+      values.push(...(await this.read(id, part)));
+      await yieldIfDue();
+    }
+    return values;
   }
 
   private async read(id: string, rows: readonly RowKey[]): Promise<(Json | undefined)[]> {

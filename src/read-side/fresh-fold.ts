@@ -4,9 +4,11 @@ import type { Position, RecordedEvent } from '../kernel/event.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import { type DomainEvent, decodeEvent } from '../../projections/events.js';
 import type { Json } from '../kernel/json.js';
+import { isDue, yieldIfDue } from '../kernel/turn.js';
 import type { RowKey } from '../stores/ports/read-models.js';
 
-const SLICE = 5_000;
+/** Few enough to keep the pauses of the event loop short, since it may be that of a serving process. */
+const SLICE = 1_000;
 const ATTEMPTS = 100;
 /** The maximum number of rows kept as objects. */
 const MAX_TOUCHED = 20_000;
@@ -65,10 +67,11 @@ export class FreshFold implements Rows {
           if (recorded.position > to) break;
           if (recorded.damage) this.options.onDamage?.(recorded);
           this.apply(decodeEvent(recorded));
+          if (isDue()) await yieldIfDue();
         }
         onProgress(this.position);
         if (this.position >= to) return this.flush();
-        if (this.touched.size >= MAX_TOUCHED) this.flush();
+        if (this.touched.size >= MAX_TOUCHED) await this.flush();
       }
       await sleep(RETRY_MS);
     }
@@ -112,13 +115,14 @@ export class FreshFold implements Rows {
     this.put(row, undefined);
   }
 
-  private flush(): void {
+  private async flush(): Promise<void> {
     for (const [address, { row, value, changed }] of this.touched) {
       if (!changed) continue;
       const content = value === undefined ? undefined : JSON.stringify(value as Json);
       if (content === undefined) this.values.delete(address);
       else if (this.options.kept.has(row.view)) this.values.set(address, content);
       this.options.onChange(row, address, content);
+      if (isDue()) await yieldIfDue();
     }
     this.touched.clear();
   }

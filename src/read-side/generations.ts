@@ -1,17 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../kernel/clock.js';
 import type { Position } from '../kernel/event.js';
+import { Problem, type ProblemCode } from '../kernel/problems.js';
 import type { EventStore } from '../stores/ports/event-store.js';
+import type { Jobs } from '../stores/ports/jobs.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { Follower } from './follower.js';
-import { createGeneration, isInLog, isOf, isSound, platformLens, refuseOtherLog } from './manifest.js';
+import { createGeneration, isInLog, isOf, isSound, platformLens, refuseOtherLog, versionsOf } from './manifest.js';
 
 /** Operations on generations: build one beside the serving one, swap, roll back, drop. */
 
 /** An operation that the state of the generations does not allow. The message says what to do. */
-export class GenerationError extends Error {
-  override readonly name = 'GenerationError';
+export class GenerationError extends Problem {
+  constructor(message: string, code: ProblemCode = 'generation_conflict') {
+    super(code, message);
+    this.name = 'GenerationError';
+  }
 }
 
 /** Why nothing can be swapped on a log that no service has used yet. */
@@ -19,6 +24,7 @@ export const NOTHING_SERVES = 'No generation serves yet: start the service once.
 /** How long a swap waits for a generation that is being followed, ms. */
 const CATCH_UP_MS = 5_000;
 const POLL_MS = 100;
+const MARK_EVERY = 1_000;
 
 export interface GenerationState extends Generation {
   /** Views that the manifest serves from it. */
@@ -101,26 +107,29 @@ export interface RebuildProgress {
 /**
  * Builds a generation of these views from the start of the log, beside the one that serves; ends when it has caught up
  * and is `ready`. An interrupted build continues where it stopped.
- * @param view name of a projection, or `all`
+ * @param wanted names of projections, or `all`
+ * @param jobs to invite workers, where several processes can share a build
  * @throws GenerationError for an unknown view, or while another process builds it
  */
 export async function rebuild(
-  view: string,
+  wanted: string | readonly string[],
   store: EventStore,
   readModels: ReadModels,
   signal: AbortSignal,
   onProgress?: (progress: RebuildProgress) => void,
+  jobs?: Jobs,
 ): Promise<Generation> {
-  const projections = PROJECTIONS.filter(({ name }) => view === 'all' || view === name);
-  if (projections.length === 0) {
+  const projections = PROJECTIONS.filter(({ name }) => wanted === 'all' || [wanted].flat().includes(name));
+  const unknown = [wanted].flat().find((view) => view !== 'all' && !projections.some(({ name }) => name === view));
+  if (unknown !== undefined || projections.length === 0) {
     throw new GenerationError(
-      `There is no view ${view}; the views are ${PROJECTIONS.map(({ name }) => name).join(', ')}, or all.`,
+      `There is no view ${unknown}; the views are ${PROJECTIONS.map(({ name }) => name).join(', ')}, or all.`,
     );
   }
   const views = Object.fromEntries(projections.map(({ name, version }) => [name, version]));
   const id = (await unfinishedBuild(views, store, readModels)) ?? (await create(views, store, readModels));
   if ((await find(id, readModels)).lease) throw beingBuilt(id);
-  return complete(id, store, readModels, signal, onProgress);
+  return complete(id, store, readModels, signal, onProgress, jobs);
 }
 
 /**
@@ -133,11 +142,11 @@ export async function complete(
   readModels: ReadModels,
   signal: AbortSignal,
   onProgress?: (progress: RebuildProgress) => void,
+  jobs?: Jobs,
 ): Promise<Generation> {
   let events = 0;
-  // Counting may mean reading the log, so it is done for a progress display only.
-  const total = onProgress ? await store.countAfter((await find(id, readModels)).checkpoint.position) : 0;
-  const follower = new Follower(store, readModels);
+  const total = onProgress ? await about(store, (await find(id, readModels)).checkpoint.position) : 0;
+  const follower = new Follower(store, readModels, undefined, { jobs });
   const follow = () =>
     follower.follow(id, {
       signal,
@@ -162,8 +171,14 @@ export async function complete(
   return find(id, readModels);
 }
 
+/** The number of events after a position; about the number where counting means to read them. */
+async function about(store: EventStore, position: Position): Promise<number> {
+  if (!store.marks) return store.countAfter(position);
+  return MARK_EVERY * (await store.marks(position, MARK_EVERY)).length;
+}
+
 function beingBuilt(id: string): GenerationError {
-  return new GenerationError(`${id} is being built by another process.`);
+  return new GenerationError(`${id} is being built already.`, 'operation_open');
 }
 
 async function create(views: Record<string, number>, store: EventStore, readModels: ReadModels): Promise<string> {
@@ -266,7 +281,8 @@ async function point(
 ): Promise<Manifest> {
   const going = Object.values(views).find((id) => manifest.dropping?.includes(id));
   if (going !== undefined) throw new GenerationError(`${going} is being dropped.`);
-  const moved = { revision: manifest.revision + 1, views, previous_views: manifest.views, log: store.logId };
+  const versions = versionsOf(views, await readModels.generations());
+  const moved = { revision: manifest.revision + 1, views, versions, previous_views: manifest.views, log: store.logId };
   const next = { ...manifest, ...(await platformLens(store)), ...moved };
   if (!(await readModels.swapManifest(next)))
     throw new GenerationError('Another swap was first; check credence status.');
@@ -302,6 +318,7 @@ async function find(id: string, readModels: ReadModels): Promise<Generation> {
   if (!found)
     throw new GenerationError(
       `There is no generation ${id}; the generations are ${generations.map((g) => g.id).join(', ')}.`,
+      'generation_not_found',
     );
   return found;
 }

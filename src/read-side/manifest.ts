@@ -14,11 +14,15 @@ import type { ScoringModel } from '../scoring/models/scoring-model.js';
 import { StartError } from '../kernel/start-error.js';
 import { PROJECTIONS } from './all-projections.js';
 
+const OWN_VERSIONS = new Map(PROJECTIONS.map(({ name, version }) => [name, version]));
+
 /**
- * Ensures that a sound generation serves every projection, and returns the manifest that names these generations.
+ * Ensures that a generation that can be applied serves every projection, and returns the manifest that names these
+ * generations.
  *
- * A projection without a sound generation gets a new one, to be built from the start of the log. Until it is built,
- * reads of it are refused. Safe to run in several processes at once.
+ * A projection without one gets a new one, to be built from the start of the log. Until it is built, reads of it are
+ * refused. A generation of another build, whose folds have other versions, is left where it serves: see
+ * `ofOtherBuild`. Safe to run in several processes at once.
  * @param loaded generations that were filled from snapshots, to be used instead of new ones
  * @throws StartError where what serves was folded from another log
  */
@@ -33,16 +37,16 @@ export async function ensureManifest(
     const manifest = await readModels.manifest();
     const generations = await readModels.generations();
     refuseOtherLog(manifest, generations, store.logId);
-    const sound = new Map<string, Generation>();
-    for (const generation of generations) if (await isSound(generation, store)) sound.set(generation.id, generation);
+    const whole = new Map<string, Generation>();
+    for (const generation of generations) if (await isWhole(generation, store)) whole.set(generation.id, generation);
     // Read after the manifest: the stream in its log is then at least as long as it was for the manifest.
     const platform = (await platformLens(store)) ?? manifest;
     const views = Object.fromEntries(
-      Object.entries(manifest?.views ?? {}).filter(([view, id]) => view in (sound.get(id)?.views ?? {})),
+      Object.entries(manifest?.views ?? {}).filter(([view, id]) => view in (whole.get(id)?.views ?? {})),
     );
     const served = Object.keys(views).length;
     for (const { name } of projections) {
-      const id = loaded.find((generation) => name in (sound.get(generation)?.views ?? {}));
+      const id = loaded.find((generation) => name in (whole.get(generation)?.views ?? {}));
       if (id !== undefined) views[name] ??= id;
     }
     const adopts = Object.keys(views).length > served;
@@ -51,7 +55,9 @@ export async function ensureManifest(
     const lens_revision = platform?.lens_revision ?? -1;
     const model_hash = platform?.model_hash ?? disc1.hash;
     const seesRight = manifest?.lens_revision === lens_revision && manifest.lens.content_hash === lens.content_hash;
-    if (manifest && !adopts && unserved.length === 0 && seesRight && manifest.model_hash === model_hash) {
+    const versions = versionsOf(views, generations);
+    const isCurrent = seesRight && manifest.model_hash === model_hash && isDeepStrictEqual(manifest.versions, versions);
+    if (manifest && !adopts && unserved.length === 0 && isCurrent) {
       // A generation that is ahead of this log, or has lost rows, is useless; so is one that was created here while
       // another process was faster. One of another log may serve other processes.
       const serving = new Set(Object.values(manifest.views));
@@ -66,11 +72,12 @@ export async function ensureManifest(
     }
 
     if (unserved.length > 0) {
-      const versions = Object.fromEntries(unserved.map(({ name, version }) => [name, version]));
-      const id = await createGeneration(versions, store, readModels);
+      const own = Object.fromEntries(unserved.map(({ name, version }) => [name, version]));
+      const id = await createGeneration(own, store, readModels);
       if (id === undefined) continue;
       created = id;
       for (const { name } of unserved) views[name] = id;
+      Object.assign(versions, own);
     }
     await readModels.swapManifest({
       revision: (manifest?.revision ?? 0) + 1,
@@ -78,12 +85,79 @@ export async function ensureManifest(
       model_hash,
       lens_revision,
       views,
+      versions,
       previous_views: null,
       log: store.logId,
       incarnation: manifest?.incarnation ?? randomUUID(),
       ...(manifest?.dropping && { dropping: manifest.dropping }),
     });
     // Swapped, or beaten to it by another process: either way, look again.
+  }
+}
+
+/** The versions of the folds that made the rows of these views. */
+export function versionsOf(views: Record<string, string>, generations: readonly Generation[]): Record<string, number> {
+  const byId = new Map(generations.map((generation) => [generation.id, generation]));
+  return Object.fromEntries(
+    Object.entries(views).flatMap(([view, id]) => {
+      const version = byId.get(id)?.views[view];
+      return version === undefined ? [] : [[view, version]];
+    }),
+  );
+}
+
+export interface OtherBuild {
+  /** The serving generations that this build can neither read nor apply as a whole. */
+  generations: Generation[];
+  /** What this build needs instead: the views that these serve, in its own versions. */
+  views: Record<string, number>;
+  /** Whether none of its folds is newer than this build's. */
+  isOlder: boolean;
+}
+
+/** The generations that serve these projections for another build of Credence; undefined if there are none. */
+export function ofOtherBuild(
+  projections: readonly Projection[],
+  manifest: Manifest | null,
+  generations: readonly Generation[],
+): OtherBuild | undefined {
+  const others = generations.filter(
+    (generation) => generation.status !== 'dropped' && generation.status !== 'damaged' && !isOfThisBuild(generation),
+  );
+  const ids = new Set(others.map(({ id }) => id));
+  const served = projections.filter(({ name }) => ids.has(manifest?.views[name] ?? ''));
+  if (served.length === 0) return undefined;
+  const serving = new Set(served.map(({ name }) => manifest!.views[name]));
+  const replaced = others.filter(({ id }) => serving.has(id));
+  const differences = replaced.flatMap(({ views }) =>
+    Object.entries(views).map(([view, version]) => (OWN_VERSIONS.get(view) ?? 0) - version),
+  );
+  return {
+    generations: replaced,
+    views: Object.fromEntries(served.map(({ name, version }) => [name, version])),
+    isOlder: differences.every((difference) => difference >= 0),
+  };
+}
+
+/**
+ * The generation that this build serves these views from once another build no longer does: a ready one, else an
+ * unfinished one, else a new one.
+ */
+export async function ownBeside(
+  { views }: OtherBuild,
+  manifest: Manifest | null,
+  store: EventStore,
+  readModels: ReadModels,
+): Promise<string> {
+  for (;;) {
+    const fitting: Generation[] = [];
+    for (const generation of await readModels.generations()) {
+      const isGoing = manifest?.dropping?.includes(generation.id);
+      if (!isGoing && isOf(generation, views) && (await isSound(generation, store))) fitting.push(generation);
+    }
+    const found = fitting.find(({ status }) => status === 'ready') ?? fitting[0];
+    const id = found?.id ?? (await createGeneration(views, store, readModels));
+    if (id !== undefined) return id;
   }
 }
 
@@ -197,11 +271,24 @@ export async function platformLens(
  * share a checkpoint, and the event that its checkpoint names must be in the log (which may have been restored from
  * elsewhere).
  */
-export async function isSound({ status, views, checkpoint }: Generation, store: EventStore): Promise<boolean> {
+export async function isSound(generation: Generation, store: EventStore): Promise<boolean> {
+  return isOfThisBuild(generation) && isWhole(generation, store);
+}
+
+export function isOfThisBuild({ views }: Generation): boolean {
+  return Object.entries(views).every(([name, version]) => OWN_VERSIONS.get(name) === version);
+}
+
+/** Whether a generation has its rows, and the log has what it applied. */
+async function isWhole({ status, checkpoint }: Generation, store: EventStore): Promise<boolean> {
   if (status === 'dropped' || status === 'damaged' || status === 'loading') return false;
-  const known = new Map(PROJECTIONS.map(({ name, version }) => [name, version]));
-  if (!Object.entries(views).every(([name, version]) => known.get(name) === version)) return false;
   return isInLog(checkpoint, store);
+}
+
+/** Whether this build can read the rows of a view: its own fold made them. */
+export function isReadable({ versions }: Manifest, view: string): boolean {
+  const version = versions?.[view];
+  return version === undefined || version === OWN_VERSIONS.get(view);
 }
 
 /** Whether the event that a checkpoint names is at its position: an older copy may have replaced the log. */

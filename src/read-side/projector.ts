@@ -3,11 +3,12 @@ import type { Projection } from '../../projections/projection.js';
 import { NewerSchema } from '../kernel/event-definition.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Logger } from '../kernel/logger.js';
+import type { Jobs } from '../stores/ports/jobs.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { NoSpaceToBuild } from './bulk-files.js';
 import { Follower } from './follower.js';
-import { GenerationError, drop } from './generations.js';
-import { ensureManifest, isInLog, isSound, otherLog, refuseOtherLog } from './manifest.js';
+import { GenerationError, drop, swap } from './generations.js';
+import { ensureManifest, isInLog, isSound, ofOtherBuild, otherLog, ownBeside, refuseOtherLog } from './manifest.js';
 import type { SnapshotKeeper } from './snapshot-keeper.js';
 
 const STANDBY_MS = 200;
@@ -16,6 +17,8 @@ const BACKOFF_MS = 1_000;
 const LOOK_MS = 1_000;
 /** An unfinished generation that nobody builds for this long is dropped. */
 const ABANDONED_MS = 3_600_000;
+/** An older build replaces the generations of a newer one when nobody has applied the log to them for this long. */
+const LEFT_MS = 30_000;
 
 export interface ProjectorOptions {
   /** The number of generations that are kept beside those that serve and those before the last swap. Default: 3. */
@@ -24,8 +27,12 @@ export interface ProjectorOptions {
   keepUpMs?: number;
   /** For how long, in ms, an unfinished generation that nobody builds is kept. Default: an hour. */
   abandonedMs?: number;
+  /** For how long, in ms, nobody may have applied the log to what a newer build serves before it is replaced. Default: 30 s. */
+  leftMs?: number;
   /** Absent: read models that are lost are folded from the start of the log. */
-  snapshots?: SnapshotKeeper;
+  snapshots?: SnapshotKeeper | undefined;
+  /** To invite other workers to build read models that are lost. */
+  jobs?: Jobs;
 }
 
 /** A generation that is followed. */
@@ -49,9 +56,13 @@ export class Projector {
   private readonly retained: number;
   private readonly keepUpMs: number;
   private readonly abandonedMs: number;
+  private readonly leftMs: number;
   private readonly snapshots: SnapshotKeeper | undefined;
+  private readonly jobs: Jobs | undefined;
   /** Generations in `loading` that nobody held the lease of at the last look. */
   private unloaded = new Set<string>();
+  /** While another build serves: this build's generation, and when another process last applied the log to the other. */
+  private beside: { id: string; followedAt: number } | undefined;
   private supervision: Promise<void> = Promise.resolve();
   /** Set when a loop reached an event that it must not skip. Reads are still served, with lag. */
   halted: string | null = null;
@@ -64,12 +75,21 @@ export class Projector {
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
     private readonly logger: Logger,
-    { retained = 3, keepUpMs = Infinity, abandonedMs = ABANDONED_MS, snapshots }: ProjectorOptions = {},
+    {
+      retained = 3,
+      keepUpMs = Infinity,
+      abandonedMs = ABANDONED_MS,
+      leftMs = LEFT_MS,
+      snapshots,
+      jobs,
+    }: ProjectorOptions = {},
   ) {
     this.retained = retained;
     this.keepUpMs = keepUpMs;
     this.abandonedMs = abandonedMs;
+    this.leftMs = leftMs;
     this.snapshots = snapshots;
+    this.jobs = jobs;
   }
 
   /**
@@ -135,6 +155,7 @@ export class Projector {
       await ensureManifest(this.projections, this.store, this.readModels, loaded);
       [manifest, generations] = await this.serving();
     }
+    if (await this.replaceOtherBuild(manifest, generations)) [manifest, generations] = await this.serving();
     const serving = new Set(Object.values(manifest?.views ?? {}));
     const dropped = await this.dropSurplus(manifest, generations);
     this.noteIdle(serving, generations);
@@ -143,7 +164,11 @@ export class Projector {
     for (const generation of generations) {
       const { id, status } = generation;
       if (this.frozen.has(id)) this.loops.get(id)?.stopping.abort();
-      else if (!dropped.has(id) && !this.loops.has(id) && (status === 'ready' || serving.has(id))) {
+      else if (
+        !dropped.has(id) &&
+        !this.loops.has(id) &&
+        (status === 'ready' || serving.has(id) || id === this.beside?.id)
+      ) {
         if (await isSound(generation, this.store)) this.follow(generation);
       }
     }
@@ -151,8 +176,43 @@ export class Projector {
     this.snapshots?.saveDue(leased.filter(({ id, status }) => status === 'ready' && serving.has(id)));
   }
 
+  /**
+   * While generations of another build serve, builds this build's own beside them. A newer build serves its own when it
+   * is ready. An older one waits until no process of the newer build is left, so that two builds that run side by side
+   * do not take turns.
+   * @returns whether generations have changed
+   */
+  private async replaceOtherBuild(manifest: Manifest | null, generations: readonly Generation[]): Promise<boolean> {
+    const other = ofOtherBuild(this.projections, manifest, generations);
+    if (!other) {
+      this.beside = undefined;
+      return false;
+    }
+    const ids = other.generations.map(({ id }) => id).join(', ');
+    const id = await ownBeside(other, manifest, this.store, this.readModels);
+    const now = performance.now();
+    if (this.beside?.id !== id) {
+      const then = other.isOlder ? 'it serves once it is ready' : 'it serves once no process of that build is left';
+      this.logger.warn(`${ids} serves for another build of Credence: ${id} is built beside it, and ${then}`);
+      this.beside = { id, followedAt: now };
+      return true;
+    }
+    if (other.generations.some(({ lease }) => lease !== null)) this.beside.followedAt = now;
+    if (generations.find((generation) => generation.id === id)?.status !== 'ready') return false;
+    if (!other.isOlder && now - this.beside.followedAt < this.leftMs) return false;
+    try {
+      await swap(id, this.store, this.readModels);
+    } catch (error) {
+      // It has not caught up yet, or another process was first.
+      if (error instanceof GenerationError) return false;
+      throw error;
+    }
+    this.logger.warn(`${id} serves instead of ${ids}, which was of another build of Credence`);
+    return true;
+  }
+
   private follow({ id, status }: Generation): void {
-    const follower = new Follower(this.store, this.readModels);
+    const follower = new Follower(this.store, this.readModels, undefined, { jobs: this.jobs });
     const stopping = new AbortController();
     const signal = AbortSignal.any([this.stopping.signal, stopping.signal]);
     const ended = this.run(id, follower, signal, status === 'building').finally(() => this.loops.delete(id));

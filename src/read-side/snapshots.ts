@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { MODELS } from '../scoring/models/all.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
+import { Problem } from '../kernel/problems.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import { CopyFailed, type Batch, type Checkpoint, type ReadModels, type RowKey } from '../stores/ports/read-models.js';
 import { keyOf } from '../stores/ports/row-key.js';
@@ -31,8 +32,11 @@ const BATCHES_IN_FLIGHT = 8;
 const MAX_PAUSE_MS = 50;
 
 /** A snapshot cannot be saved or used. The message is one sentence. */
-export class SnapshotRefused extends Error {
-  override readonly name = 'SnapshotRefused';
+export class SnapshotRefused extends Problem {
+  constructor(message: string) {
+    super('snapshot_refused', message);
+    this.name = 'SnapshotRefused';
+  }
 }
 
 /** A file in a folder of snapshots: its content, or what is wrong with it, as a clause. */

@@ -87,6 +87,8 @@ export interface VerifyProgress {
 export interface VerifyOptions {
   onProgress?: (progress: VerifyProgress) => void;
   eventsPerPass?: number;
+  /** Ends it, with its reason. */
+  signal?: AbortSignal;
 }
 
 /** The generation was dropped while it was read. */
@@ -262,6 +264,7 @@ class GenerationVerifier {
 
   tell(phase: VerifyProgress['phase'], part: number, done: number, total: number): void {
     const { id, passes } = this.result;
+    this.options.signal?.throwIfAborted();
     this.options.onProgress?.({ generation: id, phase, pass: part + 1, passes, done, total: Math.max(done, total) });
   }
 }

@@ -16,7 +16,7 @@ import {
   type ReadModels,
   type ReadResult,
 } from '../stores/ports/read-models.js';
-import { isInLog } from './manifest.js';
+import { isInLog, isReadable } from './manifest.js';
 
 /** The result of a query: the row or undefined for `get`, the rows for `range`. */
 type Result = Json | undefined | RangeRow[];
@@ -370,6 +370,7 @@ function generationOf(manifest: Manifest, query: RowQuery): string {
   const name = viewOf(query);
   const id = manifest.views[name];
   if (id === undefined) throw rebuilding(`no generation serves ${name} yet`);
+  if (!isReadable(manifest, name)) throw rebuilding(`${id} serves ${name} for another build of Credence`);
   return id;
 }
 
@@ -379,9 +380,12 @@ function foreign(log: string): Problem {
   });
 }
 
-/** The generations that serve these queries' views; undefined if a view has none. */
+/** The generations that serve these queries' views; undefined if a view has none that this build can read. */
 function servingOf(manifest: Manifest, queries: readonly RowQuery[]): string[] | undefined {
-  const ids = queries.map((query) => manifest.views[viewOf(query)]);
+  const ids = queries.map((query) => {
+    const view = viewOf(query);
+    return isReadable(manifest, view) ? manifest.views[view] : undefined;
+  });
   return ids.includes(undefined) ? undefined : (ids as string[]);
 }
 

@@ -8,10 +8,11 @@ import type { EventStore } from './ports/event-store.js';
 import { LmdbEventStore, type LmdbEventStoreOptions, type LogExtent, copyLog } from './lmdb/lmdb-event-store.js';
 import type { Jobs } from './ports/jobs.js';
 import { LmdbJobs } from './lmdb/lmdb-jobs.js';
-import type { KeyValue } from './ports/key-value.js';
+import type { Counts, KeyValue } from './ports/key-value.js';
 import { LmdbKeyValue } from './lmdb/lmdb-key-value.js';
 import { LmdbEnvironment } from './lmdb/environment.js';
 import type { Logger } from '../kernel/logger.js';
+import { LARGE_BULK } from './lmdb/stream-index.js';
 import { LmdbReadModels } from './lmdb/lmdb-read-models.js';
 import type { ReadModels } from './ports/read-models.js';
 import { checkDatabases } from './lmdb/check-databases.js';
@@ -22,6 +23,8 @@ export interface Stores {
   readModels: ReadModels;
   keyValue: KeyValue;
   jobs: Jobs;
+  /** Counts of all processes that share these stores. Absent: they have to be shared in another way. */
+  counts?: Counts;
   /**
    * By environment: how many seconds its oldest reader has kept freed pages from being reused. Embedded stores only.
    */
@@ -42,6 +45,8 @@ interface Watching {
   waits?: boolean;
   /** A server without a log is refused. */
   mustExist?: boolean;
+  /** A great many events are about to be appended: the embedded log uses more memory, and writes less. */
+  inBulk?: boolean;
   /** Deletes embedded read models whose list of generations is damaged, to be folded again. */
   repairs?: boolean;
 }
@@ -60,7 +65,7 @@ export function openProfile(where: Where, clock: Clock, options: Watching = {}):
 export async function openStores(
   data: string,
   clock: Clock,
-  { logger, onCommit, repairs }: Watching = {},
+  { logger, onCommit, inBulk, repairs }: Watching = {},
 ): Promise<Stores> {
   await checkDatabases(data);
   const state = join(data, 'state');
@@ -69,6 +74,7 @@ export async function openStores(
   const eventStore = await LmdbEventStore.open(join(data, 'log'), {
     onCommit,
     onWarning: (message) => logger?.error(message),
+    ...(inBulk && { indexBulk: LARGE_BULK }),
   });
   try {
     return {
@@ -108,6 +114,7 @@ async function openCluster(
     // Named after this log, so that data of another cluster in this Redis, jobs above all, is never taken for our own.
     const { logId } = eventStore;
     const readModels = await open(RedisReadModels.open({ url, logger, ...(logger && { ownClock: clock }) }));
+    const keyValue = await open(RedisKeyValue.open({ url, clock, prefix: `credence:${logId}` }));
     return {
       eventStore,
       readModels,
@@ -116,7 +123,8 @@ async function openCluster(
         redis: { isAway: readModels.isAway, reconnections: readModels.reconnections },
       }),
       clockSkew: () => readModels.clockSkew,
-      keyValue: await open(RedisKeyValue.open({ url, clock, prefix: `credence:${logId}` })),
+      keyValue,
+      counts: keyValue,
       jobs: await open(BullmqJobs.open(url, { logger, prefix: `{credence-jobs:${logId}}` })),
     };
   } catch (error) {

@@ -38,6 +38,7 @@ import { NoAnswer } from './pulse.js';
 import { AppendAdmission } from './admission.js';
 import { EventCounter } from './event-counter.js';
 import { HeadWatch } from './head-watch.js';
+import { marksOf } from './log-marks.js';
 import { isDomain, isReserved, LOG_STREAM, positionOf, recordedEvent } from './records.js';
 
 const DEFAULT_SLICE = 1_000;
@@ -246,6 +247,10 @@ export class EventStoreDbEventStore implements EventStore {
 
   countAfter(position: Position): Promise<number> {
     return this.#counter.countAfter(position);
+  }
+
+  marks(after: Position, every: number): Promise<Position[]> {
+    return this.#connection.persist((link) => marksOf(link, after, every));
   }
 
   /** Waits for the appends in flight. */

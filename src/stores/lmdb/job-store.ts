@@ -6,7 +6,7 @@ import { LmdbEnvironment } from './environment.js';
 import type { Job, JobStatus } from '../ports/jobs.js';
 import { isAlive } from '../../kernel/processes.js';
 
-/** The instance that runs a job. The claim ends after its time, or when its process has ended. */
+/** The instance that runs a job. The claim ends after its time, or when its process has ended (docs/decisions/0028). */
 interface Claim {
   pid: number;
   token: string;

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { asBinary } from 'lmdb';
 import { TextBuffers } from '../../kernel/text-buffers.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
 import { endOfTurn } from '../../kernel/turn.js';
-import { encodeAppend, storedText } from '../ports/event-encoding.js';
+import { checkAppend } from '../ports/event-encoding.js';
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import {
   StoreUnavailable,
@@ -20,7 +19,7 @@ import { INDEX_DATABASES, IndexDamaged, StreamIndex, StreamPositions } from './s
 import { crc32 } from 'node:zlib';
 import { Problem } from '../../kernel/problems.js';
 import { StartError } from '../../kernel/start-error.js';
-import { damaged, isSealed, openSealed, SEAL_GROWTH, seal, sealed, subjectChecksum } from './stored-event.js';
+import { damaged, isOld, mostBytes, readEntry, writeEntry } from './stored-event.js';
 
 /** Events read in one turn of the event loop. Their snapshot pins pages, and other work waits. */
 const MAX_SLICE = 5_000;
@@ -31,10 +30,12 @@ const POLL_MS = 10;
 const PLACE_CHECK_MS = 1_000;
 /** A larger queue is committed in several steps. */
 const MAX_BATCH_APPENDS = 4_096;
+/** The newest events of this process that are kept for subscribers: more than are appended between two of their reads. */
+const KEPT_EVENTS = 4_096;
 /** Positions are keys of 32 bits. */
 const MAX_POSITION = 0xffff_ffff;
 
-const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'string' }, ...INDEX_DATABASES } as const;
+const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'binary' }, ...INDEX_DATABASES } as const;
 
 export interface LmdbEventStoreOptions {
   /** Told when the folder of the log was removed or replaced, and when it is back. */
@@ -50,27 +51,27 @@ interface Staged {
   /** The position before the first event of the batch. */
   base: Position;
   positions: StreamPositions;
-  events: readonly NewEvent[];
-  encoded: string[];
-  /** For each event: the checksum of the identity that it is about. */
-  subjects: number[];
+  events: readonly RecordedEvent[];
+  /** For each event: the bytes that it takes at most. */
+  bytes: number[];
 }
 
 interface PendingAppend {
   stream: string;
   expected: ExpectedRevision;
   events: readonly NewEvent[];
-  encoded: string[];
+  /** As `checkAppend` returns it. */
+  units: number[];
   outcome: Appended | WrongExpectedRevision | IndexDamaged | undefined;
   resolve: (appended: Appended) => void;
   reject: (error: Error) => void;
 }
 
-/** The number of events to which an upgrade adds checksums in one transaction. */
+/** The number of events that an upgrade writes in one transaction. */
 const UPGRADE_SLICE = 1_000;
 
 /**
- * The log in an LMDB environment: position -> JSON text of the event with its checksum, positions dense from 1. A
+ * The log in an LMDB environment: position -> entry of the event (stored-event.ts), positions dense from 1. A
  * damaged event is returned with a mark, and does not stop readers. Appends that arrive together share one commit;
  * several processes may share the folder.
  */
@@ -84,6 +85,9 @@ export class LmdbEventStore implements EventStore {
   readonly #placeCheck: NodeJS.Timeout;
   #refusal: StoreUnavailable | undefined;
   readonly #wakeUps = new Set<() => void>();
+  #subscribers = 0;
+  /** Events that this process has made durable, by their position modulo KEPT_EVENTS; empty without subscribers. */
+  #kept: (RecordedEvent | undefined)[] = [];
   /** The texts of the batch being written. */
   readonly #buffers = new TextBuffers();
   #queue: PendingAppend[] = [];
@@ -93,7 +97,9 @@ export class LmdbEventStore implements EventStore {
   #storing: Promise<void> | undefined;
   #repairing: Promise<void> | undefined;
   /** The first position from which on every event has a checksum. */
-  #sealedFrom: Position;
+  #checkedFrom: Position;
+  /** Whether older builds refuse this log, since this build has written to it. */
+  #isMarked = false;
   #closed = false;
 
   /** @throws StartError if the folder contains a different or shorter log than before (see LogMarker) */
@@ -101,15 +107,16 @@ export class LmdbEventStore implements EventStore {
     const env = await LmdbEnvironment.open(folder, { databases: DATABASES });
     try {
       const head = readAtStart(folder, () => lastPosition(env));
-      const known = readAtStart(folder, () => env.database<string>('meta').get('log_id'));
+      const known = readAtStart(folder, () => logIdIn(env));
       await checkMarker(markerPath(folder), folder, known, head);
       const logId = await env.write(() => {
-        const meta = env.database<string>('meta');
-        if (!meta.doesExist(SEALED_FROM)) putSealedFrom(env, lastPosition(env) + 1);
-        const there = meta.get('log_id');
+        const meta = env.database<unknown>('meta');
+        if (!meta.doesExist(CHECKED_FROM)) putPosition(env, CHECKED_FROM, lastPosition(env) + 1);
+        const there = logIdIn(env);
         if (there) return there;
         const created = randomUUID();
-        meta.putSync('log_id', created);
+        meta.putSync(LOG_ID, created);
+        putPosition(env, COMPACT_FROM, 1);
         return created;
       });
       const store = new LmdbEventStore(folder, env, logId, options);
@@ -126,7 +133,7 @@ export class LmdbEventStore implements EventStore {
     this.#env = env;
     this.#onCommit = options.onCommit;
     this.#onWarning = options.onWarning;
-    this.#sealedFrom = sealedFrom(env);
+    this.#checkedFrom = positionIn(env, CHECKED_FROM) ?? 1;
     this.#index = new StreamIndex(env, options.indexBulk);
     this.#marker = new LogMarker(markerPath(folder), () => {
       // It is that of whatever has taken the place of this log.
@@ -159,9 +166,9 @@ export class LmdbEventStore implements EventStore {
   append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
     // An error thrown here rejects the promise.
     return new Promise((resolve, reject) => {
-      const encoded = encodeAppend(stream, events);
+      const units = checkAppend(stream, events);
       this.#refuseIfClosed();
-      this.#queue.push({ stream, expected, events, encoded, outcome: undefined, resolve, reject });
+      this.#queue.push({ stream, expected, events, units, outcome: undefined, resolve, reject });
       this.#draining ??= this.#drain();
     });
   }
@@ -194,9 +201,43 @@ export class LmdbEventStore implements EventStore {
     after: Position,
     options: { sliceSize?: number; signal?: AbortSignal } = {},
   ): AsyncGenerator<RecordedEvent[]> {
+    yield* this.#slices(after, (position) => this.#at(position), options);
+  }
+
+  /**
+   * Events that this process has just appended are not read and decoded again: subscribers get, and share, those that
+   * were appended.
+   */
+  async *subscribe(
+    after: Position,
+    options: { sliceSize?: number; signal: AbortSignal },
+  ): AsyncGenerator<RecordedEvent[]> {
+    let position = after;
+    const at = (wanted: Position) => this.#keptAt(wanted) ?? this.#at(wanted);
+    this.#subscribers++;
+    try {
+      while (!options.signal.aborted) {
+        for await (const slice of this.#slices(position, at, options)) {
+          position = slice.at(-1)!.position;
+          yield slice;
+          if (options.signal.aborted) return;
+        }
+        this.#refuseIfClosed();
+        await this.#nextAppend(position, options.signal);
+      }
+    } finally {
+      if (--this.#subscribers === 0) this.#kept = [];
+    }
+  }
+
+  async *#slices(
+    after: Position,
+    at: (position: Position) => RecordedEvent | undefined,
+    options: { sliceSize?: number; signal?: AbortSignal },
+  ): AsyncGenerator<RecordedEvent[]> {
     let position = after;
     while (!options.signal?.aborted) {
-      const slice = await this.#slice(position, options.sliceSize);
+      const slice = await this.#slice(position, at, options.sliceSize);
       if (slice.length === 0) return;
       position = slice.at(-1)!.position;
       yield slice;
@@ -205,20 +246,13 @@ export class LmdbEventStore implements EventStore {
     }
   }
 
-  async *subscribe(
-    after: Position,
-    options: { sliceSize?: number; signal: AbortSignal },
-  ): AsyncGenerator<RecordedEvent[]> {
-    let position = after;
-    while (!options.signal.aborted) {
-      for await (const slice of this.readAll(position, options)) {
-        position = slice.at(-1)!.position;
-        yield slice;
-        if (options.signal.aborted) return;
-      }
-      this.#refuseIfClosed();
-      await this.#nextAppend(position, options.signal);
-    }
+  #keep(events: readonly RecordedEvent[]): void {
+    for (const event of events) this.#kept[event.position % KEPT_EVENTS] = event;
+  }
+
+  #keptAt(position: Position): RecordedEvent | undefined {
+    const event = this.#kept[position % KEPT_EVENTS];
+    return event?.position === position ? event : undefined;
   }
 
   async head(): Promise<Position> {
@@ -246,38 +280,45 @@ export class LmdbEventStore implements EventStore {
   }
 
   /**
-   * Adds a checksum to every event that an older build stored, from the newest to the oldest. An interrupted upgrade
-   * continues where it stopped. Text that is not JSON stays unchanged and counts as damaged from then on.
-   * @returns the number of events that got one
+   * Writes every event that an older build stored in the present form, from the newest to the oldest. An interrupted
+   * upgrade continues where it stopped. A damaged event stays as it is. The space that becomes free is used again.
+   * @returns the number of events written
    */
   async upgrade(onProgress: (done: number, total: number) => void = () => undefined): Promise<number> {
     this.#refuseIfClosed();
-    const total = this.#sealedFrom - 1;
-    let given = 0;
-    while (this.#sealedFrom > 1) {
-      const to = this.#sealedFrom - 1;
-      const from = Math.max(1, to - UPGRADE_SLICE + 1);
-      given += await this.#env.grow(() => this.#seal(from, to));
-      this.#sealedFrom = from;
+    await this.#refuseOlderBuilds();
+    let next = this.#env.read(() => positionIn(this.#env, COMPACT_FROM)) ?? (await this.head()) + 1;
+    const total = next - 1;
+    let written = 0;
+    while (next > 1) {
+      const from = Math.max(1, next - UPGRADE_SLICE);
+      const to = next - 1;
+      written += await this.#env.grow(() => this.#rewrite(from, to));
+      next = from;
       onProgress(total - from + 1, total);
     }
-    return given;
+    this.#checkedFrom = 1;
+    return written;
   }
 
-  #seal(from: Position, to: Position): number {
-    const events = this.#env.database<string, number>('events');
-    let given = 0;
+  #rewrite(from: Position, to: Position): number {
+    const events = this.#env.database<Buffer, number>('events');
+    const entries: { position: Position; entry: Buffer; isNew: boolean }[] = [];
     for (let position = from; position <= to; position++) {
-      const text = events.get(position);
-      if (text === undefined || isSealed(text)) continue;
-      const bytes = Buffer.from(text);
-      const event = openSealed(bytes, bytes.length, position, false);
-      if (event.damage) continue;
-      events.putSync(position, asBinary(sealed(text, position, event)) as never);
-      given++;
+      const entry = events.getBinary(position);
+      if (!entry) continue;
+      const written = isOld(entry) ? rewritten(entry, position, position >= this.#checkedFrom) : undefined;
+      entries.push({ position, entry: written ?? entry, isNew: written !== undefined });
     }
-    putSealedFrom(this.#env, from);
-    return given;
+    const isNew = entries.filter((entry) => entry.isNew).length;
+    if (isNew > 0) {
+      // Removed first: in their places, smaller entries would leave the pages half empty.
+      for (const { position } of entries) events.removeSync(position);
+      for (const { position, entry } of entries) events.putSync(position, entry);
+    }
+    putPosition(this.#env, COMPACT_FROM, from);
+    if (from === 1) putPosition(this.#env, CHECKED_FROM, 1);
+    return isNew;
   }
 
   /** Copies the log into another folder while it is in use; the only sound way to copy it. */
@@ -292,6 +333,7 @@ export class LmdbEventStore implements EventStore {
     clearInterval(this.#placeCheck);
     await this.#draining;
     await this.#storing;
+    if (this.#index.isLarge) await this.#index.store().catch(() => undefined);
     await this.#repairing;
     for (const wakeUp of this.#wakeUps) wakeUp();
     await this.#marker.close();
@@ -337,6 +379,7 @@ export class LmdbEventStore implements EventStore {
         else resolve(outcome!);
       }
       if (stored === 0) return;
+      if (this.#subscribers > 0) this.#keep(staged.events);
       for (const wakeUp of this.#wakeUps) wakeUp();
       this.#marker.touch();
       // Separate, so that an observer that throws cannot stop the appends.
@@ -363,6 +406,7 @@ export class LmdbEventStore implements EventStore {
       if (this.#refusal) throw this.#refusal;
       await this.#env.ready();
       this.#env.refresh();
+      await this.#refuseOlderBuilds();
       await this.#catchUp();
       const staged = this.#stage(batch);
       if (staged.events.length === 0) return staged;
@@ -370,12 +414,12 @@ export class LmdbEventStore implements EventStore {
       const first = staged.base + 1;
       const write = this.#env.writeIf({ database: 'events', key: first, version: null }, () => {
         this.#buffers.reset();
-        staged.encoded.forEach((text, i) => {
-          const chunk = this.#buffers.withRoomFor(text.length + SEAL_GROWTH);
+        staged.events.forEach((event, i) => {
+          const chunk = this.#buffers.withRoomForBytes(staged.bytes[i]!);
           const start = this.#buffers.used;
-          const end = seal(chunk, start, this.#buffers.write(text), first + i, staged.subjects[i]!);
+          const end = writeEntry(chunk, start, event);
           this.#buffers.used = end;
-          void events.put(first + i, bytesAsValue(chunk, start, end));
+          void events.put(event.position, bytesAsValue(chunk, start, end));
         });
       });
       this.#writing = write;
@@ -391,6 +435,21 @@ export class LmdbEventStore implements EventStore {
     }
   }
 
+  /**
+   * Before the first event is written that older builds cannot read: they look for the id of the log under its old name,
+   * and refuse a log without one.
+   */
+  async #refuseOlderBuilds(): Promise<void> {
+    if (this.#isMarked) return;
+    await this.#env.write(() => {
+      const meta = this.#env.database<string>('meta');
+      if (!meta.doesExist(OLD_LOG_ID)) return;
+      meta.putSync(LOG_ID, this.logId);
+      meta.removeSync(OLD_LOG_ID);
+    });
+    this.#isMarked = true;
+  }
+
   /** Indexes the events of other processes, in slices between which other work can run. */
   async #catchUp(): Promise<void> {
     // Most likely these are the batch being written, whose entries are about to be added.
@@ -398,13 +457,13 @@ export class LmdbEventStore implements EventStore {
     while (this.#env.read(() => this.#index.catchUp(MAX_SLICE))) await setImmediate();
   }
 
-  /** Settles each append's outcome and encodes its events. */
+  /** Settles each append's outcome, and gives its events their places. */
   #stage(batch: PendingAppend[]): Staged {
     const base = this.#index.known;
-    const events: NewEvent[] = [];
-    const staged: Staged = { base, positions: new StreamPositions(), events, encoded: [], subjects: [] };
+    const events: RecordedEvent[] = [];
+    const staged: Staged = { base, positions: new StreamPositions(), events, bytes: [] };
     for (const append of batch) {
-      const { stream, expected, encoded } = append;
+      const { stream, expected, units } = append;
       let last: number;
       try {
         last = staged.positions.last(stream) ?? this.#lookUp(() => this.#index.last(stream)) ?? -1;
@@ -421,14 +480,15 @@ export class LmdbEventStore implements EventStore {
         append.outcome = error;
         continue;
       }
-      if (base + events.length + encoded.length > MAX_POSITION) throw new Error('the log is full');
+      if (base + events.length + units.length > MAX_POSITION) throw new Error('the log is full');
       let revision = last;
-      for (let i = 0; i < encoded.length; i++) {
+      for (let i = 0; i < units.length; i++) {
         revision++;
-        events.push(append.events[i]!);
-        staged.encoded.push(storedText(stream, revision, encoded[i]!));
-        staged.subjects.push(subjectChecksum({ stream, data: append.events[i]!.data }));
-        staged.positions.add(stream, revision, base + events.length);
+        const { id, type, data, metadata } = append.events[i]!;
+        const position = base + events.length + 1;
+        events.push({ stream, revision, id, type, data, metadata, position });
+        staged.bytes.push(mostBytes(stream, units[i]!));
+        staged.positions.add(stream, revision, position);
       }
       append.outcome = { position: base + events.length, revision };
     }
@@ -443,8 +503,7 @@ export class LmdbEventStore implements EventStore {
       const position =
         staged.positions.position(stream, revision) ?? this.#lookUp(() => this.#index.position(stream, revision));
       if (position === undefined) return undefined;
-      const event: (NewEvent & { damage?: object }) | undefined =
-        staged.events[position - staged.base - 1] ?? this.#get(position);
+      const event = staged.events[position - staged.base - 1] ?? this.#get(position);
       if (event?.damage) return undefined;
       if (event?.id !== id || event.metadata.index !== index || event.metadata.size !== events.length) return undefined;
       appended = { position, revision };
@@ -453,7 +512,11 @@ export class LmdbEventStore implements EventStore {
   }
 
   /** At most `size` events, plus those that complete the last append. */
-  async #slice(after: Position, size = DEFAULT_SLICE): Promise<RecordedEvent[]> {
+  async #slice(
+    after: Position,
+    at: (position: Position) => RecordedEvent | undefined,
+    size = DEFAULT_SLICE,
+  ): Promise<RecordedEvent[]> {
     this.#refuseIfClosed();
     // A reader of the whole log continues after a failed write of others.
     if (!this.#env.isOpen) await this.#env.ready();
@@ -462,7 +525,7 @@ export class LmdbEventStore implements EventStore {
     while (wanted > 0) {
       const until = slice.length + Math.min(wanted, MAX_SLICE);
       while (slice.length < until) {
-        const event = this.#at(after + slice.length + 1);
+        const event = at(after + slice.length + 1);
         if (!event) return slice;
         slice.push(event);
       }
@@ -480,7 +543,7 @@ export class LmdbEventStore implements EventStore {
   #at(position: Position): RecordedEvent | undefined {
     const event = this.#get(position);
     if (event || position < 1 || position >= lastPosition(this.#env)) return event;
-    return damaged(undefined, position, 'there is nothing at its place');
+    return damaged(position, 'there is nothing at its place');
   }
 
   #get(position: Position): RecordedEvent | undefined {
@@ -488,12 +551,12 @@ export class LmdbEventStore implements EventStore {
     let bytes: Buffer | undefined;
     try {
       // Valid until the next read: these are the first bytes of the library's own buffer.
-      bytes = this.#env.read(() => this.#env.database<string, number>('events').getBinaryFast(position));
+      bytes = this.#env.read(() => this.#env.database<Buffer, number>('events').getBinaryFast(position));
     } catch (error) {
       if (!isDamage(error)) throw error;
-      return damaged(undefined, position, 'the page it stands on cannot be read');
+      return damaged(position, 'the page it stands on cannot be read');
     }
-    return bytes && openSealed(bytes, bytes.length, position, position >= this.#sealedFrom);
+    return bytes && readEntry(bytes, bytes.length, position, position >= this.#checkedFrom);
   }
 
   /** The event to which the index leads. @throws Problem history_unreadable; IndexDamaged if it is another stream's */
@@ -544,7 +607,7 @@ export class LmdbEventStore implements EventStore {
         // While the environment is being reopened there is nothing to read. After a failed commit and until then, a
         // read throws, and nothing would catch that here.
         try {
-          if (this.#env.isOpen && this.#env.database<string, number>('events').doesExist(position + 1)) done();
+          if (this.#env.isOpen && this.#env.database<Buffer, number>('events').doesExist(position + 1)) done();
         } catch {
           return;
         }
@@ -571,7 +634,7 @@ export interface LogExtent {
 export async function copyLog(folder: string, target: string): Promise<LogExtent> {
   const env = await LmdbEnvironment.open(folder, { databases: DATABASES });
   try {
-    const extent = { log_id: env.database<string>('meta').get('log_id') ?? '', position: lastPosition(env) };
+    const extent = { log_id: logIdIn(env) ?? '', position: lastPosition(env) };
     await env.backup(target);
     return extent;
   } finally {
@@ -579,26 +642,47 @@ export async function copyLog(folder: string, target: string): Promise<LogExtent
   }
 }
 
-const SEALED_FROM = 'checksums_from';
+const LOG_ID = 'log';
+/** Of a log to which only builds before the present form of events have written. */
+const OLD_LOG_ID = 'log_id';
+/** The first position from which on every event has a checksum. */
+const CHECKED_FROM = 'checksums_from';
+/** The first position from which on no event is left that an upgrade would write. */
+const COMPACT_FROM = 'compact_from';
 
-interface SealedFrom {
+function logIdIn(env: LmdbEnvironment): string | undefined {
+  const meta = env.database<string | undefined>('meta');
+  return meta.get(LOG_ID) ?? meta.get(OLD_LOG_ID);
+}
+
+interface CheckedPosition {
   position: Position;
   crc: number;
 }
 
-/** The first position with a checksum; 1 if the stored value is damaged, so that every event needs one. */
-function sealedFrom(env: LmdbEnvironment): Position {
+/** Undefined if the stored value is absent or damaged. */
+function positionIn(env: LmdbEnvironment, name: string): Position | undefined {
   try {
-    const stored = env.database<SealedFrom | undefined>('meta').get(SEALED_FROM);
-    return stored && stored.crc === crc32(String(stored.position)) ? stored.position : 1;
+    const stored = env.database<CheckedPosition | undefined>('meta').get(name);
+    return stored && stored.crc === crc32(String(stored.position)) ? stored.position : undefined;
   } catch {
-    return 1;
+    return undefined;
   }
 }
 
 /** Call it in a write transaction. */
-function putSealedFrom(env: LmdbEnvironment, position: Position): void {
-  env.database<SealedFrom>('meta').putSync(SEALED_FROM, { position, crc: crc32(String(position)) });
+function putPosition(env: LmdbEnvironment, name: string, position: Position): void {
+  env.database<CheckedPosition>('meta').putSync(name, { position, crc: crc32(String(position)) });
+}
+
+/** The present form of an event that an older build stored; undefined if it would not come back as the same JSON. */
+function rewritten(entry: Buffer, position: Position, mustBeChecked: boolean): Buffer | undefined {
+  const event = readEntry(entry, entry.length, position, mustBeChecked);
+  if (event.damage) return undefined;
+  const bytes = Buffer.alloc(mostBytes(event.stream, entry.length));
+  const length = writeEntry(bytes, 0, event);
+  const again = readEntry(bytes, length, position, true);
+  return JSON.stringify(again) === JSON.stringify(event) ? bytes.subarray(0, length) : undefined;
 }
 
 /** Runs a read while a log is opened. @throws StartError if the log is damaged there */
@@ -613,7 +697,7 @@ function readAtStart<T>(folder: string, read: () => T): T {
 
 function lastPosition(env: LmdbEnvironment): Position {
   return env.read(() => {
-    const events = env.database<string, number>('events');
+    const events = env.database<Buffer, number>('events');
     for (const position of events.getKeys({ start: MAX_POSITION, end: 0, reverse: true, limit: 1 })) return position;
     return 0;
   });

@@ -75,10 +75,10 @@ export class LmdbKeyValue implements KeyValue {
     });
   }
 
-  async increment(key: string, ttlMs: number): Promise<{ count: number; resets_at: number }> {
+  async increment(key: string, ttlMs: number, by = 1): Promise<{ count: number; resets_at: number }> {
     return this.#env.grow(() => {
       const entry = this.#entry(stored(key));
-      const count = typeof entry?.value === 'number' ? entry.value + 1 : 1;
+      const count = typeof entry?.value === 'number' ? entry.value + by : by;
       const resets_at = entry?.expires_at ?? this.#clock() + ttlMs;
       this.#entries.putSync(stored(key), { value: count, expires_at: resets_at });
       return { count, resets_at };

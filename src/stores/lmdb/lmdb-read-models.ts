@@ -168,8 +168,8 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async setStatus(id: string, status: GenerationStatus, log?: string): Promise<void> {
-    await this.#ready(id);
-    if (log !== undefined && this.#of(id, undefined, (generation) => generation.checkpoint())?.log !== log) return;
+    const checkpoint = log !== undefined && (await this.#ask(id, (generation) => generation.checkpoint()));
+    if (log !== undefined && (!checkpoint || checkpoint.log !== log)) return;
     await this.#change(() => {
       const record = this.#record(id);
       if (!record || record.status === 'dropped') return;
@@ -195,27 +195,20 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async acquireLease(id: string, holder: string, ttlMs: number, log?: string): Promise<boolean> {
-    await this.#ready(id);
-    const taken = this.#of(id, undefined, (generation) => {
+    const taken = await this.#ask(id, (generation) => {
       if (log !== undefined && generation.checkpoint()?.log !== log) return false;
       return generation.acquireLease(holder, this.#clock, ttlMs);
     });
-    return (await this.#unlessDamaged(id, taken)) ?? false;
+    return taken ?? false;
   }
 
   async releaseLease(id: string, holder: string): Promise<void> {
-    await this.#ready(id);
-    await this.#unlessDamaged(
-      id,
-      this.#of(id, undefined, (generation) => generation.releaseLease(holder)),
-    );
+    await this.#ask(id, (generation) => generation.releaseLease(holder));
   }
 
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {
-    await this.#ready(id);
     try {
-      const applied = this.#of(id, undefined, (generation) => generation.apply(batch, this.#clock));
-      return (await this.#unlessDamaged(id, applied)) ?? 'refused';
+      return (await this.#ask(id, (generation) => generation.apply(batch, this.#clock))) ?? 'refused';
     } catch (error) {
       // The generation was dropped and closed while the batch waited.
       if (this.#record(id)?.status === 'dropped') return 'refused';
@@ -228,8 +221,7 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async load(id: string, holder: string): Promise<BulkLoad | undefined> {
-    await this.#ready(id);
-    const load = this.#of(id, undefined, (generation) => generation.load(this.#buildPath(id), holder, this.#clock));
+    const load = await this.#ask(id, (generation) => generation.load(this.#buildPath(id), holder, this.#clock));
     if (!load) return undefined;
     const unlessDamaged = async (written: Promise<boolean>) => (await this.#unlessDamaged(id, written)) ?? false;
     return {
@@ -258,8 +250,7 @@ export class LmdbReadModels implements ReadModels {
     cursor: string | null,
     limit: number,
   ): Promise<{ rows: { row: RowKey; value: Json }[]; cursor: string | null }> {
-    await this.#ready(id);
-    const page = this.#of(id, undefined, (generation) => generation.scan(view, cursor, limit));
+    const page = await this.#ask(id, (generation) => generation.scan(view, cursor, limit));
     if (page) return page;
     const damage = this.#damaged.get(id) ?? this.#record(id)?.damage;
     if (damage === undefined) return { rows: [], cursor: null };
@@ -391,9 +382,15 @@ export class LmdbReadModels implements ReadModels {
     }
   }
 
-  async #unlessDamaged<T>(id: string, asked: T | Promise<T> | undefined): Promise<T | undefined> {
+  /** As `#of`, of a generation that need not be open yet. */
+  async #ask<T>(id: string, ask: (generation: LmdbGeneration) => T | undefined): Promise<Awaited<T> | undefined> {
+    await this.#ready(id);
+    return this.#unlessDamaged(id, this.#of(id, undefined, ask));
+  }
+
+  async #unlessDamaged<T>(id: string, asked: T | undefined): Promise<Awaited<T> | undefined> {
     try {
-      return await asked;
+      return (await asked) as Awaited<T> | undefined;
     } catch (error) {
       return this.#noteDamage(id, error);
     }

@@ -3,16 +3,25 @@ import { crc32 } from 'node:zlib';
 import { uuidOf } from '../../kernel/hash.js';
 import { UNREADABLE, subjectGuess } from '../../kernel/event-definition.js';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
+import { isTooLong } from '../ports/event-encoding.js';
+import { StoreUnavailable } from '../ports/event-store.js';
+import { MORE_BYTES, readEvent, readPlace, textsIn, writeEvent } from './compact-event.js';
+import { firstBytes } from './first-bytes.js';
+import { type Remains, eventOfText, placeInText } from './event-text.js';
 
 /**
- * Events as stored in the embedded log: JSON text whose last member, `crc`, has sixteen hexadecimal digits. They are
- * the CRC-32 of everything before it, seeded with the position so that it is valid at this position only, and the
- * CRC-32 of the identity that the event is about, which confirms the identity if the rest is damaged. Builds without
- * checksums can read such a text too, and write texts without `crc`.
+ * Events as entries of the embedded log. An entry begins with the number of its form. In the form that is written, the
+ * CRC-32 of the identity that the event is about follows, which confirms the identity if the rest is damaged; then the
+ * values of the event (compact-event.ts); then the CRC-32 of everything before it, seeded with the position so that it
+ * is valid at this position only. Older builds wrote JSON text (event-text.ts), which is still read.
  */
-const SEAL_START = ',"crc":"';
-const SEAL_END = '"}';
-const SEAL_LENGTH = SEAL_START.length + 16 + SEAL_END.length;
+const COMPACT = 1;
+/** The index of streams stores revisions in 32 bits. */
+const MAX_REVISION = 0xffff_ffff;
+/** How JSON text begins. */
+const TEXT = '{'.charCodeAt(0);
+const CRC_BYTES = 4;
+const HEAD_BYTES = 1 + CRC_BYTES;
 
 /** A valid time earlier than any other, for an event whose time is unknown. */
 const NEVER = new Date(0).toISOString();
@@ -20,107 +29,91 @@ const NEVER = new Date(0).toISOString();
 /** The parts of an event that name the identity it is about. */
 type Subjected = Pick<RecordedEvent, 'data' | 'stream'>;
 
-/** Bytes that checksums add to a text. */
-export const SEAL_GROWTH = SEAL_LENGTH - 1;
-
 /** The checksum of the identity that an event is about. */
-export function subjectChecksum(event: Subjected): number {
+function subjectChecksum(event: Subjected): number {
   return crc32(subjectGuess(event) ?? '');
 }
 
 /**
- * Appends the checksums to the text of an event. They are computed over the bytes already written, since encoding the
- * text again would cost more than everything else.
- * @param bytes contain the text, a JSON object with at least one member, from `start` to `end`, and then SEAL_GROWTH
- * free bytes
- * @returns where the text with checksums ends
+ * The bytes that an entry takes at most.
+ * @param units UTF-16 code units of the JSON text of the event's own values
  */
-export function seal(bytes: Buffer, start: number, end: number, position: Position, subject: number): number {
-  let at = end - 1;
-  const checksum = crc32(bytes.subarray(start, at), position);
-  // Byte by byte: a call into the runtime would take longer for so few bytes.
-  for (let i = 0; i < START_BYTES.length; i++) bytes[at++] = START_BYTES[i]!;
-  at = writeHex(bytes, at, checksum);
-  at = writeHex(bytes, at, subject);
-  for (let i = 0; i < END_BYTES.length; i++) bytes[at++] = END_BYTES[i]!;
-  return at;
-}
-
-const START_BYTES = Buffer.from(SEAL_START);
-const END_BYTES = Buffer.from(SEAL_END);
-const DIGITS = Buffer.from('0123456789abcdef');
-
-/** Writes eight hexadecimal digits. @returns where they end */
-function writeHex(bytes: Buffer, at: number, value: number): number {
-  for (let shift = 28; shift >= 0; shift -= 4) bytes[at++] = DIGITS[(value >>> shift) & 15]!;
-  return at;
-}
-
-/** The number in eight hexadecimal digits; NaN if they are not digits. */
-function readHex(bytes: Buffer, at: number): number {
-  let value = 0;
-  for (let i = 0; i < 8; i++) {
-    const digit = bytes[at + i]!;
-    value = value * 16 + (digit >= 48 && digit <= 57 ? digit - 48 : digit >= 97 && digit <= 102 ? digit - 87 : NaN);
-  }
-  return value;
-}
-
-/** Whether a text ends with checksums. */
-export function sealed(text: string, position: Position, event: Subjected): Buffer {
-  const bytes = Buffer.alloc(Buffer.byteLength(text) + SEAL_GROWTH);
-  seal(bytes, 0, bytes.write(text), position, subjectChecksum(event));
-  return bytes;
-}
-
-export function isSealed(text: string): boolean {
-  return text.startsWith(SEAL_START, text.length - SEAL_LENGTH);
-}
-
-/** As `isSealed`, of the first bytes of a buffer. */
-function endsSealed(bytes: Buffer, length: number): boolean {
-  for (let i = 0; i < START_BYTES.length; i++) {
-    if (bytes[length - SEAL_LENGTH + i] !== START_BYTES[i]) return false;
-  }
-  return true;
+export function mostBytes(stream: string, units: number): number {
+  return 3 * (stream.length + units) + MORE_BYTES + HEAD_BYTES + CRC_BYTES;
 }
 
 /**
- * The event of a stored text.
- * @param bytes the text, and possibly more
- * @param mustBeSealed whether a text without checksums is damaged
+ * Writes the entry of an event.
+ * @param bytes have `mostBytes` from `start` on
+ * @returns where the entry ends
  */
-export function openSealed(bytes: Buffer, length: number, position: Position, mustBeSealed: boolean): RecordedEvent {
-  let body: string;
-  if (endsSealed(bytes, length)) {
-    const end = length - SEAL_LENGTH;
-    if (readHex(bytes, end + SEAL_START.length) !== crc32(bytes.subarray(0, end), position)) {
-      return damaged(bytes.toString('utf8', 0, length), position, 'its checksum is that of another text');
-    }
-    body = `${bytes.toString('utf8', 0, end)}}`;
-  } else {
-    body = bytes.toString('utf8', 0, length);
-    if (mustBeSealed) return damaged(body, position, 'it has no checksum');
+export function writeEntry(bytes: Buffer, start: number, event: RecordedEvent): number {
+  bytes[start] = COMPACT;
+  writeChecksum(bytes, start + 1, subjectChecksum(event));
+  const end = writeEvent(bytes, start + HEAD_BYTES, event);
+  writeChecksum(bytes, end, crc32(bytes.subarray(start, end), event.position));
+  return end + CRC_BYTES;
+}
+
+/** Byte by byte: a call into the runtime would take longer for so few bytes. */
+function writeChecksum(bytes: Buffer, at: number, value: number): void {
+  bytes[at] = value & 255;
+  bytes[at + 1] = (value >>> 8) & 255;
+  bytes[at + 2] = (value >>> 16) & 255;
+  bytes[at + 3] = value >>> 24;
+}
+
+function readChecksum(bytes: Buffer, at: number): number {
+  return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0;
+}
+
+/** Whether an entry is of a form that older builds wrote. */
+export function isOld(entry: Buffer): boolean {
+  return entry[0] === TEXT;
+}
+
+/**
+ * The event of an entry; one with a mark if it is damaged.
+ * @param bytes the entry, and possibly more
+ * @param mustBeChecked whether JSON text without checksums is damaged
+ * @throws StoreUnavailable if a newer build wrote it
+ */
+export function readEntry(bytes: Buffer, length: number, position: Position, mustBeChecked: boolean): RecordedEvent {
+  if (bytes[0] === TEXT) {
+    const read = eventOfText(bytes, length, position, mustBeChecked);
+    return 'event' in read ? read.event : damaged(position, read.reason, read.remains);
   }
-  let event: RecordedEvent;
+  const end = length - CRC_BYTES;
+  if (end < HEAD_BYTES || readChecksum(bytes, end) !== crc32(firstBytes(bytes, end), position)) {
+    return damaged(position, 'its checksum is that of another text', remainsOf(bytes.subarray(0, length)));
+  }
+  if (bytes[0] !== COMPACT) {
+    const what = `the event at position ${position} has form ${bytes[0]}, which this build cannot read`;
+    throw new StoreUnavailable(`${what}: run a build that is at least as new as the one that wrote it`);
+  }
+  return readEvent(bytes, HEAD_BYTES, position);
+}
+
+/** The stream and revision of an entry, without checking the rest; undefined if it is damaged there. */
+export function placeOf(entry: Buffer): { stream: string; revision: number } | undefined {
   try {
-    event = JSON.parse(body) as RecordedEvent;
+    const { stream, revision } = entry[0] === TEXT ? placeInText(entry.toString()) : readPlace(entry, HEAD_BYTES);
+    const isRevision = Number.isInteger(revision) && revision >= 0 && revision <= MAX_REVISION;
+    return typeof stream === 'string' && isRevision && !isTooLong(stream) ? { stream, revision } : undefined;
   } catch {
-    return damaged(bytes.toString('utf8', 0, length), position, 'it is not JSON');
+    return undefined;
   }
-  event.position = position;
-  return event;
 }
 
 /** The event that is returned for a position whose event cannot be read. */
-export function damaged(text: string | undefined, position: Position, reason: string): RecordedEvent {
-  const read = text === undefined ? undefined : parsed(text);
+export function damaged(position: Position, reason: string, remains?: Remains): RecordedEvent {
+  const { stream = '', revision = 0, tris_id = null } = remains ?? {};
   return {
-    // Not the id in the text, which may be that of another event.
+    // Not the id in the entry, which may be that of another event.
     id: uuidOf(hash('sha256', `damaged event at ${position}`), 8),
     type: UNREADABLE,
-    stream: typeof read?.stream === 'string' ? read.stream : '',
-    revision: Number.isInteger(read?.revision) ? read!.revision! : 0,
+    stream,
+    revision,
     position,
     data: {},
     metadata: {
@@ -133,23 +126,22 @@ export function damaged(text: string | undefined, position: Position, reason: st
       index: 0,
       size: 1,
     },
-    damage: { reason, tris_id: text === undefined ? null : subjectIn(text, read?.stream) },
+    damage: { reason, tris_id },
   };
 }
 
-function parsed(text: string): Partial<RecordedEvent> | undefined {
-  try {
-    return JSON.parse(text) as Partial<RecordedEvent>;
-  } catch {
-    return undefined;
-  }
+function remainsOf(entry: Buffer): Remains {
+  const place = placeOf(entry);
+  return { ...place, tris_id: entry.length < HEAD_BYTES ? null : subjectIn(entry, place?.stream) };
 }
 
-/** The identity that the damaged text of an event is about: one that it names and that matches its second checksum. */
-function subjectIn(text: string, stream: unknown): string | null {
-  if (!isSealed(text)) return null;
-  const stored = parseInt(text.slice(-SEAL_END.length - 8, -SEAL_END.length), 16);
-  const named = [...text.matchAll(/"([ -~]{1,200}?)"/g)].map(([, name]) => name!);
-  const ofStreams = [...named, String(stream)].map((name) => name.slice(name.indexOf('-') + 1));
-  return [...named, ...ofStreams].find((name) => name !== '' && crc32(name) === stored) ?? null;
+/** The identity that a damaged entry is about: a text in it that matches its checksum of the identity. */
+function subjectIn(entry: Buffer, stream: string | undefined): string | null {
+  const checksum = readChecksum(entry, 1);
+  for (const text of [stream ?? '', ...textsIn(entry, HEAD_BYTES)]) {
+    for (const name of [text, text.slice(text.indexOf('-') + 1)]) {
+      if (name !== '' && crc32(name) === checksum) return name;
+    }
+  }
+  return null;
 }

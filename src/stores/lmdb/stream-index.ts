@@ -2,7 +2,8 @@ import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import type { LmdbEnvironment } from './environment.js';
 import { type IndexCheck, StoreUnavailable } from '../ports/event-store.js';
-import { isTooLong, MAX_STREAM_BYTES, placeOfStored } from '../ports/event-encoding.js';
+import { isTooLong, MAX_STREAM_BYTES } from '../ports/event-encoding.js';
+import { placeOf } from './stored-event.js';
 import type { Position } from '../../kernel/event.js';
 
 /**
@@ -18,10 +19,15 @@ export const INDEX_DATABASES = {
 } as const;
 
 /**
- * Entries kept in memory before they are written: about 10 MB, and 150 ms to read again at start. The more entries are
+ * Entries kept in memory before they are written: about 5 MB, and 150 ms to read again at start. The more entries are
  * written together, the more of them share a page.
  */
 const BULK = 60_000;
+/**
+ * The same while a great many events are appended: about 50 MB. A write of fewer entries changes nearly as many pages as
+ * there are entries, once the stored index has some millions.
+ */
+export const LARGE_BULK = 400_000;
 /** Entries written in one transaction. Appends and other work can run between two. */
 const SLICE = 2_000;
 
@@ -57,7 +63,7 @@ export class StreamIndex {
 
   /** Whether the log has events that this process has not indexed. */
   get isBehind(): boolean {
-    return this.#env.database<string, number>('events').doesExist(this.#known + 1);
+    return this.#env.database<Buffer, number>('events').doesExist(this.#known + 1);
   }
 
   /**
@@ -80,7 +86,7 @@ export class StreamIndex {
    */
   catchUp(most = Infinity): boolean {
     if (!this.isBehind) return false;
-    const events = this.#env.database<string, number>('events');
+    const events = this.#env.database<Buffer, number>('events');
     const stored = this.#readStored();
     // Not while entries are being written: they would look like the last of their streams.
     if (!this.#leaving && stored > this.#stored && (stored > this.#known || this.#newest.size > this.bulk)) {
@@ -89,9 +95,9 @@ export class StreamIndex {
     }
     for (let learned = 0; learned < most; learned++) {
       const position = this.#known + 1;
-      const text = events.get(position);
-      if (text === undefined) return false;
-      const place = placeOf(text);
+      const entry = events.getBinary(position);
+      if (entry === undefined) return false;
+      const place = placeOf(entry);
       if (place) this.#newest.add(place.stream, place.revision, position);
       this.#known = position;
     }
@@ -133,6 +139,11 @@ export class StreamIndex {
   /** Whether there are enough entries in memory to write, and no write is under way. */
   get due(): boolean {
     return this.#newest.size >= this.bulk && !this.#leaving;
+  }
+
+  /** Whether the next start would have more to read again than an ordinary bulk. */
+  get isLarge(): boolean {
+    return this.#newest.size > BULK;
   }
 
   /** Writes the entries in memory, while others are added. @throws StoreUnavailable, without losing an entry */
@@ -198,12 +209,12 @@ export class StreamIndex {
   }
 
   #missingEntries(from: Position, to: Position, found: IndexCheck): Entry[] {
-    const events = this.#env.database<string, number>('events');
+    const events = this.#env.database<Buffer, number>('events');
     const index = this.#env.database<Buffer, Buffer>('index');
     const missing: Entry[] = [];
     for (let position = from; position <= to; position++) {
-      const text = events.get(position);
-      const place = text === undefined ? undefined : placeOf(text);
+      const entry = events.getBinary(position);
+      const place = entry && placeOf(entry);
       if (!place) continue; // the event itself is damaged
       found.events++;
       const key = lookUpKey(place.stream, place.revision);
@@ -218,15 +229,15 @@ export class StreamIndex {
   }
 
   #strayEntries(after: Buffer | undefined, found: IndexCheck): { last: Buffer | undefined; stray: Buffer[] } {
-    const events = this.#env.database<string, number>('events');
+    const events = this.#env.database<Buffer, number>('events');
     const stray: Buffer[] = [];
     let last: Buffer | undefined;
     const range = { ...(after && { start: after, exclusiveStart: true }), limit: SLICE };
     for (const { key, value } of this.#env.database<Buffer, Buffer>('index').getRange(range as object)) {
       last = Buffer.from(key);
       found.entries++;
-      const text = value.length >= 4 ? events.get(value.readUInt32LE()) : undefined;
-      const place = text === undefined ? undefined : placeOf(text);
+      const entry = value.length >= 4 ? events.getBinary(value.readUInt32LE()) : undefined;
+      const place = entry && placeOf(entry);
       if (!place || !indexKey(place.stream, place.revision).equals(last)) stray.push(last);
     }
     return { last, stray };
@@ -269,8 +280,8 @@ export class StreamIndex {
       return position;
     }
     // An entry of a build without checksums: the event shows whether the entry is right.
-    const text = this.#env.database<string, number>('events').get(position);
-    const place = text === undefined ? undefined : placeOf(text);
+    const entry = this.#env.database<Buffer, number>('events').getBinary(position);
+    const place = entry && placeOf(entry);
     if (place?.stream !== stream || place.revision !== revision) throw new IndexDamaged(stream);
     return position;
   }
@@ -284,16 +295,6 @@ function entryOf(key: Buffer, position: Position): Buffer {
   value.writeUInt32LE(position);
   value.writeUInt32LE(crc32(key, position), 4);
   return value;
-}
-
-/** Undefined if the text is damaged there. */
-function placeOf(text: string): { stream: string; revision: number } | undefined {
-  try {
-    const place = placeOfStored(text);
-    return typeof place.stream === 'string' && place.revision >= 0 && !isTooLong(place.stream) ? place : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Undefined if the value is absent or not a number. */
@@ -318,10 +319,17 @@ interface Run {
   positions: Position[];
 }
 
+/**
+ * The whole of a stream whose events follow each other in the log, as nearly all streams do: the position of the first,
+ * and the number of further ones times NEXT. Millions of objects would take more memory, and the time of the garbage
+ * collector.
+ */
+type Neighbours = number;
+const NEXT = 2 ** 32;
+
 /** (stream, revision) -> position of some events, the revisions of each stream without a gap. */
 export class StreamPositions {
-  /** Most streams have one event: the position of revision 0 stands for a run of that alone. */
-  readonly #streams = new Map<string, Position | Run>();
+  readonly #streams = new Map<string, Neighbours | Run>();
   size = 0;
 
   /** Adds an entry. Adding it again changes nothing. */
@@ -331,16 +339,17 @@ export class StreamPositions {
       this.#streams.set(stream, revision === 0 ? position : { first: revision, positions: [position] });
       this.size++;
     } else if (revision === lastOf(entry) + 1) {
-      if (typeof entry === 'number') this.#streams.set(stream, { first: 0, positions: [entry, position] });
-      else entry.positions.push(position);
+      if (typeof entry === 'object') entry.positions.push(position);
+      else if (position === (entry % NEXT) + revision) this.#streams.set(stream, entry + NEXT);
+      else this.#streams.set(stream, { first: 0, positions: [...runOf(entry).positions, position] });
       this.size++;
     }
   }
 
   position(stream: string, revision: number): Position | undefined {
     const entry = this.#streams.get(stream);
-    if (typeof entry !== 'object') return revision === 0 ? entry : undefined;
-    return entry.positions[revision - entry.first];
+    if (typeof entry === 'object') return entry.positions[revision - entry.first];
+    return entry !== undefined && revision >= 0 && revision <= lastOf(entry) ? (entry % NEXT) + revision : undefined;
   }
 
   last(stream: string): number | undefined {
@@ -383,19 +392,20 @@ export class StreamPositions {
         positions.forEach((position, offset) => this.add(stream, first + offset, position));
       } else {
         this.#streams.set(stream, entry);
-        this.size += typeof entry === 'number' ? 1 : entry.positions.length;
+        this.size += typeof entry === 'number' ? lastOf(entry) + 1 : entry.positions.length;
       }
     }
   }
 }
 
-function runOf(entry: Position | Run): Run {
-  return typeof entry === 'number' ? { first: 0, positions: [entry] } : entry;
+function runOf(entry: Neighbours | Run): Run {
+  if (typeof entry === 'object') return entry;
+  return { first: 0, positions: Array.from({ length: lastOf(entry) + 1 }, (_, revision) => (entry % NEXT) + revision) };
 }
 
 /** The last revision. */
-function lastOf(entry: Position | Run): number {
-  return typeof entry === 'number' ? 0 : entry.first + entry.positions.length - 1;
+function lastOf(entry: Neighbours | Run): number {
+  return typeof entry === 'number' ? Math.floor(entry / NEXT) : entry.first + entry.positions.length - 1;
 }
 
 /** Stream, NUL, revision (32 bit, big-endian): the revisions of one stream follow each other. */

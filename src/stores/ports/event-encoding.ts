@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
-import { isWellFormed, takesMoreThan, uuidOf } from '../../kernel/hash.js';
+import { takesMoreThan, uuidOf } from '../../kernel/hash.js';
 import type { NewEvent } from '../../kernel/event.js';
 import { AppendRefused } from './event-store.js';
-import { isObject } from '../../kernel/json.js';
+import { isExact, isObject } from '../../kernel/json.js';
 
 /**
  * The one encoder of events, for every store. It accepts only values that JSON represents exactly. EventStoreDB
@@ -36,11 +36,12 @@ export function eventId(stream: string, bodyHash: string, ordinal: number): stri
 }
 
 /**
- * Checks a whole append and returns each event's JSON text `{"id","type","data","metadata"}`.
+ * Checks a whole append.
+ * @returns for each event, how many UTF-16 code units its JSON text has at most, escapes not counted
  * @throws AppendRefused naming the path of what is wrong
  */
-export function encodeAppend(stream: string, events: readonly NewEvent[]): string[] {
-  if (stream === '' || stream.includes('\0') || !isWellFormed(stream)) {
+export function checkAppend(stream: string, events: readonly NewEvent[]): number[] {
+  if (stream === '' || stream.includes('\0') || !stream.isWellFormed()) {
     throw new AppendRefused('a stream name must be a non-empty, well-formed string without NUL');
   }
   if (isTooLong(stream)) {
@@ -49,20 +50,30 @@ export function encodeAppend(stream: string, events: readonly NewEvent[]): strin
   if (events.length === 0) throw new AppendRefused('an append needs at least one event');
 
   let units = 0;
-  const texts = events.map((event, index) => {
-    const text = encodeEvent(event, `events[${index}]`);
+  const sizes = events.map((event, index) => {
+    const size = checkEvent(event, `events[${index}]`);
     if (event.metadata.index !== index || event.metadata.size !== events.length) {
       throw new AppendRefused(`events[${index}].metadata must have index ${index} and size ${events.length}`);
     }
-    units += text.length;
-    return text;
+    units += size;
+    return size;
   });
   // Counted only if it may exceed the limit.
-  const bytes = units <= MAX_APPEND_BYTES / 3 ? 0 : texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  if (units <= MAX_APPEND_BYTES / MAX_BYTES_OF_UNIT) return sizes;
+  const bytes = events.reduce((sum, event) => sum + Buffer.byteLength(textOf(event)), 0);
   if (bytes > MAX_APPEND_BYTES) {
     throw new AppendRefused(`the append takes ${bytes} bytes, more than ${MAX_APPEND_BYTES}`);
   }
-  return texts;
+  return sizes;
+}
+
+/**
+ * Checks a whole append and returns each event's JSON text `{"id","type","data","metadata"}`.
+ * @throws AppendRefused naming the path of what is wrong
+ */
+export function encodeAppend(stream: string, events: readonly NewEvent[]): string[] {
+  checkAppend(stream, events);
+  return events.map(textOf);
 }
 
 /** Whether a name is longer than any stream name may be. */
@@ -70,45 +81,46 @@ export function isTooLong(stream: string): boolean {
   return takesMoreThan(MAX_STREAM_BYTES, stream);
 }
 
-function encodeEvent({ id, type, data, metadata }: NewEvent, path: string): string {
-  const event = { id, type, data, metadata };
+function checkEvent({ id, type, data, metadata }: NewEvent, path: string): number {
   if (typeof id !== 'string' || id === '') throw new AppendRefused(`${path}.id must be a non-empty string`);
   if (typeof type !== 'string' || type === '') throw new AppendRefused(`${path}.type must be a non-empty string`);
   if (!isObject(data)) throw new AppendRefused(`${path}.data must be an object`);
   if (!isObject(metadata)) throw new AppendRefused(`${path}.metadata must be an object`);
-  const found = flaw(event, 0);
+  unitsSeen = 0;
+  const found = flaw({ id, type, data, metadata }, 0);
   if (found) throw new AppendRefused(`${path}${found}`);
-  const text = JSON.stringify(event);
-  // JSON.stringify escapes only lone surrogates: without this marker there is nothing to search for.
-  if (text.includes('\\ud')) checkStrings(event, path);
-  return text;
+  return unitsSeen;
 }
 
-/** The stored form of an event: its text with stream and revision as further members. */
-export function storedText(stream: string, revision: number, text: string): string {
-  return `{"stream":${JSON.stringify(stream)},"revision":${revision},${text.slice(1)}`;
+function textOf({ id, type, data, metadata }: NewEvent): string {
+  return JSON.stringify({ id, type, data, metadata });
 }
 
-/** The stream and revision of a stored event, without decoding the rest. */
-export function placeOfStored(text: string): { stream: string; revision: number } {
-  const end = text.indexOf(',"revision":');
-  const stream = JSON.parse(text.slice('{"stream":'.length, end)) as string;
-  return { stream, revision: parseInt(text.slice(end + ',"revision":'.length), 10) };
-}
+/** Bytes that one UTF-16 code unit can take in JSON text: a control character, escaped. */
+const MAX_BYTES_OF_UNIT = 6;
+/** Code units of the longest number, and of what stands beside a value: quotes, braces, a colon, a comma. */
+const NUMBER_UNITS = 24;
+const MORE_UNITS = 5;
+/** Code units that the values checked so far take at most in JSON text, escapes not counted. */
+let unitsSeen = 0;
 
 /**
- * What is wrong with a value, as `<path> is …`; undefined if nothing is. Strings are not checked here, since that is
- * expensive and rarely needed. The path is built only if something is wrong.
+ * What is wrong with a value, as `<path> is …`; undefined if nothing is. The path is built only if something is wrong.
+ * Counts the code units of what it sees.
  */
 function flaw(value: unknown, depth: number): string | undefined {
+  unitsSeen += MORE_UNITS;
   switch (typeof value) {
     case 'string':
+      unitsSeen += value.length;
+      return value.isWellFormed() ? undefined : ' contains ill-formed Unicode';
     case 'boolean':
       return undefined;
     case 'number':
-      if (!Number.isFinite(value)) return ` is ${value}`;
+      unitsSeen += NUMBER_UNITS;
+      if (isExact(value)) return undefined;
       if (Object.is(value, -0)) return ' is -0';
-      return Number.isInteger(value) && !Number.isSafeInteger(value) ? ' is an integer beyond 2^53 - 1' : undefined;
+      return Number.isFinite(value) ? ' is an integer beyond 2^53 - 1' : ` is ${value}`;
     case 'object':
       return value === null ? undefined : objectFlaw(value, depth);
     case 'undefined':
@@ -134,21 +146,10 @@ function objectFlaw(value: object, depth: number): string | undefined {
   }
   if (Object.getOwnPropertySymbols(value).length > 0) return ' has a symbol as a key';
   for (const key in value) {
+    unitsSeen += key.length + MORE_UNITS;
+    if (!key.isWellFormed()) return ' has a key with ill-formed Unicode';
     const found = flaw((value as Record<string, unknown>)[key], depth + 1);
     if (found) return `.${key}${found}`;
   }
   return undefined;
-}
-
-function checkStrings(value: unknown, path: string): void {
-  if (typeof value === 'string') {
-    if (!isWellFormed(value)) throw new AppendRefused(`${path} contains ill-formed Unicode`);
-  } else if (Array.isArray(value)) {
-    value.forEach((item, index) => checkStrings(item, `${path}[${index}]`));
-  } else if (typeof value === 'object' && value !== null) {
-    for (const [key, item] of Object.entries(value)) {
-      if (!isWellFormed(key)) throw new AppendRefused(`a key of ${path} contains ill-formed Unicode`);
-      checkStrings(item, `${path}.${key}`);
-    }
-  }
 }

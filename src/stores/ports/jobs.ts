@@ -31,6 +31,11 @@ export interface RunningJob {
   progress(done: number, total: number): void;
 }
 
+/** Thrown by a handler that no further attempt would help: the job fails at once, with the message. */
+export class JobGivenUp extends Error {
+  override readonly name = 'JobGivenUp';
+}
+
 export type JobHandler = (job: RunningJob) => Promise<Json>;
 
 export interface Jobs {

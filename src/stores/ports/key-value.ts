@@ -13,8 +13,12 @@ export interface KeyValue {
   replace(key: string, expected: Json, next: Json, ttlMs: number): Promise<boolean>;
   /** Reads and removes in one step: of many concurrent takers, one gets the value. */
   take(key: string): Promise<Json | undefined>;
-  /** Adds 1 to a counter that starts at 0 and lives `ttlMs` from its first increment. */
-  increment(key: string, ttlMs: number): Promise<{ count: number; resets_at: number }>;
+  /** Adds `by`, default 1, to a counter that starts at 0 and lives `ttlMs` from its first increment. */
+  increment(key: string, ttlMs: number, by?: number): Promise<{ count: number; resets_at: number }>;
   close(): Promise<void>;
 }
 export const KEY_VALUE = Symbol('KeyValue');
+
+/** The part of it that rate limits need. */
+export type Counts = Pick<KeyValue, 'increment'>;
+export const COUNTS = Symbol('Counts');

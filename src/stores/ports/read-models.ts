@@ -1,6 +1,7 @@
 import type { Position } from '../../kernel/event.js';
 import type { Json } from '../../kernel/json.js';
 import type { EncodedRows, PlacedRows } from './encoded-rows.js';
+import type { BuildPlan, SharedBuild } from './shared-build.js';
 
 /**
  * The port to the read models: disposable rows folded from the log, in generations that exist side by side. An adapter
@@ -63,6 +64,8 @@ export interface Manifest {
   lens_revision: number;
   /** View name → generation id. */
   views: Record<string, string>;
+  /** View name → the version of the fold that made its rows. Absent in manifests of older builds. */
+  versions?: Record<string, number>;
   /** The value of `views` before the last swap, for a rollback; null before the first swap. */
   previous_views: Record<string, string> | null;
   /** Generations that are being dropped and must not serve again. */
@@ -180,6 +183,15 @@ export interface ReadModels {
    * Undefined: something was applied already, or the generation is gone.
    */
   load?(id: string, holder: string): Promise<BulkLoad | undefined>;
+
+  /**
+   * Present if several processes can build a generation together. Begins such a build, or returns the one under way.
+   * Undefined: the holder has not the lease, something was applied already, or the generation is gone.
+   * @param log the generation's log must be this one
+   */
+  beginBuild?(id: string, holder: string, log: string, plan: BuildPlan): Promise<SharedBuild | undefined>;
+  /** The build under way, for a process that helps. */
+  sharedBuild?(id: string): Promise<SharedBuild | undefined>;
 
   /** Undefined: the generation does not exist or is dropped; read the manifest again. */
   read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined>;

@@ -8,7 +8,7 @@ import { StoreUnavailable } from '../ports/event-store.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
 import { createRedis, parseRedisUrl } from './connection.js';
-import type { Job, JobHandler, Jobs, JobStatus } from '../ports/jobs.js';
+import { type Job, JobGivenUp, type JobHandler, type Jobs, type JobStatus } from '../ports/jobs.js';
 
 /** How often progress is written and cancellations are polled, ms. */
 const POLL_MS = 250;
@@ -306,7 +306,7 @@ export class BullmqJobs implements Jobs {
     } catch (error) {
       if (!this.#closing) {
         if (isPassing(error)) await this.#uncount(job);
-        throw error;
+        throw error instanceof JobGivenUp ? new UnrecoverableError(error.message) : error;
       }
       // The attempt did not end by its own fault: the job is put back as if the attempt had not started.
       await this.#uncount(job);

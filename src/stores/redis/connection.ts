@@ -217,7 +217,7 @@ export class RedisConnection {
   }
 
   /** Runs a script on keys of one hash slot. @throws StoreUnavailable when there is no definite answer */
-  async run<T>(script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<T> {
+  async run<T>(script: Script, keys: readonly string[], args: readonly (string | number | Buffer)[]): Promise<T> {
     const { client } = this;
     return this.attempt(async () => {
       try {

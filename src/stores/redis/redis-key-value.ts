@@ -48,9 +48,9 @@ redis.call('UNLINK', KEYS[1])
 return value
 `);
 
-/** ARGV: ttl. Returns the count and its remaining time to live. */
+/** ARGV: ttl, what is added. Returns the count and its remaining time to live. */
 const INCREMENT = new Script(`
-local count = redis.call('HINCRBY', KEYS[1], 'value', 1)
+local count = redis.call('HINCRBY', KEYS[1], 'value', ARGV[2])
 if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return { count, redis.call('PTTL', KEYS[1]) }
 `);
@@ -98,8 +98,8 @@ export class RedisKeyValue implements KeyValue {
     return valueOf(await this.redis.run<string | null>(TAKE, [this.stored(key)], []));
   }
 
-  async increment(key: string, ttlMs: number): Promise<{ count: number; resets_at: number }> {
-    const [count, left] = await this.redis.run<[number, number]>(INCREMENT, [this.stored(key)], [Math.ceil(ttlMs)]);
+  async increment(key: string, ttlMs: number, by = 1): Promise<{ count: number; resets_at: number }> {
+    const [count, left] = await this.redis.run<[number, number]>(INCREMENT, [this.stored(key)], [Math.ceil(ttlMs), by]);
     return { count, resets_at: this.clock() + left };
   }
 

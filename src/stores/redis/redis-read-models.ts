@@ -20,6 +20,8 @@ import {
   type StoredRow,
 } from '../ports/read-models.js';
 import { isOfRange, rowAddress } from '../ports/row-key.js';
+import type { BuildPlan, SharedBuild } from '../ports/shared-build.js';
+import { type BuiltGeneration, RedisSharedBuild } from './redis-shared-build.js';
 import {
   ACQUIRE_LEASE,
   APPLY,
@@ -196,6 +198,7 @@ export class RedisReadModels implements ReadModels {
     const dropped = JSON.stringify({ ...record, dropped: true } satisfies GenerationRecord);
     await this.#writes.send((redis) => redis.hset(this.#generationsKey, id, dropped));
     this.#incarnations.delete(id);
+    await (await RedisSharedBuild.open(this.#writes, this.#built(keys)))?.discard();
     await this.#unlink(keys);
   }
 
@@ -216,6 +219,18 @@ export class RedisReadModels implements ReadModels {
   async releaseLease(id: string, holder: string): Promise<void> {
     this.#leases.delete(`${id} ${holder}`);
     await this.#onKeys(id, (keys) => this.#writes.run(RELEASE_LEASE, keys, [holder]));
+  }
+
+  async beginBuild(id: string, holder: string, log: string, plan: BuildPlan): Promise<SharedBuild | undefined> {
+    return this.#onKeys(id, (keys) => RedisSharedBuild.begin(this.#writes, this.#built(keys), holder, log, plan));
+  }
+
+  async sharedBuild(id: string): Promise<SharedBuild | undefined> {
+    return this.#onKeys(id, (keys) => RedisSharedBuild.open(this.#writes, this.#built(keys)));
+  }
+
+  #built(keys: readonly string[]): BuiltGeneration {
+    return { keys, checkpointText, now: () => this.#now() };
   }
 
   async apply(id: string, batch: Batch): Promise<'applied' | 'refused'> {

@@ -15,7 +15,7 @@ import { Script } from './connection.js';
  */
 
 /** The time of the server, unless the caller has a clock of its own: machines need not agree on the time. */
-const NOW = `
+export const NOW = `
 local function now(given)
   if given ~= '' then return tonumber(given) end
   local time = redis.call('TIME')
@@ -31,7 +31,7 @@ return redis.call('TIME')
 /**
  * Whether a lease is held. If it ends later than its duration allows, the clock was set back, and it does not count.
  */
-const HELD = `
+export const HELD = `
 local function held(holder, expires, ttl, at)
   if not holder then return false end
   local left = tonumber(expires) - at
@@ -55,7 +55,7 @@ end
 `;
 
 /** Splits commands with more values than fit on Lua's stack. */
-const IN_CHUNKS = `
+export const IN_CHUNKS = `
 local CHUNK = 4000
 local function in_chunks(command, key, from, to)
   for i = from, to, CHUNK do

@@ -1,0 +1,77 @@
+import { checkedAt } from '../src/features/access/domain/decision.js';
+import { type Projection, sortByPosition } from './projection.js';
+
+/** An access decision, as far as lists select by it; the rest is in its own stream. */
+export interface DecisionRow {
+  jti: string;
+  subject_tris: string;
+  policy_id: string;
+  /** TRIS of the policy's owner; null: the platform's operators. */
+  owner: string | null;
+  granted: boolean;
+}
+
+/**
+ * Access decisions by the time of the check: all, `decisions.subject`, `decisions.policy`, and `decisions.owner`, those on
+ * the policies of each organization. `decisions.policies` has the owner of each policy.
+ */
+export const decisions: Projection = {
+  name: 'decisions',
+  version: 1,
+  views: ['decisions', 'decisions.subject', 'decisions.policy', 'decisions.owner', 'decisions.policies'],
+  share: {
+    ofEvent: (event) => (event.type === 'AccessChecked' ? event.data.subject_tris : undefined),
+    ofRow: ({ view }, value) =>
+      view === 'decisions.policies' ? undefined : (value as unknown as DecisionRow).subject_tris,
+  },
+
+  reads: (event) => (event.type === 'AccessChecked' ? [ownerRow(event.data.policy_id)] : []),
+
+  apply(event, rows) {
+    if (event.type === 'AccessPolicyCreated') {
+      // Few policies have one, and those without need no row.
+      if (event.data.owner !== null) rows.put(ownerRow(event.data.policy_id), event.data.owner);
+      return;
+    }
+    if (event.type !== 'AccessChecked') return;
+    const { jti, subject_tris, policy_id, granted } = event.data;
+    const owner = rows.get<string>(ownerRow(policy_id)) ?? null;
+    const row: DecisionRow = { jti, subject_tris, policy_id, owner, granted };
+    const sort = sortByTime(checkedAt(event.data, event.occurred_at)) + sortByPosition(event.position);
+    rows.insert({ ...DECISIONS, sort }, row);
+    rows.insert({ ...decisionsAbout(subject_tris), sort }, row);
+    rows.insert({ ...decisionsBy(policy_id), sort }, row);
+    if (owner !== null) rows.insert({ ...decisionsOf(owner), sort }, row);
+  },
+};
+
+export const DECISIONS = { view: 'decisions', key: 'all' };
+
+/** Those about a subject. */
+export function decisionsAbout(trisId: string) {
+  return { view: 'decisions.subject', key: trisId };
+}
+
+/** Those by a policy. */
+export function decisionsBy(policyId: string) {
+  return { view: 'decisions.policy', key: policyId };
+}
+
+/** Those by the policies of an organization. */
+export function decisionsOf(trisOrg: string) {
+  return { view: 'decisions.owner', key: trisOrg };
+}
+
+function ownerRow(policyId: string) {
+  return { view: 'decisions.policies', key: policyId };
+}
+
+/** The sort key of a row: its time, ms, then the position of the record. */
+export const DECISION_SORT = /^\d{15}\d{16}$/;
+const TIME_DIGITS = 15;
+
+/** The first part of the sort keys of a time, ms: before all of them, and after all of the times before. */
+export function sortByTime(time: number): string {
+  return String(Math.max(0, time)).padStart(TIME_DIGITS, '0');
+}
+export const timeOfSort = (sort: string): number => Number(sort.slice(0, TIME_DIGITS));

@@ -1,0 +1,441 @@
+import { PREFIXES, WORDS } from './compact-words.js';
+import type { RecordedEvent } from '../../kernel/event.js';
+import type { Json, JsonObject } from '../../kernel/json.js';
+
+/**
+ * The values of an event in few bytes; docs/log.md describes the form. Field names and other frequent words are places in
+ * a list, and hashes, UUIDs and times are numbers. Whatever is written comes back exactly, with its fields in the same
+ * order.
+ */
+
+/** The first byte of a value, unless it is a place in WORDS below 128. */
+const LATER_WORD = 0x80;
+const NULL = 0x81;
+const TRUE = 0x82;
+const FALSE = 0x83;
+const INTEGER = 0x84;
+const NEGATIVE = 0x85;
+const DOUBLE = 0x86;
+const HEX = 0x87;
+const UUID = 0x88;
+const TIME = 0x89;
+const SAME_TIME = 0x8a;
+const PREFIXED_HEX = 0x8b;
+const PREFIXED_UUID = 0x8c;
+const STRING = 0x8d;
+const ARRAY = 0x8e;
+const OBJECT = 0x8f;
+/** And the number of members. */
+const SMALL_OBJECT = 0x90;
+/** And the length of an ASCII string. */
+const SHORT_STRING = 0xa0;
+/** And the number. */
+const SMALL_INTEGER = 0xc0;
+
+const FIRST_WORDS = 128;
+const WORD_PLACES = new Map(WORDS.map((word, place) => [word, place]));
+const LONGEST_WORD = Math.max(...WORDS.map(({ length }) => length));
+const PREFIX_PLACES = new Map(PREFIXES.map((prefix, place) => [prefix, place]));
+const LONGEST_PREFIX = Math.max(...PREFIXES.map(({ length }) => length));
+const UUID_LENGTH = 36;
+const TIME_LENGTH = 24;
+/** Shorter ones are as short as strings. */
+const SHORTEST_HEX = 16;
+/** Lengths of hashes and addresses that follow a prefix. */
+const TAILS = [64, 40];
+
+/** Bytes that the values of an event take beyond three times the length of its JSON text. */
+export const MORE_BYTES = 64;
+
+type Encodable = Omit<RecordedEvent, 'position' | 'damage'>;
+
+// The values being written or read, the place in them, and the last time among them.
+let bytes: Buffer = Buffer.alloc(0);
+let at = 0;
+let lastTime = '';
+
+/**
+ * Writes the values of an event, which JSON represents exactly.
+ * @param target has MORE_BYTES, and three times the length of the event's JSON text, from `start` on
+ * @returns where they end
+ */
+export function writeEvent(target: Buffer, start: number, event: Encodable): number {
+  bytes = target;
+  at = start;
+  lastTime = '';
+  putString(event.stream);
+  putNumber(event.revision);
+  putString(event.id);
+  putString(event.type);
+  putValue(event.data);
+  putValue(event.metadata as unknown as JsonObject);
+  return at;
+}
+
+/** The event whose values start there. Only for bytes that are what was written. */
+export function readEvent(source: Buffer, start: number, position: number): RecordedEvent {
+  const { stream, revision } = readPlace(source, start);
+  const id = takeString();
+  const type = takeString();
+  const data = takeValue() as JsonObject;
+  const metadata = takeValue() as unknown as RecordedEvent['metadata'];
+  return { stream, revision, id, type, data, metadata, position };
+}
+
+/** The stream and revision of the event whose values start there. @throws for bytes that are not what was written */
+export function readPlace(source: Buffer, start: number): { stream: string; revision: number } {
+  bytes = source;
+  at = start;
+  lastTime = '';
+  const stream = takeString();
+  const revision = takeValue();
+  if (typeof revision !== 'number') throw new TypeError('the revision is not a number');
+  return { stream, revision };
+}
+
+/** Strings that may be among the values from `start` on, wherever they may begin, of bytes that may be damaged. */
+export function textsIn(source: Buffer, start: number): string[] {
+  const texts: string[] = [];
+  for (let place = start; place < source.length; place++) {
+    const first = source[place]!;
+    let [from, length] = [place + 1, first - SHORT_STRING];
+    if (first === STRING) [from, length] = [place + 2, source[place + 1] ?? 0];
+    else if (first < SHORT_STRING || first >= SMALL_INTEGER) continue;
+    const text = source.toString('latin1', from, from + length);
+    if (text.length === length && /^[ -~]+$/.test(text)) texts.push(text);
+  }
+  return texts;
+}
+
+function putValue(value: Json): void {
+  switch (typeof value) {
+    case 'string':
+      return putString(value);
+    case 'number':
+      return putNumber(value);
+    case 'boolean':
+      bytes[at++] = value ? TRUE : FALSE;
+      return;
+    default:
+      if (value === null) bytes[at++] = NULL;
+      else if (Array.isArray(value)) {
+        bytes[at++] = ARRAY;
+        putCount(value.length);
+        for (const item of value) putValue(item);
+      } else putObject(value);
+  }
+}
+
+function putObject(value: JsonObject): void {
+  const keys = Object.keys(value);
+  if (keys.length < SHORT_STRING - SMALL_OBJECT) bytes[at++] = SMALL_OBJECT + keys.length;
+  else {
+    bytes[at++] = OBJECT;
+    putCount(keys.length);
+  }
+  for (const key of keys) {
+    putString(key);
+    putValue(value[key]!);
+  }
+}
+
+function putNumber(value: number): void {
+  if (!Number.isSafeInteger(value)) {
+    bytes[at++] = DOUBLE;
+    at = bytes.writeDoubleLE(value, at);
+  } else if (value < 0) {
+    bytes[at++] = NEGATIVE;
+    putCount(-value);
+  } else if (value < 256 - SMALL_INTEGER) bytes[at++] = SMALL_INTEGER + value;
+  else {
+    bytes[at++] = INTEGER;
+    putCount(value);
+  }
+}
+
+/** Seven bits a byte, the lowest first; all but the last byte have the highest bit. */
+function putCount(value: number): void {
+  let rest = value;
+  while (rest >= 128) {
+    bytes[at++] = (rest % 128) | 128;
+    rest = Math.floor(rest / 128);
+  }
+  bytes[at++] = rest;
+}
+
+function putString(text: string): void {
+  const { length } = text;
+  if (length <= LONGEST_WORD) {
+    const word = WORD_PLACES.get(text);
+    if (word !== undefined) {
+      if (word >= FIRST_WORDS) bytes[at++] = LATER_WORD;
+      bytes[at++] = word < FIRST_WORDS ? word : word - FIRST_WORDS;
+      return;
+    }
+  }
+  if (length >= SHORTEST_HEX && putNumeric(text, length)) return;
+  if (length < SMALL_INTEGER - SHORT_STRING && putAscii(text, length)) return;
+  bytes[at++] = STRING;
+  putCount(Buffer.byteLength(text));
+  at += bytes.write(text, at);
+}
+
+function putAscii(text: string, length: number): boolean {
+  const start = at;
+  bytes[at++] = SHORT_STRING + length;
+  // A loop, since calls that copy take longer for so few bytes.
+  for (let i = 0; i < length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit > 127) {
+      at = start;
+      return false;
+    }
+    bytes[at++] = unit;
+  }
+  return true;
+}
+
+/** Writes a time, a UUID or hexadecimal digits, possibly after a prefix; false if the text is none of these. */
+function putNumeric(text: string, length: number): boolean {
+  if (length === TIME_LENGTH && putTime(text)) return true;
+  const start = at;
+  if (length === UUID_LENGTH) {
+    bytes[at++] = UUID;
+    if (putUuid(text, 0)) return true;
+    at = start;
+  }
+  if (length % 2 === 0 && length < 512) {
+    bytes[at++] = HEX;
+    bytes[at++] = length / 2;
+    if (putHex(text, 0, length)) return true;
+    at = start;
+  }
+  if (length > UUID_LENGTH && length <= UUID_LENGTH + LONGEST_PREFIX && putPrefix(PREFIXED_UUID, text, UUID_LENGTH)) {
+    if (putUuid(text, length - UUID_LENGTH)) return true;
+    at = start;
+  }
+  for (const tail of TAILS) {
+    if (length <= tail || length > tail + LONGEST_PREFIX || !putPrefix(PREFIXED_HEX, text, tail)) continue;
+    bytes[at++] = tail / 2;
+    if (putHex(text, length - tail, length)) return true;
+    at = start;
+  }
+  return false;
+}
+
+function putPrefix(kind: number, text: string, tail: number): boolean {
+  const prefix = PREFIX_PLACES.get(text.slice(0, -tail));
+  if (prefix === undefined) return false;
+  bytes[at++] = kind;
+  bytes[at++] = prefix;
+  return true;
+}
+
+/** Of each code unit: the value of the lower-case hexadecimal digit; none: 255, which no two digits make. */
+const DIGITS = new Uint8Array(128).fill(255);
+for (let value = 0; value < 16; value++) DIGITS[value.toString(16).charCodeAt(0)] = value;
+
+function putHex(text: string, from: number, to: number): boolean {
+  for (let i = from; i < to; i += 2) {
+    const high = DIGITS[text.charCodeAt(i)]!;
+    const low = DIGITS[text.charCodeAt(i + 1)]!;
+    // Undefined, too, for a code unit beyond ASCII.
+    if (!(high < 16 && low < 16)) return false;
+    bytes[at++] = (high << 4) | low;
+  }
+  return true;
+}
+
+const DASH = '-'.charCodeAt(0);
+
+function putUuid(text: string, from: number): boolean {
+  return (
+    text.charCodeAt(from + 8) === DASH &&
+    text.charCodeAt(from + 13) === DASH &&
+    text.charCodeAt(from + 18) === DASH &&
+    text.charCodeAt(from + 23) === DASH &&
+    putHex(text, from, from + 8) &&
+    putHex(text, from + 9, from + 13) &&
+    putHex(text, from + 14, from + 18) &&
+    putHex(text, from + 19, from + 23) &&
+    putHex(text, from + 24, from + 36)
+  );
+}
+
+/** The parts of a time, `YYYY-MM-DDTHH:MM:SS.mmmZ`: where each starts, its digits, and what follows. */
+function putTime(text: string): boolean {
+  if (text === lastTime) {
+    bytes[at++] = SAME_TIME;
+    return true;
+  }
+  const year = digits(text, 0, 4, '-');
+  const month = digits(text, 5, 2, '-');
+  const day = digits(text, 8, 2, 'T');
+  const hour = digits(text, 11, 2, ':');
+  const minute = digits(text, 14, 2, ':');
+  const second = digits(text, 17, 2, '.');
+  const millisecond = digits(text, 20, 3, 'Z');
+  const isTime = year < 4096 && month < 16 && day < 32 && hour < 32 && minute < 64 && second < 64 && millisecond < 1000;
+  // False, too, if one of them is not a number.
+  if (!isTime) return false;
+  lastTime = text;
+  bytes[at++] = TIME;
+  // 12, 4, 5, 5, 6, 6 and 10 bits.
+  const date = (((year << 4) | month) << 5) | day;
+  const clock = (hour << 22) | (minute << 16) | (second << 10) | millisecond;
+  putThreeBytes((date << 3) | (clock >>> 24));
+  putThreeBytes(clock & 0xff_ffff);
+  return true;
+}
+
+function putThreeBytes(value: number): void {
+  bytes[at++] = value >>> 16;
+  bytes[at++] = (value >>> 8) & 255;
+  bytes[at++] = value & 255;
+}
+
+/** The number of so many decimal digits that are followed by `end`; NaN if they are not. */
+function digits(text: string, from: number, count: number, end: string): number {
+  let value = 0;
+  for (let i = from; i < from + count; i++) {
+    const digit = text.charCodeAt(i) - 48;
+    if (digit < 0 || digit > 9) return NaN;
+    value = value * 10 + digit;
+  }
+  return text[from + count] === end ? value : NaN;
+}
+
+function takeValue(): Json {
+  const first = bytes[at]!;
+  if (first >= SMALL_INTEGER) {
+    at++;
+    return first - SMALL_INTEGER;
+  }
+  if (first >= SMALL_OBJECT && first < SHORT_STRING) {
+    at++;
+    return takeObject(first - SMALL_OBJECT);
+  }
+  switch (first) {
+    case NULL:
+      at++;
+      return null;
+    case TRUE:
+    case FALSE:
+      at++;
+      return first === TRUE;
+    case INTEGER:
+    case NEGATIVE: {
+      at++;
+      const value = takeCount();
+      return first === INTEGER ? value : -value;
+    }
+    case DOUBLE:
+      at += 9;
+      return bytes.readDoubleLE(at - 8);
+    case ARRAY: {
+      at++;
+      const count = takeCount();
+      const items: Json[] = [];
+      for (let i = 0; i < count; i++) items.push(takeValue());
+      return items;
+    }
+    case OBJECT:
+      at++;
+      return takeObject(takeCount());
+    default:
+      return takeString();
+  }
+}
+
+function takeObject(members: number): JsonObject {
+  const object: JsonObject = {};
+  for (let i = 0; i < members; i++) {
+    const key = takeString();
+    const value = takeValue();
+    if (key !== '__proto__') object[key] = value;
+    // As JSON.parse does: a member, not the prototype.
+    else Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
+  }
+  return object;
+}
+
+function takeCount(): number {
+  let value = 0;
+  for (let factor = 1; factor <= 2 ** 49; factor *= 128) {
+    const byte = bytes[at++]!;
+    if (byte < 128) return value + byte * factor;
+    value += (byte - 128) * factor;
+  }
+  throw new TypeError('the number has no end');
+}
+
+/** @throws for anything but a string */
+function takeString(): string {
+  const first = bytes[at++]!;
+  if (first < FIRST_WORDS) return WORDS[first]!;
+  if (first >= SHORT_STRING && first < SMALL_INTEGER) {
+    at += first - SHORT_STRING;
+    return bytes.toString('latin1', at - (first - SHORT_STRING), at);
+  }
+  switch (first) {
+    case LATER_WORD: {
+      const word = WORDS[FIRST_WORDS + bytes[at++]!];
+      if (word === undefined) break;
+      return word;
+    }
+    case HEX:
+      return takeHex(bytes[at++]!);
+    case UUID:
+      return takeUuid();
+    case TIME:
+      return (lastTime = takeTime());
+    case SAME_TIME:
+      return lastTime;
+    case PREFIXED_HEX:
+      return takePrefix() + takeHex(bytes[at++]!);
+    case PREFIXED_UUID:
+      return takePrefix() + takeUuid();
+    case STRING: {
+      const length = takeCount();
+      at += length;
+      return bytes.toString('utf8', at - length, at);
+    }
+  }
+  throw new TypeError(`there is no string of kind ${first}`);
+}
+
+function takePrefix(): string {
+  const prefix = PREFIXES[bytes[at++]!];
+  if (prefix === undefined) throw new TypeError('there is no such prefix');
+  return prefix;
+}
+
+function takeHex(count: number): string {
+  at += count;
+  return bytes.toString('hex', at - count, at);
+}
+
+function takeUuid(): string {
+  const digits = takeHex(16);
+  const [first, second, third] = [digits.slice(0, 8), digits.slice(8, 12), digits.slice(12, 16)];
+  return `${first}-${second}-${third}-${digits.slice(16, 20)}-${digits.slice(20)}`;
+}
+
+/** Numbers below 100 in two digits. */
+const TWO_DIGITS = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
+
+function takeTime(): string {
+  const high = takeThreeBytes();
+  const clock = ((high & 7) << 24) | takeThreeBytes();
+  const date = high >>> 3;
+  const year = date >>> 9;
+  const day = `${TWO_DIGITS[Math.floor(year / 100)]}${TWO_DIGITS[year % 100]}-${TWO_DIGITS[(date >>> 5) & 15]}-${TWO_DIGITS[date & 31]}`;
+  const minute = `${TWO_DIGITS[clock >>> 22]}:${TWO_DIGITS[(clock >>> 16) & 63]}:${TWO_DIGITS[(clock >>> 10) & 63]}`;
+  const millisecond = clock & 1023;
+  return `${day}T${minute}.${Math.floor(millisecond / 100)}${TWO_DIGITS[millisecond % 100]}Z`;
+}
+
+function takeThreeBytes(): number {
+  at += 3;
+  return (bytes[at - 3]! << 16) | (bytes[at - 2]! << 8) | bytes[at - 1]!;
+}
