@@ -26,7 +26,7 @@ const limit = openFilesLimit();
 if (limit < LEAST_OPEN_FILES) {
   refuse(`This process can have ${limit} files open, and Credence needs at least ${LEAST_OPEN_FILES}`);
 }
-await import('./serve.js').catch((error: unknown) => {
+await import('./boot.js').catch((error: unknown) => {
   const { code } = error as NodeJS.ErrnoException;
   if (code !== 'EMFILE' && code !== 'ENFILE') throw error;
   refuse(`Too many files are open (${code})`);

@@ -1,21 +1,24 @@
 import 'reflect-metadata';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
+import { Registry } from 'prom-client';
 import { AppModule, projectionsFor } from './app/app.module.js';
-import { type Config, ConfigError, loadConfig } from './kernel/config.js';
-import { ApiKeys, hasDevelopmentKey } from './credentials/api-keys.js';
+import type { Config } from './kernel/config.js';
+import { ApiKeys } from './credentials/api-keys.js';
 import { createApp } from './app/application.js';
 import { beginLog } from './features/lenses/new-log.js';
+import type { GroupMember } from './app/group-member.js';
 import { Health } from './app/health.js';
-import { Logger } from './kernel/logger.js';
+import type { Logger } from './kernel/logger.js';
 import { StoreMetrics } from './app/store-metrics.js';
 import { PROJECTIONS } from './read-side/all-projections.js';
 import { refuseOtherLog } from './read-side/manifest.js';
 import { Projector } from './read-side/projector.js';
 import { SnapshotKeeper } from './read-side/snapshot-keeper.js';
-import { listenFailure, prepareDataFolder, sentenceOf } from './app/start-failure.js';
+import { listenFailure, prepareDataFolder } from './app/start-failure.js';
 import { closeStores, openProfile } from './stores/open.js';
+import { openTracing, tracedStores } from './app/tracing.js';
+import { welcome } from './app/welcome.js';
 
 const SHUTDOWN_MS = 10_000;
 
@@ -23,7 +26,7 @@ const SHUTDOWN_MS = 10_000;
 const opened: (() => Promise<unknown>)[] = [];
 
 /** Closes in reverse order. Work under way is finished first. */
-async function close(logger?: Logger): Promise<void> {
+export async function close(logger?: Logger): Promise<void> {
   setTimeout(() => {
     logger?.error(`not stopped within ${SHUTDOWN_MS} ms; exiting`);
     process.exit(1);
@@ -31,15 +34,24 @@ async function close(logger?: Logger): Promise<void> {
   for (const end of opened.splice(0).reverse()) await end();
 }
 
-async function serve(config: Config, logger: Logger): Promise<void> {
+/**
+ * Opens the stores and serves.
+ * @param member this process, if it is one of several on the port
+ */
+export async function serve(config: Config, logger: Logger, member: GroupMember | null): Promise<void> {
+  const tracing = await openTracing(config, logger);
+  if (tracing) opened.push(() => tracing.stop());
   const metrics = new StoreMetrics();
   if (config.profile === 'embedded') prepareDataFolder(config.data);
-  const stores = await openProfile(config, Date.now, {
+  const opening = await openProfile(config, Date.now, {
     logger,
     onCommit: (commit) => metrics.observe(commit),
     repairs: config.has('worker'),
   });
-  opened.push(() => closeStores(stores));
+  opened.push(() => closeStores(opening));
+  // Where no server counts for all processes, the first one of them does.
+  const counting = { counts: member ?? undefined, ...opening };
+  const stores = tracing ? tracedStores(counting, tracing) : counting;
   const { eventStore, readModels } = stores;
   refuseOtherLog(await readModels.manifest(), await readModels.generations(), eventStore.logId);
   await beginLog(eventStore, Date.now);
@@ -51,83 +63,52 @@ async function serve(config: Config, logger: Logger): Promise<void> {
         retained: config.retainedGenerations,
         ...(config.freezeMinutes > 0 && { keepUpMs: config.freezeMinutes * 60_000 }),
         snapshots,
+        jobs: stores.jobs,
       })
     : undefined;
   if (projector) opened.push(() => projector.stop());
   await projector?.start();
 
-  const app = await createApp(AppModule.register(config, stores, Date.now), config, logger);
+  const app = await createApp(AppModule.register(config, stores, Date.now), config, logger, tracing, member);
   opened.push(() => app.close());
   // The features have registered their job handlers by now.
   if (config.has('worker')) await stores.jobs.start();
   metrics.register(app, stores, projector);
-  // Nest's own listen would log a failure before it throws.
   const server = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
-  const { host, port } = config;
-  await server.listen({ host, port }).catch((error: unknown) => Promise.reject(listenFailure(error, config)));
+  const listens = !member || config.has('api');
+  if (listens) {
+    const { host, port } = config;
+    // Nest's own listen would log a failure before it throws.
+    await server.listen({ host, port }).catch((error: unknown) => Promise.reject(listenFailure(error, config)));
+  }
 
   let stopping = false;
   const stop = async (signal: string) => {
     if (stopping) return;
     stopping = true;
-    logger.info('stopping', { signal });
+    if (!member) logger.info('stopping', { signal });
     app.get(Health).add('shutdown', () => ({ ok: false, detail: 'the service is stopping' }));
     await close(logger);
+    // Its channel to the first process would keep it alive.
+    if (member) process.exit(0);
     logger.info('stopped');
   };
-  process.once('SIGTERM', stop);
-  process.once('SIGINT', stop);
+  // A second signal ends a process at once. One of a group may get it from the supervisor and from the first process.
+  const listen = member ? 'on' : 'once';
+  process[listen]('SIGTERM', stop);
+  process[listen]('SIGINT', stop);
 
-  process.stdout.write(`${welcome(config, urlOf(config, server), app.get(ApiKeys))}\n`);
+  const { createdDevelopmentKey } = app.get(ApiKeys);
+  if (!member) process.stdout.write(`${welcome(config, urlOf(config, server), createdDevelopmentKey)}\n`);
+  else
+    await member.started(
+      { url: listens ? urlOf(config, server) : undefined, createdDevelopmentKey },
+      app.get(Registry),
+    );
 }
 
 function urlOf({ host, port }: Config, server: FastifyInstance): string {
   const bound = (server.addresses()[0] as AddressInfo | undefined)?.port ?? port;
   const local = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   return `http://${local.includes(':') ? `[${local}]` : local}:${bound}`;
-}
-
-/** What a new user needs first: the key, the documentation, and three commands to paste. */
-function welcome(config: Config, url: string, keys: ApiKeys): string {
-  if (!config.has('api')) return `Credence is running as a worker; health and metrics: ${url}`;
-  const from = config.profile === 'embedded' ? config.data : 'EventStoreDB and Redis';
-  const lines = [`Credence serves ${url} from ${from}`, `Documentation: ${url}/docs`];
-  if (config.apiKeys !== undefined) return lines.join('\n');
-  if (!hasDevelopmentKey(config)) return [...lines, 'API keys: `credence keys create`'].join('\n');
-  const keyFile = join(config.data, 'dev-api-key');
-  const { createdDevelopmentKey: created } = keys;
-  if (created)
-    lines.push(`Development key with every scope, shown only this once and stored in ${keyFile}: ${created}`);
-  else lines.push(`Development key: in ${keyFile}`);
-  const action = {
-    tris_id: 'tris:alice',
-    action_type: 'loan_repayment',
-    category: 'financial',
-    criticality: 'high',
-    platform_id: 'lender',
-  };
-  return [
-    ...lines,
-    '',
-    'Relay an action, read the score, see its history:',
-    `  curl -X POST ${url}/api/decision-relay -H "X-API-Key: $(cat ${shellWord(keyFile)})" -H 'Content-Type: application/json' -d '${JSON.stringify(action)}'`,
-    `  curl ${url}/v1/disc/score/tris:alice`,
-    `  curl ${url}/v1/disc/score/tris:alice/history`,
-  ].join('\n');
-}
-
-function shellWord(text: string): string {
-  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
-}
-
-try {
-  const config = loadConfig();
-  await serve(config, new Logger(config.logLevel));
-} catch (error) {
-  const isConfig = error instanceof ConfigError;
-  const sentence = isConfig ? error.message : sentenceOf(error);
-  process.stderr.write(`credence: ${sentence ?? (error as Error).stack}\n`);
-  // A second failure would hide the reason.
-  await close().catch(() => undefined);
-  process.exit(isConfig ? 2 : 1);
 }

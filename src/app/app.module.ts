@@ -10,8 +10,11 @@ import { Writer } from '../commands/writer.js';
 import { POSITION_GATE } from '../kernel/positions.js';
 import { IdentityModule } from '../features/identity/identity.module.js';
 import { IngestionModule } from '../features/ingestion/ingestion.module.js';
+import { JobsModule } from '../features/jobs/jobs.module.js';
 import { JOBS } from '../stores/ports/jobs.js';
-import { KEY_VALUE } from '../stores/ports/key-value.js';
+import { COUNTS, KEY_VALUE } from '../stores/ports/key-value.js';
+import { KeysModule } from '../features/keys/keys.module.js';
+import { OperationsHttpModule } from '../features/operations/operations.module.js';
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
 import { PoliciesModule } from '../features/access/policies.module.js';
 import { Views } from '../read-side/views.js';
@@ -37,7 +40,7 @@ const FEATURES: Record<ModuleName, { module: Type; projections: readonly string[
   verifications: { module: VerificationsModule, projections: ['schemes'] },
   policies: {
     module: PoliciesModule,
-    projections: ['identities', 'timeline', 'accreditations', 'policies', 'access_policies', 'lenses'],
+    projections: ['identities', 'timeline', 'accreditations', 'policies', 'access_policies', 'decisions', 'lenses'],
   },
   trove: { module: TroveModule, projections: ['trove'] },
   sessions: { module: SessionsModule, projections: [] },
@@ -63,6 +66,7 @@ class PortsModule {
       { provide: EVENT_STORE, useValue: stores.eventStore },
       { provide: READ_MODELS, useValue: stores.readModels },
       { provide: KEY_VALUE, useValue: stores.keyValue },
+      { provide: COUNTS, useValue: stores.counts ?? null },
       { provide: JOBS, useValue: stores.jobs },
       { provide: CLOCK, useValue: clock },
       Writer,
@@ -77,15 +81,21 @@ class PortsModule {
 export class AppModule {
   static register({ modules }: Pick<Config, 'modules'>, stores: Stores, clock: Clock): DynamicModule {
     return AppModule.of(
-      modules.map((name) => FEATURES[name].module),
+      [OperationsHttpModule, KeysModule, ...modules.map((name) => FEATURES[name].module)],
       stores,
       clock,
     );
   }
 
   /** The application with only these features. */
-  static of(features: readonly Type[], stores: Stores, clock: Clock): DynamicModule {
-    const imports = [CqrsModule.forRoot(), PortsModule.register(stores, clock), DeadLettersModule, ...features];
+  static of(features: readonly (Type | DynamicModule)[], stores: Stores, clock: Clock): DynamicModule {
+    const imports = [
+      CqrsModule.forRoot(),
+      PortsModule.register(stores, clock),
+      DeadLettersModule,
+      JobsModule,
+      ...features,
+    ];
     return { module: AppModule, imports };
   }
 }

@@ -1,14 +1,16 @@
 import type { Socket } from 'node:net';
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import { ApplicationConfig, ModuleRef, NestFactory } from '@nestjs/core';
+import { CommandBus } from '@nestjs/cqrs';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { Config } from '../kernel/config.js';
 import { Cursors } from '../kernel/cursor.js';
 import { EVENT_STORE, type EventStore } from '../stores/ports/event-store.js';
-import { KEY_VALUE, type KeyValue } from '../stores/ports/key-value.js';
+import { COUNTS, type Counts } from '../stores/ports/key-value.js';
 import { serveConsole } from './console.js';
+import { GroupMember } from './group-member.js';
 import { Health } from './health.js';
 import { Logger } from '../kernel/logger.js';
 import { OpsController } from './ops.controller.js';
@@ -16,9 +18,10 @@ import { requestMetrics } from '../http/request-metrics.js';
 import { ProofsController } from './key-set.controller.js';
 import { REFERENCE } from './reference.js';
 import { SigningKeys } from '../credentials/signing-keys.js';
-import { Live, Read, sealed, sendLive, sendRead, sendWritten, Written } from '../http/answers.js';
+import { Answers } from '../http/answers.js';
 import { AccessTokens } from '../credentials/access-tokens.js';
 import { ApiKeys } from '../credentials/api-keys.js';
+import { compressAnswers } from '../http/compression.js';
 import { controllerHandler } from '../http/controller-handler.js';
 import { installHooks, requestId, startAnswer } from '../http/hooks.js';
 import { withoutHooks } from '../http/nest-internals.js';
@@ -31,11 +34,14 @@ import { answerClientError, sendProblem } from '../http/problem-response.js';
 import { VERSION } from '../kernel/version.js';
 import { PublicAddress } from '../kernel/public-address.js';
 import { requestLimit } from '../http/rate-limit.js';
+import { traceRequests } from '../http/request-traces.js';
+import { TRACING, type Tracing } from '../kernel/tracing.js';
+import { traceCommands } from './tracing.js';
 
-/** Providers for every module: Config, Logger, Health, SigningKeys, ApiKeys, AccessTokens, Cursors, PublicAddress, prom-client's Registry. */
+/** Providers for every module: Config, Logger, Health, SigningKeys, ApiKeys, AccessTokens, Cursors, PublicAddress, prom-client's Registry, GroupMember, TRACING. */
 @Module({})
 class EdgeModule {
-  static register(config: Config, logger: Logger): DynamicModule {
+  static register(config: Config, logger: Logger, tracing: Tracing | null, member: GroupMember | null): DynamicModule {
     const signingKeys = new SigningKeys(config, logger);
     const provided = [
       { provide: Config, useValue: config },
@@ -46,6 +52,8 @@ class EdgeModule {
       { provide: AccessTokens, useValue: new AccessTokens(signingKeys) },
       { provide: Cursors, useValue: new Cursors(() => signingKeys.secret('cursors')) },
       { provide: Registry, useValue: new Registry() },
+      { provide: TRACING, useValue: tracing },
+      { provide: GroupMember, useValue: member },
     ];
     return {
       module: EdgeModule,
@@ -82,8 +90,7 @@ function createFastify(config: Config, logger: Logger): FastifyInstance {
 
 /** Sends what Nest's handlers return. Unknown addresses and errors never reach Nest's own layers. */
 class EdgeAdapter extends FastifyAdapter {
-  gate: PositionGate | undefined;
-  cursors: Cursors | undefined;
+  answers: Answers | undefined;
 
   constructor(
     server: FastifyInstance,
@@ -95,11 +102,7 @@ class EdgeAdapter extends FastifyAdapter {
 
   override reply(reply: FastifyReply, body: unknown, status?: number): never {
     if (status !== undefined) reply.code(status);
-    if (body instanceof Read) sendRead(reply, body, this.cursors);
-    else if (body instanceof Written) sendWritten(reply, body, this.gate?.logId);
-    else if (body instanceof Live) sendLive(reply, body);
-    else reply.send(sealed(body, reply.request, this.cursors));
-    return undefined as never;
+    return this.answers!.send(reply, body) as never;
   }
 
   override setErrorHandler(): FastifyInstance {
@@ -118,17 +121,20 @@ class EdgeAdapter extends FastifyAdapter {
  * The application with everything around its routes, ready to `listen`. `close()` stops accepting, lets requests in
  * flight finish and closes idle connections. A process without the role `api` serves only its health and metrics.
  * @param module the features; a PositionGate among its providers is found by its token
+ * @param member this process, if it is one of several on the port
  * @throws ConfigError when a file of keys is not usable
  */
 export async function createApp(
   module: Type | DynamicModule,
   config: Config,
   logger: Logger = new Logger(config.logLevel),
+  tracing: Tracing | null = null,
+  member: GroupMember | null = null,
 ): Promise<NestFastifyApplication> {
   const server = createFastify(config, logger);
   const adapter = new EdgeAdapter(server, logger);
   const app = await NestFactory.create<NestFastifyApplication>(
-    { module: RootModule, imports: [EdgeModule.register(config, logger), module] },
+    { module: RootModule, imports: [EdgeModule.register(config, logger, tracing, member), module] },
     adapter,
     { bodyParser: false, logger, abortOnError: false },
   );
@@ -139,39 +145,40 @@ export async function createApp(
   const registry = app.get(Registry);
   const metrics = requestMetrics(registry);
   collectDefaultMetrics({ register: registry });
-  adapter.gate = find<PositionGate>(app, POSITION_GATE);
-  adapter.cursors = app.get(Cursors);
+  const gate = find<PositionGate>(app, POSITION_GATE);
+  const answers = (adapter.answers = new Answers(app.get(Cursors), gate));
 
   const nest = app.get(ApplicationConfig);
   const usesPipeline = [nest.getGlobalGuards(), nest.getGlobalPipes(), nest.getGlobalInterceptors()].some(
     (all) => all.length > 0,
   );
-  const answering = {
-    reply: (reply: FastifyReply, body: unknown) => adapter.reply(reply, body),
-    fail: (reply: FastifyReply, error: unknown) => sendProblem(reply, error, logger),
-  };
+  const commands = find(app, CommandBus);
+  if (tracing && commands) traceCommands(commands, tracing);
+  if (tracing) traceRequests(server, tracing);
   installHooks(server, {
     publicReads: config.publicReads,
     keys: app.get(ApiKeys),
     tokens: app.get(AccessTokens),
     cursors: app.get(Cursors),
-    rateLimit: requestLimit(config, config.rateLimit, find<KeyValue>(app, KEY_VALUE)),
+    rateLimit: requestLimit(config.rateLimit, find<Counts>(app, COUNTS)),
     metrics,
     logger,
     admission: find<EventStore>(app, EVENT_STORE)?.admission,
-    gate: () => adapter.gate,
+    gate,
     serves: (url) => config.has('api') || /^\/(?:health\/|metrics$)/.test(url),
     handlerOf: (policy) => {
       const controller = usesPipeline ? undefined : find(app, policy.controller as Type<object>);
-      return controller && controllerHandler(policy, controller, policy.status, answering);
+      return controller && controllerHandler(policy, controller, answers, logger);
     },
   });
+  compressAnswers(server);
   // An unknown Expect header is ignored (RFC 9110, 10.1.1); Node itself would send 417 without a body.
   server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
   if (config.has('api')) {
     serveDocs(app, config, VERSION, REFERENCE);
     serveConsole(server, config);
   }
+  if (member) app.get(Health).add('processes', () => member.health());
   await app.init();
   return app;
 }

@@ -1,15 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
-import { Gauge, Histogram, type RegistryContentType, Registry } from 'prom-client';
+import { type Aggregator, Gauge, Histogram, type RegistryContentType, Registry } from 'prom-client';
 import { OPEN_DEAD_LETTERS } from '../../projections/dead-letters.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
+import { PROJECTIONS } from '../read-side/all-projections.js';
 import { type GenerationState, generationProgress, generationStates } from '../read-side/generations.js';
+import { isReadable } from '../read-side/manifest.js';
 import type { Projector } from '../read-side/projector.js';
 import type { RangeRow, ReadModels } from '../stores/ports/read-models.js';
 import { MOST_SKEW_MS, skewOf } from '../stores/ports/clock-skew.js';
 import type { Stores } from '../stores/open.js';
 import { Writer } from '../commands/writer.js';
-import { Health } from './health.js';
+import { type CheckResult, Health } from './health.js';
 
 const COUNTED_DEAD_LETTERS = 1_000;
 /**
@@ -45,151 +47,171 @@ export class StoreMetrics {
     const registry = app.get(Registry);
     registry.registerMetric(this.commitSeconds);
     registry.registerMetric(this.commitEvents);
-    const { eventStore, readModels } = stores;
-    const look = () => generationStates(eventStore, readModels, Date.now);
-    const states = shared(look);
-    const counted = shared(() => generationProgress(eventStore, readModels, Date.now));
-    const perGeneration = <G extends GenerationState>(
-      source: () => Promise<G[]>,
-      name: string,
-      help: string,
-      measure: (generation: G) => number,
-    ) => {
-      const gauge = new Gauge({
-        name,
-        help,
-        labelNames: ['generation'],
-        registers: [registry],
-        async collect() {
-          gauge.reset();
-          const generations = await Promise.race([source().catch(noneWhileAway), sleep(COUNT_MS, [], { ref: false })]);
-          for (const generation of generations.filter(isFollowed)) {
-            gauge.set({ generation: generation.id }, measure(generation));
-          }
-        },
-      });
-    };
-    perGeneration(
-      counted,
-      'credence_projection_lag_events',
-      'Events a generation has not applied yet',
-      ({ lag }) => lag.events,
-    );
-    perGeneration(
-      states,
-      'credence_projection_lag_seconds',
-      'Age of the oldest event a generation has not applied yet',
-      ({ behind }) => behind ?? 0,
-    );
-    perGeneration(
-      counted,
-      'credence_projection_applied_events',
-      'Events a generation has applied, in any process; its rate is the rate of a rebuild',
-      ({ applied }) => applied,
-    );
-    const readers = new Gauge({
-      name: 'credence_reader_age_seconds',
-      help: 'How long the oldest reader of an environment has been on a superseded snapshot',
-      labelNames: ['environment'],
-      registers: [registry],
-      collect() {
-        readers.reset();
-        for (const [environment, seconds] of Object.entries(stores.readerAges?.() ?? {})) {
-          readers.set({ environment }, seconds);
-        }
-      },
-    });
-    registerConnections(registry, stores);
-    const waiting = new Gauge({
-      name: 'credence_jobs_waiting',
-      help: 'Jobs that wait to be run',
-      labelNames: ['kind'],
-      registers: [registry],
-      async collect() {
-        waiting.reset();
-        const counts = await stores.jobs.waiting().catch((error: unknown) => Object.fromEntries(noneWhileAway(error)));
-        for (const [kind, jobs] of Object.entries(counts)) waiting.set({ kind }, jobs);
-      },
-    });
-    registerClock(registry, app.get(Health), stores);
-    const letters = new Gauge({
-      name: 'credence_dead_letters',
-      help: `Events that could not be decoded and are not acknowledged (at most ${COUNTED_DEAD_LETTERS} are counted)`,
-      registers: [registry],
-      async collect() {
-        const open = await openDeadLetters(readModels).catch(noneWhileAway);
-        letters.set(open.length);
-      },
-    });
-
+    const gauges = new Gauges(registry);
     const health = app.get(Health);
-    const writer = app.get(Writer);
-    health.add('event_store', async () => {
-      const detail = `at position ${await eventStore.head()}`;
-      if (writer.lastFailure === null) return { ok: true, detail };
-      const { message, at } = writer.lastFailure;
-      return { ok: performance.now() - at >= RECOVERY_MS, detail: `${detail}; the last append failed: ${message}` };
+    registerGenerations(gauges, stores);
+    registerStores(gauges, stores);
+    registerConnections(gauges, stores);
+    registerClock(gauges, health, stores);
+    health.add('event_store', logCheck(stores, app.get(Writer)));
+    health.add('projections', servingCheck(stores, projector));
+  }
+}
+
+/** Gauges whose values are read at each scrape. Of several processes on one port, the greatest value counts by default. */
+class Gauges {
+  constructor(private readonly registry: Registry<RegistryContentType>) {}
+
+  add(name: string, help: string, value: () => number | Promise<number>, aggregator: Aggregator = 'max'): void {
+    const gauge: Gauge = new Gauge({
+      name,
+      help,
+      aggregator,
+      registers: [this.registry],
+      collect: async () => gauge.set(await value()),
     });
-    health.add('projections', async () => {
-      // Without counting, which may take longer than a check is allowed to.
-      const serving = (await look()).filter(({ serves }) => serves.length > 0);
-      const isServed = serving.length > 0 && serving.every(({ status, isInLog }) => status === 'ready' && isInLog);
-      const details = serving.map(detailOf);
-      if (projector && projector.halted !== null) details.unshift(`halted: ${projector.halted}`);
-      if (serving.length === 0) details.push('no generation serves yet: a worker builds the first one');
-      return { ok: isServed, detail: details.join('; ') };
+  }
+
+  /** A gauge with a value for each value of one label. */
+  addPer<L extends string>(
+    label: L,
+    name: string,
+    help: string,
+    values: () => readonly (readonly [string, number])[] | Promise<readonly (readonly [string, number])[]>,
+    aggregator: Aggregator = 'max',
+  ): void {
+    const gauge: Gauge = new Gauge({
+      name,
+      help,
+      aggregator,
+      labelNames: [label],
+      registers: [this.registry],
+      async collect() {
+        const entries = await values();
+        gauge.reset();
+        for (const [labelled, value] of entries) gauge.set({ [label]: labelled }, value);
+      },
     });
   }
 }
 
-/** How busy the log is, and whether the servers respond; nothing for stores in this process. */
-function registerConnections(registry: Registry<RegistryContentType>, { eventStore, connections }: Stores): void {
-  const gauges = [
-    ['credence_append_window', 'Appends that may be in flight to the log', 'window'],
-    ['credence_appends_waiting', 'Appends to the log without an outcome', 'appends'],
-    ['credence_requests_waiting', 'Requests that wait until the log can take what they append', 'requests'],
-  ] as const;
-  for (const [name, help, part] of eventStore.load ? gauges : []) {
-    const gauge: Gauge = new Gauge({
-      name,
-      help,
-      registers: [registry],
-      collect: () => gauge.set(eventStore.load![part]),
-    });
-  }
-  if (!connections) return;
-  const perServer = (
+/** How far the generations of read models are. */
+function registerGenerations(gauges: Gauges, { eventStore, readModels }: Stores): void {
+  const states = shared(() => generationStates(eventStore, readModels, Date.now));
+  const counted = shared(() => generationProgress(eventStore, readModels, Date.now));
+  const add = <G extends GenerationState>(
     name: string,
     help: string,
+    source: () => Promise<G[]>,
+    measure: (generation: G) => number,
+  ) =>
+    gauges.addPer('generation', name, help, async () => {
+      const generations = await Promise.race([source().catch(noneWhileAway), sleep(COUNT_MS, [], { ref: false })]);
+      return generations.filter(isFollowed).map((generation) => [generation.id, measure(generation)] as const);
+    });
+  add('credence_projection_lag_events', 'Events a generation has not applied yet', counted, ({ lag }) => lag.events);
+  add(
+    'credence_projection_lag_seconds',
+    'Age of the oldest event a generation has not applied yet',
+    states,
+    ({ behind }) => behind ?? 0,
+  );
+  add(
+    'credence_projection_applied_events',
+    'Events a generation has applied, in any process; its rate is the rate of a rebuild',
+    counted,
+    ({ applied }) => applied,
+  );
+}
+
+/** Readers, jobs and dead letters. */
+function registerStores(gauges: Gauges, stores: Stores): void {
+  gauges.addPer(
+    'environment',
+    'credence_reader_age_seconds',
+    'How long the oldest reader of an environment has been on a superseded snapshot',
+    () => Object.entries(stores.readerAges?.() ?? {}),
+  );
+  gauges.addPer('kind', 'credence_jobs_waiting', 'Jobs that wait to be run', () =>
+    stores.jobs.waiting().then(Object.entries<number>, noneWhileAway),
+  );
+  gauges.add(
+    'credence_dead_letters',
+    `Events that could not be decoded and are not acknowledged (at most ${COUNTED_DEAD_LETTERS} are counted)`,
+    async () => (await openDeadLetters(stores.readModels).catch(noneWhileAway)).length,
+  );
+}
+
+/** How busy the log is, and whether the servers respond; nothing for stores in this process. */
+function registerConnections(gauges: Gauges, { eventStore, connections }: Stores): void {
+  const addLoad = (name: string, help: string, part: 'window' | 'appends' | 'requests') =>
+    gauges.add(name, help, () => eventStore.load![part], 'sum');
+  if (eventStore.load) {
+    addLoad('credence_append_window', 'Appends that may be in flight to the log', 'window');
+    addLoad('credence_appends_waiting', 'Appends to the log without an outcome', 'appends');
+    addLoad('credence_requests_waiting', 'Requests that wait until the log can take what they append', 'requests');
+  }
+  if (!connections) return;
+  const add = (
+    name: string,
+    help: string,
+    aggregator: Aggregator,
     measure: (of: { isAway: boolean; reconnections: number }) => number,
-  ) => {
-    const gauge: Gauge = new Gauge({
+  ) =>
+    gauges.addPer(
+      'server',
       name,
       help,
-      labelNames: ['server'],
-      registers: [registry],
-      collect() {
-        for (const [server, connection] of Object.entries(connections())) gauge.set({ server }, measure(connection));
-      },
-    });
-  };
-  perServer('credence_store_connected', 'Whether a server responds: 1 or 0', ({ isAway }) => (isAway ? 0 : 1));
-  perServer(
+      () => Object.entries(connections()).map(([server, connection]) => [server, measure(connection)] as const),
+      aggregator,
+    );
+  add('credence_store_connected', 'Whether a server responds: 1 or 0', 'min', ({ isAway }) => (isAway ? 0 : 1));
+  add(
     'credence_store_reconnections',
     'How often this process has connected to a server again',
+    'sum',
     ({ reconnections }) => reconnections,
   );
 }
 
+/** Whether the log accepts appends, as far as this process has seen. */
+function logCheck({ eventStore }: Stores, writer: Writer): () => Promise<CheckResult> {
+  return async () => {
+    const detail = `at position ${await eventStore.head()}`;
+    if (writer.lastFailure === null) return { ok: true, detail };
+    const { message, at } = writer.lastFailure;
+    return { ok: performance.now() - at >= RECOVERY_MS, detail: `${detail}; the last append failed: ${message}` };
+  };
+}
+
+/** Whether every view is served, by this build and from this log. */
+function servingCheck(
+  { eventStore, readModels }: Stores,
+  projector: Projector | undefined,
+): () => Promise<CheckResult> {
+  return async () => {
+    // Without counting, which may take longer than a check is allowed to.
+    const states = await generationStates(eventStore, readModels, Date.now);
+    const serving = states.filter(({ serves }) => serves.length > 0);
+    const isServed = serving.length > 0 && serving.every(({ status, isInLog }) => status === 'ready' && isInLog);
+    const details = serving.map(detailOf);
+    if (projector && projector.halted !== null) details.unshift(`halted: ${projector.halted}`);
+    if (serving.length === 0) details.push('no generation serves yet: a worker builds the first one');
+    const manifest = await readModels.manifest();
+    const isOwn = !manifest || PROJECTIONS.every(({ name }) => isReadable(manifest, name));
+    if (!isOwn) details.unshift('another build of Credence, with other projections, serves');
+    return { ok: isServed && isOwn, detail: details.join('; ') };
+  };
+}
+
 /** The clock of this process beside that of the others. A difference is a warning: everything works. */
-function registerClock(registry: Registry<RegistryContentType>, health: Health, { clockSkew }: Stores): void {
+function registerClock(gauges: Gauges, health: Health, { clockSkew }: Stores): void {
   if (!clockSkew) return;
-  const gauge: Gauge = new Gauge({
-    name: 'credence_clock_skew_seconds',
-    help: 'How far the clock of this process is ahead of that of Redis; negative: behind',
-    registers: [registry],
-    collect: () => gauge.set(clockSkew() / 1000),
-  });
+  gauges.add(
+    'credence_clock_skew_seconds',
+    'How far the clock of this process is ahead of that of Redis; negative: behind',
+    () => clockSkew() / 1000,
+  );
   health.add('clock', () => {
     const skew = clockSkew();
     if (Math.abs(skew) <= MOST_SKEW_MS) return { ok: true, detail: `within ${MOST_SKEW_MS / 1000} s of Redis` };
@@ -204,7 +226,7 @@ function detailOf({ id, status, damage, isOwn, isInLog, behind, checkpoint }: Ge
   return `${id} ${status}, ${behind === null ? 'at the head' : `${behind.toFixed(1)} s behind`}`;
 }
 
-/** Whether its lag concerns anybody: a generation that is frozen, or whose build was interrupted, lags by intention. */
+/** Whether its lag concerns anybody: a generation that is frozen, or whose build was interrupted, lags on purpose. */
 function isFollowed({ serves, lease }: GenerationState): boolean {
   return serves.length > 0 || lease !== null;
 }

@@ -80,8 +80,9 @@ export class Cli {
         throw new CommandFailed(`There is no store in ${data}; set --data or CREDENCE_DATA to its folder.`);
       }
       // What creates a store writes to it in bulk, and can wait for a log that is away or busy.
-      const [waits, mustExist] = [folder === 'create', folder === 'existing'];
-      const stores = await openProfile(context.config, Date.now, { onWarning: context.note, waits, mustExist });
+      const [inBulk, mustExist] = [folder === 'create', folder === 'existing'];
+      const options = { onWarning: context.note, inBulk, waits: inBulk, mustExist };
+      const stores = await openProfile(context.config, Date.now, options);
       try {
         return await work({ ...context, stores }, ...args);
       } finally {

@@ -5,6 +5,7 @@ import { Cli, type CommandIo } from './cli.js';
  * loaded.
  */
 const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] = [
+  { names: ['serve'], load: async () => (await import('./serve.js')).serveCommand },
   { names: ['status'], load: async () => (await import('./status.js')).statusCommand },
   { names: ['import'], load: async () => (await import('./import.js')).importCommand },
   { names: ['upgrade'], load: async () => (await import('./upgrade.js')).upgradeCommand },
@@ -22,7 +23,9 @@ const COMMANDS: { names: string[]; load: () => Promise<(cli: Cli) => void> }[] =
   { names: ['keys'], load: async () => (await import('./keys.js')).keysCommands },
   { names: ['signing-keys'], load: async () => (await import('./signing-keys.js')).signingKeysCommands },
   { names: ['access'], load: async () => (await import('./access.js')).accessCommands },
+  { names: ['ap'], load: async () => (await import('./ap.js')).apCommands },
   { names: ['vp'], load: async () => (await import('./vp.js')).vpCommands },
+  { names: ['policies'], load: async () => (await import('./policies.js')).policiesCommands },
   { names: ['models'], load: async () => (await import('./models.js')).modelsCommands },
   { names: ['texts'], load: async () => (await import('./texts.js')).textsCommands },
   { names: ['orgs'], load: async () => (await import('./orgs.js')).orgsCommands },

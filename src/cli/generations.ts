@@ -1,15 +1,13 @@
 import {
-  GenerationError,
-  NOTHING_SERVES,
-  type RebuildProgress,
-  drop,
-  rebuild,
-  rollback,
-  swap,
-} from '../read-side/generations.js';
-import { refuseOtherLog } from '../read-side/manifest.js';
+  DropGeneration,
+  RebuildViews,
+  RollBackGenerations,
+  SwapGeneration,
+} from '../features/operations/generations.handlers.js';
+import { OperationsModule } from '../features/operations/operations.module.js';
 import type { Manifest } from '../stores/ports/read-models.js';
-import { type Cli, CommandFailed, EXIT } from './cli.js';
+import { type Cli, EXIT, type ExitCode } from './cli.js';
+import { type HandlersContext, withHandlers } from './handlers.js';
 import { count, duration } from './progress.js';
 
 const NEW_LOG = 'even if the serving read models belong to another log, which this log has permanently replaced';
@@ -32,39 +30,26 @@ export function generationsCommands(cli: Cli): void {
     .option('--new-log', NEW_LOG)
     .option('--json', 'print the result as JSON')
     .action(
-      cli.withStores('existing', async (context, view: string, options: RebuildOptions) => {
-        const { eventStore, readModels } = context.stores;
-        const { newLog } = options;
-        const manifest = await readModels.manifest();
-        if (!newLog) refuseOtherLog(manifest, await readModels.generations(), eventStore.logId);
-        if (options.swap && !manifest) throw new CommandFailed(NOTHING_SERVES);
-        const started = performance.now();
-        const bar = context.progress(`Rebuilding ${view}`, 'events');
+      withOperations(cli, async ({ commands, progress, print }, view: string, options: RebuildOptions) => {
+        const { swap, newLog } = options;
+        const bar = progress(`Rebuilding ${view}`, 'events');
         const stopping = new AbortController();
         const stop = () => stopping.abort();
         process.once('SIGINT', stop).once('SIGTERM', stop);
-        let last: RebuildProgress | undefined;
-        const generation = await inOneSentence(
-          rebuild(view, eventStore, readModels, stopping.signal, (progress) => {
-            last = progress;
-            bar.update(progress.events, progress.total);
-          }),
-        ).finally(() => {
+        const run = { signal: stopping.signal, onProgress: bar.update };
+        const result = await commands.execute(new RebuildViews(view, run, { swap, newLog })).finally(() => {
           bar.stop();
           process.off('SIGINT', stop).off('SIGTERM', stop);
         });
-        const seconds = (performance.now() - started) / 1000;
-        const events = last?.events ?? 0;
-        if (options.swap) await inOneSentence(swap(generation.id, eventStore, readModels, newLog));
-        const result = { generation: generation.id, events, seconds, swapped: options.swap === true };
-        const next = options.swap
-          ? `${generation.id} serves now.`
-          : `credence swap ${generation.id}${newLog ? ' --new-log' : ''} serves it.`;
+        const { generation, events, seconds } = result;
+        const next = swap
+          ? `${generation} serves now.`
+          : `credence swap ${generation}${newLog ? ' --new-log' : ''} serves it.`;
         const rate = count(events / Math.max(seconds, 0.001));
-        context.print(
+        print(
           options.json
             ? JSON.stringify(result)
-            : `${generation.id} is ready: ${count(events)} events in ${duration(seconds)} (${rate}/s). ${next}`,
+            : `${generation} is ready: ${count(events)} events in ${duration(seconds)} (${rate}/s). ${next}`,
         );
         return EXIT.ok;
       }),
@@ -76,8 +61,8 @@ export function generationsCommands(cli: Cli): void {
     .argument('<generation>')
     .option('--new-log', NEW_LOG)
     .action(
-      cli.withStores('existing', async ({ stores, print }, id: string, { newLog }: { newLog?: boolean }) => {
-        print(serving(await inOneSentence(swap(id, stores.eventStore, stores.readModels, newLog))));
+      withOperations(cli, async ({ commands, print }, id: string, { newLog }: { newLog?: boolean }) => {
+        print(serving(await commands.execute(new SwapGeneration(id, newLog))));
         return EXIT.ok;
       }),
     );
@@ -86,8 +71,8 @@ export function generationsCommands(cli: Cli): void {
     .command('rollback')
     .description('undo the last swap')
     .action(
-      cli.withStores('existing', async ({ stores, print }) => {
-        print(serving(await inOneSentence(rollback(stores.eventStore, stores.readModels))));
+      withOperations(cli, async ({ commands, print }) => {
+        print(serving(await commands.execute(new RollBackGenerations())));
         return EXIT.ok;
       }),
     );
@@ -97,25 +82,23 @@ export function generationsCommands(cli: Cli): void {
     .description('delete a generation that does not serve, and free its space')
     .argument('<generation>')
     .action(
-      cli.withStores('existing', async ({ stores, print }, id: string) => {
-        await inOneSentence(drop(id, stores.readModels));
+      withOperations(cli, async ({ commands, print }, id: string) => {
+        await commands.execute(new DropGeneration(id));
         print(`Dropped ${id}.`);
         return EXIT.ok;
       }),
     );
 }
 
+function withOperations<A extends unknown[]>(
+  cli: Cli,
+  work: (context: HandlersContext, ...args: A) => Promise<ExitCode>,
+) {
+  return withHandlers(cli, 'existing', [OperationsModule], work);
+}
+
 function serving({ views }: Manifest): string {
   return Object.entries(views)
     .map(([view, id]) => `${view}: ${id}`)
     .join('\n');
-}
-
-async function inOneSentence<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work;
-  } catch (error) {
-    if (error instanceof GenerationError) throw new CommandFailed(error.message);
-    throw error;
-  }
 }

@@ -1,4 +1,5 @@
-import type { INestApplicationContext, Type } from '@nestjs/common';
+import type { DynamicModule, INestApplicationContext, Type } from '@nestjs/common';
+import type { Config } from '../kernel/config.js';
 import { NestFactory } from '@nestjs/core';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { AppModule } from '../app/app.module.js';
@@ -21,12 +22,13 @@ export interface HandlersContext extends StoresContext {
 export function withHandlers<A extends unknown[]>(
   cli: Cli,
   folder: 'existing' | 'create',
-  features: readonly Type[],
+  features: readonly Type[] | ((config: Config) => (Type | DynamicModule)[]),
   work: (context: HandlersContext, ...args: A) => Promise<ExitCode>,
 ) {
   return cli.withStores<A>(folder, async (context, ...args) => {
     if (folder === 'create') await beginLog(context.stores.eventStore, Date.now);
-    const module = AppModule.of(features, context.stores, Date.now);
+    const modules = typeof features === 'function' ? features(context.config) : features;
+    const module = AppModule.of(modules, context.stores, Date.now);
     const app = await NestFactory.createApplicationContext(module, { logger: false, abortOnError: false });
     const get = app.get.bind(app) as INestApplicationContext['get'];
     try {

@@ -2,32 +2,29 @@ import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../kernel/clock.js';
+import { internalActor } from '../commands/context.js';
 import { Writer } from '../commands/writer.js';
-import { bodyHash, internalActor } from '../commands/context.js';
-import { BODY_LIMIT, parseJson } from '../http/json-body.js';
-import { readBody } from '../http/validation.js';
 import { beginLog } from '../features/lenses/new-log.js';
 import { Platforms } from '../features/organizations/platforms.js';
-import { StoreUnavailable } from '../stores/ports/event-store.js';
-import { type FieldError, Problem } from '../kernel/problems.js';
-import { type Action, actionStream } from '../features/relay/domain/relay.js';
-import { RelayActionDto } from '../features/relay/relay.dto.js';
 import { ActionRecorder } from '../features/relay/relay.handlers.js';
-import { toAction } from '../features/relay/relay.input.js';
+import { Problem } from '../kernel/problems.js';
 import type { Stores } from '../stores/open.js';
-import { type Line, readLines } from './lines.js';
-import { RepeatedLines } from './repeated-lines.js';
+import { StoreUnavailable } from '../stores/ports/event-store.js';
+import {
+  type ActionFile,
+  type ActionLine,
+  ActionLines,
+  BATCH,
+  type LineError,
+  MAX_DESCRIBED,
+  describe,
+} from './action-lines.js';
+import { ActionLinesThread } from './action-lines-thread.js';
 
-/** Appends in flight: they share commits. */
-const IN_FLIGHT = 1_024;
-/** All wrong lines are counted; at most this many are described. */
-const MAX_DESCRIBED = 20;
-/** A low estimate of a line's length, to size the filter of repeated lines. */
-const MIN_LINE_BYTES = 100;
-
-export interface LineError extends FieldError {
-  line: number;
-}
+/** Batches in flight: while one is committed, the next ones are made. */
+const IN_FLIGHT = 2;
+/** Bytes of a file from which on a thread that reads it saves more time than it takes to start. */
+const THREAD_FROM = 2 * 2 ** 20;
 
 export interface ImportReport {
   /** Lines that are not blank. */
@@ -60,16 +57,10 @@ export class ImportStopped extends Error {
   }
 }
 
-/** Turns a line's JSON into an action. @throws Problem for an invalid line */
-export type ReadLine = (json: unknown, now: number) => Action;
-
-/** A body of `POST /api/decision-relay`. */
-export const relayBody: ReadLine = (json, now) => toAction(readBody(RelayActionDto, json), now);
-
 export interface ImportOptions {
   clock: Clock;
-  /** Default: `relayBody`. */
-  read?: ReadLine;
+  /** Of the lines. Default: bodies of `POST /api/decision-relay`. */
+  format?: ActionFile['format'];
   /** A store that is unavailable or busy is waited for, as those of the cluster profile should be. */
   waits?: boolean;
   /** First the whole file is checked, in bytes; then its lines are recorded. */
@@ -80,15 +71,17 @@ export interface ImportOptions {
  * Records the actions of an NDJSON file. The whole file is checked before anything is written. Safe to repeat, also
  * after a crash: a line that was already recorded is recognised by its external_id or, without one, by its content and
  * the number of equal lines before it.
- * @throws ImportStopped when the log refuses an action for good
+ * @throws ImportStopped when the log refuses an action for good; FileChanged
  */
 export async function importActions(
   stores: Pick<Stores, 'eventStore' | 'keyValue'>,
-  file: string,
-  { clock, read = relayBody, waits = false, onProgress = () => undefined }: ImportOptions,
+  path: string,
+  { clock, format = 'relay', waits = false, onProgress = () => undefined }: ImportOptions,
 ): Promise<ImportReport> {
-  const { size } = await stat(file);
-  const repeated = new RepeatedLines(size / MIN_LINE_BYTES);
+  const { size } = await stat(path);
+  const file: ActionFile = { path, size, format, now: clock() };
+  const inThread = size >= THREAD_FROM && ActionLinesThread.isAvailable;
+  const source = inThread ? new ActionLinesThread(file) : new ActionLines(file);
   const report: ImportReport = {
     lines: 0,
     wrong: 0,
@@ -98,59 +91,51 @@ export async function importActions(
     errors: [],
     seconds: 0,
   };
-
-  for await (const { lines, bytesRead } of readLines(file)) {
-    for (const line of lines) {
-      report.lines++;
-      try {
-        const action = readAction(line, clock(), read);
-        if (action.external_id === null) repeated.note(bodyHash(action));
-      } catch (error) {
-        if (!(error instanceof Problem)) throw error;
-        report.wrong++;
-        report.errors.push(...describe(line, error).slice(0, MAX_DESCRIBED - report.errors.length));
-      }
-    }
-    onProgress('checking', bytesRead, size);
-  }
-  if (report.wrong > 0) return report;
-
-  await beginLog(stores.eventStore, clock);
-  const started = performance.now();
-  const recorder = new Recorder(stores, clock, read, waits, repeated, report);
   try {
-    let taken = 0;
-    for await (const { lines } of readLines(file)) {
-      for (const line of lines) await recorder.take(line);
-      onProgress('recording', (taken += lines.length), report.lines);
+    for await (const { lines, wrong, errors, bytesRead } of source.check()) {
+      report.lines += lines;
+      report.wrong += wrong;
+      report.errors.push(...errors);
+      onProgress('checking', bytesRead, size);
     }
+    if (report.wrong > 0) return report;
+
+    await beginLog(stores.eventStore, clock);
+    const started = performance.now();
+    const recorder = new Recorder(stores, clock, waits, report);
+    try {
+      let taken = 0;
+      for await (const lines of source.read()) {
+        await recorder.take(lines);
+        onProgress('recording', (taken += lines.length), report.lines);
+      }
+    } finally {
+      await recorder.finish();
+    }
+    report.seconds = (performance.now() - started) / 1000;
   } finally {
-    await recorder.finish();
+    await source.close();
   }
-  report.seconds = (performance.now() - started) / 1000;
   report.errors.sort((a, b) => a.line - b.line).splice(MAX_DESCRIBED);
   return report;
 }
 
-/** Keeps many appends in flight and counts the outcome of each line. */
+/** Keeps some batches in flight and counts the outcome of each line. */
 class Recorder {
   private readonly recorder: ActionRecorder;
   private readonly platforms: Platforms;
-  private readonly correlationId = randomUUID();
-  /** By stream: lines of one stream are recorded one after the other. */
-  private readonly running = new Map<string, Promise<void>>();
-  private underWay = 0;
-  private resume: (() => void) | undefined;
+  private readonly context = { actor: internalActor('cli'), correlation_id: randomUUID(), idempotency: null };
+  private readonly batches: Promise<void>[] = [];
+  /** By stream: the last batch with a line of it. Lines of one stream are recorded one after the other. */
+  private readonly streams = new Map<string, object>();
   private failure: Error | undefined;
-  /** Lines that are not known to be recorded, in their order. */
-  private readonly unsettled = new Set<number>();
+  /** The first line that is not in the log. */
+  private failed = Infinity;
 
   constructor(
     private readonly stores: Pick<Stores, 'eventStore' | 'keyValue'>,
-    private readonly clock: Clock,
-    private readonly read: ReadLine,
+    clock: Clock,
     private readonly waits: boolean,
-    private readonly repeated: RepeatedLines,
     private readonly report: ImportReport,
   ) {
     const writer = new Writer(stores.eventStore, clock);
@@ -158,82 +143,94 @@ class Recorder {
     this.recorder = new ActionRecorder(writer, stores.keyValue);
   }
 
-  /** Resolves when another line may be added. @throws the error of an earlier line */
-  async take(line: Line): Promise<void> {
-    if (this.failure) throw this.stopped(this.failure);
-    const action = readAction(line, this.clock(), this.read);
-    const hash = bodyHash(action);
-    const identity = action.external_id === null ? this.repeated.identityOf(hash) : null;
-    const stream = actionStream(action, identity, randomUUID);
-    const before = this.running.get(stream) ?? Promise.resolve();
-    this.unsettled.add(line.number);
-    const turn = before
-      .then(() => this.recordPatiently(line, action, stream, hash))
-      .then(() => void this.unsettled.delete(line.number))
-      .catch((error: unknown) => void (this.failure ??= error as Error))
-      .then(() => {
-        if (this.running.get(stream) === turn) this.running.delete(stream);
-        // Waits for half of them, since appends made together are committed together.
-        if (--this.underWay <= IN_FLIGHT / 2) this.resume?.();
-      });
-    this.running.set(stream, turn);
-    if (++this.underWay >= IN_FLIGHT) await new Promise<void>((resolve) => (this.resume = resolve));
+  /** Resolves when another batch may be added. @throws the error of an earlier line */
+  async take(lines: ActionLine[]): Promise<void> {
+    if (this.failure) throw this.stopped();
+    const before = Promise.all(this.batches);
+    this.batches.push(this.recordBatch(lines, before));
+    if (this.batches.length >= IN_FLIGHT) await this.batches.shift();
   }
 
   async finish(): Promise<void> {
-    await Promise.all(this.running.values());
-    if (this.failure) throw this.stopped(this.failure);
+    await Promise.all(this.batches);
+    if (this.failure) throw this.stopped();
   }
 
-  private stopped(failure: Error): Error {
-    const isRefusal = failure instanceof StoreUnavailable || failure instanceof Problem;
-    const [line] = this.unsettled;
-    return isRefusal && line !== undefined ? new ImportStopped(line, this.report, failure) : failure;
+  private stopped(): Error {
+    const isRefusal = this.failure instanceof StoreUnavailable || this.failure instanceof Problem;
+    return isRefusal ? new ImportStopped(this.failed, this.report, this.failure as Problem) : this.failure!;
   }
 
-  private async recordPatiently(...action: Parameters<Recorder['record']>): Promise<void> {
-    for (;;) {
-      try {
-        return await this.record(...action);
-      } catch (error) {
-        if (!(this.waits && error instanceof StoreUnavailable && error.isPassing)) throw error;
-        await sleep(1_000 * error.retryAfter);
+  /** Lines of a stream that occurs more than once wait for those before them. */
+  private async recordBatch(lines: readonly ActionLine[], before: Promise<unknown>): Promise<void> {
+    const batch = {};
+    let waiting: ActionLine[] = [];
+    const first = lines.filter((line) => {
+      const isFree = !this.streams.has(line.stream);
+      this.streams.set(line.stream, batch);
+      if (!isFree) waiting.push(line);
+      return isFree;
+    });
+    await this.recordPatiently(first);
+    if (waiting.length > 0) await before;
+    while (waiting.length > 0) {
+      const next = new Map(waiting.toReversed().map((line) => [line.stream, line]));
+      await this.recordPatiently([...next.values()]);
+      waiting = waiting.filter((line) => next.get(line.stream) !== line);
+    }
+    for (const { stream } of lines) if (this.streams.get(stream) === batch) this.streams.delete(stream);
+  }
+
+  /** Records lines of different streams. Does not throw: failures are noted. */
+  private async recordPatiently(lines: readonly ActionLine[]): Promise<void> {
+    let left = lines;
+    while (left.length > 0) {
+      const outcomes = this.failure
+        ? left.map(() => this.failure!)
+        : await this.record(left).catch((error: Error) => left.map(() => error));
+      let retryAfter = 0;
+      left = left.filter((line, n) => {
+        const error = outcomes[n];
+        if (error === undefined) return false;
+        if (this.waits && error instanceof StoreUnavailable && error.isPassing) {
+          retryAfter = Math.max(retryAfter, error.retryAfter);
+          return true;
+        }
+        this.failure ??= error;
+        this.failed = Math.min(this.failed, line.number);
+        return false;
+      });
+      if (left.length > 0) await sleep(1_000 * retryAfter);
+    }
+  }
+
+  /** @returns for each line why it is not in the log; undefined if it is, or never will be */
+  private async record(lines: readonly ActionLine[]): Promise<(Error | undefined)[]> {
+    const { eventStore } = this.stores;
+    const head = await eventStore.head();
+    const owners = new Map<string, string | null>();
+    for (const { action } of lines) {
+      const platform = action.platform_id;
+      if (!owners.has(platform)) owners.set(platform, await this.platforms.ownerOf(platform));
+    }
+    const actions = lines.map(({ action, stream, hash }) => {
+      return { action, stream, owner: owners.get(action.platform_id)!, body_hash: hash };
+    });
+    const outcomes = await this.recorder.recordEach(actions, this.context);
+    return outcomes.map((outcome, n) => {
+      if (!(outcome instanceof Error)) {
+        // What was there before this batch has its first position.
+        if (outcome.position > head) this.report.recorded++;
+        else this.report.already_present++;
+        return undefined;
       }
-    }
-  }
-
-  private async record(line: Line, action: Action, stream: string, hash: string): Promise<void> {
-    const [existing] = await this.stores.eventStore.readStream(stream, { limit: 1 });
-    if (existing?.metadata.body_hash === hash) {
-      this.report.already_present++;
-      return;
-    }
-    const context = {
-      actor: internalActor('cli'),
-      correlation_id: this.correlationId,
-      idempotency: null,
-      body_hash: hash,
-    };
-    try {
-      await this.recorder.record(action, stream, await this.platforms.ownerOf(action.platform_id), context);
-      this.report.recorded++;
-    } catch (error) {
-      if (!(error instanceof Problem && error.code === 'external_id_conflict')) throw error;
+      if (!(outcome instanceof Problem && outcome.code === 'external_id_conflict')) return outcome;
       this.report.conflicts++;
-      // Lines settle out of order, but only within the window in flight.
-      if (this.report.errors.length < IN_FLIGHT + MAX_DESCRIBED) this.report.errors.push(...describe(line, error));
-    }
+      // Lines settle out of order, but only within the batches in flight.
+      if (this.report.errors.length < IN_FLIGHT * BATCH + MAX_DESCRIBED) {
+        this.report.errors.push(...describe(lines[n]!.number, outcome));
+      }
+      return undefined;
+    });
   }
-}
-
-/** @throws Problem for a line that the relay would refuse */
-function readAction({ bytes }: Line, now: number, read: ReadLine): Action {
-  if (bytes === null) throw new Problem('payload_too_large', `the line is longer than ${BODY_LIMIT} bytes`);
-  return read(parseJson(bytes), now);
-}
-
-function describe({ number }: Line, problem: Problem): LineError[] {
-  const { code, message } = problem;
-  const errors = problem.extra.errors ?? [{ pointer: '', code, message }];
-  return errors.map((error) => ({ line: number, ...error, message: error.message.replace(/\bbody\b/, 'line') }));
 }

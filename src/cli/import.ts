@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type Cli, EXIT, type ExitCode, type StoresContext, UsageError } from './cli.js';
-import { aaveAction } from '../features/ingestion/aave-file.js';
-import { type ImportReport, type ReadLine, importActions, relayBody } from './import-actions.js';
+import { type ImportOptions, type ImportReport, importActions } from './import-actions.js';
 import { isExport } from '../stores/transfer.js';
 import { importExport } from './import-events.js';
 import { count, duration } from './progress.js';
@@ -27,7 +26,7 @@ export function importCommand(cli: Cli): void {
     .action(
       cli.withStores('create', async (context, file: string, options: { json?: boolean; incomplete?: boolean }) =>
         withInput(context, file, async (path) =>
-          (await isExport(path)) ? importExport(context, path, options) : run(context, path, relayBody, options),
+          (await isExport(path)) ? importExport(context, path, options) : run(context, path, 'relay', options),
         ),
       ),
     );
@@ -39,7 +38,7 @@ export function importCommand(cli: Cli): void {
     .argument('<file>', 'the file; - reads standard input')
     .action(
       cli.withStores('create', async (context, file: string) =>
-        withInput(context, file, (path) => run(context, path, aaveAction, command.opts())),
+        withInput(context, file, (path) => run(context, path, 'aave', command.opts())),
       ),
     );
 }
@@ -60,7 +59,7 @@ async function withInput(
 async function run(
   context: StoresContext,
   file: string,
-  read: ReadLine,
+  format: ImportOptions['format'],
   { json }: { json?: boolean },
 ): Promise<ExitCode> {
   const bars = { checking: context.progress('Checking', 'bytes'), recording: context.progress('Recording', 'lines') };
@@ -68,7 +67,7 @@ async function run(
   try {
     report = await importActions(context.stores, file, {
       clock: Date.now,
-      read,
+      format,
       waits: context.config.profile === 'cluster',
       onProgress: (phase, done, total) => bars[phase].update(done, total),
     });

@@ -3,16 +3,22 @@ import { projectionsFor } from '../app/app.module.js';
 import type { Config } from '../kernel/config.js';
 import { PROJECTIONS } from '../read-side/all-projections.js';
 import { Follower } from '../read-side/follower.js';
-import { ensureManifest } from '../read-side/manifest.js';
+import { swap } from '../read-side/generations.js';
+import { ensureManifest, type OtherBuild, ofOtherBuild, ownBeside } from '../read-side/manifest.js';
+import { StartError } from '../kernel/start-error.js';
 import type { Stores } from '../stores/open.js';
+import type { ReadModels } from '../stores/ports/read-models.js';
 
 const STANDBY_MS = 100;
+/** A running process is without its lease for a moment only. */
+const LOOKS = 10;
 
 /**
  * Brings every serving read model up to the log's current head: applies the missing events in large batches, or
  * waits while a running server does.
  * @param onProgress events applied, of those that were missing
  * @throws NewerSchema for an event that this build cannot read
+ * @throws StartError while another build of Credence, with other folds, serves
  */
 export async function applyAll(
   { eventStore, readModels }: Pick<Stores, 'eventStore' | 'readModels'>,
@@ -28,11 +34,18 @@ export async function applyAll(
   let missing = 0;
   for (;;) {
     // Read each time: another generation may serve by now.
-    const { views } = await ensureManifest(projections, eventStore, readModels);
-    const serving = new Set(projections.map(({ name }) => views[name]!));
+    const manifest = await ensureManifest(projections, eventStore, readModels);
+    const other = ofOtherBuild(projections, manifest, await readModels.generations());
+    if (other) await refuseRunning(other, readModels);
+    const own = other && (await ownBeside(other, manifest, eventStore, readModels));
+    const serving = new Set(own === undefined ? projections.map(({ name }) => manifest.views[name]!) : [own]);
     const generations = (await readModels.generations()).filter(({ id }) => serving.has(id));
     const behind = generations.find(({ checkpoint, status }) => checkpoint.position < head || status === 'building');
-    if (!behind) return;
+    if (!behind && own === undefined) return;
+    if (!behind) {
+      await swap(own!, eventStore, readModels);
+      continue;
+    }
     // Counting may mean reading the log, so it is done for a progress display only.
     let left = onProgress ? await eventStore.countAfter(behind.checkpoint.position) : 0;
     missing = Math.max(missing, left);
@@ -47,5 +60,19 @@ export async function applyAll(
       onApplied: (_, events) => applied(events),
     });
     if (ended === 'lease_taken') await sleep(STANDBY_MS);
+  }
+}
+
+/** @throws StartError while a process applies the log to these generations: it serves from them */
+async function refuseRunning({ generations }: OtherBuild, readModels: ReadModels): Promise<void> {
+  const ids = new Set(generations.map(({ id }) => id));
+  for (let looks = 0; looks < LOOKS; looks++) {
+    const running = (await readModels.generations()).find(({ id, lease }) => ids.has(id) && lease !== null);
+    if (running) {
+      throw new StartError(
+        `${running.id} serves for a running process of another build of Credence: use the command of that build, or stop it.`,
+      );
+    }
+    await sleep(STANDBY_MS);
   }
 }

@@ -2,12 +2,15 @@ import { stat } from 'node:fs/promises';
 import { projectionsFor } from '../app/app.module.js';
 import { formatPosition } from '../kernel/positions.js';
 import { PROJECTIONS } from '../read-side/all-projections.js';
-import { GenerationError, NOTHING_SERVES, complete, swap } from '../read-side/generations.js';
+import { SaveSnapshots } from '../features/operations/generations.handlers.js';
+import { OperationsModule } from '../features/operations/operations.module.js';
+import { complete, swap } from '../read-side/generations.js';
 import { ensureManifest, refuseOtherLog } from '../read-side/manifest.js';
-import { SnapshotRefused, listSnapshots, loadSnapshot, misfitOf, saveSnapshot } from '../read-side/snapshots.js';
+import { listSnapshots, loadSnapshot, misfitOf } from '../read-side/snapshots.js';
 import { type Snapshot, SnapshotDamaged, snapshotAt } from '../stores/ports/snapshot-file.js';
 import { type Cli, CommandFailed, EXIT, type StoresContext, UsageError } from './cli.js';
-import { count, duration } from './progress.js';
+import { withHandlers } from './handlers.js';
+import { type Progress, count, duration } from './progress.js';
 import { table } from './table.js';
 
 const FOLDER = 'folder of the snapshots; default: CREDENCE_SNAPSHOTS';
@@ -30,23 +33,23 @@ export function snapshotCommands(cli: Cli): void {
     .option('--folder <folder>', FOLDER)
     .option('--json', 'print the result as JSON')
     .action(
-      cli.withStores('existing', async (context, options: Options) => {
-        const { stores, config, print } = context;
-        const { eventStore, readModels } = stores;
-        const { views = {} } = (await readModels.manifest()) ?? {};
-        const ids = options.generation === undefined ? [...new Set(Object.values(views))] : [options.generation];
-        if (ids.length === 0) throw new CommandFailed(NOTHING_SERVES);
-        const saved: (Snapshot & { seconds: number })[] = [];
-        for (const id of ids) {
-          const started = performance.now();
-          const bar = context.progress(`Saving ${id}`, 'rows');
-          const one = await inOneSentence(
-            saveSnapshot(id, folderOf(context, options), config.retainedSnapshots, eventStore, readModels, {
-              onProgress: bar.update,
-            }),
-          ).finally(bar.stop);
-          saved.push({ ...one, seconds: (performance.now() - started) / 1000 });
-        }
+      withHandlers(cli, 'existing', [OperationsModule], async (context, options: Options) => {
+        const { commands, config, print, progress } = context;
+        const { signal } = new AbortController();
+        let saving = '';
+        let bar: Progress | undefined;
+        const onProgress = (id: string, rows: number, total: number) => {
+          if (id !== saving) {
+            bar?.stop();
+            bar = progress(`Saving ${id}`, 'rows');
+            saving = id;
+          }
+          bar!.update(rows, total);
+        };
+        const run = { signal, onProgress };
+        const { generation = null } = options;
+        const command = new SaveSnapshots(generation, folderOf(context, options), config.retainedSnapshots, run);
+        const saved = await commands.execute(command).finally(() => bar?.stop());
         if (options.json) print(JSON.stringify(saved.map(described)));
         else {
           for (const { path, generation, rows, bytes, checkpoint, seconds } of saved) {
@@ -189,7 +192,6 @@ async function inOneSentence<T>(work: Promise<T>): Promise<T> {
     return await work;
   } catch (error) {
     if (error instanceof SnapshotDamaged) throw new CommandFailed(`The snapshot cannot be loaded: ${error.message}.`);
-    if (error instanceof SnapshotRefused || error instanceof GenerationError) throw new CommandFailed(error.message);
     throw error;
   }
 }

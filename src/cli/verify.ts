@@ -1,5 +1,8 @@
-import { type Difference, type VerifyResult, isIdentical, verify } from '../read-side/verify.js';
+import { VerifyReadModels } from '../features/operations/generations.handlers.js';
+import { OperationsModule } from '../features/operations/operations.module.js';
+import { type Difference, type VerifyResult, isIdentical } from '../read-side/verify.js';
 import { type Cli, CommandFailed, EXIT, type ExitCode, type StoresContext, UsageError } from './cli.js';
+import { withHandlers } from './handlers.js';
 import { type Progress, count, describeDamage, duration } from './progress.js';
 
 interface Options {
@@ -16,14 +19,13 @@ export function verifyCommand(cli: Cli): void {
     .option('--index', 'compare the index of streams with the log instead (embedded profile)')
     .option('--repair', 'with --index: add missing entries to the index, and remove entries without an event')
     .action(
-      cli.withStores('existing', async (context, { json, index, repair }: Options) => {
+      withHandlers(cli, 'existing', [OperationsModule], async (context, { json, index, repair }: Options) => {
         if (repair && !index) throw new UsageError('--repair needs --index.');
         if (index) return verifyIndex(context, repair === true, json === true);
-        const { stores, print, progress } = context;
-        const started = performance.now();
+        const { queries, print, progress } = context;
         let step = '';
         let bar: Progress | undefined;
-        const result = await verify(stores.eventStore, stores.readModels, {
+        const verifying = new VerifyReadModels({
           onProgress: ({ generation, phase, pass, passes, done, total }) => {
             const label = `${phase === 'folding' ? 'Folding' : 'Comparing'} ${generation}, pass ${pass} of ${passes}`;
             if (label !== step) {
@@ -33,11 +35,8 @@ export function verifyCommand(cli: Cli): void {
             }
             bar!.update(done, total);
           },
-        }).finally(() => bar?.stop());
-        if (result.generations.length === 0) {
-          throw new CommandFailed('No generation of read models serves yet: start the service once.');
-        }
-        const seconds = (performance.now() - started) / 1000;
+        });
+        const { seconds, ...result } = await queries.execute(verifying).finally(() => bar?.stop());
         const identical = isIdentical(result);
         print(json ? JSON.stringify({ identical, ...result, seconds }) : render(result, seconds));
         return identical ? EXIT.ok : EXIT.finding;

@@ -15,7 +15,7 @@ import { LENS_SCOPES, type LensScope } from '../features/lenses/domain/lenses.ev
 import { PromotePolicy, RollBackPolicy } from '../features/validation/promotion.handlers.js';
 import { StartReplay } from '../features/validation/replays.handlers.js';
 import { CreatePolicyDto, type EvaluatedSubjectDto } from '../features/validation/vp.dto.js';
-import { CreatePolicy, GetPolicy } from '../features/validation/vp.handlers.js';
+import { CreatePolicy, GetPolicy, RetirePolicy } from '../features/validation/vp.handlers.js';
 import { toContent } from '../features/validation/vp.input.js';
 import { ValidationPoliciesModule } from '../features/validation/vp.module.js';
 import { type PolicyContent, identityOf } from '../features/lenses/domain/validation-policy.js';
@@ -36,7 +36,7 @@ interface ScopeOptions {
   json?: boolean;
 }
 
-/** vp create, evaluate, replay, diff, promote, rollback: validation policies and what they would change. */
+/** vp create, retire, evaluate, replay, diff, promote, rollback: validation policies and what they would change. */
 export function vpCommands(cli: Cli): void {
   const vp = cli.program
     .command('vp')
@@ -52,6 +52,20 @@ export function vpCommands(cli: Cli): void {
         await applyAll(context.stores, context.config);
         for (const { message } of body.warnings) context.note(`warning: ${message}`);
         context.print(`${body.policy_id} ${body.status} ${body.content_hash}`);
+        return EXIT.ok;
+      }),
+    );
+
+  vp.command('retire')
+    .description('retire a policy: it can no longer be promoted; where it is in use, it stays')
+    .argument('<policy>', 'id of a policy')
+    .action(
+      withHandlers(cli, 'existing', FEATURES, async (context, id: string) => {
+        const { body } = await context.commands.execute(
+          new RetirePolicy(id, commandOf({ policy_id: id, retired: true })),
+        );
+        await applyAll(context.stores, context.config);
+        context.print(`${body.policy_id} ${body.status}`);
         return EXIT.ok;
       }),
     );

@@ -25,6 +25,10 @@ export interface CommandContext {
   idempotency: string | null;
   /** SHA-256 of the validated command without server-filled fields. */
   body_hash: string;
+  /** Called if the command was recorded by an earlier try with its Idempotency-Key, so that its answer is repeated. */
+  onRepeated?: (() => void) | undefined;
+  /** `traceparent` of what this is a part of: the request, then the command. Undefined unless that is traced. */
+  trace?: string | undefined;
 }
 
 /** A request whose command is complete only after a handler has looked something up. */

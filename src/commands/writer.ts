@@ -47,6 +47,8 @@ export class Writer {
   private readonly queues = new Map<string, Promise<unknown>>();
   /** Streams in which an earlier try of a command changed nothing, with their number of events at that time. */
   private readonly unchanged = new WeakMap<CommandContext, Map<string, number>>();
+  /** Commands whose Idempotency-Key was recorded by an earlier try. */
+  private readonly claimedBefore = new WeakSet<CommandContext>();
   private lastTime = NaN;
   private lastTimestamp = '';
   /** Why the last append had no outcome, and when (on a monotonic clock); null once a later append has succeeded. */
@@ -180,6 +182,7 @@ export class Writer {
       throw idempotencyKeyReused();
     }
     const answered = events.filter(({ type }) => type === idempotencyKeyAnswered.type);
+    if (!isNew) this.claimedBefore.add(context);
     if (answered.length > 0) {
       const unchanged = answered.map(({ data }) => [data['stream'], data['events']] as [string, number]);
       this.unchanged.set(context, new Map(unchanged));
@@ -189,7 +192,10 @@ export class Writer {
 
   /** Appends the first events of a stream. If the stream exists, returns its events. */
   async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<Outcome> {
-    const { isNew: _isNew, ...outcome } = await this.createOnce(stream, facts, context);
+    // The store does not tell a repeated append from the first one.
+    const [first] = this.claimedBefore.has(context) ? await this.store.readStream(stream, { limit: 1 }) : [];
+    const { isNew, ...outcome } = await this.createOnce(stream, facts, context);
+    if (outcome.own && (first || !isNew)) context.onRepeated?.();
     return outcome;
   }
 
@@ -204,10 +210,56 @@ export class Writer {
       return { position, events, own: true, isNew: true };
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error;
-      const existing = await this.store.readStream(stream);
-      const position = existing.at(-1)!.position;
-      return { position, events: existing, own: isRetryOf(existing[0]!, context), isNew: false };
+      return { ...(await this.existing(stream, context)), isNew: false };
     }
+  }
+
+  private async existing(stream: string, context: CommandContext): Promise<Outcome> {
+    const events = await this.store.readStream(stream);
+    return { position: events.at(-1)!.position, events, own: isRetryOf(events[0]!, context) };
+  }
+
+  /**
+   * As `create` of each, at the same time: for many commands without an Idempotency-Key.
+   * @param creations of different streams
+   * @returns in their order; what failed has its error as the outcome
+   */
+  createEach(
+    creations: readonly { stream: string; facts: readonly Fact[]; context: CommandContext }[],
+  ): Promise<(Outcome | Error)[]> {
+    // One promise for all, and not several for each: in bulk these are a good part of the work.
+    return new Promise((resolve) => {
+      const outcomes: (Outcome | Error)[] = [];
+      let left = creations.length;
+      const settle = (index: number, outcome: Outcome | Error) => {
+        outcomes[index] = outcome;
+        if (--left === 0) resolve(outcomes);
+      };
+      if (left === 0) resolve(outcomes);
+      creations.forEach(({ stream, facts, context }, index) => {
+        const events = this.eventsOf(stream, facts, context, 0);
+        this.store.append(stream, 'no-stream', events).then(
+          ({ position }) => {
+            this.lastFailure = null;
+            settle(index, { position, events, own: true });
+          },
+          (error: Error) => {
+            this.noteFailure(error);
+            if (!(error instanceof WrongExpectedRevision)) return settle(index, error);
+            return this.existing(stream, context).then(
+              (outcome) => settle(index, outcome),
+              (failure: Error) => settle(index, failure),
+            );
+          },
+        );
+      });
+    });
+  }
+
+  /** Whether the command has written to its stream, which is its own. */
+  async isRecorded(stream: string, context: CommandContext): Promise<boolean> {
+    const [first] = await this.store.readStream(stream, { limit: 1 });
+    return first?.metadata.body_hash === context.body_hash;
   }
 
   /**
@@ -242,9 +294,13 @@ export class Writer {
     const history = await this.store.readStream(stream);
     const position = history.at(-1)?.position ?? 0;
     const earlier = history.filter((event) => isRetryOf(event, context));
-    if (earlier.length > 0) return { position: earlier.at(-1)!.position, events: earlier, own: true, history };
+    if (earlier.length > 0) {
+      context.onRepeated?.();
+      return { position: earlier.at(-1)!.position, events: earlier, own: true, history };
+    }
     const then = this.unchanged.get(context)?.get(stream);
     if (then !== undefined) {
+      context.onRepeated?.();
       const seen = history.slice(0, then);
       return { position: seen.at(-1)?.position ?? 0, events: [], own: false, history: seen };
     }
@@ -281,15 +337,20 @@ export class Writer {
       this.lastFailure = null;
       return appended;
     } catch (error) {
-      // A busy log works: if the service were not ready then, its load would only move to the other processes.
-      const isFailure = error instanceof StoreUnavailable && error.code !== 'store_busy';
-      if (isFailure) this.lastFailure = { message: error.message, at: performance.now() };
+      this.noteFailure(error);
       throw error;
     }
   }
 
+  private noteFailure(error: unknown): void {
+    // A busy log works: if the service were not ready then, its load would only move to the other processes.
+    const isFailure = error instanceof StoreUnavailable && error.code !== 'store_busy';
+    if (isFailure) this.lastFailure = { message: error.message, at: performance.now() };
+  }
+
+  /** A retry of a command has the same ids in whatever trace: those are not a part of it. */
   private eventsOf(stream: string, facts: readonly Fact[], context: CommandContext, revision: number): NewEvent[] {
-    const { actor, correlation_id, body_hash, idempotency } = context;
+    const { actor, correlation_id, body_hash, idempotency, trace } = context;
     const recorded_at = this.timestamp(this.clock());
     return facts.map(({ type, schema, data, occurredAt }, index) => {
       const occurred_at = occurredAt === undefined ? recorded_at : new Date(occurredAt).toISOString();
@@ -305,6 +366,7 @@ export class Writer {
         size: facts.length,
       };
       if (idempotency !== null) metadata.idempotency = idempotency;
+      if (trace !== undefined) metadata.traceparent = trace;
       return { id, type, data, metadata };
     });
   }

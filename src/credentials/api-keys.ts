@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../kernel/clock.js';
 import { type Config, ConfigError } from '../kernel/config.js';
 import { sha256Hex } from '../kernel/hash.js';
@@ -7,7 +9,8 @@ import type { Logger } from '../kernel/logger.js';
 import { SHA256_HEX, TRIS_ID } from '../kernel/identifiers.js';
 import { type Scope, SCOPES, type Caller } from './caller.js';
 import { isObject } from '../kernel/json.js';
-import { FileWatch, createFile, exclusively, replaceFile } from './secret-file.js';
+import { Problem } from '../kernel/problems.js';
+import { FileWatch, createFile, exclusively, exclusivelyWithoutBlocking, replaceFile } from './secret-file.js';
 
 /**
  * API keys. Only the SHA-256 of a key is stored. Keys are 256 random bits, so a plain digest cannot be searched, and
@@ -27,7 +30,15 @@ export interface ApiKeyRecord {
   organization?: string;
 }
 
-const KEY_ID = /^[A-Za-z0-9._-]{1,64}$/;
+/** A key that is accepted, without its digest. */
+export interface ListedApiKey {
+  id: string;
+  scopes: readonly Scope[];
+  organization: string | undefined;
+  isDevelopment: boolean;
+}
+
+export const KEY_ID = /^[A-Za-z0-9._-]{1,64}$/;
 const DEVELOPMENT_ID = 'dev';
 
 const digest = sha256Hex;
@@ -35,6 +46,7 @@ const generateKey = (): string => `credence_${randomBytes(32).toString('base64ur
 
 export class ApiKeys {
   private callers = new Map<string, Caller>();
+  private accepted = new Set<Caller>();
   private readonly file: FileWatch;
   /** The development key, if this boot generated it: it is printed once. */
   readonly createdDevelopmentKey: string | undefined;
@@ -60,7 +72,8 @@ export class ApiKeys {
     } else if (!existsSync(config.apiKeys)) {
       throw new ConfigError(`CREDENCE_API_KEYS names ${config.apiKeys}, which does not exist.`);
     }
-    this.file = new FileWatch(keysFile(config), clock);
+    // What one process of several has changed, all others must accept or refuse at once.
+    this.file = new FileWatch(keysFile(config), clock, config.processes > 1 ? 0 : undefined);
     this.load();
   }
 
@@ -68,6 +81,79 @@ export class ApiKeys {
   find(key: string): Caller | undefined {
     if (this.file.changed()) this.reload();
     return this.callers.get(digest(key));
+  }
+
+  /** Whether a key that was found is still accepted, for the same: for what does not end with its request. */
+  accepts(caller: Caller): boolean {
+    if (this.file.changed()) this.reload();
+    return this.accepted.has(caller);
+  }
+
+  /** The accepted keys, as the file says now. @throws ConfigError if it is not as described at `listKeys` */
+  list(): ListedApiKey[] {
+    const stored = existsSync(keysFile(this.config)) ? listKeys(this.config) : [];
+    const keys = stored.map(({ id, scopes, organization }) => ({ id, scopes, organization, isDevelopment: false }));
+    if (!this.developmentDigest) return keys;
+    return [{ id: DEVELOPMENT_ID, scopes: SCOPES, organization: undefined, isDevelopment: true }, ...keys];
+  }
+
+  /** Why this process must not change the keys; null if it may. One sentence. */
+  readOnly(): string | null {
+    const file = keysFile(this.config);
+    if (this.config.profile === 'cluster') {
+      return `All processes share ${file}: change it where it is kept, with \`credence keys\`.`;
+    }
+    try {
+      accessSync(dirname(file), constants.W_OK);
+      return null;
+    } catch (error) {
+      return unwritable(file, error);
+    }
+  }
+
+  /**
+   * Adds a key, which this process accepts at once, and returns the key itself.
+   * @throws Problem key_conflict, keys_read_only; ConfigError as of `createKey`
+   */
+  create(record: Omit<ApiKeyRecord, 'sha256'>): Promise<string> {
+    return this.change(() => {
+      if (this.list().some(({ id }) => id === record.id)) {
+        throw new Problem('key_conflict', `A key with the id "${record.id}" exists already.`);
+      }
+      return addKey(this.config, record);
+    });
+  }
+
+  /** Removes a key, which this process refuses at once. @throws Problem key_not_found, key_in_use, keys_read_only */
+  delete(id: string): Promise<void> {
+    return this.change(() => {
+      const keys = this.list();
+      const key = keys.find((candidate) => candidate.id === id);
+      if (!key) throw new Problem('key_not_found', `There is no key ${id}.`);
+      if (key.isDevelopment) {
+        const detail = 'The development key is in a file of its own; with NODE_ENV=production there is none.';
+        throw new Problem('key_in_use', detail);
+      }
+      const others = keys.filter((other) => other !== key && other.organization === undefined);
+      if (key.scopes.includes('ops') && !others.some(({ scopes }) => scopes.includes('ops'))) {
+        throw new Problem('key_in_use', `${id} is the last key with the scope ops: create another one first.`);
+      }
+      removeKey(this.config, id);
+    });
+  }
+
+  private async change<T>(work: () => T): Promise<T> {
+    const why = this.readOnly();
+    if (why !== null) throw new Problem('keys_read_only', why);
+    const file = keysFile(this.config);
+    const result = await exclusivelyWithoutBlocking(file, work).catch((error: unknown) => {
+      if ((error as NodeJS.ErrnoException).code?.startsWith('E')) {
+        throw new Problem('keys_read_only', unwritable(file, error));
+      }
+      throw error;
+    });
+    this.load();
+    return result;
   }
 
   private reload(): void {
@@ -84,8 +170,12 @@ export class ApiKeys {
   private load(): void {
     const records = this.config.apiKeys !== undefined || existsSync(keysFile(this.config)) ? listKeys(this.config) : [];
     const callers = new Map<string, Caller>();
+    const add = (sha256: string, caller: Caller) => {
+      const known = this.callers.get(sha256);
+      callers.set(sha256, known && isDeepStrictEqual(known, caller) ? known : caller);
+    };
     if (this.developmentDigest) {
-      callers.set(this.developmentDigest, {
+      add(this.developmentDigest, {
         keyId: DEVELOPMENT_ID,
         scopes: new Set(SCOPES),
         organization: null,
@@ -95,9 +185,10 @@ export class ApiKeys {
     for (const { id, sha256, scopes, organization } of records) {
       // A key of an organization must not affect others, so `ops` has no effect on it.
       const opening = organization === undefined ? scopes : scopes.filter((scope) => scope !== 'ops');
-      callers.set(sha256, { keyId: id, scopes: new Set(opening), organization: organization ?? null, session: null });
+      add(sha256, { keyId: id, scopes: new Set(opening), organization: organization ?? null, session: null });
     }
     this.callers = callers;
+    this.accepted = new Set(callers.values());
   }
 }
 
@@ -152,40 +243,48 @@ const isScope = (scope: unknown): scope is Scope => (SCOPES as readonly unknown[
  * @throws ConfigError if the id exists or the file is not as described at `listKeys`
  */
 export function createKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
-  return exclusively(keysFile(config), () => {
-    const keys = existsSync(keysFile(config)) ? listKeys(config) : [];
-    if (!KEY_ID.test(record.id)) throw new ConfigError('The id must be 1 to 64 letters, digits or ._-.');
-    if (record.id === DEVELOPMENT_ID || keys.some(({ id }) => id === record.id)) {
-      throw new ConfigError(`A key with the id "${record.id}" already exists.`);
-    }
-    if (record.scopes.length === 0 || !record.scopes.every(isScope)) {
-      throw new ConfigError(`The scopes must be some of ${SCOPES.join(', ')}.`);
-    }
-    if (record.organization !== undefined && !TRIS_ID.test(record.organization)) {
-      throw new ConfigError(`"${record.organization}" is not a TRIS id.`);
-    }
-    if (record.organization !== undefined && record.scopes.includes('ops')) {
-      throw new ConfigError('The scope ops is for keys that are bound to no organization.');
-    }
-    const key = generateKey();
-    writeKeys(config, [...keys, { ...record, sha256: digest(key) }]);
-    return key;
-  });
+  return exclusively(keysFile(config), () => addKey(config, record));
+}
+
+function addKey(config: Config, record: Omit<ApiKeyRecord, 'sha256'>): string {
+  const keys = existsSync(keysFile(config)) ? listKeys(config) : [];
+  if (!KEY_ID.test(record.id)) throw new ConfigError('The id must be 1 to 64 letters, digits or ._-.');
+  if (record.id === DEVELOPMENT_ID || keys.some(({ id }) => id === record.id)) {
+    throw new ConfigError(`A key with the id "${record.id}" already exists.`);
+  }
+  if (record.scopes.length === 0 || !record.scopes.every(isScope)) {
+    throw new ConfigError(`The scopes must be some of ${SCOPES.join(', ')}.`);
+  }
+  if (record.organization !== undefined && !TRIS_ID.test(record.organization)) {
+    throw new ConfigError(`"${record.organization}" is not a TRIS id.`);
+  }
+  if (record.organization !== undefined && record.scopes.includes('ops')) {
+    throw new ConfigError('The scope ops is for keys that are bound to no organization.');
+  }
+  const key = generateKey();
+  writeKeys(config, [...keys, { ...record, sha256: digest(key) }]);
+  return key;
 }
 
 /** Removes a key; running servers notice within a second. @returns false when there is no key with this id */
 export function revokeKey(config: Config, id: string): boolean {
-  return exclusively(keysFile(config), () => {
-    const keys = existsSync(keysFile(config)) ? listKeys(config) : [];
-    const kept = keys.filter((key) => key.id !== id);
-    if (kept.length === keys.length) return false;
-    writeKeys(config, kept);
-    return true;
-  });
+  return exclusively(keysFile(config), () => removeKey(config, id));
+}
+
+function removeKey(config: Config, id: string): boolean {
+  const keys = existsSync(keysFile(config)) ? listKeys(config) : [];
+  const kept = keys.filter((key) => key.id !== id);
+  if (kept.length === keys.length) return false;
+  writeKeys(config, kept);
+  return true;
 }
 
 const writeKeys = (config: Config, keys: ApiKeyRecord[]): void =>
   replaceFile(keysFile(config), `${JSON.stringify(keys, null, 2)}\n`);
+
+function unwritable(file: string, error: unknown): string {
+  return `${file} cannot be written: ${(error as NodeJS.ErrnoException).code ?? (error as Error).message}.`;
+}
 
 function developmentKey(file: string): { key: string; created: boolean } {
   const created = !existsSync(file) && createFile(file, generateKey());

@@ -3,6 +3,7 @@ export const SCOPES = [
   'relay:write',
   'policies:write',
   'access:check',
+  'audit:read',
   'identity:write',
   'trove:write',
   'trove:review',

@@ -1,13 +1,34 @@
 import { randomBytes } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { dirname } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
 import { isAlive } from '../kernel/processes.js';
 
-/** Replaces a secret file in one step: readers see either the old or the new content, and only the owner may read it. */
+/**
+ * Replaces a secret file in one step: readers see either the old or the new content, and only the owner may read it. It
+ * is on the disk once this returns.
+ */
 export function replaceFile(file: string, content: string): void {
   const draft = writeDraft(file, content);
   renameSync(draft, file);
+  const folder = openSync(dirname(file), 'r');
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
 }
 
 /**
@@ -38,11 +59,7 @@ const LOCK_WAIT_MS = 5_000;
  */
 export function exclusively<T>(file: string, change: () => T): T {
   const lock = `${file}.lock`;
-  for (let waited = 0; !createFile(lock, `${process.pid} ${randomBytes(6).toString('hex')}`); waited += LOCK_POLL_MS) {
-    if (waited >= LOCK_WAIT_MS) {
-      throw new Error(`${file} is being changed by another process; if none is, delete ${lock}.`);
-    }
-    removeIfAbandoned(lock);
+  for (let waited = 0; !isTaken(lock, file, waited); waited += LOCK_POLL_MS) {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOCK_POLL_MS);
   }
   try {
@@ -50,6 +67,27 @@ export function exclusively<T>(file: string, change: () => T): T {
   } finally {
     rmSync(lock, { force: true });
   }
+}
+
+/** As `exclusively`, for a process that must go on with other work while it waits. */
+export async function exclusivelyWithoutBlocking<T>(file: string, change: () => T): Promise<T> {
+  const lock = `${file}.lock`;
+  for (let waited = 0; !isTaken(lock, file, waited); waited += LOCK_POLL_MS) await sleep(LOCK_POLL_MS);
+  try {
+    return change();
+  } finally {
+    rmSync(lock, { force: true });
+  }
+}
+
+/** Tries to take a lock. @throws Error once it was waited for too long */
+function isTaken(lock: string, file: string, waited: number): boolean {
+  if (createFile(lock, `${process.pid} ${randomBytes(6).toString('hex')}`)) return true;
+  if (waited >= LOCK_WAIT_MS) {
+    throw new Error(`${file} is being changed by another process; if none is, delete ${lock}.`);
+  }
+  removeIfAbandoned(lock);
+  return false;
 }
 
 function removeIfAbandoned(lock: string): void {
@@ -74,6 +112,8 @@ export class FileWatch {
   constructor(
     private readonly file: string,
     private readonly clock: Clock,
+    /** How long the last look at the file counts, ms. */
+    private readonly checkMs = CHECK_MS,
   ) {
     this.version = versionOf(file);
   }
@@ -82,7 +122,7 @@ export class FileWatch {
   changed(): boolean {
     const now = this.clock();
     // Also after the clock was set back: a revoked key must not stay valid until it catches up.
-    if (now < this.checkedAt + CHECK_MS && now >= this.checkedAt) return false;
+    if (now < this.checkedAt + this.checkMs && now >= this.checkedAt) return false;
     this.checkedAt = now;
     const version = versionOf(this.file);
     if (version === this.version) return false;

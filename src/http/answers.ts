@@ -1,11 +1,13 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Cursors } from '../kernel/cursor.js';
 import type { Position } from '../kernel/event.js';
 import { digest64 } from '../kernel/hash.js';
 import { isObject } from '../kernel/json.js';
-import { formatPosition } from '../kernel/positions.js';
+import { formatPosition, type PositionGate } from '../kernel/positions.js';
 import { setApart } from './connections.js';
+import { NDJSON } from './json-body.js';
 
 /** The answer to a command. `position` goes into the `Credence-Position` header; null when nothing was written. */
 export class Written<T = unknown> {
@@ -36,13 +38,23 @@ export class Read<T = unknown> {
   ) {}
 }
 
+/** An answer of lines of JSON, which are made while they are sent. If that fails, the connection is closed. */
+export class Lines {
+  /** @param texts each has whole lines */
+  constructor(readonly texts: AsyncIterable<string>) {}
+}
+
+function sendLines(reply: FastifyReply, { texts }: Lines): void {
+  reply.header('content-type', NDJSON).header('cache-control', 'no-store').send(Readable.from(texts));
+}
+
 /** An answer that has no end of its own: server-sent events (WHATWG HTML, section 9.2). */
 export class Live {
   /** @param begin writes to the response from then on, until one of the two sides ends it */
   constructor(readonly begin: (response: ServerResponse) => void) {}
 }
 
-export function sendLive(reply: FastifyReply, answer: Live): void {
+function sendLive(reply: FastifyReply, answer: Live): void {
   reply.header('content-type', 'text/event-stream; charset=utf-8').header('cache-control', 'no-store');
   // Proxies that buffer answers would keep the events.
   reply.header('x-accel-buffering', 'no').header('connection', 'close');
@@ -57,10 +69,27 @@ export function sendLive(reply: FastifyReply, answer: Live): void {
   answer.begin(raw);
 }
 
+/** Sends what the controllers' methods return. */
+export class Answers {
+  /** @param gate undefined in an application without views */
+  constructor(
+    private readonly cursors: Cursors,
+    private readonly gate: PositionGate | undefined,
+  ) {}
+
+  send(reply: FastifyReply, body: unknown): void {
+    if (body instanceof Read) sendRead(reply, body, this.cursors);
+    else if (body instanceof Written) sendWritten(reply, body, this.gate?.logId);
+    else if (body instanceof Live) sendLive(reply, body);
+    else if (body instanceof Lines) sendLines(reply, body);
+    else reply.send(sealed(body, reply.request, this.cursors));
+  }
+}
+
 /** The answer to a query for something small, whose version is its content. */
 export const readOf = <T extends object>(body: T): Read<T> => new Read(body, [JSON.stringify(body)]);
 
-export function sendWritten(reply: FastifyReply, answer: Written, logId: string | undefined): void {
+function sendWritten(reply: FastifyReply, answer: Written, logId: string | undefined): void {
   if (answer.status !== undefined) reply.code(answer.status);
   if (answer.position !== null && logId !== undefined) {
     reply.header('credence-position', formatPosition(logId, answer.position));
@@ -74,7 +103,7 @@ export function sendWritten(reply: FastifyReply, answer: Written, logId: string 
 /** The content type the framework sets for the bodies it serialises. */
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-export function sendRead(reply: FastifyReply, answer: Read, cursors: Cursors | undefined): void {
+function sendRead(reply: FastifyReply, answer: Read, cursors: Cursors): void {
   const etag = etagOf(answer.etagParts);
   reply.header('etag', etag).header('cache-control', answer.cacheControl);
   const known = reply.request.raw.headers['if-none-match'];
@@ -87,8 +116,8 @@ export function sendRead(reply: FastifyReply, answer: Read, cursors: Cursors | u
 }
 
 /** A page's body with its `next_cursor` signed; anything else as it is. */
-export function sealed(body: unknown, request: FastifyRequest, cursors: Cursors | undefined): unknown {
-  if (!cursors || !isObject(body) || typeof body['next_cursor'] !== 'string') return body;
+function sealed(body: unknown, request: FastifyRequest, cursors: Cursors): unknown {
+  if (!isObject(body) || typeof body['next_cursor'] !== 'string') return body;
   return { ...body, next_cursor: cursors.seal(body['next_cursor'], listOf(request)) };
 }
 

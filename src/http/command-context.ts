@@ -1,5 +1,5 @@
 import { createParamDecorator } from '@nestjs/common';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Actor, type CommandContext, type CommandRequest, bodyHash } from '../commands/context.js';
 import { hashOf } from '../kernel/hash.js';
 import { Problem } from '../kernel/problems.js';
@@ -11,25 +11,33 @@ export class RequestContext implements CommandRequest {
   readonly actor: Actor;
   readonly correlation_id: string;
   readonly idempotency: string | null;
+  trace?: string | undefined;
 
   /** @throws Problem validation_failed for a malformed Idempotency-Key */
-  constructor(caller: Caller, request: FastifyRequest) {
+  constructor(
+    caller: Caller,
+    request: FastifyRequest,
+    private readonly reply: FastifyReply,
+  ) {
     this.correlation_id = request.id;
     this.actor = actorOf(caller);
     this.idempotency = idempotencyHash(request, caller.keyId);
+    this.trace = request.span?.traceparent;
   }
 
   /** @param command validated, server-filled fields left out: equal for a retry, different for another request */
   of(command: object): CommandContext {
-    const { actor, correlation_id, idempotency } = this;
-    return { actor, correlation_id, idempotency, body_hash: bodyHash(command) };
+    const { actor, correlation_id, idempotency, trace, reply } = this;
+    const onRepeated = () => void reply.header('idempotency-replayed', 'true');
+    return { actor, correlation_id, idempotency, body_hash: bodyHash(command), onRepeated, trace };
   }
 }
 
 /** Parameter decorator for a command's route: its RequestContext. */
 export const Context = createParamDecorator((_data: unknown, execution): RequestContext => {
-  const request = execution.switchToHttp().getRequest<FastifyRequest>();
-  return new RequestContext(request.caller!, request);
+  const http = execution.switchToHttp();
+  const request = http.getRequest<FastifyRequest>();
+  return new RequestContext(request.caller!, request, http.getResponse<FastifyReply>());
 });
 
 /** Parameter decorator: the actor of an authenticated request. */

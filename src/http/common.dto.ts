@@ -42,6 +42,16 @@ export class FieldErrorDto {
 /** The schema of the codes of problems. */
 export const PROBLEM_CODE = { enum: Object.keys(PROBLEMS), enumName: 'ProblemCode' };
 
+/** How far read models are built. */
+export class BuildProgressDto {
+  /** Events applied so far. */
+  @ApiProperty({ type: 'integer' })
+  done: number;
+  /** Events in the log. */
+  @ApiProperty({ type: 'integer' })
+  total: number;
+}
+
 /** A refusal, RFC 9457. */
 export class ProblemDto {
   /** URI reference that identifies the kind of problem. */
@@ -55,6 +65,8 @@ export class ProblemDto {
   code: string;
   request_id: string;
   errors?: FieldErrorDto[];
+  /** Of `projection_rebuilding`, if it is known. */
+  progress?: BuildProgressDto;
 }
 
 /** Why an item of a batch has no result: the refusal that a request for it alone would have got. */

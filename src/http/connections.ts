@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { type IncomingMessage, type RequestListener, Server, type ServerOptions, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 /** Limits of a connection, below the framework: what one client can occupy by sending much or reading nothing. */
@@ -10,6 +10,8 @@ const CHECK_MS = 1_000;
 /** A client that takes nothing of its answer for this long is disconnected. */
 const STALL_MS = 30_000;
 const MAX_CONNECTIONS = 4_096;
+/** How many further connections a server takes. */
+const rooms = new WeakMap<Server, { left: number }>();
 /** Pipelined requests of one connection that are handled at the same time; others wait. */
 const AT_WORK = 16;
 /** Pipelined requests of one connection that may wait. With more it is disconnected. */
@@ -18,7 +20,7 @@ const WAITING = 500;
 const KEEP_ALIVE_MS = 72_000;
 
 export function serverOf(handler: RequestListener): Server {
-  const server = createServer(
+  const server = new ClosingServer(
     {
       requestTimeout: REQUEST_TIMEOUT_MS,
       headersTimeout: REQUEST_TIMEOUT_MS,
@@ -27,18 +29,43 @@ export function serverOf(handler: RequestListener): Server {
     },
     inTurn(handler),
   );
-  server.maxConnections = MAX_CONNECTIONS;
+  const room = { left: MAX_CONNECTIONS };
+  rooms.set(server, room);
+  // Not by `maxConnections`: of several processes that are all full, each would pass the connection on, again and again.
+  server.prependListener('connection', (socket: Socket) => {
+    if (room.left <= 0) return void socket.destroy();
+    room.left--;
+    socket.once('close', () => void room.left++);
+  });
   return server.setTimeout(STALL_MS, (socket: Socket) => {
     // Without unsent bytes the time is the handler's, not the client's, unless no request is under way.
     if (socket.writableLength > 0 || !isAnswering(socket)) socket.destroy();
   });
 }
 
+/** Node takes a connection on which no request has begun for one at work, so that each would hold up the end of the service. */
+class ClosingServer extends Server {
+  private readonly sockets = new Set<Socket>();
+
+  constructor(options: ServerOptions, handler: RequestListener) {
+    super(options, handler);
+    this.on('connection', (socket: Socket) => {
+      this.sockets.add(socket);
+      socket.once('close', () => this.sockets.delete(socket));
+    });
+  }
+
+  override closeIdleConnections(): void {
+    for (const socket of this.sockets) if (socket.bytesRead === 0) socket.destroy();
+    super.closeIdleConnections();
+  }
+}
+
 /** A connection whose response does not end leaves room for another: whoever keeps it open limits how many there are. */
 export function setApart(response: ServerResponse): void {
-  const { server } = response.socket as unknown as { server: Server };
-  server.maxConnections++;
-  response.once('close', () => void server.maxConnections--);
+  const room = rooms.get((response.socket as unknown as { server: Server }).server)!;
+  room.left++;
+  response.once('close', () => void room.left--);
 }
 
 /** Node sets this while a response of the socket is not finished. */

@@ -16,29 +16,42 @@ import {
 import { shorten } from '../kernel/json.js';
 import { personalDataIn } from '../kernel/personal-data.js';
 import { canonicalMetric } from '../scoring/metrics.js';
+import { CRITICALITIES, criticalityOf } from '../scoring/model.js';
 
-/** Field decorators shared by the DTOs of all features: the check, its message and its OpenAPI schema. */
-function text(name: string, pattern: RegExp, must: string, schema: { example?: string; maxLength?: number } = {}) {
-  return (options?: ValidationOptions): PropertyDecorator =>
+/**
+ * A decorator for fields: the check, its message and its OpenAPI schema. With `each` it is about the items of a list.
+ * @param must completes "<field> must "
+ * @param schema what the OpenAPI document says of the field; without it, nothing
+ * @param code the problem's code for this field, if not `name`
+ */
+export function field(
+  name: string,
+  holds: (value: unknown) => boolean,
+  must: string,
+  schema?: Record<string, unknown>,
+  code?: string,
+): (options?: ValidationOptions) => PropertyDecorator {
+  const validator = { validate: holds, defaultMessage: () => `$property must ${must}` };
+  return (options) =>
     applyDecorators(
-      ValidateBy(
-        {
-          name,
-          validator: {
-            validate: (value) => typeof value === 'string' && pattern.test(value),
-            defaultMessage: () => `$property must be ${must}`,
-          },
-        },
-        options,
-      ),
-      ApiProperty({
-        type: String,
-        pattern: pattern.source,
-        ...schema,
-        ...(options?.each && { isArray: true, ...(schema.example && { example: [schema.example] }) }),
-      }),
+      ValidateBy({ name, validator }, code ? { ...options, context: { code } } : options),
+      ...(schema ? [ApiProperty(options?.each ? listOf(schema) : (schema as object))] : []),
     );
 }
+
+/** As Nest's Swagger module wants it: it moves the rest of a schema with `isArray` to the items, but not the example. */
+function listOf(schema: Record<string, unknown>): object {
+  if (schema.type === 'array') return { type: 'array', items: schema };
+  return { ...schema, isArray: true, ...(schema.example !== undefined && { example: [schema.example] }) };
+}
+
+/** A field that is text of a pattern. */
+const text = (name: string, pattern: RegExp, must: string, schema: { example?: string; maxLength?: number } = {}) =>
+  field(name, (value) => typeof value === 'string' && pattern.test(value), `be ${must}`, {
+    type: String,
+    pattern: pattern.source,
+    ...schema,
+  });
 
 export const IsTrisId = text(
   'tris_id',
@@ -49,55 +62,32 @@ export const IsTrisId = text(
 export const IsPlatformId = text('platform_id', PLATFORM_ID, 'a platform id: 1 to 100 letters, digits or ._:@-', {
   example: 'lending.example',
 });
+/** For values from clients that are recorded permanently. */
+export const IsNoPersonalData = field(
+  'personal_data',
+  (value) => typeof value !== 'string' || personalDataIn(value) === undefined,
+  'not be an e-mail address, a telephone number or a national identification number, since it is recorded permanently; use a keyed hash of it',
+  undefined,
+  'personal_data',
+);
+
+const IsNotTrisOfPlatform = field(
+  'reserved',
+  (value) => typeof value !== 'string' || !RESERVED_TRIS.test(value),
+  'not start with "tris:platform:", which is reserved for platforms without an owner',
+);
+const IsNotChain = field(
+  'reserved',
+  (value) => typeof value !== 'string' || !RESERVED_PLATFORM.test(value),
+  'not start with "eip155:", which is reserved for chains that the service reads itself',
+);
 /** A TRIS id that will be recorded. It must not be reserved for the service, and must not name a person. */
 export const IsWrittenTrisId = (options?: ValidationOptions): PropertyDecorator =>
   // The decorator that is applied last is checked first.
-  applyDecorators(
-    IsTrisId(options),
-    IsNotReserved(
-      RESERVED_TRIS,
-      'start with "tris:platform:", which is reserved for platforms without an owner',
-      options,
-    ),
-    IsNoPersonalData(options),
-  );
+  applyDecorators(IsTrisId(options), IsNotTrisOfPlatform(options), IsNoPersonalData(options));
 /** A platform id that will be recorded. */
 export const IsWrittenPlatformId = (options?: ValidationOptions): PropertyDecorator =>
-  applyDecorators(
-    IsPlatformId(options),
-    IsNotReserved(
-      RESERVED_PLATFORM,
-      'start with "eip155:", which is reserved for chains that the service reads itself',
-      options,
-    ),
-    IsNoPersonalData(options),
-  );
-
-/** For values from clients that are recorded permanently. */
-export const IsNoPersonalData = (options?: ValidationOptions): PropertyDecorator =>
-  ValidateBy(
-    {
-      name: 'personal_data',
-      validator: {
-        validate: (value) => typeof value !== 'string' || personalDataIn(value) === undefined,
-        defaultMessage: () =>
-          '$property must not be an e-mail address, a telephone number or a national identification number, since it is recorded permanently; use a keyed hash of it',
-      },
-    },
-    { ...options, context: { code: 'personal_data' } },
-  );
-
-const IsNotReserved = (reserved: RegExp, what: string, options?: ValidationOptions): PropertyDecorator =>
-  ValidateBy(
-    {
-      name: 'reserved',
-      validator: {
-        validate: (value) => typeof value !== 'string' || !reserved.test(value),
-        defaultMessage: () => `$property must not ${what}`,
-      },
-    },
-    options,
-  );
+  applyDecorators(IsPlatformId(options), IsNotChain(options), IsNoPersonalData(options));
 
 export const IsActionType = text(
   'action_type',
@@ -119,33 +109,29 @@ export const IsReasonCode = text(
   { example: 'confirmed_fraud' },
 );
 /** Read it with `canonicalMetric`. */
-export const IsMetric = (): PropertyDecorator =>
-  ValidateBy({
-    name: 'metric',
-    validator: {
-      validate: (value) => typeof value === 'string' && canonicalMetric(value) !== undefined,
-      defaultMessage: () =>
-        '$property must be <category>_<name>: a category or alias, an underscore, then a lower-case letter followed by up to 63 lower-case letters, digits or underscores',
-    },
-  });
+export const IsMetric = field(
+  'metric',
+  (value) => typeof value === 'string' && canonicalMetric(value) !== undefined,
+  'be <category>_<name>: a category or alias, an underscore, then a lower-case letter followed by up to 63 lower-case letters, digits or underscores',
+);
+/** One of the five criticalities, in upper or lower case. Read it with `criticalityOf`. */
+export const IsCriticality = field(
+  'criticality',
+  (value) => typeof value === 'string' && criticalityOf(value) !== undefined,
+  `be one of ${CRITICALITIES.join(', ')}, in any case`,
+  // Other spellings are accepted, but these are the ones to send.
+  { enum: [...CRITICALITIES, ...CRITICALITIES.map((name) => name.toLowerCase())], example: 'high' },
+  'unknown_criticality',
+);
 export const IsSha256 = text('sha256', SHA256_HEX, 'a SHA-256 digest: 64 lower-case hexadecimal digits');
 
 /** An RFC 3339 date-time with an offset; read it with `parseTimestamp`. */
-export const IsTimestamp = (options?: ValidationOptions): PropertyDecorator =>
-  applyDecorators(
-    ValidateBy(
-      {
-        name: 'timestamp',
-        validator: {
-          validate: (value) => typeof value === 'string' && parseTimestamp(value) !== undefined,
-          defaultMessage: () =>
-            '$property must be an existing RFC 3339 date-time with Z or an offset, such as 2026-01-31T12:00:00Z',
-        },
-      },
-      options,
-    ),
-    ApiProperty({ type: String, format: 'date-time' }),
-  );
+export const IsTimestamp = field(
+  'timestamp',
+  (value) => typeof value === 'string' && parseTimestamp(value) !== undefined,
+  'be an existing RFC 3339 date-time with Z or an offset, such as 2026-01-31T12:00:00Z',
+  { type: String, format: 'date-time' },
+);
 
 /** An array without duplicates. Write it after the `each` checks, from which OpenAPI takes the schema of the items. */
 export const IsUnique = (): PropertyDecorator =>
@@ -193,38 +179,22 @@ const isSpelled = (address: string): boolean => {
   const small = address.toLowerCase();
   return address === small || address === getAddress(small);
 };
-/** An EVM address in lower case or with its EIP-55 checksum; not the zero address. */
-export const IsHeldAddress = (): PropertyDecorator =>
-  applyDecorators(
-    IsWalletAddress(),
-    ValidateBy({
-      name: 'zero_address',
-      validator: {
-        validate: (value) => value !== `0x${'0'.repeat(40)}`,
-        defaultMessage: () => '$property must not be the zero address',
-      },
-    }),
-  );
+const IsAddress = field(
+  'wallet_address',
+  (value) => typeof value === 'string' && ADDRESS.test(value),
+  'be an address: 0x and 40 hexadecimal digits',
+  { type: String, pattern: ADDRESS.source, example: '0x9d85ca56217d2bb651b00f15e694eb7e713637d4' },
+);
+const IsSpelledAddress = field(
+  'address_checksum',
+  (value) => typeof value !== 'string' || !ADDRESS.test(value) || isSpelled(value),
+  'be all in lower case, or have its EIP-55 checksum',
+  undefined,
+  'address_checksum',
+);
+const IsNotZeroAddress = field('zero_address', (value) => value !== `0x${'0'.repeat(40)}`, 'not be the zero address');
 
 /** An EVM address in lower case or with its EIP-55 checksum. */
-export const IsWalletAddress = (): PropertyDecorator =>
-  applyDecorators(
-    ValidateBy(
-      {
-        name: 'address_checksum',
-        validator: {
-          validate: (value) => typeof value !== 'string' || !ADDRESS.test(value) || isSpelled(value),
-          defaultMessage: () => '$property must be all in lower case, or have its EIP-55 checksum',
-        },
-      },
-      { context: { code: 'address_checksum' } },
-    ),
-    ValidateBy({
-      name: 'wallet_address',
-      validator: {
-        validate: (value) => typeof value === 'string' && ADDRESS.test(value),
-        defaultMessage: () => '$property must be an address: 0x and 40 hexadecimal digits',
-      },
-    }),
-    ApiProperty({ type: String, pattern: ADDRESS.source, example: '0x9d85ca56217d2bb651b00f15e694eb7e713637d4' }),
-  );
+export const IsWalletAddress = (): PropertyDecorator => applyDecorators(IsSpelledAddress(), IsAddress());
+/** Such an address, but not the zero address. */
+export const IsHeldAddress = (): PropertyDecorator => applyDecorators(IsWalletAddress(), IsNotZeroAddress());

@@ -27,10 +27,10 @@ export const CONSOLE_HEADERS = {
 export const CORS_HEADERS = {
   'access-control-allow-origin': '*',
   'access-control-expose-headers':
-    'Credence-Position, ETag, Location, RateLimit, RateLimit-Limit, RateLimit-Policy, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id',
+    'Credence-Position, ETag, Idempotency-Replayed, Location, RateLimit, RateLimit-Limit, RateLimit-Policy, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id',
 };
 export const PREFLIGHT_HEADERS = {
   'access-control-allow-headers':
-    'Authorization, Content-Type, Credence-Min-Position, Idempotency-Key, If-None-Match, X-API-Key, X-Request-Id',
+    'Authorization, Content-Type, Credence-Min-Position, Idempotency-Key, If-None-Match, Last-Event-ID, X-API-Key, X-Request-Id',
   'access-control-max-age': '7200',
 };

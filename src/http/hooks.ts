@@ -39,8 +39,8 @@ export interface EdgeParts {
   handlerOf(policy: RoutePolicy): ((request: FastifyRequest, reply: FastifyReply) => void) | undefined;
   /** Whether this process serves this address; other addresses return 404. */
   serves(url: string): boolean;
-  /** A function, since the projector opens after the routes are registered. */
-  gate(): PositionGate | undefined;
+  /** undefined in an application without views. */
+  gate: PositionGate | undefined;
 }
 
 /** The client's X-Request-Id if it has a safe form, else a UUID. */
@@ -122,13 +122,14 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     if (policy) {
       route.onRequest = [admission(route.url, policy, parts)];
       route.preValidation = [validation(policy, parts)];
+      if (policy.counts !== undefined) route.preValidation.push(itemCount(policy, policy.counts, parts));
       // A request with a body was admitted before the body was parsed.
       if (policy.write && parts.admission) route.preValidation.unshift(admissionHook(admit));
       route.handler = parts.handlerOf(policy) ?? route.handler;
       route.preHandler = [
         ...(policy.write ? [commandRefusal(parts)] : []),
         ...(policy.waits ? [positionWait(parts)] : []),
-        ...(policy.list ? [leaving(parts)] : []),
+        ...(policy.admitsEach ? [leaving(parts)] : []),
       ];
     } else if (isDocument(route.url)) {
       const headers = isConsole(route.url) ? CONSOLE_HEADERS : DOCS_HEADERS;
@@ -170,16 +171,29 @@ function admission(pattern: string, route: RoutePolicy, parts: EdgeParts): Hook 
     request.pattern = pattern;
     const caller = identify(request, keys, tokens);
     if (!(caller instanceof Problem)) request.caller = caller;
-    // Anyone can create a wallet and a session, so sessions are rate limited as anonymous requests are. Wrong
-    // credentials are limited on every route; otherwise guessing keys, and making the service verify signatures,
+    // Wrong credentials are limited on every route; otherwise guessing keys, and making the service verify signatures,
     // would be free.
-    const counts =
-      caller instanceof Problem || (!plain && (caller === null ? scope === null : caller.session !== null));
+    const counts = caller instanceof Problem || (!plain && isLimited(caller, scope));
     const counting = counts ? rateLimit?.take(request.ip, reply) : undefined;
     if (counting) return void counting.then(() => permit(caller, policy)).then(() => done(), done);
     permit(caller, policy);
     if (write) parts.admission?.refuseIfFull();
     done();
+  };
+}
+
+/** Anyone can create a wallet and a session, so sessions are rate limited as anonymous requests are. */
+const isLimited = (caller: Caller | null, scope: RoutePolicy['scope']): boolean =>
+  caller === null ? scope === null : caller.session !== null;
+
+/** Of a batch, each further item counts as one more request. The batch itself has been counted. */
+function itemCount({ scope }: RoutePolicy, list: string, { rateLimit }: EdgeParts): Hook {
+  return (request, reply, done) => {
+    const more = (request.body as Record<string, unknown[]>)[list]!.length - 1;
+    const counting =
+      more > 0 && isLimited(request.caller, scope) ? rateLimit?.take(request.ip, reply, more) : undefined;
+    if (counting) counting.then(() => done(), done);
+    else done();
   };
 }
 
@@ -203,7 +217,7 @@ function leave(request: FastifyRequest, admission: Admission | undefined): void 
   admission!.leave();
 }
 
-/** Of a list, each item is admitted on its own. */
+/** Of a batch, each item is admitted on its own. */
 function leaving({ admission }: EdgeParts): Hook {
   return (request, _reply, done) => {
     leave(request, admission);
@@ -317,7 +331,7 @@ function refuseBody(body: unknown): void {
  */
 function commandRefusal({ gate }: EdgeParts): Hook {
   return (_request, _reply, done) => {
-    const checking = gate()?.refuseCommands();
+    const checking = gate?.refuseCommands();
     if (checking) checking.then(() => done(), done);
     else done();
   };
@@ -328,7 +342,7 @@ function positionWait({ gate }: EdgeParts): Hook {
   return (request, _reply, done) => {
     const wire = request.raw.headers['credence-min-position'];
     if (wire === undefined) return done();
-    awaitPosition(String(wire), gate()).then(() => done(), done);
+    awaitPosition(String(wire), gate).then(() => done(), done);
   };
 }
 

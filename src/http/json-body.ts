@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type FieldError, Problem, refusal } from '../kernel/problems.js';
-import { pointerTo, shorten } from '../kernel/json.js';
+import { isExact, pointerTo, shorten } from '../kernel/json.js';
 
 export const BODY_LIMIT = 1024 * 1024;
 const MAX_DEPTH = 32;
@@ -135,11 +135,7 @@ function inspect(value: unknown, pointer: string, depth: number, errors: FieldEr
       }
       return 0;
     case 'number':
-      if (
-        !Number.isFinite(value) ||
-        Object.is(value, -0) ||
-        (Number.isInteger(value) && !Number.isSafeInteger(value))
-      ) {
+      if (!isExact(value)) {
         const message = 'the number must be exact as a double: no integer beyond 2^53 - 1, no -0';
         errors.push({ pointer, code: 'unsafe_number', message });
       }

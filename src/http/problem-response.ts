@@ -6,6 +6,7 @@ import { NewerSchema } from '../kernel/event-definition.js';
 import { type StoreFailure, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Logger } from '../kernel/logger.js';
 import { Problem, type ProblemCode, PROBLEMS, problemMembers } from '../kernel/problems.js';
+import type { ItemProblemDto } from './common.dto.js';
 import { NO_SNIFF } from './headers.js';
 
 /** Turns refusals and failures into answers: RFC 9457 `application/problem+json`. */
@@ -66,6 +67,16 @@ function isNews(code: ProblemCode, error: unknown, logger: Logger): boolean {
   if (now - (said.get(reason) ?? -Infinity) < REPEAT_MS) return false;
   said.set(reason, now);
   return true;
+}
+
+/** Wrong fields that are described of one item of a batch. */
+const MOST_ERRORS = 10;
+
+/** The refusal of one item of a batch. @throws what is no refusal */
+export function itemProblem(error: Error): { status: number; problem: ItemProblemDto } {
+  const problem = problemOf(error);
+  const errors = problem.extra.errors?.slice(0, MOST_ERRORS);
+  return { status: problem.status, problem: { ...problemMembers(problem), ...(errors && { errors }) } };
 }
 
 const BY_FASTIFY_CODE: Record<string, [ProblemCode, string]> = {

@@ -1,8 +1,7 @@
 import type { FastifyReply } from 'fastify';
-import type { Config } from '../kernel/config.js';
 import type { Clock } from '../kernel/clock.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
-import type { KeyValue } from '../stores/ports/key-value.js';
+import type { Counts } from '../stores/ports/key-value.js';
 import { Problem } from '../kernel/problems.js';
 import { clientOf } from './addresses.js';
 
@@ -11,20 +10,25 @@ const MAX_ADDRESSES = 100_000;
 
 /** The rate limit. */
 export interface RequestLimit {
-  /** Counts one request and sets the RateLimit headers of its reply. @throws Problem rate_limited */
-  take(address: string, reply?: FastifyReply): void | Promise<void>;
+  /**
+   * Counts one request and sets the RateLimit headers of its reply.
+   * @param more instead of one: how many more requests it counts as, since it asks for as much as they would
+   * @throws Problem rate_limited
+   */
+  take(address: string, reply?: FastifyReply, more?: number): void | Promise<void>;
 }
 
-/** The limit of this process alone, or of all processes that share the cluster's state. @param prefix of its counts there */
+/**
+ * @param counts of all processes; absent: this process serves alone
+ * @param prefix of its counts there
+ */
 export function requestLimit(
-  { profile }: Pick<Config, 'profile'>,
   limit: number,
-  keyValue: KeyValue | undefined,
+  counts: Counts | null | undefined,
   prefix = 'rate',
 ): RequestLimit | undefined {
   if (limit === 0) return undefined;
-  if (profile !== 'cluster' || !keyValue) return new RateLimit(limit);
-  return new SharedRateLimit(limit, keyValue, Date.now, prefix);
+  return counts ? new SharedRateLimit(limit, counts, Date.now, prefix) : new RateLimit(limit);
 }
 
 /** How many times its limit the networks of an IPv6 client's /48 may ask together. */
@@ -55,27 +59,29 @@ export class RateLimit implements RequestLimit {
     private readonly clock: Clock = Date.now,
   ) {}
 
-  take(address: string, reply?: FastifyReply): void {
+  take(address: string, reply?: FastifyReply, more?: number): void {
     const now = this.clock();
     // Also if the clock was set back: clients must not be locked out until it catches up.
     if (now >= this.ends || now < this.ends - WINDOW_MS) {
       this.counts = new Map();
       this.ends = now + WINDOW_MS;
     }
-    for (const [key, limit] of countsOf(address, this.limit)) answer(reply, limit, this.count(key), this.ends - now);
+    for (const [key, limit] of countsOf(address, this.limit)) {
+      answer(reply, limit, this.count(key, more), this.ends - now, more);
+    }
   }
 
-  private count(key: string): number {
+  private count(key: string, more = 1): number {
     const counted = this.counts.has(key) || this.counts.size < MAX_ADDRESSES ? key : 'others';
-    const count = (this.counts.get(counted) ?? 0) + 1;
+    const count = (this.counts.get(counted) ?? 0) + more;
     this.counts.set(counted, count);
     return count;
   }
 }
 
 /**
- * The same limit for all processes together, counted in the shared key-value store. A client's minute begins with its
- * first request. The process remembers which clients are over the limit, so a flood does not reach the store, and
+ * The same limit for all processes together, counted where they share counts. A client's minute begins with its
+ * first request. The process remembers which clients are over the limit, so a flood does not reach the counts, and
  * counts addresses, so it creates at most 100,000 keys a minute.
  */
 export class SharedRateLimit implements RequestLimit {
@@ -85,12 +91,12 @@ export class SharedRateLimit implements RequestLimit {
 
   constructor(
     private readonly limit: number,
-    private readonly keyValue: Pick<KeyValue, 'increment'>,
+    private readonly counts: Counts,
     private readonly clock: Clock = Date.now,
     private readonly prefix = 'rate',
   ) {}
 
-  async take(address: string, reply?: FastifyReply): Promise<void> {
+  async take(address: string, reply?: FastifyReply, more?: number): Promise<void> {
     const now = this.clock();
     if (now >= this.ends || now < this.ends - WINDOW_MS) {
       this.seen = new Set();
@@ -99,17 +105,18 @@ export class SharedRateLimit implements RequestLimit {
       );
       this.ends = now + WINDOW_MS;
     }
-    for (const [key, limit] of countsOf(address, this.limit)) await this.count(key, limit, now, reply);
+    for (const [key, limit] of countsOf(address, this.limit)) await this.count(key, limit, now, reply, more);
   }
 
-  private async count(key: string, limit: number, now: number, reply?: FastifyReply): Promise<void> {
+  private async count(key: string, limit: number, now: number, reply?: FastifyReply, more?: number): Promise<void> {
     const client = this.seen.has(key) || this.seen.size < MAX_ADDRESSES ? key : 'others';
     this.seen.add(client);
     const until = this.refusedUntil.get(client);
-    if (until !== undefined && until > now && until <= now + WINDOW_MS) answer(reply, limit, limit + 1, until - now);
-    let counted: Awaited<ReturnType<KeyValue['increment']>>;
+    if (until !== undefined && until > now && until <= now + WINDOW_MS)
+      answer(reply, limit, limit + 1, until - now, more);
+    let counted: Awaited<ReturnType<Counts['increment']>>;
     try {
-      counted = await this.keyValue.increment(`${this.prefix}:${client}`, WINDOW_MS);
+      counted = await this.counts.increment(`${this.prefix}:${client}`, WINDOW_MS, more);
     } catch (error) {
       // If the store is unavailable, requests are not limited: some of them do not need the store.
       if (error instanceof StoreUnavailable) return;
@@ -117,12 +124,12 @@ export class SharedRateLimit implements RequestLimit {
     }
     const { count, resets_at } = counted;
     if (count > limit) this.refusedUntil.set(client, resets_at);
-    answer(reply, limit, count, resets_at - this.clock());
+    answer(reply, limit, count, resets_at - this.clock(), more);
   }
 }
 
 /** Sets the RateLimit headers, to those of the count that is nearer to its limit. @throws Problem rate_limited */
-function answer(reply: FastifyReply | undefined, limit: number, count: number, leftMs: number): void {
+function answer(reply: FastifyReply | undefined, limit: number, count: number, leftMs: number, more?: number): void {
   const seconds = Math.max(1, Math.ceil(leftMs / 1000));
   const remaining = Math.max(0, limit - count);
   const other = reply?.getHeader('ratelimit-remaining');
@@ -135,7 +142,9 @@ function answer(reply: FastifyReply | undefined, limit: number, count: number, l
     reply.header('ratelimit', `"address";r=${remaining};t=${seconds}`);
   }
   if (count > limit) {
-    const detail = `At most ${limit} requests per minute are accepted from one address; try again in ${seconds} s.`;
+    const what = more === undefined ? '' : `, and this one counts as ${more + 1}`;
+    const then = more !== undefined && more >= limit ? 'send fewer at once' : `try again in ${seconds} s`;
+    const detail = `At most ${limit} requests per minute are accepted from one address${what}; ${then}.`;
     throw new Problem('rate_limited', detail, { headers: { 'retry-after': String(seconds) } });
   }
 }

@@ -6,7 +6,7 @@ import { type ProblemCode, PROBLEMS } from '../kernel/problems.js';
 import type { Caller, Scope } from '../credentials/caller.js';
 import { PUBLIC_READS, type PublicReads } from '../kernel/config.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
-import type { ListOfBody } from './json-body.js';
+import { type ListOfBody, NDJSON } from './json-body.js';
 import { parametersOf } from './nest-internals.js';
 import type { Class } from './validation.js';
 
@@ -48,6 +48,10 @@ export interface RoutePolicy {
   live: boolean;
   /** The list that its body is. */
   list: ListOfBody | undefined;
+  /** Name of the list in its body of which each item counts against the rate limit. */
+  counts: string | undefined;
+  /** Its handler admits each item itself. */
+  admitsEach: boolean;
 }
 const POLICY = 'credence';
 /** Marks operations of the OpenAPI document until their security is written, which depends on the configuration. */
@@ -86,13 +90,22 @@ export interface RouteOptions {
   ignoresIdempotencyKey?: boolean;
   /**
    * Its body is a list, which may be sent as NDJSON, too. Instead of an item that JSON refuses, the list contains a
-   * Problem. The request counts as one that appends only until the body is read: the handler admits each item itself.
+   * Problem.
    */
   list?: ListOfBody;
+  /** A batch: each item of this list of its body counts as a request, where requests are limited. */
+  counts?: string;
+  /**
+   * A batch of commands: the request counts as one that appends only until the body is read, since the handler admits
+   * each item itself. So does every `list`.
+   */
+  admitsEach?: true;
   /** It answers with an ETag, and 304 to a request that has the same version (`Read`). */
   etag?: true;
   /** Answers with `Live`. Its cursor is that of the list above it, and `Last-Event-ID` overrides it. */
   live?: true;
+  /** Answers with `Lines`. */
+  lines?: true;
   /** Problems in addition to those of every route of its kind. */
   problems?: readonly ProblemCode[];
   /** Of a public query: `feed` for one that lists all identities, `verifier` for what verifies tokens elsewhere. */
@@ -182,6 +195,8 @@ function route(
       waits,
       ...inputsOf(target, property),
       list: options.list,
+      counts: options.counts,
+      admitsEach: options.list !== undefined || (options.admitsEach ?? false),
       live: options.live ?? false,
       status,
       controller: target.constructor as RoutePolicy['controller'],
@@ -191,6 +206,7 @@ function route(
     const answerHeaders: HeaderName[] = [
       ...(rules.write ? (['Credence-Position'] as const) : []),
       ...(status === 201 ? (['Location'] as const) : []),
+      ...(takesIdempotencyKey ? (['Idempotency-Replayed'] as const) : []),
       ...(options.etag ? (['ETag', 'Cache-Control'] as const) : []),
       ...limits,
     ];
@@ -218,7 +234,13 @@ function route(
         ...(isPublicRead && { security: WITH_OR_WITHOUT_KEY }),
         ...(rules.scope === null && !isPublicRead && { security: [] }),
       }),
-      ApiResponse({ status, description: summary, ...(type && { type }), headers: headersOf(answerHeaders) }),
+      ApiResponse({
+        status,
+        description: summary,
+        ...(type && { type }),
+        ...(options.lines && { content: { [NDJSON]: { schema: { type: 'string' as const } } } }),
+        headers: headersOf(answerHeaders),
+      }),
       ...problemResponses(refusals, limits),
     ];
     if (options.list) decorators.push(ApiExtension(LIST, options.list.name));
@@ -252,6 +274,10 @@ export const ANSWER_HEADERS = {
     description:
       'Where the command is in the log; absent if nothing was written. Sent with a later request as `Credence-Min-Position`.',
     schema: { type: 'string' },
+  },
+  'Idempotency-Replayed': {
+    description: '`true` if the answer is that of an earlier request with this Idempotency-Key; otherwise absent.',
+    schema: { type: 'string', pattern: '^true$' },
   },
   Location: { description: 'Where to read what was created.', schema: { type: 'string', format: 'uri-reference' } },
   ETag: { description: 'The version of the answer, for `If-None-Match`.', schema: { type: 'string' } },

@@ -21,6 +21,23 @@ export function contributions(
   limit: number,
 ): Map<string, number> {
   if (limit === Infinity) return new Map(earned);
+  const left = earnedByCategory(evidence, lens, limit);
+  const byCategory = new Map<Category, string[]>(MODEL.categories.map((category) => [category, []]));
+  for (const name of earned.keys()) byCategory.get(metricCategory(name))!.push(name);
+  const shares = new Map<string, number>();
+  for (const [category, own] of byCategory) {
+    own.sort();
+    const parts = divide(
+      left[category],
+      own.map((name) => earned.get(name)!),
+    );
+    for (const [n, name] of own.entries()) shares.set(name, parts[n]!);
+  }
+  return shares;
+}
+
+/** The earned TCT of each category if the TCT of a day is limited. @param limit a finite number */
+export function earnedByCategory(evidence: Evidence, lens: Lens, limit: number): Record<Category, number> {
   const days = new Map<number, number[]>();
   for (const metric in evidence) {
     if (isFlags(metric) || !counts(lens, metric)) continue;
@@ -36,21 +53,11 @@ export function contributions(
     const whole = day.reduce((sum, tct) => sum + tct, 0);
     for (const [i, tct] of divide(Math.min(whole, limit), day).entries()) left[i]! += tct;
   }
-  const names = [...earned.keys()].sort();
-  const shares = new Map<string, number>();
-  for (const [i, category] of MODEL.categories.entries()) {
-    const own = names.filter((name) => metricCategory(name) === (category satisfies Category));
-    const parts = divide(
-      left[i]!,
-      own.map((name) => earned.get(name)!),
-    );
-    for (const [n, name] of own.entries()) shares.set(name, parts[n]!);
-  }
-  return shares;
+  return Object.fromEntries(MODEL.categories.map((category, i) => [category, left[i]!])) as Record<Category, number>;
 }
 
 /** Divides a whole amount in proportion to whole parts, by largest remainder; the earlier of two equal ones is first. */
-function divide(amount: number, parts: readonly number[]): number[] {
+export function divide(amount: number, parts: readonly number[]): number[] {
   const whole = parts.reduce((sum, part) => sum + part, 0);
   if (amount === whole) return [...parts];
   const shares = parts.map((part) => Math.floor((amount * part) / whole));

@@ -8,16 +8,6 @@ import { type Facts, factsWithoutEvidence } from './facts.js';
 import { ADVICE, type Advice, type Change, howToPass } from './how-to-pass.js';
 import type { Rule } from './rules.js';
 
-/** Stream of a decision. `jti` is the id of the decision, and of its token if there is one. */
-export function accessStream(jti: string): string {
-  return `access-${jti}`;
-}
-
-/** When a decision was made: its facts may be of a later time, if the clock that recorded one of them was ahead. */
-export function checkedAt({ as_of }: { as_of: string }, occurredAt: number): string {
-  return new Date(Math.min(Date.parse(as_of), occurredAt)).toISOString();
-}
-
 /** What was known of a subject when it was checked. */
 export interface Observation {
   /** ms: the time of the check, from which a token is valid. */

@@ -4,6 +4,7 @@ import { ACCREDITATIONS } from '../../../projections/accreditations.js';
 import { type Accreditation, isTrusted } from '../identity/domain/accreditation.js';
 import type { Verification } from '../identity/domain/identity.js';
 import type { IdentityState } from '../../../projections/identities.js';
+import { refusal } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import type { Lens } from '../../scoring/lens.js';
@@ -12,11 +13,12 @@ import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from '../validat
 import { LensesModule } from '../lenses/lenses.module.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import type { LensOwner } from '../lenses/domain/lens-stream.js';
-import type { AccessPolicy } from './domain/access-policy.js';
+import type { AccessPolicy, AccessPolicyContent } from './domain/access-policy.js';
 import { AccessPolicyLookUpModule } from './access-policies.module.js';
 import { AccessPolicies } from './access-policies.js';
-import { TRUE } from './evaluate.js';
+import { type Evaluator, TRUE, compile } from './evaluate.js';
 import { type Facts, factsOf } from './facts.js';
+import { parseRules } from './rules.js';
 
 const PAGE = 1_000;
 
@@ -33,19 +35,29 @@ export class AccessProbes implements AccessPreview {
     const asked = await Promise.all((policyIds ?? (await this.all())).map((policyId) => this.policies.get(policyId)));
     const policies = asked.filter(({ retired }) => !retired || policyIds !== undefined);
     const rules = policies.map((policy) => this.policies.rulesOf(policy));
-    const facts = new SharedFacts(await this.accreditations());
+    const facts = new SharedFacts(await accreditationsOf(this.views));
     return Promise.all(
       policies.map(async (policy, i): Promise<AccessProbe> => {
-        const { evaluate } = rules[i]!;
         const own = await this.fixedLens(policy, switched);
-        return {
-          policy_id: policy.policy_id,
-          lens: own,
-          grants: (state, lens, asOf) =>
-            evaluate(facts.of(state, own ? scoringBy(own, lens.model) : lens, asOf)) === TRUE,
-        };
+        return probeOf(policy.policy_id, rules[i]!.evaluate, own, facts);
       }),
     );
+  }
+
+  /**
+   * Probes of policies that need not be stored.
+   * @param proposed with the lens of their checks; null: the one that the previewed change switches
+   * @throws Problem validation_failed for rules that are not valid
+   */
+  async probesOf(
+    proposed: readonly (Pick<AccessPolicyContent, 'policy_id' | 'rules'> & { lens: Lens | null })[],
+  ): Promise<AccessProbe[]> {
+    const facts = new SharedFacts(await accreditationsOf(this.views));
+    return proposed.map(({ policy_id, rules, lens }) => {
+      const parsed = parseRules(rules);
+      if ('errors' in parsed) throw refusal(parsed.errors);
+      return probeOf(policy_id, compile(parsed.rule), lens, facts);
+    });
   }
 
   /** The lens of a policy's checks, if the switch does not affect it; null if it is the one that is switched. */
@@ -63,23 +75,32 @@ export class AccessProbes implements AccessPreview {
   }
 
   private async all(): Promise<string[]> {
-    return (await this.rowsOf(ACCESS_POLICIES)).map(({ sort }) => sort);
+    return (await rowsOf(this.views, ACCESS_POLICIES)).map(({ sort }) => sort);
   }
+}
 
-  private async accreditations(): Promise<Map<string, Accreditation>> {
-    const rows = await this.rowsOf(ACCREDITATIONS);
-    return new Map(rows.map(({ sort, value }) => [sort, value as unknown as Accreditation]));
-  }
+function probeOf(policy_id: string, evaluate: Evaluator, own: Lens | null, facts: SharedFacts): AccessProbe {
+  return {
+    policy_id,
+    lens: own,
+    grants: (state, lens, asOf) => evaluate(facts.of(state, own ? scoringBy(own, lens.model) : lens, asOf)) === TRUE,
+  };
+}
 
-  private async rowsOf(list: { view: string; key: string }): Promise<RangeRow[]> {
-    const all: RangeRow[] = [];
-    for (let after: string | undefined; ;) {
-      const { results } = await this.views.read([{ range: { ...list, after, limit: PAGE } }]);
-      const rows = results[0] as RangeRow[];
-      all.push(...rows);
-      if (rows.length < PAGE) return all;
-      after = rows.at(-1)!.sort;
-    }
+/** The accreditation of every issuer that has one. */
+export async function accreditationsOf(views: Views): Promise<Map<string, Accreditation>> {
+  const rows = await rowsOf(views, ACCREDITATIONS);
+  return new Map(rows.map(({ sort, value }) => [sort, value as unknown as Accreditation]));
+}
+
+async function rowsOf(views: Views, list: { view: string; key: string }): Promise<RangeRow[]> {
+  const all: RangeRow[] = [];
+  for (let after: string | undefined; ;) {
+    const { results } = await views.read([{ range: { ...list, after, limit: PAGE } }]);
+    const rows = results[0] as RangeRow[];
+    all.push(...rows);
+    if (rows.length < PAGE) return all;
+    after = rows.at(-1)!.sort;
   }
 }
 

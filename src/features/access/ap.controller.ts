@@ -2,9 +2,13 @@ import { Body, Controller, Get, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ApiResponse } from '@nestjs/swagger';
 import { readOf, Written } from '../../http/answers.js';
-import { Context, RequestContext } from '../../http/command-context.js';
-import { PublicRead, RequestCaller, Write } from '../../http/routes.js';
+import { Context, RequestActor, RequestContext } from '../../http/command-context.js';
+import { Keyed, PublicRead, RequestCaller, Write } from '../../http/routes.js';
+import type { Actor } from '../../commands/context.js';
 import type { Caller } from '../../credentials/caller.js';
+import { type Position, START } from '../../kernel/event.js';
+import { itemProblem } from '../../http/problem-response.js';
+import { readBody } from '../../http/validation.js';
 import { hashed } from './domain/access-policy.js';
 import { refusal } from '../../kernel/problems.js';
 import {
@@ -14,17 +18,30 @@ import {
   AccessPolicyDto,
   AccessPolicyParams,
   CheckAccessDto,
+  CheckManyDto,
+  type CheckManyItemDto,
+  CheckManyResultDto,
   CreateAccessPolicyDto,
+  DryRunDto,
+  EvaluateRulesDto,
+  PopulationStartedDto,
   RetiredAccessPolicyDto,
+  SubjectDto,
+  SubjectsDto,
 } from './ap.dto.js';
 import {
   CheckAccess,
+  CheckAccessOfMany,
+  type CheckOfMany,
   CreateAccessPolicy,
   GetAccessPolicy,
   ListAccessPolicies,
   RetireAccessPolicy,
+  StartPopulation,
 } from './ap.handlers.js';
 import type { VoucherTarget } from './access-check.js';
+import { EvaluateRules } from './dry-run.handlers.js';
+import { compile } from './evaluate.js';
 import { parseRules } from './rules.js';
 
 @Controller('/v1/policies/ap')
@@ -89,6 +106,52 @@ export class AccessPoliciesController {
     return new Written(answer, position);
   }
 
+  @Post('/check/batch')
+  @Write({
+    scope: 'access:check',
+    admitsEach: true,
+    example: { policy_id: 'AP_BORROW_V1', subject_tris: ['tris@alice', 'tris:lendco'] },
+    summary: 'Check up to 100 subjects by an access policy, or one subject by up to 20',
+    description:
+      'Send `policy_id` with a list of subjects, or `policy_ids` with one subject. Each result is what its check alone ' +
+      'would return, and each decision is recorded; a problem with one affects no other. A retry with the same ' +
+      'Idempotency-Key returns the same decisions. `Credence-Position` covers all. There are no vouchers.',
+    type: CheckManyResultDto,
+    waits: true,
+    problems: ['batch_too_large'],
+  })
+  async checkMany(@Body() body: CheckManyDto, @Context() request: RequestContext) {
+    const checks = checksOf(body);
+    const outcomes = await this.commands.execute(new CheckAccessOfMany(checks, body.audience ?? null, request));
+    let last: Position = START;
+    const results = outcomes.map((outcome, i): CheckManyItemDto => {
+      if (outcome instanceof Error) return { ...checks[i]!, ...itemProblem(outcome) };
+      if (outcome.position > last) last = outcome.position;
+      return { ...checks[i]!, status: 200, data: outcome.body };
+    });
+    return new Written({ results } satisfies CheckManyResultDto, last === START ? null : last);
+  }
+
+  @Post('/evaluate')
+  @Keyed({
+    scope: 'policies:write',
+    example: { rules: { any: [{ disc_min: 7.5 }, { verification: ['zk-KYH'] }] }, subjects: ['tris@alice'] },
+    summary: 'Try the rules of an access policy on some subjects; writes nothing',
+    description:
+      'Decides as a check by a policy of the key’s organization would, for up to 100 subjects, and gives the outcome of ' +
+      'every node of the rules. The policy need not exist. Nothing is recorded, and there are no tokens.',
+    type: DryRunDto,
+    problems: ['policy_not_found', 'batch_too_large'],
+  })
+  async evaluate(@Body() { rules, vp, subjects }: EvaluateRulesDto, @RequestActor() actor: Actor) {
+    const parsed = parseRules(rules);
+    if ('errors' in parsed) throw refusal(parsed.errors);
+    const { rule } = parsed;
+    return this.queries.execute(
+      new EvaluateRules({ rule, evaluate: compile(rule) }, vp ?? null, subjects, actor.organization),
+    );
+  }
+
   @Get()
   @PublicRead({ summary: 'List access policies', description: 'By id, without their rules.', type: AccessPoliciesDto })
   async list(@Query() { limit, cursor, tris_org }: AccessPoliciesQuery, @RequestCaller() caller: Caller | null) {
@@ -107,6 +170,23 @@ export class AccessPoliciesController {
     return readOf(await this.queries.execute(new GetAccessPolicy(policy_id, caller)));
   }
 
+  @Post('/:policy_id/population')
+  @Write({
+    scope: 'policies:write',
+    status: 202,
+    summary: 'Evaluate an access policy for all identities, in the background',
+    description:
+      'For whoever may read the rules. The job’s `result` has the sums; `GET /v1/jobs/:job_id/result` has, for 24 hours, ' +
+      'a line `{tris_id, outcome}` for each identity, with the outcome `granted`, `denied` or `unknown`. No decision is ' +
+      'recorded.',
+    type: PopulationStartedDto,
+    problems: ['policy_not_found'],
+  })
+  async population(@Param() { policy_id }: AccessPolicyParams, @Context() request: RequestContext) {
+    const context = request.of({ policy_id, population: true });
+    return new Written(await this.commands.execute(new StartPopulation(policy_id, context)), null);
+  }
+
   @Post('/:policy_id/retire')
   @Write({
     scope: 'policies:write',
@@ -120,6 +200,22 @@ export class AccessPoliciesController {
     const { body, position } = await this.commands.execute(new RetireAccessPolicy(policy_id, context));
     return new Written(body, position);
   }
+}
+
+/** @throws Problem validation_failed, batch_too_large */
+function checksOf({ policy_id, policy_ids, subject_tris }: CheckManyDto): CheckOfMany[] {
+  if ((policy_id === undefined) === (policy_ids === undefined)) {
+    const message = 'send either policy_id, with a list of subjects, or policy_ids, with one subject';
+    throw refusal([{ pointer: '/policy_ids', code: 'exclusive', message }]);
+  }
+  if (policy_id !== undefined) {
+    return readBody(SubjectsDto, { subject_tris }).subject_tris.map((subject) => ({
+      policy_id,
+      subject_tris: subject,
+    }));
+  }
+  const subject = readBody(SubjectDto, { subject_tris }).subject_tris;
+  return policy_ids!.map((id) => ({ policy_id: id, subject_tris: subject }));
 }
 
 /** The target of the voucher, or null. @throws Problem validation_failed if it is incomplete */

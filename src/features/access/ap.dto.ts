@@ -1,13 +1,28 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsIn, IsInt, IsObject, IsOptional, Matches, Max, Min } from 'class-validator';
-import { PageQuery } from '../../http/common.dto.js';
+import {
+  ArrayMaxSize,
+  ArrayMinSize,
+  IsArray,
+  IsDefined,
+  IsIn,
+  IsInt,
+  IsObject,
+  IsOptional,
+  Matches,
+  Max,
+  Min,
+} from 'class-validator';
+import { ItemProblemDto, PageQuery } from '../../http/common.dto.js';
 import { VoucherDto } from './eligibility.dto.js';
-import { IsHeldAddress, IsTrisId } from '../../http/fields.js';
-import { POLICY_REF } from '../../kernel/identifiers.js';
+import { IsHeldAddress, IsTrisId, IsUnique } from '../../http/fields.js';
+import { POLICY_REF, TRIS_ID } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { VP_ID } from '../lenses/domain/validation-policy.js';
 import { AP_ID } from './domain/access-policy.js';
+import { LensDto, ModelDto } from '../disc/disc.dto.js';
 import { VISIBILITIES } from './domain/ap.events.js';
+import type { DenialReason, NodeOutcome } from './evaluate.js';
+import type { Change } from './how-to-pass.js';
 
 const AP_MESSAGE = '$property must have the form AP_<NAME>_V<n>: upper-case letters, digits and underscores, n from 1';
 const RULES = { allOf: [{ $ref: '#/components/schemas/AccessRule' }] };
@@ -100,6 +115,16 @@ export class RetiredAccessPolicyDto {
   status: AccessPolicyStatus;
 }
 
+const AUDIENCE = /^[!-~]{1,255}$/;
+const AUDIENCE_MESSAGE = '$property must be 1 to 255 printable ASCII characters without spaces';
+const TRIS = { type: 'string', pattern: TRIS_ID.source, maxLength: 128 };
+
+export class PopulationStartedDto {
+  /** `GET /v1/jobs/:job_id` shows its progress and, once it is completed, how many identities pass. */
+  @ApiProperty({ example: 'pop_5f0c2d8a' })
+  job_id: string;
+}
+
 export class CheckAccessDto {
   @Matches(POLICY_REF, { message: AP_MESSAGE })
   policy_id: string;
@@ -109,7 +134,7 @@ export class CheckAccessDto {
 
   /** The audience of the token, such as the URL of an application. The token is then valid for that audience only. */
   @IsOptional()
-  @Matches(/^[!-~]{1,255}$/, { message: '$property must be 1 to 255 printable ASCII characters without spaces' })
+  @Matches(AUDIENCE, { message: AUDIENCE_MESSAGE })
   audience?: string;
 
   /**
@@ -132,27 +157,75 @@ export class CheckAccessDto {
   verifying_contract?: string;
 }
 
+const TOO_LARGE = { context: { code: 'batch_too_large' } };
+const MOST_SUBJECTS = 100;
+const MOST_POLICIES = 20;
+
+/** Several checks: of one policy with several subjects, or of several policies with one subject. */
+export class CheckManyDto {
+  /** The policy to check all subjects by. */
+  @IsOptional()
+  @Matches(POLICY_REF, { message: AP_MESSAGE })
+  policy_id?: string;
+
+  /** The policies to check one subject by. */
+  @IsOptional()
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(MOST_POLICIES, TOO_LARGE)
+  @Matches(POLICY_REF, { each: true, message: AP_MESSAGE })
+  @IsUnique()
+  policy_ids?: string[];
+
+  /** With `policy_id` a list of subjects, with `policy_ids` one subject. */
+  @IsDefined()
+  @ApiProperty({
+    oneOf: [{ type: 'array', minItems: 1, maxItems: MOST_SUBJECTS, uniqueItems: true, items: TRIS }, TRIS],
+  })
+  subject_tris: unknown;
+
+  /** The audience of the tokens. */
+  @IsOptional()
+  @Matches(AUDIENCE, { message: AUDIENCE_MESSAGE })
+  audience?: string;
+}
+
+/** `subject_tris` of a batch with one policy. */
+export class SubjectsDto {
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(MOST_SUBJECTS, TOO_LARGE)
+  @IsTrisId({ each: true })
+  @IsUnique()
+  subject_tris: string[];
+}
+
+/** `subject_tris` of a batch with one subject. */
+export class SubjectDto {
+  @IsTrisId()
+  subject_tris: string;
+}
+
 const ANY_VALUE = { oneOf: [{ type: 'number' }, { type: 'string' }, { type: 'boolean' }], nullable: true };
+
+const RULE_NAMES = [
+  'disc_min',
+  'tct_min',
+  'rating_min',
+  'reliability_min',
+  'evidence_min',
+  'metrics',
+  'verification',
+  'all',
+  'any',
+  'not',
+  'at_least',
+];
 
 export class AccessReasonDto {
   /** RFC 6901 JSON pointer into the policy's rules. */
   pointer: string;
-  @ApiProperty({
-    enum: [
-      'identity',
-      'disc_min',
-      'tct_min',
-      'rating_min',
-      'reliability_min',
-      'evidence_min',
-      'metrics',
-      'verification',
-      'all',
-      'any',
-      'not',
-      'at_least',
-    ],
-  })
+  @ApiProperty({ enum: ['identity', ...RULE_NAMES] })
   rule: string;
   @ApiProperty(ANY_VALUE)
   required: number | string | boolean | null;
@@ -206,4 +279,85 @@ export class AccessDto {
   /** A smallest set of changes after which the check grants; empty if granted, or if no increase is sufficient. */
   how_to_pass: FactChangeDto[];
   checked_at: string;
+}
+
+/** One check of a batch. */
+export class CheckManyItemDto {
+  policy_id: string;
+  subject_tris: string;
+  /** The HTTP status that this check alone would have returned: 200, whether access is granted or denied. */
+  status: number;
+  data?: AccessDto;
+  problem?: ItemProblemDto;
+}
+
+export class CheckManyResultDto {
+  /** One for each subject or policy, in order. */
+  results: CheckManyItemDto[];
+}
+
+/** One node of the rules: a condition, or a combinator of others. */
+export class RuleOutcomeDto {
+  /** RFC 6901 JSON pointer into the rules. */
+  pointer: string;
+  @ApiProperty({ enum: RULE_NAMES })
+  rule: string;
+  /** null for nodes that only combine others, except `at_least`. */
+  @ApiProperty(ANY_VALUE)
+  required: number | string | boolean | null;
+  /** null: unknown. Of `at_least`, how many of its rules are met. */
+  @ApiProperty(ANY_VALUE)
+  actual: number | string | boolean | null;
+  @ApiProperty({ enum: ['met', 'failed', 'unknown'] })
+  outcome: 'met' | 'failed' | 'unknown';
+}
+
+export class EvaluateRulesDto {
+  /** Rules as in `POST /v1/policies/ap`. */
+  @IsObject()
+  @ApiProperty(RULES)
+  rules: JsonObject;
+
+  /** The validation policy to use as the lens. Default: the lens of the key's organization, or the platform's. */
+  @IsOptional()
+  @Matches(VP_ID, { message: '$property must have the form VP_<NAME>_V<n>' })
+  vp?: string;
+
+  /** The subjects to decide about. */
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(MOST_SUBJECTS, TOO_LARGE)
+  @IsTrisId({ each: true })
+  @IsUnique()
+  subjects: string[];
+}
+
+export class DryRunResultDto {
+  subject_tris: string;
+  granted: boolean;
+  /** null: the subject is unknown. */
+  @ApiProperty({ type: Number, nullable: true })
+  score: number | null;
+  /** All parts of the rules that prevent access, in the order of the rules; empty if granted. */
+  @ApiProperty({ type: [AccessReasonDto] })
+  reasons: DenialReason[];
+  /** A smallest set of changes after which the rules grant; empty if they do, or if no increase is sufficient. */
+  @ApiProperty({ type: [FactChangeDto] })
+  how_to_pass: Change[];
+  /** Every node of the rules, in their order, from the root down. */
+  @ApiProperty({ type: [RuleOutcomeDto] })
+  nodes: NodeOutcome[];
+  /** The facts are of this time: that of the request or, if it is later, the latest that a server gave to one of them. */
+  as_of: string;
+}
+
+/** What the rules would decide for each subject. */
+export class DryRunDto {
+  /** One for each subject, in order. */
+  results: DryRunResultDto[];
+  /** null: no subject is known, so none was used. */
+  @ApiProperty({ type: LensDto, nullable: true })
+  lens: LensDto | null;
+  model: ModelDto;
+  position: string;
 }

@@ -2,18 +2,16 @@ import { randomUUID } from 'node:crypto';
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { ACCESS_POLICIES, type AccessPolicyRow, accessPoliciesOf } from '../../../projections/access-policies.js';
-import { identityRow } from '../../../projections/identities.js';
 import { Chains } from '../accounts/chains.js';
-import { CLOCK, type Clock } from '../../kernel/clock.js';
-import { IdentityReader } from '../disc/identity-reader.js';
 import { EligibilityTokens } from './tokens.js';
 import { Vouchers } from './vouchers.js';
 import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import type { CommandContext } from '../../commands/context.js';
+import { Batches, keyOfItem, type Outcome } from '../../commands/batches.js';
+import { bodyHash, type CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { hashOf, uuidOf } from '../../kernel/hash.js';
-import { servingModel } from '../../read-side/manifest.js';
 import { Problem, type ProblemCode, unauthorized } from '../../kernel/problems.js';
 import type { Caller } from '../../credentials/caller.js';
 import { Views } from '../../read-side/views.js';
@@ -22,17 +20,16 @@ import { trisActedFor } from '../accounts/domain/wallet.js';
 import { PolicyNames } from '../lenses/policy-names.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
-import type { AccessDto, AccessPoliciesDto, AccessPolicyDto, RetiredAccessPolicyDto } from './ap.dto.js';
+import type {
+  AccessDto,
+  AccessPoliciesDto,
+  AccessPolicyDto,
+  PopulationStartedDto,
+  RetiredAccessPolicyDto,
+} from './ap.dto.js';
 import type { AccessDecision } from './domain/ap.events.js';
-import {
-  type CheckRequest,
-  type Observation,
-  type VoucherTarget,
-  accessStream,
-  checkedAt,
-  decideCheck,
-  judge,
-} from './access-check.js';
+import { type CheckRequest, type VoucherTarget, decideCheck, judge } from './access-check.js';
+import { accessStream, checkedAt } from './domain/decision.js';
 import {
   AP_ID,
   type AccessPolicy,
@@ -43,7 +40,8 @@ import {
   decideRetire,
   mayReadRules,
 } from './domain/access-policy.js';
-import { factsOf } from './facts.js';
+import { Populations } from './populations.js';
+import { Subjects } from './subjects.js';
 
 /** Creates an access policy, which can never be changed. Its rules have already been validated. */
 export class CreateAccessPolicy extends Command<{ body: AccessPolicyDto; position: Position; own: boolean }> {
@@ -126,8 +124,34 @@ export class GetAccessPolicyHandler implements IQueryHandler<GetAccessPolicy> {
   async execute({ policyId, caller }: GetAccessPolicy): Promise<AccessPolicyDto> {
     const policy = await this.policies.get(policyId);
     if (mayReadRules(policy, caller)) return policyDto(policy);
-    const detail = `The rules of ${policyId} are private: they need a key of its owner, or a key with the scope "ops".`;
+    const detail = rulesArePrivate(policyId);
     throw caller === null ? unauthorized(false, detail) : new Problem('forbidden', detail);
+  }
+}
+
+/** Evaluates a policy for all identities, in the background. */
+export class StartPopulation extends Command<PopulationStartedDto> {
+  constructor(
+    readonly policyId: string,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(StartPopulation)
+export class StartPopulationHandler implements ICommandHandler<StartPopulation> {
+  constructor(
+    private readonly policies: AccessPolicies,
+    private readonly populations: Populations,
+  ) {}
+
+  /** @throws Problem policy_not_found, forbidden, idempotency_key_reused, rate_limited */
+  async execute({ policyId, context }: StartPopulation): Promise<PopulationStartedDto> {
+    const policy = await this.policies.get(policyId);
+    // Who passes says as much as the rules do.
+    if (!mayReadRules(policy, context.actor)) throw new Problem('forbidden', rulesArePrivate(policyId));
+    return this.populations.start(policy, context);
   }
 }
 
@@ -174,16 +198,12 @@ export class CheckAccess extends Command<{ body: AccessDto; position: Position }
   }
 }
 
-/** Attempts at reading a subject whose first event may be applied between two reads. */
-const LOOKS = 3;
-
 @CommandHandler(CheckAccess)
 export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
   constructor(
     private readonly writer: Writer,
     private readonly policies: AccessPolicies,
-    private readonly identities: IdentityReader,
-    private readonly views: Views,
+    private readonly subjects: Subjects,
     private readonly tokens: EligibilityTokens,
     private readonly vouchers: Vouchers,
     private readonly chains: Chains,
@@ -197,18 +217,17 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
    * vouchers_not_configured, idempotency_key_reused, projection_rebuilding
    */
   async execute({ request, context }: CheckAccess): Promise<{ body: AccessDto; position: Position }> {
-    // The id of the decision and its token is derived from the Idempotency-Key, so that a retry finds the decision.
-    const jti = context.idempotency === null ? randomUUID() : uuidOf(hashOf('access', context.idempotency), 8);
+    const { jti, earlier } = await this.earlierCheck(context);
     const stream = accessStream(jti);
-    if (context.idempotency !== null) {
-      const [earlier] = await this.store.readStream(stream, { limit: 1 });
-      if (earlier) return this.repeat(earlier, earlier.position, context);
+    if (earlier) {
+      context.onRepeated?.();
+      return this.repeat(earlier, earlier.position, context);
     }
     const policy = await this.policies.get(request.policy_id);
     if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired and cannot be checked.`);
     const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
     const { rule, evaluate } = this.policies.rulesOf(policy);
-    const observation = await this.observe(request.subject_tris, policy);
+    const observation = await this.subjects.observe(request.subject_tris, policy);
     const judgement = judge(rule, evaluate, observation.seen?.facts ?? null, observation.model);
     const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
     const decision = decideCheck(request, policy, observation, judgement, issued);
@@ -224,14 +243,37 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     return this.repeat(stored!, stored!.position, context);
   }
 
+  /**
+   * The last check with this Idempotency-Key, if its answer can be repeated; else the id of the next one. A granted
+   * check whose token has expired is made again, since its token is of no use.
+   * @throws Problem idempotency_key_reused
+   */
+  private async earlierCheck({ idempotency, body_hash }: CommandContext) {
+    if (idempotency === null) return { jti: randomUUID() };
+    // A retry finds the decision by its id, which follows from the key.
+    const jtiOf = (n: number) => uuidOf(hashOf('access', idempotency, ...(n === 0 ? [] : [String(n)])), 8);
+    const checkOf = async (n: number) => (await this.store.readStream(accessStream(jtiOf(n)), { limit: 1 }))[0];
+    // There is a check with the number `last`, and none with the number `next`. A key may be used for long.
+    let [last, next] = [-1, 0];
+    let check: RecordedEvent | undefined;
+    for (let step = 1, found = await checkOf(next); found; found = await checkOf(next), step *= 2) {
+      [last, check, next] = [next, found, next + step];
+    }
+    while (next - last > 1) {
+      const middle = Math.floor((last + next) / 2);
+      const found = await checkOf(middle);
+      if (found) [last, check] = [middle, found];
+      else next = middle;
+    }
+    if (check && check.metadata.body_hash !== body_hash) throw reused();
+    const { exp = null } = (check?.data ?? {}) as Partial<AccessDecision>;
+    const isDead = exp !== null && exp * 1000 <= this.clock();
+    return check && !isDead ? { jti: jtiOf(last), earlier: check } : { jti: jtiOf(next) };
+  }
+
   /** @throws Problem idempotency_key_reused */
   private async repeat({ data, metadata }: NewEvent, position: Position, context: CommandContext) {
-    if (metadata.body_hash !== context.body_hash) {
-      throw new Problem(
-        'idempotency_key_reused',
-        'This Idempotency-Key was used for another check. Use a new key for a new check.',
-      );
-    }
+    if (metadata.body_hash !== context.body_hash) throw reused();
     const decision = data as AccessDecision;
     const policy = await this.policies.get(decision.policy_id);
     return { body: await this.answer(decision, Date.parse(metadata.occurred_at), policy, context), position };
@@ -258,32 +300,6 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     return issuer;
   }
 
-  /**
-   * The subject as of now, not of the end of the hour: a verification counts exactly until it expires. If a server's clock
-   * that is ahead has given a later time to an event about the subject, as of that time.
-   */
-  private async observe(trisId: string, { vp, owner }: AccessPolicy): Promise<Observation> {
-    const now = this.clock();
-    const log = this.identities.logId;
-    for (let look = 1; ; look++) {
-      try {
-        const snapshot = await this.identities.snapshot(trisId, {
-          now,
-          organization: owner,
-          ...(vp !== null && { vp }),
-        });
-        const { state, lens, position, as_of } = snapshot;
-        const facts = factsOf(state, lens, as_of, snapshot.trusts);
-        return { now, as_of, log, position, model: lens.model, seen: { facts, lens } };
-      } catch (error) {
-        if (!(error instanceof Problem) || error.code !== 'identity_not_found') throw error;
-      }
-      const { manifest, position, results } = await this.views.read([{ get: identityRow(trisId) }]);
-      if (results[0] !== undefined && look < LOOKS) continue;
-      return { now, as_of: now, log, position, model: servingModel(manifest), seen: null };
-    }
-  }
-
   private async answer(
     decision: AccessDecision,
     at: number,
@@ -305,10 +321,57 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
       score,
       reasons: reasons as unknown as AccessDto['reasons'],
       how_to_pass: how_to_pass as unknown as AccessDto['how_to_pass'],
-      checked_at: checkedAt(decision, at),
+      checked_at: new Date(checkedAt(decision, at)).toISOString(),
     };
   }
 }
+
+/** A check of a batch. */
+export interface CheckOfMany {
+  policy_id: string;
+  subject_tris: string;
+}
+
+/** Makes several checks, each as if it were sent alone: what happens to one makes no difference to the others. */
+export class CheckAccessOfMany extends Command<Outcome<{ body: AccessDto; position: Position }>[]> {
+  constructor(
+    readonly checks: readonly CheckOfMany[],
+    readonly audience: string | null,
+    readonly request: Omit<CommandContext, 'body_hash'>,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(CheckAccessOfMany)
+export class CheckAccessOfManyHandler implements ICommandHandler<CheckAccessOfMany> {
+  private readonly batches: Batches;
+
+  constructor(
+    private readonly single: CheckAccessHandler,
+    @Inject(EVENT_STORE) store: EventStore,
+  ) {
+    this.batches = new Batches(store);
+  }
+
+  /**
+   * @returns the outcome of each check, in order
+   * @throws StoreUnavailable if the log took none of them, so that the whole request can be repeated
+   */
+  async execute({ checks, audience, request: { actor, correlation_id, idempotency, trace } }: CheckAccessOfMany) {
+    return this.batches.execute(checks, (check, index) => {
+      const body_hash = bodyHash({ ...check, audience, wallet: null });
+      const context = { actor, correlation_id, idempotency: keyOfItem(idempotency, index), body_hash, trace };
+      return this.single.execute(new CheckAccess({ ...check, audience, target: null }, context));
+    });
+  }
+}
+
+const reused = () =>
+  new Problem(
+    'idempotency_key_reused',
+    'This Idempotency-Key was used for another check. Use a new key for a new check.',
+  );
 
 const wrong = (code: ProblemCode, pointer: string, message: string) =>
   new Problem(code, message, { errors: [{ pointer, code, message }] });
@@ -328,5 +391,8 @@ function policyDto(policy: AccessPolicy): AccessPolicyDto {
     created_at: at,
   };
 }
+
+const rulesArePrivate = (policyId: string): string =>
+  `The rules of ${policyId} are private: they need a key of its owner, or a key with the scope "ops".`;
 
 const statusOf = (retired: boolean) => (retired ? 'retired' : 'active');

@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
 import { ChainsModule } from '../accounts/chains.module.js';
 import { IdentityReaderModule } from '../disc/identity-reader.module.js';
+import { JobsModule } from '../jobs/jobs.module.js';
 import { EligibilityModule } from './eligibility.module.js';
 import { WalletLinksModule } from '../accounts/wallet-links.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
@@ -9,14 +10,29 @@ import { AccessPreviewModule } from './access-probes.js';
 import { AccessPoliciesController } from './ap.controller.js';
 import {
   CheckAccessHandler,
+  CheckAccessOfManyHandler,
   CreateAccessPolicyHandler,
   GetAccessPolicyHandler,
   ListAccessPoliciesHandler,
   RetireAccessPolicyHandler,
+  StartPopulationHandler,
 } from './ap.handlers.js';
+import { DecisionsController } from './decisions.controller.js';
+import { GetDecisionHandler, ListDecisionsHandler } from './decisions.handlers.js';
+import { EvaluateRulesHandler } from './dry-run.handlers.js';
+import { Populations } from './populations.js';
+import { Subjects } from './subjects.js';
+
+/** Policies without checks, which need keys that sign. */
+@Module({
+  imports: [AccessPolicyLookUpModule, LensesModule],
+  providers: [CreateAccessPolicyHandler, RetireAccessPolicyHandler, GetAccessPolicyHandler, ListAccessPoliciesHandler],
+})
+export class AccessPolicyHandlersModule {}
 
 @Module({
   imports: [
+    AccessPolicyHandlersModule,
     AccessPolicyLookUpModule,
     ChainsModule,
     WalletLinksModule,
@@ -24,14 +40,18 @@ import {
     IdentityReaderModule,
     EligibilityModule,
     AccessPreviewModule,
+    JobsModule,
   ],
-  controllers: [AccessPoliciesController],
+  controllers: [AccessPoliciesController, DecisionsController],
   providers: [
-    CreateAccessPolicyHandler,
-    RetireAccessPolicyHandler,
-    GetAccessPolicyHandler,
-    ListAccessPoliciesHandler,
     CheckAccessHandler,
+    CheckAccessOfManyHandler,
+    EvaluateRulesHandler,
+    ListDecisionsHandler,
+    GetDecisionHandler,
+    Subjects,
+    Populations,
+    StartPopulationHandler,
   ],
 })
 export class AccessPoliciesModule {}

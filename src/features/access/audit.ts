@@ -11,7 +11,8 @@ import { modelByHash, scoringBy } from '../../scoring/models/all.js';
 import { disc1 } from '../../scoring/models/disc-1.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
-import { accessStream, checkedAt, judge } from './access-check.js';
+import { judge } from './access-check.js';
+import { accessStream, checkedAt } from './domain/decision.js';
 import type { AccessDecision } from './domain/ap.events.js';
 import { type Accreditation, evolve as evolveAccreditation, isTrusted } from '../identity/domain/accreditation.js';
 import type { Verification } from '../identity/domain/identity.js';
@@ -83,7 +84,7 @@ async function derive(
   const audited: Audited = {
     jti,
     position,
-    checked_at: checkedAt(data, occurred_at),
+    checked_at: new Date(checkedAt(data, occurred_at)).toISOString(),
     policy_id,
     granted,
     score,

@@ -5,7 +5,7 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import type { CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { AccessPolicies } from './access-policies.js';
-import { accessStream } from './access-check.js';
+import { accessStream } from './domain/decision.js';
 import { Problem } from '../../kernel/problems.js';
 import type { EligibilityDto, RevokedEligibilityDto } from './eligibility.dto.js';
 import { JTI, decideRevoke, issuedOf } from './domain/eligibility.js';

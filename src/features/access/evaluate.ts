@@ -1,5 +1,5 @@
 import { MODEL } from '../../scoring/model.js';
-import { type Facts, isVerified } from './facts.js';
+import { type Facts, NOTHING, factsFrom, isVerified } from './facts.js';
 import { type Condition, LOWEST_SCORE, type Rule } from './rules.js';
 
 /**
@@ -168,6 +168,48 @@ function collect(rule: Rule, facts: Facts, reasons: DenialReason[]): void {
   for (const part of rule.of) collect(part, facts, reasons);
 }
 
+/** What became of one node of the rules. */
+export interface NodeOutcome extends Omit<DenialReason, 'outcome'> {
+  rule: Rule['rule'];
+  outcome: 'met' | 'failed' | 'unknown';
+}
+
+/**
+ * Every node of the rules with its outcome, in the order in which they are written, from the root down. Unlike reasons,
+ * also the parts of a `not`, and what is met. `required` and `actual` are null for nodes that only combine others,
+ * except `at_least`.
+ * @param facts null: the subject is unknown
+ */
+export function outcomesOf(rule: Rule, facts: Facts | null): NodeOutcome[] {
+  const nodes: NodeOutcome[] = [];
+  collectOutcomes(rule, facts?.incomplete ? null : facts, nodes);
+  return nodes;
+}
+
+function collectOutcomes(rule: Rule, facts: Facts | null, nodes: NodeOutcome[]): Outcome {
+  const node: NodeOutcome = {
+    pointer: rule.pointer,
+    rule: rule.rule,
+    required: null,
+    actual: null,
+    outcome: 'unknown',
+  };
+  nodes.push(node);
+  const parts = 'of' in rule ? rule.of.map((part) => collectOutcomes(part, facts, nodes)) : [];
+  if (rule.rule === 'at_least') {
+    node.required = rule.least;
+    if (facts) node.actual = parts.filter((part) => part === TRUE).length;
+  } else if (!('of' in rule)) {
+    const { required, actual } = requiredAndActual(rule, facts ?? factsFrom(NOTHING));
+    node.required = required;
+    if (facts) node.actual = actual;
+  }
+  if (!facts) return UNKNOWN;
+  const result = compileKnown(rule)(facts);
+  node.outcome = result === TRUE ? 'met' : result === FALSE ? 'failed' : 'unknown';
+  return result;
+}
+
 function requiredAndActual(condition: Condition, facts: Facts): Pick<DenialReason, 'required' | 'actual'> {
   switch (condition.rule) {
     case 'disc_min':
@@ -183,6 +225,6 @@ function requiredAndActual(condition: Condition, facts: Facts): Pick<DenialReaso
     case 'metrics':
       return { required: condition.least, actual: facts.health[condition.category] };
     case 'verification':
-      return { required: condition.status, actual: false };
+      return { required: condition.status, actual: isVerified(facts, condition) };
   }
 }

@@ -86,6 +86,15 @@ export function toCoordinates(
   }
 }
 
+/** @throws Problem validation_failed if the range is empty */
+export function toRange({ from, to }: { from?: string; to?: string }): { from?: number; to?: number } {
+  const range = { from: timeOf(from), to: timeOf(to) };
+  if (range.from !== undefined && range.to !== undefined && range.from > range.to) {
+    throw refused('?from', 'empty_range', 'from must not be after to');
+  }
+  return range;
+}
+
 function timeOf(value: string | undefined): number | undefined {
   return value === undefined ? undefined : parseTimestamp(value)!;
 }

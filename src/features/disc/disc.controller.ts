@@ -7,7 +7,7 @@ import { POSITION_GATE, type PositionGate } from '../../kernel/positions.js';
 import type { Caller } from '../../credentials/caller.js';
 import { RequestCaller, PublicRead } from '../../http/routes.js';
 import { Problem, problemMembers } from '../../kernel/problems.js';
-import { type CoordinateParameters, type Coordinates, toCoordinates } from './coordinates.js';
+import { type CoordinateParameters, type Coordinates, toCoordinates, toRange } from './coordinates.js';
 import {
   ChangesDto,
   CoordinatesQuery,
@@ -104,17 +104,22 @@ export class DiscController {
   @Get('/v1/disc/score/:tris_id/history')
   @PublicRead({
     summary: 'List the events behind a score, in log order',
-    description: 'Each with the score after it.',
+    description:
+      'Each with the score after it. `from` and `to` limit the time at which the events were recorded: an entry shows ' +
+      'the same numbers with and without them.',
     etag: true,
     type: HistoryDto,
     problems: ['identity_not_found', 'policy_not_found'],
   })
   async history(
     @Param() { tris_id }: TrisIdParams,
-    @Query() { limit, cursor, ...query }: HistoryQuery,
+    @Query() { limit, cursor, from, to, ...query }: HistoryQuery,
     @RequestCaller() caller: Caller | null,
   ) {
-    return readOf(await this.queries.execute(new GetHistory(tris_id, this.coordinates(query, caller), limit, cursor)));
+    const coordinates = this.coordinates(query, caller);
+    return readOf(
+      await this.queries.execute(new GetHistory(tris_id, coordinates, limit, cursor, toRange({ from, to }))),
+    );
   }
 
   @Get('/v1/disc/score/:tris_id/explain')
@@ -173,6 +178,7 @@ export class DiscController {
   @Post('/v1/disc/score/batch')
   @PublicRead({
     example: { tris_ids: ['tris@alice', 'tris:lendco'] },
+    counts: 'tris_ids',
     summary: 'Get the scores of up to 100 identities',
     description: BATCH,
     type: ScoreBatchResultDto,
@@ -190,6 +196,7 @@ export class DiscController {
   @Post('/v1/disc/metrics/batch')
   @PublicRead({
     example: { tris_ids: ['tris@alice'], metrics: ['finance', 'security'] },
+    counts: 'tris_ids',
     summary: 'Get the metrics of up to 100 identities',
     description: BATCH,
     type: MetricsBatchResultDto,
@@ -206,6 +213,7 @@ export class DiscController {
   @Post('/v1/disc/report/batch')
   @PublicRead({
     example: { tris_ids: ['tris@alice'], window: 6, depth: 'analysis' },
+    counts: 'tris_ids',
     summary: 'Get reports of up to 25 identities',
     description: BATCH,
     type: ReportBatchResultDto,
@@ -236,13 +244,13 @@ export class DiscController {
       'Events: `change` (its data has the schema given here), `reset` (lens, model or log changed: every score may differ, and all ' +
       'identities follow), `heartbeat` every 15 s (data: `{position}`). The id of an event is a cursor of the change feed; ' +
       'with it as `Last-Event-ID` the stream continues without a gap or a repeat. Begins now, unless a cursor is given. A ' +
-      'client that reads too slowly gets a comment line and is disconnected. Needs a key, of any scope, unless the ' +
-      'service publishes the feed.',
+      'client that reads too slowly gets a comment line and is disconnected; so is one whose key is deleted. Needs a ' +
+      'key, of any scope, unless the service publishes the feed.',
     type: LiveChangeDto,
     problems: ['too_many_streams', 'shutting_down'],
   })
   async liveChanges(@Query() { tris_ids, cursor }: LiveChangesQuery, @RequestCaller() caller: Caller | null) {
-    return new Live(await this.live.stream(caller?.organization ?? null, cursor, tris_ids ?? null));
+    return new Live(await this.live.stream(caller, cursor, tris_ids ?? null));
   }
 
   private coordinates(query: CoordinateParameters, caller: Caller | null, at: '?' | '/' = '?'): Coordinates {

@@ -71,6 +71,16 @@ export class HistoryQuery extends CoordinatesQuery {
   @IsString()
   @Length(1, 1024)
   cursor?: string;
+
+  /** RFC 3339: only events recorded at this time or later. */
+  @IsOptional()
+  @IsTimestamp()
+  from?: string;
+
+  /** RFC 3339: only events recorded at this time or earlier. */
+  @IsOptional()
+  @IsTimestamp()
+  to?: string;
 }
 
 export class MetricsQuery extends CoordinatesQuery {
@@ -240,7 +250,7 @@ export class HistoryEntryDto {
   platform_id: string | null;
   /** Change of net TCT: the TCT of the action, or minus ten times its TCT for a flag. */
   tct_delta: number;
-  /** This and the next three: after this event. */
+  /** The standing after this event: this field and the next three. */
   total_tct: number;
   score: number;
   @ApiProperty({ enum: RATINGS })
@@ -299,7 +309,7 @@ export class ExplanationDto extends CoordinatesDto {
   score: number;
   /** The BAD status that determines the score. Absent if none is set. */
   bad_status?: BadStatusSinceDto;
-  /** Explanation of the reliability. This and the next three: from disc-2 on. */
+  /** Explains the reliability. This field and the next three are present from disc-2 on. */
   summary?: string;
   reliability?: number;
   evidence?: EvidenceDto;

@@ -22,7 +22,7 @@ import type { Coordinates } from './coordinates.js';
 import type { ChangesDto, DiscRankDto, ExplanationDto, HistoryDto, MetricsDto, ReportDto } from './disc.dto.js';
 import { explain, partsOf } from './explain.js';
 import { RunningStanding, historyEntry } from './history.js';
-import { IdentityReader, type IdentitySnapshot, type Viewpoint } from './identity-reader.js';
+import { IdentityReader, type IdentitySnapshot, type IdentityViewpoint, type Viewpoint } from './identity-reader.js';
 import { ledgerOfRow, readLedger } from './ledgers.js';
 import { isUndocumented, metrics } from './metrics.js';
 import { type Depth, ReportBuilder, type Window, addSums } from './report.js';
@@ -121,6 +121,8 @@ export class GetHistory extends Query<QueryAnswer<HistoryDto>> {
     readonly coordinates: Coordinates,
     readonly limit: number,
     readonly cursor: string | undefined,
+    /** ms: only events that were recorded in this time, both ends included. */
+    readonly recorded: { from?: number; to?: number } = {},
   ) {
     super();
   }
@@ -130,20 +132,26 @@ export class GetHistory extends Query<QueryAnswer<HistoryDto>> {
 export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   constructor(private readonly identities: IdentityReader) {}
 
-  async execute({ trisId, coordinates, limit, cursor }: GetHistory): Promise<QueryAnswer<HistoryDto>> {
+  async execute({ trisId, coordinates, limit, cursor, recorded }: GetHistory): Promise<QueryAnswer<HistoryDto>> {
     const viewpoint = await this.identities.viewpoint(trisId, coordinates, cursor !== undefined);
     const { lens } = viewpoint;
-    const { running, after } = await RunningStanding.resume(cursor, trisId, lens, coordinates, (position) =>
-      this.identities.evidenceAt(viewpoint, position),
-    );
+    const { from, to } = recorded;
+    const { running, after } =
+      cursor === undefined && from !== undefined
+        ? await this.standingBefore(viewpoint, from)
+        : await RunningStanding.resume(cursor, trisId, lens, coordinates, (position) =>
+            this.identities.evidenceAt(viewpoint, position),
+          );
+    const position = to === undefined ? viewpoint.position : await this.identities.lastRecorded(viewpoint, to);
     const body: HistoryDto = {
       tris_id: trisId,
       lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
       entries: [],
       next_cursor: null,
     };
+    if (position <= after) return { body, viewpoint };
     let last = after;
-    for await (const page of this.identities.events(trisId, viewpoint, after)) {
+    for await (const page of this.identities.events(trisId, { ...viewpoint, position }, after)) {
       for (const event of page) {
         if (body.entries.length === limit) {
           body.next_cursor = running.cursorAt(last, trisId, coordinates);
@@ -154,6 +162,13 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
       }
     }
     return { body, viewpoint };
+  }
+
+  /** The standing after the last event that was recorded before a time. */
+  private async standingBefore(viewpoint: IdentityViewpoint, from: number) {
+    const after = await this.identities.lastRecorded(viewpoint, from - 1);
+    const { evidence, bad_status } = await this.identities.stateAfter(viewpoint, after);
+    return { running: RunningStanding.of(evidence, bad_status, viewpoint.lens), after };
   }
 }
 
@@ -278,7 +293,7 @@ export class GetReportsHandler implements IQueryHandler<GetReports> {
       }
       for await (const row of credonationsUpTo(this.views, snapshot)) builder.addCredonation(row);
     }
-    const report = builder.build(this.identities.logId);
+    const report = await builder.build(this.identities.logId);
     const { report_id, report_hash, bad_status } = report;
     const timestamp = new Date(this.clock()).toISOString();
     const claims = claimsOf(snapshot, this.identities.logId, timestamp, {

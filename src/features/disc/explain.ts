@@ -1,16 +1,17 @@
-import type { MetricSums } from '../../../projections/evidence-rows.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
-import { contributions } from '../../scoring/contributions.js';
+import { divide, earnedByCategory } from '../../scoring/contributions.js';
 import { type Evidence, STRIDE } from '../../scoring/evidence.js';
 import { round } from '../../scoring/exact.js';
-import { type Lens, tctOf } from '../../scoring/lens.js';
+import type { Lens } from '../../scoring/lens.js';
 import { isFlags, metricCategory } from '../../scoring/metrics.js';
-import { CRITICALITIES, MODEL } from '../../scoring/model.js';
-import { type Ledger, nextRating } from '../../scoring/score.js';
+import { type Category, CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
+import { type Ledger, nextRating, standingOf } from '../../scoring/score.js';
 import type { ExplanationDto } from './disc.dto.js';
 import type { IdentityReader, IdentitySnapshot } from './identity-reader.js';
+import { largest } from './largest.js';
 import { PlatformShares } from './platform-shares.js';
-import { badStatusOf, coordinatesOf, reliabilityOf, standing } from './score.js';
+import { badStatusOf, coordinatesOf, reliabilityOf } from './score.js';
+import { type MetricTotals, noActions } from './source-reader.js';
 
 /** The maximum length of an explanation's lists, which contain the largest contributions. */
 const EXPLAINED_METRICS = 1_000;
@@ -18,15 +19,8 @@ const EXPLAINED_PLATFORMS = 100;
 
 /** The sums of an identity's actions by metric and by platform. */
 interface Parts {
-  metrics: Map<string, MetricSums>;
+  metrics: MetricTotals;
   platforms: PlatformShares;
-}
-
-interface Part {
-  metric: string;
-  actions: number;
-  tct: number;
-  last: number;
 }
 
 /** The contributions to a score, largest first, and the TCT missing for the next rating. */
@@ -36,31 +30,33 @@ export async function explain(
   logId: string,
 ): Promise<ExplanationDto> {
   const { state, lens } = snapshot;
+  const { names, last } = metrics;
   const ledger = lens.model.ledger(state.evidence, lens);
   const limit = lens.model.earnedPerDay(lens);
-  const shares = sharesOf(metrics, state.evidence, lens, limit);
-  const earned = await toldOf(await largest(metrics, lens, (metric) => !isFlags(metric), shares), (part) => ({
-    metric: part.metric,
-    category: metricCategory(part.metric),
-    actions: part.actions,
-    tct: part.tct,
-    last_at: new Date(part.last).toISOString(),
-    share: ledger.earned === 0 ? 0 : round(part.tct / ledger.earned, 4),
+  const { all, flagged, earned } = await tctOf(metrics, lens);
+  const own = limit === Infinity ? all : await sharesOf(names, earned, all, state.evidence, lens, limit);
+  const contributed = await toldOf(await largest(earned, own, names, EXPLAINED_METRICS), (n) => ({
+    metric: names[n]!,
+    category: metricCategory(names[n]!),
+    actions: actionsOf(metrics, n),
+    tct: own[n]!,
+    last_at: new Date(last[n]!).toISOString(),
+    share: ledger.earned === 0 ? 0 : round(own[n]! / ledger.earned, 4),
   }));
-  const forfeits = await toldOf(await largest(metrics, lens, isFlags), (part) => ({
-    metric: part.metric,
-    category: metricCategory(part.metric),
-    actions: part.actions,
-    last_at: new Date(part.last).toISOString(),
-    flagged_tct: part.tct,
-    forfeited_tct: MODEL.forfeit_factor * part.tct,
+  const forfeits = await toldOf(await largest(flagged, all, names, EXPLAINED_METRICS), (n) => ({
+    metric: names[n]!,
+    category: metricCategory(names[n]!),
+    actions: actionsOf(metrics, n),
+    last_at: new Date(last[n]!).toISOString(),
+    flagged_tct: all[n]!,
+    forfeited_tct: MODEL.forfeit_factor * all[n]!,
   }));
   return {
     tris_id: snapshot.tris_id,
-    score: standing(snapshot).score,
+    score: standingOf(ledger, state.bad_status?.level ?? null).score,
     ...badStatusOf(state.bad_status),
     ...summaryOf(snapshot),
-    contributions: earned,
+    contributions: contributed,
     platforms: platforms.top(EXPLAINED_PLATFORMS),
     forfeits,
     // An explicit BAD status overrides the score, whatever is earned.
@@ -81,57 +77,64 @@ function nextOf(ledger: Ledger, limit: number): ExplanationDto['next_rating'] {
   return { ...next, days_needed: limit === 0 ? null : Math.ceil(next.tct_needed / limit) };
 }
 
-async function toldOf<T>(parts: readonly Part[], tell: (part: Part) => T): Promise<T[]> {
+async function toldOf<T>(numbers: readonly number[], tell: (number: number) => T): Promise<T[]> {
   const told: T[] = [];
-  for (const part of parts) {
-    told.push(tell(part));
+  for (const number of numbers) {
+    told.push(tell(number));
     if (isDue()) await yieldIfDue();
   }
   return told;
 }
 
-/** The contribution of each metric that is not a flag, if the TCT of a day is limited. */
-function sharesOf(metrics: ReadonlyMap<string, MetricSums>, evidence: Evidence, lens: Lens, limit: number) {
-  if (limit === Infinity) return undefined;
-  const earned = new Map<string, number>();
-  for (const [metric, { counts }] of metrics) {
-    if (isFlags(metric)) continue;
-    let tct = 0;
-    for (const [criticality, count] of counts.entries()) tct += count * tctOf(lens, metric, criticality);
-    earned.set(metric, tct);
-  }
-  return contributions(evidence, earned, lens, limit);
-}
-
-/**
- * The metrics of one kind with the most TCT under a lens, then by name.
- * @param shares their TCT, if it differs from the TCT of all their actions
- */
-async function largest(
-  metrics: ReadonlyMap<string, MetricSums>,
-  lens: Lens,
-  isOne: (metric: string) => boolean,
-  shares?: ReadonlyMap<string, number>,
-): Promise<Part[]> {
-  let parts: Part[] = [];
-  const cut = () => {
-    parts.sort((a, b) => b.tct - a.tct || (a.metric < b.metric ? -1 : 1));
-    parts = parts.slice(0, EXPLAINED_METRICS);
-  };
-  for (const [metric, { counts, last }] of metrics) {
-    if (!isOne(metric)) continue;
-    let [actions, tct] = [0, 0];
-    for (const [criticality, count] of counts.entries()) {
-      actions += count;
-      tct += count * tctOf(lens, metric, criticality);
+/** The TCT of each metric under a lens, by its number, and the numbers of the metrics of either kind. */
+async function tctOf({ names, actions, last }: MetricTotals, lens: Lens) {
+  const all = new Float64Array(names.length);
+  const [earned, flagged]: [number[], number[]] = [[], []];
+  for (let n = 0; n < names.length; n++) {
+    if (last[n] === -Infinity) continue;
+    (isFlags(names[n]!) ? flagged : earned).push(n);
+    const each = lens.tct_by_metric ? (lens.tct_by_metric.get(names[n]!) ?? 0) : undefined;
+    for (let c = 0; c < CRITICALITIES.length; c++) {
+      all[n]! += actions[n * CRITICALITIES.length + c]! * (each ?? TCT_BY_CRITICALITY[c]!);
     }
-    parts.push({ metric, actions, tct: shares?.get(metric) ?? tct, last });
-    if (parts.length === 2 * EXPLAINED_METRICS) cut();
     if (isDue()) await yieldIfDue();
   }
-  cut();
-  await yieldIfDue();
-  return parts;
+  return { all, earned, flagged };
+}
+
+function actionsOf({ actions }: MetricTotals, number: number): number {
+  let sum = 0;
+  for (let c = 0; c < CRITICALITIES.length; c++) sum += actions[number * CRITICALITIES.length + c]!;
+  return sum;
+}
+
+/** The contribution of each metric that is not a flag, by its number, if the TCT of a day is limited. */
+async function sharesOf(
+  names: readonly string[],
+  numbers: readonly number[],
+  tct: Float64Array,
+  evidence: Evidence,
+  lens: Lens,
+  limit: number,
+): Promise<Float64Array> {
+  const shares = new Float64Array(names.length);
+  const byCategory = new Map<Category, number[]>(MODEL.categories.map((category) => [category, []]));
+  for (const n of numbers) {
+    byCategory.get(metricCategory(names[n]!))!.push(n);
+    if (isDue()) await yieldIfDue();
+  }
+  const left = earnedByCategory(evidence, lens, limit);
+  for (const [category, own] of byCategory) {
+    const sorted = own.sort((a, b) => (names[a]! < names[b]! ? -1 : 1));
+    await yieldIfDue();
+    const parts = divide(
+      left[category],
+      sorted.map((n) => tct[n]!),
+    );
+    for (const [i, n] of sorted.entries()) shares[n] = parts[i]!;
+    await yieldIfDue();
+  }
+  return shares;
 }
 
 /** The input of an explanation, for an identity of any size. */
@@ -150,12 +153,14 @@ export async function partsOf(identities: IdentityReader, snapshot: IdentitySnap
       if (type === 'ActionRelayed') platforms.addAction(data, CRITICALITIES.indexOf(data.criticality));
     }
   }
-  const metrics = Object.entries(state.evidence).map(([metric, { last, days }]) => {
-    const counts = CRITICALITIES.map(() => 0);
-    for (let at = 0; at < days.length; at += STRIDE) {
-      for (const criticality of counts.keys()) counts[criticality]! += days[at + 1 + criticality]!;
+  const names = Object.keys(state.evidence);
+  const metrics = noActions(names);
+  for (const [n, name] of names.entries()) {
+    const { last, days } = state.evidence[name]!;
+    metrics.last[n] = last;
+    for (let i = 0; i < days.length; i++) {
+      if (i % STRIDE !== 0) metrics.actions[n * CRITICALITIES.length + (i % STRIDE) - 1]! += days[i]!;
     }
-    return [metric, { counts, last }] as const;
-  });
-  return { metrics: new Map(metrics), platforms };
+  }
+  return { metrics, platforms };
 }

@@ -261,11 +261,39 @@ export class IdentityReader {
 
   /** The evidence as of an earlier position, limited to what the lens needs. */
   async evidenceAt(viewpoint: IdentityViewpoint, position: Position): Promise<Evidence> {
-    const { tris_id, as_of, lens } = viewpoint;
-    const { results } = await this.views.readSince(viewpoint.position, [{ get: identityRow(tris_id) }]);
-    const { spread, latest } = results[0] as unknown as IdentityRow;
+    const { spread, latest } = await this.rowOf(viewpoint);
     if (!spread || position < spread.since) return (await this.fold({ ...viewpoint, position })).evidence;
+    return this.evidenceOfLarge({ ...viewpoint, position }, spread, latest);
+  }
+
+  private evidenceOfLarge(viewpoint: IdentityViewpoint, spread: Spread, latest: number): Promise<Evidence> {
+    const { tris_id, as_of, position, lens } = viewpoint;
     return this.evidence.through({ tris_id, spread, position, ...(as_of < latest && { as_of }) }, lens);
+  }
+
+  /** As `evidenceAt`, with the BAD status after the event at that position. */
+  async stateAfter(
+    viewpoint: IdentityViewpoint,
+    position: Position,
+  ): Promise<Pick<IdentityState, 'evidence' | 'bad_status'>> {
+    const at = { ...viewpoint, position };
+    const { spread, latest } = await this.rowOf(viewpoint);
+    if (!spread || position < spread.since) return this.fold(at);
+    const { bad_status } = await this.pastFacts(at, spread);
+    return { evidence: await this.evidenceOfLarge(at, spread, latest), bad_status };
+  }
+
+  /**
+   * The position up to which the identity's events were recorded by a time, at most that of the viewpoint; 0 if none
+   * was. When they occurred does not matter. For a clock that was set back see `lastKnown`.
+   */
+  async lastRecorded({ past: _none, ...viewpoint }: IdentityViewpoint, time: number): Promise<Position> {
+    return Math.min(viewpoint.position, await this.lastKnown(viewpoint, await this.rowOf(viewpoint), time));
+  }
+
+  private async rowOf({ tris_id, position }: IdentityViewpoint): Promise<IdentityRow> {
+    const { results } = await this.views.readSince(position, [{ get: identityRow(tris_id) }]);
+    return results[0] as unknown as IdentityRow;
   }
 
   /** The state of an identity that had few events at the viewpoint. */

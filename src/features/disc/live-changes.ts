@@ -2,6 +2,8 @@ import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
+import { ApiKeys } from '../../credentials/api-keys.js';
+import type { Caller } from '../../credentials/caller.js';
 import { Cursors, decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { Position } from '../../kernel/event.js';
 import { Logger } from '../../kernel/logger.js';
@@ -17,6 +19,8 @@ const POLL_MS = 50;
 /** How often while they cannot be read, ms. */
 const RETRY_MS = 500;
 const HEARTBEAT_MS = 15_000;
+/** How often the keys of the streams are looked up again, ms. */
+const KEYS_MS = 1_000;
 /** Changes read at once: about 50 kB of events, which all streams share in memory. */
 const PART = 128;
 /** A stream with more bytes unsent is cut off. */
@@ -35,6 +39,7 @@ type Out = Pick<
 
 interface Stream {
   out: Out;
+  caller: Caller | null;
   group: Group;
   scope: FeedScope;
   /** It has all changes up to here. */
@@ -77,6 +82,7 @@ export class LiveChanges implements OnModuleDestroy {
   constructor(
     private readonly feed: ChangeFeed,
     private readonly cursors: Cursors,
+    private readonly keys: ApiKeys,
     private readonly logger: Logger,
     registry: Registry,
   ) {
@@ -90,25 +96,25 @@ export class LiveChanges implements OnModuleDestroy {
   }
 
   /**
-   * @param organization whose lens the scores go by
+   * @param caller the scores go by the lens of its organization; the stream ends when its key is no longer accepted
    * @param cursor of the change feed; undefined: from now on
    * @param only the identities whose changes are sent; null: all
    * @returns begins to write to a response
    * @throws Problem too_many_streams, shutting_down, projection_rebuilding
    */
   async stream(
-    organization: string | null,
+    caller: Caller | null,
     cursor: string | undefined,
     only: readonly string[] | null,
   ): Promise<(out: Out) => void> {
     const from = cursor === undefined ? undefined : decodeCursor(cursor, isFeedCursor);
     this.refuseIfFull();
-    const group = await this.groupOf(organization);
+    const group = await this.groupOf(caller?.organization ?? null);
     this.refuseIfFull();
     return (out) => {
       if (out.destroyed) return;
       const scope = from ?? group.scope;
-      const stream = { out, group, scope, position: from?.p ?? group.position, only };
+      const stream = { out, caller, group, scope, position: from?.p ?? group.position, only };
       this.streams.add(stream);
       group.streams.add(stream);
       this.open.set(this.streams.size);
@@ -229,6 +235,7 @@ export class LiveChanges implements OnModuleDestroy {
   private async poll(): Promise<void> {
     this.polling = true;
     let beat = performance.now();
+    let checked = beat;
     while (this.streams.size > 0 && !this.closed) {
       let isEnd = true;
       const groups = [...this.groups.values()].filter(({ streams }) => streams.size > 0);
@@ -244,6 +251,10 @@ export class LiveChanges implements OnModuleDestroy {
       if (performance.now() - beat >= HEARTBEAT_MS) {
         beat = performance.now();
         for (const group of groups) await this.beat(group);
+      }
+      if (performance.now() - checked >= KEYS_MS) {
+        checked = performance.now();
+        this.endRefused();
       }
       if (isEnd) await sleep(POLL_MS);
     }
@@ -303,6 +314,16 @@ export class LiveChanges implements OnModuleDestroy {
     for (const stream of group.attached) {
       this.write(stream, frame);
       await yieldIfDue();
+    }
+  }
+
+  /** Ends the streams whose key was deleted, replaced or changed. Access tokens expire by themselves. */
+  private endRefused(): void {
+    for (const stream of this.streams) {
+      const { caller, out } = stream;
+      if (!caller || caller.session || this.keys.accepts(caller)) continue;
+      this.leave(stream);
+      out.end(': the key of this stream is no longer accepted\n\n');
     }
   }
 

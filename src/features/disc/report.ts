@@ -1,9 +1,9 @@
 import type { CredonationRow } from '../../../projections/credonations.js';
 import type { IdentityEvent } from '../../../projections/identity-events.js';
 import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { Days, dayOf } from '../../scoring/evidence.js';
 import { round } from '../../scoring/exact.js';
-import { tctOf } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/metrics.js';
 import { CRITICALITIES } from '../../scoring/model.js';
 import { categoryHealth } from '../../scoring/health.js';
@@ -13,8 +13,10 @@ import type { ReportDto } from './disc.dto.js';
 import type { SpreadIdentity } from './evidence-reader.js';
 import { RunningStanding } from './history.js';
 import type { IdentityReader, IdentitySnapshot } from './identity-reader.js';
+import { largest } from './largest.js';
 import { PlatformShares } from './platform-shares.js';
 import { badStatusOf, coordinatesOf, reliabilityOf, verificationsOf } from './score.js';
+import { DayLedgers, type MetricTotals } from './source-reader.js';
 
 /** The size of a report: entries in its lists, and points of its trajectory per month (0: no trajectory). */
 const DEPTHS = {
@@ -49,6 +51,8 @@ export class ReportBuilder {
   readonly from: number;
   readonly platforms: PlatformShares;
   private readonly actionsByMetric = new Map<string, number>();
+  /** The actions of the window, if they were not added one by one. */
+  private totals: MetricTotals | undefined;
   private readonly credonators = new Map<string, { from: string; amount: number; count: number }>();
   /** The ledger at each point, if it was not summed from the actions themselves. */
   private ledgers: readonly Ledger[] | undefined;
@@ -81,12 +85,13 @@ export class ReportBuilder {
     this.points[first]?.running.apply(event);
     if (event.occurred_at <= this.from) return;
     this.platforms.addAction(event.data, CRITICALITIES.indexOf(event.data.criticality));
-    this.addActions(event.data.metric, 1);
+    const { metric } = event.data;
+    this.actionsByMetric.set(metric, (this.actionsByMetric.get(metric) ?? 0) + 1);
   }
 
-  /** Adds actions of a metric to the window. Those of its platforms are added to `platforms`. */
-  addActions(metric: string, actions: number): void {
-    this.actionsByMetric.set(metric, (this.actionsByMetric.get(metric) ?? 0) + actions);
+  /** Sets the actions of the window. Those of its platforms are added to `platforms`. */
+  setActions(totals: MetricTotals): void {
+    this.totals = totals;
   }
 
   addCredonation({ from, amount, occurred_at }: CredonationRow): void {
@@ -117,7 +122,7 @@ export class ReportBuilder {
    * not part of what disc-1 hashes: its reports did not show it, and keep their hashes. The portable hash leaves out the
    * position, which is a place in one log, so it stays the same when the log is migrated.
    */
-  build(logId: string): Omit<ReportDto, 'proof' | 'generated_at'> {
+  async build(logId: string): Promise<Omit<ReportDto, 'proof' | 'generated_at'>> {
     const { snapshot } = this;
     const { top, pointsPerMonth } = DEPTHS[this.depth];
     const standings = this.standings();
@@ -125,6 +130,9 @@ export class ReportBuilder {
     const last = standings.at(-1)!;
     const credonators = [...this.credonators.values()].filter(({ count }) => count > 0);
     credonators.sort((a, b) => b.amount - a.amount || (a.from < b.from ? -1 : 1));
+    const actions_by_metric = await this.mostActed();
+    const metrics = categoryHealth(snapshot.state.evidence, snapshot.lens, snapshot.as_of);
+    await yieldIfDue();
     const badStatus = badStatusOf(this.points.at(-1)!.running.badStatus);
     const content = {
       tris_id: snapshot.tris_id,
@@ -138,27 +146,31 @@ export class ReportBuilder {
       ...(snapshot.lens.model === disc1 ? {} : badStatus),
       ...reliabilityOf(snapshot),
       trajectory: pointsPerMonth === 0 ? [] : this.points.map(({ at }, i) => pointAt(at, standings[i]!)),
-      metrics: categoryHealth(snapshot.state.evidence, snapshot.lens, snapshot.as_of),
+      metrics,
       top_credonators: credonators.slice(0, top),
       top_platforms: this.platforms.top(top),
-      actions_by_metric: this.mostActed(),
+      actions_by_metric,
       verification: verificationsOf(snapshot),
       wallets_count: snapshot.state.wallets?.length ?? 0,
       ...coordinatesOf(snapshot, logId),
     };
+    await yieldIfDue();
     const report_hash = sha256Hex(canonicalJson(content));
+    await yieldIfDue();
     const { position: _, ...portable } = { ...content, ...badStatus };
     const portable_hash = sha256Hex(canonicalJson(portable));
     return { report_id: `rep_${report_hash.slice(0, 32)}`, report_hash, portable_hash, ...content, ...badStatus };
   }
 
   /** By name. */
-  private mostActed(): Record<string, number> {
-    let metrics = [...this.actionsByMetric];
-    if (metrics.length > REPORTED_METRICS) {
-      metrics = metrics.sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1)).slice(0, REPORTED_METRICS);
-    }
-    return Object.fromEntries(metrics.sort(([a], [b]) => (a < b ? -1 : 1)));
+  private async mostActed(): Promise<Record<string, number>> {
+    const names = this.totals?.names ?? [...this.actionsByMetric.keys()];
+    const actions = this.totals ? await actionsOf(this.totals) : Float64Array.from(this.actionsByMetric.values());
+    const acted: number[] = [];
+    for (const [n, each] of actions.entries()) if (each > 0) acted.push(n);
+    const most = await largest(acted, actions, names, REPORTED_METRICS);
+    most.sort((a, b) => (names[a]! < names[b]! ? -1 : 1));
+    return Object.fromEntries(most.map((n) => [names[n]!, actions[n]!]));
   }
 
   private standings(): Standing[] {
@@ -186,22 +198,28 @@ export async function addSums(
   for await (const page of identities.statements(snapshot, large.spread)) {
     for (const event of page) builder.addEvent(event);
   }
-  for (const [metric, { counts }] of await sources.actions(large, builder.platforms, builder.from)) {
-    builder.addActions(
-      metric,
-      counts.reduce((sum, count) => sum + count, 0),
-    );
-  }
+  const days = new DayLedgers(builder.times.slice(0, -1));
+  builder.setActions(await sources.actions(large, builder.platforms, builder.from, days));
   await sources.credonations(large, builder.from, snapshot.as_of, (...some) => builder.addCredonations(...some));
-  builder.setLedgers(await ledgersAt(builder.times, identities, snapshot, large));
+  builder.setLedgers(await ledgersAt(builder.times, days.ledgers, snapshot));
 }
 
-/** The ledgers up to each of some ascending times; the last time is that of the snapshot. */
+/** The actions of each metric. */
+async function actionsOf({ names, actions }: MetricTotals): Promise<Float64Array> {
+  const sums = new Float64Array(names.length);
+  for (let i = 0; i < actions.length; i++) sums[Math.floor(i / CRITICALITIES.length)]! += actions[i]!;
+  await yieldIfDue();
+  return sums;
+}
+
+/**
+ * The ledgers up to each of some ascending times; the last time is that of the snapshot.
+ * @param partial TCT of the day of each other time, up to that time, without the limit of a day
+ */
 async function ledgersAt(
   times: readonly number[],
-  { evidence }: IdentityReader,
+  partial: readonly Ledger[],
   { state, lens }: IdentitySnapshot,
-  large: SpreadIdentity,
 ): Promise<Ledger[]> {
   const byDay = new Map<number, Ledger>();
   for (const metric in state.evidence) {
@@ -211,25 +229,18 @@ async function ledgersAt(
       if (!ledger) byDay.set(days.day, (ledger = { earned: 0, flagged: 0 }));
       ledger[kind] += days.tct;
     }
+    if (isDue()) await yieldIfDue();
   }
   const days = [...byDay].sort(([a], [b]) => a - b);
-  const metrics = lens.tct_by_metric === null ? undefined : Object.keys(state.evidence);
   const limit = lens.model.earnedPerDay(lens);
   const sum = { earned: 0, flagged: 0 };
-  const ledgers: Ledger[] = [];
   let next = 0;
-  for (const time of times.slice(0, -1)) {
-    for (; next < days.length && days[next]![0] < dayOf(time); next++) {
+  const ledgers = partial.map(({ earned, flagged }, i) => {
+    for (; next < days.length && days[next]![0] < dayOf(times[i]!); next++) {
       sum.earned += Math.min(days[next]![1].earned, limit);
       sum.flagged += days[next]![1].flagged;
     }
-    const today = { earned: 0, flagged: 0 };
-    if (days[next]?.[0] === dayOf(time)) {
-      await evidence.ofDay(large, time, metrics, (name, criticality, actions) => {
-        today[isFlags(name) ? 'flagged' : 'earned'] += actions * tctOf(lens, name, criticality);
-      });
-    }
-    ledgers.push({ earned: sum.earned + Math.min(today.earned, limit), flagged: sum.flagged + today.flagged });
-  }
+    return { earned: sum.earned + Math.min(earned, limit), flagged: sum.flagged + flagged };
+  });
   return [...ledgers, lens.model.ledger(state.evidence, lens)];
 }

@@ -7,7 +7,6 @@ import {
   type DayEntry,
   EARLIEST,
   type MetricRow,
-  type MetricSums,
   type Named,
   type PackedActions,
   type PlatformRow,
@@ -31,9 +30,55 @@ import { dayOf } from '../../scoring/evidence.js';
 import { type Lens, tctOf } from '../../scoring/lens.js';
 import { isFlags } from '../../scoring/metrics.js';
 import { CRITICALITIES } from '../../scoring/model.js';
+import type { Ledger } from '../../scoring/score.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import type { EvidenceReader, SpreadIdentity, StoredCell } from './evidence-reader.js';
 import type { PlatformShares } from './platform-shares.js';
+
+/** Sums of an identity's actions by metric. */
+export interface MetricTotals {
+  /** By number of the metric. */
+  names: readonly string[];
+  /** Actions by number of the metric times the number of criticalities, plus the criticality. */
+  actions: Uint32Array;
+  /** Latest occurrence by number of the metric, ms; -Infinity: none of its actions counts. */
+  last: Float64Array;
+}
+
+/** The sums of metrics without actions. */
+export function noActions(names: readonly string[]): MetricTotals {
+  return {
+    names,
+    actions: new Uint32Array(names.length * CRITICALITIES.length),
+    last: new Float64Array(names.length).fill(-Infinity),
+  };
+}
+
+/** Sums, for each of some times, the TCT of the actions of its UTC day up to it. */
+export class DayLedgers {
+  readonly ledgers: Ledger[];
+  private readonly first: number;
+  /** By day after the first one: the times of the day, by their index. */
+  private readonly byDay: (number[] | undefined)[] = [];
+
+  /** @param times ms, ascending, not many years apart */
+  constructor(private readonly times: readonly number[]) {
+    this.ledgers = times.map(() => ({ earned: 0, flagged: 0 }));
+    this.first = dayOf(times[0] ?? 0);
+    for (const [i, time] of times.entries()) (this.byDay[dayOf(time) - this.first] ??= []).push(i);
+  }
+
+  /** @param tct of an action; below 0 if it is flagged */
+  add(occurredAt: number, tct: number): void {
+    const day = dayOf(occurredAt) - this.first;
+    if (day < 0 || day >= this.byDay.length) return;
+    for (const i of this.byDay[day] ?? []) {
+      if (occurredAt > this.times[i]!) continue;
+      if (tct < 0) this.ledgers[i]!.flagged -= tct;
+      else this.ledgers[i]!.earned += tct;
+    }
+  }
+}
 
 export type CountCredonations = (from: string, credonations: number, amount: number) => void;
 
@@ -46,34 +91,38 @@ export class SourceReader {
 
   /**
    * Sums the actions up to the identity's viewpoint by metric, and adds them to the shares of their platforms.
-   * @param after ms: only actions that occurred later count
+   * @param after ms: only actions that occurred later count, except for the sums of days
    */
   async actions(
     identity: SpreadIdentity,
     platforms: PlatformShares,
     after = -Infinity,
-  ): Promise<Map<string, MetricSums>> {
+    days = new DayLedgers([]),
+  ): Promise<MetricTotals> {
     const { tris_id, position, as_of = Infinity } = identity;
-    const tally = new ActionTally(
-      await this.names(identity, 'metric'),
-      await this.names(identity, 'platform'),
-      platforms.lens,
-    );
+    const names = await this.names(identity, 'metric');
+    const tally = new ActionTally(names, await this.names(identity, 'platform'), platforms.lens, days);
     for await (const rows of this.evidence.pages(actionsOf(tris_id), position, Infinity, undefined, ACTION_ROWS)) {
       for (const { sort, value } of rows) tally.add(Number(sort), value as PackedActions, position, after, as_of);
       if (Number(rows.at(-1)?.sort) > position) break;
     }
-    const sums = tally.sums(platforms);
-    for (const { type, data, occurred_at } of await this.evidence.firstEvents(identity)) {
-      if (type !== 'ActionRelayed' || occurred_at <= after || occurred_at > as_of) continue;
+    tally.share(platforms);
+    const { totals } = tally;
+    // The metrics of the first events have the first numbers, and there are no more of them than events.
+    const first = await this.evidence.firstEvents(identity);
+    const numbers = new Map(names.slice(0, first.length).map((name, number) => [name, number]));
+    for (const { type, data, occurred_at } of first) {
+      if (type !== 'ActionRelayed' || occurred_at > as_of) continue;
       const criticality = CRITICALITIES.indexOf(data.criticality);
+      const number = numbers.get(data.metric)!;
+      const kind = number * CRITICALITIES.length + criticality;
+      days.add(occurred_at, tally.tct[kind]!);
+      if (occurred_at <= after) continue;
       platforms.addAction(data, criticality);
-      let known = sums.get(data.metric);
-      if (!known) sums.set(data.metric, (known = { counts: CRITICALITIES.map(() => 0), last: occurred_at }));
-      known.counts[criticality]!++;
-      known.last = Math.max(known.last, occurred_at);
+      totals.actions[kind]!++;
+      totals.last[number] = Math.max(totals.last[number]!, occurred_at);
     }
-    return sums;
+    return totals;
   }
 
   /**
@@ -123,13 +172,17 @@ export class SourceReader {
    * As `actions`, from the sums over all time; undefined if these are not those of the viewpoint, or if the lens needs
    * sums by metric and platform together.
    */
-  async present(identity: SpreadIdentity, platforms: PlatformShares): Promise<Map<string, MetricSums> | undefined> {
+  async present(identity: SpreadIdentity, platforms: PlatformShares): Promise<MetricTotals | undefined> {
     const { tris_id, as_of, position } = identity;
     if (as_of !== undefined || platforms.lens.tct_by_metric !== null) return undefined;
     if (!(await this.isLast(tris_id, position))) return undefined;
-    const metrics = new Map<string, MetricSums>();
+    const names: string[] = [];
+    const metrics: MetricRow[] = [];
     for await (const rows of this.evidence.pages(metricsOf(tris_id), position, Infinity)) {
-      for (const { sort, value } of rows) metrics.set(sort, value as unknown as MetricRow);
+      for (const { sort, value } of rows) {
+        names.push(sort);
+        metrics.push(value as unknown as MetricRow);
+      }
     }
     const found: RangeRow[] = [];
     for await (const rows of this.evidence.pages(platformsOf(tris_id), position, Infinity)) found.push(...rows);
@@ -139,7 +192,12 @@ export class SourceReader {
     for (const { type, data } of await this.evidence.firstEvents(identity)) {
       if (type === 'ActionRelayed') platforms.addAction(data, CRITICALITIES.indexOf(data.criticality));
     }
-    return metrics;
+    const totals = noActions(names);
+    for (const [n, { counts, last }] of metrics.entries()) {
+      totals.actions.set(counts, n * CRITICALITIES.length);
+      totals.last[n] = last;
+    }
+    return totals;
   }
 
   private async isLast(trisId: string, position: Position): Promise<boolean> {
@@ -232,29 +290,25 @@ const NAME_ROWS = 64;
 
 /** Sums actions by the numbers of their metrics and platforms. */
 class ActionTally {
-  /** By number of the metric times the number of criticalities, plus the criticality. */
-  private readonly actions: Float64Array;
-  /** TCT of one action under the lens, in the same order. */
-  private readonly tct: Float64Array;
-  private readonly flagged: Float64Array;
-  private readonly last: Float64Array;
+  readonly totals: MetricTotals;
+  /** TCT of one action under the lens, in the order of `totals.actions`; below 0 if it is flagged. */
+  readonly tct: Float64Array;
   private readonly numbers = new Float64Array(ACTIONS_PER_ROW * ACTION_STRIDE);
   private readonly byPlatform: { actions: Float64Array; tct: Float64Array; flagged: Float64Array };
 
   constructor(
-    private readonly metrics: readonly string[],
+    metrics: readonly string[],
     private readonly platforms: readonly string[],
     lens: Lens,
+    private readonly days: DayLedgers,
   ) {
-    const kinds = metrics.length * CRITICALITIES.length;
-    this.actions = new Float64Array(kinds);
-    this.tct = new Float64Array(kinds);
-    this.flagged = new Float64Array(kinds);
-    this.last = new Float64Array(metrics.length).fill(-Infinity);
-    for (const [number, metric] of metrics.entries()) {
-      const tct = isFlags(metric) ? this.flagged : this.tct;
-      for (const criticality of CRITICALITIES.keys()) {
-        tct[number * CRITICALITIES.length + criticality] = tctOf(lens, metric, criticality);
+    this.totals = noActions(metrics);
+    this.tct = new Float64Array(metrics.length * CRITICALITIES.length);
+    for (let number = 0; number < metrics.length; number++) {
+      const metric = metrics[number]!;
+      const sign = isFlags(metric) ? -1 : 1;
+      for (let c = 0; c < CRITICALITIES.length; c++) {
+        this.tct[number * CRITICALITIES.length + c] = sign * tctOf(lens, metric, c);
       }
     }
     const zeros = () => new Float64Array(platforms.length);
@@ -263,38 +317,32 @@ class ActionTally {
 
   /** Adds those actions of a row that are not after a position and occurred after one time and not after another. */
   add(first: Position, row: PackedActions, position: Position, after: number, until: number): void {
-    const { numbers } = this;
+    const { numbers, tct, byPlatform, days } = this;
+    const { actions, last } = this.totals;
     const end = unpackNumbers(row, numbers);
     for (let at = 0; at < end && first + numbers[at]! <= position; at += ACTION_STRIDE) {
       const occurred = numbers[at + 1]! + EARLIEST;
-      if (occurred <= after || occurred > until) continue;
+      if (occurred > until) continue;
       const kind = numbers[at + 2]!;
-      const platform = numbers[at + 3]!;
-      this.actions[kind]!++;
+      const each = tct[kind]!;
+      days.add(occurred, each);
+      if (occurred <= after) continue;
       const metric = Math.floor(kind / CRITICALITIES.length);
-      if (occurred > this.last[metric]!) this.last[metric] = occurred;
-      const { actions, tct, flagged } = this.byPlatform;
-      actions[platform]!++;
-      tct[platform]! += this.tct[kind]!;
-      flagged[platform]! += this.flagged[kind]!;
+      const platform = numbers[at + 3]!;
+      actions[kind]!++;
+      if (occurred > last[metric]!) last[metric] = occurred;
+      byPlatform.actions[platform]!++;
+      if (each < 0) byPlatform.flagged[platform]! -= each;
+      else byPlatform.tct[platform]! += each;
     }
   }
 
-  /** The sums by metric; those by platform are added to `platforms`. */
-  sums(platforms: PlatformShares): Map<string, MetricSums> {
+  /** Adds the sums by platform to the shares of platforms. */
+  share(shares: PlatformShares): void {
     const { actions, tct, flagged } = this.byPlatform;
     for (const [number, platform] of this.platforms.entries()) {
-      if (actions[number]! > 0) platforms.add(platform, actions[number]!, tct[number]!, flagged[number]!);
+      if (actions[number]! > 0) shares.add(platform, actions[number]!, tct[number]!, flagged[number]!);
     }
-    const sums = new Map<string, MetricSums>();
-    for (const [number, metric] of this.metrics.entries()) {
-      if (this.last[number] === -Infinity) continue;
-      const from = number * CRITICALITIES.length;
-      const counts: number[] = [];
-      for (let i = from; i < from + CRITICALITIES.length; i++) counts.push(this.actions[i]!);
-      sums.set(metric, { counts, last: this.last[number]! });
-    }
-    return sums;
   }
 }
 

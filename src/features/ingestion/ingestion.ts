@@ -8,6 +8,7 @@ import { hashOf } from '../../kernel/hash.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Logger } from '../../kernel/logger.js';
+import { JobKinds } from '../jobs/job-kinds.js';
 import { Platforms } from '../organizations/platforms.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
 import { type Action, actionStream } from '../relay/domain/relay.js';
@@ -48,6 +49,7 @@ export class Ingestion implements OnModuleInit {
     private readonly links: WalletLinks,
     private readonly actions: ActionRecorder,
     private readonly platforms: Platforms,
+    private readonly kinds: JobKinds,
     private readonly logger: Logger,
     @Inject(Config) private readonly config: Config,
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -58,6 +60,8 @@ export class Ingestion implements OnModuleInit {
   onModuleInit(): void {
     this.contracts = loadContracts(this.config.chainContracts);
     this.jobs.handle(JOB_KIND, (job) => this.run(job) as never, { attempts: 5, backoffMs: 2_000 });
+    const isOf = (organization: string, { id }: Job) => this.wasAskedBy(id, organization);
+    this.kinds.add({ kind: JOB_KIND, prefix: 'ing', scope: 'identity:write', isOf });
   }
 
   /** Whether the chain has an endpoint and contracts whose events count. */

@@ -3,13 +3,13 @@ import { CommandBus } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { type Position, START } from '../../kernel/event.js';
 import { isObject } from '../../kernel/json.js';
-import { Problem, type ProblemCode, problemMembers, refusal } from '../../kernel/problems.js';
+import { Problem, type ProblemCode, refusal } from '../../kernel/problems.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { yieldIfDue } from '../../kernel/turn.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { Written } from '../../http/answers.js';
 import { Context, RequestContext } from '../../http/command-context.js';
-import { problemOf } from '../../http/problem-response.js';
+import { itemProblem } from '../../http/problem-response.js';
 import { Write } from '../../http/routes.js';
 import { readBody } from '../../http/validation.js';
 import type { Action } from './domain/relay.js';
@@ -21,9 +21,9 @@ import {
   type RelayBatchItemDto,
   RelayBatchResultDto,
   RelayedDto,
+  toAction,
 } from './relay.dto.js';
 import { RelayAction } from './relay.handlers.js';
-import { toAction } from './relay.input.js';
 
 const REFUSALS: readonly ProblemCode[] = [
   'unknown_criticality',
@@ -33,8 +33,6 @@ const REFUSALS: readonly ProblemCode[] = [
   'external_id_conflict',
   'too_many_metrics',
 ];
-/** Wrong fields that are described of one action of a batch. */
-const MOST_ERRORS = 10;
 
 const ACTION = {
   tris_id: 'tris@alice',
@@ -121,8 +119,6 @@ export class RelayController {
       const { action_id, position } = outcome;
       return { index, status: 202, data: { action_id, position: formatPosition(this.store.logId, position) } };
     }
-    const problem = problemOf(outcome);
-    const errors = problem.extra.errors?.slice(0, MOST_ERRORS);
-    return { index, status: problem.status, problem: { ...problemMembers(problem), ...(errors && { errors }) } };
+    return { index, ...itemProblem(outcome) };
   }
 }

@@ -2,6 +2,7 @@ import { ArrayMaxSize, ArrayMinSize, IsArray, IsIn, IsOptional, IsUrl, Matches, 
 import { ApiProperty } from '@nestjs/swagger';
 import {
   IsActionType,
+  IsCriticality,
   IsExternalId,
   IsNoPersonalData,
   IsWrittenPlatformId,
@@ -9,8 +10,10 @@ import {
   IsWrittenTrisId,
 } from '../../http/fields.js';
 import { ItemProblemDto } from '../../http/common.dto.js';
-import { CATEGORY_NAMES } from '../../scoring/metrics.js';
-import { IsCriticality } from '../../http/criticality.js';
+import { notInTheFuture } from '../../http/times.js';
+import { CATEGORY_NAMES, categoryOf } from '../../scoring/metrics.js';
+import { criticalityOf } from '../../scoring/model.js';
+import type { Action } from './domain/relay.js';
 
 /** A score-relevant action (requirement 16); the last three fields are additions. */
 export class RelayActionDto {
@@ -50,6 +53,20 @@ export class RelayActionDto {
   @MaxLength(2000)
   @IsUrl({ protocols: ['https', 'http', 'ipfs', 'ar'], require_protocol: true, require_tld: false })
   evidence_uri?: string;
+}
+
+/** The action that a body is about, in canonical terms. @throws Problem validation_failed for a time in the future */
+export function toAction(body: RelayActionDto, now: number): Action {
+  return {
+    tris_id: body.tris_id,
+    action_type: body.action_type,
+    category: categoryOf(body.category)!,
+    criticality: criticalityOf(body.criticality)!,
+    platform_id: body.platform_id,
+    occurred_at: body.occurred_at === undefined ? null : notInTheFuture('occurred_at', body.occurred_at, now),
+    external_id: body.external_id ?? null,
+    evidence_uri: body.evidence_uri ?? null,
+  };
 }
 
 export class RelayedDto {

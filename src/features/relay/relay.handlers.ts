@@ -48,6 +48,33 @@ export class ActionRecorder {
     refuseIfOther(events, action, context);
     return { action_id: events[0]!.id, position };
   }
+
+  /**
+   * As `record` of each, at the same time.
+   * @param actions of different streams
+   * @returns in their order; what was refused or failed has its error as the outcome
+   */
+  async recordEach(
+    actions: readonly { action: Action; stream: string; owner: string | null; body_hash: string }[],
+    context: Omit<CommandContext, 'body_hash' | 'idempotency'>,
+  ): Promise<(Relayed | Error)[]> {
+    const contexts = actions.map(({ body_hash }) => ({ ...context, idempotency: null, body_hash }));
+    for (const [n, { action, stream }] of actions.entries()) {
+      if (action.evidence_uri === null) continue;
+      // Not again for an action that is there: its text may have been deleted.
+      if (!(await this.writer.isRecorded(stream, contexts[n]!))) await keepText(this.keyValue, action.evidence_uri);
+    }
+    const creations = actions.map(({ action, stream, owner }, n) => {
+      return { stream, facts: decide(action, owner), context: contexts[n]! };
+    });
+    const outcomes = await this.writer.createEach(creations);
+    return outcomes.map((outcome, n) => {
+      if (outcome instanceof Error) return outcome;
+      const { events, position } = outcome;
+      const { action } = actions[n]!;
+      return conflictWith(events, action, contexts[n]!) ?? { action_id: events[0]!.id, position };
+    });
+  }
 }
 
 @CommandHandler(RelayAction)
@@ -80,9 +107,14 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
 }
 
 /** The stream of an action contains no other action. @throws Problem external_id_conflict */
-function refuseIfOther([relayed]: readonly NewEvent[], action: Action, context: CommandContext): void {
-  if (relayed === undefined || relayed.metadata.body_hash === context.body_hash) return;
-  throw new Problem(
+function refuseIfOther(events: readonly NewEvent[], action: Action, context: CommandContext): void {
+  const conflict = conflictWith(events, action, context);
+  if (conflict) throw conflict;
+}
+
+function conflictWith([relayed]: readonly NewEvent[], action: Action, context: CommandContext): Problem | undefined {
+  if (relayed === undefined || relayed.metadata.body_hash === context.body_hash) return undefined;
+  return new Problem(
     'external_id_conflict',
     `${action.platform_id} already relayed another action with external_id ${JSON.stringify(action.external_id)}. ` +
       'A retry must repeat the first request; a new action needs an id of its own.',

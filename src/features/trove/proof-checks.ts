@@ -13,6 +13,7 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import { Writer } from '../../commands/writer.js';
 import { hashOf } from '../../kernel/hash.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
+import { JobKinds } from '../jobs/job-kinds.js';
 import { Platforms } from '../organizations/platforms.js';
 import { Views } from '../../read-side/views.js';
 import { CountedContent } from './counted-content.js';
@@ -43,6 +44,7 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
     private readonly issuers: Issuers,
     private readonly platforms: Platforms,
     private readonly counted: CountedContent,
+    private readonly kinds: JobKinds,
     @Inject(Config) private readonly config: Config,
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(JOBS) private readonly jobs: Jobs,
@@ -51,6 +53,7 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
 
   onModuleInit(): void {
     this.jobs.handle(JOB_KIND, async ({ input }) => this.verify(input['record_id'] as string), { attempts: 10 });
+    this.kinds.add({ kind: JOB_KIND, prefix: 'trv', scope: 'ops', isOf: () => false });
   }
 
   /** A crash between a record's append and its job, or a lost queue, leaves a pending record without a job. */

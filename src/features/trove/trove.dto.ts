@@ -17,8 +17,8 @@ import {
 } from 'class-validator';
 import { RECORD_ID, TROVE_STATUSES, type TroveStatus } from './domain/record.js';
 import { PageQuery } from '../../http/common.dto.js';
-import { IsCriticality } from '../../http/criticality.js';
 import {
+  IsCriticality,
   IsHeldAddress,
   IsMetric,
   IsNoPersonalData,

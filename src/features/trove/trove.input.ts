@@ -1,9 +1,9 @@
 import { ed25519 as curve } from '@noble/curves/ed25519';
 import { getAddress } from 'ethers/address';
-import { criticalityOf } from '../../http/criticality.js';
 import { notInTheFuture } from '../../http/times.js';
 import { type FieldError, refusal } from '../../kernel/problems.js';
 import { canonicalMetric } from '../../scoring/metrics.js';
+import { criticalityOf } from '../../scoring/model.js';
 import type { Submission } from './domain/record.js';
 import type { IssuerContent } from './domain/issuer.js';
 import type { RecordProofDto, RegisterIssuerDto, SubmitRecordDto } from './trove.dto.js';

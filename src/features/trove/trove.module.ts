@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { JobsModule } from '../jobs/jobs.module.js';
 import { PlatformsModule } from '../organizations/platforms.module.js';
 import { IssuersController } from './issuers.controller.js';
 import { GetIssuerHandler, RegisterIssuerHandler, RetireIssuerHandler } from './issuers.handlers.js';
@@ -9,7 +10,7 @@ import { CountedContent } from './counted-content.js';
 import { ProofChecks } from './proof-checks.js';
 
 @Module({
-  imports: [PlatformsModule],
+  imports: [PlatformsModule, JobsModule],
   controllers: [IssuersController, TroveController],
   providers: [
     Issuers,

@@ -15,7 +15,7 @@ export const RATINGS: readonly Rating[] = ['BAD', ...MODEL.ratings.map(([name]) 
 export const BINS = 10;
 /** Number of movers and access changes listed in each direction, and of reasons listed for each mover. */
 const LISTED = 20;
-const REASONS = 5;
+export const REASONS = 5;
 
 export interface Side {
   score: number;
@@ -42,6 +42,9 @@ export interface Mover {
 
 export interface AccessChange {
   policy_id: string;
+  /** Identities that it grants access. Absent in results of builds that did not count them. */
+  granted_before?: number;
+  granted_after?: number;
   gained: number;
   lost: number;
   /** The first twenty in each direction, by TRIS id. */
@@ -189,7 +192,7 @@ export class Summarizer {
   private readonly bins = { before: new Float64Array(BINS), after: new Float64Array(BINS) };
   private readonly risers = new TopList();
   private readonly fallers = new TopList();
-  private readonly access: AccessChange[];
+  private readonly access: Required<AccessChange>[];
 
   constructor(
     before: Scoring,
@@ -198,7 +201,15 @@ export class Summarizer {
     private readonly asOf: number,
   ) {
     this.comparison = new Comparison(before, after);
-    this.access = probes.map(({ policy_id }) => ({ policy_id, gained: 0, lost: 0, gained_by: [], lost_by: [] }));
+    this.access = probes.map(({ policy_id }) => ({
+      policy_id,
+      granted_before: 0,
+      granted_after: 0,
+      gained: 0,
+      lost: 0,
+      gained_by: [],
+      lost_by: [],
+    }));
   }
 
   add(trisId: string, state: IdentityState): void {
@@ -259,11 +270,13 @@ export class Summarizer {
     };
   }
 
-  private addAccess(probe: AccessProbe, change: AccessChange, trisId: string, state: IdentityState): void {
+  private addAccess(probe: AccessProbe, change: Required<AccessChange>, trisId: string, state: IdentityState): void {
     const { lensBefore, lensAfter } = this.comparison;
-    if (probe.lens !== null && lensBefore.model === lensAfter.model) return; // The change does not affect it.
+    const isAffected = probe.lens === null || lensBefore.model !== lensAfter.model;
     const before = probe.grants(state, lensBefore, this.asOf);
-    const after = probe.grants(state, lensAfter, this.asOf);
+    const after = isAffected ? probe.grants(state, lensAfter, this.asOf) : before;
+    if (before) change.granted_before++;
+    if (after) change.granted_after++;
     if (before === after) return;
     change[after ? 'gained' : 'lost']++;
     const listed = change[after ? 'gained_by' : 'lost_by'];

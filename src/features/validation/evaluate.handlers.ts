@@ -18,7 +18,7 @@ import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { standingOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
-import { Summarizer } from './comparison.js';
+import { type MetricChange, REASONS, Summarizer } from './comparison.js';
 import { lensOwner } from '../lenses/domain/lens-stream.js';
 import { type PopulationChange, Replays, nameOf } from './replays.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
@@ -127,7 +127,9 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
       const state = await withEvidence(tris_id, row, read.position, evidence);
       fold.add(tris_id, state);
       await yieldIfDue();
-      results.push(await changeOf(tris_id, state, before, after, as_of, probes, now));
+      const reasons = fold.comparison.reasons(state.evidence).slice(0, REASONS);
+      await yieldIfDue();
+      results.push(await changeOf(tris_id, state, reasons, before, after, as_of, probes, now));
     }
     return {
       ...fold.summary(),
@@ -143,12 +145,22 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
 
 function nobody(tris_id: string): EvaluatedSubjectDto {
   const problem = problemMembers(unknownIdentity(tris_id));
-  return { tris_id, current: null, projected: null, delta: null, rating_change: null, access: [], problem };
+  return {
+    tris_id,
+    current: null,
+    projected: null,
+    delta: null,
+    rating_change: null,
+    reasons: [],
+    access: [],
+    problem,
+  };
 }
 
 async function changeOf(
   tris_id: string,
   state: IdentityState,
+  reasons: readonly MetricChange[],
   before: Scoring,
   after: Scoring,
   asOf: number,
@@ -180,6 +192,7 @@ async function changeOf(
       current.score_rating === projected.score_rating
         ? null
         : { from: current.score_rating, to: projected.score_rating },
+    reasons: [...reasons],
     access,
   };
 }

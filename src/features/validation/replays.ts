@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { Inject, Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
@@ -7,7 +6,7 @@ import type { CommandContext } from '../../commands/context.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import type { Json } from '../../kernel/json.js';
-import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
+import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 import type { Lens } from '../../scoring/lens.js';
@@ -16,6 +15,8 @@ import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from './access-preview.js';
 import { type Comparison, Summarizer, type Summary } from './comparison.js';
 import { type LensOwner, lensOwner } from '../lenses/domain/lens-stream.js';
+import { JobKinds } from '../jobs/job-kinds.js';
+import { startJob } from '../jobs/start-job.js';
 import { eachIdentity, openPopulation } from './population.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import type { LensScope, ModelName } from '../lenses/domain/lenses.events.js';
@@ -23,10 +24,7 @@ import type { ReplayDto } from './vp.dto.js';
 import type { PolicyContent } from '../lenses/domain/validation-policy.js';
 
 const JOB_KIND = 'vp_replay';
-/** The maximum number of queued or running replays of one caller. */
-const MAX_OPEN = 5;
-/** More open replays than callers have in practice. */
-const MOST = 1_000;
+const REPLAY = { kind: JOB_KIND, prefix: 'rpl', plural: 'replays' };
 
 /** The effect of a change of lens, and the state it was computed from. */
 export interface PopulationChange extends Summary {
@@ -55,6 +53,7 @@ export class Replays implements OnModuleInit {
   constructor(
     private readonly views: Views,
     private readonly policies: ValidationPolicies,
+    private readonly kinds: JobKinds,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
     @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(CLOCK) private readonly clock: Clock,
@@ -63,6 +62,8 @@ export class Replays implements OnModuleInit {
 
   onModuleInit(): void {
     this.jobs.handle(JOB_KIND, async (job) => (await this.run(job)) as unknown as Json);
+    const isOf = (organization: string, { input }: Job) => input['tris_org'] === organization;
+    this.kinds.add({ ...REPLAY, scope: 'policies:write', isOf });
   }
 
   /**
@@ -105,25 +106,7 @@ export class Replays implements OnModuleInit {
   }
 
   private async enqueue(context: CommandContext, input: ReplayInput): Promise<ReplayDto> {
-    const id = `rpl_${context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
-    const { body_hash } = context;
-    const caller = context.actor.name;
-    if (!(await this.jobs.get(JOB_KIND, id))) await this.refuseMany(caller);
-    const job = await this.jobs.enqueue(JOB_KIND, id, { caller, ...input, body_hash });
-    if (job.input['body_hash'] !== body_hash) throw idempotencyKeyReused();
-    return replayOf(job);
-  }
-
-  /**
-   * Limits the open replays of a caller, since each reads all identities and all callers share the workers.
-   * @throws Problem rate_limited
-   */
-  private async refuseMany(caller: string): Promise<void> {
-    const filters = (['queued', 'running'] as const).map((status) => ({ kind: JOB_KIND, status, limit: MOST }));
-    const open = (await Promise.all(filters.map((filter) => this.jobs.list(filter)))).flat();
-    if (open.filter(({ input }) => input['caller'] === caller).length < MAX_OPEN) return;
-    const detail = `${MAX_OPEN} replays of this caller are queued or running. Wait for one to finish, or cancel one.`;
-    throw new Problem('rate_limited', detail, { headers: { 'retry-after': '10' } });
+    return replayOf(await startJob(this.jobs, REPLAY, input, context));
   }
 
   /** @throws Problem replay_not_found */

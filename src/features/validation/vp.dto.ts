@@ -12,8 +12,7 @@ import {
   ValidateNested,
 } from 'class-validator';
 import { PageQuery } from '../../http/common.dto.js';
-import { IsCriticality } from '../../http/criticality.js';
-import { IsMetric, IsNoPersonalData, IsTrisId, IsUnique, IsWrittenTrisId } from '../../http/fields.js';
+import { IsCriticality, IsMetric, IsNoPersonalData, IsTrisId, IsUnique, IsWrittenTrisId } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { type Category, type Criticality, MODEL, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
@@ -167,6 +166,9 @@ export class ListedPolicyDto {
   status: PolicyStatus;
   content_hash: string;
   version: string;
+  /** Where it is the active lens now: for the platform, for its owner. */
+  @ApiProperty({ enum: LENS_SCOPES, isArray: true })
+  active_for: LensScope[];
   created_at: string;
 }
 
@@ -286,6 +288,13 @@ class AccessFlipDto {
   after: boolean;
 }
 
+class ReasonDto implements MetricChange {
+  metric: string;
+  /** Its share of the net TCT under each lens. */
+  before_tct: number;
+  after_tct: number;
+}
+
 /** Why an identity cannot be compared. */
 class SubjectProblemDto {
   type: string;
@@ -307,6 +316,8 @@ export class EvaluatedSubjectDto {
   /** null if the rating does not change. */
   @ApiProperty({ type: RatingChangeDto, nullable: true })
   rating_change: RatingChangeDto | null;
+  /** The metrics whose shares of the net TCT change most, up to five. Empty for an unknown identity. */
+  reasons: ReasonDto[];
   access: AccessFlipDto[];
   @ApiProperty({ type: SubjectProblemDto, required: false })
   problem?: SubjectProblemDto;
@@ -340,13 +351,6 @@ class HistogramsDto {
   after: HistogramDto;
 }
 
-class ReasonDto implements MetricChange {
-  metric: string;
-  /** Its share of the net TCT under each lens. */
-  before_tct: number;
-  after_tct: number;
-}
-
 class SideDto implements Side {
   score: number;
   @ApiProperty({ enum: RATINGS })
@@ -370,6 +374,9 @@ class TopMoversDto {
 
 class AccessChangeDto implements AccessChange {
   policy_id: string;
+  /** As the next one, absent in results of builds that did not count them. */
+  granted_before?: number;
+  granted_after?: number;
   gained: number;
   lost: number;
   /** Up to twenty in each direction. */

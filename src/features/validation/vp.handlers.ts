@@ -1,5 +1,6 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type LensRow, lensRow } from '../../../projections/lenses.js';
 import { POLICIES, type PolicyRow, policiesOf } from '../../../projections/policies.js';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -147,10 +148,18 @@ export class ListPoliciesHandler implements IQueryHandler<ListPolicies> {
   async execute({ limit, cursor, trisOrg }: ListPolicies): Promise<PoliciesDto> {
     const list = trisOrg === undefined ? POLICIES : policiesOf(trisOrg);
     const { page, next_cursor } = await this.views.page<PolicyRow>(list, { cursor, limit }, VP_ID);
+    if (page.length === 0) return { policies: [], next_cursor };
+    const owners = [...new Set(page.map(({ tris_org }) => tris_org))];
+    const { manifest, results } = await this.views.read(owners.map((owner) => ({ get: lensRow(owner) })));
+    const own = new Map(owners.map((owner, i) => [owner, (results[i] as unknown as LensRow | undefined)?.policy_id]));
     return {
       policies: page.map(({ created_at, retired, ...row }) => ({
         ...row,
         status: statusOf(retired),
+        active_for: [
+          ...(manifest.lens.policy_id === row.policy_id ? (['platform'] as const) : []),
+          ...(own.get(row.tris_org) === row.policy_id ? (['organization'] as const) : []),
+        ],
         created_at: new Date(created_at).toISOString(),
       })),
       next_cursor,

@@ -1,7 +1,7 @@
 import type { Actor } from '../../commands/context.js';
-import { criticalityOf } from '../../http/criticality.js';
 import { Problem } from '../../kernel/problems.js';
 import { canonicalMetric } from '../../scoring/metrics.js';
+import { criticalityOf } from '../../scoring/model.js';
 import type { PolicyContent } from '../lenses/domain/validation-policy.js';
 import type { CreatePolicyDto } from './vp.dto.js';
 

@@ -2,6 +2,7 @@ import { Module } from '@nestjs/common';
 import { EvaluatePolicyHandler } from './evaluate.handlers.js';
 import { GetPromotionHandler, PromotePolicyHandler, Promotions, RollBackPolicyHandler } from './promotion.handlers.js';
 import { CancelReplayHandler, GetReplayHandler, StartReplayHandler } from './replays.handlers.js';
+import { JobsModule } from '../jobs/jobs.module.js';
 import { Replays } from './replays.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { ValidationPoliciesController } from './vp.controller.js';
@@ -17,7 +18,7 @@ import {
 import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolicyHandler } from './vp.handlers.js';
 
 @Module({
-  imports: [LensesModule],
+  imports: [LensesModule, JobsModule],
   controllers: [ValidationPoliciesController, ModelsController, PolicyNamesController],
   providers: [
     Replays,

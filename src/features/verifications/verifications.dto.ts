@@ -10,10 +10,9 @@ import {
   Matches,
   Max,
   Min,
-  ValidateBy,
   ValidateNested,
 } from 'class-validator';
-import { IsUnique, IsWrittenTrisId } from '../../http/fields.js';
+import { field, IsUnique, IsWrittenTrisId } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 import { isG1, isG2, isSignal } from './domain/proof-format.js';
 import { MAX_ROOTS, SCHEME_ID, SCOPE, TRANSCRIPT_HASH } from './domain/scheme.js';
@@ -24,25 +23,17 @@ const MAX_INPUTS = 32;
 const SCHEME_MESSAGE =
   '$property must be 1 to 64 lower-case letters, digits or hyphens, starting with a letter, and not "operator"';
 
-function check(name: string, holds: (value: unknown) => boolean, must: string, schema: object) {
-  return (options?: { each: boolean }): PropertyDecorator =>
-    (target, property) => {
-      const validator = { validate: holds, defaultMessage: () => `$property must be ${must}` };
-      ValidateBy({ name, validator }, options)(target, property);
-      ApiProperty(options?.each ? { type: 'array', items: schema } : schema)(target, property);
-    };
-}
 const decimal = { type: 'string', pattern: '^(?:0|[1-9]\\d{0,76})$' };
 const coordinates = { type: 'array', items: decimal, minItems: 2, maxItems: 3 };
-const IsSignal = check('signal', isSignal, 'a decimal number below the order of bn254, without a leading zero', {
+const IsSignal = field('signal', isSignal, 'be a decimal number below the order of bn254, without a leading zero', {
   ...decimal,
   example: '1814400',
 });
-const IsG1 = check('g1', isG1, 'a point [x, y, "1"]: x and y decimal numbers below the prime of bn254', coordinates);
-const IsG2 = check(
+const IsG1 = field('g1', isG1, 'be a point [x, y, "1"]: x and y decimal numbers below the prime of bn254', coordinates);
+const IsG2 = field(
   'g2',
   isG2,
-  'a point [[x, x\'], [y, y\'], ["1", "0"]]: each a decimal number below the prime of bn254',
+  'be a point [[x, x\'], [y, y\'], ["1", "0"]]: each a decimal number below the prime of bn254',
   { type: 'array', items: { ...coordinates, maxItems: 2 }, minItems: 3, maxItems: 3 },
 );
 

@@ -26,6 +26,8 @@ export interface Delivery {
   /** ms; null unless it is pending. */
   next_at: number | null;
   last: (Outcome & { at: number }) | null;
+  /** Of the command that led to it, if that was traced. */
+  traceparent?: string;
 }
 
 /** How far a webhook is. */

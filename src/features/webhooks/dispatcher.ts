@@ -19,6 +19,7 @@ import { Config } from '../../kernel/config.js';
 import { hashOf } from '../../kernel/hash.js';
 import { Logger } from '../../kernel/logger.js';
 import { parsePosition } from '../../kernel/positions.js';
+import { type Span, TRACING, type Tracing } from '../../kernel/tracing.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
@@ -56,8 +57,10 @@ interface Pump {
   progress: Progress;
   /** Pending deliveries by identity, oldest first. Only the first of a lane is sent. */
   lanes: Map<string, Delivery[]>;
-  /** Lanes whose first delivery is being sent. */
+  /** Lanes whose first delivery is being sent, or its outcome stored. */
   busy: Set<string>;
+  /** Deliveries that are being sent. */
+  sending: number;
   timer: NodeJS.Timeout | undefined;
   /** `progress` is not stored yet. */
   isUnsaved: boolean;
@@ -91,6 +94,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
     @Inject(JOBS) private readonly jobs: Jobs,
     @Inject(CLOCK) private readonly clock: Clock,
+    @Inject(TRACING) private readonly tracing: Tracing | null,
     registry: Registry,
   ) {
     this.counter = new Counter({
@@ -127,12 +131,30 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     if (job.status === 'failed' || job.status === 'cancelled') await this.jobs.retry(JOB_KIND, JOB_ID);
   }
 
-  /** Sends one message. @returns the outcome, whatever it is */
-  async send(webhook: Webhook, url: string, messageId: string, body: string): Promise<Outcome> {
-    const outcome = await this.receivers.post(url, this.signatures.headersOf(webhook, messageId, body), body);
+  /**
+   * Sends one message.
+   * @param cause `traceparent` of the command that led to it
+   * @returns the outcome, whatever it is
+   */
+  async send(webhook: Webhook, url: string, messageId: string, body: string, cause?: string): Promise<Outcome> {
+    const headers = this.signatures.headersOf(webhook, messageId, body);
+    const span = cause === undefined ? undefined : this.spanOf(webhook, messageId, cause);
+    if (span) headers['traceparent'] = span.traceparent;
+    const outcome = await this.receivers.post(url, headers, body);
     const { status, failure } = outcome;
+    if (status !== null) span?.set({ 'http.response.status_code': status });
+    span?.end(isDelivered(outcome) ? undefined : (failure ?? String(status)));
     this.counter.inc({ outcome: isDelivered(outcome) ? 'delivered' : (failure ?? `${Math.floor(status! / 100)}xx`) });
     return outcome;
+  }
+
+  private spanOf({ webhook_id }: Webhook, messageId: string, cause: string): Span | undefined {
+    const attributes = {
+      'http.request.method': 'POST',
+      'credence.webhook': webhook_id,
+      'credence.message': messageId,
+    };
+    return this.tracing?.start('deliver webhook', { kind: 'client', links: [cause], attributes });
   }
 
   private async run(signal: AbortSignal): Promise<never> {
@@ -147,7 +169,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
           if (!isBehind) await sleep(POLL_MS, null, { signal });
         } catch (error) {
           signal.throwIfAborted();
-          // They may have been brought to the middle of a part.
+          // Some of the events that failed may be in them already.
           this.standings = [];
           // Stores that are away and read models that are behind will work again; anything else is said once.
           const message = String(error);
@@ -221,6 +243,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       progress,
       lanes: new Map(),
       busy: new Set(),
+      sending: 0,
       timer: undefined,
       isUnsaved: progress !== stored,
     };
@@ -232,7 +255,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     this.sendDue(pump);
   }
 
-  /** Reads the next part of the log for those that are furthest, and for those that are behind. @returns whether there is more */
+  /** Reads the log twice: on from the webhook that is furthest, and from the one furthest behind. @returns whether there is more */
   private async read(applied: number): Promise<boolean> {
     const behind = [...this.pumps.values()]
       .filter((pump) => isActive(pump) && pump.progress.open.length < MAX_OPEN && pump.progress.position < applied)
@@ -255,8 +278,15 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     standings: Standings,
   ): Promise<Standings> {
     const events: DomainEvent[] = [];
+    /** By position. */
+    const traces = new Map<number, string>();
     for await (const slice of this.store.readAll(start, { sliceSize: SLICE })) {
-      for (const event of slice) if (event.position <= applied) events.push(decodeEvent(event));
+      for (const event of slice) {
+        if (event.position > applied) continue;
+        events.push(decodeEvent(event));
+        const { traceparent } = event.metadata;
+        if (this.tracing && traceparent !== undefined) traces.set(event.position, traceparent);
+      }
       break;
     }
     const end = events.at(-1)?.position;
@@ -280,6 +310,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
         attempts: 0,
         next_at: now,
         last: null,
+        ...(traces.has(notice.position) && { traceparent: traces.get(notice.position)! }),
       }));
       await Promise.all(added.map((delivery) => this.deliveries.keep(webhook.webhook_id, delivery)));
       pump.progress.next += added.length;
@@ -313,7 +344,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     const now = this.clock();
     for (const [lane, [first]] of pump.lanes) {
       if (pump.busy.has(lane) || !first) continue;
-      if (pump.busy.size >= AT_ONCE) return; // The end of a delivery comes back.
+      if (pump.sending >= AT_ONCE) return; // The end of a delivery comes back.
       if (first.next_at! <= now) void this.deliver(pump, lane, first);
       else next = Math.min(next, first.next_at!);
     }
@@ -323,8 +354,12 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
 
   private async deliver(pump: Pump, lane: string, delivery: Delivery): Promise<void> {
     pump.busy.add(lane);
+    pump.sending++;
     const { webhook } = pump;
-    const outcome = await this.send(webhook, pump.url!, delivery.message_id, delivery.body);
+    const outcome = await this.send(webhook, pump.url!, delivery.message_id, delivery.body, delivery.traceparent);
+    pump.sending--;
+    // Deliveries to other identities need not wait until this outcome is stored.
+    if (this.pumps.get(webhook.webhook_id) === pump) this.sendDue(pump);
     const at = this.clock();
     delivery.attempts++;
     delivery.last = { ...outcome, at };

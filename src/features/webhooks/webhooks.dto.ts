@@ -23,7 +23,7 @@ const MAX_WATCHED = 1_000;
 export const WEBHOOK_STATUSES = ['active', 'disabled'] as const;
 
 export class WebhookFilterDto {
-  /** Only what concerns these identities. Default: all identities. */
+  /** Only events about these identities. Default: all identities. */
   @IsOptional()
   @IsArray()
   @ArrayMinSize(1)
@@ -64,7 +64,7 @@ export class ChangeWebhookDto {
   @ApiProperty({ format: 'uri', example: 'https://lender.example/hooks/credence' })
   url?: string;
 
-  /** What to be told. */
+  /** The kinds of events to deliver. */
   @IsOptional()
   @IsArray()
   @ArrayMinSize(1)
@@ -84,7 +84,7 @@ export class ChangeWebhookDto {
   @Matches(POLICY_REF, { message: '$property must be the id of an access policy' })
   policy_id?: string;
 
-  /** `disabled` pauses it; `active` goes on where it ended. */
+  /** `disabled` pauses it; `active` continues where it ended. */
   @IsOptional()
   @IsIn(WEBHOOK_STATUSES)
   status?: (typeof WEBHOOK_STATUSES)[number];
@@ -97,7 +97,7 @@ export class CreateWebhookDto {
   @ApiProperty({ format: 'uri', example: 'https://lender.example/hooks/credence' })
   url: string;
 
-  /** What to be told. */
+  /** The kinds of events to deliver. */
   @IsArray()
   @ArrayMinSize(1)
   @IsIn(WEBHOOK_EVENTS, { each: true })
@@ -229,7 +229,7 @@ export class DeliveryDto {
   event: string;
   @ApiProperty({ type: String, nullable: true })
   tris_id: string | null;
-  /** Of the event. */
+  /** The position of the event. */
   position: string;
   @ApiProperty({ enum: ['pending', 'delivered', 'failed'] })
   status: string;

@@ -93,7 +93,7 @@ interface Result<T> {
   position: Position;
 }
 
-/** What a client sends. */
+/** The content of a webhook that a client asks for. */
 export interface WebhookRequest {
   url: string;
   events: WebhookEvent[];

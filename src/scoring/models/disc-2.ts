@@ -154,18 +154,20 @@ function wordFor(amount: number): Certainty['evidence']['word'] {
   return amount < some ? 'thin' : amount < solid ? 'some' : 'solid';
 }
 
+/** Up to here the metrics are merged day by day; of more, the sums of all days are kept at once. */
+const FEW_METRICS = 64;
+
+type VisitDay = (day: number, earned: number, flagged: number, good: number, flags: number) => void;
+
 /** Visits the UTC days on which something counts under a lens, ascending, with the sums of all metrics together. */
-function eachDay(
-  evidence: Evidence,
-  lens: Lens,
-  visit: (day: number, earned: number, flagged: number, good: number, flags: number) => void,
-): void {
+function eachDay(evidence: Evidence, lens: Lens, visit: VisitDay): void {
   const metrics: { days: Days; isFlags: boolean }[] = [];
   for (const metric in evidence) {
     if (!counts(lens, metric)) continue;
     const days = new Days(metric, evidence[metric]!, lens);
     if (!days.done) metrics.push({ days, isFlags: isFlags(metric) });
   }
+  if (metrics.length > FEW_METRICS) return eachDayOfMany(metrics, visit);
   for (;;) {
     let day = Infinity;
     for (let i = 0; i < metrics.length; i++) day = Math.min(day, metrics[i]!.days.day);
@@ -186,4 +188,17 @@ function eachDay(
     }
     visit(day, earned, flagged, good, flags);
   }
+}
+
+function eachDayOfMany(metrics: readonly { days: Days; isFlags: boolean }[], visit: VisitDay): void {
+  const byDay = new Map<number, Parameters<VisitDay>>();
+  for (const { days, isFlags } of metrics) {
+    for (; !days.done; days.next()) {
+      let sums = byDay.get(days.day);
+      if (!sums) byDay.set(days.day, (sums = [days.day, 0, 0, 0, 0]));
+      sums[isFlags ? 2 : 1] += days.tct;
+      sums[isFlags ? 4 : 3] += days.actions;
+    }
+  }
+  for (const sums of [...byDay.values()].sort(([a], [b]) => a - b)) visit(...sums);
 }

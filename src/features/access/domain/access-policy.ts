@@ -52,7 +52,7 @@ function evolve(policy: AccessPolicy | undefined, event: Decoded<(typeof EVENTS)
 }
 
 /** SHA-256 of the RFC 8785 JSON of a policy's content, hex. */
-function contentHash(content: AccessPolicyContent): string {
+export function contentHash(content: AccessPolicyContent): string {
   return sha256Hex(canonicalJson(hashed(content)));
 }
 

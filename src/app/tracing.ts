@@ -1,0 +1,165 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { CommandBus } from '@nestjs/cqrs';
+import type { Config } from '../kernel/config.js';
+import { decorated } from '../kernel/decorated.js';
+import type { Logger } from '../kernel/logger.js';
+import { Problem } from '../kernel/problems.js';
+import type { Span, Tracing } from '../kernel/tracing.js';
+import { VERSION } from '../kernel/version.js';
+import type { Stores } from '../stores/open.js';
+import type { EventStore } from '../stores/ports/event-store.js';
+import type { Jobs } from '../stores/ports/jobs.js';
+import type { ReadModels } from '../stores/ports/read-models.js';
+
+/** Made of tracing/sdk.mjs by the build, with the SDK in it. */
+const SDK = new URL('../../tracing/sdk.mjs', import.meta.url);
+const PROTOCOLS = ['http/protobuf', 'http/json'];
+/** As many links as the SDK keeps of a span. */
+const MOST_LINKS = 128;
+/** Traced commands that have been read and may not be applied yet. */
+const KEPT = 4_096;
+
+/**
+ * Tracing, if the variables of OpenTelemetry ask for it. These may be meant for others on the same machine, so a value
+ * that is not supported is no reason to refuse to start: it is logged, and the service is not traced.
+ */
+export async function openTracing({ openTelemetry }: Config, logger: Logger): Promise<Tracing | null> {
+  const variable = (...names: string[]) => names.map((name) => openTelemetry.get(name)).find((value) => value);
+  const endpoint = variable('EXPORTER_OTLP_TRACES_ENDPOINT', 'EXPORTER_OTLP_ENDPOINT');
+  const exporter = variable('TRACES_EXPORTER') ?? (endpoint === undefined ? 'none' : 'otlp');
+  if (exporter === 'none' || variable('SDK_DISABLED')?.toLowerCase() === 'true') return null;
+  const refuse = (why: string) => {
+    logger.warn(`tracing is off: ${why}`);
+    return null;
+  };
+  const protocol = variable('EXPORTER_OTLP_TRACES_PROTOCOL', 'EXPORTER_OTLP_PROTOCOL') ?? PROTOCOLS[0]!;
+  if (exporter !== 'otlp') return refuse(`OTEL_TRACES_EXPORTER must be otlp or none, not "${exporter}"`);
+  if (!PROTOCOLS.includes(protocol)) {
+    return refuse(`OTEL_EXPORTER_OTLP_PROTOCOL must be ${PROTOCOLS.join(' or ')}, not "${protocol}"`);
+  }
+  if (!existsSync(fileURLToPath(SDK))) {
+    return refuse(
+      'this build has no OpenTelemetry SDK; run "node scripts/install.mjs tracing" and "npm run build" where it is built',
+    );
+  }
+  const { startTracing } = (await import(SDK.href)) as {
+    startTracing(options: { protocol: string; version: string; warn(message: string): void }): Tracing;
+  };
+  let said: string | undefined;
+  // An exporter that cannot send says so with every batch.
+  const warn = (error: string) => {
+    if (error !== said) logger.warn('tracing', { error: (said = error) });
+  };
+  return startTracing({ protocol, version: VERSION, warn });
+}
+
+/** The same stores, in which appends, jobs and the application of events are traced, whoever calls for them. */
+export function tracedStores(stores: Stores, tracing: Tracing): Stores {
+  const { eventStore, readModels, jobs } = stores;
+  const { subscribe, apply } = tracedProjections(eventStore, readModels, tracing);
+  return {
+    ...stores,
+    eventStore: decorated(eventStore, { append: tracedAppend(eventStore, tracing), subscribe }),
+    readModels: decorated(readModels, { apply }),
+    jobs: decorated(jobs, { handle: tracedHandle(jobs, tracing) }),
+  };
+}
+
+function tracedAppend(store: EventStore, tracing: Tracing): EventStore['append'] {
+  return (stream, expected, events) => {
+    const parent = events[0]?.metadata.traceparent;
+    const work = () => store.append(stream, expected, events);
+    if (parent === undefined) return work();
+    const attributes = { 'credence.stream': stream, 'credence.events': events.length };
+    const span = tracing.start('append', { kind: 'client', parent, attributes });
+    return traced(span, work, ({ position }) => ({ 'credence.position': position }));
+  };
+}
+
+/** The spans of batches are linked to the commands of their events, which did not wait for them. */
+function tracedProjections(
+  store: EventStore,
+  readModels: ReadModels,
+  tracing: Tracing,
+): Pick<EventStore, 'subscribe'> & Pick<ReadModels, 'apply'> {
+  /** Traced commands by the position of their last event, in order. */
+  const read: { position: number; traceparent: string; at: number }[] = [];
+  const subscribe: EventStore['subscribe'] = async function* (after, options) {
+    for await (const slice of store.subscribe(after, options)) {
+      const at = Date.now();
+      for (const { position, metadata } of slice) {
+        const { traceparent } = metadata;
+        // Each generation has a reader of its own.
+        const last = read.at(-1);
+        if (traceparent === undefined || position <= (last?.position ?? 0)) continue;
+        if (last?.traceparent === traceparent && last.at === at) last.position = position;
+        else read.push({ position, traceparent, at });
+      }
+      if (read.length > KEPT) read.splice(0, read.length - KEPT);
+      yield slice;
+    }
+  };
+  const apply: ReadModels['apply'] = (id, batch) => {
+    const { base, next } = batch;
+    const end = read.findLastIndex(({ position }) => position <= next.position) + 1;
+    const begin = read.findLastIndex(({ position }) => position <= base.position) + 1;
+    if (begin === end) return readModels.apply(id, batch);
+    const commands = read.slice(begin, end);
+    const span = tracing.start('project', {
+      kind: 'internal',
+      links: commands.slice(0, MOST_LINKS).map(({ traceparent }) => traceparent),
+      startTime: commands[0]!.at,
+      attributes: { 'credence.generation': id, 'credence.position': next.position },
+    });
+    return traced(span, () => readModels.apply(id, batch));
+  };
+  return { subscribe, apply };
+}
+
+function tracedHandle(jobs: Jobs, tracing: Tracing): Jobs['handle'] {
+  return (kind, handler, options) =>
+    jobs.handle(
+      kind,
+      (job) => {
+        const attributes = { 'credence.job': job.id, 'credence.attempt': job.attempt };
+        return traced(tracing.start(`job ${kind}`, { kind: 'internal', attributes }), () => handler(job));
+      },
+      options,
+    );
+}
+
+/**
+ * Lets the commands of traced requests be traced. What they append becomes a part of them. The bus of Nest has no hook
+ * around a command, so its public method is replaced; test/tracing fails if commands no longer pass through it.
+ */
+export function traceCommands(bus: CommandBus, tracing: Tracing): void {
+  const execute = bus.execute.bind(bus) as (command: object) => Promise<unknown>;
+  bus.execute = ((command: { context?: { trace?: string }; request?: { trace?: string } }) => {
+    const context = command.context ?? command.request;
+    if (context?.trace === undefined) return execute(command);
+    const span = tracing.start(command.constructor.name, { kind: 'internal', parent: context.trace });
+    if (span) context.trace = span.traceparent;
+    return traced(span, () => execute(command));
+  }) as CommandBus['execute'];
+}
+
+/** Ends the span with the work. A refusal of the client's request is not marked as an error. */
+async function traced<T>(
+  span: Span | undefined,
+  work: () => Promise<T>,
+  attributesOf?: (result: T) => Parameters<Span['set']>[0],
+): Promise<T> {
+  if (!span) return work();
+  try {
+    const result = await work();
+    if (attributesOf) span.set(attributesOf(result));
+    span.end();
+    return result;
+  } catch (error) {
+    const isRefusal = error instanceof Problem && error.status < 500;
+    span.set({ 'error.type': error instanceof Problem ? error.code : (error as Error).name });
+    span.end(isRefusal ? undefined : (error as Error).message);
+    throw error;
+  }
+}

@@ -1,0 +1,38 @@
+import { join } from 'node:path';
+import { hasDevelopmentKey } from '../credentials/api-keys.js';
+import type { Config } from '../kernel/config.js';
+
+/**
+ * What a new user needs first: the key, the documentation, and three commands to paste.
+ * @param created the development key, if this boot created it
+ */
+export function welcome(config: Config, url: string, created: string | undefined): string {
+  if (!config.has('api')) return `Credence is running as a worker; health and metrics: ${url}`;
+  const from = config.profile === 'embedded' ? config.data : 'EventStoreDB and Redis';
+  const lines = [`Credence serves ${url} from ${from}`, `Documentation: ${url}/docs`];
+  if (config.apiKeys !== undefined) return lines.join('\n');
+  if (!hasDevelopmentKey(config)) return [...lines, 'API keys: `credence keys create`'].join('\n');
+  const keyFile = join(config.data, 'dev-api-key');
+  if (created)
+    lines.push(`Development key with every scope, shown only this once and stored in ${keyFile}: ${created}`);
+  else lines.push(`Development key: in ${keyFile}`);
+  const action = {
+    tris_id: 'tris:alice',
+    action_type: 'loan_repayment',
+    category: 'financial',
+    criticality: 'high',
+    platform_id: 'lender',
+  };
+  return [
+    ...lines,
+    '',
+    'Relay an action, read the score, see its history:',
+    `  curl -X POST ${url}/api/decision-relay -H "X-API-Key: $(cat ${shellWord(keyFile)})" -H 'Content-Type: application/json' -d '${JSON.stringify(action)}'`,
+    `  curl ${url}/v1/disc/score/tris:alice`,
+    `  curl ${url}/v1/disc/score/tris:alice/history`,
+  ].join('\n');
+}
+
+function shellWord(text: string): string {
+  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}

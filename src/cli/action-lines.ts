@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto';
+import { bodyHash } from '../commands/context.js';
+import { BODY_LIMIT, parseJson } from '../http/json-body.js';
+import { readBody } from '../http/validation.js';
+import { type FieldError, Problem } from '../kernel/problems.js';
+import { aaveAction } from '../features/ingestion/aave-file.js';
+import { type Action, actionStream } from '../features/relay/domain/relay.js';
+import { RelayActionDto, toAction } from '../features/relay/relay.dto.js';
+import { type Line, readLines } from './lines.js';
+import { RepeatedLines } from './repeated-lines.js';
+
+/** Lines that are recorded together. */
+export const BATCH = 512;
+/** All wrong lines are counted; at most this many are described. */
+export const MAX_DESCRIBED = 20;
+/** A low estimate of a line's length, to size the filter of repeated lines. */
+const MIN_LINE_BYTES = 100;
+
+/** What a line of a file is: its JSON to an action. They throw a Problem for an invalid line. */
+const FORMATS = {
+  /** A body of `POST /api/decision-relay`. */
+  relay: (json: unknown, now: number): Action => toAction(readBody(RelayActionDto, json), now),
+  aave: aaveAction,
+};
+
+export interface ActionFile {
+  path: string;
+  /** In bytes. */
+  size: number;
+  format: keyof typeof FORMATS;
+  /** What is later than this has not occurred yet, ms. */
+  now: number;
+}
+
+export interface LineError extends FieldError {
+  line: number;
+}
+
+/** What was found in a part of a file. */
+export interface CheckedPart {
+  /** Bytes of the file up to its end. */
+  bytesRead: number;
+  lines: number;
+  wrong: number;
+  errors: LineError[];
+}
+
+/** A valid line, with what is needed to record its action. */
+export interface ActionLine {
+  number: number;
+  action: Action;
+  /** SHA-256 of the action. */
+  hash: string;
+  stream: string;
+}
+
+/**
+ * The two passes over a file of actions, `check` before `read`: here, or in a thread (`ActionLinesThread`).
+ */
+export interface ActionSource {
+  check(): AsyncIterable<CheckedPart>;
+  /** At most BATCH lines at a time. @throws FileChanged */
+  read(): AsyncIterable<ActionLine[]>;
+  close(): Promise<void>;
+}
+
+/** A file has lines that were not in it when it was checked. */
+export class FileChanged extends Error {
+  override readonly name = 'FileChanged';
+}
+
+export class ActionLines implements ActionSource {
+  private readonly repeated: RepeatedLines;
+
+  constructor(private readonly file: ActionFile) {
+    this.repeated = new RepeatedLines(file.size / MIN_LINE_BYTES);
+  }
+
+  async *check(): AsyncGenerator<CheckedPart> {
+    let described = 0;
+    for await (const { lines, bytesRead } of readLines(this.file.path)) {
+      const part: CheckedPart = { bytesRead, lines: lines.length, wrong: 0, errors: [] };
+      for (const line of lines) {
+        try {
+          const action = this.actionOf(line);
+          if (action.external_id === null) this.repeated.note(bodyHash(action));
+        } catch (error) {
+          if (!(error instanceof Problem)) throw error;
+          part.wrong++;
+          part.errors.push(...describe(line.number, error).slice(0, MAX_DESCRIBED - described - part.errors.length));
+        }
+      }
+      described += part.errors.length;
+      yield part;
+    }
+  }
+
+  async *read(): AsyncGenerator<ActionLine[]> {
+    for await (const { lines } of readLines(this.file.path)) {
+      for (let from = 0; from < lines.length; from += BATCH) {
+        yield lines.slice(from, from + BATCH).map((line) => this.valid(line));
+      }
+    }
+  }
+
+  async close(): Promise<void> {}
+
+  private valid(line: Line): ActionLine {
+    try {
+      const action = this.actionOf(line);
+      const hash = bodyHash(action);
+      const identity = action.external_id === null ? this.repeated.identityOf(hash) : null;
+      return { number: line.number, action, hash, stream: actionStream(action, identity, randomUUID) };
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      throw new FileChanged(
+        `Line ${line.number} is not valid any more: the file has changed since it was checked. The lines before it may be recorded; run the command again.`,
+      );
+    }
+  }
+
+  /** @throws Problem for a line that the relay would refuse */
+  private actionOf({ bytes }: Line): Action {
+    if (bytes === null) throw new Problem('payload_too_large', `the line is longer than ${BODY_LIMIT} bytes`);
+    return FORMATS[this.file.format](parseJson(bytes), this.file.now);
+  }
+}
+
+export function describe(line: number, problem: Problem): LineError[] {
+  const { code, message } = problem;
+  const errors = problem.extra.errors ?? [{ pointer: '', code, message }];
+  return errors.map((error) => ({ line, ...error, message: error.message.replace(/\bbody\b/, 'line') }));
+}

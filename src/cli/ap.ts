@@ -1,0 +1,162 @@
+import { readFileSync } from 'node:fs';
+import { type DynamicModule, Module, type Type } from '@nestjs/common';
+import { SigningKeys } from '../credentials/signing-keys.js';
+import { Config } from '../kernel/config.js';
+import { Logger } from '../kernel/logger.js';
+import { PublicAddress } from '../kernel/public-address.js';
+import { TRIS_ID } from '../kernel/identifiers.js';
+import { refusal } from '../kernel/problems.js';
+import { parseJson } from '../http/json-body.js';
+import { readBody } from '../http/validation.js';
+import { CreateAccessPolicyDto } from '../features/access/ap.dto.js';
+import {
+  CheckAccess,
+  CreateAccessPolicy,
+  GetAccessPolicy,
+  ListAccessPolicies,
+  RetireAccessPolicy,
+} from '../features/access/ap.handlers.js';
+import { AccessPoliciesModule, AccessPolicyHandlersModule } from '../features/access/ap.module.js';
+import { type AccessPolicyContent, hashed } from '../features/access/domain/access-policy.js';
+import { parseRules } from '../features/access/rules.js';
+import { type Cli, EXIT, UsageError } from './cli.js';
+import { OPERATOR, commandOf } from './command-of.js';
+import { withHandlers } from './handlers.js';
+import { allPages } from './pages.js';
+import { applyAll } from './read-models.js';
+import { table } from './table.js';
+
+const FEATURES = [AccessPolicyHandlersModule];
+/** What a check needs besides: a grant comes with a token, which the keys of the service sign. */
+const CHECKS = (config: Config): (Type | DynamicModule)[] => {
+  const logger = new Logger('error');
+  const { publicUrl, host, port } = config;
+  const providers = [
+    { provide: Config, useValue: config },
+    { provide: Logger, useValue: logger },
+    { provide: SigningKeys, useValue: new SigningKeys(config, logger) },
+    { provide: PublicAddress, useValue: { url: publicUrl ?? `http://${host}:${port}` } },
+  ];
+  const exports = providers.map(({ provide }) => provide);
+  return [{ module: CheckPartsModule, global: true, providers, exports }, AccessPoliciesModule];
+};
+
+@Module({})
+class CheckPartsModule {}
+
+const PAGE = 1_000;
+/** As a caller of queries, which sees every policy. */
+const READER = { keyId: OPERATOR.name, ...OPERATOR };
+
+interface Options {
+  json?: boolean;
+}
+
+/** ap list, show, create, retire, check: access policies. */
+export function apCommands(cli: Cli): void {
+  const ap = cli.program.command('ap').description('list, create, retire and check access policies');
+
+  ap.command('list')
+    .description('list the policies by id')
+    .option('--json', 'print the policies as JSON')
+    .action(
+      withHandlers(cli, 'existing', FEATURES, async ({ queries, print }, { json }: Options) => {
+        const pages = await allPages((cursor) =>
+          queries.execute(new ListAccessPolicies(PAGE, cursor, undefined, READER)),
+        );
+        const policies = pages.flatMap((page) => page.policies);
+        if (json) print(JSON.stringify(policies));
+        else if (policies.length === 0) print('no access policies');
+        else {
+          print(
+            table(
+              policies.map(({ policy_id, status, tris_org, visibility, vp, ttl_seconds, created_at }) => ({
+                policy: policy_id,
+                status,
+                owner: tris_org ?? 'the operators',
+                rules: visibility,
+                lens: vp ?? (tris_org === null ? 'of the platform' : 'of the owner'),
+                'token s': ttl_seconds,
+                created: created_at,
+              })),
+            ),
+          );
+        }
+        return EXIT.ok;
+      }),
+    );
+
+  ap.command('show')
+    .description('show a policy with its rules, as JSON')
+    .argument('<policy>', 'id of a policy')
+    .action(
+      withHandlers(cli, 'existing', FEATURES, async ({ queries, print }, id: string) => {
+        print(JSON.stringify(await queries.execute(new GetAccessPolicy(id, READER)), null, 2));
+        return EXIT.ok;
+      }),
+    );
+
+  ap.command('create')
+    .description('create a policy of the operators from a JSON file; safe to repeat')
+    .argument('<file>')
+    .action(
+      withHandlers(cli, 'create', FEATURES, async (context, file: string) => {
+        const content = readAccessPolicy(parseJson(readFileSync(file)));
+        const command = new CreateAccessPolicy(content, commandOf(hashed(content)));
+        const { body, own } = await context.commands.execute(command);
+        await applyAll(context.stores, context.config);
+        context.print(`${body.policy_id} ${own ? 'created' : 'exists'} ${body.content_hash}`);
+        return EXIT.ok;
+      }),
+    );
+
+  ap.command('retire')
+    .description('retire a policy: it can no longer be checked')
+    .argument('<policy>', 'id of a policy')
+    .action(
+      withHandlers(cli, 'existing', FEATURES, async (context, id: string) => {
+        const command = new RetireAccessPolicy(id, commandOf({ policy_id: id, retired: true }));
+        const { body } = await context.commands.execute(command);
+        await applyAll(context.stores, context.config);
+        context.print(`${body.policy_id} ${body.status}`);
+        return EXIT.ok;
+      }),
+    );
+
+  ap.command('check')
+    .description('check a subject by a policy; the decision is recorded. Exit code 1: denied')
+    .argument('<policy>', 'id of a policy')
+    .argument('<subject>', 'TRIS id of the subject')
+    .option('--json', 'print the decision as JSON')
+    .action(
+      withHandlers(cli, 'existing', CHECKS, async (context, id: string, subject: string, { json }: Options) => {
+        if (!TRIS_ID.test(subject)) throw new UsageError(`"${subject}" is not a TRIS id.`);
+        await applyAll(context.stores, context.config);
+        const request = { policy_id: id, subject_tris: subject, audience: null, target: null };
+        const command = new CheckAccess(request, commandOf({ ...request, at: Date.now() }));
+        const { body } = await context.commands.execute(command);
+        await applyAll(context.stores, context.config);
+        if (json) context.print(JSON.stringify(body));
+        else {
+          const score = body.score === null ? 'unknown' : `score ${body.score.toFixed(1)}`;
+          context.print(`${subject} ${body.granted ? 'granted' : 'denied'} by ${id} (${score})`);
+          for (const { pointer, rule, required, actual, outcome } of body.reasons) {
+            context.print(`  ${pointer || rule}: ${outcome}, required ${required}, is ${actual ?? 'unknown'}`);
+          }
+          for (const { fact, required, actual } of body.how_to_pass) {
+            context.print(`  would pass with ${fact} ${required ?? 'cleared'}, is ${actual ?? 'unknown'}`);
+          }
+        }
+        return body.granted ? EXIT.ok : EXIT.finding;
+      }),
+    );
+}
+
+/** Reads a policy in the form of the API. @throws Problem validation_failed with pointers to what is wrong */
+export function readAccessPolicy(value: unknown): AccessPolicyContent {
+  const body = readBody(CreateAccessPolicyDto, value);
+  const parsed = parseRules(body.rules);
+  if ('errors' in parsed) throw refusal(parsed.errors);
+  const { policy_id, rules, ttl_seconds, vp = null, visibility } = body;
+  return { policy_id, rules, ttl_seconds, vp, visibility };
+}

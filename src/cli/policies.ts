@@ -1,0 +1,246 @@
+import { AccessPolicyHandlersModule } from '../features/access/ap.module.js';
+import { CreateAccessPolicy } from '../features/access/ap.handlers.js';
+import { AccessPolicyLookUpModule } from '../features/access/access-policies.module.js';
+import { AccessPreviewModule } from '../features/access/access-probes.js';
+import { hashed } from '../features/access/domain/access-policy.js';
+import { LensesModule } from '../features/lenses/lenses.module.js';
+import { identityOf } from '../features/lenses/domain/validation-policy.js';
+import { PromotePolicy } from '../features/validation/promotion.handlers.js';
+import { CreatePolicy } from '../features/validation/vp.handlers.js';
+import { ValidationPoliciesModule } from '../features/validation/vp.module.js';
+import { SHA256_HEX } from '../kernel/identifiers.js';
+import { type Cli, CommandFailed, EXIT, UsageError } from './cli.js';
+import { commandOf } from './command-of.js';
+import { type HandlersContext, withHandlers } from './handlers.js';
+import { type PolicyFile, readPolicyFiles } from './policy-files.js';
+import {
+  type Plan,
+  type Preview,
+  type Promotion,
+  activePolicy,
+  planOf,
+  policiesToCreate,
+  previewOf,
+} from './policy-plan.js';
+import { signed } from './population-change.js';
+import { count } from './progress.js';
+import { applyAll } from './read-models.js';
+import { table } from './table.js';
+
+const FEATURES = [
+  LensesModule,
+  ValidationPoliciesModule,
+  AccessPreviewModule,
+  AccessPolicyLookUpModule,
+  AccessPolicyHandlersModule,
+];
+
+interface Options {
+  json?: boolean;
+  expect?: string;
+}
+
+/** policies plan, apply: validation and access policies as files in a folder. */
+export function policiesCommands(cli: Cli): void {
+  const policies = cli.program
+    .command('policies')
+    .description('create and promote the policies of a folder of YAML files; show before what that changes');
+
+  policies
+    .command('plan')
+    .description(
+      'show what apply would do, and what that changes for all identities. Exit code 1: there is something to do',
+    )
+    .argument('<folder>')
+    .option('--json', 'print the plan as JSON')
+    .action(
+      withHandlers(cli, 'existing', FEATURES, async (context, folder: string, { json }: Options) => {
+        const files = readAll(context, folder);
+        await applyAll(context.stores, context.config);
+        const plan = await planOf(context, files);
+        const preview = await show(context, plan, json);
+        if (json) context.print(JSON.stringify(jsonOf(plan, preview)));
+        return stepsOf(plan) === 0 ? EXIT.ok : EXIT.finding;
+      }),
+    );
+
+  policies
+    .command('apply')
+    .description('create the new policies of the folder, and promote those that say so; safe to repeat')
+    .argument('<folder>')
+    .option('--expect <hash>', 'the plan that was reviewed: refuse if the files or the policies have changed since')
+    .option('--json', 'print the plan and what was done as JSON')
+    .action(
+      withHandlers(cli, 'existing', FEATURES, async (context, folder: string, { json, expect }: Options) => {
+        if (expect !== undefined && !SHA256_HEX.test(expect)) {
+          throw new UsageError(`"${expect}" is not the hash of a plan: 64 lower-case hexadecimal digits.`);
+        }
+        const files = readAll(context, folder);
+        await applyAll(context.stores, context.config);
+        const plan = await planOf(context, files);
+        // Applied once more, a plan has nothing to do, and another hash than before.
+        if (expect !== undefined && expect !== plan.hash && stepsOf(plan) > 0) {
+          const why = 'the files, the policies or the lenses have changed since';
+          throw new CommandFailed(`The plan is ${plan.hash} now: ${why}. Nothing was written; plan again.`);
+        }
+        const preview = await show(context, plan, json);
+        const done = stepsOf(plan) === 0 ? [] : await apply(context, plan, files, json);
+        if (json) context.print(JSON.stringify({ ...jsonOf(plan, preview), done }));
+        return EXIT.ok;
+      }),
+    );
+}
+
+/** @throws UsageError unless all files are valid, after printing what is wrong with them */
+function readAll({ note }: HandlersContext, folder: string): PolicyFile[] {
+  const { files, errors } = readPolicyFiles(folder);
+  if (errors.length === 0) return files;
+  for (const error of errors) note(error);
+  throw new UsageError(`Not all files of "${folder}" are valid; nothing was written.`);
+}
+
+function stepsOf(plan: Plan): number {
+  return policiesToCreate(plan).length + plan.promotions.length;
+}
+
+/**
+ * Prints the plan and its effect, except as JSON.
+ * @throws CommandFailed for a plan that cannot be applied
+ */
+async function show(context: HandlersContext, plan: Plan, json: boolean | undefined): Promise<Preview> {
+  const { note, print } = context;
+  const nothing: Preview = { promotions: [], access: [] };
+  if (plan.refusals.length > 0) {
+    if (json) print(JSON.stringify(jsonOf(plan, nothing)));
+    else print(filesTable(plan));
+    for (const refused of plan.refusals) note(refused);
+    throw new CommandFailed('This plan cannot be applied; nothing was written.');
+  }
+  for (const { file, state } of plan.files) {
+    if (state === 'retired') note(`warning: ${file.at('/policy_id')}: ${file.policy_id} is retired`);
+    if (state === 'new') for (const warning of file.warnings) note(`warning: ${warning}`);
+  }
+  if (stepsOf(plan) === 0) {
+    if (!json) print(`${filesTable(plan)}\n\nnothing to do\nplan ${plan.hash}`);
+    return nothing;
+  }
+  const bar = context.progress('Comparing', 'identities');
+  const preview = await previewOf(context, plan, bar.update).finally(bar.stop);
+  if (!json) print(`${filesTable(plan)}\n\n${effect(preview)}\n\n${summary(plan)}`);
+  return preview;
+}
+
+/**
+ * Creates and promotes what the plan says.
+ * @returns what was done
+ * @throws CommandFailed, Problem after saying how far it came
+ */
+async function apply(context: HandlersContext, plan: Plan, files: readonly PolicyFile[], json: boolean | undefined) {
+  const { commands, stores, config, note, print } = context;
+  // The preview of a large population takes a while.
+  if ((await planOf(context, files)).hash !== plan.hash) throw changedMeanwhile('The policies or the lenses');
+  const steps = [
+    ...policiesToCreate(plan).map((file) => ({ what: `create ${file.policy_id}`, run: () => create(commands, file) })),
+    ...plan.promotions.map((promotion) => ({
+      what: `promote ${promotion.file.policy_id} for ${ownerOf(promotion)}`,
+      run: () => promote(context, promotion),
+    })),
+  ];
+  const done: string[] = [];
+  try {
+    for (const { what, run } of steps) {
+      await run();
+      done.push(what);
+      if (!json) print(`done: ${what}`);
+    }
+  } catch (error) {
+    const failed = steps[done.length]!.what;
+    note(`stopped at: ${failed}; ${done.length} of ${steps.length} steps are done. Run it again to continue.`);
+    throw error;
+  }
+  await applyAll(stores, config);
+  return done;
+}
+
+async function create(commands: HandlersContext['commands'], file: PolicyFile): Promise<void> {
+  if (file.kind === 'vp') await commands.execute(new CreatePolicy(file.content, commandOf(identityOf(file.content))));
+  else await commands.execute(new CreateAccessPolicy(file.content, commandOf(hashed(file.content))));
+}
+
+async function promote(context: HandlersContext, promotion: Promotion): Promise<void> {
+  const { file, scope, before } = promotion;
+  const { policy_id, content } = file;
+  if ((await activePolicy(context, scope, content.tris_org)) !== before) {
+    throw changedMeanwhile(`The lens of ${ownerOf(promotion)}`);
+  }
+  const command = commandOf({ policy_id, scope, at: Date.now() });
+  await context.commands.execute(new PromotePolicy(policy_id, scope, null, command, 0));
+}
+
+function changedMeanwhile(what: string): CommandFailed {
+  return new CommandFailed(`${what} changed while this ran; plan again.`);
+}
+
+function ownerOf({ tris_org }: { tris_org: string | null }): string {
+  return tris_org ?? 'the platform';
+}
+
+function lensName({ tris_org }: { tris_org: string | null }, policyId: string | null): string {
+  return policyId ?? (tris_org === null ? 'the model’s own lens' : 'the platform’s lens');
+}
+
+function filesTable({ files, promotions }: Plan): string {
+  return table(
+    files.map(({ file, state }) => {
+      const promotion = promotions.find((other) => other.file === file);
+      const lens = promotion && `becomes that of ${ownerOf(promotion)}, now ${lensName(promotion, promotion.before)}`;
+      const isLens = file.kind === 'vp' && file.promote !== null && state !== 'changed';
+      return { file: file.file, policy: file.policy_id, state, lens: lens ?? (isLens ? 'is promoted' : '') };
+    }),
+  );
+}
+
+function effect({ promotions, access }: Preview): string {
+  const parts = promotions.map(({ tris_org, ratings, change }) => {
+    const { before, after, count: all, up, down, unchanged, mean_delta } = change;
+    return [
+      `${ownerOf({ tris_org })}: ${before.policy_id ?? 'the model’s own lens'} → ${after.policy_id}, ${count(all)} identities`,
+      `  ratings: ${count(ratings.up)} up, ${count(ratings.down)} down`,
+      `  scores: ${count(up)} up, ${count(down)} down, ${count(unchanged)} unchanged, ${signed(mean_delta)} on average`,
+    ].join('\n');
+  });
+  if (access.length > 0) {
+    parts.push(
+      table(
+        access.map(({ policy_id, pass_before, pass_after, gained, lost }) => ({
+          'access policy': policy_id,
+          'pass now': pass_before === null ? '' : count(pass_before),
+          'would pass': count(pass_after),
+          gain: gained === null ? '' : count(gained),
+          lose: lost === null ? '' : count(lost),
+        })),
+      ),
+    );
+  }
+  return parts.length > 0 ? parts.join('\n\n') : 'no identity changes';
+}
+
+function summary(plan: Plan): string {
+  const [creates, switches] = [policiesToCreate(plan).length, plan.promotions.length];
+  return `to do: policies to create ${creates}, lenses to switch ${switches}\nplan ${plan.hash}`;
+}
+
+function jsonOf(plan: Plan, preview: Preview) {
+  const { hash, files, promotions, refusals } = plan;
+  return {
+    hash,
+    files: files.map(({ file, state }) => {
+      const promotion = promotions.find((other) => other.file === file);
+      const { kind, policy_id, content_hash, warnings } = file;
+      const promotes = promotion && { scope: promotion.scope, tris_org: promotion.tris_org, before: promotion.before };
+      return { file: file.file, kind, policy_id, content_hash, state, promotes: promotes ?? null, warnings };
+    }),
+    refusals,
+    ...preview,
+  };
+}

@@ -1,0 +1,182 @@
+import { isUtf8 } from 'node:buffer';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Document, LineCounter, type Node, isMap, isNode, isScalar, isSeq, parseDocument, visit } from 'yaml';
+import { type FieldError, Problem } from '../kernel/problems.js';
+import { isObject } from '../kernel/json.js';
+import { parseJson } from '../http/json-body.js';
+import { readBody } from '../http/validation.js';
+import { type AccessPolicyContent, contentHash as accessHash } from '../features/access/domain/access-policy.js';
+import { LENS_SCOPES, type LensScope } from '../features/lenses/domain/lenses.events.js';
+import {
+  type PolicyContent,
+  contentHash,
+  refuseUnlessConfiguration,
+  refuseUnsound,
+  warningsOf,
+} from '../features/lenses/domain/validation-policy.js';
+import { CreatePolicyDto } from '../features/validation/vp.dto.js';
+import { toContent } from '../features/validation/vp.input.js';
+import { readAccessPolicy } from './ap.js';
+import { UsageError } from './cli.js';
+
+/** Policies as YAML files: one policy in a file, with its kind and the fields of the API. */
+
+interface InFile {
+  /** Path within the folder. */
+  file: string;
+  policy_id: string;
+  content_hash: string;
+  /** Things that are accepted but possibly not intended, as `<file>:<line>:<column>: <message>`. */
+  warnings: string[];
+  /** `<file>:<line>:<column>` of a JSON pointer into the file. */
+  at(pointer: string): string;
+}
+
+export interface ValidationPolicyFile extends InFile {
+  kind: 'vp';
+  content: PolicyContent;
+  /** Whose lens the policy becomes; null: nobody's. */
+  promote: LensScope | null;
+}
+
+export interface AccessPolicyFile extends InFile {
+  kind: 'ap';
+  content: AccessPolicyContent;
+}
+
+export type PolicyFile = ValidationPolicyFile | AccessPolicyFile;
+
+const KINDS = ['vp', 'ap'];
+
+/**
+ * Reads all files of a folder and of the folders in it whose names end with .yaml or .yml.
+ * @returns the valid files, and what is wrong with the others as `<file>:<line>:<column>: <message>`
+ * @throws UsageError if it is not a folder, or has no such file
+ */
+export function readPolicyFiles(folder: string): { files: PolicyFile[]; errors: string[] } {
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) throw new UsageError(`"${folder}" is not a folder.`);
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.ya?ml$/.test(name))
+    .sort();
+  if (names.length === 0) throw new UsageError(`There is no .yaml file in "${folder}".`);
+  const files: PolicyFile[] = [];
+  const errors: string[] = [];
+  for (const name of names) {
+    try {
+      files.push(readPolicyFile(name, readFileSync(join(folder, name))));
+    } catch (error) {
+      if (!(error instanceof WrongFile)) throw error;
+      errors.push(...error.errors);
+    }
+  }
+  return { files, errors: [...errors, ...contradictions(files)] };
+}
+
+/** Two files of one policy, and two policies for one lens. */
+function contradictions(files: readonly PolicyFile[]): string[] {
+  const errors: string[] = [];
+  const policies = new Map<string, string>();
+  const lenses = new Map<string, PolicyFile>();
+  for (const file of files) {
+    const { policy_id } = file;
+    const other = policies.get(policy_id);
+    if (other !== undefined) errors.push(`${file.at('/policy_id')}: ${policy_id} is in ${other} already`);
+    else policies.set(policy_id, file.file);
+    if (file.kind === 'ap' || file.promote === null) continue;
+    const whose = file.promote === 'platform' ? 'the platform' : file.content.tris_org;
+    const rival = lenses.get(whose);
+    if (rival) {
+      const message = `${whose} has one lens, and ${rival.file} promotes ${rival.policy_id}`;
+      errors.push(`${file.at('/promote')}: ${message}`);
+    } else lenses.set(whose, file);
+  }
+  return errors;
+}
+
+/** Everything that is wrong with a file. */
+class WrongFile extends Error {
+  constructor(readonly errors: string[]) {
+    super(errors.join('\n'));
+  }
+}
+
+/** @throws WrongFile */
+function readPolicyFile(file: string, bytes: Buffer): PolicyFile {
+  if (!isUtf8(bytes)) throw new WrongFile([`${file}:1:1: the file is not valid UTF-8`]);
+  const lines = new LineCounter();
+  const document = parseDocument(bytes.toString('utf8'), { lineCounter: lines, prettyErrors: false });
+  const placeOf = (offset: number): string => {
+    const { line, col } = lines.linePos(offset);
+    return `${file}:${line}:${col}`;
+  };
+  const wrong = [...document.errors, ...document.warnings].map(({ code, pos, message }) => {
+    const what = code === 'MULTIPLE_DOCS' ? 'a file has one policy, and another document begins here' : message;
+    return `${placeOf(pos[0])}: ${what}`;
+  });
+  visit(document, {
+    Alias: (_key, { range }) => void wrong.push(`${placeOf(range?.[0] ?? 0)}: write the value out: no aliases here`),
+    Scalar: (_key, { value, range }) => {
+      if (typeof value !== 'number' || Number.isFinite(value)) return;
+      wrong.push(`${placeOf(range?.[0] ?? 0)}: a number must be finite`);
+    },
+  });
+  if (wrong.length > 0) throw new WrongFile(wrong);
+  const at = (pointer: string) => placeOf(offsetOf(document, pointer));
+  const located = ({ pointer, code, message }: FieldError) =>
+    `${placeOf(offsetOf(document, pointer, code === 'unknown_field'))}: ${message}`;
+  const checked = <T>(check: () => T): T => {
+    try {
+      return check();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      const { extra, message } = error;
+      throw new WrongFile((extra.errors ?? [{ pointer: '', code: '', message }]).map(located));
+    }
+  };
+  const fields = checked(() => parseJson(Buffer.from(JSON.stringify(document.toJS()))));
+  if (!isObject(fields)) throw new WrongFile([`${at('')}: a policy is a mapping of fields, such as "kind: vp"`]);
+  const { kind, promote, ...body } = fields;
+  if (kind === 'ap') {
+    const unknown = promote === undefined ? [] : [`${at('/promote')}: only a policy of the kind vp can be promoted`];
+    if (unknown.length > 0) throw new WrongFile(unknown);
+    const content = checked(() => readAccessPolicy(body));
+    return { kind, file, at, policy_id: content.policy_id, content, content_hash: accessHash(content), warnings: [] };
+  }
+  if (kind !== 'vp') throw new WrongFile([`${at('/kind')}: kind must be ${KINDS.join(' or ')}`]);
+  const scope = promote === undefined ? null : LENS_SCOPES.find((name) => name === promote);
+  if (scope === undefined) throw new WrongFile([`${at('/promote')}: promote must be ${LENS_SCOPES.join(' or ')}`]);
+  const content = checked(() => toContent(readBody(CreatePolicyDto, body)));
+  checked(() => refuseUnsound(content));
+  try {
+    if (scope === 'platform') refuseUnlessConfiguration(content);
+  } catch (error) {
+    throw new WrongFile([`${at('/promote')}: ${(error as Problem).message}`]);
+  }
+  const { policy_id } = content;
+  const warnings = warningsOf(content).map(located);
+  return { kind, file, at, policy_id, content, content_hash: contentHash(content), promote: scope, warnings };
+}
+
+/** Where a scalar begins, or else the name of a member; of what is absent, where its parent begins. */
+function offsetOf(document: Document.Parsed, pointer: string, ofName = false): number {
+  let node: unknown = document.contents;
+  let offset = begin(node) ?? 0;
+  for (const escaped of pointer.split('/').slice(1)) {
+    const name = escaped.replaceAll('~1', '/').replaceAll('~0', '~');
+    if (isMap(node)) {
+      const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === name);
+      if (!pair) break;
+      node = pair.value;
+      offset = (isScalar(node) && node.value !== null && !ofName ? begin(node) : begin(pair.key)) ?? offset;
+    } else if (isSeq(node)) {
+      node = node.items[Number(name)];
+      offset = begin(node) ?? offset;
+    } else break;
+  }
+  return offset;
+}
+
+function begin(node: unknown): number | undefined {
+  return isNode(node) ? (node as Node).range?.[0] : undefined;
+}

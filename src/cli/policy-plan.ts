@@ -1,0 +1,232 @@
+import { canonicalJson, sha256Hex } from '../kernel/hash.js';
+import { Problem } from '../kernel/problems.js';
+import { ListAccessPolicies } from '../features/access/ap.handlers.js';
+import { AccessPolicies } from '../features/access/access-policies.js';
+import type { AccessProbes } from '../features/access/access-probes.js';
+import { ACCESS_PREVIEW } from '../features/validation/access-preview.js';
+import { type AccessChange, RATINGS, type Summary } from '../features/validation/comparison.js';
+import { type PopulationChange, Replays } from '../features/validation/replays.js';
+import { activeLens, lensOwner, lensStackOf, lensStream } from '../features/lenses/domain/lens-stream.js';
+import type { LensScope } from '../features/lenses/domain/lenses.events.js';
+import { lensOf } from '../features/lenses/domain/validation-policy.js';
+import { ValidationPolicies } from '../features/lenses/validation-policies.js';
+import { servingModel } from '../read-side/manifest.js';
+import { Views } from '../read-side/views.js';
+import type { Lens } from '../scoring/lens.js';
+import { scoringBy } from '../scoring/models/all.js';
+import { OPERATOR } from './command-of.js';
+import type { HandlersContext } from './handlers.js';
+import { allPages } from './pages.js';
+import type { AccessPolicyFile, PolicyFile, ValidationPolicyFile } from './policy-files.js';
+
+/** What is to be done so that the log has the policies of the files, and what that changes for all identities. */
+
+const PAGE = 1_000;
+/** As a caller of queries, which sees every policy. */
+const READER = { keyId: OPERATOR.name, ...OPERATOR };
+
+export interface PlannedFile {
+  file: PolicyFile;
+  state: 'new' | 'unchanged' | 'changed' | 'retired';
+}
+
+export interface Promotion {
+  file: ValidationPolicyFile;
+  scope: LensScope;
+  /** null: the platform. */
+  tris_org: string | null;
+  /** The policy that is the lens now; null: the model's own lens, or for an organization the platform's. */
+  before: string | null;
+}
+
+export interface Plan {
+  /** SHA-256 over the files, and over what the log has of them: policies, lenses and the version of the model. */
+  hash: string;
+  files: PlannedFile[];
+  /** Lenses to switch: those of organizations, then the platform's. */
+  promotions: Promotion[];
+  /** Why it cannot be applied, as `<file>:<line>:<column>: <message>`. */
+  refusals: string[];
+}
+
+export function policiesToCreate({ files }: Pick<Plan, 'files'>): PolicyFile[] {
+  const created = files.filter(({ state }) => state === 'new').map(({ file }) => file);
+  // An access policy may name a validation policy.
+  return [...created.filter(({ kind }) => kind === 'vp'), ...created.filter(({ kind }) => kind === 'ap')];
+}
+
+/** Compares the files with the log. The read models must be up to date. */
+export async function planOf(context: HandlersContext, files: readonly PolicyFile[]): Promise<Plan> {
+  const planned: PlannedFile[] = [];
+  const refusals: string[] = [];
+  const inFiles = new Set(files.map(({ policy_id }) => policy_id));
+  for (const file of files) {
+    const { policy_id } = file;
+    const stored = await storedPolicy(context, file);
+    const isChanged = stored && stored.content_hash !== file.content_hash;
+    planned.push({ file, state: !stored ? 'new' : isChanged ? 'changed' : stored.retired ? 'retired' : 'unchanged' });
+    if (isChanged) {
+      const next = policy_id.replace(/\d+$/, (version) => String(Number(version) + 1));
+      const how = `A policy cannot be changed; use a new version, such as ${next}, in a file of its own.`;
+      refusals.push(`${file.at('/policy_id')}: ${policy_id} exists with other content. ${how}`);
+    }
+    if (file.kind === 'vp' || file.content.vp === null || inFiles.has(file.content.vp)) continue;
+    if (await orNull(context.get(ValidationPolicies).lens(file.content.vp))) continue;
+    refusals.push(`${file.at('/vp')}: There is no validation policy ${file.content.vp}, neither stored nor in a file.`);
+  }
+
+  const lenses: { whose: string; active: string | null }[] = [];
+  const promotions: Promotion[] = [];
+  const wishes = files.flatMap((file) => (file.kind === 'vp' && file.promote ? [{ file, scope: file.promote }] : []));
+  wishes.sort((a, b) => LENS_ORDER.indexOf(a.scope) - LENS_ORDER.indexOf(b.scope));
+  // An organization without a lens of its own has the platform's.
+  lenses.push({ whose: 'platform', active: await activePolicy(context, 'platform', '') });
+  for (const { file, scope } of wishes) {
+    const { tris_org } = file.content;
+    const before = await activePolicy(context, scope, tris_org);
+    if (scope === 'organization') lenses.push({ whose: tris_org, active: before });
+    if (before === file.policy_id) continue;
+    promotions.push({ file, scope, tris_org: lensOwner(scope, tris_org).tris_org, before });
+    if (planned.find((other) => other.file === file)!.state === 'retired') {
+      refusals.push(`${file.at('/promote')}: ${file.policy_id} is retired and cannot be promoted.`);
+    }
+  }
+
+  const listed = await allPages((cursor) =>
+    context.queries.execute(new ListAccessPolicies(PAGE, cursor, undefined, READER)),
+  );
+  const hashed = {
+    files: planned
+      .map(({ file, state }) => ({
+        policy_id: file.policy_id,
+        content_hash: file.content_hash,
+        promote: file.kind === 'vp' ? file.promote : null,
+        state,
+      }))
+      .sort((a, b) => (a.policy_id < b.policy_id ? -1 : 1)),
+    lenses: lenses.sort((a, b) => (a.whose < b.whose ? -1 : 1)),
+    access: listed.flatMap(({ policies }) => policies.map(({ policy_id, status }) => ({ policy_id, status }))),
+    model: servingModel(await context.get(Views).manifest()).hash,
+  };
+  return { hash: sha256Hex(canonicalJson(hashed)), files: planned, promotions, refusals };
+}
+
+/** The platform's last: the organizations with a lens of their own are then not affected by it. */
+const LENS_ORDER: readonly LensScope[] = ['organization', 'platform'];
+
+/** The policy that is the lens of an owner, read from the log; null if none was promoted. */
+export async function activePolicy(
+  { stores }: HandlersContext,
+  scope: LensScope,
+  trisOrg: string,
+): Promise<string | null> {
+  const owner = lensOwner(scope, trisOrg);
+  return activeLens(lensStackOf(await stores.eventStore.readStream(lensStream(owner)), owner)).policy_id;
+}
+
+async function storedPolicy({ get }: HandlersContext, { kind, policy_id }: PolicyFile) {
+  return orNull<{ content_hash: string; retired: boolean }>(
+    kind === 'vp' ? get(ValidationPolicies).get(policy_id) : get(AccessPolicies).get(policy_id),
+  );
+}
+
+async function orNull<T>(policy: Promise<T>): Promise<T | null> {
+  try {
+    return await policy;
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'policy_not_found') return null;
+    throw error;
+  }
+}
+
+/** What the plan changes for all identities. */
+export interface Preview {
+  promotions: {
+    scope: LensScope;
+    tris_org: string | null;
+    /** Identities whose rating rises or falls. */
+    ratings: { up: number; down: number };
+    change: PopulationChange;
+  }[];
+  /** The new access policies, and those whose checks use a lens that is switched. */
+  access: {
+    policy_id: string;
+    /** Identities that pass; null: the policy is new. */
+    pass_before: number | null;
+    pass_after: number;
+    gained: number | null;
+    lost: number | null;
+  }[];
+}
+
+/** Passes over all identities once for each lens that is switched, and for the new access policies. */
+export async function previewOf(
+  context: HandlersContext,
+  plan: Plan,
+  onPage: (done: number, total: number) => void,
+): Promise<Preview> {
+  const policies = context.get(ValidationPolicies);
+  const replays = context.get(Replays);
+  const probes = context.get<AccessProbes>(ACCESS_PREVIEW);
+  const { signal } = new AbortController();
+  const lensOfFile = ({ content, content_hash }: ValidationPolicyFile) => lensOf({ ...content, content_hash });
+  const lens = async (id: string): Promise<Lens> => {
+    const planned = plan.files.find(({ file }) => file.policy_id === id)?.file;
+    return planned?.kind === 'vp' ? lensOfFile(planned) : policies.lens(id);
+  };
+  const created = policiesToCreate(plan).filter((file): file is AccessPolicyFile => file.kind === 'ap');
+  const isNew = new Set(created.map(({ policy_id }) => policy_id));
+  const ofNew = await probes.probesOf(
+    await Promise.all(
+      created.map(async ({ content: { policy_id, rules, vp } }) => ({
+        policy_id,
+        rules,
+        lens: vp === null ? null : await lens(vp),
+      })),
+    ),
+  );
+
+  const result: Preview = { promotions: [], access: [] };
+  const seen = new Set<string>();
+  const pass = async (scope: LensScope, trisOrg: string, promoted: ValidationPolicyFile | undefined) => {
+    const wish = { organization: scope === 'organization' ? trisOrg : null };
+    const views = context.get(Views);
+    const queries = policies.queries(wish);
+    const { manifest, results } =
+      queries.length > 0 ? await views.read(queries) : { manifest: await views.manifest(), results: [] };
+    const before = await policies.resolve(wish, manifest, results);
+    const after = promoted ? scoringBy(lensOfFile(promoted), before.model) : before;
+    const stored = promoted ? await replays.probes(lensOwner(scope, trisOrg), undefined) : [];
+    const affected = stored.filter((probe) => probe.lens === null && !seen.has(probe.policy_id));
+    for (const { policy_id } of affected) seen.add(policy_id);
+    // New access policies are the operators', whose lens is the platform's.
+    const all = [...affected, ...(scope === 'platform' ? ofNew : [])];
+    const change = await replays.between(before, after, manifest, all, signal, { onPage });
+    for (const row of change.access) result.access.push(accessOf(row, isNew.has(row.policy_id)));
+    if (!promoted) return;
+    const { tris_org } = lensOwner(scope, trisOrg);
+    result.promotions.push({ scope, tris_org, ratings: ratingsOf(change.rating_moves), change });
+  };
+  for (const { scope, tris_org, file } of plan.promotions) await pass(scope, tris_org ?? '', file);
+  const switchesPlatform = plan.promotions.some(({ scope }) => scope === 'platform');
+  if (!switchesPlatform && ofNew.length > 0) await pass('platform', '', undefined);
+  return result;
+}
+
+function accessOf({ policy_id, granted_before = 0, granted_after = 0, gained, lost }: AccessChange, isNew: boolean) {
+  const before = isNew
+    ? { pass_before: null, gained: null, lost: null }
+    : { pass_before: granted_before, gained, lost };
+  return { policy_id, ...before, pass_after: granted_after };
+}
+
+function ratingsOf(moves: Summary['rating_moves']): { up: number; down: number } {
+  const ratings = { up: 0, down: 0 };
+  for (const [i, from] of RATINGS.entries()) {
+    for (const [j, to] of RATINGS.entries()) {
+      if (j > i) ratings.up += moves[from][to];
+      if (j < i) ratings.down += moves[from][to];
+    }
+  }
+  return ratings;
+}

@@ -1,0 +1,48 @@
+import { Controller, Get, Param, Query } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+import type { Actor } from '../../commands/context.js';
+import { RequestActor } from '../../http/command-context.js';
+import { Keyed } from '../../http/routes.js';
+import { parseTimestamp } from '../../kernel/identifiers.js';
+import { refusal } from '../../kernel/problems.js';
+import { DecisionDto, DecisionParams, DecisionsDto, DecisionsQuery } from './decisions.dto.js';
+import { GetDecision, ListDecisions } from './decisions.handlers.js';
+
+const WHOSE =
+  'Needs `audit:read`, or a key of an organization with `policies:write` or `access:check`. A key of an organization ' +
+  'sees the decisions by its own policies only.';
+
+@Controller('/v1/access/decisions')
+export class DecisionsController {
+  constructor(private readonly queries: QueryBus) {}
+
+  @Get()
+  @Keyed({
+    scope: 'any',
+    summary: 'List recorded access decisions, the latest first',
+    description: `${WHOSE} A page looks at up to 1,000 decisions, so with filters it may contain few or none: continue until \`next_cursor\` is null.`,
+    type: DecisionsDto,
+    problems: ['policy_not_found'],
+  })
+  async list(@Query() query: DecisionsQuery, @RequestActor() actor: Actor) {
+    const { subject, policy_id, granted, limit, cursor } = query;
+    const from = query.from === undefined ? undefined : parseTimestamp(query.from)!;
+    const to = query.to === undefined ? undefined : parseTimestamp(query.to)!;
+    if (from !== undefined && to !== undefined && from > to) {
+      throw refusal([{ pointer: '?to', code: 'before_from', message: 'to must not be before from' }]);
+    }
+    return this.queries.execute(new ListDecisions({ subject, policy_id, granted, from, to }, { limit, cursor }, actor));
+  }
+
+  @Get('/:jti')
+  @Keyed({
+    scope: 'any',
+    summary: 'Get a recorded access decision',
+    description: WHOSE,
+    type: DecisionDto,
+    problems: ['decision_not_found'],
+  })
+  async get(@Param() { jti }: DecisionParams, @RequestActor() actor: Actor) {
+    return this.queries.execute(new GetDecision(jti, actor));
+  }
+}

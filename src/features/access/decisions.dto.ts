@@ -1,0 +1,114 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { IsBoolean, IsInt, IsOptional, IsString, Length, Matches, Max, Min } from 'class-validator';
+import { IsTimestamp, IsTrisId } from '../../http/fields.js';
+import { POLICY_REF } from '../../kernel/identifiers.js';
+import { LensDto, ModelDto } from '../disc/disc.dto.js';
+import { AccessReasonDto, FactChangeDto } from './ap.dto.js';
+import { JTI } from './domain/eligibility.js';
+
+/** Selects decisions; all conditions must hold. */
+export class DecisionsQuery {
+  /** Only decisions about this subject. */
+  @IsOptional()
+  @IsTrisId()
+  subject?: string;
+
+  /** Only decisions by this access policy. */
+  @IsOptional()
+  @Matches(POLICY_REF, { message: 'policy_id must be the id of an access policy, such as AP_BORROW_V1' })
+  policy_id?: string;
+
+  /** Only grants (`true`), or only denials. */
+  @IsOptional()
+  @IsBoolean()
+  granted?: boolean;
+
+  /** Only checks at this time or later. */
+  @IsOptional()
+  @IsTimestamp()
+  from?: string;
+
+  /** Only checks at this time or earlier. */
+  @IsOptional()
+  @IsTimestamp()
+  to?: string;
+
+  /** The most decisions of a page. */
+  @IsOptional()
+  @IsInt()
+  @Min(1)
+  @Max(100)
+  limit: number = 100;
+
+  /** `next_cursor` of the page before; opaque. */
+  @IsOptional()
+  @IsString()
+  @Length(1, 1024)
+  cursor?: string;
+}
+
+export class DecisionParams {
+  @Matches(JTI, { message: '$property must be the jti of a decision: a UUID in lower case' })
+  @ApiProperty({ example: '0b0e4d5e-4f43-4b0e-9d5e-4f434b0e4d5e' })
+  jti: string;
+}
+
+/** The wallet and contract that the voucher of a grant is for. */
+export class DecisionVoucherDto {
+  wallet: string;
+  chain_id: number;
+  /** The contract that verifies the voucher. */
+  verifying_contract: string;
+}
+
+/** A recorded access decision. */
+export class DecisionDto {
+  /** Id of the decision, and of its token if it granted. */
+  jti: string;
+  policy_id: string;
+  /** The content hash of the policy. */
+  policy_hash: string;
+  subject_tris: string;
+  granted: boolean;
+  /** The audience of the token; null: anybody, or no token. */
+  @ApiProperty({ type: String, nullable: true })
+  audience: string | null;
+  /** null: the subject was unknown. */
+  @ApiProperty({ type: Number, nullable: true })
+  score: number | null;
+  /** All parts of the rules that prevented access; empty if granted. */
+  @ApiProperty({ type: [AccessReasonDto] })
+  reasons: object[];
+  /** A smallest set of changes after which the check would have granted. */
+  @ApiProperty({ type: [FactChangeDto] })
+  how_to_pass: object[];
+  checked_at: string;
+  /** Who asked: `key:<id>`. */
+  checked_by: string;
+  /** When its token expires; null: not granted. */
+  @ApiProperty({ type: String, format: 'date-time', nullable: true })
+  expires_at: string | null;
+  /** Whether its token was revoked. */
+  revoked: boolean;
+  /** null: none was requested. */
+  @ApiProperty({ type: DecisionVoucherDto, nullable: true })
+  voucher: DecisionVoucherDto | null;
+  /** The facts are of this time: that of the check or, if it is later, the latest that a server gave to one of them. */
+  as_of: string;
+  /** Events up to this position counted. Of the first log, if the decision was imported. */
+  position: string;
+  /** null: the subject was unknown, so none was used. */
+  @ApiProperty({ type: LensDto, nullable: true })
+  lens: LensDto | null;
+  model: ModelDto;
+  /** Where the record is in this log. */
+  recorded_position: string;
+}
+
+export class DecisionsDto {
+  /** The latest first. A page may contain fewer than `limit`, or none, although others follow. */
+  decisions: DecisionDto[];
+  /** null: there are no more. */
+  @ApiProperty({ type: String, nullable: true })
+  next_cursor: string | null;
+}

@@ -1,0 +1,186 @@
+import { Inject } from '@nestjs/common';
+import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import {
+  DECISIONS,
+  DECISION_SORT,
+  type DecisionRow,
+  decisionsAbout,
+  decisionsBy,
+  decisionsOf,
+  sortByTime,
+  timeOfSort,
+} from '../../../projections/decisions.js';
+import type { Actor } from '../../commands/context.js';
+import { unknownCursor } from '../../kernel/cursor.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { Problem } from '../../kernel/problems.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import { Views } from '../../read-side/views.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import type { RangeRow } from '../../stores/ports/read-models.js';
+import { AccessPolicies } from './access-policies.js';
+import type { DecisionDto, DecisionsDto } from './decisions.dto.js';
+import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
+
+/** Rows of a list that a page looks at, at most; and at a time. */
+const MOST_SEEN = 1_000;
+const SEEN_AT_ONCE = 250;
+/** Streams that are read at a time. */
+const READ_AT_ONCE = 25;
+
+export interface DecisionFilter {
+  subject?: string;
+  policy_id?: string;
+  granted?: boolean;
+  /** ms, both inclusive. */
+  from?: number;
+  to?: number;
+}
+
+/** Access decisions, the latest first. */
+export class ListDecisions extends Query<DecisionsDto> {
+  constructor(
+    readonly filter: DecisionFilter,
+    readonly page: { limit: number; cursor: string | undefined },
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListDecisions)
+export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
+  constructor(
+    private readonly views: Views,
+    private readonly policies: AccessPolicies,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  /**
+   * A page looks at a bounded number of rows, so a filter that few decisions meet can give pages with few or none.
+   * @throws Problem forbidden, policy_not_found, validation_failed for the cursor
+   */
+  async execute({ filter, page: { limit, cursor }, actor }: ListDecisions): Promise<DecisionsDto> {
+    if (cursor !== undefined && !DECISION_SORT.test(cursor)) throw unknownCursor();
+    const { subject, policy_id, from = 0, to } = filter;
+    const owner = ownerFor(actor);
+    if (policy_id !== undefined) await this.refuseOther(policy_id, owner);
+    const list =
+      subject !== undefined
+        ? decisionsAbout(subject)
+        : policy_id !== undefined
+          ? decisionsBy(policy_id)
+          : owner !== null
+            ? decisionsOf(owner)
+            : DECISIONS;
+    const meets = (row: DecisionRow): boolean =>
+      (policy_id === undefined || row.policy_id === policy_id) &&
+      (filter.granted === undefined || row.granted === filter.granted) &&
+      (owner === null || row.owner === owner);
+
+    const found: { sort: string; jti: string }[] = [];
+    let after = cursor ?? (to === undefined ? undefined : sortByTime(to + 1));
+    let seen = 0;
+    let isEnd = false;
+    // One more than the page has, which shows whether there are others.
+    while (!isEnd && found.length <= limit && seen < MOST_SEEN) {
+      const { results } = await this.views.read([{ range: { ...list, after, reverse: true, limit: SEEN_AT_ONCE } }]);
+      const rows = results[0] as RangeRow[];
+      isEnd = rows.length < SEEN_AT_ONCE;
+      for (const { sort, value } of rows) {
+        if (timeOfSort(sort) < from) {
+          isEnd = true;
+          break;
+        }
+        const row = value as unknown as DecisionRow;
+        if (meets(row)) found.push({ sort, jti: row.jti });
+        if (found.length > limit) break;
+      }
+      seen += rows.length;
+      after = rows.at(-1)?.sort ?? after;
+    }
+    const page = found.slice(0, limit);
+    const next_cursor = found.length > limit ? page.at(-1)!.sort : isEnd ? null : after!;
+    return { decisions: await this.read(page.map(({ jti }) => jti)), next_cursor };
+  }
+
+  /** An organization's key sees decisions by its own policies only. @throws Problem policy_not_found, forbidden */
+  private async refuseOther(policyId: string, owner: string | null): Promise<void> {
+    const policy = await this.policies.get(policyId);
+    if (owner === null || policy.owner === owner) return;
+    throw new Problem('forbidden', `${policyId} belongs to ${policy.owner ?? 'the operators'}, not to ${owner}.`);
+  }
+
+  private async read(ids: readonly string[]): Promise<DecisionDto[]> {
+    const decisions: DecisionDto[] = [];
+    for (let i = 0; i < ids.length; i += READ_AT_ONCE) {
+      const some = ids.slice(i, i + READ_AT_ONCE);
+      const histories = await Promise.all(some.map((jti) => this.store.readStream(accessStream(jti))));
+      for (const history of histories) decisions.push(dtoOf(decisionOf(history)!, this.store.logId));
+      if (isDue()) await yieldIfDue();
+    }
+    return decisions;
+  }
+}
+
+/** One access decision. */
+export class GetDecision extends Query<DecisionDto> {
+  constructor(
+    readonly jti: string,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetDecision)
+export class GetDecisionHandler implements IQueryHandler<GetDecision> {
+  constructor(
+    private readonly policies: AccessPolicies,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+  ) {}
+
+  /** @throws Problem forbidden; decision_not_found, also for one by another organization's policy */
+  async execute({ jti, actor }: GetDecision): Promise<DecisionDto> {
+    const owner = ownerFor(actor);
+    const decision = decisionOf(await this.store.readStream(accessStream(jti)));
+    const isOwn =
+      decision && (owner === null || (await this.policies.get(decision.event.data.policy_id)).owner === owner);
+    if (!isOwn) throw new Problem('decision_not_found', `There is no decision ${jti}.`);
+    return dtoOf(decision, this.store.logId);
+  }
+}
+
+/** Whose policies' decisions an actor may read; null: everybody's. @throws Problem forbidden */
+function ownerFor({ name, organization, scopes }: Actor): string | null {
+  if (scopes.has('audit:read')) return organization;
+  // Whoever writes the organization's policies, or checks by them, may see what came of it.
+  if (organization !== null && (scopes.has('policies:write') || scopes.has('access:check'))) return organization;
+  throw new Problem('forbidden', `The key "${name.replace(/^key:/, '')}" lacks the scope "audit:read".`);
+}
+
+function dtoOf({ event, actor, revoked }: RecordedDecision, logId: string): DecisionDto {
+  const { data, position, occurred_at } = event;
+  const { wallet, chain_id, verifying_contract, exp, lens_policy_id, lens_hash, model_id, model_hash } = data;
+  return {
+    jti: data.jti,
+    policy_id: data.policy_id,
+    policy_hash: data.policy_hash,
+    subject_tris: data.subject_tris,
+    granted: data.granted,
+    audience: data.audience,
+    score: data.score,
+    reasons: data.reasons,
+    how_to_pass: data.how_to_pass,
+    checked_at: new Date(checkedAt(data, occurred_at)).toISOString(),
+    checked_by: actor,
+    expires_at: exp === null ? null : new Date(exp * 1000).toISOString(),
+    revoked,
+    voucher: wallet === null ? null : { wallet, chain_id: chain_id!, verifying_contract: verifying_contract! },
+    as_of: data.as_of,
+    position: formatPosition(data.log ?? logId, data.position),
+    lens: lens_hash === null ? null : { policy_id: lens_policy_id, content_hash: lens_hash },
+    model: { id: model_id as DecisionDto['model']['id'], hash: model_hash },
+    recorded_position: formatPosition(logId, position),
+  };
+}

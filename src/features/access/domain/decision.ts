@@ -1,0 +1,32 @@
+import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
+import type { RecordedEvent } from '../../../kernel/event.js';
+import { accessChecked } from './ap.events.js';
+import { eligibilityRevoked } from './eligibility.events.js';
+
+/** Stream of a decision. `jti` is the id of the decision, and of its token if there is one. */
+export function accessStream(jti: string): string {
+  return `access-${jti}`;
+}
+
+/** When a decision was made, ms: its facts may be of a later time, if the clock that recorded one of them was ahead. */
+export function checkedAt({ as_of }: { as_of: string }, occurredAt: number): number {
+  return Math.min(Date.parse(as_of), occurredAt);
+}
+
+/** A decision as it was recorded, and whether its token was revoked since. */
+export interface RecordedDecision {
+  event: Decoded<typeof accessChecked>;
+  /** Who asked. */
+  actor: string;
+  revoked: boolean;
+}
+
+const decode = streamDecoderFor([accessChecked, eligibilityRevoked]);
+
+/** Reads an `access-<jti>` stream; undefined if it is empty. @throws Problem history_unreadable */
+export function decisionOf(history: readonly RecordedEvent[]): RecordedDecision | undefined {
+  const [event, ...later] = decode(history);
+  if (event?.type !== 'AccessChecked') return undefined;
+  const { actor } = history[0]!.metadata;
+  return { event, actor, revoked: later.some(({ type }) => type === 'EligibilityRevoked') };
+}

@@ -1,0 +1,55 @@
+import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { formatPosition } from '../../kernel/positions.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { judge } from './access-check.js';
+import type { CompiledRules } from './access-policies.js';
+import type { DryRunDto, DryRunResultDto } from './ap.dto.js';
+import { outcomesOf } from './evaluate.js';
+import { Subjects } from './subjects.js';
+
+/** Evaluates the rules of an access policy that need not exist, for some subjects. Records nothing, issues no token. */
+export class EvaluateRules extends Query<DryRunDto> {
+  constructor(
+    readonly rules: CompiledRules,
+    /** Id of the validation policy to use as the lens; null: the organization's lens, or the platform's. */
+    readonly vp: string | null,
+    readonly subjects: readonly string[],
+    /** The organization that would own the policy; null: the platform's operators. */
+    readonly organization: string | null,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(EvaluateRules)
+export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
+  constructor(
+    private readonly subjects: Subjects,
+    private readonly validationPolicies: ValidationPolicies,
+  ) {}
+
+  /** @throws Problem policy_not_found for the VP, projection_rebuilding */
+  async execute({ rules: { rule, evaluate }, vp, subjects, organization }: EvaluateRules): Promise<DryRunDto> {
+    if (vp !== null) await this.validationPolicies.lens(vp);
+    const observations = await this.subjects.observeAll(subjects, { vp, owner: organization });
+    const results: DryRunResultDto[] = [];
+    for (const [i, { seen, model, as_of }] of observations.entries()) {
+      const { granted, score, reasons, how_to_pass } = judge(rule, evaluate, seen?.facts ?? null, model);
+      results.push({
+        subject_tris: subjects[i]!,
+        granted,
+        score,
+        reasons,
+        how_to_pass,
+        nodes: outcomesOf(rule, seen?.facts ?? null),
+        as_of: new Date(as_of).toISOString(),
+      });
+      if (isDue()) await yieldIfDue();
+    }
+    const known = observations.find(({ seen }) => seen !== null) ?? observations[0]!;
+    const { id, hash } = known.model;
+    const lens = known.seen && { policy_id: known.seen.lens.policy_id, content_hash: known.seen.lens.content_hash };
+    return { results, lens, model: { id, hash }, position: formatPosition(known.log, known.position) };
+  }
+}

@@ -1,0 +1,160 @@
+import { randomUUID } from 'node:crypto';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import type { IdentityRow } from '../../../projections/identities.js';
+import type { CommandContext } from '../../commands/context.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import type { Json } from '../../kernel/json.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { Problem } from '../../kernel/problems.js';
+import { Views } from '../../read-side/views.js';
+import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
+import { EvidenceReader } from '../disc/evidence-reader.js';
+import type { Verification } from '../identity/domain/identity.js';
+import { isTrusted } from '../identity/domain/accreditation.js';
+import { JobKinds } from '../jobs/job-kinds.js';
+import { startJob } from '../jobs/start-job.js';
+import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { eachIdentity, openPopulation } from '../validation/population.js';
+import { AccessPolicies } from './access-policies.js';
+import { accreditationsOf } from './access-probes.js';
+import type { AccessPolicy } from './domain/access-policy.js';
+import { TRUE, UNKNOWN } from './evaluate.js';
+import { factsOf } from './facts.js';
+
+const POPULATION = { kind: 'ap_population', prefix: 'pop', plural: 'evaluations of all identities' };
+/** Identities in one stored part of the result. */
+const PART = 1_000;
+const HOUR_MS = 3_600_000;
+/** How long the outcomes of all identities are stored. The sums are kept with the job. */
+const KEPT_MS = 24 * HOUR_MS;
+
+/** How many identities pass a policy, and the state from which that was computed. */
+export interface PopulationResult {
+  policy_id: string;
+  policy_hash: string;
+  /** Identities. `unknown`: neither met nor not met, so access is denied. */
+  count: number;
+  granted: number;
+  denied: number;
+  unknown: number;
+  lens: { policy_id: string | null; content_hash: string };
+  model: { id: string; hash: string };
+  /** All events up to this position are included. */
+  position: string;
+  as_of: string;
+  /** Until when the outcome of each identity can be downloaded. */
+  lines_until: string;
+  /** Under which name, and in how many parts, they are stored. */
+  stored: { run: string; parts: number };
+}
+
+/** Evaluates an access policy for all identities, as a job that survives a crash. Records no decisions. */
+@Injectable()
+export class Populations implements OnModuleInit {
+  constructor(
+    private readonly views: Views,
+    private readonly policies: AccessPolicies,
+    private readonly lenses: ValidationPolicies,
+    private readonly kinds: JobKinds,
+    @Inject(READ_MODELS) private readonly readModels: ReadModels,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+    @Inject(JOBS) private readonly jobs: Jobs,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  onModuleInit(): void {
+    this.jobs.handle(POPULATION.kind, async (job) => (await this.run(job)) as unknown as Json);
+    this.kinds.add({
+      ...POPULATION,
+      scope: 'policies:write',
+      isOf: (organization, { input }) => input['organization'] === organization,
+      lines: (job) => this.lines(job),
+    });
+  }
+
+  /** @throws Problem idempotency_key_reused, rate_limited */
+  async start({ policy_id }: AccessPolicy, context: CommandContext): Promise<{ job_id: string }> {
+    const { organization } = context.actor;
+    const { id } = await startJob(this.jobs, POPULATION, { policy_id, organization }, context);
+    return { job_id: id };
+  }
+
+  /** @throws Problem policy_not_found, projection_rebuilding */
+  private async run({ input, signal, progress }: RunningJob): Promise<PopulationResult> {
+    const policy = await this.policies.get(input['policy_id'] as string);
+    const { evaluate } = this.policies.rulesOf(policy);
+    const wish = { organization: policy.owner, ...(policy.vp !== null && { vp: policy.vp }) };
+    const queries = this.lenses.queries(wish);
+    const { manifest, results } =
+      queries.length > 0 ? await this.views.read(queries) : { manifest: await this.views.manifest(), results: [] };
+    const lens = await this.lenses.resolve(wish, manifest, results);
+    const accreditations = await accreditationsOf(this.views);
+    const trusts = (held: Verification) => isTrusted(held, accreditations.get(held.issuer), Number.MAX_SAFE_INTEGER);
+    const population = await openPopulation(this.readModels, manifest);
+    const now = this.clock();
+    const sums = { count: 0, granted: 0, denied: 0, unknown: 0 };
+    const stored = { run: randomUUID(), parts: 0 };
+    let lines: string[] = [];
+    const store = async () => {
+      await this.keyValue.put(partOf(stored.run, stored.parts++), lines.join(''), KEPT_MS + HOUR_MS);
+      lines = [];
+    };
+    progress(0, population.total);
+    await eachIdentity(
+      this.readModels,
+      new EvidenceReader(this.views),
+      population,
+      signal,
+      (tris_id, state) => {
+        // As a check: as of now or, if it is later, of the latest time that a server has given to an event about it.
+        const asOf = Math.max(now, (state as unknown as IdentityRow).stamped);
+        const value = evaluate(factsOf(state, lens, asOf, trusts));
+        const outcome = value === TRUE ? 'granted' : value === UNKNOWN ? 'unknown' : 'denied';
+        sums.count++;
+        sums[outcome]++;
+        lines.push(`${JSON.stringify({ tris_id, outcome })}\n`);
+      },
+      async (done) => {
+        if (lines.length >= PART) await store();
+        progress(done, Math.max(done, population.total));
+      },
+    );
+    if (lines.length > 0) await store();
+    return {
+      policy_id: policy.policy_id,
+      policy_hash: policy.content_hash,
+      ...sums,
+      lens: { policy_id: lens.policy_id, content_hash: lens.content_hash },
+      model: { id: lens.model.id, hash: lens.model.hash },
+      position: formatPosition(this.views.logId, population.position),
+      as_of: new Date(now).toISOString(),
+      lines_until: new Date(this.clock() + KEPT_MS).toISOString(),
+      stored,
+    };
+  }
+
+  /** @throws Problem job_result_expired */
+  private async lines({ id, result }: Job): Promise<AsyncIterable<string>> {
+    const { stored, lines_until } = result as unknown as PopulationResult;
+    const expired = new Problem(
+      'job_result_expired',
+      `The outcomes that ${id} found were stored until ${lines_until}; evaluate the policy again.`,
+    );
+    const part = async (index: number): Promise<string> => {
+      const text = await this.keyValue.get(partOf(stored.run, index));
+      if (typeof text !== 'string') throw expired;
+      return text;
+    };
+    if (Date.parse(lines_until) <= this.clock()) throw expired;
+    // Short-lived state can be lost before its time: better a refusal than an answer that breaks off.
+    const first = stored.parts > 0 ? await part(0) : '';
+    return (async function* () {
+      yield first;
+      for (let index = 1; index < stored.parts; index++) yield await part(index);
+    })();
+  }
+}
+
+const partOf = (run: string, index: number): string => `population:${run}:${index}`;

@@ -1,0 +1,73 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { identityRow } from '../../../projections/identities.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { Problem } from '../../kernel/problems.js';
+import { servingModel } from '../../read-side/manifest.js';
+import { type ViewRead, Views } from '../../read-side/views.js';
+import { IdentityReader, type IdentitySnapshot } from '../disc/identity-reader.js';
+import type { Observation } from './access-check.js';
+import type { AccessPolicy } from './domain/access-policy.js';
+import { factsOf } from './facts.js';
+
+/** Attempts at reading a subject whose first event may be applied between two reads. */
+const LOOKS = 3;
+
+/**
+ * Reads what is known of subjects as of now, not of the end of the hour: a verification counts exactly until it expires.
+ * If a server's clock that is ahead has given a later time to an event about a subject, as of that time.
+ */
+@Injectable()
+export class Subjects {
+  constructor(
+    private readonly identities: IdentityReader,
+    private readonly views: Views,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  /** @throws Problem policy_not_found for the lens, projection_rebuilding */
+  async observe(trisId: string, { vp, owner }: Pick<AccessPolicy, 'vp' | 'owner'>): Promise<Observation> {
+    const now = this.clock();
+    for (let look = 1; ; look++) {
+      try {
+        return this.known(await this.identities.snapshot(trisId, coordinatesOf(now, vp, owner)), now);
+      } catch (error) {
+        if (!isUnknown(error)) throw error;
+      }
+      const read = await this.views.read([{ get: identityRow(trisId) }]);
+      if (read.results[0] !== undefined && look < LOOKS) continue;
+      return this.unknown(read, now);
+    }
+  }
+
+  /** As `observe`, of several, from one state of the read models. For what is not recorded. */
+  async observeAll(
+    trisIds: readonly string[],
+    { vp, owner }: Pick<AccessPolicy, 'vp' | 'owner'>,
+  ): Promise<Observation[]> {
+    const now = this.clock();
+    const snapshots = await this.identities.snapshots(trisIds, coordinatesOf(now, vp, owner));
+    const unknown = snapshots.find((snapshot) => snapshot instanceof Problem);
+    if (unknown && !isUnknown(unknown)) throw unknown;
+    const read = unknown && (await this.views.read([{ get: identityRow(trisIds[0]!) }]));
+    return snapshots.map((snapshot) =>
+      snapshot instanceof Problem ? this.unknown(read!, now) : this.known(snapshot, now),
+    );
+  }
+
+  private known({ state, lens, position, as_of, trusts }: IdentitySnapshot, now: number): Observation {
+    const facts = factsOf(state, lens, as_of, trusts);
+    return { now, as_of, log: this.identities.logId, position, model: lens.model, seen: { facts, lens } };
+  }
+
+  private unknown({ manifest, position }: ViewRead, now: number): Observation {
+    return { now, as_of: now, log: this.identities.logId, position, model: servingModel(manifest), seen: null };
+  }
+}
+
+const coordinatesOf = (now: number, vp: string | null, owner: string | null) => ({
+  now,
+  organization: owner,
+  ...(vp !== null && { vp }),
+});
+
+const isUnknown = (error: unknown): boolean => error instanceof Problem && error.code === 'identity_not_found';

@@ -1,0 +1,41 @@
+import { Injectable } from '@nestjs/common';
+import type { Scope } from '../../credentials/caller.js';
+import type { Job } from '../../stores/ports/jobs.js';
+
+/** A kind of job that `/v1/jobs` shows. */
+export interface JobKind {
+  /** Its name on the Jobs port, and `kind` in answers. */
+  kind: string;
+  /** The ids of its jobs begin with this and "_". */
+  prefix: string;
+  /** The scope that starts such a job. It is also needed to read or cancel one, unless the key has `ops`. */
+  scope: Scope;
+  /** Whether keys of this organization may read and cancel the job. Keys without an organization may. */
+  isOf(organization: string, job: Job): boolean | Promise<boolean>;
+  /**
+   * The result of a completed job as lines of JSON, if it is more than `result` says. Each text has whole lines.
+   * @throws Problem job_result_expired
+   */
+  lines?(job: Job): Promise<AsyncIterable<string>>;
+}
+
+/** Every kind of job that clients can read and cancel. A feature adds its own where it registers the handler. */
+@Injectable()
+export class JobKinds {
+  private readonly byPrefix = new Map<string, JobKind>();
+  private readonly byName = new Map<string, JobKind>();
+
+  add(kind: JobKind): void {
+    this.byPrefix.set(kind.prefix, kind);
+    this.byName.set(kind.kind, kind);
+  }
+
+  /** The kind of the job with this id, or undefined. */
+  ofId(jobId: string): JobKind | undefined {
+    return this.byPrefix.get(jobId.slice(0, jobId.indexOf('_')));
+  }
+
+  isShown(kind: string): boolean {
+    return this.byName.has(kind);
+  }
+}

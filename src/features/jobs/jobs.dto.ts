@@ -1,0 +1,54 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
+import { ItemProblemDto } from '../../http/common.dto.js';
+import type { JobStatus } from '../../stores/ports/jobs.js';
+
+const JOB_STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const satisfies JobStatus[];
+
+export class JobParams {
+  @Matches(/^[a-z]{2,8}_[A-Za-z0-9_-]{1,128}$/, { message: '$property must be the id of a job' })
+  job_id: string;
+}
+
+export class JobsQuery {
+  /** Number of jobs. */
+  @IsOptional()
+  @IsInt()
+  @Min(1)
+  @Max(100)
+  limit: number = 20;
+}
+
+/** In units of its kind, such as identities, events or blocks; both 0 before the job is run. */
+export class JobProgressDto {
+  @ApiProperty({ type: 'integer' })
+  done: number;
+  @ApiProperty({ type: 'integer' })
+  total: number;
+}
+
+export class JobSummaryDto {
+  job_id: string;
+  /** What it does, such as `vp_replay`. */
+  kind: string;
+  @ApiProperty({ enum: JOB_STATUSES })
+  status: JobStatus;
+  progress: JobProgressDto;
+  /** Why it failed; null unless it did. */
+  @ApiProperty({ type: ItemProblemDto, nullable: true })
+  problem: ItemProblemDto | null;
+  started_at: string;
+  @ApiProperty({ type: String, nullable: true })
+  finished_at: string | null;
+}
+
+export class JobDto extends JobSummaryDto {
+  /** The result, whose form depends on the kind of job; null before it is completed. */
+  @ApiProperty({ oneOf: [{ type: 'object', additionalProperties: true }, { type: 'string' }, { type: 'null' }] })
+  result: object | string | null;
+}
+
+export class JobsDto {
+  /** The newest first. */
+  jobs: JobSummaryDto[];
+}

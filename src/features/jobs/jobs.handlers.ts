@@ -1,0 +1,149 @@
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import type { Actor } from '../../commands/context.js';
+import type { Json } from '../../kernel/json.js';
+import { Problem, problemMembers } from '../../kernel/problems.js';
+import { JOBS, type Job, type Jobs } from '../../stores/ports/jobs.js';
+import { type JobKind, JobKinds } from './job-kinds.js';
+import type { JobDto, JobSummaryDto, JobsDto } from './jobs.dto.js';
+
+/** A list reads this many times its limit: the newest jobs may be of kinds that it leaves out. */
+const READ_FOR_LIST = 5;
+
+/** The status, progress and result of a job of any kind. */
+export class GetJob extends Query<JobDto> {
+  constructor(
+    readonly jobId: string,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetJob)
+export class GetJobHandler implements IQueryHandler<GetJob> {
+  constructor(
+    private readonly kinds: JobKinds,
+    @Inject(JOBS) private readonly jobs: Jobs,
+  ) {}
+
+  /** @throws Problem job_not_found, also for a job that the actor may not read */
+  async execute({ jobId, actor }: GetJob): Promise<JobDto> {
+    const { job } = await readable(jobId, actor, this.kinds, this.jobs);
+    return jobOf(job);
+  }
+}
+
+/** The result of a completed job as lines of JSON. */
+export class GetJobLines extends Query<AsyncIterable<string>> {
+  constructor(
+    readonly jobId: string,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetJobLines)
+export class GetJobLinesHandler implements IQueryHandler<GetJobLines> {
+  constructor(
+    private readonly kinds: JobKinds,
+    @Inject(JOBS) private readonly jobs: Jobs,
+  ) {}
+
+  /** @throws Problem job_not_found, also for a job that the actor may not read; job_not_completed, job_result_expired */
+  async execute({ jobId, actor }: GetJobLines): Promise<AsyncIterable<string>> {
+    const { kind, job } = await readable(jobId, actor, this.kinds, this.jobs);
+    if (job.status !== 'completed') throw new Problem('job_not_completed', `The job ${jobId} is ${job.status}.`);
+    return kind.lines?.(job) ?? oneLine(job.result);
+  }
+}
+
+async function* oneLine(result: Json): AsyncIterable<string> {
+  yield `${JSON.stringify(result)}\n`;
+}
+
+/** Cancels a queued or running job; does nothing to a finished one. */
+export class CancelJob extends Command<JobDto> {
+  constructor(
+    readonly jobId: string,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(CancelJob)
+export class CancelJobHandler implements ICommandHandler<CancelJob> {
+  constructor(
+    private readonly kinds: JobKinds,
+    @Inject(JOBS) private readonly jobs: Jobs,
+  ) {}
+
+  /** @throws Problem job_not_found, also for a job that the actor may not read */
+  async execute({ jobId, actor }: CancelJob): Promise<JobDto> {
+    const { kind } = await readable(jobId, actor, this.kinds, this.jobs);
+    const job = await this.jobs.cancel(kind.kind, jobId);
+    if (!job) throw unknownJob(jobId);
+    return jobOf(job);
+  }
+}
+
+/** The newest jobs of all callers. */
+export class ListJobs extends Query<JobsDto> {
+  constructor(readonly limit: number) {
+    super();
+  }
+}
+
+@QueryHandler(ListJobs)
+export class ListJobsHandler implements IQueryHandler<ListJobs> {
+  constructor(
+    private readonly kinds: JobKinds,
+    @Inject(JOBS) private readonly jobs: Jobs,
+  ) {}
+
+  async execute({ limit }: ListJobs): Promise<JobsDto> {
+    const newest = await this.jobs.list({ limit: limit * READ_FOR_LIST });
+    const shown = newest.filter(({ kind }) => this.kinds.isShown(kind)).slice(0, limit);
+    return { jobs: shown.map(summaryOf) };
+  }
+}
+
+/**
+ * A job that the actor may read.
+ * @throws Problem job_not_found, so that nobody learns which ids other callers' jobs have
+ */
+async function readable(
+  jobId: string,
+  { scopes, organization }: Actor,
+  kinds: JobKinds,
+  jobs: Jobs,
+): Promise<{ kind: JobKind; job: Job }> {
+  const kind = kinds.ofId(jobId);
+  if (!kind || !(scopes.has(kind.scope) || scopes.has('ops'))) throw unknownJob(jobId);
+  const job = await jobs.get(kind.kind, jobId);
+  if (!job || (organization !== null && !(await kind.isOf(organization, job)))) throw unknownJob(jobId);
+  return { kind, job };
+}
+
+function summaryOf({ id, kind, status, progress, error, enqueued_at, finished_at }: Job): JobSummaryDto {
+  const failed = status === 'failed' ? new Problem('job_failed', error ?? 'The job failed.') : null;
+  return {
+    job_id: id,
+    kind,
+    status,
+    progress,
+    problem: failed && problemMembers(failed),
+    started_at: enqueued_at,
+    finished_at,
+  };
+}
+
+function jobOf(job: Job): JobDto {
+  return { ...summaryOf(job), result: job.result as JobDto['result'] };
+}
+
+function unknownJob(jobId: string): Problem {
+  return new Problem('job_not_found', `There is no job ${jobId}.`);
+}

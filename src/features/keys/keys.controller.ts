@@ -1,0 +1,77 @@
+import { Body, Controller, Delete, Get, Param, Post } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import type { Actor } from '../../commands/context.js';
+import type { Caller } from '../../credentials/caller.js';
+import { Written } from '../../http/answers.js';
+import { RequestActor } from '../../http/command-context.js';
+import { Keyed, RequestCaller, Write } from '../../http/routes.js';
+import { CreatedKeyDto, CreateKeyDto, DeletedKeyDto, KeyDto, KeyParams, KeysDto, MeDto } from './keys.dto.js';
+import { CreateKey, DeleteKey, GetKey, ListKeys } from './keys.handlers.js';
+
+@Controller('/v1')
+export class KeysController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+  ) {}
+
+  @Get('/me')
+  @Keyed({
+    scope: 'any',
+    summary: 'Get the id, the scopes and the organization of the key of this request',
+    description: 'For clients that show what a key permits.',
+    type: MeDto,
+  })
+  async me(@RequestCaller() caller: Caller | null): Promise<MeDto> {
+    const { keyId, scopes, organization } = caller!;
+    return { key_id: keyId, scopes: [...scopes], organization };
+  }
+
+  @Get('/ops/keys')
+  @Keyed({ scope: 'ops', summary: 'List the API keys, without their secrets', type: KeysDto })
+  async list() {
+    return this.queries.execute(new ListKeys());
+  }
+
+  @Get('/ops/keys/:key_id')
+  @Keyed({
+    scope: 'ops',
+    summary: 'Get an API key, without its secret',
+    type: KeyDto,
+    problems: ['key_not_found'],
+  })
+  async get(@Param() { key_id }: KeyParams) {
+    return this.queries.execute(new GetKey(key_id));
+  }
+
+  @Post('/ops/keys')
+  @Write({
+    scope: 'ops',
+    status: 201,
+    example: { key_id: 'lendco-relay', scopes: ['relay:write'], organization: 'tris:lendco' },
+    summary: 'Create an API key',
+    description:
+      'The answer contains the key, which is stored nowhere: a repeated request is refused. It cannot have scopes that ' +
+      'the key of this request lacks. Not in the cluster profile, where all processes share the file of the keys.',
+    type: CreatedKeyDto,
+    ignoresIdempotencyKey: true,
+    problems: ['key_conflict', 'keys_read_only'],
+  })
+  async create(@Body() { key_id, scopes, organization }: CreateKeyDto, @RequestActor() actor: Actor) {
+    const created = await this.commands.execute(new CreateKey(key_id, scopes, organization ?? null, actor));
+    return new Written<CreatedKeyDto>(created, null, 201, ['v1', 'ops', 'keys', key_id]);
+  }
+
+  @Delete('/ops/keys/:key_id')
+  @Write({
+    scope: 'ops',
+    summary: 'Delete an API key: this process refuses it from now on, others within a second',
+    type: DeletedKeyDto,
+    ignoresIdempotencyKey: true,
+    problems: ['key_not_found', 'key_in_use', 'keys_read_only'],
+  })
+  async delete(@Param() { key_id }: KeyParams, @RequestActor() actor: Actor) {
+    await this.commands.execute(new DeleteKey(key_id, actor));
+    return new Written<DeletedKeyDto>({ key_id }, null);
+  }
+}

@@ -1,0 +1,64 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { ArrayNotEmpty, ArrayUnique, IsIn, IsOptional, Matches } from 'class-validator';
+import { KEY_ID } from '../../credentials/api-keys.js';
+import { type Scope, SCOPES } from '../../credentials/caller.js';
+import { IsTrisId } from '../../http/fields.js';
+
+export class KeyParams {
+  @Matches(KEY_ID, { message: '$property must be the id of a key' })
+  @ApiProperty({ example: 'lendco-relay' })
+  key_id: string;
+}
+
+export class CreateKeyDto {
+  /** Events record it as the actor `key:<id>`. */
+  @Matches(KEY_ID, { message: '$property must be 1 to 64 letters, digits or ._-' })
+  key_id: string;
+
+  /** What it permits: scopes that the key of this request has. */
+  @ArrayNotEmpty()
+  @ArrayUnique()
+  @IsIn(SCOPES, { each: true })
+  @ApiProperty({ type: 'array', items: { type: 'string', enum: [...SCOPES] } })
+  scopes: Scope[];
+
+  /** The organization that it acts for. Default: none. */
+  @IsOptional()
+  @IsTrisId()
+  organization?: string;
+}
+
+export class KeyDto {
+  key_id: string;
+  @ApiProperty({ type: 'array', items: { type: 'string', enum: [...SCOPES] } })
+  scopes: Scope[];
+  @ApiProperty({ type: String, nullable: true })
+  organization: string | null;
+  /** Whether it is the development key, which is in a file of its own and cannot be deleted here. */
+  is_development: boolean;
+}
+
+export class CreatedKeyDto extends KeyDto {
+  /** The key itself. It is shown only this once. */
+  key: string;
+}
+
+export class KeysDto {
+  keys: KeyDto[];
+  /** Why keys can be neither created nor deleted here; null if they can. */
+  @ApiProperty({ type: String, nullable: true })
+  read_only: string | null;
+}
+
+export class DeletedKeyDto {
+  key_id: string;
+}
+
+/** The key that a request is sent with. */
+export class MeDto {
+  key_id: string;
+  @ApiProperty({ type: 'array', items: { type: 'string', enum: [...SCOPES] } })
+  scopes: Scope[];
+  @ApiProperty({ type: String, nullable: true })
+  organization: string | null;
+}

@@ -1,0 +1,107 @@
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import type { Actor } from '../../commands/context.js';
+import { ApiKeys, type ListedApiKey } from '../../credentials/api-keys.js';
+import type { Scope } from '../../credentials/caller.js';
+import { Logger } from '../../kernel/logger.js';
+import { Problem } from '../../kernel/problems.js';
+import type { CreatedKeyDto, KeyDto, KeysDto } from './keys.dto.js';
+
+/** The keys that are accepted, without their secrets. */
+export class ListKeys extends Query<KeysDto> {}
+
+@QueryHandler(ListKeys)
+export class ListKeysHandler implements IQueryHandler<ListKeys> {
+  constructor(private readonly keys: ApiKeys) {}
+
+  async execute(): Promise<KeysDto> {
+    return { keys: this.keys.list().map(dtoOf), read_only: this.keys.readOnly() };
+  }
+}
+
+/** One accepted key, without its secret. */
+export class GetKey extends Query<KeyDto> {
+  constructor(readonly keyId: string) {
+    super();
+  }
+}
+
+@QueryHandler(GetKey)
+export class GetKeyHandler implements IQueryHandler<GetKey> {
+  constructor(private readonly keys: ApiKeys) {}
+
+  /** @throws Problem key_not_found */
+  async execute({ keyId }: GetKey): Promise<KeyDto> {
+    const found = this.keys.list().find(({ id }) => id === keyId);
+    if (!found) throw new Problem('key_not_found', `There is no key ${keyId}.`);
+    return dtoOf(found);
+  }
+}
+
+/** Creates a key. */
+export class CreateKey extends Command<CreatedKeyDto> {
+  constructor(
+    readonly keyId: string,
+    readonly scopes: Scope[],
+    readonly organization: string | null,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(CreateKey)
+export class CreateKeyHandler implements ICommandHandler<CreateKey> {
+  constructor(
+    private readonly keys: ApiKeys,
+    private readonly logger: Logger,
+  ) {}
+
+  /** @throws Problem forbidden, validation_failed, key_conflict, keys_read_only */
+  async execute({ keyId, scopes, organization, actor }: CreateKey): Promise<CreatedKeyDto> {
+    const lacking = scopes.filter((scope) => !actor.scopes.has(scope));
+    if (lacking.length > 0) {
+      const detail = `The key "${actor.name}" lacks ${lacking.join(', ')} itself and cannot give it to another key.`;
+      throw new Problem('forbidden', detail);
+    }
+    if (organization !== null && scopes.includes('ops')) {
+      const message = 'The scope ops is for keys that are bound to no organization.';
+      const errors = [{ pointer: '/scopes', code: 'scope_of_operators', message }];
+      throw new Problem('validation_failed', `${message} at /scopes`, { errors });
+    }
+    const record = { id: keyId, scopes, ...(organization !== null && { organization }) };
+    const key = await this.keys.create(record);
+    this.logger.info('API key created', { id: keyId, by: actor.name });
+    return { key_id: keyId, scopes, organization, is_development: false, key };
+  }
+}
+
+/** Deletes a key: it is refused from now on. */
+export class DeleteKey extends Command<void> {
+  constructor(
+    readonly keyId: string,
+    readonly actor: Actor,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(DeleteKey)
+export class DeleteKeyHandler implements ICommandHandler<DeleteKey> {
+  constructor(
+    private readonly keys: ApiKeys,
+    private readonly logger: Logger,
+  ) {}
+
+  /** @throws Problem key_not_found, key_in_use, keys_read_only */
+  async execute({ keyId, actor }: DeleteKey): Promise<void> {
+    if (actor.name === `key:${keyId}`) {
+      throw new Problem('key_in_use', 'A key cannot delete itself: use another key with the scope ops.');
+    }
+    await this.keys.delete(keyId);
+    this.logger.info('API key deleted', { id: keyId, by: actor.name });
+  }
+}
+
+function dtoOf({ id, scopes, organization, isDevelopment }: ListedApiKey): KeyDto {
+  return { key_id: id, scopes: [...scopes], organization: organization ?? null, is_development: isDevelopment };
+}

@@ -1,0 +1,196 @@
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import {
+  GenerationError,
+  NOTHING_SERVES,
+  type RebuildProgress,
+  drop,
+  rebuild,
+  rollback,
+  swap,
+} from '../../read-side/generations.js';
+import { refuseOtherLog } from '../../read-side/manifest.js';
+import { saveSnapshot } from '../../read-side/snapshots.js';
+import { type VerifyProgress, type VerifyResult, verify } from '../../read-side/verify.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
+import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
+import type { Snapshot } from '../../stores/ports/snapshot-file.js';
+
+/** Operations on the read models, for the command line and for the jobs that HTTP starts. */
+
+/** A long operation while it runs. */
+export interface Run {
+  signal: AbortSignal;
+  onProgress?: (done: number, total: number) => void;
+}
+
+export interface Rebuilt {
+  generation: string;
+  /** Events applied by this run. */
+  events: number;
+  seconds: number;
+  swapped: boolean;
+}
+
+/** Builds a generation of views beside the one that serves; continues an interrupted build. */
+export class RebuildViews extends Command<Rebuilt> {
+  constructor(
+    /** Names of views, or `all`. */
+    readonly views: string | readonly string[],
+    readonly run: Run,
+    /** `swap`: it serves once it is built. `newLog`: as of `swap` in src/read-side/generations.ts. */
+    readonly options: { swap?: boolean; newLog?: boolean } = {},
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RebuildViews)
+export class RebuildViewsHandler implements ICommandHandler<RebuildViews> {
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(READ_MODELS) private readonly readModels: ReadModels,
+    @Inject(JOBS) private readonly jobs: Jobs,
+  ) {}
+
+  /** @throws GenerationError; StartError if the serving generation was folded from another log */
+  async execute({ views, run, options }: RebuildViews): Promise<Rebuilt> {
+    const { store, readModels } = this;
+    const manifest = await readModels.manifest();
+    if (!options.newLog) refuseOtherLog(manifest, await readModels.generations(), store.logId);
+    if (options.swap && !manifest) throw new GenerationError(NOTHING_SERVES);
+    const started = performance.now();
+    let events = 0;
+    const onProgress = (progress: RebuildProgress) => {
+      ({ events } = progress);
+      run.onProgress?.(progress.events, progress.total);
+    };
+    const { id } = await rebuild(views, store, readModels, run.signal, onProgress, this.jobs);
+    const seconds = (performance.now() - started) / 1000;
+    if (options.swap) await swap(id, store, readModels, options.newLog);
+    return { generation: id, events, seconds, swapped: options.swap === true };
+  }
+}
+
+/** Serves the views of a ready generation. */
+export class SwapGeneration extends Command<Manifest> {
+  constructor(
+    readonly generation: string,
+    readonly newLog = false,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(SwapGeneration)
+export class SwapGenerationHandler implements ICommandHandler<SwapGeneration> {
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(READ_MODELS) private readonly readModels: ReadModels,
+  ) {}
+
+  /** @throws GenerationError; StartError if the serving generation was folded from another log */
+  execute({ generation, newLog }: SwapGeneration): Promise<Manifest> {
+    return swap(generation, this.store, this.readModels, newLog);
+  }
+}
+
+/** Undoes the last swap. */
+export class RollBackGenerations extends Command<Manifest> {}
+
+@CommandHandler(RollBackGenerations)
+export class RollBackGenerationsHandler implements ICommandHandler<RollBackGenerations> {
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(READ_MODELS) private readonly readModels: ReadModels,
+  ) {}
+
+  /** @throws GenerationError */
+  execute(): Promise<Manifest> {
+    return rollback(this.store, this.readModels);
+  }
+}
+
+/** Deletes a generation that does not serve. */
+export class DropGeneration extends Command<void> {
+  constructor(readonly generation: string) {
+    super();
+  }
+}
+
+@CommandHandler(DropGeneration)
+export class DropGenerationHandler implements ICommandHandler<DropGeneration> {
+  constructor(@Inject(READ_MODELS) private readonly readModels: ReadModels) {}
+
+  /** @throws GenerationError */
+  execute({ generation }: DropGeneration): Promise<void> {
+    return drop(generation, this.readModels);
+  }
+}
+
+/** Saves generations as files from which read models can be loaded. */
+export class SaveSnapshots extends Command<SavedSnapshot[]> {
+  constructor(
+    /** null: those that serve. */
+    readonly generation: string | null,
+    readonly folder: string,
+    /** Number of snapshots of the same views to keep. */
+    readonly kept: number,
+    readonly run: Pick<Run, 'signal'> & { onProgress?: (generation: string, rows: number, total: number) => void },
+  ) {
+    super();
+  }
+}
+
+export type SavedSnapshot = Snapshot & { seconds: number };
+
+@CommandHandler(SaveSnapshots)
+export class SaveSnapshotsHandler implements ICommandHandler<SaveSnapshots> {
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(READ_MODELS) private readonly readModels: ReadModels,
+  ) {}
+
+  /** @throws GenerationError, SnapshotRefused */
+  async execute({ generation, folder, kept, run }: SaveSnapshots): Promise<SavedSnapshot[]> {
+    const { views = {} } = (await this.readModels.manifest()) ?? {};
+    const ids = generation === null ? [...new Set(Object.values(views))] : [generation];
+    if (ids.length === 0) throw new GenerationError(NOTHING_SERVES);
+    const saved: SavedSnapshot[] = [];
+    for (const id of ids) {
+      const started = performance.now();
+      const one = await saveSnapshot(id, folder, kept, this.store, this.readModels, {
+        signal: run.signal,
+        onProgress: (rows, total) => run.onProgress?.(id, rows, total),
+      });
+      saved.push({ ...one, seconds: (performance.now() - started) / 1000 });
+    }
+    return saved;
+  }
+}
+
+/** Folds the log again and compares every row of the serving generations. */
+export class VerifyReadModels extends Query<VerifyResult & { seconds: number }> {
+  constructor(readonly run: { signal?: AbortSignal; onProgress: (progress: VerifyProgress) => void }) {
+    super();
+  }
+}
+
+@QueryHandler(VerifyReadModels)
+export class VerifyReadModelsHandler implements IQueryHandler<VerifyReadModels> {
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(READ_MODELS) private readonly readModels: ReadModels,
+  ) {}
+
+  /** @throws GenerationError if nothing serves yet; Error as of `verify` */
+  async execute({ run }: VerifyReadModels): Promise<VerifyResult & { seconds: number }> {
+    const started = performance.now();
+    const result = await verify(this.store, this.readModels, run);
+    if (result.generations.length === 0) {
+      throw new GenerationError('No generation of read models serves yet: start the service once.');
+    }
+    return { ...result, seconds: (performance.now() - started) / 1000 };
+  }
+}

@@ -1,0 +1,36 @@
+import { Module } from '@nestjs/common';
+import { JobsModule } from '../jobs/jobs.module.js';
+import {
+  DropGenerationHandler,
+  RebuildViewsHandler,
+  RollBackGenerationsHandler,
+  SaveSnapshotsHandler,
+  SwapGenerationHandler,
+  VerifyReadModelsHandler,
+} from './generations.handlers.js';
+import { OperationsController } from './operations.controller.js';
+import { StartOperationHandler } from './operations.handlers.js';
+import { Operations } from './operations.js';
+import { GetStatusHandler } from './status.handlers.js';
+
+/** The handlers, for HTTP and for the command line. */
+@Module({
+  providers: [
+    RebuildViewsHandler,
+    SwapGenerationHandler,
+    RollBackGenerationsHandler,
+    DropGenerationHandler,
+    SaveSnapshotsHandler,
+    VerifyReadModelsHandler,
+    GetStatusHandler,
+  ],
+})
+export class OperationsModule {}
+
+/** The endpoints under `/v1/ops`. Always enabled. */
+@Module({
+  imports: [OperationsModule, JobsModule],
+  controllers: [OperationsController],
+  providers: [Operations, StartOperationHandler],
+})
+export class OperationsHttpModule {}

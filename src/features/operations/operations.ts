@@ -1,0 +1,176 @@
+import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import type { CommandContext } from '../../commands/context.js';
+import { Config } from '../../kernel/config.js';
+import type { Json, JsonObject } from '../../kernel/json.js';
+import { formatPosition } from '../../kernel/positions.js';
+import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
+import { GenerationError } from '../../read-side/generations.js';
+import { BUILD_JOB, helpBuild } from '../../read-side/shared-build.js';
+import { isIdentical } from '../../read-side/verify.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { JOBS, JobGivenUp, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
+import { JobKinds } from '../jobs/job-kinds.js';
+import {
+  RebuildViews,
+  RollBackGenerations,
+  SaveSnapshots,
+  SwapGeneration,
+  VerifyReadModels,
+} from './generations.handlers.js';
+
+/** The operations that run as jobs, and how the ids of their jobs begin. */
+const PREFIXES = { rebuild: 'rbd', swap: 'swp', rollback: 'rbk', verify: 'vfy', snapshot: 'snp' } as const;
+export type OperationName = keyof typeof PREFIXES;
+
+/** Effectively permanent. */
+const SLOT_TTL_MS = 100 * 365 * 86_400_000;
+/** A lease of a process that ended expires after 2 s: a later attempt succeeds. */
+const RETRIES = { attempts: 5, backoffMs: 1_000 };
+/** The maximum number of damaged events in a result. */
+const MAX_DAMAGED = 20;
+
+/** Runs the operations of generations as jobs of the workers, at most one of each at a time. */
+@Injectable()
+export class Operations implements OnModuleInit {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+    private readonly kinds: JobKinds,
+    @Inject(Config) private readonly config: Config,
+    @Inject(JOBS) private readonly jobs: Jobs,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(READ_MODELS) private readonly readModels: ReadModels,
+  ) {}
+
+  onModuleInit(): void {
+    this.handle('rebuild', (job) => this.rebuild(job));
+    this.handle('swap', (job) => this.swap(job));
+    this.handle('rollback', (job) => this.rollBack(job));
+    this.handle('verify', (job) => this.verify(job));
+    this.handle('snapshot', (job) => this.save(job));
+    this.jobs.handle(BUILD_JOB, (job) => this.help(job));
+  }
+
+  private handle(name: OperationName, run: (job: RunningJob) => Promise<object>): void {
+    const handler = async (job: RunningJob) => {
+      try {
+        return (await run(job)) as Json;
+      } catch (error) {
+        // Only a generation that is being built is free again later.
+        const isFinal = error instanceof Problem && error.code !== 'operation_open' && !job.signal.aborted;
+        throw isFinal ? new JobGivenUp(error.message) : error;
+      }
+    };
+    this.jobs.handle(name, handler, RETRIES);
+    this.kinds.add({ kind: name, prefix: PREFIXES[name], scope: 'ops', isOf: () => false });
+  }
+
+  /**
+   * Enqueues an operation. A retry with the same Idempotency-Key gets its first job.
+   * @throws Problem operation_open while another of the same name is queued or running; idempotency_key_reused
+   */
+  async start(name: OperationName, input: JsonObject, { body_hash, idempotency }: CommandContext): Promise<string> {
+    const id = `${PREFIXES[name]}_${idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
+    const known = await this.jobs.get(name, id);
+    if (known && known.input['body_hash'] !== body_hash) throw idempotencyKeyReused();
+    if (known) return id;
+    const mine = { id, input: { ...input, body_hash } };
+    const slot = `operation-open:${name}`;
+    for (;;) {
+      const last = (await this.keyValue.get(slot)) as typeof mine | undefined;
+      if (last) {
+        // Creates it if a crash, or a concurrent request, left only the slot.
+        const { status } = await this.jobs.enqueue(name, last.id, last.input);
+        if (last.id === id) return id;
+        if (status === 'queued' || status === 'running') {
+          throw new Problem('operation_open', `The job ${last.id} is ${status}: wait for it to finish, or cancel it.`);
+        }
+      }
+      if (last) await this.keyValue.replace(slot, last, mine, SLOT_TTL_MS);
+      else await this.keyValue.putIfAbsent(slot, mine, SLOT_TTL_MS);
+    }
+  }
+
+  /** What the rollback that is asked for now would change. @throws GenerationError if there was no swap */
+  async rollbackNow(): Promise<{ from: Record<string, string>; to: Record<string, string> }> {
+    const manifest = await this.readModels.manifest();
+    if (!manifest?.previous_views) throw new GenerationError('There was no swap that could be rolled back.');
+    return { from: manifest.views, to: manifest.previous_views };
+  }
+
+  /** @throws Problem snapshots_not_configured */
+  snapshotFolder(): string {
+    const { snapshots } = this.config;
+    if (snapshots !== undefined) return snapshots;
+    throw new Problem('snapshots_not_configured', 'Set CREDENCE_SNAPSHOTS to the folder of the snapshots.');
+  }
+
+  private rebuild({ input, signal, progress: onProgress }: RunningJob): Promise<object> {
+    const { views, swap } = input as { views: string[] | null; swap: boolean };
+    return this.commands.execute(new RebuildViews(views ?? 'all', { signal, onProgress }, { swap }));
+  }
+
+  private async help({ input, signal }: RunningJob): Promise<null> {
+    const { generation, build } = input as { generation: string; build: string };
+    await helpBuild(generation, build, this.store, this.readModels, { signal });
+    return null;
+  }
+
+  private async swap({ input, attempt }: RunningJob): Promise<object> {
+    const { generation } = input as { generation: string };
+    const served = await this.readModels.manifest();
+    // An attempt that was interrupted may have come this far.
+    if (attempt > 1 && served && Object.values(served.views).includes(generation)) return serving(served);
+    return serving(await this.commands.execute(new SwapGeneration(generation)));
+  }
+
+  /** Repeating it must not undo the rollback. */
+  private async rollBack({ input }: RunningJob): Promise<object> {
+    const { from, to } = input as Awaited<ReturnType<Operations['rollbackNow']>>;
+    const served = await this.readModels.manifest();
+    if (served && isDeepStrictEqual({ ...served.views }, { ...to })) return serving(served);
+    if (!isDeepStrictEqual({ ...served?.views }, { ...from })) {
+      throw new GenerationError('Other generations serve than when the rollback was requested; check the status.');
+    }
+    return serving(await this.commands.execute(new RollBackGenerations()));
+  }
+
+  private async verify({ signal, progress }: RunningJob): Promise<object> {
+    const onProgress = ({ done, total }: { done: number; total: number }) => progress(done, total);
+    const result = await this.queries.execute(new VerifyReadModels({ signal, onProgress }));
+    const damaged = result.damaged.slice(0, MAX_DAMAGED).map(({ id, type, stream, position, damage }) => {
+      return { id, type, stream, position, damage };
+    });
+    return { identical: isIdentical(result), ...result, damaged, damaged_events: result.damaged.length };
+  }
+
+  private async save({ input, signal, progress }: RunningJob): Promise<object> {
+    const { generation } = input as { generation: string | null };
+    const onProgress = (_: string, rows: number, total: number) => progress(rows, total);
+    const kept = this.config.retainedSnapshots;
+    const command = new SaveSnapshots(generation, this.snapshotFolder(), kept, { signal, onProgress });
+    const saved = await this.commands.execute(command);
+    return {
+      snapshots: saved.map(({ path, generation, checkpoint, rows, bytes, seconds }) => {
+        return {
+          path,
+          generation,
+          position: formatPosition(checkpoint.log, checkpoint.position),
+          rows,
+          bytes,
+          seconds,
+        };
+      }),
+    };
+  }
+}
+
+function serving({ views }: Manifest): object {
+  return { views };
+}
