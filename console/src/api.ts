@@ -1,10 +1,14 @@
 /** The parts of the public HTTP interface that the console uses. */
 
-export interface FieldError {
-  pointer: string;
-  code: string;
-  message: string;
-}
+import {
+  ConnectionError,
+  CredenceClient,
+  type FieldError,
+  type LiveEvent,
+  ProblemError,
+} from '../../clients/typescript/src/client.ts';
+
+export type { FieldError, LiveEvent };
 
 /** A refusal of the service (application/problem+json), or the reason why no answer came. */
 export class ApiError extends Error {
@@ -38,41 +42,76 @@ export function sendKey(value: string | null): void {
 
 type Parameters = Record<string, string | number | undefined>;
 
-/** The page is at `<service>/console`, so relative addresses work behind a proxy with a path of its own. */
-export async function get<T>(path: string, parameters: Parameters = {}, signal?: AbortSignal): Promise<T> {
-  const url = new URL(path, document.baseURI);
-  for (const [name, value] of Object.entries(parameters)) {
-    if (value !== undefined) url.searchParams.set(name, String(value));
-  }
-  return send(url, { signal: signal ?? null });
+/** Paths are not those of the document, but with their parameters in them. */
+interface Calls {
+  get(path: string, init: object): Promise<{ data: unknown }>;
+  post(path: string, init: object): Promise<{ data: unknown }>;
+  delete(path: string, init: object): Promise<{ data: unknown }>;
+}
+
+const client = new CredenceClient({
+  // The page is at `<service>/console`, also behind a proxy with a path of its own.
+  baseUrl: new URL('.', document.baseURI).href,
+  apiKey: () => key,
+  // The views say that they wait, and may be told not to.
+  retries: 0,
+  fetch: (request) => fetch(request, { credentials: 'omit' }),
+});
+const calls: Calls = client as unknown as Calls;
+
+/** @throws ApiError */
+export function get<T>(path: string, parameters: Parameters = {}, signal?: AbortSignal): Promise<T> {
+  return answer(calls.get(`/${path}`, { params: { query: parameters }, signal }));
+}
+
+/** @throws ApiError */
+export function post<T>(path: string, body: unknown = {}, signal?: AbortSignal): Promise<T> {
+  return answer(calls.post(`/${path}`, { body, signal }));
+}
+
+/** `DELETE`. @throws ApiError */
+export function remove<T>(path: string): Promise<T> {
+  return answer(calls.delete(`/${path}`, {}));
 }
 
 /** @throws ApiError if a service refuses the key */
 export async function checkKey(candidate: string): Promise<void> {
   // A wrong key is refused on every route, also on public ones.
-  await send(new URL('health/live', document.baseURI), { headers: { 'x-api-key': candidate } });
+  await answer(calls.get('/health/live', { headers: { 'x-api-key': candidate } }));
 }
 
-async function send<T>(url: URL, init: RequestInit): Promise<T> {
-  let response: Response;
+/**
+ * Reads the live changes until the service ends them. `onEvents` gets those that arrived together.
+ * @throws ApiError
+ */
+export async function followChanges(
+  cursor: string | undefined,
+  onEvents: (events: LiveEvent[]) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const together: LiveEvent[] = [];
   try {
-    const headers = { ...(key !== null && { 'x-api-key': key }), ...init.headers };
-    response = await fetch(url, { ...init, headers, credentials: 'omit' });
+    for await (const event of client.live({ ...(cursor !== undefined && { cursor }), reconnects: false, signal })) {
+      if (together.push(event) === 1) setTimeout(() => onEvents(together.splice(0)));
+    }
   } catch (error) {
-    if (init.signal?.aborted) throw error;
-    throw new ApiError(0, 'unreachable', 'The service cannot be reached.');
+    throw asApiError(error);
   }
-  const body = await response.json().catch(() => null);
-  if (response.ok) return body as T;
-  const retryAfter = response.headers.get('retry-after');
-  throw new ApiError(
-    response.status,
-    body?.code ?? 'unknown',
-    body?.detail ?? `The service answered with status ${response.status}.`,
-    body?.errors ?? [],
-    body?.request_id ?? null,
-    retryAfter === null ? null : Number(retryAfter) * 1000,
-  );
+}
+
+async function answer<T>(call: Promise<{ data: unknown }>): Promise<T> {
+  try {
+    return (await call).data as T;
+  } catch (error) {
+    throw asApiError(error);
+  }
+}
+
+function asApiError(error: unknown): unknown {
+  if (error instanceof ConnectionError) return new ApiError(0, 'unreachable', 'The service cannot be reached.');
+  if (!(error instanceof ProblemError)) return error;
+  const { status, code, detail, errors, requestId, retryAfter } = error;
+  return new ApiError(status, code, detail, errors, requestId, retryAfter);
 }
 
 /** What an answer is asked for. Undefined: the default of the service. */
@@ -181,6 +220,20 @@ export interface Policies {
 
 export interface Models {
   models: { id: string; active: boolean }[];
+}
+
+export interface Decisions {
+  decisions: {
+    jti: string;
+    policy_id: string;
+    granted: boolean;
+    score: number | null;
+    reasons: { pointer: string; rule: string; required: unknown; actual: unknown; outcome: string }[];
+    checked_at: string;
+    checked_by: string;
+    revoked: boolean;
+  }[];
+  next_cursor: string | null;
 }
 
 export interface Changes {

@@ -2,7 +2,9 @@ import { useEffect } from 'react';
 import { IdentityView } from './identity/identity-view.tsx';
 import { SearchForm, SearchView } from './identity/search.tsx';
 import { KeyDialog } from './key-dialog.tsx';
+import { LabView } from './lab/lab-view.tsx';
 import { LiveView } from './live.tsx';
+import { OperationsView } from './operations/operations-view.tsx';
 import { hrefOf, usePlace } from './place.ts';
 import { ThemePicker } from './theme.tsx';
 
@@ -10,7 +12,17 @@ export function App() {
   const { view, id, parameters } = usePlace();
   const isIdentity = view === 'identity' && id !== '';
   const isLive = view === 'live';
-  const title = isIdentity ? id : isLive ? 'Live' : 'Identities';
+  const isLab = view === 'lab';
+  const isOperations = view === 'operations';
+  const title = isIdentity
+    ? id
+    : isLab
+      ? id || 'Policy lab'
+      : isLive
+        ? 'Live'
+        : isOperations
+          ? 'Operations'
+          : 'Identities';
   useEffect(() => {
     document.title = `${title} · Credence console`;
   }, [title]);
@@ -32,11 +44,17 @@ export function App() {
         </a>
         {isIdentity && <SearchForm />}
         <nav>
-          <a href={hrefOf('')} aria-current={isIdentity || isLive ? undefined : 'page'}>
+          <a href={hrefOf('')} aria-current={isIdentity || isLive || isLab || isOperations ? undefined : 'page'}>
             Identities
+          </a>
+          <a href={hrefOf('lab')} aria-current={isLab ? 'page' : undefined}>
+            Policies
           </a>
           <a href={hrefOf('live')} aria-current={isLive ? 'page' : undefined}>
             Live
+          </a>
+          <a href={hrefOf('operations')} aria-current={isOperations ? 'page' : undefined}>
+            Operations
           </a>
           <a href="docs">API</a>
         </nav>
@@ -48,8 +66,12 @@ export function App() {
       <main tabIndex={-1}>
         {isIdentity ? (
           <IdentityView key={id} trisId={id} parameters={parameters} />
+        ) : isLab ? (
+          <LabView id={id} />
         ) : isLive ? (
           <LiveView />
+        ) : isOperations ? (
+          <OperationsView />
         ) : (
           <SearchView />
         )}

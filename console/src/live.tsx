@@ -1,12 +1,17 @@
-import { useQuery } from '@tanstack/react-query';
-import { useRef, useState } from 'react';
-import { type Changes, get } from './api.ts';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useCallback, useEffect, useRef, useState } from 'react';
+import { ApiError, type Changes, followChanges, get, type LiveEvent } from './api.ts';
 import { count, score, Time } from './format.tsx';
+import { Head } from './head.tsx';
 import { Failure, Waiting } from './loading.tsx';
 import { hrefOf } from './place.ts';
+import { Region } from './region.tsx';
 
 const PAGE = 1000;
+/** While there is no stream. */
 const EVERY_MS = 2_000;
+/** After a stream has ended, the next one is tried. */
+const AGAIN_MS = 15_000;
 /** More are forgotten, so that a tab that stays open does not grow. */
 const KEPT = 200;
 
@@ -28,21 +33,51 @@ interface Feed {
 }
 const START: Feed = { cursor: undefined, hasCaughtUp: false, rows: [], read: 0 };
 
-/** The feed of changes, polled with its cursor. */
+const KEY = ['changes'];
+
+/** The feed of changes: read to its end, then followed as a stream; polled with its cursor while there is no stream. */
 export function LiveView() {
+  const client = useQueryClient();
   const [isPaused, setIsPaused] = useState(false);
+  const [isStreaming, setIsStreaming] = useState(false);
   const [filter, setFilter] = useState('');
   const [below, setBelow] = useState('');
   const feed = useRef(START);
   const query = useQuery({
-    queryKey: ['changes'],
+    queryKey: KEY,
     queryFn: async ({ signal }) => (feed.current = await readOn(feed.current, signal)),
-    refetchInterval: ({ state }) => (isPaused || state.error ? false : EVERY_MS),
+    refetchInterval: ({ state }) => (isPaused || isStreaming || isRefusal(state.error) ? false : EVERY_MS),
     structuralSharing: false,
     gcTime: 0,
     staleTime: 0,
   });
   const { data, error, failureReason } = query;
+  const show = useCallback((next: Feed) => client.setQueryData(KEY, (feed.current = next)), [client]);
+  const readAgain = useCallback(() => {
+    feed.current = START;
+    void client.refetchQueries({ queryKey: KEY });
+  }, [client]);
+  const isReady = data?.hasCaughtUp === true && !isPaused;
+  useEffect(() => {
+    if (!isReady) return undefined;
+    const stop = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const follow = async () => {
+      setIsStreaming(true);
+      await client.cancelQueries({ queryKey: KEY });
+      const outcome = await followStream(feed, show, stop.signal);
+      if (stop.signal.aborted) return;
+      setIsStreaming(false);
+      if (outcome === 'reset') readAgain();
+      else timer = setTimeout(() => void follow(), AGAIN_MS);
+    };
+    void follow();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+      setIsStreaming(false);
+    };
+  }, [isReady, client, show, readAgain]);
   const limit = below === '' ? Infinity : Number(below);
   const rows = data?.rows.filter((row) => row.tris_id.includes(filter.trim()) && row.score < limit) ?? [];
   return (
@@ -77,23 +112,13 @@ export function LiveView() {
       {data && (
         <>
           <p role="status" className="small">
-            {count(data.read)} changes read, {count(rows.length)} shown{isPaused ? ', paused' : ''}.
+            {count(data.read)} changes read, {count(rows.length)} shown
+            {isPaused ? ', paused' : isStreaming ? ', followed live' : ''}.
           </p>
           {rows.length > 0 && (
-            <div className="scroll" role="region" tabIndex={0} aria-label="Changes">
+            <Region label="Changes">
               <table>
-                <thead>
-                  <tr>
-                    <th scope="col">Identity</th>
-                    <th scope="col" className="number">
-                      Score
-                    </th>
-                    <th scope="col" className="number">
-                      TCT
-                    </th>
-                    <th scope="col">Arrived</th>
-                  </tr>
-                </thead>
+                <Head columns={['Identity', 'Score', 'TCT', 'Arrived']} numbers={['Score', 'TCT']} />
                 <tbody>
                   {rows.map((row) => (
                     <tr key={row.position}>
@@ -107,7 +132,7 @@ export function LiveView() {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </Region>
           )}
         </>
       )}
@@ -115,19 +140,58 @@ export function LiveView() {
   );
 }
 
+/** Refused for good: only the reader can change that. */
+function isRefusal(error: Error | null): boolean {
+  return error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429;
+}
+
+/** Follows the feed from where it was read to, until the stream ends or is silent. */
+async function followStream(
+  feed: { current: Feed },
+  show: (feed: Feed) => void,
+  signal: AbortSignal,
+): Promise<'ended' | 'reset'> {
+  const own = new AbortController();
+  let outcome: 'ended' | 'reset' = 'ended';
+  const arrived = (events: readonly LiveEvent[]) => {
+    if (signal.aborted || outcome === 'reset') return;
+    if (events.some(({ type }) => type === 'reset')) {
+      outcome = 'reset';
+      return own.abort();
+    }
+    const at = new Date().toISOString();
+    const changes = events.flatMap((event) => (event.type === 'change' ? event.data : []));
+    const cursor = events.at(-1)?.id ?? feed.current.cursor;
+    if (changes.length > 0) show({ ...withRows(feed.current, changes, at), cursor });
+    else feed.current = { ...feed.current, cursor };
+  };
+  try {
+    await followChanges(feed.current.cursor, arrived, AbortSignal.any([signal, own.signal]));
+  } catch {
+    // Whatever the reason: the feed is polled meanwhile, and says what is wrong.
+  }
+  return outcome;
+}
+
+/** The feed with more changes, each identity once, the latest first. */
+function withRows(feed: Feed, changes: Changes['changes'], at: string | null): Feed {
+  const names = new Set<string>();
+  const rows = [...changes.map((change) => ({ ...change, at })).reverse(), ...feed.rows].filter(
+    ({ tris_id }) => !names.has(tris_id) && names.add(tris_id),
+  );
+  return { ...feed, rows: rows.slice(0, KEPT), read: feed.read + changes.length };
+}
+
 /** Reads the feed up to its end. */
 async function readOn(feed: Feed, signal: AbortSignal): Promise<Feed> {
-  let { cursor, hasCaughtUp, rows, read } = feed;
+  let next = feed;
   for (;;) {
-    const page = await get<Changes>('v1/disc/changes', { limit: PAGE, cursor }, signal);
+    const page = await get<Changes>('v1/disc/changes', { limit: PAGE, cursor: next.cursor }, signal);
     // After a change of the lens, all scores are read again.
-    if (page.reset) [hasCaughtUp, rows, read] = [false, [], 0];
-    const at = hasCaughtUp ? new Date().toISOString() : null;
-    const fresh = page.changes.map((change) => ({ ...change, at })).reverse();
-    const names = new Set(fresh.map(({ tris_id }) => tris_id));
-    rows = [...fresh, ...rows.filter(({ tris_id }) => !names.has(tris_id))].slice(0, KEPT);
-    read += fresh.length;
-    cursor = page.next_cursor;
-    if (fresh.length < PAGE) return { cursor, hasCaughtUp: true, rows, read };
+    if (page.reset) next = START;
+    const at = next.hasCaughtUp ? new Date().toISOString() : null;
+    next = { ...withRows(next, page.changes, at), cursor: page.next_cursor };
+    // Under a policy's lens a page can end before its limit.
+    if (page.changes.length === 0) return { ...next, hasCaughtUp: true };
   }
 }

@@ -4,6 +4,7 @@ import type { Score } from '../api.ts';
 import { count, decimal, Rating, score, signed } from '../format.tsx';
 import { Loaded } from '../loading.tsx';
 import { coordinatesOf } from '../place.ts';
+import { Region } from '../region.tsx';
 import { CoordinatePicker } from './coordinate-picker.tsx';
 import { useScore } from './use-score.ts';
 
@@ -38,7 +39,7 @@ function Differences({ a, b }: { a: Score; b: Score }) {
     ),
   ];
   return (
-    <div className="scroll" role="region" tabIndex={0} aria-label="Comparison of A and B">
+    <Region label="Comparison of A and B">
       <table className="comparison">
         <thead>
           <tr>
@@ -71,6 +72,6 @@ function Differences({ a, b }: { a: Score; b: Score }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Region>
   );
 }

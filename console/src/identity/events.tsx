@@ -1,5 +1,7 @@
-import { useState } from 'react';
+import { useMemo, useState } from 'react';
 import { count, score, signed, Time } from '../format.tsx';
+import { Head } from '../head.tsx';
+import { Region } from '../region.tsx';
 import { describe, type Events } from './history.ts';
 
 const ROWS = 25;
@@ -53,7 +55,13 @@ export function EventTable(props: { events: Events; selected: number; onSelect: 
   const { events, selected, onSelect } = props;
   const [page, setPage] = useState(0);
   const [onlyFlags, setOnlyFlags] = useState(false);
-  const chosen = events.entries.flatMap(({ tct_delta }, i) => (!onlyFlags || tct_delta < 0 ? [i] : [])).reverse();
+  const chosen = useMemo(() => {
+    const indices: number[] = [];
+    for (let i = events.entries.length - 1; i >= 0; i--) {
+      if (!onlyFlags || events.entries[i]!.tct_delta < 0) indices.push(i);
+    }
+    return indices;
+  }, [events, onlyFlags]);
   const pages = Math.max(1, Math.ceil(chosen.length / ROWS));
   const current = Math.min(page, pages - 1);
   return (
@@ -73,21 +81,9 @@ export function EventTable(props: { events: Events; selected: number; onSelect: 
           Earlier
         </button>
       </p>
-      <div className="scroll" role="region" tabIndex={0} aria-label="List of events">
+      <Region label="List of events">
         <table className="events">
-          <thead>
-            <tr>
-              <th scope="col">Occurred</th>
-              <th scope="col">Event</th>
-              <th scope="col">Platform</th>
-              <th scope="col" className="number">
-                Net TCT
-              </th>
-              <th scope="col" className="number">
-                Score
-              </th>
-            </tr>
-          </thead>
+          <Head columns={['Occurred', 'Event', 'Platform', 'Net TCT', 'Score']} numbers={['Net TCT', 'Score']} />
           <tbody>
             {chosen.slice(current * ROWS, (current + 1) * ROWS).map((index) => {
               const entry = events.entries[index]!;
@@ -111,7 +107,7 @@ export function EventTable(props: { events: Events; selected: number; onSelect: 
             })}
           </tbody>
         </table>
-      </div>
+      </Region>
     </>
   );
 }

@@ -23,17 +23,30 @@ export interface Events {
 /** What the horizontal axis of the line shows. */
 export type Axis = 'time' | 'number';
 
+/** In seconds. Parsing them costs the most, and all pages are put together again with each one that arrives. */
+const times = new WeakMap<History, number[]>();
+
+function timesOf(page: History): number[] {
+  let known = times.get(page);
+  if (!known) times.set(page, (known = page.entries.map(({ occurred_at }) => Date.parse(occurred_at) / 1000)));
+  return known;
+}
+
 export function toEvents(pages: readonly History[], axis: Axis): Events {
-  const entries = pages.flatMap((page) => page.entries);
+  const events: Events = { entries: [], places: [], scores: [], late: 0 };
   let latest = -Infinity;
-  let late = 0;
-  const places = entries.map(({ occurred_at }, i) => {
-    const time = Date.parse(occurred_at) / 1000;
-    if (time < latest) late++;
-    latest = Math.max(latest, time);
-    return axis === 'time' ? latest : i + 1;
-  });
-  return { entries, places, scores: entries.map(({ score }) => score), late };
+  for (const page of pages) {
+    const times = timesOf(page);
+    for (const [i, entry] of page.entries.entries()) {
+      const time = times[i]!;
+      if (time < latest) events.late++;
+      latest = Math.max(latest, time);
+      events.entries.push(entry);
+      events.scores.push(entry.score);
+      events.places.push(axis === 'time' ? latest : events.entries.length);
+    }
+  }
+  return events;
 }
 
 /** All events behind a score, loaded page by page. */

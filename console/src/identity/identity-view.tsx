@@ -1,18 +1,21 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { useMemo } from 'react';
+import { isValidElement, useMemo } from 'react';
 import {
   ApiError,
   type Coordinates,
   type Credonations,
   currentKey,
+  type Decisions,
   type Explanation,
   get,
   type Score,
   type Wallets,
 } from '../api.ts';
 import { count, decimal, percent, Rating, score, Time } from '../format.tsx';
+import { Head } from '../head.tsx';
 import { Failure, Loaded, Waiting } from '../loading.tsx';
 import { coordinatesOf, hrefOf, setParameters } from '../place.ts';
+import { Region } from '../region.tsx';
 import { Comparison, PREFIX } from './comparison.tsx';
 import { CoordinatePicker } from './coordinate-picker.tsx';
 import { EventDetails, EventTable } from './events.tsx';
@@ -55,6 +58,7 @@ export function IdentityView({ trisId, parameters }: { trisId: string; parameter
             <Explained trisId={trisId} coordinates={coordinates} />
             <Received trisId={trisId} />
             <LinkedWallets trisId={trisId} />
+            <AccessDecisions trisId={trisId} />
           </>
         )}
       </Loaded>
@@ -208,15 +212,7 @@ function Categories({ metrics }: { metrics: Record<string, number> }) {
     <section aria-labelledby="categories-title">
       <h2 id="categories-title">Categories</h2>
       <table>
-        <thead>
-          <tr>
-            <th scope="col">Category</th>
-            <th scope="col">Health, 0 to 1</th>
-            <th scope="col" className="number">
-              Value
-            </th>
-          </tr>
-        </thead>
+        <Head columns={['Category', 'Health, 0 to 1', 'Value']} numbers={['Value']} />
         <tbody>
           {Object.entries(metrics).map(([category, health]) => (
             <tr key={category}>
@@ -412,6 +408,52 @@ function LinkedWallets({ trisId }: { trisId: string }) {
   );
 }
 
+const DECISIONS = 100;
+
+/** Only for keys that may read decisions; without one the section is absent. */
+function AccessDecisions({ trisId }: { trisId: string }) {
+  const query = useInfiniteQuery({
+    queryKey: ['decisions', trisId],
+    queryFn: ({ pageParam: cursor, signal }) =>
+      get<Decisions>('v1/access/decisions', { subject: trisId, limit: DECISIONS, cursor }, signal),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
+    enabled: currentKey() !== null,
+  });
+  const { data, error, hasNextPage, isFetching, fetchNextPage, failureReason } = query;
+  if (currentKey() === null || (error as ApiError | null)?.status === 403) return null;
+  const decisions = data?.pages.flatMap((page) => page.decisions) ?? [];
+  return (
+    <section aria-labelledby="decisions-title">
+      <h2 id="decisions-title">Access decisions</h2>
+      {!data && !error && <Waiting what="the access decisions" reason={failureReason} />}
+      {error && <Failure error={error} retry={() => void fetchNextPage()} />}
+      {data && (
+        <>
+          <Rows
+            caption="Checks"
+            empty="None that this key may see."
+            head={['Checked', 'Policy', 'Decision', 'Score', 'Because of', 'By']}
+            rows={decisions.map((decision) => [
+              <Time key={decision.jti} value={decision.checked_at} />,
+              decision.policy_id,
+              decision.granted ? (decision.revoked ? 'granted, token revoked' : 'granted') : 'denied',
+              decision.score === null ? '' : score(decision.score),
+              decision.reasons.map(({ rule, outcome }) => `${rule} ${outcome}`).join(', '),
+              decision.checked_by,
+            ])}
+          />
+          {hasNextPage && (
+            <button type="button" disabled={isFetching} onClick={() => void fetchNextPage()}>
+              Load more decisions
+            </button>
+          )}
+        </>
+      )}
+    </section>
+  );
+}
+
 const SHOWN_ROWS = 25;
 
 /** A table of which the first column names the row. More than a few rows are shown on request. */
@@ -425,20 +467,12 @@ function Rows(props: { caption: string; empty: string; head: string[]; rows: Rea
     );
   }
   const body = (some: React.ReactNode[][]) => (
-    <div className="scroll" role="region" tabIndex={0} aria-label={caption}>
+    <Region label={caption}>
       <table>
-        <thead>
-          <tr>
-            {head.map((name, i) => (
-              <th key={name} scope="col" className={isNumber(rows[0]![i]) ? 'number' : ''}>
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
+        <Head columns={head} numbers={head.filter((_, i) => isNumber(rows[0]![i]))} />
         <tbody>
           {some.map(([name, ...cells]) => (
-            <tr key={String(name)}>
+            <tr key={keyOf(name)}>
               <th scope="row">{name}</th>
               {cells.map((cell, i) => (
                 <td key={head[i + 1]} className={isNumber(cell) ? 'number' : ''}>
@@ -449,7 +483,7 @@ function Rows(props: { caption: string; empty: string; head: string[]; rows: Rea
           ))}
         </tbody>
       </table>
-    </div>
+    </Region>
   );
   return (
     <>
@@ -464,5 +498,8 @@ function Rows(props: { caption: string; empty: string; head: string[]; rows: Rea
     </>
   );
 }
+
+/** An element in the first column has a key; a text is one. */
+const keyOf = (name: React.ReactNode): string => (isValidElement(name) ? String(name.key) : String(name));
 
 const isNumber = (cell: React.ReactNode): boolean => typeof cell === 'string' && /^[−+]?\d/.test(cell);

@@ -1,0 +1,263 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { ApiError, post } from '../api.ts';
+import { count, decimal, score } from '../format.tsx';
+import { Failure } from '../loading.tsx';
+import { hrefOf } from '../place.ts';
+import { JsonField } from './draft-editor.tsx';
+import { isObject, parsed, toText, useStoredText, withValue } from './draft.ts';
+import { Field, Problems, under } from './fields.tsx';
+import { Needs } from './needs.tsx';
+import { AP_PATH, type ListedAccessPolicy, usePolicies } from './policies.ts';
+import { type NodeOutcome, RuleEditor } from './rule-editor.tsx';
+
+const REST_MS = 300;
+
+const NEW_AP = {
+  policy_id: 'AP_NEW_V1',
+  rules: { all: [{ disc_min: 20 }, { any: [{ rating_min: 'Good' }, { verification: ['zk-KYH'] }] }] },
+  ttl_seconds: 600,
+  visibility: 'private',
+};
+
+interface FactChange {
+  fact: string;
+  required: number | true | null;
+  actual: number | false | null;
+  below?: number;
+  pointers: string[];
+  issuers?: string[];
+  schemes?: string[];
+}
+
+interface DryRun {
+  results: {
+    subject_tris: string;
+    granted: boolean;
+    /** Null for an unknown subject. */
+    score: number | null;
+    how_to_pass: FactChange[];
+    nodes: NodeOutcome[];
+  }[];
+  lens: { policy_id: string | null } | null;
+}
+
+/** An access policy that is not stored yet: its rules as a tree, checked against a subject while they are edited. */
+export function AccessView() {
+  const [text, setText] = useStoredText('ap', () => toText(NEW_AP));
+  const [subject, setSubject] = useStoredText('ap-subject', () => '');
+  const client = useQueryClient();
+  const read = parsed(text);
+  const draft = 'value' in read && isObject(read.value) ? read.value : null;
+  const create = useMutation({
+    mutationFn: () => post<ListedAccessPolicy>(AP_PATH, draft),
+    onSuccess: () => void client.invalidateQueries({ queryKey: ['lab', 'aps'] }),
+  });
+  const edit = (next: string) => {
+    create.reset();
+    setText(next);
+  };
+  const change = (path: readonly (string | number)[], value: unknown) => edit(toText(withValue(draft, path, value)));
+  const check = useCheck(draft, subject.trim());
+  const result = check.data?.results[0];
+  const errorsOf = (error: Error | null) => (error instanceof ApiError ? error.errors : []);
+  const problems = create.error ? errorsOf(create.error) : errorsOf(check.error);
+  const marks = {
+    outcomes: new Map(check.isSuccess ? result?.nodes.map((node) => [node.pointer, node]) : []),
+    problems: under('/rules', problems),
+    cheapest: new Set(check.isSuccess ? result?.how_to_pass.flatMap(({ pointers }) => pointers) : []),
+  };
+  return (
+    <>
+      <h1>Draft of an access policy</h1>
+      <p className="actions">
+        <a href={hrefOf('lab')}>All policies</a>
+        <button type="button" onClick={() => edit(toText(NEW_AP))}>
+          Start anew
+        </button>
+      </p>
+      <section aria-labelledby="check-title">
+        <h2 id="check-title">Check</h2>
+        <label>
+          Subject to check the rules against{' '}
+          <input
+            value={subject}
+            placeholder="tris:…"
+            maxLength={128}
+            spellCheck={false}
+            onChange={({ target }) => setSubject(target.value)}
+          />
+        </label>
+        <Problems problems={problems.filter(({ pointer }) => pointer.startsWith('/subjects'))} />
+        <div role="status">
+          {check.isSuccess && result && <Verdict result={result} lens={check.data.lens?.policy_id ?? null} />}
+        </div>
+        {check.error && !create.error && <Failure error={check.error} retry={() => void check.refetch()} />}
+      </section>
+      <h2>Policy</h2>
+      <p className="small">The draft is kept in this tab. Rules and JSON show the same draft.</p>
+      <div className="columns">
+        <section aria-labelledby="rules-title">
+          <h3 id="rules-title">Rules</h3>
+          {draft ? (
+            <>
+              <Settings draft={draft} problems={problems} onChange={change} />
+              <RuleEditor
+                rule={draft['rules']}
+                pointer=""
+                marks={marks}
+                onChange={(rules) => change(['rules'], rules)}
+              />
+            </>
+          ) : (
+            <p>The rules are shown again when the JSON can be read.</p>
+          )}
+        </section>
+        <section aria-labelledby="json-title">
+          <h3 id="json-title">JSON</h3>
+          <JsonField text={text} onChange={edit} label="The access policy as JSON" />
+        </section>
+      </div>
+      <p className="actions">
+        <button
+          type="button"
+          className="primary"
+          disabled={draft === null || create.isPending}
+          onClick={() => create.mutate()}
+        >
+          Create the policy
+        </button>
+        <span role="status">
+          {create.isSuccess && (
+            <>
+              {create.data.policy_id} is created. Its rules are {create.data.visibility}.
+            </>
+          )}
+        </span>
+      </p>
+      {create.error && <Failure error={create.error} retry={() => create.mutate()} />}
+    </>
+  );
+}
+
+/** The rules as they are decided for the subject, as soon as the reader pauses. */
+function useCheck(draft: Record<string, unknown> | null, subject: string) {
+  const asked = JSON.stringify([draft?.['rules'], draft?.['vp'], subject]);
+  const [rested, setRested] = useState(asked);
+  useEffect(() => {
+    const timer = setTimeout(() => setRested(asked), REST_MS);
+    return () => clearTimeout(timer);
+  }, [asked]);
+  const [rules, vp, who] = JSON.parse(rested) as [unknown, unknown, string];
+  return useQuery({
+    queryKey: ['lab', 'check', rested],
+    queryFn: ({ signal }) =>
+      post<DryRun>(`${AP_PATH}/evaluate`, { rules, ...(vp != null && { vp }), subjects: [who] }, signal),
+    enabled: who !== '' && rules != null,
+    placeholderData: (previous) => previous,
+  });
+}
+
+function Settings(props: {
+  draft: Record<string, unknown>;
+  problems: Parameters<typeof under>[1];
+  onChange: (path: readonly string[], value: unknown) => void;
+}) {
+  const { draft, problems, onChange } = props;
+  const policies = usePolicies();
+  const vp = draft['vp'] == null ? '' : String(draft['vp']);
+  const names = (policies.data ?? []).map(({ policy_id }) => policy_id);
+  return (
+    <div className="coordinates plain">
+      <Needs scope="policies:write" what="A check of rules" />
+      <Field label="Id, with its version" problems={problems} pointer="/policy_id">
+        {(tied) => (
+          <input
+            {...tied}
+            value={String(draft['policy_id'] ?? '')}
+            spellCheck={false}
+            onChange={({ target }) => onChange(['policy_id'], target.value)}
+          />
+        )}
+      </Field>
+      <Field label="Lifetime of its tokens, seconds" problems={problems} pointer="/ttl_seconds">
+        {(tied) => (
+          <input
+            {...tied}
+            type="number"
+            min={1}
+            max={86_400}
+            value={typeof draft['ttl_seconds'] === 'number' ? draft['ttl_seconds'] : ''}
+            onChange={({ target }) => onChange(['ttl_seconds'], target.value === '' ? undefined : Number(target.value))}
+          />
+        )}
+      </Field>
+      <Field label="Lens" problems={problems} pointer="/vp">
+        {(tied) => (
+          <select
+            {...tied}
+            value={vp}
+            onChange={({ target }) => onChange(['vp'], target.value === '' ? undefined : target.value)}
+          >
+            <option value="">the owner’s, or the platform’s</option>
+            {[...new Set([...names, ...(vp === '' ? [] : [vp])])].map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        )}
+      </Field>
+      <Field label="Who may read the rules" problems={problems} pointer="/visibility">
+        {(tied) => (
+          <select
+            {...tied}
+            value={draft['visibility'] === 'public' ? 'public' : 'private'}
+            onChange={({ target }) => onChange(['visibility'], target.value)}
+          >
+            <option value="private">private: its owner and operators</option>
+            <option value="public">public: everybody, with reasons of denials</option>
+          </select>
+        )}
+      </Field>
+    </div>
+  );
+}
+
+function Verdict({ result, lens }: { result: DryRun['results'][number]; lens: string | null }) {
+  const { subject_tris, granted, how_to_pass } = result;
+  return (
+    <div className={granted ? 'card' : 'warning'}>
+      <p>
+        <strong>
+          {subject_tris} {granted ? 'passes' : 'does not pass'}
+        </strong>
+        {result.score === null ? ': nothing is known about it.' : `, with a score of ${score(result.score)}`}
+        {result.score !== null && ` through ${lens ?? 'the model’s own lens'}.`}
+      </p>
+      {!granted && how_to_pass.length === 0 && <p>No increase would be enough.</p>}
+      {how_to_pass.length > 0 && (
+        <>
+          <p>The cheapest way to pass:</p>
+          <ul>
+            {how_to_pass.map((change) => (
+              <li key={change.fact}>{wordsOf(change)}</li>
+            ))}
+          </ul>
+        </>
+      )}
+    </div>
+  );
+}
+
+function wordsOf({ fact, required, actual, below, issuers, schemes }: FactChange): string {
+  const by = [
+    ...(issuers ? [`granted by ${issuers.join(' or ')}`] : []),
+    ...(schemes ? [`by the scheme ${schemes.join(' or ')}`] : []),
+  ].join(', ');
+  if (fact === 'bad_status') return 'the BAD status is cleared';
+  if (fact.startsWith('verification.')) {
+    return `a verification ${fact.slice('verification.'.length)}${by === '' ? '' : `, ${by}`}`;
+  }
+  const format = fact === 'net_tct' || fact === 'actions' ? count : decimal;
+  const from = typeof actual === 'number' ? `, now ${format(actual)}` : ', of which there is no evidence yet';
+  return `${fact.replace('net_tct', 'net TCT').replace('.', ' of ')} of at least ${format(Number(required))}${from}${below === undefined ? '' : `; below ${format(below)}`}`;
+}

@@ -1,0 +1,73 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { ApiError, type FieldError, post } from '../api.ts';
+import { hrefOf } from '../place.ts';
+import { Failure } from '../loading.tsx';
+import { DraftEditor } from './draft-editor.tsx';
+import { faultsOf, isObject, NEW_VP, parsed, toText, useStoredText } from './draft.ts';
+import { DryRun } from './dry-run.tsx';
+
+import { type Policy, VP_PATH } from './policies.ts';
+
+/** A policy that is not stored yet: edited, tried, and then created. */
+export function DraftView() {
+  const [text, setText] = useStoredText('vp', () => toText(NEW_VP));
+  const [refusedTry, setRefusedTry] = useState<readonly FieldError[]>([]);
+  const client = useQueryClient();
+  const draft = parsed(text);
+  const create = useMutation({
+    mutationFn: () => post<Policy>(VP_PATH, 'value' in draft ? draft.value : null),
+    onSuccess: ({ policy_id }) => {
+      void client.invalidateQueries({ queryKey: ['lab', 'vps'] });
+      window.location.hash = hrefOf('lab', policy_id);
+    },
+  });
+  const edit = (next: string) => {
+    create.reset();
+    setRefusedTry([]);
+    setText(next);
+  };
+  const refused = create.error instanceof ApiError ? create.error.errors : [];
+  const faults = 'value' in draft ? faultsOf(draft.value) : [];
+  return (
+    <>
+      <h1>Draft of a validation policy</h1>
+      <p className="actions">
+        <a href={hrefOf('lab')}>All policies</a>
+        <button type="button" onClick={() => edit(toText(NEW_VP))}>
+          Start anew
+        </button>
+      </p>
+      <h2>Policy</h2>
+      <p className="small">The draft is kept in this tab. Form and JSON show the same draft.</p>
+      <DraftEditor text={text} onChange={edit} problems={distinct([...refused, ...refusedTry, ...faults])} />
+      <p className="actions">
+        <button
+          type="button"
+          className="primary"
+          disabled={'problem' in draft || create.isPending}
+          onClick={() => create.mutate()}
+        >
+          Create the policy
+        </button>
+        <span className="small" role="status" data-testid="faults">
+          {'problem' in draft
+            ? 'The JSON cannot be read.'
+            : faults.length === 0
+              ? 'The draft follows the rules.'
+              : faults.length === 1
+                ? 'One thing to correct.'
+                : `${faults.length} things to correct.`}
+        </span>
+      </p>
+      {create.error && <Failure error={create.error} retry={() => create.mutate()} />}
+      <DryRun policy={'value' in draft && isObject(draft.value) ? draft.value : null} onRefused={setRefusedTry} />
+    </>
+  );
+}
+
+/** One problem of each code at each place: the service finds what the page has found. */
+function distinct(problems: readonly FieldError[]): FieldError[] {
+  const seen = new Map(problems.toReversed().map((problem) => [problem.pointer, problem]));
+  return [...seen.values()];
+}

@@ -1,0 +1,134 @@
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { get, post, remove } from '../api.ts';
+import { count, decimal, Time } from '../format.tsx';
+import { Failure, Loaded } from '../loading.tsx';
+import { hrefOf } from '../place.ts';
+import { duration, useRate } from '../rate.ts';
+import { Change } from './change.tsx';
+import { type LensName, type Replay, usePolicy, VP_PATH } from './policies.ts';
+import { SwitchDialog } from './switch-dialog.tsx';
+
+const LOOK_MS = 500;
+
+const isOpen = (status: Replay['status']): boolean => status === 'queued' || status === 'running';
+
+/** A replay over everyone: its progress, then its result. */
+export function ReplayView({ replayId }: { replayId: string }) {
+  const path = `v1/replays/${encodeURIComponent(replayId)}`;
+  const query = useQuery({
+    queryKey: ['lab', 'replay', replayId],
+    queryFn: ({ signal }) => get<Replay>(path, {}, signal),
+    refetchInterval: ({ state }) => (state.data && !isOpen(state.data.status) ? false : LOOK_MS),
+  });
+  return (
+    <>
+      <h1>Replay over everyone</h1>
+      <p className="actions">
+        <a href={hrefOf('lab')}>All policies</a>
+        {query.data?.policy_id && <a href={hrefOf('lab', query.data.policy_id)}>{query.data.policy_id}</a>}
+      </p>
+      <Loaded query={query} what="the replay">
+        {(replay) => (
+          <>
+            {query.error && isOpen(replay.status) && <Failure error={query.error} />}
+            {isOpen(replay.status) ? (
+              <Progress
+                replay={replay}
+                path={path}
+                looked={query.dataUpdatedAt}
+                onCancelled={() => void query.refetch()}
+              />
+            ) : (
+              <Finished replay={replay} />
+            )}
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+function Progress(props: { replay: Replay; path: string; looked: number; onCancelled: () => void }) {
+  const { replay, path, looked, onCancelled } = props;
+  const { done, total } = replay.progress;
+  const rate = useRate(done, looked);
+  const cancel = useMutation({ mutationFn: () => remove<Replay>(path), onSuccess: onCancelled });
+  return (
+    <section>
+      <p>
+        {replay.policy_id ?? 'A version of the model'}, started <Time value={replay.started_at} />.
+      </p>
+      <progress aria-label="Identities compared" max={Math.max(1, total)} value={done} />
+      <p role="status" data-testid="progress">
+        {replay.status === 'queued'
+          ? 'Queued.'
+          : `${count(done)} of ${count(total)} identities${rate ? `, ${count(rate)} per second, ${duration((total - done) / rate)} left` : ''}.`}
+      </p>
+      <button type="button" disabled={cancel.isPending} onClick={() => cancel.mutate()}>
+        Cancel the replay
+      </button>
+      {cancel.error && <Failure error={cancel.error} retry={() => cancel.mutate()} />}
+    </section>
+  );
+}
+
+function Finished({ replay }: { replay: Replay }) {
+  const { policy_id, scope, status, result, error, started_at, finished_at } = replay;
+  const again = useMutation({
+    mutationFn: () => post<Replay>(`${VP_PATH}/${encodeURIComponent(policy_id!)}/replay`, { scope }),
+    onSuccess: ({ replay_id }) => {
+      window.location.hash = hrefOf('lab', replay_id);
+    },
+  });
+  const seconds = finished_at === null ? 0 : (Date.parse(finished_at) - Date.parse(started_at)) / 1000;
+  return (
+    <>
+      <p role="status">
+        {status === 'completed' && result
+          ? `${nameOf(result.before, result)} → ${nameOf(result.after, result)}: ${count(result.count)} identities in ${decimal(seconds)} s.`
+          : `The replay ${status === 'cancelled' ? 'was cancelled' : status}.`}
+      </p>
+      {error !== null && status === 'failed' && <p className="warning">{error}</p>}
+      <p className="actions">
+        {status === 'completed' && policy_id !== null && <Promotion replay={replay} policyId={policy_id} />}
+        {policy_id !== null && (
+          <button type="button" disabled={again.isPending} onClick={() => again.mutate()}>
+            Replay again
+          </button>
+        )}
+      </p>
+      {again.error && <Failure error={again.error} />}
+      {result && (
+        <>
+          <h2>Result</h2>
+          <Change summary={result} lenses={result} />
+          <p className="small">
+            Up to position <code>{result.position}</code>, as of <Time value={result.as_of} />, model{' '}
+            <code>{result.after.model.id}</code>.
+          </p>
+        </>
+      )}
+    </>
+  );
+}
+
+/** A lens by its policy; in a replay of models, the version. */
+function nameOf({ policy_id, model }: LensName, { before, after }: { before: LensName; after: LensName }): string {
+  return before.model.id === after.model.id ? (policy_id ?? 'the model’s own lens') : model.id;
+}
+
+function Promotion({ replay, policyId }: { replay: Replay; policyId: string }) {
+  const policy = usePolicy(policyId);
+  if (!policy.data) return null;
+  const { tris_org, active_for } = policy.data;
+  const action = active_for.includes(replay.scope) ? 'rollback' : 'promote';
+  return (
+    <SwitchDialog
+      policyId={policyId}
+      owner={tris_org}
+      scope={replay.scope}
+      action={action}
+      {...(action === 'promote' && { replay })}
+    />
+  );
+}

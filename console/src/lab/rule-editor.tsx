@@ -1,0 +1,338 @@
+import type { ReactNode } from 'react';
+import type { FieldError } from '../api.ts';
+import { RATINGS } from '../format.tsx';
+import { CATEGORY_NAMES, isObject, withValue } from './draft.ts';
+import { Problems } from './fields.tsx';
+import {
+  CONDITION_NAMES,
+  type Kind,
+  kindOf,
+  KINDS,
+  NEW_CONDITIONS,
+  NEW_RULE,
+  ofKind,
+  partsOf,
+  pointerTo,
+  STATUSES,
+  THRESHOLDS,
+} from './rules.ts';
+
+/** What a check says of one node of the rules. */
+export interface NodeOutcome {
+  pointer: string;
+  required: number | string | boolean | null;
+  actual: number | string | boolean | null;
+  outcome: 'met' | 'failed' | 'unknown';
+}
+
+/** What is shown beside the nodes. Pointers are into the rules. */
+export interface Marks {
+  outcomes: ReadonlyMap<string, NodeOutcome>;
+  problems: readonly FieldError[];
+  /** Conditions that the cheapest way to pass fulfils. */
+  cheapest: ReadonlySet<string>;
+}
+
+/** A rule and all rules in it, as a tree. */
+export function RuleEditor(props: {
+  rule: unknown;
+  pointer: string;
+  marks: Marks;
+  onChange: (rule: unknown) => void;
+  /** Absent for a rule that must be there. */
+  onRemove?: (() => void) | undefined;
+}) {
+  const { rule, pointer, marks, onChange, onRemove } = props;
+  const kind = kindOf(rule);
+  const { at, parts } = partsOf(rule);
+  const isList = kind !== 'conditions' && kind !== 'not';
+  const where = pointer === '' ? 'the rules' : pointer;
+  const own = kind === 'conditions' ? pointer : pointerTo(pointer, kind);
+  return (
+    <fieldset className="rule">
+      <legend className="hidden">Rule at {where}</legend>
+      <div className="actions">
+        <select
+          aria-label={`Kind of ${where}`}
+          value={kind}
+          onChange={({ target }) => onChange(ofKind(rule, target.value as Kind))}
+        >
+          {Object.entries(KINDS).map(([name, label]) => (
+            <option key={name} value={name}>
+              {label}
+            </option>
+          ))}
+        </select>
+        {kind === 'at_least' && isObject(rule) && (
+          <input
+            type="number"
+            aria-label={`How many, at ${where}`}
+            min={1}
+            max={parts.length}
+            value={typeof rule['at_least'] === 'number' ? rule['at_least'] : ''}
+            onChange={({ target }) => onChange({ ...rule, at_least: numberOf(target.value) })}
+          />
+        )}
+        <Outcome marks={marks} pointer={own} />
+        <button type="button" aria-label={`Wrap ${where}`} onClick={() => onChange({ all: [rule] })}>
+          Wrap
+        </button>
+        {onRemove && (
+          <button type="button" aria-label={`Remove ${where}`} onClick={onRemove}>
+            Remove
+          </button>
+        )}
+      </div>
+      <Problems problems={marks.problems.filter((problem) => problem.pointer === pointer || problem.pointer === own)} />
+      {kind === 'conditions' ? (
+        <Conditions rule={isObject(rule) ? rule : {}} pointer={pointer} marks={marks} onChange={onChange} />
+      ) : (
+        <>
+          {parts.map((part, i) => (
+            <RuleEditor
+              // Rules have no id of their own; all that they show is in the draft.
+              // oxlint-disable-next-line
+              key={i}
+              rule={part}
+              pointer={isList ? pointerTo(pointer, at, i) : pointerTo(pointer, at)}
+              marks={marks}
+              onChange={(next) => onChange(withValue(rule, isList ? [at, i] : [at], next))}
+              onRemove={isList && parts.length > 1 ? () => onChange(withValue(rule, [at, i], undefined)) : undefined}
+            />
+          ))}
+          {isList && (
+            <button
+              type="button"
+              aria-label={`Add a rule to ${where}`}
+              onClick={() => onChange(withValue(rule, [at, parts.length], NEW_RULE))}
+            >
+              Add a rule
+            </button>
+          )}
+        </>
+      )}
+    </fieldset>
+  );
+}
+
+const numberOf = (text: string): number | null => (text === '' ? null : Number(text));
+
+function Conditions(props: {
+  rule: Record<string, unknown>;
+  pointer: string;
+  marks: Marks;
+  onChange: (rule: unknown) => void;
+}) {
+  const { rule, pointer, marks, onChange } = props;
+  const names = Object.keys(rule);
+  const absent = Object.keys(NEW_CONDITIONS).filter((name) => !names.includes(name));
+  const change = (path: readonly (string | number)[], value: unknown) => onChange(withValue(rule, path, value));
+  const row = (path: readonly (string | number)[], controls: ReactNode, isLast: boolean) => {
+    const at = pointerTo(pointer, ...path);
+    return (
+      <li key={at} className={marks.outcomes.get(at)?.outcome ?? ''}>
+        {controls}
+        <Outcome marks={marks} pointer={at} />
+        {(names.length > 1 || !isLast) && (
+          <button
+            type="button"
+            aria-label={`Remove ${at}`}
+            onClick={() => change(isLast ? path.slice(0, 1) : path, undefined)}
+          >
+            Remove
+          </button>
+        )}
+        <Problems
+          problems={marks.problems.filter((problem) => problem.pointer === at || problem.pointer.startsWith(`${at}/`))}
+        />
+      </li>
+    );
+  };
+  return (
+    <>
+      <ul className="conditions">
+        {names.flatMap((name) => {
+          const value = rule[name];
+          if (name === 'metrics' && isObject(value)) {
+            const categories = Object.keys(value);
+            return categories.map((category) =>
+              row(
+                [name, category],
+                <Health
+                  value={value}
+                  category={category}
+                  at={pointerTo(pointer, name, category)}
+                  onChange={(next) => change([name], next)}
+                />,
+                categories.length === 1,
+              ),
+            );
+          }
+          if (name === 'verification' && Array.isArray(value)) {
+            return value.map((entry: unknown, i) =>
+              row(
+                [name, i],
+                <Verification
+                  entry={entry}
+                  at={pointerTo(pointer, name, i)}
+                  onChange={(next) => change([name, i], next)}
+                />,
+                value.length === 1,
+              ),
+            );
+          }
+          return [row([name], <Simple name={name} value={value} onChange={(next) => change([name], next)} />, true)];
+        })}
+      </ul>
+      <select
+        aria-label={`Add a condition to ${pointer === '' ? 'the rules' : pointer}`}
+        value=""
+        onChange={({ target }) => {
+          const name = target.value;
+          if (name === 'metrics' && isObject(rule[name])) {
+            const next = CATEGORY_NAMES.find((category) => !(category in (rule[name] as object)));
+            if (next) change([name, next], 0.5);
+          } else if (name === 'verification' && Array.isArray(rule[name])) {
+            change(
+              [name, rule[name].length],
+              STATUSES.find((status) => !(rule[name] as unknown[]).includes(status)),
+            );
+          } else change([name], NEW_CONDITIONS[name]);
+        }}
+      >
+        <option value="">Add a condition…</option>
+        {[...new Set([...absent, 'metrics', 'verification'])].map((name) => (
+          <option key={name} value={name}>
+            {CONDITION_NAMES[name]}
+          </option>
+        ))}
+      </select>
+    </>
+  );
+}
+
+function Simple({ name, value, onChange }: { name: string; value: unknown; onChange: (value: unknown) => void }) {
+  const threshold = THRESHOLDS[name];
+  if (threshold) {
+    return (
+      <label>
+        {threshold.label}{' '}
+        <input
+          type="number"
+          min={0}
+          max={threshold.max}
+          step={threshold.step}
+          value={typeof value === 'number' ? value : ''}
+          onChange={({ target }) => onChange(numberOf(target.value))}
+        />
+      </label>
+    );
+  }
+  if (name === 'rating_min') {
+    const isKnown = RATINGS.some(([rating]) => rating === value);
+    return (
+      <label>
+        Rating at least{' '}
+        <select value={isKnown ? String(value) : ''} onChange={({ target }) => onChange(target.value)}>
+          {!isKnown && <option value="">choose</option>}
+          {RATINGS.map(([rating]) => (
+            <option key={rating}>{rating}</option>
+          ))}
+        </select>
+      </label>
+    );
+  }
+  return (
+    <span>
+      <code>{name}</code> is not a condition that this editor knows.
+    </span>
+  );
+}
+
+function Health(props: {
+  value: Record<string, unknown>;
+  category: string;
+  at: string;
+  onChange: (value: unknown) => void;
+}) {
+  const { value, category, at, onChange } = props;
+  const rename = (next: string) =>
+    onChange(
+      Object.fromEntries(Object.entries(value).map(([name, least]) => [name === category ? next : name, least])),
+    );
+  return (
+    <>
+      <label>
+        Health of{' '}
+        <select value={category} onChange={({ target }) => rename(target.value)}>
+          {[...new Set([...CATEGORY_NAMES, category])]
+            .filter((name) => name === category || !(name in value))
+            .map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+        </select>
+      </label>
+      <input
+        type="number"
+        aria-label={`Least health, at ${at}`}
+        min={0}
+        max={1}
+        step={0.01}
+        value={typeof value[category] === 'number' ? value[category] : ''}
+        onChange={({ target }) => onChange({ ...value, [category]: numberOf(target.value) })}
+      />
+    </>
+  );
+}
+
+/** A status, or a status with the issuers and schemes that count. */
+function Verification({ entry, at, onChange }: { entry: unknown; at: string; onChange: (value: unknown) => void }) {
+  const named = isObject(entry) ? entry : { status: entry };
+  const names = (list: unknown) => (Array.isArray(list) ? list.join(' ') : '');
+  const change = (field: string, text: string) => {
+    const list = text.split(/[\s,]+/).filter((name) => name !== '');
+    const next = withValue(named, [field], list.length === 0 ? undefined : list) as Record<string, unknown>;
+    onChange(Object.keys(next).length === 1 ? next['status'] : next);
+  };
+  return (
+    <>
+      <label>
+        Verification{' '}
+        <select
+          value={String(named['status'])}
+          onChange={({ target }) => onChange(isObject(entry) ? { ...entry, status: target.value } : target.value)}
+        >
+          {[...new Set([...STATUSES, String(named['status'])])].map((status) => (
+            <option key={status}>{status}</option>
+          ))}
+        </select>
+      </label>
+      {named['status'] !== STATUSES.at(-1) &&
+        (['issuers', 'schemes'] as const).map((field) => (
+          // Uncontrolled: a space at the end of a list is not in the draft.
+          <input
+            key={`${field} ${names(named[field]) === '' ? 'none' : 'some'}`}
+            aria-label={`Only these ${field}, at ${at}`}
+            placeholder={field === 'issuers' ? 'any issuer' : 'any scheme'}
+            defaultValue={names(named[field])}
+            spellCheck={false}
+            onBlur={({ target }) => change(field, target.value)}
+          />
+        ))}
+    </>
+  );
+}
+
+function Outcome({ marks, pointer }: { marks: Marks; pointer: string }) {
+  const node = marks.outcomes.get(pointer);
+  if (!node) return null;
+  const { outcome, actual } = node;
+  return (
+    <span className={`outcome ${outcome}`}>
+      {outcome}
+      {outcome !== 'met' && typeof actual === 'number' && ` (${actual})`}
+      {outcome !== 'met' && typeof actual === 'string' && ` (${actual})`}
+      {marks.cheapest.has(pointer) && ', the cheapest to change'}
+    </span>
+  );
+}

@@ -1,0 +1,193 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Fragment } from 'react';
+import { get, remove } from '../api.ts';
+import { count, Time } from '../format.tsx';
+import { Failure, Loaded } from '../loading.tsx';
+import { hrefOf } from '../place.ts';
+import { duration, useRate } from '../rate.ts';
+import { Views } from './read-models.tsx';
+import { Table } from './table.tsx';
+
+const EVERY_MS = 1_000;
+
+interface Job {
+  job_id: string;
+  kind: string;
+  status: 'queued' | 'running' | 'completed' | 'failed' | 'cancelled';
+  progress: { done: number; total: number };
+  problem: { code: string; detail: string } | null;
+  started_at: string;
+  finished_at: string | null;
+}
+
+const isOpen = ({ status }: Job): boolean => status === 'queued' || status === 'running';
+
+/** The newest jobs of all callers. @param shown the job whose result is shown */
+export function Jobs({ shown, show }: { shown: string | null; show: (jobId: string | null) => void }) {
+  const jobs = useQuery({
+    queryKey: ['operations', 'jobs'],
+    queryFn: ({ signal }) => get<{ jobs: Job[] }>('v1/jobs', {}, signal),
+    refetchInterval: EVERY_MS,
+  });
+  return (
+    <section aria-labelledby="jobs-title">
+      <h2 id="jobs-title">Jobs</h2>
+      <Loaded query={jobs} what="the jobs">
+        {({ jobs: list }) => (
+          <>
+            {jobs.error && <Failure error={jobs.error} retry={() => void jobs.refetch()} />}
+            {list.length === 0 ? (
+              <p>There is no job yet.</p>
+            ) : (
+              <Table label="List of jobs" columns={['Job', 'Status', 'Progress', 'Started', 'Actions']}>
+                {list.map((job) => (
+                  <Fragment key={job.job_id}>
+                    <Row job={job} at={jobs.dataUpdatedAt} isShown={shown === job.job_id} show={show} />
+                    {shown === job.job_id && !isOpen(job) && (
+                      <tr className="selected">
+                        <td colSpan={5}>
+                          <Outcome job={job} />
+                        </td>
+                      </tr>
+                    )}
+                  </Fragment>
+                ))}
+              </Table>
+            )}
+          </>
+        )}
+      </Loaded>
+    </section>
+  );
+}
+
+function Row(props: { job: Job; at: number; isShown: boolean; show: (jobId: string | null) => void }) {
+  const { job, at, isShown, show } = props;
+  const { job_id, kind, status } = job;
+  const { done, total } = job.progress;
+  const rate = useRate(status === 'running' ? done : null, at);
+  const client = useQueryClient();
+  const cancel = useMutation({
+    mutationFn: () => remove(`v1/jobs/${encodeURIComponent(job_id)}`),
+    onSuccess: () => client.invalidateQueries({ queryKey: ['operations'] }),
+  });
+  return (
+    <tr data-testid={`job-${kind}`}>
+      <th scope="row">
+        {kind}
+        <br />
+        <small>
+          <code>{job_id}</code>
+        </small>
+      </th>
+      <td>
+        {status}
+        {cancel.error && <Failure error={cancel.error} />}
+      </td>
+      <td>
+        {status === 'running' && (
+          <progress aria-label={`Progress of ${job_id}`} max={Math.max(1, total)} value={done} />
+        )}
+        {total > 0 && (
+          <small>
+            {count(done)} of {count(total)}
+            {rate ? `, ${count(rate)}/s, ${duration((total - done) / rate)} left` : ''}
+          </small>
+        )}
+      </td>
+      <td>
+        <Time value={job.started_at} />
+      </td>
+      <td className="actions">
+        {isOpen(job) ? (
+          <button
+            type="button"
+            aria-label={`Cancel ${job_id}`}
+            disabled={cancel.isPending}
+            onClick={() => cancel.mutate()}
+          >
+            Cancel
+          </button>
+        ) : (
+          <button
+            type="button"
+            aria-expanded={isShown}
+            aria-label={`Result of ${job_id}`}
+            onClick={() => show(isShown ? null : job_id)}
+          >
+            Result
+          </button>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function Outcome({ job: { job_id, kind, status, problem, finished_at } }: { job: Job }) {
+  const job = useQuery({
+    queryKey: ['operations', 'job', job_id, finished_at],
+    queryFn: ({ signal }) => get<{ result: Result | null }>(`v1/jobs/${encodeURIComponent(job_id)}`, {}, signal),
+    enabled: status === 'completed',
+    staleTime: Infinity,
+  });
+  if (problem) return <p className="problem">{problem.detail}</p>;
+  if (status === 'cancelled') return <p>It was cancelled.</p>;
+  if (job_id.startsWith('rpl_')) return <a href={hrefOf('lab', job_id)}>The result in the policy lab</a>;
+  return (
+    <div role="status">
+      <Loaded query={job} what="the result">
+        {({ result }) => <ResultOf kind={kind} result={result ?? {}} />}
+      </Loaded>
+    </div>
+  );
+}
+
+interface Result {
+  generation?: string;
+  events?: number;
+  seconds?: number;
+  swapped?: boolean;
+  views?: Record<string, string>;
+  identical?: boolean;
+  rows?: number;
+  difference?: object | null;
+  damaged_events?: number;
+  snapshots?: { path: string; generation: string; rows: number; bytes: number }[];
+}
+
+function ResultOf({ kind, result }: { kind: string; result: Result }) {
+  const { generation, events = 0, seconds = 0, swapped, views, rows = 0, difference, snapshots } = result;
+  if (kind === 'rebuild') {
+    return (
+      <p>
+        {generation} has {count(events)} events, applied in {duration(seconds)} (
+        {count(events / Math.max(seconds, 0.001))}/s). {swapped ? 'It serves now.' : 'It can be swapped to.'}
+      </p>
+    );
+  }
+  if (kind === 'verify') {
+    return (
+      <>
+        <p>
+          <strong>{result.identical ? 'Identical' : 'Not identical'}</strong>: {count(rows)} rows compared with a fresh
+          fold of {count(events)} events, in {duration(seconds)}.
+          {result.damaged_events ? ` ${count(result.damaged_events)} events cannot be read.` : ''}
+        </p>
+        {difference && <pre>{JSON.stringify(difference, null, 2)}</pre>}
+      </>
+    );
+  }
+  if (views) return <Views views={views} />;
+  if (snapshots) {
+    return (
+      <ul>
+        {snapshots.map(({ path, generation: id, rows: saved, bytes }) => (
+          <li key={path}>
+            {id}: {count(saved)} rows, {count(bytes / 1000)} kB, <code>{path}</code>
+          </li>
+        ))}
+      </ul>
+    );
+  }
+  return <pre>{JSON.stringify(result, null, 2)}</pre>;
+}

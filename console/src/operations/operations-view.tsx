@@ -1,0 +1,57 @@
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { get } from '../api.ts';
+import { Loaded } from '../loading.tsx';
+import { DeadLetters } from './dead-letters.tsx';
+import { Jobs } from './jobs.tsx';
+import { Keys } from './keys.tsx';
+import { ReadModels } from './read-models.tsx';
+import { Webhooks } from './webhooks.tsx';
+
+/** The key of this tab. */
+export interface Me {
+  key_id: string;
+  scopes: string[];
+  organization: string | null;
+}
+
+/** What operators see and do, as far as the key permits it. */
+export function OperationsView() {
+  const me = useQuery({ queryKey: ['me'], queryFn: ({ signal }) => get<Me>('v1/me', {}, signal) });
+  return (
+    <>
+      <h1>Operations</h1>
+      <Loaded query={me} what="what the key permits">
+        {(mine) => <Sections me={mine} />}
+      </Loaded>
+    </>
+  );
+}
+
+function Sections({ me }: { me: Me }) {
+  const [shown, show] = useState<string | null>(null);
+  const isOperator = me.scopes.includes('ops');
+  const hasWebhooks = me.scopes.includes('webhooks:write');
+  return (
+    <>
+      <p className="small">
+        Key <code>{me.key_id}</code>
+        {me.organization !== null && <> of {me.organization}</>}: {me.scopes.join(', ')}.
+      </p>
+      {isOperator && (
+        <>
+          <ReadModels onStarted={show} />
+          <Jobs shown={shown} show={show} />
+          <DeadLetters />
+          <Keys me={me} />
+        </>
+      )}
+      {hasWebhooks && <Webhooks />}
+      {!isOperator && !hasWebhooks && (
+        <p className="warning">
+          This key has neither the scope ops nor webhooks:write, so there is nothing here that it permits.
+        </p>
+      )}
+    </>
+  );
+}
