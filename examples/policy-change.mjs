@@ -1,14 +1,16 @@
 // `npm run demo:policies [csv]`: an organization changes how real trust ratings are scored: preview, replay over everyone,
 // promotion under load, rollback, and the same for a version of the model; and gates an action on the score, with the way to pass. Ends with 1 if anything is off.
 import assert from 'node:assert/strict';
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { CredenceClient } from '../clients/typescript/dist/client.js';
 import { table } from '../dist/src/cli/table.js';
 import { parseRatings, toNdjson } from './otc.mjs';
+import { startService } from './service.mjs';
 
 const CSV = process.argv[2] ?? fileURLToPath(new URL('bitcoin-otc-excerpt.csv', import.meta.url));
 const DIST = fileURLToPath(new URL('../dist/src/', import.meta.url));
@@ -19,13 +21,7 @@ const DAY_MS = 86_400_000;
 
 const folder = mkdtempSync(join(tmpdir(), 'credence-policies-'));
 const data = join(folder, 'data');
-const env = {
-  PATH: process.env.PATH,
-  CREDENCE_DATA: data,
-  CREDENCE_PORT: '0',
-  CREDENCE_RATE_LIMIT: '0',
-  CREDENCE_LOG_LEVEL: 'error',
-};
+const env = { PATH: process.env.PATH, CREDENCE_DATA: data, CREDENCE_LOG_LEVEL: 'error' };
 const print = (text = '') => process.stdout.write(`${text}\n`);
 const step = (text) => print(`\n## ${text}`);
 
@@ -37,18 +33,9 @@ async function credence(...args) {
   return stdout;
 }
 
-let url = '';
-let key = '';
-async function call(method, path, body, headers = {}) {
-  const all = { 'x-api-key': key, ...(body && { 'content-type': 'application/json' }), ...headers };
-  const request = { method, headers: all, ...(body && { body: JSON.stringify(body) }) };
-  const answer = await fetch(url + path, request);
-  const json = await answer.json();
-  assert.ok(answer.ok, `${method} ${path}: ${JSON.stringify(json)}`);
-  return { json, position: answer.headers.get('credence-position') };
-}
-const post = (path, body, headers) => call('POST', path, body, headers);
-const get = (path, headers) => call('GET', path, undefined, headers);
+let client;
+const post = async (path, body) => (await client.post(path, { body })).data;
+const get = async (path) => (await client.get(path)).data;
 
 const policy = (policy_id, rating, flag) => ({
   policy_id,
@@ -69,20 +56,7 @@ const LENIENT = policy(
   { criticality: 'Minimal', weight: 0.01 },
 );
 
-async function serve() {
-  const server = spawn(process.execPath, [join(DIST, 'main.js')], { env, stdio: ['ignore', 'pipe', 'inherit'] });
-  url = await new Promise((found, failed) => {
-    server.stdout.on('data', (chunk) => {
-      const match = /serves (http:\S+)/.exec(chunk);
-      if (match) found(match[1]);
-    });
-    server.once('exit', (code) => failed(new Error(`the server ended with ${code}`)));
-  });
-  key = readFileSync(join(data, 'dev-api-key'), 'utf8').trim();
-  return server;
-}
-
-let server;
+let service;
 try {
   step('The log');
   const ratings = parseRatings(readFileSync(CSV, 'utf8'));
@@ -90,31 +64,31 @@ try {
   const file = join(folder, 'actions.ndjson');
   writeFileSync(file, toNdjson(ratings));
   await credence('import', file);
-  server = await serve();
+  service = await startService({ data });
+  client = new CredenceClient({ baseUrl: service.url, apiKey: service.key });
 
   step('Two policies, and what each would change for one member and for everyone');
   for (const vp of [STRICT, LENIENT]) {
-    const { json } = await post('/v1/policies/vp', vp);
+    const json = await post('/v1/policies/vp', vp);
     print(`${json.policy_id} ${json.status}, ${json.content_hash.slice(0, 12)}…`);
   }
   const busiest = mostOf(ratings.map(({ target }) => `tris:otc:${target}`));
   for (const { policy_id } of [STRICT, LENIENT]) {
-    const { json } = await post('/v1/policies/vp/evaluate', { policy_id, subjects: [busiest] });
+    const json = await post('/v1/policies/vp/evaluate', { policy_id, subjects: [busiest] });
     const [{ current, projected }] = json.results;
     print(
       `${busiest} under ${policy_id}: ${current.score} ${current.score_rating} → ${projected.score} ${projected.score_rating}`,
     );
-    const { summary } = (await post('/v1/policies/vp/evaluate', { policy_id })).json;
+    const { summary } = await post('/v1/policies/vp/evaluate', { policy_id });
     assert.equal(summary.count, members.length);
     print(`everyone: ${summary.count}, ${summary.up} up, ${summary.down} down, ${summary.mean_delta} on average`);
   }
 
   step('Replay over everyone');
-  const started = await post('/v1/policies/vp/VP_STRICT_V1/replay');
-  let replay = started.json;
+  let replay = await post('/v1/policies/vp/VP_STRICT_V1/replay');
   while (['queued', 'running'].includes(replay.status)) {
     await new Promise((resolve) => setTimeout(resolve, 20));
-    replay = (await get(`/v1/replays/${replay.replay_id}`)).json;
+    replay = await get(`/v1/replays/${replay.replay_id}`);
   }
   assert.equal(replay.status, 'completed');
   assert.equal(replay.result.count, members.length);
@@ -126,7 +100,7 @@ try {
   const expected = new Map();
   for (const vp of ['model', 'VP_STRICT_V1']) {
     for (const tris_id of watched) {
-      const { json } = await get(`/v1/disc/score/${tris_id}?vp=${vp}`);
+      const json = await get(`/v1/disc/score/${tris_id}?vp=${vp}`);
       expected.set(`${json.lens.content_hash} ${tris_id}`, json.score);
     }
   }
@@ -140,9 +114,9 @@ try {
   };
   const clients = Array.from({ length: CLIENTS }, async (_, n) => {
     for (let i = n; !stop; i++) {
-      if (i % 4 > 0) note((await get(`/v1/disc/score/${watched[i % WATCHED]}`)).json);
+      if (i % 4 > 0) note(await get(`/v1/disc/score/${watched[i % WATCHED]}`));
       else {
-        const { results } = (await post('/v1/disc/score/batch', { tris_ids: watched.slice(0, 5) })).json;
+        const { results } = await post('/v1/disc/score/batch', { tris_ids: watched.slice(0, 5) });
         const lenses = new Set(results.map((result) => result.data.lens.content_hash));
         if (lenses.size !== 1) wrong++;
         for (const result of results) note(result.data);
@@ -155,7 +129,7 @@ try {
   };
   await until('the model’s own lens');
   const promotion = { scope: 'platform', replay_id: replay.replay_id };
-  const { json: promoted } = await post('/v1/policies/vp/VP_STRICT_V1/promote', promotion);
+  const promoted = await post('/v1/policies/vp/VP_STRICT_V1/promote', promotion);
   await until('VP_STRICT_V1');
   stop = true;
   await Promise.all(clients);
@@ -166,7 +140,7 @@ try {
 
   step('One history under both');
   for (const { policy_id } of [STRICT, LENIENT]) {
-    const { json } = await get(`/v1/disc/score/${busiest}/history?vp=${policy_id}&limit=1000`);
+    const json = await get(`/v1/disc/score/${busiest}/history?vp=${policy_id}&limit=1000`);
     print(`${busiest} under ${policy_id}: ${json.entries.length} events, the last:`);
     print(
       table(
@@ -185,28 +159,26 @@ try {
   step('An access policy that grants one and denies another');
   await post('/v1/policies/ap', { policy_id: 'AP_ESCROW_V1', rules: { tct_min: 600, verification: ['zk-KYH'] } });
   const scores = new Map();
-  for (const tris_id of watched) scores.set(tris_id, (await get(`/v1/disc/score/${tris_id}`)).json.total_tct);
+  for (const tris_id of watched) scores.set(tris_id, (await get(`/v1/disc/score/${tris_id}`)).total_tct);
   const ranked = [...scores].sort(([, a], [, b]) => b - a).map(([tris_id]) => tris_id);
   const trusted = ranked[0];
   const newcomer = ranked.findLast((tris_id) => scores.get(tris_id) > 0 && scores.get(tris_id) < 600);
   const evidence = { evidence_hash: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08' };
-  const verified = await post(`/v1/identities/${trusted}/verifications`, { status: 'zk-KYH', ...evidence });
-  const check = async (subject_tris, after) => {
-    const wait = after && { 'credence-min-position': after };
-    const { json } = await post('/v1/policies/ap/check', { policy_id: 'AP_ESCROW_V1', subject_tris }, wait);
+  await post(`/v1/identities/${trusted}/verifications`, { status: 'zk-KYH', ...evidence });
+  const check = async (subject_tris) => {
+    const json = await post('/v1/policies/ap/check', { policy_id: 'AP_ESCROW_V1', subject_tris });
     print(`${subject_tris}: ${json.granted ? `granted until ${json.expires_at}` : 'denied'}`);
     return json;
   };
-  assert.ok((await check(trusted, verified.position)).granted);
+  assert.ok((await check(trusted)).granted);
   const denied = await check(newcomer);
   assert.equal(denied.granted, false);
   print(JSON.stringify(denied.how_to_pass, null, 1));
 
   step('Doing exactly what it says');
-  let last;
   for (const { fact, required, actual } of denied.how_to_pass) {
     if (fact === 'verification.zk-KYH') {
-      last = await post(`/v1/identities/${newcomer}/verifications`, { status: 'zk-KYH', ...evidence });
+      await post(`/v1/identities/${newcomer}/verifications`, { status: 'zk-KYH', ...evidence });
       print('verified');
     } else {
       assert.equal(fact, 'net_tct');
@@ -215,21 +187,21 @@ try {
       // Under this policy a day earns 30 TCT at most.
       for (let n = 0; n < missing; n++) {
         const occurred_at = new Date(Date.now() - n * DAY_MS).toISOString();
-        last = await post('/api/decision-relay', { tris_id: newcomer, occurred_at, ...action });
+        await post('/api/decision-relay', { tris_id: newcomer, occurred_at, ...action });
       }
       print(`${missing} more ratings of 30 TCT each, one a day`);
     }
   }
-  const passed = await check(newcomer, last.position);
+  const passed = await check(newcomer);
   assert.ok(passed.granted);
-  const { json: token } = await post('/v1/eligibility/verify', { token: passed.eligibility_token });
+  const token = await post('/v1/eligibility/verify', { token: passed.eligibility_token });
   assert.ok(token.active);
   assert.match(await credence('access', 'audit', newcomer), /all agree/);
 
   step('Rollback');
-  const { json: back } = await post('/v1/policies/vp/VP_STRICT_V1/rollback');
+  const back = await post('/v1/policies/vp/VP_STRICT_V1/rollback');
   assert.equal(back.active.policy_id, null);
-  const { json: now } = await get(`/v1/disc/score/${trusted}`);
+  const now = await get(`/v1/disc/score/${trusted}`);
   assert.equal(now.score, expected.get(`${now.lens.content_hash} ${trusted}`));
   print(`${trusted} is at ${now.score} again, as before the promotion`);
 
@@ -237,15 +209,11 @@ try {
   await credence('models', 'rollback', 'disc-2');
   const comparison = await credence('models', 'replay', 'disc-2');
   await credence('models', 'promote', 'disc-2', '--replay', /replay (rpl_\w+)/.exec(comparison)[1]);
-  const { json: models } = await get('/v1/models');
+  const models = await get('/v1/models');
   print(models.models.map(({ id, active }) => `${id}: ${active ? 'serves' : 'does not serve'}`).join('\n'));
   assert.match(await credence('verify'), /identical/);
 } finally {
-  if (server) {
-    const ended = new Promise((resolve) => server.once('exit', resolve));
-    server.kill('SIGTERM');
-    await ended;
-  }
+  await service?.stop();
   rmSync(folder, { recursive: true, force: true });
 }
 
