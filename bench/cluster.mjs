@@ -10,14 +10,14 @@ import { EventStoreDBClient } from '@eventstore/db-client';
 import { loadConfig } from '../dist/src/kernel/config.js';
 import { SCOPES } from '../dist/src/credentials/caller.js';
 import { signingKeyFile } from '../dist/src/credentials/signing-keys.js';
-import { complete, drop, rebuild } from '../dist/src/read-side/generations.js';
+import { complete, drop, rebuild, swap } from '../dist/src/read-side/generations.js';
 import { ensureManifest } from '../dist/src/read-side/manifest.js';
 import { loadSnapshot, saveSnapshot } from '../dist/src/read-side/snapshots.js';
 import { PROJECTIONS } from '../dist/src/read-side/all-projections.js';
 import { closeStores, openProfile } from '../dist/src/stores/open.js';
 import { freePort, withEventStoreDb } from './eventstoredb.mjs';
 import { lookUpsOf, populate } from './look-up.mjs';
-import { ROOT, accepted, inTemporaryFolder, interleave, load, startServer } from './measure.mjs';
+import { ROOT, accepted, inTemporaryFolder, interleave, load, median, processorTime, startServer } from './measure.mjs';
 import { action, fill } from './population.mjs';
 
 /** The cluster profile, on an EventStoreDB and a Redis of its own unless EVENTSTORE_URL and REDIS_URL name some. */
@@ -64,45 +64,54 @@ async function withRedis(folder, work) {
   }
 }
 
-/** A full rebuild of all views into Redis, and `readAll` of the log's own client with an empty handler: events/s. */
-export async function rebuilds(env, rounds, identities = 4_000) {
+/**
+ * A full rebuild of all views into Redis by one process, by that and a worker, and `readAll` of the log's own client with
+ * an empty handler: events/s, and processor time of these processes per event, in microseconds.
+ */
+export async function rebuilds(env, rounds, identities = 20_000) {
   const stores = await openProfile(loadConfig(env), Date.now);
+  const { eventStore, readModels, jobs } = stores;
+  const { signal } = new AbortController();
   await fill(stores, identities, 5);
-  const { eventStore, readModels } = stores;
   await ensureManifest(PROJECTIONS, eventStore, readModels);
+  // What serves is complete, so that a worker has nothing else to do.
+  await swap((await rebuild('all', eventStore, readModels, signal)).id, eventStore, readModels);
   const events = await eventStore.countAfter(0);
   const client = EventStoreDBClient.connectionString(env.EVENTSTORE_URL);
-  const rate = async (work) => {
-    const started = performance.now();
-    await work();
-    return (1000 * events) / (performance.now() - started);
+  // It helps only if it is invited.
+  const worker = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'worker' });
+  const cpu = { one: [], two: [], peer: [] };
+  const timed = (name, work, helper) => async () => {
+    const ofWorker = async () => (helper ? 1e6 * (await processorTime(helper.pid)) : 0);
+    const [used, others, started] = [process.cpuUsage(), await ofWorker(), performance.now()];
+    const built = await work();
+    const rate = (1000 * events) / (performance.now() - started);
+    const { user, system } = process.cpuUsage(used);
+    cpu[name].push((user + system + (await ofWorker()) - others) / events);
+    if (built) await drop(built.id, readModels);
+    return rate;
   };
+  const read = () =>
+    new Promise((resolve, reject) => {
+      client
+        .readAll()
+        .on('data', () => undefined)
+        .on('end', resolve)
+        .on('error', reject);
+    });
   const contestants = {
-    ours: async () => {
-      let built;
-      const figure = await rate(async () => {
-        built = await rebuild('all', eventStore, readModels, new AbortController().signal);
-      });
-      await drop(built.id, readModels);
-      return figure;
-    },
-    peer: () =>
-      rate(
-        () =>
-          new Promise((resolve, reject) => {
-            client
-              .readAll()
-              .on('data', () => undefined)
-              .on('end', resolve)
-              .on('error', reject);
-          }),
-      ),
+    one: timed('one', () => rebuild('all', eventStore, readModels, signal)),
+    two: timed('two', () => rebuild('all', eventStore, readModels, signal, undefined, jobs), worker),
+    peer: timed('peer', read),
   };
+  await ready(worker.url);
   await interleave(1, contestants);
-  const result = await interleave(rounds, contestants);
+  for (const figures of Object.values(cpu)) figures.length = 0;
+  const rates = await interleave(rounds, contestants);
+  await worker.stop();
   await client.dispose();
   await closeStores(stores);
-  return result;
+  return { events, rates, cpu: { one: median(cpu.one), two: median(cpu.two), peer: median(cpu.peer) } };
 }
 
 /**

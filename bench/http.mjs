@@ -2,12 +2,13 @@ import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT, inTemporaryFolder, interleave, load, median, processorTime, startServer } from './measure.mjs';
+import { BoundedMap } from '../dist/src/kernel/bounded-map.js';
 import { fillLog } from './population.mjs';
 
 /** The built service over HTTP beside bare Fastify, each in a process of its own. */
 
 const SERVER = join(ROOT, 'dist/src/main.js');
-const TRIS = 'tris:identity-1';
+export const TRIS = 'tris:identity-1';
 const ACTION = {
   tris_id: TRIS,
   action_type: 'loan_repayment',
@@ -21,7 +22,7 @@ export function keyOf(data) {
   return readFileSync(join(data, 'dev-api-key'), 'utf8').trim();
 }
 
-function relayOptions(url, key) {
+export function relayOptions(url, key) {
   return {
     url: `${url}/api/decision-relay`,
     method: 'POST',
@@ -36,10 +37,54 @@ function relayOptions(url, key) {
   };
 }
 
-/** GET of a score with 64 connections and durable POST of an action with 256: requests per second, ours and bare. */
+/** Runs a load on a server. @returns its rate; adds the processor time of the server for each request, in µs, to `costs` */
+async function costed(server, options, costs) {
+  const before = await processorTime(server.pid);
+  const { rate, requests } = await load(options);
+  costs.push((((await processorTime(server.pid)) - before) * 1e6) / requests);
+  return rate;
+}
+
+const IDENTITIES = 100_000;
+/** The answers that the service keeps: KEPT in src/features/disc/score-answers.ts. */
+const KEPT_ANSWERS = 4_000;
+
+/** Identities to look up, of which the n-th is looked up 1/n as often as the first (Zipf). */
+function zipf(identities, count) {
+  const sums = new Float64Array(identities);
+  let sum = 0;
+  for (let n = 0; n < identities; n++) sums[n] = sum += 1 / (n + 1);
+  return Array.from({ length: count }, () => {
+    const wanted = Math.random() * sum;
+    let [low, high] = [0, identities - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (sums[middle] < wanted) low = middle + 1;
+      else high = middle;
+    }
+    // Neighbours in rank are not neighbours in the store.
+    return `tris:identity-${(low * 7_919) % identities}`;
+  });
+}
+
+/** The share of look-ups whose answer is still kept from an earlier one. */
+function hitRate(lookUps) {
+  const kept = new BoundedMap(KEPT_ANSWERS);
+  let hits = 0;
+  for (const tris of lookUps) {
+    if (kept.get(tris)) hits++;
+    else kept.set(tris, true);
+  }
+  return hits / lookUps.length;
+}
+
+/**
+ * GET of the scores of 100,000 identities with 64 connections, and durable POST of an action with 256, ours and bare:
+ * requests per second, processor time of the server for each in µs, and the share of look-ups that a cache answers.
+ */
 export function overHttp(rounds) {
   return inTemporaryFolder(async (data) => {
-    await fillLog(data, 1_000, 5);
+    await fillLog(data, IDENTITIES, 2);
     const ours = await startServer(SERVER, { CREDENCE_DATA: data });
     const key = keyOf(data);
     const get = await (await fetchReady(`${ours.url}/api/disc-score/${TRIS}`)).text();
@@ -49,30 +94,52 @@ export function overHttp(rounds) {
       action_id: crypto.randomUUID(),
     });
     const bare = await startServer(join(import.meta.dirname, 'bare-fastify.mjs'), { GET_BODY: get, POST_BODY: post });
-    const getting = (url) => async () =>
-      (await load({ url: `${url}/api/disc-score/${TRIS}`, connections: 64, seconds: SECONDS })).rate;
-    const posting = (url, refusals) => async () =>
-      (await load({ ...relayOptions(url, key), connections: 256, seconds: SECONDS, refusals })).rate;
+    const lookUps = zipf(IDENTITIES, 200_000);
+    let next = 0;
+    const setupRequest = (request) => ({ ...request, path: `/api/disc-score/${lookUps[next++ % lookUps.length]}` });
+    const costs = { gets: { ours: [], peer: [] }, posts: { ours: [], peer: [] } };
+    const getting = (who, server) => () =>
+      costed(
+        server,
+        { url: server.url, requests: [{ setupRequest }], connections: 64, seconds: SECONDS },
+        costs.gets[who],
+      );
+    const posting = (who, server, refusals) => () =>
+      costed(
+        server,
+        { ...relayOptions(server.url, key), connections: 256, seconds: SECONDS, refusals },
+        costs.posts[who],
+      );
     // A server of its own each round: what its queue still holds after one would run beside the next contestant's.
     const emmett = async () => {
       const server = await startServer(join(import.meta.dirname, 'emmett/server.mjs'));
       // SQLite may be busy, which it then says.
-      return posting(server.url, 10)().finally(server.stop);
+      return (
+        await load({ ...relayOptions(server.url, key), connections: 256, seconds: SECONDS, refusals: 10 }).finally(
+          server.stop,
+        )
+      ).rate;
     };
     try {
-      const gets = await interleave(rounds, { ours: getting(ours.url), peer: getting(bare.url) });
+      const gets = await interleave(rounds, { ours: getting('ours', ours), peer: getting('peer', bare) });
       const posts = await interleave(rounds, {
-        ours: posting(ours.url),
-        peer: posting(bare.url),
+        ours: posting('ours', ours),
+        peer: posting('peer', bare),
         ...(existsSync(join(import.meta.dirname, 'emmett/node_modules')) && { emmett }),
       });
-      return { gets, posts };
+      const medians = ({ ours, peer }) => ({ ours: median(ours), peer: median(peer) });
+      return {
+        gets: { rates: gets, costs: medians(costs.gets), hits: hitRate(lookUps) },
+        posts: { rates: posts, costs: medians(costs.posts) },
+      };
     } finally {
       await Promise.all([ours.stop(), bare.stop()]);
     }
   });
 }
 
+/** Relays a second that are sent where processor times are compared: fewer than are possible. */
+const RELAY_RATE = 1_000;
 const ACTIONS_OF_A_BATCH = 1_000;
 
 /**
@@ -118,7 +185,40 @@ export function batches(rounds) {
   });
 }
 
-async function fetchReady(url) {
+/** Relays at the same rate to servers that trace none, a tenth and all of them: processor time of each, µs a relay. */
+export async function tracing(rounds) {
+  const collector = await startServer(join(import.meta.dirname, 'collector.mjs'));
+  const tracing = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_TRACES_SAMPLER: 'parentbased_traceidratio' };
+  const contestants = {
+    off: {},
+    tenth: { ...tracing, OTEL_TRACES_SAMPLER_ARG: '0.1' },
+    all: { ...tracing, OTEL_TRACES_SAMPLER_ARG: '1' },
+  };
+  const round = (env) => () =>
+    inTemporaryFolder(async (data) => {
+      const server = await startServer(SERVER, { CREDENCE_DATA: data, ...env });
+      try {
+        await fetchReady(`${server.url}/health/ready`);
+        const relays = { ...relayOptions(server.url, keyOf(data)), connections: 64, overallRate: RELAY_RATE };
+        await load({ ...relays, seconds: SECONDS });
+        const before = await processorTime(server.pid);
+        const started = performance.now();
+        const { rate } = await load({ ...relays, seconds: 2 * SECONDS });
+        const seconds = (performance.now() - started) / 1_000;
+        return (((await processorTime(server.pid)) - before) * 1e6) / (rate * seconds);
+      } finally {
+        await server.stop();
+      }
+    });
+  try {
+    const rounded = Object.entries(contestants).map(([name, env]) => [name, round(env)]);
+    return await interleave(rounds, Object.fromEntries(rounded));
+  } finally {
+    await collector.stop();
+  }
+}
+
+export async function fetchReady(url) {
   for (;;) {
     const response = await fetch(url);
     if (response.ok) return response;
@@ -126,7 +226,7 @@ async function fetchReady(url) {
   }
 }
 
-/** Access checks that grant, 256 connections, recorded and signed: checks per second, ours and bare. */
+/** Access checks that grant, 256 connections, recorded and signed, as `overHttp` measures: ours and bare. */
 export function checks(rounds) {
   return inTemporaryFolder(async (data) => {
     await fillLog(data, 1_000, 5);
@@ -148,21 +248,23 @@ export function checks(rounds) {
       GET_BODY: answer,
       POST_BODY: answer,
     });
-    const checking = (url) => async () => {
+    const costs = { ours: [], peer: [] };
+    const checking = (who, server, path) => async () => {
       const setupClient = (client) => {
         let n = Math.floor(Math.random() * 1e6);
         const next = () => client.setBody(JSON.stringify(body(n++)));
         next();
         client.on('response', next);
       };
-      const request = { url, method: 'POST', headers, setupClient };
-      return (await load({ ...request, connections: 256, seconds: SECONDS })).rate;
+      const request = { url: `${server.url}${path}`, method: 'POST', headers, setupClient };
+      return costed(server, { ...request, connections: 256, seconds: SECONDS }, costs[who]);
     };
     try {
-      return await interleave(rounds, {
-        ours: checking(`${ours.url}/v1/policies/ap/check`),
-        peer: checking(`${bare.url}/api/decision-relay`),
+      const rates = await interleave(rounds, {
+        ours: checking('ours', ours, '/v1/policies/ap/check'),
+        peer: checking('peer', bare, '/api/decision-relay'),
       });
+      return { rates, costs: { ours: median(costs.ours), peer: median(costs.peer) } };
     } finally {
       await Promise.all([ours.stop(), bare.stop()]);
     }

@@ -1,21 +1,26 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync, readdirSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { keyOf } from './http.mjs';
-import { ROOT, inTemporaryFolder, median, rssAnon, startServer } from './measure.mjs';
+import { ROOT, count, inTemporaryFolder, median, rssAnon, startServer } from './measure.mjs';
+import { chart } from './chart.mjs';
+import { replaceTable } from './report.mjs';
 
 /**
  * What one identity costs by the number of its actions and by how they lie:
  *
- * `npm run bench:identity -- 100 1000 10000 [--shapes 'wide,one day' | all] [--tries 100] [--svg <file>]
- * [--beside <folder of another build> [--beside-until <actions>]]`.
+ * `npm run bench:identity -- [--max 1000000 | 100 1000 10000] [--shapes 'wide,one day' | all] [--tries 100]
+ * [--figures <file>] [--svg <file>] [--out <file>] [--beside <folder of another build> [--beside-until <actions>]]`.
  *
  * Of each request: median and p99 of the processor time that the server used for it, in all its threads, and how long a
  * second client waited at most meanwhile, in ms. Processor time, unlike time, does not grow with what else the machine
- * does. Of a relay: the mean, with what the projector used to apply it. The file shows the medians of the first shape.
+ * does. Of a relay: the mean, with what the projector used to apply it.
+ *
+ * `--svg` shows the medians of the first shape, `--out` puts them into the table of a document. `--figures` keeps what
+ * was measured: a run that was ended goes on after the last complete size.
  */
 
 const TRIS = 'tris:large';
@@ -212,96 +217,116 @@ const GIVEN_UP_MS = 20_000;
 const WARM_UP = 5;
 const ROUNDS = 3;
 const RELAYS = ['relay', 'relay to a new one'];
-const COLORS = [
-  '#1b6ca8',
-  '#d1495b',
-  '#3c8d53',
-  '#8a4fbf',
-  '#c77d0a',
-  '#008b8b',
-  '#6b6b6b',
-  '#b5179e',
-  '#222222',
-  '#9aa5b1',
-  '#8b5a2b',
-];
-const [LEFT, TOP, WIDTH, HEIGHT, LEGEND] = [56, 40, 520, 380, 200];
 const [LEAST_MS, MOST_MS] = [0.5, 20_000];
 
-/** Medians by the number of actions, both logarithmic; dashed: another build. @param points {build, name, actions, time}[] */
+/** Medians by the number of actions; dashed: another build. @param points {build, name, actions, time}[] */
 function drawing(points, sizes) {
   const note = points.some(({ build }) => build === 'other') ? '; dashed: before' : '';
-  const [low, high] = [Math.log10(sizes[0]), Math.log10(sizes.at(-1))];
-  const x = (actions) => LEFT + (WIDTH * (Math.log10(actions) - low)) / Math.max(high - low, 1e-9);
-  const scale = Math.log10(MOST_MS / LEAST_MS);
-  const y = (ms) => TOP + HEIGHT * (1 - Math.log10(Math.max(ms, LEAST_MS) / LEAST_MS) / scale);
   const names = [...new Set(points.map(({ name }) => name))];
-  const parts = [
-    `<text x="${LEFT}" y="22" font-weight="bold">One identity: processor time in ms by its number of actions (medians)${note}</text>`,
-  ];
-  for (const ms of [1, 10, 100, 1_000, 10_000]) {
-    parts.push(
-      `<line x1="${LEFT}" x2="${LEFT + WIDTH}" y1="${y(ms)}" y2="${y(ms)}" stroke="#ddd"/>`,
-      `<text x="${LEFT - 8}" y="${y(ms) + 4}" text-anchor="end">${ms.toLocaleString('en')}</text>`,
-    );
-  }
-  for (const size of sizes) {
-    parts.push(
-      `<text x="${x(size)}" y="${TOP + HEIGHT + 20}" text-anchor="middle">${size.toLocaleString('en')}</text>`,
-    );
-  }
-  for (const [i, name] of names.entries()) {
-    const color = COLORS[i % COLORS.length];
-    for (const build of ['ours', 'other']) {
-      const line = points.filter((point) => point.name === name && point.build === build);
-      const at = line.map(({ actions, time }) => `${x(actions).toFixed(1)},${y(time).toFixed(1)}`).join(' ');
-      const dash = build === 'other' ? ' stroke-dasharray="5 4"' : '';
-      if (at) parts.push(`<polyline points="${at}" fill="none" stroke="${color}" stroke-width="2"${dash}/>`);
-    }
-    const line = TOP + 14 + i * 20;
-    parts.push(
-      `<line x1="${LEFT + WIDTH + 16}" x2="${LEFT + WIDTH + 40}" y1="${line - 4}" y2="${line - 4}" stroke="${color}" stroke-width="2"/>`,
-      `<text x="${LEFT + WIDTH + 46}" y="${line}">${name}</text>`,
-    );
-  }
-  const size = `viewBox="0 0 ${LEFT + WIDTH + LEGEND} ${TOP + HEIGHT + 36}"`;
-  const frame = `<rect width="100%" height="100%" fill="#fff"/>`;
-  return `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="sans-serif" font-size="12" fill="#222">\n${[frame, ...parts].join('\n')}\n</svg>\n`;
+  const of = (name, build) => {
+    return points
+      .filter((each) => each.name === name && each.build === build)
+      .map(({ actions, time }) => [actions, time]);
+  };
+  return chart({
+    title: `One identity: processor time in ms by its number of actions (medians)${note}`,
+    x: { isLog: true, from: sizes[0], to: sizes.at(-1), marks: sizes },
+    y: { isLog: true, from: LEAST_MS, to: MOST_MS, marks: [1, 10, 100, 1_000, 10_000] },
+    lines: names.map((name) => ({ name, points: of(name, 'ours'), dashed: of(name, 'other') })),
+  });
+}
+
+/** The rows of the table: by name, what is measured. */
+const ROWS = {
+  score: 'score',
+  'score as_of': 'as of a time',
+  'score known_at': 'as known at a time',
+  'score as_of_position': 'as of a position',
+  explain: 'explanation',
+  'explain as_of_position': 'explanation as of a position',
+  report: 'report, 12 months',
+  'history page as_of': 'history, as of',
+  changes: 'change feed',
+  relay: 'relay',
+  'relay to a new one': 'relay to a new one',
+};
+
+/** A table of medians and p99 in ms, by build and size. @param measured of one shape */
+function tableOf(measured) {
+  const columns = measured.toSorted((a, b) => a.build.localeCompare(b.build) || a.actions - b.actions);
+  const titles = columns.map(({ build, actions }) => (build === 'other' ? 'before, ' : '') + count(actions));
+  const short = (ms) => (ms < 9.95 ? ms.toFixed(1) : ms.toFixed(0));
+  const cell = (figure) => {
+    if (!figure) return '–';
+    return figure.p99 === figure.time ? short(figure.time) : `${short(figure.time)} (${short(figure.p99)})`;
+  };
+  const ratio = ({ figures }) => `${(figures.relay.time / figures['relay to a new one'].time).toFixed(2)}×`;
+  const rows = Object.entries(ROWS).map(([name, told]) => [told, ...columns.map(({ figures }) => cell(figures[name]))]);
+  rows.push(['ratio of the two relays', ...columns.map(ratio)]);
+  rows.push(['anonymous memory, MB', ...columns.map(({ memory }) => memory.toFixed(0))]);
+  const line = (cells) => `| ${cells.join(' | ')} |`;
+  return [['what', ...titles], ['what', ...titles].map(() => '---'), ...rows].map(line);
 }
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     beside: { type: 'string' },
-    'beside-until': { type: 'string', default: 'Infinity' },
+    'beside-until': { type: 'string', default: '10000' },
+    figures: { type: 'string' },
+    max: { type: 'string', default: '100000' },
+    out: { type: 'string' },
     shapes: { type: 'string', default: 'wide' },
     tries: { type: 'string', default: '100' },
     svg: { type: 'string' },
   },
 });
 const tries = Number(values.tries);
-const sizes = positionals.length > 0 ? positionals.map(Number) : [100, 1_000, 10_000, 100_000, 1_000_000];
+const upToMax = [];
+for (let size = 100; size <= Number(values.max); size *= 10) upToMax.push(size);
+const sizes = positionals.length > 0 ? positionals.map(Number) : upToMax;
 const shapes = values.shapes === 'all' ? Object.keys(SHAPES) : values.shapes.split(',');
 const builds = { ours: ROOT, ...(values.beside && { other: resolve(values.beside) }) };
-const points = [];
+/** By shape, size and build: { shape, actions, build, figures, memory } */
+const measured = values.figures && existsSync(values.figures) ? JSON.parse(await readFile(values.figures, 'utf8')) : [];
+const isMeasured = (shape, actions, build) =>
+  measured.some((each) => each.shape === shape && each.actions === actions && each.build === build);
+
 for (const shape of shapes) {
   for (const actions of sizes) {
-    const pastTime = Date.now() - SHAPES[shape].ago(Math.floor(actions / 2), actions);
     for (const [build, root] of Object.entries(builds)) {
       if (build === 'other' && actions > Number(values['beside-until'])) continue;
-      await inTemporaryFolder(async (data) => {
+      if (isMeasured(shape, actions, build)) continue;
+      const pastTime = Date.now() - SHAPES[shape].ago(Math.floor(actions / 2), actions);
+      const { figures, memory } = await inTemporaryFolder(async (data) => {
         await fill(root, data, actions, SHAPES[shape]);
-        const { figures, memory } = await measureBuild(root, data, pastTime);
-        const told = `${shape.padEnd(14)} ${String(actions).padStart(8)}  ${build.padEnd(6)}`;
-        for (const [name, { time, p99, wait }] of Object.entries(figures)) {
-          const ms = `${time.toFixed(1).padStart(9)} ms  p99 ${p99.toFixed(1).padStart(9)} ms`;
-          console.log(`${told} ${name.padEnd(22)} ${ms}  others waited ${wait.toFixed(1)} ms`);
-          if (shape === shapes[0]) points.push({ build, name, actions, time });
-        }
-        const [large, fresh] = RELAYS.map((name) => figures[name]?.time);
-        console.log(`${told} relay ratio ${(large / fresh).toFixed(2)}, memory ${memory.toFixed(0)} MB`);
+        return measureBuild(root, data, pastTime);
       });
+      measured.push({ shape, actions, build, figures, memory });
+      const told = `${shape.padEnd(14)} ${String(actions).padStart(8)}  ${build.padEnd(6)}`;
+      for (const [name, { time, p99, wait }] of Object.entries(figures)) {
+        const ms = `${time.toFixed(1).padStart(9)} ms  p99 ${p99.toFixed(1).padStart(9)} ms`;
+        console.log(`${told} ${name.padEnd(22)} ${ms}  others waited ${wait.toFixed(1)} ms`);
+      }
+      const [large, fresh] = RELAYS.map((name) => figures[name]?.time);
+      console.log(`${told} relay ratio ${(large / fresh).toFixed(2)}, memory ${memory.toFixed(0)} MB`);
+      if (values.figures) await writeFile(values.figures, JSON.stringify(measured));
     }
-    if (values.svg) await writeFile(values.svg, drawing(points, sizes));
   }
+}
+const first = measured.filter(({ shape }) => shape === shapes[0]);
+if (values.svg) {
+  const points = first.flatMap(({ build, actions, figures }) =>
+    Object.entries(figures).map(([name, { time }]) => ({ build, name, actions, time })),
+  );
+  await writeFile(
+    values.svg,
+    drawing(
+      points,
+      [...new Set(first.map(({ actions }) => actions))].toSorted((a, b) => a - b),
+    ),
+  );
+}
+if (values.out) {
+  await replaceTable(values.out, '## One large identity', tableOf(first), `up to ${tries} of each request`);
 }

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { open } from 'lmdb';
-import { encodeAppend, eventId, storedText } from '../dist/src/stores/ports/event-encoding.js';
+import { eventId } from '../dist/src/stores/ports/event-encoding.js';
 import { LmdbEventStore } from '../dist/src/stores/lmdb/lmdb-event-store.js';
+import { mostBytes, writeEntry } from '../dist/src/stores/lmdb/stored-event.js';
 import { drop, rebuild } from '../dist/src/read-side/generations.js';
 import { closeStores, openStores } from '../dist/src/stores/open.js';
 import { inTemporaryFolder, interleave, median, rssAnon } from './measure.mjs';
@@ -11,8 +12,8 @@ import { fillLog } from './population.mjs';
 
 const IN_FLIGHT = 256;
 /** How our log opens LMDB. */
-const ENVIRONMENT = { noSubdir: false, overlappingSync: false };
-const LOG = { encoding: 'string', keyEncoding: 'uint32' };
+export const ENVIRONMENT = { noSubdir: false, overlappingSync: false };
+export const LOG = { encoding: 'binary', keyEncoding: 'uint32' };
 
 /** Appends of one event each to streams of their own. */
 export function newAppends(count) {
@@ -41,10 +42,28 @@ export function newAppends(count) {
   });
 }
 
-function rawTexts(appends, before) {
+/** The bytes that our log stores for an event. */
+export function entryOf({ stream, revision, position, ...event }) {
+  const bytes = Buffer.alloc(mostBytes(stream, JSON.stringify(event).length));
+  const length = writeEntry(bytes, 0, { ...event, stream, revision, position });
+  return Buffer.from(bytes.subarray(0, length));
+}
+
+/** What is stored for them, with the keys. */
+export function rawEntries(appends, before) {
   return appends.map(({ stream, event }, n) => {
-    return { key: before + n + 1, stream, text: storedText(stream, 0, encodeAppend(stream, [event])[0]) };
+    const key = before + n + 1;
+    return { key, stream, entry: entryOf({ ...event, stream, revision: 0, position: key }) };
   });
+}
+
+/** Runs `one` for each item, so many at a time. */
+export async function inFlight(items, one, atATime = IN_FLIGHT) {
+  let next = 0;
+  const worker = async () => {
+    while (next < items.length) await one(items[next++]);
+  };
+  await Promise.all(Array.from({ length: atATime }, worker));
 }
 
 /**
@@ -58,11 +77,7 @@ export async function append(rounds, events = 200_000, part = 20_000) {
     for (let done = 0; done < events; done += part) {
       const prepared = put.prepare(newAppends(part), done);
       const started = performance.now();
-      let next = 0;
-      const worker = async () => {
-        while (next < part) await put.one(prepared[next++]);
-      };
-      await Promise.all(Array.from({ length: IN_FLIGHT }, worker));
+      await inFlight(prepared, put.one);
       milliseconds += performance.now() - started;
     }
     return (1000 * events) / milliseconds;
@@ -81,7 +96,7 @@ export async function append(rounds, events = 200_000, part = 20_000) {
     peer: () =>
       inTemporaryFolder(async (folder) => {
         const log = open({ ...ENVIRONMENT, ...LOG, path: folder });
-        const rate = await timed({ prepare: rawTexts, one: ({ key, text }) => log.put(key, text) });
+        const rate = await timed({ prepare: rawEntries, one: ({ key, entry }) => log.put(key, entry) });
         await log.close();
         return rate;
       }),
@@ -92,11 +107,11 @@ export async function append(rounds, events = 200_000, part = 20_000) {
         const index = root.openDB({ name: 'index', encoding: 'binary' });
         const position = Buffer.alloc(4);
         const rate = await timed({
-          prepare: rawTexts,
-          one: ({ key, text, stream }) => {
+          prepare: rawEntries,
+          one: ({ key, entry, stream }) => {
             position.writeUInt32LE(key);
             void index.put([stream, 0], Buffer.from(position));
-            return log.put(key, text);
+            return log.put(key, entry);
           },
         });
         await root.close();

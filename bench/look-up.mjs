@@ -74,6 +74,7 @@ export async function populate({ readModels, eventStore }, identities, more = {}
     // Not beyond the checkpoint, or each look-up would fold a past.
     changed: 0,
     latest: 0,
+    stamped: 0,
     dead_letters: [],
   };
   for (let k = 0; k < 5; k++)

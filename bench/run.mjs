@@ -1,15 +1,19 @@
 import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { join } from 'node:path';
+import { bytesOfActions } from './bytes.mjs';
 import { checksums } from './checksums.mjs';
-import { batches, boot, checks, duringRebuild, duringReplay, overHttp } from './http.mjs';
+import { batches, boot, checks, duringRebuild, duringReplay, keyOf, overHttp, tracing } from './http.mjs';
 import { lag, lookUps, overload, reads, rebuilds, recoveries, withCluster } from './cluster.mjs';
+import { deliveries, idleStreams, startDelivering } from './delivery.mjs';
 import { appends } from './eventstoredb.mjs';
 import { ingestionRate } from './ingestion.mjs';
 import { append, memoryAfterRebuild, rebuildAll } from './log.mjs';
 import { lookUp, modelReads } from './look-up.mjs';
 import { ROOT, count, inTemporaryFolder } from './measure.mjs';
 import { fillLog } from './population.mjs';
+import { overProcesses } from './processes.mjs';
 import { proofVerification } from './proofs.mjs';
 import { report, tableOf } from './report.mjs';
 import { refreshes, signInsPerCore } from './sign-in.mjs';
@@ -18,6 +22,7 @@ import { refreshes, signInsPerCore } from './sign-in.mjs';
  * `npm run bench`: every figure with its peer, medians of interleaved rounds, as a table.
  *   --profile cluster      the figures of that profile, on servers of its own or those in EVENTSTORE_URL and REDIS_URL
  *   --only append,rebuild   some of them; which there are, is said for any other name
+ *   --quick                one round with few identities, to see that everything works: not for figures
  *   --rounds 5
  *   --identities 1000000   how many the memory and look-up rows use (five actions each)
  *   --out docs/benchmarks.md   put the rows measured into that document, in the place of those it has of them
@@ -26,8 +31,9 @@ const { values: options } = parseArgs({
   options: {
     profile: { type: 'string', default: 'embedded' },
     only: { type: 'string' },
-    rounds: { type: 'string', default: '5' },
-    identities: { type: 'string', default: '1000000' },
+    quick: { type: 'boolean', default: false },
+    rounds: { type: 'string' },
+    identities: { type: 'string' },
     out: { type: 'string' },
     'memory-of': { type: 'string' },
   },
@@ -37,8 +43,8 @@ if (options['memory-of'] !== undefined) {
   process.exit(0);
 }
 
-const rounds = Number(options.rounds);
-const identities = Number(options.identities);
+const rounds = Number(options.rounds ?? (options.quick ? 1 : 5));
+const identities = Number(options.identities ?? (options.quick ? 20_000 : 1_000_000));
 const rows = [];
 const add = (...row) => {
   rows.push(row);
@@ -47,10 +53,19 @@ const add = (...row) => {
 const ratio = (ours, peer) => `${(ours / peer).toFixed(2)}×`;
 const rates = (what, { ours, peer }, against, wanted) =>
   add(what, `${count(ours)}/s`, `${against}: ${count(peer)}/s`, ratio(ours, peer), wanted);
+/** Processor time of the server for each request, beside that of its peer. */
+const costs = (what, { ours, peer }, against) =>
+  add(what, `${count(ours)} µs`, `${against}: ${count(peer)} µs`, ratio(ours, peer), '–');
+
+const delivered = ({ webhook, stream, rate }) => {
+  const against = `relayed: ${count(rate)}/s`;
+  add('webhook p99 from the answer at 500 relays/s', `${count(webhook)} ms`, against, '–', '< 1 s');
+  add('stream of changes p99 from the answer at 500 relays/s', `${count(stream)} ms`, against, '–', '< 300 ms');
+};
 
 const embedded = {
   append: async () => {
-    const { ours, peer, indexed } = await append(rounds);
+    const { ours, peer, indexed } = await append(rounds, options.quick ? 40_000 : 200_000);
     rates('durable append, one event each, 256 in flight', { ours, peer }, 'raw lmdb, same events', '≥ 0.5×');
     rates('durable append with its index of streams', { ours, peer: indexed }, 'raw lmdb, the same', '–');
   },
@@ -64,7 +79,7 @@ const embedded = {
     cost('checksums: processor time of reading one event', look);
   },
   rebuild: async () => {
-    for (const population of [10_000, 100_000]) {
+    for (const population of options.quick ? [10_000] : [10_000, 100_000]) {
       const { events, rates: measured, cpu } = await rebuildAll(rounds, population);
       const what = `full rebuild of all views, ${count(events)} events`;
       rates(what, measured, 'scan + decode', '≥ 0.25×');
@@ -72,12 +87,31 @@ const embedded = {
       add(`${what}: processor time of an event`, ...times, ratio(cpu.ours, cpu.peer), '–');
     }
   },
+  import: () =>
+    inTemporaryFolder(async (folder) => {
+      const figures = join(folder, 'figures.json');
+      await run('growth.mjs', ['import', '--max', '100000', '--figures', figures]);
+      const [first, last] = JSON.parse(await readFile(figures, 'utf8'));
+      const both = { ours: last.ours.rate, peer: last['raw lmdb'].rate };
+      rates('import of actions, lines after 50,000 others', both, 'raw lmdb, same events', '–');
+      rates(
+        'import of actions, the same',
+        { ours: last.ours.rate, peer: first.ours.rate },
+        'the first 50,000',
+        '≥ 0.9×',
+      );
+    }),
   http: async () => {
     const { gets, posts } = await overHttp(rounds);
-    rates('GET /api/disc-score, 64 connections', gets, 'bare Fastify', '≥ 0.4×');
-    rates('POST /api/decision-relay, 256 connections, durable', posts, 'bare Fastify, no storage', '≥ 0.25×');
-    if (posts.emmett) {
-      rates('POST /api/decision-relay, durable', { ours: posts.ours, peer: posts.emmett }, 'emmett + SQLite', '≥ 10×');
+    const get = 'GET /api/disc-score of 100,000 identities (Zipf), 64 connections';
+    const post = 'POST /api/decision-relay, 256 connections, durable';
+    rates(get, gets.rates, 'bare Fastify', '≥ 0.55×');
+    costs(`${get}: processor time, ${count(100 * gets.hits)} % from the cache`, gets.costs, 'bare Fastify');
+    rates(post, posts.rates, 'bare Fastify, no storage', '≥ 0.35×');
+    costs(`${post}: processor time`, posts.costs, 'bare Fastify, no storage');
+    const { ours, emmett } = posts.rates;
+    if (emmett) {
+      rates('POST /api/decision-relay, durable', { ours, peer: emmett }, 'emmett + SQLite', '≥ 10×');
     } else add('POST /api/decision-relay, durable', '–', 'emmett + SQLite: not installed (bench/emmett)', '–', '≥ 10×');
   },
   batch: async () => {
@@ -86,13 +120,35 @@ const embedded = {
     const [ours, peer] = [costs.ours, costs.peer].map((cost) => `${count(cost)} µs`);
     add('processor time of the server for each', ours, `singly: ${peer}`, ratio(costs.ours, costs.peer), '–');
   },
-  check: async () =>
-    rates(
-      'POST /v1/policies/ap/check, 256 connections, recorded and signed',
-      await checks(rounds),
-      'bare Fastify, no storage',
-      '≥ 0.2×',
-    ),
+  tracing: async () => {
+    const { off, tenth, all } = await tracing(rounds);
+    const cost = (what, ours, wanted) =>
+      add(what, `${count(ours)} µs`, `without tracing: ${count(off)} µs`, ratio(ours, off), wanted);
+    cost('processor time of a relay, every tenth traced', tenth, '≤ 1.1×');
+    cost('processor time of a relay, all traced', all, '≤ 1.1×');
+  },
+  delivery: () =>
+    inTemporaryFolder(async (data) => {
+      const server = await startDelivering({ CREDENCE_DATA: data });
+      try {
+        delivered(await deliveries(server.url, keyOf(data)));
+        const megabytes = await idleStreams(server, keyOf(data), 9_900);
+        add('memory of 9,900 idle streams', `${count(megabytes)} MB`, '–', '–', '< 200 MB');
+      } finally {
+        await server.stop();
+      }
+    }),
+  bytes: async () => {
+    const { ours, text } = await bytesOfActions(Math.min(identities, 20_000));
+    const bytes = [`${count(ours)} B`, `events as JSON text: ${count(text)} B`];
+    add('bytes on disk of an action: log and read models', ...bytes, ratio(ours, text), '≤ 0.7×');
+  },
+  check: async () => {
+    const what = 'POST /v1/policies/ap/check, 256 connections, recorded and signed';
+    const measured = await checks(rounds);
+    rates(what, measured.rates, 'bare Fastify, no storage', '≥ 0.35×');
+    costs(`${what}: processor time`, measured.costs, 'bare Fastify, no storage');
+  },
   replay: async () => {
     const population = Math.min(identities, 300_000);
     const { delay, p99, rate } = await duringReplay(population);
@@ -103,6 +159,26 @@ const embedded = {
   p99: async () => {
     const { ours, peer } = await duringRebuild(rounds);
     add('GET p99 while a rebuild runs', `${ours} ms`, `without: ${peer} ms`, ratio(ours, peer), '< 3×');
+  },
+  processes: async () => {
+    const { rates: measured, costs, memory } = await overProcesses(rounds, 2);
+    for (const [what, wanted] of [
+      ['reads', '≥ 1.7× with free cores'],
+      ['relays', '–'],
+    ]) {
+      const [rate, cost] = [measured[what], costs[what]];
+      rates(`${what} of 2 processes on one port`, { ours: rate.several, peer: rate.one }, 'one process', wanted);
+      const against = `one process: ${count(cost.one)} µs`;
+      add(
+        `${what} of 2 processes: processor time`,
+        `${count(cost.several)} µs`,
+        against,
+        ratio(cost.several, cost.one),
+        '–',
+      );
+    }
+    const against = `one process: ${count(memory.one)} MB`;
+    add('anonymous memory of 2 processes, with their others', `${count(memory.several)} MB`, against, '–', '–');
   },
   'sign-in': async () => {
     add(
@@ -147,7 +223,7 @@ const embedded = {
       add('boot to ready, empty', `${count(await boot(rounds, data))} ms`, '–', '–', '< 2 s'),
     );
     await inTemporaryFolder(async (data) => {
-      const events = await fillLog(data, 100_000, 5);
+      const events = await fillLog(data, Math.min(identities, 100_000), 5);
       await boot(1, data);
       add(`boot to ready, ${count(events)} events`, `${count(await boot(rounds, data))} ms`, '–', '–', '< 3 s');
     });
@@ -155,7 +231,7 @@ const embedded = {
   memory: () =>
     inTemporaryFolder(async (data) => {
       await fillLog(data, identities, 5);
-      const megabytes = await run(['--memory-of', data]);
+      const megabytes = await run('run.mjs', ['--memory-of', data]);
       add(
         `RssAnon after a rebuild, ${count(identities)} identities × 5`,
         `${count(Number(megabytes))} MB`,
@@ -166,18 +242,33 @@ const embedded = {
     }),
 };
 
+/** @param wanted a ratio, or a time */
+const recovery = (repeats, population, wanted) =>
+  withCluster(async (env) => {
+    const { ours, peer, events, rows, loading } = await recoveries(env, repeats, population);
+    const what = `lost read models of ${count(events)} events, from a snapshot and the last tenth`;
+    add(`${what}: ${count(rows)} rows loaded`, `${count(loading)}/s`, '–', '–', '–');
+    if (wanted.endsWith('×')) return rates(what, { ours, peer }, 'full rebuild', wanted);
+    const [seconds, other] = [events / ours, events / peer];
+    return add(what, `${seconds.toFixed(1)} s`, `full rebuild: ${other.toFixed(1)} s`, ratio(seconds, other), wanted);
+  });
+
 /** Each on servers of its own, with nothing in them. */
 const cluster = {
   rebuild: () =>
-    withCluster(async (env) =>
-      rates('full rebuild of all views, events', await rebuilds(env, rounds), 'readAll, empty handler', '≥ 0.5×'),
-    ),
-  snapshot: () =>
     withCluster(async (env) => {
-      const { ours, peer, events, rows, loading } = await recoveries(env, rounds);
-      const what = `lost read models of ${count(events)} events, from a snapshot (${count(rows)} rows, ${count(loading)}/s) and the last tenth`;
-      rates(what, { ours, peer }, 'full rebuild', '≥ 2×');
+      const { events, rates: measured, cpu } = await rebuilds(env, rounds);
+      const { one, two, peer } = measured;
+      const what = `full rebuild of all views, ${count(events)} events`;
+      rates(`${what}, one worker`, { ours: one, peer }, 'readAll, empty handler', '≥ 0.8×');
+      rates(`${what}, two workers`, { ours: two, peer: one }, 'one worker', '≥ 1.4×');
+      const times = [`${cpu.one.toFixed(1)} µs`, `readAll: ${cpu.peer.toFixed(1)} µs`];
+      add(`${what}: processor time of an event in the worker`, ...times, ratio(cpu.one, cpu.peer), '–');
+      const both = [`${cpu.two.toFixed(1)} µs`, `in one: ${cpu.one.toFixed(1)} µs`];
+      add(`${what}: processor time of an event in two workers`, ...both, ratio(cpu.two, cpu.one), '–');
     }),
+  snapshot: () => recovery(rounds, 10_000, '≥ 2×'),
+  lost: () => recovery(1, 90_000, '< 20 s'),
   append: () =>
     withCluster(async ({ EVENTSTORE_URL }) =>
       rates(
@@ -208,6 +299,17 @@ const cluster = {
       );
     }
   },
+  delivery: () =>
+    withCluster(async (env, key) => {
+      const [api, worker] = await Promise.all(
+        ['api', 'worker'].map((CREDENCE_ROLES) => startDelivering({ ...env, CREDENCE_ROLES })),
+      );
+      try {
+        delivered(await deliveries(api.url, key));
+      } finally {
+        await Promise.all([api.stop(), worker.stop()]);
+      }
+    }),
   lag: () =>
     withCluster(async (env, key) => {
       const { p99, rate } = await lag(env, key, rounds);
@@ -228,21 +330,38 @@ const SHARED = {
 
 const benches = { embedded, cluster }[options.profile];
 if (!benches) throw new Error(`There is no profile ${options.profile}; there are embedded and cluster.`);
-for (const name of options.only?.split(',') ?? Object.keys(benches)) {
+const names = options.only?.split(',') ?? Object.keys(benches);
+for (const name of names) {
   if (!benches[name]) throw new Error(`There is no benchmark ${name}; there are ${Object.keys(benches).join(', ')}.`);
+}
+for (const name of names) {
   console.error(`${name} …`);
-  await benches[name]();
+  const started = performance.now();
+  try {
+    await benches[name]();
+    console.error(`${name}: ${count((performance.now() - started) / 1000)} s`);
+  } catch (error) {
+    // The others are measured all the same.
+    console.error(error);
+    add(name, 'failed', error.message.split('\n')[0], '–', '–');
+    process.exitCode = 1;
+  }
 }
 
 console.log(tableOf(rows));
 const about = `medians of ${rounds} interleaved rounds.${SHARED[options.profile]}`;
 console.log(about);
 if (options.out)
-  await report(options.out, rows, about, options.profile === 'cluster' ? '## The cluster profile' : '# Benchmarks');
+  await report(
+    options.out,
+    rows.filter(([, ours]) => ours !== 'failed'),
+    about,
+    options.profile === 'cluster' ? '## The cluster profile' : '# Benchmarks',
+  );
 
-/** This script in a process of its own, so that the memory measured is only that. */
-function run(args) {
-  const child = spawn(process.execPath, [join(ROOT, 'bench/run.mjs'), ...args], {
+/** A script in a process of its own, so that the memory measured is only that. */
+function run(script, args) {
+  const child = spawn(process.execPath, [join(ROOT, 'bench', script), ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   return new Promise((resolve, reject) => {
