@@ -28,7 +28,7 @@ afterEach(async () => {
 
 function importing(append: EventStore['append'], waits: boolean) {
   const eventStore = {
-    append: (...args) => (args[0].startsWith('action-') ? append : log.append.bind(log))(...args),
+    append: async (...args) => (args[0].startsWith('action-') ? append : log.append.bind(log))(...args),
     head: () => log.head(),
     readStream: (...args) => log.readStream(...args),
   } as EventStore;

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
 import { ended } from '../servers/launch.js';
-import { action, SLOW, Store } from './credence.js';
+import { action, actions, SLOW, Store } from './credence.js';
 
 let store: Store;
 beforeEach(async () => void (store = await Store.create({ isBuilt: true })));
@@ -78,3 +79,46 @@ test('reads standard input in place of a file', async () => {
   expect(stdout).toMatch(/^1 lines: 1 recorded/);
   expect(code).toBe(0);
 });
+
+test(
+  'a large file, which a thread reads, has the same counts and line numbers as a small one',
+  async () => {
+    const anonymous = action(0, { external_id: undefined, platform_id: `platform-${'x'.repeat(80)}` });
+    // Equal lines without an external_id are as many actions; a blank line counts as a line of the file only.
+    const lines: object[] = [...actions(12_000), ...Array.from({ length: 20 }, () => anonymous)];
+    lines[11_000] = action(5);
+    lines[11_500] = action(5, { criticality: 'High' });
+    const file = store.file('large.ndjson', ['', ...lines]);
+    const { code, stdout, stderr } = await store.run('import', file);
+    expect(stdout).toMatch(/^12,020 lines: 12,018 recorded, 1 already present, 1 in conflict/);
+    expect(stderr).toMatch(/line 11502 \/external_id: was used for another action\n$/);
+    expect(code).toBe(1);
+    const again = await store.run('import', file);
+    expect(again.stdout).toMatch(/^12,020 lines: 0 recorded, 12,019 already present, 1 in conflict/);
+
+    const wrong = await store.run('import', store.file('wrong.ndjson', [...lines, '{', ...lines, '[]']));
+    expect(wrong.stdout).toBe('2 of 24,042 lines are invalid; nothing was recorded.\n');
+    expect(wrong.stderr).toMatch(/line 12021: The line is not JSON.*\nline 24042: the line must be a JSON object.*\n$/);
+  },
+  SLOW,
+);
+
+test(
+  'an error of the thread that reads a large file ends the import',
+  async () => {
+    const file = store.file('large.ndjson', actions(12_000));
+    const built = (path: string) => JSON.stringify(join(process.cwd(), 'dist/src', path));
+    const script = `
+      import { rmSync } from 'node:fs';
+      import { importActions } from ${built('cli/import-actions.js')};
+      import { closeStores, openStores } from ${built('stores/open.js')};
+      const stores = await openStores(${JSON.stringify(store.data)}, Date.now);
+      const file = ${JSON.stringify(file)};
+      const onProgress = (phase, done, total) => done === total && rmSync(file);
+      await importActions(stores, file, { clock: Date.now, onProgress }).catch(({ message }) => console.log(message));
+      await closeStores(stores);`;
+    const output = execFileSync(process.execPath, [store.file('import.mjs', [script])]).toString();
+    expect(output).toMatch(/^ENOENT/);
+  },
+  SLOW,
+);

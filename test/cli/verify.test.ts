@@ -18,7 +18,7 @@ beforeAll(async () => {
   expect((await store.run('orgs', 'register', 'tris:org:a', '--platforms', 'platform-1,platform-2')).code).toBe(0);
   expect((await store.run('orgs', 'vet', 'tris:org:a')).code).toBe(0);
   const own = action(1, { tris_id: 'tris:org:a', external_id: 'own' });
-  expect((await store.run('import', store.file('actions.ndjson', [...actions(1_000), own]))).code).toBe(0);
+  expect((await store.run('import', store.file('actions.ndjson', [...actions(400), own]))).code).toBe(0);
 }, SLOW);
 afterAll(() => store.remove());
 
@@ -82,11 +82,11 @@ test('verify finds the rows of the projector identical, in one pass or in severa
   const { code, stdout } = await store.run('verify', '--json');
   const result = JSON.parse(stdout) as Awaited<ReturnType<typeof verify>>;
   expect(result).toMatchObject({ identical: true, difference: null });
-  expect(result.rows).toBeGreaterThan(1_500);
+  expect(result.rows).toBeGreaterThan(600);
   expect(code).toBe(0);
 
   const inParts = await withStores(({ eventStore, readModels }) =>
-    verify(eventStore, readModels, { eventsPerPass: 300 }),
+    verify(eventStore, readModels, { eventsPerPass: 120 }),
   );
   expect(inParts.difference).toBeNull();
   expect(inParts.generations[0]!.passes).toBeGreaterThan(5);
@@ -109,7 +109,7 @@ test.each<[string, RowKey, (row: Json | undefined) => Json | undefined]>([
   await withStores(async (stores) => {
     const { eventStore, readModels } = stores;
     await planted(stores, row, change, async (before, value) => {
-      for (const eventsPerPass of [undefined, 600]) {
+      for (const eventsPerPass of [undefined, 240]) {
         const { difference } = await verify(eventStore, readModels, { eventsPerPass });
         expect(difference).toMatchObject({ ...row, expected: before ?? null, found: value ?? null });
       }

@@ -45,6 +45,22 @@ describe('credence vp', () => {
   );
 
   test(
+    'retires a policy, which can then no longer be promoted',
+    async () => {
+      expect((await create('old', policy('VP_OLD_V1', 'Critical', 0.14))).code).toBe(0);
+      for (let times = 0; times < 2; times++) {
+        const retired = await store.run('vp', 'retire', 'VP_OLD_V1');
+        expect([retired.code, retired.stdout.trim()]).toEqual([0, 'VP_OLD_V1 retired']);
+      }
+      const promoted = await store.run('vp', 'promote', 'VP_OLD_V1');
+      expect([promoted.code, /retired/.test(promoted.stderr)]).toEqual([1, true]);
+      const unknown = await store.run('vp', 'retire', 'VP_NONE_V1');
+      expect([unknown.code, /no validation policy VP_NONE_V1/.test(unknown.stderr)]).toEqual([1, true]);
+    },
+    SLOW,
+  );
+
+  test(
     'draws what a policy would change, and writes every change to a file',
     async () => {
       const { stdout } = await store.run('vp', 'evaluate', 'VP_B_V1');

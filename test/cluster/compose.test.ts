@@ -1,11 +1,14 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Ajv } from 'ajv';
+import { Redis } from 'ioredis';
 import { parse } from 'yaml';
 import { loadConfig } from '../../src/kernel/config.js';
 import { parseRedisUrl } from '../../src/stores/redis/connection.js';
 import { ACTION, Server, unique } from '../e2e/server.js';
+import { eventually } from '../contracts/harness.js';
 import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
 
 /**
@@ -30,6 +33,7 @@ const COMPOSE = parse(readFileSync('docker-compose.yml', 'utf8'), { merge: true 
 };
 const OURS = ['api-1', 'api-2', 'worker'];
 const KEYS = '/run/credence';
+const SNAPSHOTS = '/snapshots';
 
 const LARGER = parse(readFileSync('ops/larger.yml', 'utf8'), { merge: true }) as typeof COMPOSE;
 
@@ -54,7 +58,7 @@ test('pins every image, keeps what the stores write, and gives each service a he
   }
   const { eventstore, redis } = COMPOSE.services as Record<string, Service>;
   const kept = [...eventstore!.volumes, ...redis!.volumes].map((volume) => volume.split(':')[0]!);
-  expect(kept.sort()).toEqual(Object.keys(COMPOSE.volumes).sort());
+  expect([...kept, 'snapshots'].sort()).toEqual(Object.keys(COMPOSE.volumes).sort());
   expect([eventstore!.ports, redis!.ports]).toEqual([undefined, undefined]);
 });
 
@@ -85,7 +89,8 @@ test('runs the service without root, after the stores are healthy, with a valid 
       eventstore: { condition: 'service_healthy' },
       redis: { condition: 'service_healthy' },
     });
-    expect(volumes).toEqual([`./secrets:${KEYS}:ro`]);
+    expect(volumes).toEqual([`./secrets:${KEYS}:ro`, ...(name === 'worker' ? [`snapshots:${SNAPSHOTS}`] : [])]);
+    expect(environment['CREDENCE_SNAPSHOTS']).toBe(name === 'worker' ? SNAPSHOTS : undefined);
     expect(loadConfig(environmentOf(name))).toMatchObject({
       profile: 'cluster',
       roles: [environment['CREDENCE_ROLES']],
@@ -94,6 +99,7 @@ test('runs the service without root, after the stores are healthy, with a valid 
   const dockerfile = readFileSync('Dockerfile', 'utf8');
   expect(dockerfile.match(/^FROM /gm)).toHaveLength(2);
   expect(dockerfile).toMatch(/^USER node$/m);
+  expect(dockerfile).toContain(`install --directory --mode=1777 ${SNAPSHOTS}`);
   expect(readFileSync('.dockerignore', 'utf8').split('\n')).toContain('*');
 });
 
@@ -123,7 +129,8 @@ describeOnOwnCluster('what docker-compose.yml starts', () => {
       const here = inContainer
         .replaceAll('eventstore:2113', `127.0.0.1:${eventStored.port}`)
         .replaceAll('redis:6379', `127.0.0.1:${redis.port}`)
-        .replaceAll(KEYS, folder);
+        .replaceAll(KEYS, folder)
+        .replaceAll(SNAPSHOTS, join(folder, 'snapshots'));
       started.set(name, await Server.process(JSON.parse(here) as Record<string, string>, cluster.key));
     };
     await Promise.all(OURS.map(start));
@@ -153,6 +160,25 @@ describeOnOwnCluster('what docker-compose.yml starts', () => {
     expect([again.json, again.headers['credence-position']]).toEqual([write.json, write.headers['credence-position']]);
     const keys = await Promise.all([api1(), api2()].map((api) => api.get('/.well-known/jwks.json')));
     expect(keys[0]!.json).toEqual(keys[1]!.json);
+  });
+
+  test('after all of Redis was deleted, the worker brings the read models back, and no API process serves wrong numbers', async () => {
+    const action = { ...ACTION, tris_id: unique() };
+    const write = await api1().relay(action);
+    const path = `/v1/disc/score/${action.tris_id}`;
+    const { total_tct } = (await api2().getAfter(write, path)).json;
+    const redis = new Redis(cluster.redis.url);
+    await redis.flushall();
+    redis.disconnect();
+    for (const api of [api1(), api2()]) {
+      const isBack = async () => {
+        const { status, json } = await api.get(path);
+        if (status === 200) expect(json.total_tct).toBe(total_tct);
+        else expect(status).toBe(503);
+        return status === 200;
+      };
+      await eventually(isBack, 'the score after the loss');
+    }
   });
 
   test('counts the requests of an address together', async () => {

@@ -15,7 +15,11 @@ describeRedis('ingestion by several processes', () => {
       const jobs = await BullmqJobs.open(url, { prefix: `{${prefix}-jobs}` });
       const keyValue = await RedisKeyValue.open({ url, prefix, clock: Date.now });
       const none = undefined as never; // to ask for a reading takes the queue and the short-lived state only
-      return { jobs, keyValue, ingestion: new Ingestion(none, none, none, none, none, none, none, keyValue, jobs) };
+      return {
+        jobs,
+        keyValue,
+        ingestion: new Ingestion(none, none, none, none, none, none, none, none, keyValue, jobs),
+      };
     };
     const processes = [await open(), await open()] as const;
     const input: IngestionInput = { wallet: `0x${'1'.repeat(40)}`, chain_id: 1, from_block: null, tris_id: 'tris:a' };

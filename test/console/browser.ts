@@ -4,7 +4,7 @@ import { type Browser, chromium, type Page } from 'playwright-core';
 
 const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const program = PROGRAMS.find(existsSync);
-if (program === undefined) process.stderr.write('skipped: tests of the console, since there is no Chromium\n');
+if (program === undefined) process.stderr.write('skipped: tests in a browser, since there is no Chromium\n');
 
 /** `describe` where there is a Chromium; elsewhere its tests count as skipped. */
 export const describeBrowser = program === undefined ? describe.skip : describe;
@@ -13,6 +13,9 @@ export function launch(): Promise<Browser> {
   // The sandbox of Chromium does not work for root, as which containers run tests.
   return chromium.launch({ executablePath: program!, args: ['--no-sandbox'] });
 }
+
+/** A score as the console shows it. `toFixed` differs: it makes 12.3 of 12.35, which is 12.3499… in binary. */
+export const tenths = new Intl.NumberFormat('en', { minimumFractionDigits: 1, maximumFractionDigits: 1 }).format;
 
 /** What must not happen on any page: requests to other hosts, errors, and what the content security policy blocked. */
 export function watch(page: Page, origin: string): string[] {
@@ -26,6 +29,15 @@ export function watch(page: Page, origin: string): string[] {
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) found.push(message.text());
   });
   return found;
+}
+
+/** Resolves when everything that the view asks for is shown. */
+export async function settled(page: Page): Promise<void> {
+  await page.waitForLoadState('networkidle');
+  await page
+    .getByText(/^Loading/)
+    .first()
+    .waitFor({ state: 'detached' });
 }
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');

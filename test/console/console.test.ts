@@ -6,7 +6,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { parseRatings, toAction, toNdjson } from '../../examples/otc.mjs';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { describeBrowser, launch, violations, watch } from './browser.js';
+import { describeBrowser, launch, settled, tenths, violations, watch } from './browser.js';
 
 /** The console of the built service in a browser, on the ratings of examples/. */
 
@@ -52,14 +52,6 @@ describeBrowser('the console', () => {
   const scoreOf = (page: Page) => page.getByTestId('score').textContent();
   const parametersOf = (page: Page) => new URLSearchParams(page.url().split('?')[1]);
   const chartOf = (page: Page) => page.getByRole('slider', { name: /^Score over time/ });
-  /** Resolves when everything that the view asks for is shown. */
-  const settled = async (page: Page) => {
-    await page.waitForLoadState('networkidle');
-    await page
-      .getByText(/^Loading/)
-      .first()
-      .waitFor({ state: 'detached' });
-  };
 
   test('the address of the service leads to it, and a search to an identity, by TRIS id or by wallet', async () => {
     const page = await open();
@@ -82,7 +74,7 @@ describeBrowser('the console', () => {
     const { json: credonations } = await server.get(`/api/tris-validations/${FALLEN}?limit=1000`);
     const page = await open(`#/identity/${FALLEN}`);
     await settled(page);
-    expect(await scoreOf(page)).toBe(score.score.toFixed(1));
+    expect(await scoreOf(page)).toBe(tenths(score.score));
     const text = await page.getByRole('main').innerText();
     for (const shown of [
       score.score_rating,
@@ -114,10 +106,10 @@ describeBrowser('the console', () => {
     await chart.focus();
     await page.keyboard.press('Home');
     expect(await chart.getAttribute('aria-valuetext')).toContain(
-      `social_trade_rating, +${first.tct_delta} TCT, score ${first.score.toFixed(1)}`,
+      `social_trade_rating, +${first.tct_delta} TCT, score ${tenths(first.score)}`,
     );
     await page.keyboard.press('ArrowRight');
-    expect(await page.locator('.tip').innerText()).toContain(`→ ${second.score.toFixed(1)} ${second.score_rating}`);
+    expect(await page.locator('.tip').innerText()).toContain(`→ ${tenths(second.score)} ${second.score_rating}`);
     await page.keyboard.press('Enter');
     await page.waitForURL(`**event=${second.event_id}`);
     const details = page.getByRole('region', { name: 'social_trade_rating' });
@@ -143,7 +135,7 @@ describeBrowser('the console', () => {
     const past = (await server.get(`/v1/disc/score/${FALLEN}?as_of=${BEFORE_FALL}`)).json;
     const page = await open(`#/identity/${FALLEN}?as_of=${BEFORE_FALL}`);
     await settled(page);
-    expect(await scoreOf(page)).toBe(past.score.toFixed(1));
+    expect(await scoreOf(page)).toBe(tenths(past.score));
     const exact = await page.getByRole('link', { name: 'Link to exactly these numbers' }).getAttribute('href');
     expect(Object.fromEntries(new URLSearchParams(exact!.split('?')[1]))).toEqual({
       as_of: BEFORE_FALL,
@@ -158,9 +150,9 @@ describeBrowser('the console', () => {
     const present = (await server.get(`/v1/disc/score/${FALLEN}`)).json;
     expect((await table.getByRole('row', { name: /^Score/ }).innerText()).split(/\s+/)).toEqual([
       'Score',
-      past.score.toFixed(1),
-      present.score.toFixed(1),
-      `−${(past.score - present.score).toFixed(1)}`,
+      tenths(past.score),
+      tenths(present.score),
+      `−${tenths(past.score - present.score)}`,
     ]);
     const other = page.getByRole('group', { name: 'B: when and under which lens' });
     await other.getByRole('combobox', { name: 'Model' }).selectOption('disc-1');
@@ -216,6 +208,11 @@ describeBrowser('the console', () => {
     const wallet = '0x52908400098527886E0F7030069857D2E4169EE7';
     const linked = await server.post('/api/link-account', { wallet, tris_id: 'tris:otc:1' });
     expect(linked.status).toBe(200);
+    await server.post('/v1/policies/ap', { policy_id: 'AP_TRADERS_V1', rules: { disc_min: 99 } });
+    const asked = { policy_id: 'AP_TRADERS_V1', subject_tris: 'tris:otc:1' };
+    const checked = await server.post('/v1/policies/ap/check', asked);
+    expect(checked.json.granted).toBe(false);
+    await server.getAfter(checked, '/v1/access/decisions?subject=tris:otc:1');
     const page = await open('#/identity/tris:otc:1');
     await settled(page);
     const wallets = page.getByRole('heading', { name: 'Wallets', exact: true });
@@ -230,10 +227,16 @@ describeBrowser('the console', () => {
     await page.keyboard.press('Enter');
     await wallets.waitFor();
     await page.getByRole('rowheader', { name: wallet }).waitFor();
+    const decisions = page.getByRole('heading', { name: 'Access decisions' });
+    await decisions.waitFor();
+    const check = page.getByRole('row', { name: /AP_TRADERS_V1 denied/ });
+    expect(await check.innerText()).toContain('disc_min failed');
+    expect(await violations(page)).toEqual([]);
     expect(await page.evaluate('JSON.stringify([localStorage, document.cookie])')).not.toContain(server.key);
     await page.getByRole('button', { name: 'API key: set' }).click();
     await dialog.getByRole('button', { name: 'Forget key' }).click();
     await wallets.waitFor({ state: 'detached' });
+    expect(await decisions.count()).toBe(0);
     expect(await page.evaluate('sessionStorage.length')).toBe(0);
   });
 
@@ -253,14 +256,30 @@ describeBrowser('the console', () => {
     await rows.first().filter({ hasText: 'tris:newcomer' }).waitFor();
     expect(await rows.count()).toBe(before + 1);
     const { score } = (await server.getAfter(relayed, '/v1/disc/score/tris:newcomer')).json;
-    expect(await rows.first().innerText()).toContain(score.toFixed(1));
+    expect(await rows.first().innerText()).toContain(tenths(score));
+    // By the stream; while it is away the feed is polled, and then followed again.
+    await page.getByText(/, followed live\.$/).waitFor();
+    let polls = 0;
+    page.on('request', (request) => void (/disc\/changes\?/.test(request.url()) && polls++));
+    expect((await server.relay({ tris_id: 'tris:newcomer-2' })).status).toBe(202);
+    await rows.first().filter({ hasText: 'tris:newcomer-2' }).waitFor();
+    expect(polls).toBe(0);
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByText(/, paused\.$/).waitFor();
+    await page.route('**/changes/stream*', (route) => route.abort());
+    await page.getByRole('button', { name: 'Continue' }).click();
+    expect((await server.relay({ tris_id: 'tris:newcomer-3' })).status).toBe(202);
+    await rows.first().filter({ hasText: 'tris:newcomer-3' }).waitFor();
+    expect(polls).toBeGreaterThan(0);
     await page.getByLabel('TRIS id contains').fill('newcomer');
+    expect(await rows.count()).toBe(3);
+    await page.getByLabel('TRIS id contains').fill('newcomer-2');
     expect(await rows.count()).toBe(1);
     await page.getByLabel('Score below').fill('2');
     await page.getByText('0 shown').waitFor();
     await page.getByLabel('Score below').fill('');
-    await page.getByRole('link', { name: 'tris:newcomer' }).click();
-    await page.getByRole('heading', { level: 1, name: 'tris:newcomer' }).waitFor();
+    await page.getByRole('link', { name: 'tris:newcomer-2' }).click();
+    await page.getByRole('heading', { level: 1, name: 'tris:newcomer-2' }).waitFor();
 
     const many = Array.from({ length: 999 }, (_, i) => ({
       tris_id: `tris:${i}`,
@@ -268,7 +287,11 @@ describeBrowser('the console', () => {
       total_tct: 0,
       position: `${i}`,
     }));
-    await page.route('**/v1/disc/changes*', (route) => route.fulfill({ json: { changes: many, next_cursor: 'c' } }));
+    // Pages end before their limit, and there is no stream from their cursor: the feed is asked for until it has no more.
+    let left = 2;
+    await page.route('**/v1/disc/changes*', (route) =>
+      route.fulfill({ json: { changes: left-- > 0 ? many : [], next_cursor: 'c' } }),
+    );
     await page.getByRole('link', { name: 'Live' }).click();
     await page.getByText(/^1,998 changes read/).waitFor();
     expect(await rows.count()).toBe(200);

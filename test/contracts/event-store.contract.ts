@@ -8,6 +8,7 @@ import {
   type ExpectedRevision,
 } from '../../src/stores/ports/event-store.js';
 import type { Json } from '../../src/kernel/json.js';
+import { repeated } from '../faults/faults.js';
 import { eventually, type Harness } from './harness.js';
 import { newStream, sampleEvents } from './sample-events.js';
 
@@ -137,7 +138,7 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
       });
 
       // EventStoreDB forgets an id that was appended with "any" after some 60,000 others.
-      const others = process.env['FAULTS'] === 'long' ? 200_000 : 20_000;
+      const others = repeated(5_000, 200_000);
       test(`after ${others} other events: the first answer again`, async () => {
         const stream = newStream();
         const events = sampleEvents(stream, 2);

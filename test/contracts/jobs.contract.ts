@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
-import type { Job, Jobs, JobStatus, RunningJob } from '../../src/stores/ports/jobs.js';
+import { type Job, JobGivenUp, type Jobs, type JobStatus, type RunningJob } from '../../src/stores/ports/jobs.js';
 import { eventually, type Harness } from './harness.js';
 
 /** The rules of background work that every adapter keeps. Real time: back-offs here are a few milliseconds. */
@@ -156,6 +156,22 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       await jobs.enqueue(kind, 'one', {});
       expect(await reaches('one', 'completed')).toMatchObject({ result: 'well', attempts: 1, error: null });
       expect(attempts).toEqual([1, 1, 1, 1]);
+    });
+
+    test('a job that its handler gives up is a dead letter at once', async () => {
+      let runs = 0;
+      jobs.handle(
+        kind,
+        async () => {
+          runs++;
+          throw new JobGivenUp('this will never work');
+        },
+        { attempts: 3, backoffMs: 1 },
+      );
+      await jobs.start();
+      await jobs.enqueue(kind, 'one', {});
+      expect(await reaches('one', 'failed')).toMatchObject({ attempts: 1, error: 'this will never work' });
+      expect(runs).toBe(1);
     });
 
     test('one job that fails does not stop the next', async () => {

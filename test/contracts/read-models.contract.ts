@@ -118,6 +118,29 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         expect(await value(person('a'))).toBe(1);
       });
 
+      test('return every kind of value as it was put', async () => {
+        const values = [
+          'text',
+          '',
+          '"',
+          '\\',
+          'a\nb "c" \\u0041 \u{1F600}',
+          0,
+          -1.5,
+          true,
+          null,
+          [],
+          ['a', [1]],
+          { a: '"' },
+        ];
+        const rows = values.map((each, n) => ({ row: person('all', String(n).padStart(2, '0')), value: each }));
+        await leased();
+        await models.apply(id, batch({ puts: rows }));
+        const { results } = (await models.read(id, [{ range: { view: 'people', key: 'all', limit: 100 } }]))!;
+        expect((results[0] as RangeRow[]).map((row) => row.value)).toEqual(values);
+        for (const [n, { row }] of rows.entries()) expect(await value(row)).toEqual(values[n]);
+      });
+
       test('exist side by side', async () => {
         const other = `${id}-2`;
         await leased();

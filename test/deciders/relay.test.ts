@@ -1,6 +1,6 @@
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { type Action, actionStream, decide } from '../../src/features/relay/domain/relay.js';
-import { toAction } from '../../src/features/relay/relay.input.js';
+import { toAction } from '../../src/features/relay/relay.dto.js';
 
 const given = (more: Partial<Action> = {}): Action => ({
   tris_id: 'tris:alice',

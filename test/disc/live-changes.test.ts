@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client';
 import type { Change, ChangeFeed, FeedScope } from '../../src/features/disc/change-feed.js';
 import { LiveChanges } from '../../src/features/disc/live-changes.js';
+import type { ApiKeys } from '../../src/credentials/api-keys.js';
 import { Cursors } from '../../src/kernel/cursor.js';
 import { Logger } from '../../src/kernel/logger.js';
 
@@ -104,7 +105,14 @@ let feed: Feed;
 let live: LiveChanges;
 beforeEach(() => {
   feed = new Feed();
-  live = new LiveChanges(feed as unknown as ChangeFeed, cursors, new Logger('error', () => undefined), new Registry());
+  const keys = { accepts: () => true } as unknown as ApiKeys;
+  live = new LiveChanges(
+    feed as unknown as ChangeFeed,
+    cursors,
+    keys,
+    new Logger('error', () => undefined),
+    new Registry(),
+  );
 });
 afterEach(() => live.onModuleDestroy());
 

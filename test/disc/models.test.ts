@@ -107,7 +107,7 @@ test('a report has at each time the score as of that time', async () => {
       const snapshot = await reader.snapshot(ALICE, { as_of: START + 6 * DAY });
       const builder = new ReportBuilder(snapshot, 1, 'analysis');
       for await (const page of reader.events(ALICE, snapshot)) page.forEach((event) => builder.addEvent(event));
-      const report = builder.build(LOG);
+      const report = await builder.build(LOG);
       for (const { at, score: then, total_tct } of report.trajectory) {
         const past = await reader.snapshot(ALICE, { as_of: Date.parse(at) }).catch(() => null);
         const expected = past ? score(past, LOG) : { score: 7, total_tct: 0 };

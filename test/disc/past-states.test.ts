@@ -22,6 +22,7 @@ import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { MODELS, type Scoring, scoringBy } from '../../src/scoring/models/all.js';
 import { CRITICALITIES } from '../../src/scoring/model.js';
 import { type Given, badStatus, badStatusCleared, granted, logOf, relayed } from '../projections/log.js';
+import { repeated } from '../faults/faults.js';
 import { vpLens } from '../scoring/evidence.js';
 import { GrowingViews, LOG } from './growing-views.js';
 
@@ -75,6 +76,9 @@ const logs = (length: { minLength: number; maxLength: number }, kinds = events) 
       }),
     ).map(decodeEvent);
   });
+
+/** Within the time in which such a log is recorded, before it, and after it. */
+const recordings = fc.integer({ min: -60, max: 700 * 16 }).map((minutes) => START + minutes * 60_000);
 
 /** What a fold of the events gives that a viewpoint sees. */
 function folded(log: readonly DomainEvent[], viewpoint: IdentityViewpoint): IdentitySnapshot {
@@ -158,7 +162,7 @@ test('the present state is the fold of all events', () => {
       lenses,
       (log, applied, grows, lens) => compare(log, 1 + (applied % log.length), grows, {}, lens),
     ),
-    { numRuns: 40 },
+    { numRuns: repeated(10, 40) },
   );
 });
 
@@ -186,7 +190,7 @@ test('the present includes all that servers have stamped, by whatever clock, and
         expect(score(again!, LOG)).toEqual(score(seen!, LOG));
       },
     ),
-    { numRuns: 60 },
+    { numRuns: repeated(15, 60) },
   );
 });
 
@@ -200,7 +204,7 @@ test('a state as of a past time is the fold of what had occurred by then', () =>
       lenses,
       (log, applied, grows, as_of, lens) => compare(log, 1 + (applied % log.length), grows, { as_of }, lens),
     ),
-    { numRuns: 60 },
+    { numRuns: repeated(15, 60) },
   );
 });
 
@@ -219,11 +223,11 @@ test('a state as of a position, or as it was known at a time, is the fold of wha
         return compare(log, log.length - 10, grows, byPosition ? { as_of, as_of_position } : { as_of, known_at }, lens);
       },
     ),
-    { numRuns: 60 },
+    { numRuns: repeated(15, 60) },
   );
 });
 
-test('the pages of a history as of a past time are the events that had occurred by then, in log order', () => {
+test('the pages of a history as of a past time are the events that had occurred by then, in log order; of a range, those recorded in it', () => {
   return fc.assert(
     fc.asyncProperty(
       logs({ minLength: 200, maxLength: 700 }),
@@ -232,7 +236,8 @@ test('the pages of a history as of a past time are the events that had occurred 
       times,
       lenses,
       fc.constantFrom(3, 50, 1_000),
-      async (log, grows, at, as_of, lens, limit) => {
+      fc.record({ from: recordings, to: recordings }, { requiredKeys: [] }),
+      async (log, grows, at, as_of, lens, limit, recorded) => {
         const views = new GrowingViews(log, grows);
         await views.grow(log.length - 10);
         const policies = { queries: () => [], resolve: async () => lens } as unknown as ValidationPolicies;
@@ -240,15 +245,20 @@ test('the pages of a history as of a past time are the events that had occurred 
         const position = 1 + (at % (log.length - 10));
         const coordinates = { as_of, as_of_position: formatPosition(LOG, position) };
         const running = new RunningStanding(lens);
-        const expected = eventsOf(log)
-          .filter((event) => event.position <= position && event.occurred_at <= as_of)
-          .map((event) => historyEntry(event, running, LOG));
+        const known = log.slice(0, position);
+        const after = recorded.from === undefined ? 0 : lastKnown(known, recorded.from - 1);
+        const until = recorded.to === undefined ? position : lastKnown(known, recorded.to);
+        const all = eventsOf(known).filter((event) => event.occurred_at <= as_of);
+        const expected = all
+          .map((event) => ({ event, entry: historyEntry(event, running, LOG) }))
+          .filter(({ event }) => event.position > after && event.position <= until)
+          .map(({ entry }) => entry);
         const entries: HistoryEntryDto[] = [];
         let cursor: string | undefined;
         do {
-          const query = new GetHistory(ALICE, coordinates, limit, cursor);
+          const query = new GetHistory(ALICE, coordinates, limit, cursor, recorded);
           const { body } = await new GetHistoryHandler(reader).execute(query).catch((error: Problem) => {
-            expect([error.code, expected]).toEqual(['identity_not_found', []]);
+            expect([error.code, all]).toEqual(['identity_not_found', []]);
             return { body: { entries: [], next_cursor: null } };
           });
           entries.push(...body.entries);
@@ -257,6 +267,24 @@ test('the pages of a history as of a past time are the events that had occurred 
         expect(entries).toEqual(expected);
       },
     ),
-    { numRuns: 40, endOnFailure: true },
+    { numRuns: repeated(10, 40), endOnFailure: true },
   );
+});
+
+test('a state as of a time within a day reads about as much with five times as many actions on that day', async () => {
+  const day = START - 40 * DAY;
+  const bytesOf = async (actions: number) => {
+    const given = Array.from({ length: actions }, (_, n) =>
+      relayed(ALICE, METRICS[n % METRICS.length]!, 'High', { occurred_at: iso(day + ((n * 7_919_003) % DAY)) }),
+    );
+    const views = new GrowingViews(logOf(given).map(decodeEvent), 0);
+    await views.grow(actions);
+    const policies = { queries: () => [], resolve: async () => LENSES[0] } as unknown as ValidationPolicies;
+    const reader = new IdentityReader(views as unknown as Views, () => START, policies);
+    const before = views.bytesRead;
+    const { state } = await reader.snapshot(ALICE, { as_of: day + 45_296_789 });
+    expect(state.actions / actions).toBeCloseTo(45_296_789 / DAY, 1);
+    return views.bytesRead - before;
+  };
+  expect(await bytesOf(10_000)).toBeLessThan(2 * (await bytesOf(2_000)));
 });

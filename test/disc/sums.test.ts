@@ -21,8 +21,9 @@ import { Problem } from '../../src/kernel/problems.js';
 import type { Views } from '../../src/read-side/views.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { MODELS, type Scoring, scoringBy } from '../../src/scoring/models/all.js';
-import { CRITICALITIES } from '../../src/scoring/model.js';
+import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
 import { type Given, badStatus, endorsed, granted, logOf, platformOf, relayed } from '../projections/log.js';
+import { SEED, randomFrom, repeated } from '../faults/faults.js';
 import { vpLens } from '../scoring/evidence.js';
 import { GrowingViews, LOG } from './growing-views.js';
 
@@ -159,7 +160,7 @@ async function compare(log: readonly DomainEvent[], applied: number, perRead: nu
   const keys = { sign: async () => 'proof' } as unknown as SigningKeys;
   const reports = new GetReportsHandler(reader, views as unknown as Views, keys, () => START);
   const [report] = await reports.execute(new GetReports([ALICE], at, window, depth));
-  expect(report).toEqual({ ...full.report(window, depth), proof: 'proof', generated_at: iso(START) });
+  expect(report).toEqual({ ...(await full.report(window, depth)), proof: 'proof', generated_at: iso(START) });
 }
 
 const times = fc.integer({ min: START, max: START + 5 * DAY });
@@ -187,7 +188,7 @@ test('explanations and reports of the present equal those computed event by even
       fc.integer({ min: 0, max: 8 }),
       (log, grows, ask, after) => compare(log, placeIn(log, undefined).applied, grows, { ...ask, at: {} }, after),
     ),
-    { numRuns: 25, endOnFailure: true },
+    { numRuns: repeated(6, 25), endOnFailure: true },
   );
 });
 
@@ -205,7 +206,7 @@ test('explanations and reports of any past equal those computed event by event',
         return compare(log, applied, grows, { ...ask, at: { as_of, as_of_position } });
       },
     ),
-    { numRuns: 40, endOnFailure: true },
+    { numRuns: repeated(10, 40), endOnFailure: true },
   );
 });
 
@@ -225,6 +226,40 @@ test('the same holds for windows that begin within a day of many actions', () =>
         return compare(log, applied, grows, { ...ask, at: { as_of: end.getTime(), as_of_position } });
       },
     ),
-    { numRuns: 25, endOnFailure: true },
+    { numRuns: repeated(6, 25), endOnFailure: true },
   );
 });
+
+/** HISTORY_ACTIONS: the number of actions of each history. */
+const ACTIONS = Number(process.env['HISTORY_ACTIONS'] ?? repeated(300, 2_000));
+const random = randomFrom(SEED);
+const upTo = (most: number) => Math.floor(random() * most);
+/** How many metrics the actions of a history have, and how long ago the n-th of them occurred, ms. */
+const HISTORIES: Record<string, { metrics: number; ago: (n: number) => number }> = {
+  'in one day': { metrics: 17, ago: () => 40 * DAY + upTo(DAY) },
+  'in ten years': { metrics: 17, ago: () => upTo(3_650) * DAY },
+  'at one time': { metrics: 17, ago: () => 40 * DAY },
+  'a year late': { metrics: 17, ago: (n) => 365 * DAY + (ACTIONS - n) * 1_000 },
+  'newest first': { metrics: 17, ago: (n) => Math.floor((n / ACTIONS) * 3_650 * DAY) },
+  'of 10,000 metrics': { metrics: 10_000, ago: () => upTo(1_000) * DAY },
+};
+
+test.each(Object.entries(HISTORIES))(
+  'the same holds for a history %s, from any time and position',
+  async (_name, { metrics, ago }) => {
+    const events = Array.from({ length: ACTIONS }, (_, n): Given => {
+      const metric = upTo(metrics);
+      const name = `${MODEL.categories[metric % MODEL.categories.length]}_kind_${metric}${metric % 20 === 19 ? '_flags' : ''}`;
+      const action = relayed(ALICE, name, CRITICALITIES[upTo(CRITICALITIES.length)]!, {
+        occurred_at: iso(START - ago(n)),
+      });
+      return { ...action, data: { ...action.data, platform_id: PLATFORMS[upTo(PLATFORMS.length)]! } };
+    });
+    const log = logOf(events.map((event, i) => ({ ...event, recorded_at: iso(START + i) }))).map(decodeEvent);
+    const middle = formatPosition(LOG, Math.floor(log.length / 2));
+    const past = START - ago(Math.floor(ACTIONS / 2));
+    for (const at of [{}, { as_of: past }, { as_of_position: middle }, { as_of: past, as_of_position: middle }]) {
+      for (const lens of LENSES) await compare(log, log.length, 0, { at, lens, window: 12, depth: 'analysis' });
+    }
+  },
+);

@@ -337,7 +337,15 @@ const QUERIES: [path: string, parameters: Record<string, string[]>][] = [
   ['/api/disc-rank/tris:org', {}],
   [`/api/tris-validations/${KNOWN}`, PAGES],
   [`/v1/disc/score/${KNOWN}`, coordinates],
-  [`/v1/disc/score/${KNOWN}/history`, { ...coordinates, ...PAGES }],
+  [
+    `/v1/disc/score/${KNOWN}/history`,
+    {
+      ...coordinates,
+      ...PAGES,
+      from: ['', 'now', '2999-01-01T00:00:00Z&to=2998-12-31T23:59:59Z'],
+      to: ['', '2026-02-30T00:00:00Z'],
+    },
+  ],
   [`/v1/disc/score/${KNOWN}/explain`, coordinates],
   [
     `/v1/disc/metrics/${KNOWN}`,

@@ -34,7 +34,12 @@ const WITHOUT_EXAMPLE = [
 /** About something that a new service does not have. */
 const NOTHING_THERE = [
   'DeadLetters_acknowledge',
+  'Decisions_get',
   'Ingestion_get',
+  'Jobs_result',
+  'Operations_drop',
+  'Operations_rollback',
+  'Operations_snapshot',
   'ValidationPolicies_promotion',
   'Verifications_get',
   'Verifications_removeRoot',
@@ -118,6 +123,7 @@ test('each succeeds, is known by its ETag, and what it created is at its Locatio
     }
     position = (answer.headers['credence-position'] as string | undefined) ?? position;
     for (const name of ['replay_id', 'webhook_id']) if (answer.json?.[name]) known[name] ??= answer.json[name];
+    if (known['replay_id']) known['job_id'] ??= known['replay_id'];
     if (answer.status < 200 || answer.status > 299) wrong.push(`${operationId} ${method} ${path}: ${answer.text}`);
     if ('304' in responses && (await ask({ 'if-none-match': String(answer.headers.etag) })).status !== 304) {
       wrong.push(`${operationId} does not know its ETag ${answer.headers.etag}`);

@@ -72,7 +72,9 @@ export class Ledger {
   /** Waits until so many more are acknowledged: whatever breaks then, breaks in the middle of writes. */
   async acknowledges(more: number): Promise<void> {
     const wanted = this.acknowledged + more;
-    await eventually(() => this.acknowledged >= wanted, `${more} more acknowledged`);
+    // However long it takes, as long as there is one more from time to time.
+    for (let seen = this.acknowledged; seen < wanted; seen = this.acknowledged)
+      await eventually(() => this.acknowledged > seen, `one of ${wanted - seen} more acknowledged`);
   }
 
   private next(): string {

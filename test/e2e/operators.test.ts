@@ -3,7 +3,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Answer, Server, expectProblem, unique } from './server.js';
+import type { Body } from '../../clients/typescript/src/client.js';
+import { ACTION, type Answer, Server, expectProblem, expectRefusal, unique } from './server.js';
 
 /** Keys as an operator hands them out: one with every scope, one per organization, and some with a single scope. */
 const SCOPES = [
@@ -40,6 +41,14 @@ const keys = (value: object) => Object.keys(value).sort();
 const position = ({ headers }: Answer) => headers['credence-position'];
 const register = (tris_org: string, ...platform_ids: string[]) =>
   server.post('/v1/organizations', { tris_org, platform_ids });
+/** The client with the key of that id. */
+const clientOf = (id: string) => server.clientWith(secret(id));
+const about = (tris_id: string) => ({ params: { path: { tris_id } } });
+const relay = (action: Partial<typeof ACTION>) =>
+  server.client.post('/api/decision-relay', { body: { ...ACTION, ...action } });
+/** As `register`, by the client, whose reads include it. */
+const registered = (tris_org: string, ...platform_ids: string[]) =>
+  server.client.post('/v1/organizations', { body: { tris_org, platform_ids } });
 
 describe('organizations', () => {
   test('are registered with their platforms, and usable as soon as that is answered', async () => {
@@ -101,20 +110,15 @@ describe('organizations', () => {
   });
 
   test('are listed in pages', async () => {
-    for (let n = 0; n < 3; n++) await register(unique('tris:listed'));
-    const write = await register(unique('tris:listed'));
-    const whole = (await server.getAfter(write, '/v1/organizations?limit=1000')).json;
+    const { client } = server;
+    for (let n = 0; n < 4; n++) await registered(unique('tris:listed'));
+    const { data: whole } = await client.get('/v1/organizations', { params: { query: { limit: 1000 } } });
     expect(keys(whole)).toEqual(['next_cursor', 'organizations']);
     expect(whole.next_cursor).toBeNull();
     for (const entry of whole.organizations) expect(keys(entry)).toEqual(['registered_at', 'tris_org', 'vetted']);
-    const pages = [];
-    for (let cursor = ''; ;) {
-      const { json } = await server.get(`/v1/organizations?limit=2${cursor}`);
-      pages.push(...json.organizations);
-      if (json.next_cursor === null) break;
-      cursor = `&cursor=${encodeURIComponent(json.next_cursor)}`;
-    }
-    expect(pages).toEqual(whole.organizations);
+    const listed: unknown[] = [];
+    for await (const one of client.list('/v1/organizations', { params: { query: { limit: 2 } } })) listed.push(one);
+    expect(listed).toEqual(whole.organizations);
   });
 
   test('that are not registered are not found', async () => {
@@ -151,11 +155,11 @@ describe('platforms', () => {
 
   test('make their organization the sender of credonations from then on', async () => {
     const [org, platform_id, tris_id] = [unique('tris:org'), unique('p'), unique()];
-    await server.relay({ tris_id, platform_id });
-    await register(org, platform_id);
-    const write = await server.relay({ tris_id, platform_id, criticality: 'low' });
-    const { json } = await server.getAfter(write, `/api/tris-validations/${tris_id}`);
-    expect(json.validations.map(({ from, amount }: any) => [from, amount])).toEqual([
+    await relay({ tris_id, platform_id });
+    await registered(org, platform_id);
+    await relay({ tris_id, platform_id, criticality: 'low' });
+    const { data } = await server.client.get('/api/tris-validations/{tris_id}', about(tris_id));
+    expect(data.validations.map(({ from, amount }) => [from, amount])).toEqual([
       [`tris:platform:${platform_id}`, 100],
       [org, 30],
     ]);
@@ -163,10 +167,10 @@ describe('platforms', () => {
 
   test('endorse every identity except their own organization', async () => {
     const [org, platform_id] = [unique('tris:org'), unique('p')];
-    await register(org, platform_id);
-    const write = await server.relay({ tris_id: org, platform_id });
-    expect((await server.getAfter(write, `/api/tris-validations/${org}`)).json.validations).toEqual([]);
-    expect((await server.getAfter(write, `/api/disc-score/${org}`)).json.total_tct).toBe(100);
+    await registered(org, platform_id);
+    await relay({ tris_id: org, platform_id });
+    expect((await server.client.get('/api/tris-validations/{tris_id}', about(org))).data.validations).toEqual([]);
+    expect((await server.client.get('/api/disc-score/{tris_id}', about(org))).data.total_tct).toBe(100);
   });
 });
 
@@ -191,28 +195,24 @@ describe('the rank', () => {
 
   test('follows the organization’s own ledger', async () => {
     const org = unique('tris:org');
-    await register(org);
-    await server.post(`/v1/organizations/${org}/vet`);
+    await registered(org);
+    await server.client.post('/v1/organizations/{tris_id}/vet', about(org));
     // Each on a day of its own, since a day earns no more than 140 TCT.
     let days = 0;
-    const relay = (count: number, action: object) =>
+    const relayTimes = (count: number, action: Partial<typeof ACTION>) =>
       Promise.all(
         Array.from({ length: count }, () => {
           const occurred_at = new Date(Date.now() - days++ * 86_400_000).toISOString();
-          return server.relay({ tris_id: org, occurred_at, ...action });
+          return relay({ tris_id: org, occurred_at, ...action });
         }),
       );
-    const last = (answers: Answer[]) =>
-      answers.reduce((a, b) =>
-        Number(String(position(a)).split('.')[1]) > Number(String(position(b)).split('.')[1]) ? a : b,
-      );
-    const rank = async (write: Answer) => (await server.getAfter(write, `/api/disc-rank/${org}`)).json;
-    const bronze = last(await relay(10, { criticality: 'high' }));
-    expect(await rank(bronze)).toEqual({ tris_id: org, tct_total: 1_000, disc_rank: 'Bronze' });
-    const flagged = last(await relay(1, { criticality: 'minimal', action_type: 'default_flags' }));
-    expect(await rank(flagged)).toEqual({ tris_id: org, tct_total: 900, disc_rank: 'Unranked' });
-    const silver = last(await relay(41, { criticality: 'high' }));
-    expect(await rank(silver)).toEqual({ tris_id: org, tct_total: 5_000, disc_rank: 'Silver' });
+    const rank = async () => (await server.client.get('/api/disc-rank/{tris_id}', about(org))).data;
+    await relayTimes(10, { criticality: 'high' });
+    expect(await rank()).toEqual({ tris_id: org, tct_total: 1_000, disc_rank: 'Bronze' });
+    await relayTimes(1, { criticality: 'minimal', action_type: 'default_flags' });
+    expect(await rank()).toEqual({ tris_id: org, tct_total: 900, disc_rank: 'Unranked' });
+    await relayTimes(41, { criticality: 'high' });
+    expect(await rank()).toEqual({ tris_id: org, tct_total: 5_000, disc_rank: 'Silver' });
   });
 });
 
@@ -308,34 +308,35 @@ describe('keys', () => {
 
 describe('a BAD status', () => {
   const path = (id: string) => `/v1/identities/${id}/bad-status`;
-  const score = async (write: Answer, id: string) => (await server.getAfter(write, `/v1/disc/score/${id}`)).json;
+  const BAD = '/v1/identities/{tris_id}/bad-status';
+  const score = async (id: string, query: { as_of?: string } = {}) =>
+    (await server.client.get('/v1/disc/score/{tris_id}', { params: { path: { tris_id: id }, query } })).data;
 
   test('overrides the score and the rating until it is cleared', async () => {
+    const { client } = server;
     const id = unique();
-    await server.relay({ tris_id: id });
-    const set = await server.post(path(id), { level: 3, reason_code: 'fraud' });
-    expect([set.status, set.json]).toEqual([200, { tris_id: id, bad_status: { level: 3, reason_code: 'fraud' } }]);
-    const bad = await score(set, id);
+    await relay({ tris_id: id });
+    const set = await client.post(BAD, { ...about(id), body: { level: 3, reason_code: 'fraud' } });
+    expect(set.data).toEqual({ tris_id: id, bad_status: { level: 3, reason_code: 'fraud' } });
+    const bad = await score(id);
     expect(bad).toMatchObject({
       score: 3,
       score_rating: 'BAD',
       total_tct: 100,
       bad_status: { level: 3, reason_code: 'fraud', since: expect.stringMatching(/Z$/) },
     });
-    expect(keys(bad.bad_status)).toEqual(['level', 'reason_code', 'since']);
-    expect((await server.get(`/api/disc-score/${id}`)).json).toMatchObject({ score_rating: 'BAD', total_tct: 100 });
     const { bad_status } = bad;
-    expect((await server.get(`/v1/disc/score/${id}/explain`)).json).toMatchObject({
-      score: 3,
-      bad_status,
-      next_rating: null,
-    });
-    expect((await server.get(`/v1/disc/report/${id}`)).json).toMatchObject({ score: 3, bad_status });
-    const cleared = await server.delete(path(id));
-    expect([cleared.status, cleared.json]).toEqual([200, { tris_id: id, bad_status: null }]);
-    expect(await score(cleared, id)).toMatchObject({ score: 7.6, score_rating: 'Poor', bad_status: null });
-    const { json } = await server.get(`/v1/disc/score/${id}/history`);
-    expect(json.entries.map((entry: any) => [entry.event_type, entry.score, entry.tct_delta])).toEqual([
+    expect(keys(bad_status!)).toEqual(['level', 'reason_code', 'since']);
+    const { data: discScore } = await client.get('/api/disc-score/{tris_id}', about(id));
+    expect(discScore).toMatchObject({ score_rating: 'BAD', total_tct: 100 });
+    const { data: explanation } = await client.get('/v1/disc/score/{tris_id}/explain', about(id));
+    expect(explanation).toMatchObject({ score: 3, bad_status, next_rating: null });
+    const { data: report } = await client.get('/v1/disc/report/{tris_id}', about(id));
+    expect(report).toMatchObject({ score: 3, bad_status });
+    expect((await client.delete(BAD, about(id))).data).toEqual({ tris_id: id, bad_status: null });
+    expect(await score(id)).toMatchObject({ score: 7.6, score_rating: 'Poor', bad_status: null });
+    const { data: history } = await client.get('/v1/disc/score/{tris_id}/history', about(id));
+    expect(history.entries.map((entry) => [entry.event_type, entry.score, entry.tct_delta])).toEqual([
       ['ActionRelayed', 7.6, 100],
       ['BadStatusSet', 3, 0],
       ['BadStatusCleared', 7.6, 0],
@@ -345,9 +346,9 @@ describe('a BAD status', () => {
   test('makes an identity known, and counts from when it was recorded', async () => {
     const id = unique();
     const before = new Date(Date.now() - 1_000).toISOString();
-    const set = await server.post(path(id), { level: 6, reason_code: 'spam' });
-    expect(await score(set, id)).toMatchObject({ score: 6, score_rating: 'BAD', total_tct: 0 });
-    expectProblem(await server.get(`/v1/disc/score/${id}?as_of=${before}`), 404, 'identity_not_found');
+    await server.client.post(BAD, { ...about(id), body: { level: 6, reason_code: 'spam' } });
+    expect(await score(id)).toMatchObject({ score: 6, score_rating: 'BAD', total_tct: 0 });
+    await expectRefusal(score(id, { as_of: before }), 404, 'identity_not_found');
   });
 
   test('changes nothing if set or cleared again', async () => {
@@ -372,7 +373,8 @@ describe('a BAD status', () => {
     const cleared = await server.delete(path(id));
     const retry = await server.post(path(id), body, headers);
     expect([retry.status, retry.json, position(retry)]).toEqual([200, first.json, position(first)]);
-    expect(await score(cleared, id)).toMatchObject({ bad_status: null });
+    const read = await server.getAfter(cleared, `/v1/disc/score/${id}`);
+    expect(read.json).toMatchObject({ bad_status: null });
     expectProblem(await server.post(path(id), { ...body, level: 1 }, headers), 422, 'idempotency_key_reused');
   });
 
@@ -384,36 +386,39 @@ describe('a BAD status', () => {
     const last = answers.reduce((a, b) =>
       String(position(a)).length > String(position(b)).length || String(position(a)) > String(position(b)) ? a : b,
     );
-    expect((await score(last, id)).score).toBe(last.json.bad_status.level);
+    const read = await server.getAfter(last, `/v1/disc/score/${id}`);
+    expect(read.json.score).toBe(last.json.bad_status.level);
   });
 });
 
 describe('verifications', () => {
   const path = (id: string) => `/v1/identities/${id}/verifications`;
   const evidence_hash = 'ab'.repeat(32);
-  const held = async (write: Answer, id: string) =>
-    (await server.getAfter(write, `/v1/disc/score/${id}`)).json.verification;
+  type Grant = Body<'post', '/v1/identities/{tris_id}/verifications'>;
+  const grant = (id: string, by: string, body: Omit<Grant, 'evidence_hash'>) =>
+    clientOf(by).post('/v1/identities/{tris_id}/verifications', { ...about(id), body: { ...body, evidence_hash } });
+  const revoke = (tris_id: string, by: string, status: Grant['status']) =>
+    clientOf(by).delete('/v1/identities/{tris_id}/verifications/{status}', { params: { path: { tris_id, status } } });
+  /** Read by whoever wrote last. */
+  const held = async (id: string, by: string) =>
+    (await clientOf(by).get('/v1/disc/score/{tris_id}', about(id))).data.verification;
 
   test('are granted by their issuer, shown with the score, and replaced by a later grant', async () => {
     const id = unique();
+    const status = 'zk-KYC (ID only)';
     const expires_at = '2099-01-01T00:00:00.000Z';
-    const first = await server.post(path(id), { status: 'zk-KYC (ID only)', evidence_hash });
-    expect(first.status).toBe(201);
-    expect(first.json).toEqual({
-      tris_id: id,
-      status: 'zk-KYC (ID only)',
-      issuer: 'key:operator',
-      scheme: 'operator',
-      expires_at: null,
-    });
-    await server.post(path(id), { status: 'zk-KYC (ID only)', evidence_hash, expires_at });
-    const third = await server.post(path(id), { status: 'zk-KYC (ID only)', evidence_hash }, as('bank'));
-    expect(third.json.issuer).toBe('tris:bank');
-    expect(await held(third, id)).toEqual([
-      { status: 'zk-KYC (ID only)', issuer: 'key:operator', scheme: 'operator', expires_at, accredited: true },
-      { status: 'zk-KYC (ID only)', issuer: 'tris:bank', scheme: 'operator', expires_at: null, accredited: false },
+    const first = await grant(id, 'operator', { status });
+    expect(first.response.status).toBe(201);
+    expect(first.data).toEqual({ tris_id: id, status, issuer: 'key:operator', scheme: 'operator', expires_at: null });
+    await grant(id, 'operator', { status, expires_at });
+    const third = await grant(id, 'bank', { status });
+    expect(third.data.issuer).toBe('tris:bank');
+    const both = await held(id, 'bank');
+    expect(both).toEqual([
+      { status, issuer: 'key:operator', scheme: 'operator', expires_at, accredited: true },
+      { status, issuer: 'tris:bank', scheme: 'operator', expires_at: null, accredited: false },
     ]);
-    expect((await server.get(`/v1/disc/report/${id}`)).json.verification).toEqual(await held(third, id));
+    expect((await clientOf('bank').get('/v1/disc/report/{tris_id}', about(id))).data.verification).toEqual(both);
   });
 
   test('end exactly when they expire', async () => {
@@ -434,22 +439,22 @@ describe('verifications', () => {
 
   test('are revoked by an organization for itself, by an operator for everybody', async () => {
     const id = unique();
-    const revoke = (status: string, by: string) =>
-      server.delete(`${path(id)}/${encodeURIComponent(status)}`, { headers: as(by) });
-    await server.post(path(id), { status: 'zk-KYC (ID + AML)', evidence_hash }, as('bank'));
-    await server.post(path(id), { status: 'zk-KYC (ID + AML)', evidence_hash }, as('operator'));
-    const nothing = await revoke('zk-KYC (ID + AML)', 'shop');
-    expect(await held(nothing, id)).toHaveLength(2);
-    const own = await revoke('zk-KYC (ID + AML)', 'bank');
-    expect([own.status, own.json]).toEqual([200, { tris_id: id, status: 'zk-KYC (ID + AML)', revoked: true }]);
-    expect((await held(own, id)).map((grant: any) => grant.issuer)).toEqual(['key:operator']);
-    await server.post(path(id), { status: 'zk-KYC (ID + AML)', evidence_hash }, as('bank'));
-    expect(await held(await revoke('zk-KYC (ID + AML)', 'operator'), id)).toEqual([]);
+    const status = 'zk-KYC (ID + AML)';
+    const issuers = async (by: string) => (await held(id, by)).map(({ issuer }) => issuer);
+    await grant(id, 'bank', { status });
+    await grant(id, 'operator', { status });
+    await revoke(id, 'shop', status);
+    expect(await issuers('shop')).toHaveLength(2);
+    expect((await revoke(id, 'bank', status)).data).toEqual({ tris_id: id, status, revoked: true });
+    expect(await issuers('bank')).toEqual(['key:operator']);
+    await grant(id, 'bank', { status });
+    await revoke(id, 'operator', status);
+    expect(await issuers('operator')).toEqual([]);
   });
 
   test('are not granted if already expired', async () => {
     const expires_at = new Date(Date.now() - 1_000).toISOString();
-    const answer = await server.post(path(unique()), { status: 'zk-KYH', evidence_hash, expires_at });
-    expectProblem(answer, 400, 'validation_failed', '/expires_at');
+    const granted = grant(unique(), 'operator', { status: 'zk-KYH', expires_at });
+    await expectRefusal(granted, 400, 'validation_failed', '/expires_at');
   });
 });

@@ -1,7 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Answer, Server, loseReadModels, unique } from './server.js';
+import type { Answer, CredenceClient } from '../../clients/typescript/src/client.js';
+import { ACTION, Server, loseReadModels, unique } from './server.js';
 
 /** What survives a restart and the loss of the read models, and what several servers of one store see of each other. */
 
@@ -17,16 +18,25 @@ test('after a restart and a rebuild, equal coordinates give equal bytes', async 
   const data = await folder();
   let server = await Server.start({ data });
   const [id, org, platform_id] = [unique(), unique('tris:org'), unique('p')];
-  await server.post('/v1/organizations', { tris_org: org, platform_ids: [platform_id] });
-  await server.post(`/v1/organizations/${org}/vet`);
-  const external = { tris_id: id, platform_id, external_id: 'once' };
-  const headers = { 'idempotency-key': 'once' };
-  const relayed = await server.relay(external, headers);
-  await server.relay({ tris_id: id, criticality: 'low', occurred_at: '2024-05-01T00:00:00Z' });
-  await server.relay({ tris_id: id, action_type: 'default_flags', criticality: 'minimal' });
-  await server.post(`/v1/identities/${id}/verifications`, { status: 'zk-KYH', evidence_hash: '0'.repeat(64) });
-  const write = await server.post(`/v1/identities/${id}/bad-status`, { level: 5, reason_code: 'spam' });
-  const { json: now } = await server.getAfter(write, `/v1/disc/score/${id}`);
+  const { client } = server;
+  await client.post('/v1/organizations', { body: { tris_org: org, platform_ids: [platform_id] } });
+  await client.post('/v1/organizations/{tris_id}/vet', { params: { path: { tris_id: org } } });
+  const relay = (action: Partial<typeof ACTION>) =>
+    client.post('/api/decision-relay', { body: { ...ACTION, tris_id: id, ...action } });
+  const once = (by: CredenceClient) =>
+    by.post('/api/decision-relay', {
+      body: { ...ACTION, tris_id: id, platform_id, external_id: 'once' },
+      params: { header: { 'Idempotency-Key': 'once' } },
+    });
+  const relayed = await once(client);
+  await relay({ criticality: 'low', occurred_at: '2024-05-01T00:00:00Z' });
+  await relay({ action_type: 'default_flags', criticality: 'minimal' });
+  const identity = { params: { path: { tris_id: id } } };
+  const grant = { status: 'zk-KYH', evidence_hash: '0'.repeat(64) } as const;
+  await client.post('/v1/identities/{tris_id}/verifications', { ...identity, body: grant });
+  const bad = { level: 5, reason_code: 'spam' } as const;
+  await client.post('/v1/identities/{tris_id}/bad-status', { ...identity, body: bad });
+  const { data: now } = await client.get('/v1/disc/score/{tris_id}', identity);
 
   const at = `as_of=${now.as_of}&as_of_position=${now.position}`;
   const addresses = [
@@ -41,11 +51,13 @@ test('after a restart and a rebuild, equal coordinates give equal bytes', async 
     '/v1/disc/changes',
     '/.well-known/jwks.json',
   ];
+  const last = { headers: { 'credence-min-position': client.position! } };
   const read = async () => {
     const texts: string[] = [];
-    for (const address of addresses) texts.push((await server.getAfter(write, address)).text);
-    const { report_id } = (await server.get(`/v1/disc/report/${id}?${at}`)).json;
-    return [...texts, report_id];
+    for (const address of addresses) texts.push((await server.get(address, last)).text);
+    const query = { as_of: now.as_of, as_of_position: now.position };
+    const report = await server.client.get('/v1/disc/report/{tris_id}', { params: { path: { tris_id: id }, query } });
+    return [...texts, report.data.report_id];
   };
   const before = await read();
   const { key } = server;
@@ -60,8 +72,12 @@ test('after a restart and a rebuild, equal coordinates give equal bytes', async 
   server = await Server.start({ data });
   expect(await read()).toEqual(before);
 
-  const same = ({ status, json, headers }: Answer) => ({ status, json, position: headers['credence-position'] });
-  expect(same(await server.relay(external, headers))).toEqual(same(relayed));
+  const same = ({ data, response }: Answer<unknown>) => ({
+    status: response.status,
+    data,
+    position: response.headers.get('credence-position'),
+  });
+  expect(same(await once(server.client))).toEqual(same(relayed));
   await server.end();
 });
 
@@ -69,10 +85,14 @@ test('a second server on the same folder sees what the first one writes', async 
   const data = await folder();
   const first = await Server.start({ data });
   const second = await Server.start({ data });
-  const action = { tris_id: unique(), external_id: 'shared' };
-  const write = await first.relay(action);
-  expect((await second.getAfter(write, `/api/disc-score/${action.tris_id}`)).json.total_tct).toBe(100);
-  expect((await second.relay(action)).json).toEqual(write.json);
+  const tris_id = unique();
+  const relay = ({ client }: Server) =>
+    client.post('/api/decision-relay', { body: { ...ACTION, tris_id, external_id: 'shared' } });
+  const written = await relay(first);
+  second.client.position = first.client.position;
+  const score = await second.client.get('/api/disc-score/{tris_id}', { params: { path: { tris_id } } });
+  expect(score.data.total_tct).toBe(100);
+  expect((await relay(second)).data).toEqual(written.data);
   await second.stop();
   await first.end();
 });

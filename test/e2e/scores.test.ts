@@ -1,85 +1,90 @@
 import { createHash, createPublicKey, verify } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Item, Query } from '../../clients/typescript/src/client.js';
 import { SigningKeys } from '../../src/credentials/signing-keys.js';
 import { loadConfig } from '../../src/kernel/config.js';
 import { Cursors } from '../../src/kernel/cursor.js';
 import { canonicalJson } from '../../src/kernel/hash.js';
 import { MODEL } from '../../src/scoring/model.js';
-import { ACTION, type Answer, Server, environmentOf, expectProblem, unique } from './server.js';
+import { ACTION, type Answer, Server, environmentOf, expectProblem, expectRefusal, unique } from './server.js';
 
 let server: Server;
 /** An identity with a past: gains on two platforms, a flag, and an early action that was recorded last. */
 const rich = 'tris:rich';
 const LATE = '2021-03-01T12:00:00.000Z';
-let relayed: Answer[];
+let relayed: { action_id: string; position: string }[];
 /** The position before the late record, and a time between the two. */
 let beforeLate: { position: string; time: string };
 
 beforeAll(async () => {
   server = await Server.start();
-  const actions = [
+  const actions: Partial<typeof ACTION>[] = [
     { criticality: 'high', occurred_at: '2025-01-01T00:00:00Z' },
     { criticality: 'critical', category: 'governance', action_type: 'vote_participation', platform_id: 'dao' },
     { criticality: 'minimal', category: 'compliance', action_type: 'moderation_flags', platform_id: 'dao' },
     { criticality: 'critical', occurred_at: '2025-06-01T00:00:00Z' },
   ];
   relayed = [];
-  for (const action of actions) relayed.push(await server.relay({ tris_id: rich, ...action }));
+  for (const action of actions) relayed.push(await relay({ tris_id: rich, ...action }));
   await sleep(5);
-  beforeLate = { position: positionOf(relayed.at(-1)!), time: new Date().toISOString() };
+  beforeLate = { position: relayed.at(-1)!.position, time: new Date().toISOString() };
   await sleep(5);
-  relayed.push(await server.relay({ tris_id: rich, criticality: 'low', occurred_at: LATE }));
-  await server.getAfter(relayed.at(-1)!, `/api/disc-score/${rich}`);
+  relayed.push(await relay({ tris_id: rich, criticality: 'low', occurred_at: LATE }));
+  // Other reads than the client's do not wait.
+  await score();
 });
 
+/** By the client, whose reads include it. */
+const relay = async (action: Partial<typeof ACTION>) => {
+  const { data } = await server.client.post('/api/decision-relay', { body: { ...ACTION, ...action } });
+  return { action_id: data.action_id, position: server.client.position! };
+};
 const positionOf = ({ headers }: Answer) => String(headers['credence-position']);
+const about = <Q extends object>(tris_id: string, query?: Q) => ({ params: { path: { tris_id }, query } });
 const keys = (value: object) => Object.keys(value).sort();
-const score = async (query = '', id = rich) => (await server.get(`/v1/disc/score/${id}${query}`)).json;
+const score = async (query: Query<'get', '/v1/disc/score/{tris_id}'> = {}, tris_id = rich) =>
+  (await server.client.get('/v1/disc/score/{tris_id}', about(tris_id, query))).data;
 
 describe('the public look-ups (requirement 29)', () => {
   test('/api/disc-score has exactly the fields of 2.5', async () => {
-    const { status, json } = await server.get(`/api/disc-score/${rich}`);
-    expect(status).toBe(200);
-    expect(keys(json)).toEqual(['disc_metrics', 'score_rating', 'total_tct', 'tris_id']);
-    expect(json).toMatchObject({ tris_id: rich, total_tct: 310, score_rating: 'Poor' });
-    expect(keys(json.disc_metrics)).toEqual([...MODEL.categories].sort());
-    for (const value of Object.values<number>(json.disc_metrics)) {
+    const { data } = await server.client.get('/api/disc-score/{tris_id}', { params: { path: { tris_id: rich } } });
+    expect(keys(data)).toEqual(['disc_metrics', 'score_rating', 'total_tct', 'tris_id']);
+    expect(data).toMatchObject({ tris_id: rich, total_tct: 310, score_rating: 'Poor' });
+    expect(keys(data.disc_metrics)).toEqual([...MODEL.categories].sort());
+    for (const value of Object.values<number>(data.disc_metrics)) {
       expect(value).toBeGreaterThanOrEqual(0);
       expect(value).toBeLessThanOrEqual(1);
     }
-    expect(json.disc_metrics.behavioral).toBeCloseTo(1 - Math.exp(-140 / 600), 4);
-    expect(json.disc_metrics.creative).toBe(0);
+    expect(data.disc_metrics.behavioral).toBeCloseTo(1 - Math.exp(-140 / 600), 4);
+    expect(data.disc_metrics.creative).toBe(0);
   });
 
   test('/api/tris-validations has exactly the fields of 4.5 and 2.7, and a cursor', async () => {
-    const { status, json } = await server.get(`/api/tris-validations/${rich}`);
-    expect(status).toBe(200);
-    expect(keys(json)).toEqual(['next_cursor', 'tris_id', 'validations']);
-    expect(json.tris_id).toBe(rich);
-    expect(json.next_cursor).toBeNull();
-    expect(json.validations).toHaveLength(4); // a flag endorses nobody
-    for (const entry of json.validations) expect(keys(entry)).toEqual(['amount', 'category', 'from', 'timestamp']);
-    expect(json.validations[0]).toEqual({
+    const { data } = await server.client.get('/api/tris-validations/{tris_id}', about(rich));
+    expect(keys(data)).toEqual(['next_cursor', 'tris_id', 'validations']);
+    expect(data.tris_id).toBe(rich);
+    expect(data.next_cursor).toBeNull();
+    expect(data.validations).toHaveLength(4); // a flag endorses nobody
+    for (const entry of data.validations) expect(keys(entry)).toEqual(['amount', 'category', 'from', 'timestamp']);
+    expect(data.validations[0]).toEqual({
       from: 'tris:platform:lender',
       amount: 100,
       timestamp: '2025-01-01T00:00:00.000Z',
       category: 'financial',
     });
-    expect(json.validations[1]).toMatchObject({ from: 'tris:platform:dao', amount: 140, category: 'behavioral' });
+    expect(data.validations[1]).toMatchObject({ from: 'tris:platform:dao', amount: 140, category: 'behavioral' });
   });
 
   test('pages of credonations together are one large page', async () => {
-    const whole = (await server.get(`/api/tris-validations/${rich}?limit=1000`)).json.validations;
+    const { client } = server;
+    const { data: whole } = await client.get('/api/tris-validations/{tris_id}', about(rich, { limit: 1000 }));
     for (const limit of [1, 2, 3, 4]) {
-      const pages = [];
-      let cursor = '';
-      for (let n = 0; n === 0 || cursor !== ''; n++) {
-        const { json } = await server.get(`/api/tris-validations/${rich}?limit=${limit}${cursor}`);
-        pages.push(...json.validations);
-        expect(json.validations.length).toBeGreaterThan(0);
-        cursor = json.next_cursor === null ? '' : `&cursor=${json.next_cursor}`;
+      const validations = [];
+      for await (const page of client.pages('/api/tris-validations/{tris_id}', about(rich, { limit }))) {
+        expect(page.validations.length).toBeGreaterThan(0);
+        validations.push(...page.validations);
       }
-      expect(pages).toEqual(whole);
+      expect(validations).toEqual(whole.validations);
     }
   });
 
@@ -132,22 +137,21 @@ describe('/v1/disc/score', () => {
   });
 
   test('an early action that was recorded late counts as of its time, and only once it was known', async () => {
-    const total = async (query: string) => (await score(query)).total_tct;
-    expect(await total(`?as_of=${LATE}`)).toBe(30);
-    expect(await total('?as_of=2025-03-01T00:00:00Z')).toBe(130);
-    expect(await total(`?as_of=2025-03-01T00:00:00Z&known_at=${beforeLate.time}`)).toBe(100);
-    expect(await total(`?as_of=2025-03-01T00:00:00Z&as_of_position=${beforeLate.position}`)).toBe(100);
-    expect(await total(`?known_at=${beforeLate.time}`)).toBe(280);
-    expect(await total(`?as_of_position=${beforeLate.position}`)).toBe(280);
-    expect(await total('')).toBe(310);
-    const before = await server.get(`/v1/disc/score/${rich}?as_of=2021-03-01T11:59:59.999Z`);
-    expectProblem(before, 404, 'identity_not_found');
-    const unknown = await server.get(`/v1/disc/score/${rich}?as_of=${LATE}&known_at=${beforeLate.time}`);
-    expectProblem(unknown, 404, 'identity_not_found');
+    const total = async (query: Parameters<typeof score>[0]) => (await score(query)).total_tct;
+    const [as_of, as_of_position, known_at] = ['2025-03-01T00:00:00Z', beforeLate.position, beforeLate.time];
+    expect(await total({ as_of: LATE })).toBe(30);
+    expect(await total({ as_of })).toBe(130);
+    expect(await total({ as_of, known_at })).toBe(100);
+    expect(await total({ as_of, as_of_position })).toBe(100);
+    expect(await total({ known_at })).toBe(280);
+    expect(await total({ as_of_position })).toBe(280);
+    expect(await total({})).toBe(310);
+    await expectRefusal(score({ as_of: '2021-03-01T11:59:59.999Z' }), 404, 'identity_not_found');
+    await expectRefusal(score({ as_of: LATE, known_at }), 404, 'identity_not_found');
   });
 
   test('contains its coordinates, and the same coordinates give the same bytes', async () => {
-    for (const query of ['', '?as_of=2025-03-01T00:00:00Z', `?known_at=${beforeLate.time}`]) {
+    for (const query of [{}, { as_of: '2025-03-01T00:00:00Z' }, { known_at: beforeLate.time }]) {
       const { as_of, position } = await score(query);
       const again = `/v1/disc/score/${rich}?as_of=${as_of}&as_of_position=${position}`;
       const first = (await server.get(again)).text;
@@ -204,14 +208,14 @@ describe('a version of the model', () => {
   const path = (kind: string) => `/v1/disc/score/${rich}${kind}`;
 
   test('is a coordinate of every answer, and disc-2 the default of a new log', async () => {
-    expect((await score()).model).toEqual((await score('?model=disc-2')).model);
-    const json = await score('?model=disc-2');
+    expect((await score()).model).toEqual((await score({ model: 'disc-2' })).model);
+    const json = await score({ model: 'disc-2' });
     expect(json.model).toEqual({ id: 'disc-2', hash: expect.stringMatching(/^[0-9a-f]{64}$/) });
     expect(json.evidence).toEqual({ amount: expect.any(Number), word: 'some' });
-    const [low, high] = json.reliability_interval;
+    const [low, high] = json.reliability_interval!;
     expect(low).toBeLessThan(json.reliability);
     expect(high).toBeGreaterThan(json.reliability);
-    const first = await score('?model=disc-1');
+    const first = await score({ model: 'disc-1' });
     expect([first.evidence, first.reliability_interval]).toEqual([undefined, undefined]);
     const tags = ['', '?model=disc-1', '?model=disc-2'].map(
       async (query) => (await server.get(path(query))).headers.etag,
@@ -222,19 +226,22 @@ describe('a version of the model', () => {
   });
 
   test('holds in histories, explanations, metrics, reports and batches', async () => {
-    const { score: own, earned_tct, evidence } = await score('?model=disc-2');
-    const { json: history } = await server.get(path('/history?model=disc-2'));
-    expect(history.entries.at(-1).score).toBe(own);
-    const { json: explanation } = await server.get(path('/explain?model=disc-2'));
-    expect(explanation.contributions.reduce((sum: number, { tct }: { tct: number }) => sum + tct, 0)).toBe(earned_tct);
+    const { score: own, earned_tct, evidence } = await score({ model: 'disc-2' });
+    const { client } = server;
+    const by = about(rich, { model: 'disc-2' } as const);
+    const { data: history } = await client.get('/v1/disc/score/{tris_id}/history', by);
+    expect(history.entries.at(-1)!.score).toBe(own);
+    const { data: explanation } = await client.get('/v1/disc/score/{tris_id}/explain', by);
+    expect(explanation.contributions.reduce((sum, { tct }) => sum + tct, 0)).toBe(earned_tct);
     expect(explanation.summary).toMatch(/^[\d.]+ good days and [\d.]+ flags still count\. Praise counts once a day, /);
-    expect(explanation.next_rating.days_needed).toBe(Math.ceil(explanation.next_rating.tct_needed / 140));
-    const { json: report } = await server.get(`/v1/disc/report/${rich}?model=disc-2`);
+    const next = explanation.next_rating!;
+    expect(next.days_needed).toBe(Math.ceil(next.tct_needed / 140));
+    const { data: report } = await client.get('/v1/disc/report/{tris_id}', by);
     expect(report).toMatchObject({ score: own, evidence, model: { id: 'disc-2' } });
-    const { json: metrics } = await server.get(`/v1/disc/metrics/${rich}?model=disc-2`);
-    expect(JSON.parse(Buffer.from(metrics.proof.split('.')[1], 'base64url').toString()).model.id).toBe('disc-2');
-    const { json: batch } = await server.post('/v1/disc/score/batch', { tris_ids: [rich], model: 'disc-2' });
-    expect(batch.results[0].data).toMatchObject({ score: own, model: { id: 'disc-2' } });
+    const { data: metrics } = await client.get('/v1/disc/metrics/{tris_id}', by);
+    expect(JSON.parse(Buffer.from(metrics.proof.split('.')[1]!, 'base64url').toString()).model.id).toBe('disc-2');
+    const { data: batch } = await client.post('/v1/disc/score/batch', { body: { tris_ids: [rich], model: 'disc-2' } });
+    expect(batch.results[0]!.data).toMatchObject({ score: own, model: { id: 'disc-2' } });
   });
 
   test('that does not exist is refused, with those that do', async () => {
@@ -258,12 +265,14 @@ describe('a version of the model', () => {
 });
 
 describe('the history', () => {
-  const history = async (query = '') => (await server.get(`/v1/disc/score/${rich}/history${query}`)).json;
+  const HISTORY = '/v1/disc/score/{tris_id}/history';
+  const history = async (query: Query<'get', typeof HISTORY> = {}) =>
+    (await server.client.get(HISTORY, about(rich, query))).data;
 
   test('shows each event with both times and the standing after it', async () => {
-    const json = await history(`?as_of_position=${positionOf(relayed.at(-1)!)}`);
-    expect(keys(json)).toEqual(['entries', 'lens', 'next_cursor', 'tris_id']);
-    for (const entry of json.entries) {
+    const data = await history({ as_of_position: relayed.at(-1)!.position });
+    expect(keys(data)).toEqual(['entries', 'lens', 'next_cursor', 'tris_id']);
+    for (const entry of data.entries) {
       expect(keys(entry)).toEqual(
         [
           'position',
@@ -280,30 +289,27 @@ describe('the history', () => {
         ].sort(),
       );
     }
-    expect(json.entries.map((entry: any) => [entry.metric, entry.tct_delta, entry.total_tct])).toEqual([
+    expect(data.entries.map((entry) => [entry.metric, entry.tct_delta, entry.total_tct])).toEqual([
       ['financial_loan_repayment', 100, 100],
       ['behavioral_vote_participation', 140, 240],
       ['compliance_moderation_flags', -100, 140],
       ['financial_loan_repayment', 140, 280],
       ['financial_loan_repayment', 30, 310],
     ]);
-    expect(json.entries.map((entry: any) => entry.event_id)).toEqual(relayed.map((answer) => answer.json.action_id));
-    expect(json.entries.at(-1).occurred_at).toBe(LATE);
-    expect(json.entries.at(-1).recorded_at > json.entries[0].recorded_at).toBe(true);
+    expect(data.entries.map((entry) => entry.event_id)).toEqual(relayed.map(({ action_id }) => action_id));
+    expect(data.entries.at(-1)!.occurred_at).toBe(LATE);
+    expect(data.entries.at(-1)!.recorded_at > data.entries[0]!.recorded_at).toBe(true);
   });
 
   test('read in pages equals one large page, also for a past state', async () => {
-    for (const past of ['', '&as_of=2025-03-01T00:00:00Z', `&known_at=${beforeLate.time}`]) {
-      const whole = await history(`?limit=1000${past}`);
+    for (const past of [{}, { as_of: '2025-03-01T00:00:00Z' }, { known_at: beforeLate.time }]) {
+      const whole = await history({ limit: 1000, ...past });
       expect(whole.entries.length).toBeGreaterThan(1);
       for (const limit of [1, 2, 3]) {
         const entries = [];
-        for (let cursor = ''; ;) {
-          const page = await history(`?limit=${limit}${past}${cursor}`);
+        for await (const page of server.client.pages(HISTORY, about(rich, { limit, ...past }))) {
           entries.push(...page.entries);
           expect(page.entries.length).toBeLessThanOrEqual(limit);
-          if (page.next_cursor === null) break;
-          cursor = `&cursor=${page.next_cursor}`;
         }
         expect(entries).toEqual(whole.entries);
       }
@@ -311,13 +317,13 @@ describe('the history', () => {
   });
 
   test('ends with the present score', async () => {
-    const { entries } = await history('?limit=1000');
-    expect(await score()).toMatchObject({ total_tct: entries.at(-1).total_tct, score: entries.at(-1).score });
+    const last = (await history({ limit: 1000 })).entries.at(-1)!;
+    expect(await score()).toMatchObject({ total_tct: last.total_tct, score: last.score });
   });
 
   test('accepts a cursor only for the time of the first request', async () => {
     const path = (query: string) => `/v1/disc/score/${rich}/history?limit=2${query}`;
-    const as_of_position = `&as_of_position=${positionOf(relayed.at(-1)!)}`;
+    const as_of_position = `&as_of_position=${relayed.at(-1)!.position}`;
     const [now, as_of, known_at] = ['', '&as_of=2025-03-01T00:00:00Z', `&known_at=${beforeLate.time}`];
     const times = [now, as_of, known_at, as_of_position, '&as_of=2025-03-01T00:00:01Z'];
     for (const asked of [now, as_of, known_at, as_of_position]) {
@@ -344,10 +350,13 @@ describe('the history', () => {
 });
 
 describe('the explanation', () => {
+  const explanation = async (query: Query<'get', '/v1/disc/score/{tris_id}/explain'> = {}) =>
+    (await server.client.get('/v1/disc/score/{tris_id}/explain', about(rich, query))).data;
+
   test('adds up to the score', async () => {
-    const { json } = await server.get(`/v1/disc/score/${rich}/explain`);
+    const data = await explanation();
     const standing = await score();
-    expect(keys(json)).toEqual(
+    expect(keys(data)).toEqual(
       [
         'tris_id',
         'score',
@@ -365,45 +374,46 @@ describe('the explanation', () => {
         'position',
       ].sort(),
     );
-    const sum = (parts: any[], field: string) => parts.reduce((total, part) => total + part[field], 0);
-    expect(json.score).toBe(standing.score);
-    expect(sum(json.contributions, 'tct')).toBe(standing.earned_tct);
-    expect(sum(json.forfeits, 'forfeited_tct')).toBe(standing.forfeited_tct);
-    expect(sum(json.contributions, 'share')).toBeCloseTo(1, 3);
-    expect(sum(json.platforms, 'tct')).toBe(standing.earned_tct);
-    expect(sum(json.platforms, 'flagged_tct') * 10).toBe(standing.forfeited_tct);
-    expect(sum([...json.contributions, ...json.forfeits], 'actions')).toBe(sum(json.platforms, 'actions'));
-    expect(json.contributions.map((part: any) => part.metric)).toEqual([
+    const sum = <K extends string>(parts: Record<K, number>[], field: K) =>
+      parts.reduce((total, part) => total + part[field], 0);
+    expect(data.score).toBe(standing.score);
+    expect(sum(data.contributions, 'tct')).toBe(standing.earned_tct);
+    expect(sum(data.forfeits, 'forfeited_tct')).toBe(standing.forfeited_tct);
+    expect(sum(data.contributions, 'share')).toBeCloseTo(1, 3);
+    expect(sum(data.platforms, 'tct')).toBe(standing.earned_tct);
+    expect(sum(data.platforms, 'flagged_tct') * 10).toBe(standing.forfeited_tct);
+    expect(sum([...data.contributions, ...data.forfeits], 'actions')).toBe(sum(data.platforms, 'actions'));
+    expect(data.contributions.map((part) => part.metric)).toEqual([
       'financial_loan_repayment',
       'behavioral_vote_participation',
     ]);
-    expect(json.contributions[0]).toMatchObject({ category: 'financial', last_at: '2025-06-01T00:00:00.000Z' });
-    for (const part of json.contributions) {
+    expect(data.contributions[0]).toMatchObject({ category: 'financial', last_at: '2025-06-01T00:00:00.000Z' });
+    for (const part of data.contributions) {
       expect(keys(part)).toEqual(['actions', 'category', 'last_at', 'metric', 'share', 'tct']);
     }
-    expect(json.forfeits).toMatchObject([{ metric: 'compliance_moderation_flags', actions: 1, flagged_tct: 10 }]);
-    expect(json.next_rating.rating).toBe('Fair');
-    expect(json.next_rating.tct_needed).toBe(2_250 - standing.total_tct);
+    expect(data.forfeits).toMatchObject([{ metric: 'compliance_moderation_flags', actions: 1, flagged_tct: 10 }]);
+    expect(data.next_rating!.rating).toBe('Fair');
+    expect(data.next_rating!.tct_needed).toBe(2_250 - standing.total_tct);
   });
 
   test('of a past state explains the score of that time', async () => {
-    const query = '?as_of=2025-03-01T00:00:00Z';
-    const { json } = await server.get(`/v1/disc/score/${rich}/explain${query}`);
-    expect(json.contributions.map((part: any) => part.tct)).toEqual([(await score(query)).earned_tct]);
+    const query = { as_of: '2025-03-01T00:00:00Z' };
+    const { contributions } = await explanation(query);
+    expect(contributions.map(({ tct }) => tct)).toEqual([(await score(query)).earned_tct]);
   });
 });
 
 describe('metrics', () => {
-  const metrics = (query: string, id = rich) => server.get(`/v1/disc/metrics/${id}${query}`);
+  const metrics = async (query: Query<'get', '/v1/disc/metrics/{tris_id}'> = {}) =>
+    (await server.client.get('/v1/disc/metrics/{tris_id}', about(rich, query))).data;
 
   test('have exactly the fields of 2.8, and the seven categories by default', async () => {
-    const { status, json } = await metrics('');
-    expect(status).toBe(200);
-    expect(keys(json)).toEqual(['payload', 'proof', 'status', 'timestamp']);
-    expect(json.status).toBe('success');
-    expect(Object.keys(json.payload)).toEqual([...MODEL.categories]);
-    expect(json.payload).toEqual((await score()).disc_metrics);
-    expect(Math.abs(Date.parse(json.timestamp) - Date.now())).toBeLessThan(60_000);
+    const data = await metrics();
+    expect(keys(data)).toEqual(['payload', 'proof', 'status', 'timestamp']);
+    expect(data.status).toBe('success');
+    expect(Object.keys(data.payload)).toEqual([...MODEL.categories]);
+    expect(data.payload).toEqual((await score()).disc_metrics);
+    expect(Math.abs(Date.parse(data.timestamp) - Date.now())).toBeLessThan(60_000);
   });
 
   test('echo the names asked for, aliases and full metrics too', async () => {
@@ -416,20 +426,20 @@ describe('metrics', () => {
       'financial_loan_repayment',
     ];
     const documented = ['governance_vote_participation', 'creative_bugs_found', 'compliance_moderation_flags'];
-    const { json } = await metrics(`?metrics=${[...names, ...documented].join(',')}`);
-    expect(Object.keys(json.payload)).toEqual([...names, ...documented]);
-    expect(json.payload.finance).toBe(json.payload.financial);
-    expect(json.payload.finance_loan_repayment).toBe(json.payload.financial_loan_repayment);
-    expect(json.payload.finance_loan_repayment).toBeGreaterThan(0);
-    expect(json.payload.governance_vote_participation).toBeCloseTo(1 - Math.exp(-140 / 600), 4);
-    expect(json.payload.creative_bugs_found).toBe(0);
-    expect(json.payload.compliance_moderation_flags).toBeCloseTo(Math.exp(-10 / 150), 4);
+    const { payload } = await metrics({ metrics: [...names, ...documented] });
+    expect(Object.keys(payload)).toEqual([...names, ...documented]);
+    expect(payload['finance']).toBe(payload['financial']);
+    expect(payload['finance_loan_repayment']).toBe(payload['financial_loan_repayment']);
+    expect(payload['finance_loan_repayment']).toBeGreaterThan(0);
+    expect(payload['governance_vote_participation']).toBeCloseTo(1 - Math.exp(-140 / 600), 4);
+    expect(payload['creative_bugs_found']).toBe(0);
+    expect(payload['compliance_moderation_flags']).toBeCloseTo(Math.exp(-10 / 150), 4);
   });
 
   test.each(['unheard', 'financial_unheard_of', 'constructor', 'financial_'])(
     'an unknown one (%s) is refused',
     async (name) => {
-      const answer = await metrics(`?metrics=finance,${name}`);
+      const answer = await server.get(`/v1/disc/metrics/${rich}?metrics=finance,${name}`);
       expectProblem(answer, 400, 'unknown_metric', '?metrics');
       expect(answer.json.detail).toContain('financial');
       expect(answer.json.detail).toContain('financial_loan_repayment');
@@ -437,16 +447,16 @@ describe('metrics', () => {
   );
 
   test('carry a proof that node:crypto verifies against the published keys', async () => {
-    const { json } = await metrics('?metrics=finance,security');
-    const claims = verified(json.proof, await publishedKeys());
-    expect(claims).toMatchObject({ sub: rich, payload: json.payload, timestamp: json.timestamp });
+    const { payload, proof, timestamp } = await metrics({ metrics: ['finance', 'security'] });
+    const claims = verified(proof, await publishedKeys());
+    expect(claims).toMatchObject({ sub: rich, payload, timestamp });
     const { lens, model } = await score();
     expect(claims).toMatchObject({ lens, model, as_of: expect.any(String), position: expect.any(String) });
   });
 });
 
 async function publishedKeys(): Promise<any[]> {
-  return (await server.get('/.well-known/jwks.json')).json.keys;
+  return (await server.client.get('/.well-known/jwks.json')).data.keys;
 }
 
 /** The claims of a compact Ed25519 JWS, by nothing but node:crypto. Throws if it is not signed by one of the keys. */
@@ -465,12 +475,12 @@ function verified(jws: string, published: any[]): any {
 
 describe('a report', () => {
   const AS_OF = '2025-07-15T00:00:00.000Z';
-  const report = async (query = '', as_of = AS_OF) =>
-    (await server.get(`/v1/disc/report/${rich}?as_of=${as_of}${query}`)).json;
+  const report = async (query: Query<'get', '/v1/disc/report/{tris_id}'> = {}, tris_id = rich) =>
+    (await server.client.get('/v1/disc/report/{tris_id}', about(tris_id, query))).data;
 
   test('has its fields, its hash and a proof', async () => {
-    const json = await report();
-    expect(keys(json)).toEqual(
+    const data = await report({ as_of: AS_OF });
+    expect(keys(data)).toEqual(
       [
         'report_id',
         'report_hash',
@@ -501,7 +511,7 @@ describe('a report', () => {
         'generated_at',
       ].sort(),
     );
-    const { report_id, report_hash, portable_hash, proof, generated_at, ...content } = json;
+    const { report_id, report_hash, portable_hash, proof, generated_at, ...content } = data;
     const { position: _, ...portable } = content;
     expect(report_hash).toBe(createHash('sha256').update(canonicalJson(content)).digest('hex'));
     expect(portable_hash).toBe(createHash('sha256').update(canonicalJson(portable)).digest('hex'));
@@ -511,7 +521,7 @@ describe('a report', () => {
       report_hash,
       timestamp: generated_at,
     });
-    expect(json).toMatchObject({
+    expect(data).toMatchObject({
       tris_id: rich,
       window: 3,
       depth: 'insight',
@@ -521,56 +531,56 @@ describe('a report', () => {
       top_credonators: [{ from: 'tris:platform:lender', amount: 140, count: 1 }],
       top_platforms: [{ platform_id: 'lender', actions: 1, tct: 140, flagged_tct: 0 }],
     });
-    const standing = await score(`?as_of=${AS_OF}`);
-    expect(json).toMatchObject({
+    const standing = await score({ as_of: AS_OF });
+    expect(data).toMatchObject({
       score: standing.score,
       score_rating: standing.score_rating,
       metrics: standing.disc_metrics,
     });
-    const before = await score('?as_of=2025-04-15T00:00:00Z');
-    expect(json.score_delta).toBeCloseTo(standing.score - before.score, 1);
+    const before = await score({ as_of: '2025-04-15T00:00:00Z' });
+    expect(data.score_delta).toBeCloseTo(standing.score - before.score, 1);
   });
 
   test('has the same id and content whenever it is requested', async () => {
-    const position = (await report()).position;
-    const [first, second] = [await report(`&as_of_position=${position}`), await report(`&as_of_position=${position}`)];
+    const { position: as_of_position } = await report({ as_of: AS_OF });
+    const first = await report({ as_of: AS_OF, as_of_position });
+    const second = await report({ as_of: AS_OF, as_of_position });
     expect(second.report_id).toBe(first.report_id);
     expect(second.report_hash).toBe(first.report_hash);
   });
 
-  test.each([
+  test.each<[window: 1 | 3 | 6 | 12, from: string, actions: object]>([
     [1, '2025-06-15T00:00:00.000Z', {}],
     [3, '2025-04-15T00:00:00.000Z', { financial_loan_repayment: 1 }],
     [6, '2025-01-15T00:00:00.000Z', { financial_loan_repayment: 1 }],
     [12, '2024-07-15T00:00:00.000Z', { financial_loan_repayment: 2 }],
   ])('over %i months looks at no more', async (window, from, actions) => {
-    const json = await report(`&window=${window}`);
-    expect(json).toMatchObject({ window, period: { from, to: AS_OF }, actions_by_metric: actions });
+    const data = await report({ as_of: AS_OF, window });
+    expect(data).toMatchObject({ window, period: { from, to: AS_OF }, actions_by_metric: actions });
   });
 
-  test.each([
+  test.each<[depth: 'snapshot' | 'insight' | 'analysis', points: number]>([
     ['snapshot', 0],
     ['insight', 3 + 1],
     ['analysis', 3 * 4 + 1],
   ])('of depth %s has %i points on its trajectory', async (depth, points) => {
-    const json = await report(`&depth=${depth}`);
-    expect(json.depth).toBe(depth);
-    expect(json.trajectory).toHaveLength(points);
+    const data = await report({ as_of: AS_OF, depth });
+    expect(data.depth).toBe(depth);
+    expect(data.trajectory).toHaveLength(points);
     if (points > 0) {
-      expect(json.trajectory[0].at).toBe(json.period.from);
-      expect(json.trajectory.at(-1)).toMatchObject({ at: AS_OF, score: json.score, total_tct: json.total_tct });
+      expect(data.trajectory[0]!.at).toBe(data.period.from);
+      expect(data.trajectory.at(-1)).toMatchObject({ at: AS_OF, score: data.score, total_tct: data.total_tct });
     }
   });
 
   test('with known_at includes the credonation of the last known action', async () => {
     const tris_id = unique();
-    await server.getAfter(await server.relay({ tris_id }), `/api/disc-score/${tris_id}`);
-    const now = new Date().toISOString();
-    const known = (await server.get(`/v1/disc/report/${tris_id}?known_at=${now}`)).json;
+    await relay({ tris_id });
+    await score({}, tris_id);
+    const known = await report({ known_at: new Date().toISOString() }, tris_id);
     expect(known.top_credonators).toEqual([{ from: 'tris:platform:lender', amount: 100, count: 1 }]);
-    const { as_of, position } = known;
-    const same = await server.get(`/v1/disc/report/${tris_id}?as_of=${as_of}&as_of_position=${position}`);
-    expect(same.json.report_id).toBe(known.report_id);
+    const { as_of, position: as_of_position } = known;
+    expect((await report({ as_of, as_of_position }, tris_id)).report_id).toBe(known.report_id);
   });
 });
 
@@ -598,15 +608,17 @@ describe('batches', () => {
     const as_of = '2025-03-01T00:00:00.000Z';
     const batch = async (kind: string, more: object = {}) =>
       (await server.post(`/v1/disc/${kind}/batch`, { tris_ids: [rich], as_of, ...more })).json.results[0].data;
-    expect(await batch('score')).toEqual(await score(`?as_of=${as_of}`));
-    const { payload } = await batch('metrics', { metrics: ['finance', 'security'] });
-    expect(payload).toEqual(
-      (await server.get(`/v1/disc/metrics/${rich}?as_of=${as_of}&metrics=finance,security`)).json.payload,
-    );
-    const single = await server.get(`/v1/disc/report/${rich}?as_of=${as_of}&window=6&depth=analysis`);
+    expect(await batch('score')).toEqual(await score({ as_of }));
+    const metrics = ['finance', 'security'];
+    const { payload } = await batch('metrics', { metrics });
+    const { client } = server;
+    const { data: alone } = await client.get('/v1/disc/metrics/{tris_id}', about(rich, { as_of, metrics }));
+    expect(payload).toEqual(alone.payload);
+    const query = { as_of, window: 6, depth: 'analysis' } as const;
+    const { data: single } = await client.get('/v1/disc/report/{tris_id}', about(rich, query));
     for (const window of [6, '6']) {
       const { report_id } = await batch('report', { window, depth: 'analysis' });
-      expect(report_id).toBe(single.json.report_id);
+      expect(report_id).toBe(single.report_id);
     }
   });
 
@@ -644,11 +656,10 @@ describe('batches', () => {
 
   test('a metric that only some identities have is answered for those', async () => {
     const other = unique();
-    await server.getAfter(await server.relay({ tris_id: other, category: 'social' }), `/api/disc-score/${other}`);
+    await relay({ tris_id: other, category: 'social' });
     const body = { tris_ids: [other, rich, 'tris:nobody'], metrics: ['financial_loan_repayment'] };
-    const { status, json } = await server.post('/v1/disc/metrics/batch', body);
-    expect(status).toBe(200);
-    expect(json.results).toMatchObject([
+    const { data } = await server.client.post('/v1/disc/metrics/batch', { body });
+    expect(data.results).toMatchObject([
       { tris_id: other, status: 400, problem: { code: 'unknown_metric' } },
       { tris_id: rich, status: 200, data: { payload: { financial_loan_repayment: expect.any(Number) } } },
       { tris_id: 'tris:nobody', status: 404, problem: { code: 'identity_not_found' } },
@@ -657,15 +668,16 @@ describe('batches', () => {
 });
 
 describe('the feed of changes', () => {
-  const feed = async (query: string) => (await server.get(`/v1/disc/changes?${query}`)).json;
-  const everything = async (from = '') => {
-    const changes: any[] = [];
-    for (let cursor = from; ;) {
-      const page = await feed(`limit=3${cursor && `&cursor=${cursor}`}`);
+  const feed = async (query: Query<'get', '/v1/disc/changes'>) =>
+    (await server.client.get('/v1/disc/changes', { params: { query } })).data;
+  const everything = async () => {
+    const changes: Item<'/v1/disc/changes'>[] = [];
+    let cursor = '';
+    for await (const page of server.client.pages('/v1/disc/changes', { params: { query: { limit: 3 } } })) {
       changes.push(...page.changes);
       cursor = page.next_cursor;
-      if (page.changes.length === 0) return { changes, cursor };
     }
+    return { changes, cursor };
   };
 
   test('contains each identity once, with its present score, in the order of last changes', async () => {
@@ -677,19 +689,17 @@ describe('the feed of changes', () => {
     expect(positions).toEqual([...positions].sort((a, b) => a - b));
     for (const change of changes) {
       expect(keys(change)).toEqual(['position', 'score', 'total_tct', 'tris_id']);
-      expect(await score('', change.tris_id)).toMatchObject({ score: change.score, total_tct: change.total_tct });
+      expect(await score({}, change.tris_id)).toMatchObject({ score: change.score, total_tct: change.total_tct });
     }
   });
 
   test('continues after its cursor', async () => {
     const { cursor } = await everything();
-    expect(await feed(`cursor=${cursor}`)).toEqual({ changes: [], next_cursor: cursor });
+    expect(await feed({ cursor })).toEqual({ changes: [], next_cursor: cursor });
     const [one, two] = [unique(), unique()];
-    await server.relay({ tris_id: one });
-    await server.relay({ tris_id: two });
-    const last = await server.relay({ tris_id: one });
-    const { json } = await server.getAfter(last, `/v1/disc/changes?cursor=${cursor}`);
-    expect(json.changes.map(({ tris_id, total_tct }: any) => [tris_id, total_tct])).toEqual([
+    for (const tris_id of [one, two, one]) await relay({ tris_id });
+    const { changes } = await feed({ cursor });
+    expect(changes.map(({ tris_id, total_tct }) => [tris_id, total_tct])).toEqual([
       [two, 100],
       [one, 140],
     ]);
@@ -700,9 +710,9 @@ describe('the feed of changes', () => {
     // As a server on another log with the same keys gives it out.
     const keys = new SigningKeys(loadConfig(await environmentOf(server.data)));
     const cursor = new Cursors(() => keys.secret('cursors')).seal(state, '/v1/disc/changes');
-    const answer = await feed(`limit=1&cursor=${cursor}`);
+    const answer = await feed({ limit: 1, cursor });
     expect(answer.reset).toBe(true);
-    expect(answer.changes).toEqual((await feed('limit=1')).changes);
+    expect(answer.changes).toEqual((await feed({ limit: 1 })).changes);
   });
 });
 

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { type Body, CredenceClient, type ProblemCode } from '../../clients/typescript/src/client.js';
 import { type Answer, send } from '../http/client.js';
 import { Cluster } from '../servers/cluster.js';
 import { spawnServer } from '../servers/launch.js';
@@ -67,6 +68,7 @@ export class Server {
   key = '';
   private readonly agent = new Agent({ keepAlive: true, maxSockets: 64 });
   private openApi: Promise<OpenApi> | undefined;
+  private readonly clients = new Map<string | null, CredenceClient>();
 
   private constructor(
     readonly data: string,
@@ -101,10 +103,13 @@ export class Server {
     return server;
   }
 
-  /** Boots one process of a cluster, with a folder as on a machine of its own, and resolves once it is ready. */
-  static async process(env: Record<string, string>, key = ''): Promise<Server> {
+  /**
+   * Boots one process of a cluster, with a folder as on a machine of its own, and resolves once it is ready.
+   * @param build the program of another build of the service
+   */
+  static async process(env: Record<string, string>, key = '', build?: string): Promise<Server> {
     const data = await mkdtemp(join(tmpdir(), 'credence-process-'));
-    const server = new Server(data, spawnServer({ ...env, CREDENCE_DATA: data }), undefined);
+    const server = new Server(data, spawnServer({ ...env, CREDENCE_DATA: data }, build), undefined);
     server.key = key;
     running.add(server);
     void server.exit.then(async () => {
@@ -114,6 +119,37 @@ export class Server {
     await server.booted();
     await server.ready();
     return server;
+  }
+
+  /** The published client with the key of the server. */
+  get client(): CredenceClient {
+    return this.clientWith(this.key);
+  }
+
+  /**
+   * The published client with another key, or with none. Each key has one, whose reads include its own writes. Its
+   * answers must be as the OpenAPI document says, too, and it repeats nothing: no fault is hidden.
+   */
+  clientWith(key: string | null): CredenceClient {
+    const known = this.clients.get(key);
+    if (known) return known;
+    const client = new CredenceClient({
+      baseUrl: this.url,
+      ...(key !== null && { apiKey: key }),
+      retries: 0,
+      fetch: async (request) => {
+        const response = await fetch(request);
+        const text = await response.clone().text();
+        const isJson = /json/.test(response.headers.get('content-type') ?? '');
+        const headers = Object.fromEntries(response.headers);
+        const answer = { status: response.status, headers, text, json: isJson ? JSON.parse(text) : null };
+        const { pathname } = new URL(request.url);
+        (await this.document()).expectAnswer(request.method, pathname, answer);
+        return response;
+      },
+    });
+    this.clients.set(key, client);
+    return client;
   }
 
   private async booted(): Promise<void> {
@@ -135,7 +171,7 @@ export class Server {
     for (let tries = 0; ; tries++) {
       const { status, text } = await this.send('GET', '/health/ready');
       if (status === 200) return;
-      if (tries > 500) throw new Error(`the server does not become ready: ${text}`);
+      if (tries > 3_000) throw new Error(`the server does not become ready: ${text}`);
       await sleep(20);
     }
   }
@@ -143,9 +179,12 @@ export class Server {
   /** A request whose answer must be as the OpenAPI document says. */
   async request(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
     const answer = await this.send(method, path, options);
-    this.openApi ??= this.send('GET', '/openapi.json').then(({ json }) => new OpenApi(json));
-    (await this.openApi).expectAnswer(method, path, answer);
+    (await this.document()).expectAnswer(method, path, answer);
     return answer;
+  }
+
+  private document(): Promise<OpenApi> {
+    return (this.openApi ??= this.send('GET', '/openapi.json').then(({ json }) => new OpenApi(json)));
   }
 
   get(path: string, options?: RequestOptions): Promise<Answer> {
@@ -215,7 +254,7 @@ export class Server {
   }
 }
 
-export const ACTION = {
+export const ACTION: Body<'post', '/api/decision-relay'> = {
   tris_id: 'tris:somebody',
   action_type: 'loan_repayment',
   category: 'financial',
@@ -235,4 +274,15 @@ export function expectProblem(answer: Answer, status: number, code: string, ...p
   });
   expect(answer.headers['content-type']).toBe('application/problem+json');
   if (pointers.length > 0) expect(answer.json.errors.map((error: any) => error.pointer)).toEqual(pointers);
+}
+
+/** The same of a call of the client. */
+export async function expectRefusal(
+  call: Promise<unknown>,
+  status: number,
+  code: ProblemCode,
+  ...pointers: string[]
+): Promise<void> {
+  const errors = pointers.map((pointer) => expect.objectContaining({ pointer }));
+  await expect(call).rejects.toMatchObject({ status, code, ...(pointers.length > 0 && { errors }) });
 }

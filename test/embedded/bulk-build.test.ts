@@ -6,8 +6,8 @@ import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Follower } from '../../src/read-side/follower.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
+import { contentOf, severalLogs } from '../contracts/builds.js';
 import { plantAction } from '../contracts/sample-events.js';
-import { logs, logsOfLarge } from '../projections/arbitrary-log.js';
 import { type Given, logOf } from '../projections/log.js';
 import { temporaryFolder } from './temporary-folder.js';
 
@@ -24,15 +24,7 @@ beforeEach(async () => {
   place = await temporaryFolder();
   store = await LmdbEventStore.open(join(place.path, 'log'), {});
   models = await LmdbReadModels.open(join(place.path, 'views'), { clock: Date.now });
-  // Several short logs of other identities each, and one with a large identity.
-  const parts = fc.sample(fc.tuple(logs, logs, logs, logs, logs, logs, logsOfLarge), 1)[0]!;
-  const events = parts.flatMap((part, n) =>
-    part.map((event) => {
-      const text = JSON.stringify(event).replace(/tris:(alice|bob)/g, `tris:$1-${n}`);
-      return JSON.parse(text.replaceAll('c'.repeat(64), String(n).repeat(64))) as Given; // trove records
-    }),
-  );
-  await append(events);
+  await append(severalLogs());
 });
 afterEach(async () => {
   await Promise.all([store.close(), models.close()]);
@@ -61,20 +53,7 @@ const ordinary = () => built({ from: Infinity });
 
 const buildFolder = (id: string) => join(place.path, 'views', `g-${id}`, 'build');
 
-/** Every row, with the checkpoint and the status. */
-async function content(id: string): Promise<string[]> {
-  const { checkpoint, status } = (await models.generations()).find((generation) => generation.id === id)!;
-  const rows = [JSON.stringify({ checkpoint, status })];
-  for (const view of PROJECTIONS.flatMap(({ views }) => views)) {
-    for (let cursor: string | null = null; ;) {
-      const page = await models.scan(id, view, cursor, 1_000);
-      rows.push(...page.rows.map((row) => JSON.stringify(row)));
-      if (page.cursor === null) break;
-      cursor = page.cursor;
-    }
-  }
-  return rows;
-}
+const content = (id: string) => contentOf(models, id);
 
 class Killed extends Error {}
 
@@ -193,4 +172,20 @@ test('without space for its files, says so, leaves none, and leaves the generati
   expect(existsSync(buildFolder(id))).toBe(false);
   expect(await follow()).toBe('at_head');
   expect(await content(id)).toEqual(await content(await ordinary()));
+});
+
+test('leaves a log to the ordinary follower, and no files, if one identity has too many events to fold in memory', async () => {
+  const positions = async (partitionBytes: number) => {
+    const id = await newGeneration();
+    const applied: number[] = [];
+    const follower = new Follower(store, models, { ...sizes, partitionBytes });
+    // A bulk build stays at the start of the log until its end.
+    const onApplied = ({ position }: { position: number }) => void applied.push(position);
+    expect(await follower.follow(id, { signal, toHead: true, onApplied })).toBe('at_head');
+    expect(existsSync(buildFolder(id))).toBe(false);
+    expect(await content(id)).toEqual(await content(await ordinary()));
+    return new Set(applied);
+  };
+  expect(await positions(2 ** 20)).toEqual(new Set([0]));
+  expect(await positions(2_000)).not.toEqual(new Set([0]));
 });

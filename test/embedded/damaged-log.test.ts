@@ -11,7 +11,7 @@ import { sampleEvents } from '../contracts/sample-events.js';
 
 /** What was stored and is not what was stored any more: it is noticed, named, and stops nobody who reads on. */
 
-const EVENTS = { keyEncoding: 'uint32', encoding: 'string' } as const;
+const EVENTS = { keyEncoding: 'uint32', encoding: 'binary' } as const;
 
 let folder: { path: string; remove(): Promise<void> };
 beforeEach(async () => void (folder = await temporaryFolder()));
@@ -37,9 +37,40 @@ async function change(action: (env: LmdbEnvironment) => void): Promise<void> {
   await env.write(() => action(env));
   await env.close();
 }
-const texts = (env: LmdbEnvironment) => env.database<string, number>('events');
-const changeText = (position: number, how: (text: string) => string) =>
-  change((env) => texts(env).putSync(position, how(texts(env).get(position)!)));
+const entries = (env: LmdbEnvironment) => env.database<Buffer, number>('events');
+/** Changes an entry, as a text with a character for each byte. */
+const changeEntry = (position: number, how: (entry: string) => string) =>
+  change((env) => {
+    const entry = entries(env).get(position)!.toString('latin1');
+    entries(env).putSync(position, Buffer.from(how(entry), 'latin1'));
+  });
+
+/** An event as builds before the compact form stored it. */
+function textOf({ position, ...event }: RecordedEvent, hasChecksums: boolean): string {
+  const body = JSON.stringify(event).slice(0, -1);
+  const [crc, subject] = [crc32(body, position), crc32((event.data['tris_id'] as string | undefined) ?? '')];
+  const hex = (value: number) => value.toString(16).padStart(8, '0');
+  return hasChecksums ? `${body},"crc":"${hex(crc)}${hex(subject)}"}` : `${body}}`;
+}
+
+/** Makes the closed log that of a build before the compact form, or of one before checksums. */
+async function makeOld({ hasChecksums }: { hasChecksums: boolean }): Promise<void> {
+  const store = await LmdbEventStore.open(folder.path);
+  const events = await readAll(store);
+  await store.close();
+  await change((env) => {
+    for (const event of events) entries(env).putSync(event.position, Buffer.from(textOf(event, hasChecksums)));
+    const meta = env.database<unknown>('meta');
+    meta.putSync('log_id', store.logId);
+    for (const name of ['log', 'compact_from', ...(hasChecksums ? [] : ['checksums_from'])]) meta.removeSync(name);
+  });
+}
+/** The bytes of the entries. */
+async function sizes(): Promise<number[]> {
+  const found: number[] = [];
+  await change((env) => void found.push(...[...entries(env).getRange({})].map(({ value }) => value.length)));
+  return found;
+}
 
 async function readAll(store: LmdbEventStore): Promise<RecordedEvent[]> {
   const events: RecordedEvent[] = [];
@@ -54,18 +85,22 @@ async function reasons(): Promise<(string | undefined)[]> {
   return events.map(({ damage }) => damage?.reason);
 }
 
-describe('an event whose stored text has changed', () => {
+describe.each(['compact', 'text'])('an event whose entry has changed, in the form %s', (form) => {
+  const logOf = async (events: number) => {
+    await log(events);
+    if (form === 'text') await makeOld({ hasChecksums: true });
+  };
+
   test.each([
-    ['a letter', (text: string) => text.replace('lender', 'lendor')],
-    ['a quote', (text: string) => text.replace('"platform_id"', '"platform_id ')],
-    [
-      'a digit of its checksum',
-      (text: string) => text.replace(/"crc":"./, (start) => start.slice(0, -1) + (start.endsWith('0') ? '1' : '0')),
-    ],
-    ['its end, which is missing', (text: string) => text.slice(0, -30)],
+    ['a letter', (entry: string) => entry.replace('lender', 'lendor')],
+    ['its first byte', (entry: string) => `|${entry.slice(1)}`],
+    ['its first byte, which is that of a text', (entry: string) => `{${entry.slice(1)} `],
+    ['its end, which is missing', (entry: string) => entry.slice(0, -30)],
+    ['everything but its first byte', (entry: string) => entry[0]!],
+    ['everything', () => ''],
   ])('(%s) is given out as damaged, in its place, and the others as they are', async (_what, how) => {
-    await log(3);
-    await changeText(2, how);
+    await logOf(3);
+    await changeEntry(2, how);
     const store = await LmdbEventStore.open(folder.path);
     const events = await readAll(store);
     expect(events.map(({ position }) => position)).toEqual([1, 2, 3]);
@@ -74,14 +109,15 @@ describe('an event whose stored text has changed', () => {
   });
 
   test('names its identity only if that is certain', async () => {
-    await log(3);
-    await changeText(1, (text) => text.replace('lender', 'lendor'));
-    await changeText(2, (text) => text.replaceAll('member-2', 'member-3'));
+    await logOf(3);
+    await changeEntry(1, (entry) => entry.replace('lender', 'lendor'));
+    await changeEntry(2, (entry) => entry.replaceAll('member-2', 'member-3'));
     const store = await LmdbEventStore.open(folder.path);
     expect((await readAll(store)).map(({ damage }) => damage?.tris_id)).toEqual(['tris:member-1', null, undefined]);
     const letter = decodeEvent((await store.readAt(1))!);
     expect(letter).toMatchObject({
       type: 'Undecodable',
+      stream: 'action-1',
       position: 1,
       data: { tris_id: 'tris:member-1', reason: 'its stored text is damaged: its checksum is that of another text' },
     });
@@ -90,8 +126,8 @@ describe('an event whose stored text has changed', () => {
   });
 
   test('cannot be read for a decision, and its revision cannot be used again', async () => {
-    await log(2);
-    await changeText(1, (text) => text.replace('lender', 'lendor'));
+    await logOf(2);
+    await changeEntry(1, (entry) => entry.replace('lender', 'lendor'));
     const store = await LmdbEventStore.open(folder.path);
     await expect(store.readStream('action-1')).rejects.toThrow(Problem);
     await expect(store.readStream('action-1')).rejects.toMatchObject({ code: 'history_unreadable' });
@@ -102,37 +138,37 @@ describe('an event whose stored text has changed', () => {
   });
 
   test('is detected if a valid event is stored at another position', async () => {
-    await log(3);
-    await change((env) => texts(env).putSync(2, texts(env).get(3)!));
+    await logOf(3);
+    await change((env) => entries(env).putSync(2, entries(env).get(3)!));
     expect(await reasons()).toEqual([undefined, 'its checksum is that of another text', undefined]);
-  });
-
-  test('is detected if its checksum is missing', async () => {
-    await log(2);
-    await changeText(1, (text) => text.replace(/,"crc".*/, '}'));
-    expect(await reasons()).toEqual(['it has no checksum', undefined]);
   });
 });
 
-test('an event is stored as its text with the checksums of text and position, and of its identity', async () => {
-  const store = await LmdbEventStore.open(folder.path);
-  const data = { tris_id: 'tris:größe', note: 'naïve – 漢字 "quoted"' };
-  for (let n = 1; n <= 3; n++) await store.append(`action-${n}`, 'no-stream', sampleEvents(`action-${n}`, 2, data));
-  expect(await readAll(store)).toMatchObject(Array.from({ length: 6 }, () => ({ data })));
-  await store.close();
+test('an event of a form that this build does not know stops the reader, who says which build can read it', async () => {
+  await log(2);
   await change((env) => {
-    for (let position = 1; position <= 6; position++) {
-      const [, body, checksum, subject] = /^(.*),"crc":"(.{8})(.{8})"\}$/.exec(texts(env).get(position)!)!;
-      expect(JSON.parse(`${body}}`)).toMatchObject({ stream: `action-${Math.ceil(position / 2)}`, data });
-      expect(parseInt(checksum!, 16)).toBe(crc32(body!, position));
-      expect(parseInt(subject!, 16)).toBe(crc32(''));
-    }
+    const entry = entries(env).get(2)!;
+    entry[0] = 9;
+    entry.writeUInt32LE(crc32(entry.subarray(0, -4), 2), entry.length - 4);
+    entries(env).putSync(2, entry);
   });
+  const store = await LmdbEventStore.open(folder.path);
+  await expect(readAll(store)).rejects.toThrow(
+    'the event at position 2 has form 9, which this build cannot read: run a build that is at least as new',
+  );
+  await store.close();
+});
+
+test('text of a build with checksums is damaged if its checksum is missing', async () => {
+  await log(2);
+  await makeOld({ hasChecksums: true });
+  await changeEntry(1, (text) => text.replace(/,"crc".*/, '}'));
+  expect(await reasons()).toEqual(['it has no checksum', undefined]);
 });
 
 test('a gap in the log is detected, and nothing is written into it', async () => {
   await log(4);
-  await change((env) => void [2, 3].map((position) => texts(env).removeSync(position)));
+  await change((env) => void [2, 3].map((position) => entries(env).removeSync(position)));
   expect(await reasons()).toEqual([
     undefined,
     'there is nothing at its place',
@@ -146,20 +182,10 @@ test('a gap in the log is detected, and nothing is written into it', async () =>
   await store.close();
 });
 
-describe('a log of a build that wrote no checksums', () => {
-  /** As such a build leaves it. */
+describe.each([true, false])('a log of a build before the compact form (with checksums: %p)', (hasChecksums) => {
   async function oldLog(events: number): Promise<void> {
     await log(events);
-    await change((env) => {
-      for (let n = 1; n <= events; n++)
-        texts(env).putSync(
-          n,
-          texts(env)
-            .get(n)!
-            .replace(/,"crc".*/, '}'),
-        );
-      env.database('meta').removeSync('checksums_from');
-    });
+    await makeOld({ hasChecksums });
   }
 
   test('is read, also what is written to it now, and upgraded by a command', async () => {
@@ -168,25 +194,88 @@ describe('a log of a build that wrote no checksums', () => {
     await append(store, 4);
     const before = await readAll(store);
     expect(before.map(({ damage }) => damage)).toEqual(Array(4).fill(undefined));
+    const isRetryRefused = async () => expect(append(store, 2)).resolves.toEqual({ position: 2, revision: 0 });
+    await isRetryRefused();
     expect(await store.upgrade()).toBe(3);
     expect(await store.upgrade()).toBe(0);
     expect(await readAll(store)).toEqual(before);
+    await isRetryRefused();
+    expect(await store.checkIndex(false)).toMatchObject({ missing: 0, stray: 0 });
     await store.close();
-    await changeText(2, (text) => text.replace('lender', 'lendor'));
+    expect(new Set(await sizes()).size).toBe(1);
+    await changeEntry(2, (entry) => entry.replace('lender', 'lendor'));
     expect(await reasons()).toEqual([undefined, 'its checksum is that of another text', undefined, undefined]);
     store = await LmdbEventStore.open(folder.path);
     expect(await store.upgrade()).toBe(0);
     await store.close();
   });
 
+  test('is the same log, whose retries find their events, in an index of any age', async () => {
+    await oldLog(3);
+    const old = await LmdbEventStore.open(folder.path, { indexBulk: 2 });
+    const id = old.logId;
+    for (let n = 4; n <= 8; n++) await append(old, n);
+    await old.close();
+    const store = await LmdbEventStore.open(folder.path, { indexBulk: 2 });
+    expect(store.logId).toBe(id);
+    for (let n = 1; n <= 8; n++) {
+      expect(await append(store, n)).toEqual({ position: n, revision: 0 });
+      expect(await store.readStream(`action-${n}`)).toMatchObject([{ position: n, revision: 0 }]);
+    }
+    expect(await store.checkIndex(false)).toMatchObject({ missing: 0, stray: 0 });
+    await store.close();
+  });
+
+  test('has its id where older builds look for it until this build writes to it', async () => {
+    await oldLog(2);
+    const idOfOlderBuilds = async () => {
+      let id: unknown;
+      await change((env) => void (id = env.database('meta').get('log_id')));
+      return id;
+    };
+    const { logId, ...read } = await LmdbEventStore.open(folder.path).then(async (store) => {
+      const events = await readAll(store);
+      await store.close();
+      return { logId: store.logId, events };
+    });
+    expect(read.events).toHaveLength(2);
+    expect(await idOfOlderBuilds()).toBe(logId);
+    const store = await LmdbEventStore.open(folder.path);
+    await append(store, 3);
+    await store.close();
+    expect(await idOfOlderBuilds()).toBeUndefined();
+  });
+
   test('leaves an event that was already damaged as it is', async () => {
     await oldLog(3);
-    await changeText(2, (text) => text.replace('"lender"', '"lender'));
-    expect(await reasons()).toEqual([undefined, 'it is not JSON', undefined]);
+    await changeEntry(2, (text) => text.replace('"lender"', '"lender'));
+    const reason = hasChecksums ? 'its checksum is that of another text' : 'it is not JSON';
+    expect(await reasons()).toEqual([undefined, reason, undefined]);
     const store = await LmdbEventStore.open(folder.path);
     expect(await store.upgrade()).toBe(2);
     await store.close();
-    expect(await reasons()).toEqual([undefined, 'it has no checksum', undefined]);
+    expect(await reasons()).toEqual([undefined, hasChecksums ? reason : 'it has no checksum', undefined]);
+  });
+
+  test('an upgrade that was interrupted continues, and changes nothing that is read', async () => {
+    const store = await LmdbEventStore.open(folder.path);
+    const data = { note: 'naïve – 漢字 "quoted"', 2: [1.5, -7, 2 ** 53 - 1, true, {}], __proto: { a: null } };
+    const stream = 'action-x';
+    await store.append(stream, 'no-stream', sampleEvents(stream, 1_500, data));
+    await store.close();
+    await makeOld({ hasChecksums });
+    const old = await LmdbEventStore.open(folder.path);
+    const before = JSON.stringify(await readAll(old));
+    const stop = new Error('stop');
+    await expect(
+      old.upgrade(() => {
+        throw stop;
+      }),
+    ).rejects.toBe(stop);
+    expect(JSON.stringify(await readAll(old))).toBe(before);
+    expect(await old.upgrade()).toBe(500);
+    expect(JSON.stringify(await readAll(old))).toBe(before);
+    await old.close();
   });
 });
 
@@ -255,7 +344,7 @@ describe('the stored index of streams', () => {
 test('a log whose metadata cannot be read is refused with one sentence', async () => {
   await log(1);
   const env = await LmdbEnvironment.open(folder.path, { databases: { meta: { encoding: 'string' } } });
-  await env.write(() => env.database<string>('meta').putSync('log_id', '"abc'));
+  await env.write(() => env.database<string>('meta').putSync('log', '"abc'));
   await env.close();
   await expect(LmdbEventStore.open(folder.path)).rejects.toThrow(
     /^The log in \S+ is damaged \(.*\): restore it from a backup\.$/,

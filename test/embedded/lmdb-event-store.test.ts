@@ -4,7 +4,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { RecordedEvent } from '../../src/kernel/event.js';
 import type { WrongExpectedRevision } from '../../src/stores/ports/event-store.js';
+import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
+import { INDEX_DATABASES, StreamIndex } from '../../src/stores/lmdb/stream-index.js';
 import { describeEventStore } from '../contracts/event-store.contract.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
 import { Child } from './processes/child.js';
@@ -58,6 +60,62 @@ describe('the embedded log', () => {
     expect(commits.reduce((sum, { events }) => sum + events, 0)).toBe(400);
     expect(commits.length).toBeLessThan(20);
     await store.close();
+  });
+
+  test('a subscriber gets the very events that its process appends, a reader what is stored', async () => {
+    const store = await filled(1);
+    const abort = new AbortController();
+    const subscription = store.subscribe(1, { signal: abort.signal });
+    const next = subscription.next();
+    const stream = newStream();
+    const events = sampleEvents(stream, 2);
+    await store.append(stream, 'no-stream', events);
+    const given = (await next).value as RecordedEvent[];
+    expect(given.map(({ data }, n) => data === events[n]!.data)).toEqual([true, true]);
+    const read = (await store.readAll(1).next()).value as RecordedEvent[];
+    expect(read).toEqual(given);
+    expect(read[0]!.data).not.toBe(events[0]!.data);
+    abort.abort();
+    await subscription.next();
+    await store.close();
+  });
+
+  test('a subscriber that falls behind its process gets every event', async () => {
+    const store = await filled(1);
+    const abort = new AbortController();
+    const subscription = store.subscribe(0, { signal: abort.signal });
+    const positions = ((await subscription.next()).value as RecordedEvent[]).map(({ position }) => position);
+    // More than are kept for it.
+    await Promise.all(
+      Array.from({ length: 5 }, async () => {
+        const stream = newStream();
+        await store.append(stream, 'no-stream', sampleEvents(stream, 1_500));
+      }),
+    );
+    while (positions.length < 7_501) {
+      const { value } = (await subscription.next()) as { value: RecordedEvent[] };
+      positions.push(...value.map(({ position }) => position));
+    }
+    expect(positions).toEqual(Array.from({ length: 7_501 }, (_, n) => n + 1));
+    abort.abort();
+    await subscription.next();
+    await store.close();
+  });
+
+  test('a log that keeps many entries of its index in memory writes them when it is closed', async () => {
+    const store = await LmdbEventStore.open(path, { indexBulk: 1_000_000 });
+    const streams = Array.from({ length: 62 }, () => newStream());
+    await Promise.all(streams.map((stream) => store.append(stream, 'no-stream', sampleEvents(stream, 1_000))));
+    const stream = streams[30]!;
+    await store.append(stream, 999, sampleEvents(stream, 2));
+    await store.close();
+    const env = await LmdbEnvironment.open(path, {
+      databases: { events: { keyEncoding: 'uint32', encoding: 'string' }, ...INDEX_DATABASES },
+    });
+    const index = new StreamIndex(env);
+    expect(index.known).toBe(62_002);
+    expect([index.last(streams[61]!), index.last(stream), index.position(stream, 1_001)]).toEqual([999, 1_001, 62_002]);
+    await env.close();
   });
 
   test('a retry with fewer or other events is a conflict', async () => {

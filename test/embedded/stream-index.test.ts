@@ -1,10 +1,11 @@
 import { join } from 'node:path';
-import { storedText } from '../../src/stores/ports/event-encoding.js';
 import { INDEX_DATABASES, StreamIndex } from '../../src/stores/lmdb/stream-index.js';
 import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
+import { writeEntry } from '../../src/stores/lmdb/stored-event.js';
+import { sampleEvents } from '../contracts/sample-events.js';
 import { temporaryFolder } from './temporary-folder.js';
 
-const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'string' }, ...INDEX_DATABASES } as const;
+const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'binary' }, ...INDEX_DATABASES } as const;
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let env: LmdbEnvironment;
@@ -19,10 +20,13 @@ afterEach(async () => {
 
 let head = 0;
 beforeEach(() => void (head = 0));
-const append = (stream: string, revision: number) =>
-  env.write(() => {
-    env.database<string, number>('events').putSync(++head, storedText(stream, revision, '{"id":"x"}'));
-  });
+const put = (stream: string, revision: number) => {
+  const [event] = sampleEvents(stream);
+  const entry = Buffer.alloc(2_000);
+  const end = writeEntry(entry, 0, { ...event!, stream, revision, position: ++head });
+  env.database<Buffer, number>('events').putSync(head, entry.subarray(0, end));
+};
+const append = (stream: string, revision: number) => env.write(() => put(stream, revision));
 
 /** The environment as one of several processes sees it whose writes wait for `release`. */
 function withSlowWrites(): { slow: LmdbEnvironment; release: () => void } {
@@ -60,8 +64,7 @@ test('entries being written to the stored index are never taken for the end of a
 
 test('a stream longer than a slice is stored whole', async () => {
   await env.write(() => {
-    const events = env.database<string, number>('events');
-    for (let n = 0; n < 5_000; n++) events.putSync(++head, storedText('long', n, '{"id":"x"}'));
+    for (let n = 0; n < 5_000; n++) put('long', n);
   });
   const index = new StreamIndex(env);
   index.catchUp();
@@ -70,4 +73,25 @@ test('a stream longer than a slice is stored whole', async () => {
   expect([again.known, again.last('long'), again.position('long', 0), again.position('long', 4_999)]).toEqual([
     5_000, 4_999, 1, 5_000,
   ]);
+});
+
+test('the events of a stream need not follow each other in the log', async () => {
+  const places = ['a 0', 'a 1', 'b 0', 'a 2', 'a 3', 'b 1', 'c 0', 'c 1', 'c 2'];
+  const index = new StreamIndex(env);
+  for (const place of places) {
+    const [stream, revision] = place.split(' ') as [string, string];
+    await append(stream, Number(revision));
+    index.catchUp();
+  }
+  const found = (of: StreamIndex) => {
+    return ['a', 'b', 'c'].flatMap((stream) =>
+      Array.from({ length: 5 }, (_, revision) => of.position(stream, revision)).filter(Boolean),
+    );
+  };
+  const expected = [1, 2, 4, 5, 3, 6, 7, 8, 9];
+  expect(found(index)).toEqual(expected);
+  expect(['a', 'b', 'c', 'd'].map((stream) => index.last(stream))).toEqual([3, 1, 2, undefined]);
+  await index.store();
+  expect(found(index)).toEqual(expected);
+  expect(['a', 'b', 'c', 'd'].map((stream) => index.last(stream))).toEqual([3, 1, 2, undefined]);
 });

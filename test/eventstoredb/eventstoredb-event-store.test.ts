@@ -96,6 +96,28 @@ describeWithEventStored('the log in EventStoreDB', () => {
     expect(new Set(all.map(({ logId }) => logId)).size).toBe(1);
   });
 
+  test('marks divide the log at positions after which it can be read', async () => {
+    const other = await anotherServer();
+    const store = await EventStoreDbEventStore.open({ url: other.url });
+    stores.push(store);
+    expect(await store.marks(0, 100)).toEqual([]);
+    await Promise.all(Array.from({ length: 500 }, () => appendOne(store, 3)));
+    const all = await everythingAfter(store, 0);
+    for (const every of [100, 2_000]) {
+      const marks = await store.marks(0, every);
+      // The log of the server has some records of its own.
+      expect(Math.abs(marks.length - all.length / every)).toBeLessThan(2);
+      for (const mark of marks) {
+        const rest = await everythingAfter(store, mark);
+        expect(rest.map(({ id }) => id)).toEqual(all.filter(({ position }) => position > mark).map(({ id }) => id));
+      }
+      const [first = 0] = marks;
+      const others = await store.marks(first, every);
+      expect(others.every((mark) => mark > first)).toBe(true);
+      expect(Math.abs(others.length - marks.length)).toBeLessThan(3);
+    }
+  });
+
   test('readers skip the server’s own events', async () => {
     const store = await open();
     const start = await store.head();

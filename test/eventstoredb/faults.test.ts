@@ -109,7 +109,7 @@ describeWithEventStored('when EventStoreDB or the connection to it fails', () =>
       const { logId } = store;
       const follower = follow(store, start);
       const { outcomes, acknowledged, stop } = writers(store);
-      for (let round = 0; round < repeated(1, 3); round++) {
+      for (let round = 0; round < repeated(1, 2); round++) {
         const before = acknowledged();
         await eventually(() => acknowledged() > before + 300, 'appending');
         await server.kill();
@@ -200,7 +200,8 @@ describeWithEventStored('when EventStoreDB or the connection to it fails', () =>
         readAll: everythingAfter(store, start),
       };
       for (const call of Object.values(calls)) await expect(call).rejects.toBeInstanceOf(StoreUnavailable);
-      expect(Date.now() - began).toBeLessThan(patience.patienceMs + 3 * patience.answerMs);
+      // The patience of a service, which this one does not have.
+      expect(Date.now() - began).toBeLessThan(8_000);
       await expect(calls.append).rejects.toThrow(`127.0.0.1:${proxy.port} gives no definite answer`);
 
       const { outcomes, acknowledged, stop } = writers(store);
@@ -304,18 +305,20 @@ describeWithEventStored('when EventStoreDB or the connection to it fails', () =>
   );
 
   longTest('a reader that stands still for a while holds nobody up', async () => {
-    const store = await open(server.url, { answerMs: 500, patienceMs: 1_000 });
-    const start = await store.head();
+    const writer = await open(server.url, { answerMs: 60_000, patienceMs: 60_000 });
+    const start = await writer.head();
     await Promise.all(
       Array.from({ length: 200 }, () => {
         const stream = newStream();
-        return store.append(stream, 'no-stream', sampleEvents(stream, 1, { text: 'x'.repeat(20_000) }));
+        return writer.append(stream, 'no-stream', sampleEvents(stream, 1, { text: 'x'.repeat(20_000) }));
       }),
     );
+    // The reader stands still for longer than its server may be silent.
+    const store = await open(server.url, { answerMs: 2_000, patienceMs: 4_000 });
     const events: RecordedEvent[] = [];
     for await (const slice of store.readAll(start, { sliceSize: 20 })) {
       if (events.length === 0) {
-        for (let n = 0; n < 12; n++) {
+        for (let n = 0; n < 30; n++) {
           await sleep(100);
           expect(await store.head()).toBeGreaterThan(start);
         }

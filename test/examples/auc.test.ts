@@ -29,7 +29,7 @@ test('both models predict, disc-2 better; a burst of praise gains nothing under 
   expect(score1 - bought1).toBeGreaterThan(0.2);
   expect(bought2).toBeGreaterThan(0.75);
   expect(stays2).toBeGreaterThan(reliability2 - 0.01);
-}, 60_000);
+});
 
 test('a file of the same ratings on another scale, without a head line, gives the same', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'credence-auc-'));
@@ -48,4 +48,4 @@ test('a file of the same ratings on another scale, without a head line, gives th
   } finally {
     rmSync(folder, { recursive: true });
   }
-}, 60_000);
+});

@@ -214,7 +214,7 @@ describeFaulty('a disk that fails', () => {
       expect(await server.stop()).toBe(0);
       await verified(data);
     },
-    limit(120_000),
+    limit(180_000),
   );
 });
 

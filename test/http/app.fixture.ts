@@ -94,6 +94,12 @@ class ThingsController {
     return new Read({ tris_id, key: caller?.keyId ?? null }, ['log.1', tris_id]);
   }
 
+  @Post('v1/things/some')
+  @PublicRead({ summary: 'Some things', counts: 'things' })
+  some(@Body() { things }: CreateThings): object {
+    return { things };
+  }
+
   @Get('v1/things')
   @PublicRead({ summary: 'Things' })
   list(@Query() query: ListThings): object {

@@ -25,7 +25,7 @@ export function send(
       incoming.on('error', reject);
       const answered = () => {
         const text = Buffer.concat(chunks).toString('utf8');
-        const isJson = /json/.test(incoming.headers['content-type'] ?? '') && text !== '';
+        const isJson = /[/+]json/.test(incoming.headers['content-type'] ?? '') && text !== '';
         resolve({
           status: incoming.statusCode!,
           headers: incoming.headers,

@@ -37,6 +37,8 @@ describe('a verification', () => {
     const written = await head();
     const retry = await grant(expires_at, 'grant').finally(() => (ahead = 0));
     expect([retry.status, retry.text]).toEqual([201, first.text]);
+    const replayed = [first, retry].map(({ headers }) => headers['idempotency-replayed']);
+    expect(replayed).toEqual([undefined, 'true']);
     expect(retry.headers['credence-position']).toBe(first.headers['credence-position']);
     expect(await head()).toBe(written);
   });
@@ -182,6 +184,8 @@ describe('a request that was refused leaves nothing in the log, and its key to a
     expect(first.status).toBeLessThan(300);
     const retry = await ask(corrected);
     expect([retry.status, retry.text]).toEqual([first.status, first.text]);
+    const replayed = [first, retry].map(({ headers }) => headers['idempotency-replayed']);
+    expect(replayed).toEqual([undefined, 'true']);
     const other = await ask(refused);
     expect([other.status, other.json.code]).toEqual([422, 'idempotency_key_reused']);
   });

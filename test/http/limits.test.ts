@@ -3,7 +3,7 @@ import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { RateLimit, SharedRateLimit } from '../../src/http/rate-limit.js';
 import { clientOf } from '../../src/http/addresses.js';
 import { serve, type Served } from './app.fixture.js';
-import { send } from './client.js';
+import { type Answer, send } from './client.js';
 
 /** How often an address may ask. */
 const reply = () => {
@@ -56,6 +56,31 @@ describe('public routes', () => {
     }
     expect((await get('/v1/keyed', { 'x-api-key': served.key })).status).toBe(200);
     expect((await get('/health/live')).status).toBe(200);
+  });
+
+  test('count each item of a batch', async () => {
+    served = await serve({ CREDENCE_RATE_LIMIT: '5' });
+    const ask = (count: number, headers: Record<string, string> = {}) =>
+      send(served.port, 'POST', '/v1/things/some', {
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify({ things: Array.from({ length: count }, (_, i) => i) }),
+      });
+    const left = ({ status, headers }: Answer) => [status, headers['ratelimit-remaining']];
+    expect(left(await ask(3))).toEqual([200, '2']);
+    expect(left(await get('/v1/things/tris@a'))).toEqual([200, '1']);
+    expect(left(await ask(2))).toEqual([429, '0']);
+    expect((await ask(1)).status).toBe(429);
+    expect((await ask(3, { 'x-api-key': served.key })).status).toBe(200);
+  });
+
+  test('refuse a batch that counts for more than the limit, and say so', async () => {
+    served = await serve({ CREDENCE_RATE_LIMIT: '2' });
+    const { status, json } = await send(served.port, 'POST', '/v1/things/some', {
+      headers: { 'content-type': 'application/json' },
+      body: '{"things":[1,2,3]}',
+    });
+    expect([status, json.code]).toEqual([429, 'rate_limited']);
+    expect(json.detail).toMatch(/At most 2 requests .*, and this one counts as 3; send fewer at once\./);
   });
 
   test('send no RateLimit headers without a limit', async () => {
@@ -131,10 +156,10 @@ describe('a limit that several processes share', () => {
   let away = false;
   let asked = 0;
   const keyValue = {
-    increment: async (key: string, ttlMs: number) => {
+    increment: async (key: string, ttlMs: number, by = 1) => {
       asked++;
       if (away) throw new StoreUnavailable('away');
-      counts.set(key, (counts.get(key) ?? 0) + 1);
+      counts.set(key, (counts.get(key) ?? 0) + by);
       return { count: counts.get(key)!, resets_at: 1_000_000 + ttlMs };
     },
   };
@@ -155,6 +180,15 @@ describe('a limit that several processes share', () => {
     expect(answers.map(({ headers }) => headers['ratelimit-remaining'])).toEqual([2, 1, 0]);
     await expect(other.take('1.1.1.1', reply())).rejects.toThrow(/At most 3 requests .* in 60 s/);
     await one.take('2.2.2.2', reply());
+  });
+
+  test('counts what a batch asks for in addition', async () => {
+    const limit = process();
+    const answer = reply();
+    await limit.take('1.1.1.1', answer);
+    await limit.take('1.1.1.1', answer, 2);
+    expect(answer.headers['ratelimit-remaining']).toBe(0);
+    await expect(limit.take('1.1.1.1', reply())).rejects.toThrow(/At most 3/);
   });
 
   test('does not query the store again for a refused client until the minute is over', async () => {

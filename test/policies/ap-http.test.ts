@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { JsonObject } from '../../src/kernel/json.js';
 import { isAbout } from '../../src/cli/export.js';
 import { appendsOf, exportLines } from '../../src/stores/transfer.js';
@@ -303,6 +302,40 @@ describe('POST /v1/policies/ap/check', () => {
     expect([other.status, other.json.code]).toEqual([422, 'idempotency_key_reused']);
   });
 
+  test('a retry whose token has expired is a new check, and no other retry is', async () => {
+    const id = await createPolicy({ disc_min: 7.5 }, { ttl_seconds: 60 });
+    const subject = unique('tris:expired-');
+    const position = await act(subject);
+    const key = { 'idempotency-key': subject };
+    const ask = (body: object = { policy_id: id, subject_tris: subject }) =>
+      service.post('/v1/policies/ap/check', body, { ...key, 'credence-min-position': position });
+    const tokens: string[] = [];
+    try {
+      for (let n = 0; n < 6; n++) {
+        ahead = n * 61_000;
+        const first = await ask();
+        expect(first.headers['idempotency-replayed']).toBeUndefined();
+        expect(Date.parse(first.json.expires_at)).toBeGreaterThan(Date.now() + ahead);
+        ahead += 30_000;
+        const retry = await ask();
+        expect([retry.text, retry.headers['idempotency-replayed']]).toEqual([first.text, 'true']);
+        tokens.push(first.json.eligibility_token);
+      }
+      ahead += 61_000;
+      const other = await ask({ policy_id: id, subject_tris: 'tris:other' });
+      expect([other.status, other.json.code]).toEqual([422, 'idempotency_key_reused']);
+    } finally {
+      ahead = 0;
+    }
+    expect(new Set(tokens).size).toBe(6);
+    // A refusal has no token that could expire.
+    const denied = await createPolicy({ disc_min: 99 }, { ttl_seconds: 60 });
+    const refusal = () => check(denied, subject, position, {}, { 'idempotency-key': `${subject}-denied` });
+    const first = await refusal();
+    ahead = 61_000;
+    expect(await refusal().finally(() => (ahead = 0))).toEqual(first);
+  });
+
   test('concurrent tries with one Idempotency-Key get one decision', async () => {
     const id = await createPolicy({ disc_min: 1 });
     const position = await act('tris:racer');
@@ -311,6 +344,179 @@ describe('POST /v1/policies/ap/check', () => {
     );
     const tokens = (await Promise.all(tries)).map(({ eligibility_token }) => eligibility_token);
     expect(new Set(tokens).size).toBe(1);
+  });
+});
+
+describe('POST /v1/policies/ap/check/batch', () => {
+  const checkMany = (body: object, headers = {}) => service.post('/v1/policies/ap/check/batch', body, headers);
+  const recorded = async (subject: string) => {
+    const decisions = [];
+    for await (const { jti } of audit(service.stores.eventStore, subject)) decisions.push(jti);
+    return decisions;
+  };
+
+  test('answers for each subject what its check alone would, and records each decision', async () => {
+    const id = await createPolicy({ disc_min: 10 }, { ttl_seconds: 3_600 });
+    const subjects = [unique('tris:many-'), unique('tris:many-'), unique('tris:many-')];
+    await act(subjects[0]!, 5);
+    const position = await act(subjects[1]!);
+    const body = { policy_id: id, subject_tris: subjects, audience: 'https://app.example' };
+    const answer = await checkMany(body, { 'credence-min-position': position });
+    expect(answer.status).toBe(200);
+    expect(answer.json.results).toHaveLength(3);
+    const own = (checked: Record<string, unknown>) => {
+      const { eligibility_token, expires_at, checked_at, ...others } = checked;
+      return {
+        ...others,
+        isToken: typeof eligibility_token === 'string',
+        expires: typeof expires_at,
+        checked: typeof checked_at,
+      };
+    };
+    for (const [i, subject_tris] of subjects.entries()) {
+      const { data, ...result } = answer.json.results[i];
+      expect(result).toEqual({ policy_id: id, subject_tris, status: 200 });
+      expect(await recorded(subject_tris)).toHaveLength(1);
+      expect(own(data)).toEqual(own(await check(id, subject_tris, undefined, { audience: body.audience })));
+    }
+    const token = answer.json.results[0].data.eligibility_token;
+    expect(await verify({ token, audience: body.audience, policy_id: id })).toMatchObject({ active: true });
+    // The position covers all.
+    const [, at] = String(answer.headers['credence-position']).split('.');
+    const decisions = await Promise.all(subjects.map(async (subject) => (await recorded(subject))[0]!));
+    const streams = await Promise.all(decisions.map((jti) => service.stores.eventStore.readStream(`access-${jti}`)));
+    expect(Number(at)).toBe(Math.max(...streams.map(([event]) => event!.position)));
+  });
+
+  test('checks one subject by several policies: a problem with one affects no other', async () => {
+    const subject_tris = unique('tris:many-');
+    const [open, closed, retired] = [
+      await createPolicy({ disc_min: 1 }),
+      await createPolicy({ disc_min: 99 }),
+      await createPolicy({ disc_min: 1 }),
+    ];
+    await service.post(`/v1/policies/ap/${retired}/retire`);
+    const position = await act(subject_tris);
+    const policy_ids = [open, 'AP_NOWHERE_V1', closed, retired];
+    const { json } = await checkMany({ policy_ids, subject_tris }, { 'credence-min-position': position });
+    expect(json.results).toMatchObject([
+      { policy_id: open, subject_tris, status: 200, data: { granted: true } },
+      { policy_id: 'AP_NOWHERE_V1', subject_tris, status: 404, problem: { code: 'policy_not_found' } },
+      { policy_id: closed, status: 200, data: { granted: false } },
+      { policy_id: retired, status: 409, problem: { code: 'policy_not_active' } },
+    ]);
+    expect(await recorded(subject_tris)).toHaveLength(2);
+  });
+
+  test('a retry with the same Idempotency-Key gets the same decisions; what differs is refused', async () => {
+    const id = await createPolicy({ disc_min: 1 });
+    const subjects = [unique('tris:many-'), unique('tris:many-')];
+    const position = await act(subjects[0]!);
+    const key = { 'idempotency-key': 'batch-1' };
+    const body = { policy_id: id, subject_tris: subjects };
+    const first = await checkMany(body, { ...key, 'credence-min-position': position });
+    expect(first.json.results.map(({ data }: { data: { granted: boolean } }) => data.granted)).toEqual([true, false]);
+    const again = await checkMany(body, key);
+    expect(again.json).toEqual(first.json);
+    expect([await recorded(subjects[0]!), await recorded(subjects[1]!)].flat()).toHaveLength(2);
+    const other = await checkMany({ ...body, subject_tris: [subjects[0], unique('tris:many-')] }, key);
+    expect(other.json.results).toMatchObject([
+      { status: 200 },
+      { status: 422, problem: { code: 'idempotency_key_reused' } },
+    ]);
+    expect(other.json.results[0]).toEqual(first.json.results[0]);
+  });
+
+  test.each<[object, string, string]>([
+    [{ subject_tris: ['tris:a'] }, 'validation_failed', '/policy_ids'],
+    [{ policy_id: 'AP_A_V1', policy_ids: ['AP_A_V1'], subject_tris: ['tris:a'] }, 'validation_failed', '/policy_ids'],
+    [{ policy_id: 'AP_A_V1', subject_tris: 'tris:a' }, 'validation_failed', '/subject_tris'],
+    [{ policy_id: 'AP_A_V1', subject_tris: [] }, 'validation_failed', '/subject_tris'],
+    [{ policy_id: 'AP_A_V1', subject_tris: ['tris:a', 'b'] }, 'validation_failed', '/subject_tris/1'],
+    [{ policy_id: 'AP_A_V1', subject_tris: ['tris:a', 'tris:a'] }, 'validation_failed', '/subject_tris'],
+    [{ policy_id: 'AP_A_V1' }, 'validation_failed', '/subject_tris'],
+    [
+      { policy_id: 'AP_A_V1', subject_tris: Array.from({ length: 101 }, (_, i) => `tris:n${i}`) },
+      'batch_too_large',
+      '/subject_tris',
+    ],
+    [{ policy_ids: ['AP_A_V1'], subject_tris: ['tris:a'] }, 'validation_failed', '/subject_tris'],
+    [{ policy_ids: ['AP_A_V1', 'AP_A_V1'], subject_tris: 'tris:a' }, 'validation_failed', '/policy_ids'],
+    [
+      { policy_ids: Array.from({ length: 21 }, (_, i) => `AP_A_V${i + 1}`), subject_tris: 'tris:a' },
+      'batch_too_large',
+      '/policy_ids',
+    ],
+  ])('refuses %j', async (body, code, pointer) => {
+    const { status, json } = await checkMany(body);
+    expect([status, json.code, json.errors[0].pointer]).toEqual([400, code, pointer]);
+  });
+});
+
+describe('POST /v1/policies/ap/evaluate', () => {
+  const rules = { any: [{ disc_min: 10 }, { metrics: { finance: 0.2 } }] };
+  const evaluate = (body: object, headers = {}) => service.post('/v1/policies/ap/evaluate', body, headers);
+
+  test('decides as a check by a stored policy with these rules, with the outcome of every node, and records nothing', async () => {
+    const rules = { all: [{ disc_min: 10 }, { any: [{ metrics: { finance: 0.2 } }, { tct_min: 100_000 }] }] };
+    const id = await createPolicy(rules);
+    const subjects = ['tris:tried-5', 'tris:tried-1', 'tris:tried-nobody'];
+    await act(subjects[0]!, 5);
+    const position = await act(subjects[1]!);
+    const before = await service.stores.eventStore.head();
+    const { status, json } = await evaluate({ rules, subjects }, { 'credence-min-position': position });
+    expect(status).toBe(200);
+    expect(await service.stores.eventStore.head()).toBe(before);
+    expect(json).toMatchObject({
+      lens: { policy_id: null, content_hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
+      model: { id: expect.stringMatching(/^disc-/), hash: expect.any(String) },
+      position: expect.any(String),
+    });
+    for (const [i, subject] of subjects.entries()) {
+      const { granted, score, reasons, how_to_pass } = await check(id, subject);
+      expect(json.results[i]).toMatchObject({ subject_tris: subject, granted, score, reasons, how_to_pass });
+    }
+    const outcomes = (i: number) => json.results[i].nodes.map((node: { outcome: string }) => node.outcome);
+    expect(json.results[0].nodes.map(({ pointer }: { pointer: string }) => pointer)).toEqual([
+      '/all',
+      '/all/0/disc_min',
+      '/all/1/any',
+      '/all/1/any/0/metrics/finance',
+      '/all/1/any/1/tct_min',
+    ]);
+    expect([0, 1, 2].map(outcomes)).toEqual([
+      ['met', 'met', 'met', 'met', 'failed'],
+      ['failed', 'failed', 'met', 'met', 'failed'],
+      ['unknown', 'unknown', 'unknown', 'unknown', 'unknown'],
+    ]);
+  });
+
+  test('uses the validation policy that is named', async () => {
+    const vp = policyBody('VP_FOR_TRY_V1', { security_audit: 'Critical' });
+    expect((await service.post('/v1/policies/vp', vp)).status).toBe(201);
+    const subjects = [unique('tris:tried-')];
+    const position = await act(subjects[0]!);
+    const after = { 'credence-min-position': position };
+    const plain = await evaluate({ rules, subjects }, after);
+    const lensed = await evaluate({ rules, subjects, vp: vp.policy_id }, after);
+    expect([plain, lensed].map(({ json }) => [json.lens.policy_id, json.results[0].score])).toEqual([
+      [null, 7.9],
+      ['VP_FOR_TRY_V1', 7],
+    ]);
+    const { json } = await evaluate({ rules, subjects, vp: 'VP_NOWHERE_V1' });
+    expect(json.code).toBe('policy_not_found');
+  });
+
+  test.each<[object, string, string]>([
+    [{ rules: { any: [{ disc_min: 101 }] } }, 'validation_failed', '/rules/any/0/disc_min'],
+    [{ subjects: [] }, 'validation_failed', '/subjects'],
+    [{ subjects: ['tris:a', 'tris:b', 'tris:a'] }, 'validation_failed', '/subjects'],
+    [{ subjects: ['alice'] }, 'validation_failed', '/subjects/0'],
+    [{ subjects: Array.from({ length: 101 }, (_, i) => `tris:n${i}`) }, 'batch_too_large', '/subjects'],
+    [{ ttl_seconds: 5 }, 'validation_failed', '/ttl_seconds'],
+  ])('refuses %j', async (change, code, pointer) => {
+    const { status, json } = await evaluate({ rules, subjects: ['tris:a'], ...change });
+    expect([status, json.code, json.errors[0].pointer]).toEqual([400, code, pointer]);
   });
 });
 
@@ -474,8 +680,8 @@ describe('POST /v1/eligibility/verify and /revoke', () => {
 
   test('expires, and the detail says to check again', async () => {
     const { token: jwt } = await token({}, { ttl_seconds: 1 });
-    await sleep(1_100);
-    const answer = await verify({ token: jwt });
+    ahead = 1_100;
+    const answer = await verify({ token: jwt }).finally(() => (ahead = 0));
     expect(answer).toMatchObject({ active: false, reason: 'eligibility_expired' });
     expect(answer.detail).toMatch(/check the subject again/);
   });

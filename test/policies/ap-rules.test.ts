@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { FALSE, TRUE, UNKNOWN, compile, reasonsFor } from '../../src/features/access/evaluate.js';
+import { FALSE, TRUE, UNKNOWN, compile, outcomesOf, reasonsFor } from '../../src/features/access/evaluate.js';
 import { type Facts, type Measured, NOTHING, factsFrom, factsOf } from '../../src/features/access/facts.js';
 import { type Advice, type Change, howToPass } from '../../src/features/access/how-to-pass.js';
 import { MAX_NODES, type Rule, STATUSES, parseRules } from '../../src/features/access/rules.js';
@@ -609,5 +609,49 @@ describe('facts of an identity', () => {
     const facts = factsOf({ ...newIdentity(), evidence }, scoringBy(MODEL_LENS, disc1), 0, () => true);
     expect([facts.reliability, facts.reliability]).toEqual([null, null]);
     expect(measurements).toBe(1);
+  });
+});
+
+describe('the outcome of every node', () => {
+  const short = (rules: unknown, facts: Facts | null) =>
+    outcomesOf(parsed(rules), facts).map(({ pointer, rule, required, actual, outcome }) => [
+      pointer,
+      rule,
+      required,
+      actual,
+      outcome,
+    ]);
+  const rules = {
+    at_least: 2,
+    of: [{ disc_min: 5, metrics: { social: 0.5 } }, { not: { verification: ['zk-KYH'] } }, { tct_min: 1 }],
+  };
+
+  it('comes in the order of the rules, also of what is met and of what is inside a `not`', () => {
+    expect(short(rules, factsWith({ actions: 1, verified: new Set(['zk-KYH']) }))).toEqual([
+      ['/at_least', 'at_least', 2, 0, 'failed'],
+      ['/of/0', 'all', null, null, 'unknown'],
+      ['/of/0/disc_min', 'disc_min', 5, 7, 'met'],
+      ['/of/0/metrics/social', 'metrics', 0.5, null, 'unknown'],
+      ['/of/1/not', 'not', null, null, 'failed'],
+      ['/of/1/not/verification/0', 'verification', 'zk-KYH', true, 'met'],
+      ['/of/2/tct_min', 'tct_min', 1, 0, 'failed'],
+    ]);
+  });
+
+  it('is unknown for an unknown subject and for one with an undecodable event', () => {
+    for (const facts of [null, factsWith({ incomplete: true })]) {
+      expect(outcomesOf(parsed(rules), facts).map(({ outcome, actual }) => [outcome, actual])).toEqual(
+        Array.from({ length: 7 }, () => ['unknown', null]),
+      );
+    }
+  });
+
+  it('of the root is the outcome of the rules', () => {
+    for (const each of [rules, { not: rules }, { any: [rules, { disc_min: 99 }] }]) {
+      for (const facts of [factsWith(), factsWith({ net_tct: 500, actions: 3, health: { social: 0.6 } })]) {
+        const names = { [TRUE]: 'met', [FALSE]: 'failed', [UNKNOWN]: 'unknown' };
+        expect(outcomesOf(parsed(each), facts)[0]!.outcome).toBe(names[outcome(each, facts)]);
+      }
+    }
   });
 });

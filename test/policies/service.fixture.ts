@@ -52,11 +52,12 @@ export const as = (id: string) => ({ 'x-api-key': id });
 export async function startServiceWithKeys(
   keys: readonly TestKey[],
   env: Record<string, string> = {},
+  clock = Date.now,
 ): Promise<Service> {
   const folder = await temporaryFolder();
   const file = join(folder.path, 'keys.json');
   await writeFile(file, JSON.stringify(keys.map((key) => ({ ...key, sha256: sha256Hex(key.id) }))));
-  const service = await startService({ ...env, CREDENCE_API_KEYS: file });
+  const service = await startService({ ...env, CREDENCE_API_KEYS: file }, clock);
   const close = async () => {
     await service.close();
     await folder.remove();

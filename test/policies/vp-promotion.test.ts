@@ -116,6 +116,9 @@ describe('evaluate', () => {
     expect(known.rating_change).toEqual({ from: current.score_rating, to: projected.score_rating });
     expect(unknown).toMatchObject({ tris_id: 'tris:nobody', current: null, problem: { code: 'identity_not_found' } });
     expect(json.summary.count).toBe(1);
+    const [mover] = json.summary.top_movers.up;
+    expect(mover.reasons.length).toBeGreaterThan(0);
+    expect([known.reasons, unknown.reasons]).toEqual([mover.reasons, []]);
     const byId = await post('/evaluate', { policy_id: 'VP_A_V1', subjects: ['tris:p40'] });
     expect([byId.json.content_hash, byId.json.results[0]]).toEqual([json.content_hash, known]);
     const everyone = await post('/evaluate', { policy_id: 'VP_B_V1' });
@@ -275,11 +278,30 @@ describe('the access that a preview shows', () => {
     expect(json.summary.access).toEqual([]);
     const named = await post('/evaluate', { policy_id: 'VP_A_V1', access_policies });
     expect(named.json.summary.access).toHaveLength(access_policies.length);
+    // Who has 5,000 TCT under the model's lens and under VP_A; the last one uses VP_A on both sides.
+    const scores = await Promise.all(
+      people.map((id) =>
+        Promise.all([score(id), score(id, '?vp=VP_A_V1')]).then((both) => both.map((s) => s.total_tct)),
+      ),
+    );
+    const [before, after] = [0, 1].map((at) => scores.filter((tct) => tct[at]! >= 5_000).length);
+    expect(after).toBeGreaterThan(before!);
+    expect(
+      named.json.summary.access.map(({ granted_before, granted_after, gained, lost }: Record<string, number>) => {
+        expect(granted_after! - granted_before!).toBe(gained! - lost!);
+        return [granted_before, granted_after];
+      }),
+    ).toEqual([
+      [before, after],
+      [before, after],
+      [before, after],
+      [after, after],
+    ]);
   });
 
   test('uses the present: a verification that expires within the hour still counts', async () => {
     const status = 'zk-KYH';
-    const grant = { status, evidence_hash: 'a'.repeat(64), expires_at: new Date(Date.now() + 20_000).toISOString() };
+    const grant = { status, evidence_hash: 'a'.repeat(64), expires_at: new Date(Date.now() + 60_000).toISOString() };
     const verified = await service.post(`/v1/identities/${subjects[0]}/verifications`, grant, ALL);
     await service.post('/v1/policies/ap', { policy_id: 'AP_KYH_V1', rules: { verification: ['zk-KYH'] } }, ALL);
     const after = { ...ALL, 'credence-min-position': verified.headers['credence-position'] as string };
@@ -293,7 +315,13 @@ describe('the access that a preview shows', () => {
     expect(await seen('VP_A_V1', 'organization')).toEqual(['no no', 'no yes', 'no no', 'yes yes']);
 
     // An organization with a lens of its own does not follow the platform's.
-    expect((await promote('VP_B_V1', { scope: 'organization' }, as('lender'))).status).toBe(200);
+    const own = await promote('VP_B_V1', { scope: 'organization' }, as('lender'));
+    expect(own.status).toBe(200);
+    const listed = (await service.get('/v1/policies/vp', { 'credence-min-position': own.json.position })).json.policies;
+    expect(listed.map(({ policy_id, active_for }: any) => [policy_id, active_for])).toContainEqual([
+      'VP_B_V1',
+      ['organization'],
+    ]);
     expect(await seen('VP_A_V1', 'platform')).toEqual(['no yes', 'no no', 'no yes', 'yes yes']);
     expect(await seen('VP_A_V1', 'organization')).toEqual(['no no', 'no yes', 'no no', 'yes yes']);
     expect(await flips('VP_A_V1', 'platform')).toEqual([true, false, true, false]);
@@ -338,6 +366,11 @@ describe('a replay over everyone', () => {
       status: 200,
       json: { active: { policy_id: 'VP_A_V1' }, previous: { policy_id: null }, replay_id: replay.replay_id },
     });
+    const listed = (await service.get('/v1/policies/vp')).json.policies;
+    expect(listed.map(({ policy_id, active_for }: any) => [policy_id, active_for])).toContainEqual([
+      'VP_A_V1',
+      ['platform'],
+    ]);
     const { json } = await service.get('/v1/policies/vp/VP_A_V1');
     expect(json.history.at(-1)).toMatchObject({ status: 'promoted', scope: 'platform', replay_id: replay.replay_id });
     expect((await rollBack('VP_A_V1')).json).toMatchObject({ active: { policy_id: null } });
@@ -544,7 +577,7 @@ describe('a promotion', () => {
       }
     };
     const readers = Promise.all([0, 2, 4, 6].map(reader));
-    for (let round = 0; round < 10; round++) {
+    for (let round = 0; round < 4; round++) {
       const a = await promote('VP_A_V1');
       const min = { 'credence-min-position': a.json.position };
       expect((await score('tris:p05', '', min)).lens.policy_id).toBe('VP_A_V1');

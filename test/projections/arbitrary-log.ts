@@ -1,10 +1,12 @@
 import fc from 'fast-check';
 import {
   type Given,
+  accessPolicy,
   about,
   acknowledged,
   badStatus,
   badStatusCleared,
+  checked,
   endorsed,
   granted,
   linked,
@@ -48,6 +50,12 @@ const event: fc.Arbitrary<Given> = fc.oneof(
     .map(trove),
   // The action that an approved record became.
   fc.constant({ ...relayed('tris:alice', 'creative_code', 'High'), stream: trove('TroveRecordApproved').stream }),
+  fc
+    .tuple(fc.constantFrom('AP_A_V1', 'AP_B_V1'), fc.constantFrom('tris:bank', null))
+    .map((args) => accessPolicy(...args)),
+  fc
+    .tuple(who, fc.constantFrom('AP_A_V1', 'AP_B_V1'), times)
+    .map(([id, policy, at]) => checked(id, policy, at.occurred_at)),
   // Events nobody can read any more: wrong data, and no valid time.
   who.map((id) => relayed(id, 'social_vouch', 'Enormous')),
   who.map((id) => relayed(id, 'social_vouch', 'High', { occurred_at: 'once upon a time' })),

@@ -285,7 +285,7 @@ describe('generations that do not serve', () => {
     await models.acquireLease('g2', 'a rebuild', 60_000);
     const count = jest.spyOn(store, 'countAfter');
     const second = rebuild('all', store, models, signal, () => undefined);
-    await expect(second).rejects.toThrow('g2 is being built by another process.');
+    await expect(second).rejects.toThrow('g2 is being built already.');
     expect(count).not.toHaveBeenCalled();
   });
 

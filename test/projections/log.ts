@@ -77,7 +77,7 @@ export class StoredRows {
   ): Promise<void> {
     const overlay = new RowOverlay(() => new Texts());
     await loadRows(projections, events, async (rows) => rows.map((row) => this.get(row)), overlay);
-    for (const { changes } of foldInBatches(projections, events, () => true, overlay, rowsPerBatch)) {
+    for await (const { changes } of foldInBatches(projections, events, () => true, overlay, rowsPerBatch)) {
       const { puts, deletes } = changes;
       for (const [name, text] of puts.texts) {
         this.texts.set(name, text);
@@ -228,3 +228,30 @@ export const trove = (
   };
   return { type, stream: `trove-${TROVE.content_hash}`, data: { ...TROVE, ...more[type] } } as Given;
 };
+
+/** @param owner TRIS of an organization; null: the operators */
+export function accessPolicy(policy_id: string, owner: string | null): Given {
+  const data = { policy_id, owner, rules: { disc_min: 1 }, ttl_seconds: 600, vp: null, visibility: 'private' };
+  return { type: 'AccessPolicyCreated', schema: 2, stream: `ap-${policy_id}`, data: { ...data, content_hash: 'c' } };
+}
+
+/** A denial, at a time. */
+export function checked(subject_tris: string, policy_id: string, occurred_at = RECORDED, jti = 'j'): Given {
+  const nothing = { audience: null, wallet: null, chain_id: null, verifying_contract: null };
+  const token = { iss: null, kid: null, iat: null, exp: null, voucher_issuer: null };
+  const coordinates = { as_of: occurred_at, log: null, position: 0, lens_policy_id: null, lens_hash: null };
+  const model = { model_id: 'disc-1', model_hash: 'm', advice: 3, trust: 2 };
+  const decision = { granted: false, score: null, reasons: [], how_to_pass: [] };
+  const data = {
+    policy_id,
+    policy_hash: 'c',
+    subject_tris,
+    jti,
+    ...nothing,
+    ...token,
+    ...coordinates,
+    ...model,
+    ...decision,
+  };
+  return { type: 'AccessChecked', schema: 6, data, occurred_at };
+}

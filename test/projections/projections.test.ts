@@ -1,4 +1,5 @@
 import { credonationsOf } from '../../projections/credonations.js';
+import { DECISIONS, decisionsAbout, decisionsBy, decisionsOf } from '../../projections/decisions.js';
 import { ACKNOWLEDGED_DEAD_LETTERS, OPEN_DEAD_LETTERS, deadLetterRow } from '../../projections/dead-letters.js';
 import { CHANGES, identityRow } from '../../projections/identities.js';
 import { ORGANIZATIONS, platformsOf } from '../../projections/organizations.js';
@@ -9,9 +10,11 @@ import {
   type Given,
   RECORDED,
   about,
+  accessPolicy,
   acknowledged,
   badStatus,
   badStatusCleared,
+  checked,
   endorsed,
   granted,
   platformOf,
@@ -334,5 +337,32 @@ describe('trove', () => {
   test('a new proof reopens a rejected record', async () => {
     const rows = await rowsAfter([submitted, rejected, proof]);
     expect(rows.get(record)).toMatchObject({ status: 'Pending', proofs: 1, proof: { issuer: 'lab' }, rulings: [] });
+  });
+});
+
+describe('decisions', () => {
+  const log = [
+    accessPolicy('AP_A_V1', null),
+    accessPolicy('AP_B_V1', 'tris:bank'),
+    checked(ALICE, 'AP_A_V1', '2026-03-01T10:00:03.000Z', 'third'),
+    checked(ALICE, 'AP_B_V1', '2026-03-01T10:00:01.000Z', 'first'),
+    checked('tris:bob', 'AP_B_V1', '2026-03-01T10:00:02.000Z', 'second'),
+  ];
+
+  test.each([[[Infinity]], [[1]]])('stand in four lists by the time of the check, in batches of %p', async (sizes) => {
+    const rows = await rowsAfter(log, { sizes });
+    const ids = (list: { view: string; key: string }) =>
+      rows.range(list).map(({ value }) => (value as { jti: string }).jti);
+    expect(ids(DECISIONS)).toEqual(['first', 'second', 'third']);
+    expect(ids(decisionsAbout(ALICE))).toEqual(['first', 'third']);
+    expect(ids(decisionsBy('AP_B_V1'))).toEqual(['first', 'second']);
+    expect(ids(decisionsOf('tris:bank'))).toEqual(['first', 'second']);
+    expect(rows.range(DECISIONS)[0]!.value).toEqual({
+      jti: 'first',
+      subject_tris: ALICE,
+      policy_id: 'AP_B_V1',
+      owner: 'tris:bank',
+      granted: false,
+    });
   });
 });

@@ -1,80 +1,142 @@
 import { verify } from '../../src/read-side/verify.js';
 import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { eventually, recovery } from '../contracts/harness.js';
-import { type WatchedRedis, startSentinels } from '../servers/sentinels.js';
+import { type SixNodes, startSixNodes } from '../servers/redis-cluster.js';
 import { describeOwnRedis } from '../servers/redis.js';
+import { startSentinels, type WatchedRedis } from '../servers/sentinels.js';
 import { type RedisService, startRedisService } from './service.js';
 
 /** Redis on several servers: one of them is lost, and its replica takes its place. */
 
-const LONG = 120_000;
+const LONG = 180_000;
 
-describeOwnRedis('a master and a replica, watched by three Sentinels', () => {
-  let group: WatchedRedis;
-  let service: RedisService;
-  let jobs: BullmqJobs;
-
-  beforeAll(async () => {
-    group = await startSentinels();
-    service = await startRedisService(group.url);
-    jobs = await BullmqJobs.open(group.url, { prefix: '{failover}' });
+/** The service, and jobs beside it, on such a Redis. */
+class Service {
+  static async start(url: string): Promise<Service> {
+    const service = await startRedisService(url);
+    const jobs = await BullmqJobs.open(url, { prefix: '{failover}' });
     jobs.handle('double', async ({ input }) => 2 * (input['n'] as number));
     await jobs.start();
-  }, LONG);
-  afterAll(async () => {
-    await jobs?.close();
-    await service?.close();
-    await group?.stop();
-  }, LONG);
+    return new Service(service, jobs);
+  }
 
-  async function scoreAt(position: string): Promise<number> {
+  private constructor(
+    private readonly service: RedisService,
+    private readonly jobs: BullmqJobs,
+  ) {}
+
+  /** Each earns 100 TCT. */
+  async relay(actions = 1): Promise<string> {
+    let position = '';
+    for (let n = 0; n < actions; n++) position = await this.service.relay('tris:alice');
+    return position;
+  }
+
+  async scoreAt(position: string): Promise<number> {
     let total = 0;
     await eventually(async () => {
-      const headers = { 'credence-min-position': position };
-      const answer = await service.get('/v1/disc/score/tris:alice', headers);
+      const answer = await this.service.get('/v1/disc/score/tris:alice', { 'credence-min-position': position });
       total = answer.json.total_tct;
       return answer.status === 200;
     }, 'the score');
     return total;
   }
 
-  async function doubled(n: number): Promise<unknown> {
-    await eventually(
-      () =>
-        jobs.enqueue('double', `job-${n}`, { n }).then(
-          () => true,
-          () => false,
-        ),
-      'the job is enqueued',
-    );
-    await eventually(async () => (await jobs.get('double', `job-${n}`))?.status === 'completed', 'the job is done');
-    return (await jobs.get('double', `job-${n}`))!.result;
+  async doubled(n: number): Promise<unknown> {
+    const isEnqueued = () =>
+      this.jobs.enqueue('double', `job-${n}`, { n }).then(
+        () => true,
+        () => false,
+      );
+    const status = () =>
+      this.jobs.get('double', `job-${n}`).then(
+        (job) => job?.status,
+        () => undefined,
+      );
+    await eventually(isEnqueued, 'the job is enqueued');
+    await eventually(async () => (await status()) === 'completed', 'the job is done');
+    return (await this.jobs.get('double', `job-${n}`))!.result;
   }
+
+  async equalsFreshFold(): Promise<void> {
+    const { eventStore, readModels } = this.service.stores;
+    const isEqual = () =>
+      verify(eventStore, readModels).then(
+        ({ difference }) => difference === null,
+        () => false,
+      );
+    await eventually(isEqual, 'read models that equal a fresh fold');
+  }
+
+  async close(): Promise<void> {
+    await this.jobs.close();
+    await this.service.close();
+  }
+}
+
+describeOwnRedis('a master and a replica, watched by three Sentinels', () => {
+  let group: WatchedRedis;
+  let service: Service;
+
+  beforeAll(async () => {
+    group = await startSentinels();
+    service = await Service.start(group.url);
+  }, LONG);
+  afterAll(async () => {
+    await service?.close();
+    await group?.stop();
+  }, LONG);
 
   test(
     'reads, writes and jobs work; after the loss of a master they work again by themselves, and nothing is missing',
     async () => {
-      let position = '';
-      for (let n = 0; n < 20; n++) position = await service.relay('tris:alice');
-      expect(await scoreAt(position)).toBe(2_000);
-      expect(await doubled(1)).toBe(2);
+      expect(await service.scoreAt(await service.relay(20))).toBe(2_000);
+      expect(await service.doubled(1)).toBe(2);
       const lost = group.master();
       await lost.kill();
       // Commands are recorded meanwhile.
-      position = await service.relay('tris:alice');
-      await recovery('the master behind Sentinels was lost', scoreAt(position));
-      expect(await scoreAt(position)).toBe(2_100);
+      const position = await service.relay();
+      await recovery('the master behind Sentinels was lost', service.scoreAt(position));
+      expect(await service.scoreAt(position)).toBe(2_100);
       expect(group.master()).not.toBe(lost);
-      expect(await doubled(2)).toBe(4);
-      const { eventStore, readModels } = service.stores;
-      await eventually(
-        () =>
-          verify(eventStore, readModels).then(
-            ({ difference }) => difference === null,
-            () => false,
-          ),
-        'read models that equal a fresh fold',
-      );
+      expect(await service.doubled(2)).toBe(4);
+      await service.equalsFreshFold();
+    },
+    LONG,
+  );
+});
+
+describeOwnRedis('a Redis Cluster of three masters, each with a replica', () => {
+  let nodes: SixNodes;
+  let service: Service;
+
+  beforeAll(async () => {
+    nodes = await startSixNodes();
+    service = await Service.start(nodes.url);
+  }, LONG);
+  afterAll(async () => {
+    await service?.close();
+    await nodes?.stop();
+  }, LONG);
+
+  test(
+    'each master is lost in turn: reads, writes and jobs work again by themselves, and nothing is missing',
+    async () => {
+      expect(await service.scoreAt(await service.relay(20))).toBe(2_000);
+      const masters = nodes.masters();
+      expect(masters).toHaveLength(3);
+      for (const [n, lost] of masters.entries()) {
+        await lost.kill();
+        const position = await service.relay();
+        await recovery(`master ${n + 1} of a Redis Cluster was lost`, service.scoreAt(position));
+        expect(await service.scoreAt(position)).toBe(2_000 + 100 * (n + 1));
+        expect(await service.doubled(n)).toBe(2 * n);
+        await eventually(() => nodes.masters().length === 3, 'the replica of the lost master has taken its place');
+        expect(nodes.masters()).not.toContain(lost);
+        await lost.run();
+        await nodes.whole();
+      }
+      await service.equalsFreshFold();
     },
     LONG,
   );

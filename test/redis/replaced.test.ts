@@ -92,7 +92,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     await until(async () => (await here.service.get(SCORE, { 'credence-min-position': position })).status === 200);
     expect(scoreOf(await here.service.get(SCORE))).toEqual(score);
     expect((await verify(here.service.stores.eventStore, here.service.stores.readModels)).difference).toBeNull();
-  }, 60_000);
+  });
 
   test('an older snapshot of itself: no read goes back in time', async () => {
     const { redis, raw, service } = await own();
@@ -110,7 +110,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
       until(async () => (await service.get(SCORE)).status === 200),
     );
     expect(scoreOf(await service.get(SCORE))).toEqual(score);
-  }, 60_000);
+  });
 
   test('an older snapshot, loaded while a worker runs: the position of a read is never before that of an earlier one', async () => {
     const { redis, raw, service } = await own();
@@ -142,7 +142,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     await Promise.all(readers);
     expect(wrong).toEqual([]);
     expect((await verify(service.stores.eventStore, service.stores.readModels)).difference).toBeNull();
-  }, 60_000);
+  });
 
   test.each(['rows', 'index', 'ranges'])(
     'a generation that has lost its %s is never read or applied to again: another is built',
@@ -165,7 +165,6 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
       expect(service.lines.join('')).toContain('read_models_damaged: g1 lost rows');
       expect((await verify(service.stores.eventStore, service.stores.readModels)).difference).toBeNull();
     },
-    60_000,
   );
 
   test('commands are refused while the serving rows are lost and no worker builds them again', async () => {
@@ -179,7 +178,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     expect([ready.status, ready.text]).toEqual([503, expect.stringContaining('read_models_damaged: g1')]);
     await resume();
     await until(async () => (await refusalOf(service)) === null);
-  }, 60_000);
+  });
 
   test('a Redis that was emptied: the newest snapshot is loaded and the events after it are applied; without one, the log is folded again', async () => {
     const folder = await temporaryFolder();
@@ -213,7 +212,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     // A later one is complete again.
     await until(async () => (await listSnapshots(folder.path)).some((listed) => 'snapshot' in listed));
     await folder.remove();
-  }, 60_000);
+  });
 
   test('eviction enabled at run time: reads and commands are refused while it is enabled, even if nothing was evicted', async () => {
     const { raw, service } = await own();
@@ -233,7 +232,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     );
     expect(scoreOf(await service.get(SCORE))).toEqual(score);
     await until(async () => (await refusalOf(service)) === null);
-  }, 60_000);
+  });
 
   test('memory that is nearly full while eviction is on: no wrong score is served, and all are right again after it', async () => {
     const { raw, service } = await own();
@@ -261,7 +260,7 @@ describeOwnRedis('a Redis that was replaced or went back', () => {
     await until(async () => (await service.get(`/v1/disc/score/${members[0]!}`)).status === 200);
     await look();
     expect(wrong).toEqual([]);
-  }, 60_000);
+  });
 });
 
 const LEASE = new Set(['holder', 'until', 'ttl']);

@@ -132,6 +132,29 @@ describe('disc-2', () => {
     expect(disc2.ledger(of(...many(50, FLAGS, 'Critical')), MODEL_LENS)).toEqual({ earned: 0, flagged: 7_000 });
   });
 
+  test('days count as much in many metrics as in one', () => {
+    const actions = fc.array(
+      fc.record({
+        metric: fc.nat(199),
+        criticality: fc.constantFrom(...CRITICALITIES),
+        daysAgo: fc.nat(40),
+        isFlag: fc.boolean(),
+      }),
+      { maxLength: 400, size: 'max' },
+    );
+    fc.assert(
+      fc.property(actions, fc.constantFrom(...MODELS), (some, model) => {
+        const within = (metrics: number) =>
+          of(
+            ...some.map(({ metric, criticality, daysAgo, isFlag }) =>
+              action(`social_kind_${metric % metrics}${isFlag ? '_flags' : ''}`, criticality, daysAgo),
+            ),
+          );
+        expect(model.measure(within(200), MODEL_LENS, TODAY)).toEqual(model.measure(within(1), MODEL_LENS, TODAY));
+      }),
+    );
+  });
+
   test('under a policy a day earns at most what its heaviest input does that is no flag', () => {
     const lens = vpLens({ social_praise: 30, financial_swap: 100, [FLAGS]: 140 });
     expect(disc2.earnedPerDay(lens)).toBe(100);

@@ -109,10 +109,18 @@ describe('build.mjs', () => {
   describe('with the console', () => {
     beforeEach(() => {
       for (const file of ['src/main.tsx', 'page.html', 'package-lock.json']) write(`console/${file}`, '{}');
-      write('console/package.json', '{"description":"the libraries"}');
+      for (const file of ['src/client.ts', 'package-lock.json', 'tsconfig.json'])
+        write(`clients/typescript/${file}`, '{}');
+      for (const folder of ['console', 'clients/typescript']) {
+        write(`${folder}/package.json`, '{"description":"the libraries"}');
+      }
       const says = (name: string) => `import { appendFileSync } from 'node:fs'; appendFileSync('calls', '${name}\\n');`;
       write('console/build.mjs', says('console'));
-      write('bin/npm', `#!/bin/sh\necho npm >> '${root}/calls'\n[ ! -e offline ] && mkdir -p console/node_modules\n`);
+      write(
+        'node_modules/typescript/bin/tsc',
+        `require('node:fs').mkdirSync('clients/typescript/dist', { recursive: true });`,
+      );
+      write('bin/npm', `#!/bin/sh\necho npm >> '${root}/calls'\n[ ! -e offline ] && mkdir -p "$3/node_modules"\n`);
       chmodSync(join(root, 'bin/npm'), 0o755);
     });
 
@@ -120,15 +128,18 @@ describe('build.mjs', () => {
       run('build.mjs');
       expect(calls()).toEqual(['nest', 'bundle']);
       write('console/node_modules/.installed', '');
+      write('clients/typescript/node_modules/.installed', '');
       run('build.mjs');
       run('build.mjs');
       expect(calls()).toEqual(['nest', 'bundle', 'console']);
       write('console/src/main.tsx', '{ }');
       run('build.mjs');
-      expect(calls().slice(3)).toEqual(['console']);
+      write('clients/typescript/src/client.ts', '{ }');
+      run('build.mjs');
+      expect(calls().slice(3)).toEqual(['console', 'console']);
       write('src/main.ts', '{ }');
       run('build.mjs');
-      expect(calls().slice(4)).toEqual(['nest', 'bundle', 'console']);
+      expect(calls().slice(5)).toEqual(['nest', 'bundle', 'console']);
     });
 
     test('installs its packages once with --console, and goes on without it where they cannot be had', () => {
@@ -139,7 +150,7 @@ describe('build.mjs', () => {
       rmSync(join(root, 'offline'));
       run('build.mjs', '--console');
       run('build.mjs', '--console');
-      expect(calls().slice(3)).toEqual(['npm', 'console']);
+      expect(calls().slice(3)).toEqual(['npm', 'npm', 'console']);
     });
   });
 

@@ -21,18 +21,30 @@ function environment(env: Environment): Record<string, string> {
 /** Where `npm run coverage` wants to know what the processes ran. */
 const folder = process.env['COVERAGE_OF_PROCESSES'];
 const COVERAGE: Record<string, string> = folder ? { NODE_V8_COVERAGE: folder } : {};
-const OURS = /^CREDENCE_|^NODE_OPT|^EVENTSTORE_URL$|^REDIS_URL$/;
+const OURS = /^CREDENCE_|^NODE_OPT|^EVENTSTORE_URL$|^REDIS_URL$|^OTEL_/;
 
-function start(program: string, args: readonly string[], env: Record<string, string>): ChildProcess {
+function start(
+  program: string,
+  args: readonly string[],
+  env: Record<string, string>,
+  node = process.execPath,
+): ChildProcess {
   if (!existsSync(program)) throw new Error(`${program} does not exist: run "npm run build" before these tests`);
-  return spawn(process.execPath, [program, ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] });
+  return spawn(node, [program, ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] });
 }
 
-/** The built service, on a free port unless told another. */
-export function spawnServer(env: Environment): ChildProcess {
-  const child = start(SERVER, [], { CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...environment(env) });
+/** The built service, or another build of it, on a free port unless told another. @param node the program of Node */
+export function spawnServer(env: Environment, server = SERVER, node?: string): ChildProcess {
+  const child = start(server, [], { CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...environment(env) }, node);
   child.stdin!.end();
   return child;
+}
+
+/** The service of a folder in which its package is installed, on a free port and on the data in the folder. */
+export function spawnInstalledServer(folder: string): ChildProcess {
+  const { CREDENCE_DATA: _, ...env } = environment({ CREDENCE_DATA: folder, CREDENCE_PORT: '0' });
+  // npx passes no signal on: it and the service end as a group.
+  return spawn('npx', ['credence', 'serve'], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
 }
 
 /** What a command printed and ended with; `code` is null if it was killed. */

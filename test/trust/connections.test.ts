@@ -1,7 +1,9 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { Server as HttpServer } from 'node:http';
-import { type Socket, connect } from 'node:net';
+import { Socket, connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { serverOf } from '../../src/http/connections.js';
 import { Server } from '../e2e/server.js';
 import { limit, long } from '../faults/faults.js';
 import { sendRaw } from '../http/client.js';
@@ -59,7 +61,7 @@ describe('a built server', () => {
       }
       await server.end();
     },
-    limit(120_000),
+    limit(180_000),
   );
 });
 
@@ -122,7 +124,22 @@ describe('a connection', () => {
     }
   });
 
-  test('is one of at most 4,096', () => expect(http.maxConnections).toBe(4_096));
+  test('is one of at most 4,096', async () => {
+    const server = serverOf(() => undefined);
+    const another = () => {
+      const socket = new Socket();
+      server.emit('connection', socket);
+      return socket;
+    };
+    const sockets = Array.from({ length: 4_096 }, another);
+    expect([sockets.some(({ destroyed }) => destroyed), another().destroyed]).toEqual([false, true]);
+    const closed = once(sockets[0]!, 'close');
+    sockets[0]!.destroy();
+    await closed;
+    expect([another().destroyed, another().destroyed]).toEqual([false, true]);
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
 
   test.each([
     ['two Host headers', 'GET /health/live HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close\r\n\r\n'],
@@ -144,6 +161,16 @@ describe('a connection', () => {
     expect(raw).toMatch(/^HTTP\/1\.1 400 [\s\S]*"code":"malformed_request"/);
     expect(answersIn(raw)).toHaveLength(1);
   });
+});
+
+test('one on which nothing has been sent does not hold up the end of the service', async () => {
+  const service = await startService();
+  const socket = connect(service.port, '127.0.0.1');
+  await once(socket, 'connect');
+  await service.get('/health/live'); // The service has accepted the connection before this one.
+  const began = performance.now();
+  await Promise.all([once(socket, 'close'), service.close()]);
+  expect(performance.now() - began).toBeLessThan(10_000);
 });
 
 test('documents are within the rate limit', async () => {

@@ -46,7 +46,7 @@ beforeAll(async () => {
     );
   }
   await applied();
-}, 120_000);
+});
 afterAll(() => service.close());
 
 /** Waits until the read models contain all events. */

@@ -108,6 +108,10 @@ const OPERATIONS: [string, string, object?][] = [
   ['POST', '/v1/platforms', { platform_id: 'another', tris_org: 'tris:lendco' }],
   ['GET', '/v1/organizations'],
   ['GET', '/v1/dead-letters'],
+  ['GET', '/v1/jobs'],
+  ['GET', '/v1/ops/status'],
+  ['POST', '/v1/ops/rebuild', {}],
+  ['DELETE', '/v1/ops/generations/g2'],
 ];
 
 test.each(OPERATIONS)('a key of an organization with every scope does no %s %s', async (...operation) => {

@@ -227,7 +227,10 @@ test('a new issuer is published before it signs; what the old one signed is sign
   const { wallet, tris } = await subject();
   const file = issuerKeyFile(loadConfig({ CREDENCE_DATA: service.config.data }));
   expect(statSync(file.path).mode & 0o777).toBe(0o600);
-  const body = { subject_tris: tris, wallet: wallet.address, ...TARGET };
+  // Of a policy whose tokens outlive the rotation: a check whose token has expired is made again.
+  const lasting = { policy_id: 'AP_LASTING_V1', rules: { tct_min: 0 }, ttl_seconds: 3_600 };
+  await service.post('/v1/policies/ap', lasting);
+  const body = { subject_tris: tris, wallet: wallet.address, ...TARGET, policy_id: lasting.policy_id };
   const retry = { 'idempotency-key': randomUUID() };
   const first = await post(body, retry);
   const [old] = (await issuers()).issuers;

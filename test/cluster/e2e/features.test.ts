@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { PLATFORM_LENS_STREAM } from '../../../src/features/lenses/domain/lens-stream.js';
 import { sha256Hex } from '../../../src/kernel/hash.js';
 import { EventStoreDbEventStore } from '../../../src/stores/eventstoredb/eventstoredb-event-store.js';
-import { type Answer, Server } from '../../e2e/server.js';
+import { ACTION, type Answer, Server } from '../../e2e/server.js';
 import { Anvil } from '../../servers/anvil.js';
 import { Cluster, describeOnOwnCluster } from '../../servers/cluster.js';
 import { compile } from '../../../contracts/tools.mjs';
@@ -29,6 +29,31 @@ import { bound, prove, schemeBody } from '../../verifications/proofs.fixture.js'
 const CHAIN = 31337;
 /** ms; a time limit for a busy machine. */
 const LONG = 180_000;
+
+interface StreamEvent {
+  event: string;
+  id: string;
+  data: any;
+}
+
+/** The events of a stream of changes, until the caller has enough. */
+async function* eventsOf(
+  server: Server,
+  query: string,
+  headers: Record<string, string> = {},
+): AsyncGenerator<StreamEvent, undefined> {
+  const url = `${server.url}/v1/disc/changes/stream${query}`;
+  const response = await fetch(url, { headers: { 'x-api-key': server.key, ...headers } });
+  let text = '';
+  for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+    const blocks = (text + chunk).split('\n\n');
+    text = blocks.pop()!;
+    for (const block of blocks) {
+      const fields = Object.fromEntries(block.split('\n').map((line) => line.split(/: (.*)/s).slice(0, 2)));
+      if (fields.event) yield { ...fields, data: JSON.parse(fields.data) };
+    }
+  }
+}
 
 describeOnOwnCluster('two API processes and a worker', () => {
   let cluster: Cluster;
@@ -104,6 +129,36 @@ describeOnOwnCluster('two API processes and a worker', () => {
     } finally {
       await receiver.stop();
     }
+  });
+
+  test('a batch relayed at one process is streamed by the other, and the stream goes on at the first', async () => {
+    const [api, other] = apis.map(({ server }) => server) as [Server, Server];
+    const tris = Array.from({ length: 20 }, (_, n) => `tris:streamed-${n}`);
+    const relayAll = async () => {
+      const actions = tris.map((tris_id) => ({ ...ACTION, tris_id }));
+      const { status, json } = await api.post('/v1/decision-relay/batch', { actions });
+      expect([status, json.results.map((result: Answer) => result.status)]).toEqual([200, tris.map(() => 202)]);
+    };
+    /** The identities of the next changes, and the id of the last. */
+    const next = async (stream: AsyncIterator<StreamEvent>, count: number) => {
+      const changes: StreamEvent[] = [];
+      while (changes.length < count) {
+        const { value } = await stream.next();
+        if (value.event === 'change') changes.push(value);
+      }
+      return { seen: changes.map(({ data }) => data.tris_id).sort(), last: changes.at(-1)!.id };
+    };
+    const first = eventsOf(other, `?tris_ids=${tris.join(',')}`);
+    expect((await first.next()).value).toMatchObject({ event: 'heartbeat' });
+    await relayAll();
+    const { seen, last } = await next(first, tris.length);
+    expect(seen).toEqual([...tris].sort());
+    await first.return(undefined);
+    // What happens meanwhile is not lost.
+    await relayAll();
+    const second = eventsOf(api, `?tris_ids=${tris.join(',')}`, { 'last-event-id': last });
+    expect((await next(second, tris.length)).seen).toEqual([...tris].sort());
+    await second.return(undefined);
   });
 
   test('processes started at once begin the log once; a switch of the model at one is served by the other', async () => {

@@ -1,0 +1,3 @@
+import { describeOnCluster } from './on-cluster.js';
+
+await describeOnCluster('operations', () => import('../../e2e/operations.test.js'));

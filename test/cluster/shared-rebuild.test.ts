@@ -1,0 +1,87 @@
+import { randomUUID } from 'node:crypto';
+import { BUILD_JOB } from '../../src/read-side/shared-build.js';
+import { EventStoreDbEventStore } from '../../src/stores/eventstoredb/eventstoredb-event-store.js';
+import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
+import { eventually } from '../contracts/harness.js';
+import { expectVerified } from '../e2e/ledger.js';
+import { Server } from '../e2e/server.js';
+import { Cluster, describeOnOwnCluster } from '../servers/cluster.js';
+
+/** Workers share the rebuild of a log that is long enough, and one of them is killed. */
+
+const LONG = 300_000;
+const EVENTS = 60_000;
+const AT_ONCE = 500;
+
+describeOnOwnCluster('a rebuild with two workers', () => {
+  let cluster: Cluster;
+  let jobs: BullmqJobs;
+  const servers: Server[] = [];
+
+  beforeAll(async () => {
+    cluster = await Cluster.start();
+    const store = await EventStoreDbEventStore.open({ url: cluster.eventStored.url });
+    jobs = await BullmqJobs.open(cluster.redis.url, { prefix: `{credence-jobs:${store.logId}}` });
+    const now = new Date().toISOString();
+    for (let n = 0; n < EVENTS; n += AT_ONCE) {
+      await Promise.all(Array.from({ length: AT_ONCE }, (_, k) => append(store, n + k, now)));
+    }
+    await store.close();
+    for (const role of ['worker', 'worker', 'api']) {
+      servers.push(await Server.process({ ...cluster.env, CREDENCE_ROLES: role }, cluster.key));
+    }
+  }, LONG);
+  afterAll(async () => {
+    await jobs?.close();
+    await Promise.all(servers.map((server) => server.stop()));
+    await cluster?.stop();
+  }, LONG);
+
+  function append(store: EventStoreDbEventStore, n: number, now: string): Promise<unknown> {
+    const times = { occurred_at: now, recorded_at: now };
+    const origin = { correlation_id: 'test', actor: 'key:test', body_hash: '0'.repeat(64) };
+    const metadata = { schema: 1, ...times, ...origin, index: 0, size: 1 };
+    const action = {
+      metric: 'financial_loan_repayment',
+      criticality: 'High',
+      platform_id: 'lender',
+      evidence_hash: null,
+    };
+    const data = { tris_id: `tris:shared-${n % 5_000}`, ...action };
+    const stream = `action-${randomUUID()}`;
+    return store.append(stream, 'no-stream', [{ id: randomUUID(), type: 'ActionRelayed', data, metadata }]);
+  }
+
+  async function rebuilt(onRunning: (progress: number) => Promise<void> | void): Promise<void> {
+    const api = servers.at(-1)!;
+    const { status, json } = await api.post('/v1/ops/rebuild', { swap: true });
+    expect(status).toBe(202);
+    const look = async () => (await api.get(`/v1/jobs/${json.job_id}`)).json;
+    await eventually(async () => (await look()).progress.done > EVENTS / 10, 'the rebuild is under way');
+    await onRunning((await look()).progress.done);
+    // A job whose worker was killed waits for a time before another takes it.
+    await eventually(async () => ['completed', 'failed'].includes((await look()).status), 'the rebuild ends');
+    expect(await look()).toMatchObject({ status: 'completed', result: { swapped: true } });
+  }
+
+  test(
+    'both work on it',
+    async () => {
+      await rebuilt(async () => {
+        const running = await jobs.list({ kind: BUILD_JOB, status: 'running' });
+        expect(running.length).toBeGreaterThanOrEqual(1);
+      });
+      await expectVerified(cluster.env);
+    },
+    LONG,
+  );
+
+  test(
+    'it is completed by the other if one is killed',
+    async () => {
+      await rebuilt(() => servers[0]!.kill());
+      await expectVerified(cluster.env);
+    },
+    LONG,
+  );
+});

@@ -1,0 +1,337 @@
+import { createHash } from 'node:crypto';
+import { createServer, type Server as HttpServer } from 'node:http';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { parseRatings, toNdjson } from '../../examples/otc.mjs';
+import { SCOPES } from '../../src/credentials/caller.js';
+import { openStores } from '../../src/stores/open.js';
+import { plantAction } from '../contracts/sample-events.js';
+import { Server } from '../e2e/server.js';
+import { runCommand } from '../servers/launch.js';
+import { describeBrowser, launch, settled, violations, watch } from './browser.js';
+
+/** The operations view of the built console in a browser, on the ratings of examples/: every action once. */
+
+const OPERATOR = 'secret-operator';
+const HOOKS = 'secret-hooks';
+const RELAYER = 'secret-relayer';
+const KEYS = [
+  { id: 'operator', secret: OPERATOR, scopes: SCOPES },
+  { id: 'hooks', secret: HOOKS, scopes: ['webhooks:write'], organization: 'tris:shop' },
+  { id: 'relayer', secret: RELAYER, scopes: ['relay:write'] },
+];
+const screenshots = process.env['SCREENSHOTS'];
+
+describeBrowser('the operations view', () => {
+  let server: Server;
+  let browser: Browser;
+  let receiver: HttpServer;
+  let folder: string;
+  let trouble: string[] = [];
+  const pages: Page[] = [];
+  const received: string[] = [];
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'credence-operations-'));
+    const data = join(folder, 'data');
+    const ratings = parseRatings(readFileSync('examples/bitcoin-otc-excerpt.csv', 'utf8'));
+    expect((await runCommand(['import', '-'], { CREDENCE_DATA: data }, toNdjson(ratings))).code).toBe(0);
+    const stores = await openStores(data, Date.now);
+    await plantAction(stores.eventStore, { tris_id: 'tris:otc:1', metric: 7 });
+    for (const store of [stores.jobs, stores.keyValue, stores.readModels, stores.eventStore]) await store.close();
+    const keys = KEYS.map(({ secret, ...key }) => ({
+      ...key,
+      sha256: createHash('sha256').update(secret).digest('hex'),
+    }));
+    writeFileSync(join(folder, 'keys.json'), JSON.stringify(keys));
+    receiver = createServer((request, response) => {
+      request.resume().on('end', () => {
+        received.push(request.url!);
+        response.writeHead(204).end();
+      });
+    });
+    await new Promise<void>((listening) => receiver.listen(0, '127.0.0.1', listening));
+    const env = {
+      CREDENCE_API_KEYS: join(folder, 'keys.json'),
+      CREDENCE_SNAPSHOTS: join(folder, 'snapshots'),
+      CREDENCE_SNAPSHOT_MINUTES: '1000',
+      CREDENCE_WEBHOOK_LOOPBACK: 'on',
+      CREDENCE_RATE_LIMIT: '0',
+    };
+    [server, browser] = await Promise.all([Server.start({ data, env }), launch()]);
+    server.key = OPERATOR;
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await server?.end();
+    receiver?.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  afterEach(async () => {
+    for (const page of pages.splice(0)) await page.context().close();
+    expect(trouble.splice(0)).toEqual([]);
+  });
+
+  async function open(key: string | null = OPERATOR, options: BrowserContextOptions = {}): Promise<Page> {
+    const page = await browser.newPage({ locale: 'en-GB', timezoneId: 'Europe/Berlin', ...options });
+    pages.push(page);
+    trouble = watch(page, server.url);
+    await page.goto(`${server.url}/console`);
+    if (key !== null) await page.evaluate(`sessionStorage.setItem('credence-key', ${JSON.stringify(key)})`);
+    await page.goto(`${server.url}/console#/operations`);
+    if (key !== null) await page.reload();
+    await page.getByRole('heading', { level: 1, name: 'Operations' }).waitFor();
+    return page;
+  }
+  const sections = async (page: Page) => {
+    await page.getByText(/^Key /).waitFor();
+    return page.getByRole('heading', { level: 2 }).allTextContents();
+  };
+  const status = async () => (await server.get('/v1/ops/status')).json;
+  const servingIds = async () =>
+    (await status()).generations.filter(({ serves }: any) => serves.length > 0).map(({ id }: any) => id);
+  const until = async (isTrue: () => Promise<boolean>) => {
+    for (let tries = 0; !(await isTrue()); tries++) {
+      if (tries > 500) throw new Error('it does not become so');
+      await sleep(20);
+    }
+  };
+  const generationRow = (page: Page, id: string) =>
+    page.getByRole('region', { name: 'List of generations' }).getByRole('row').filter({ hasText: id });
+  /** Confirms the open dialog and waits until it is closed. */
+  const confirm = async (page: Page, verb: string) => {
+    await page.getByRole('dialog').getByRole('button', { name: verb, exact: true }).click();
+    await page.getByRole('dialog').waitFor({ state: 'hidden' });
+  };
+
+  test('shows what the key permits, and says what it does not', async () => {
+    const anonymous = await open(null);
+    await anonymous.getByRole('alert').filter({ hasText: 'Enter a key with “API key”' }).waitFor();
+    expect(await sections(await open(OPERATOR))).toEqual([
+      'Log',
+      'Generations of read models',
+      'Jobs',
+      'Dead letters',
+      'API keys',
+      'Webhooks',
+    ]);
+    expect(await sections(await open(HOOKS))).toEqual(['Webhooks']);
+    const relayer = await open(RELAYER);
+    await relayer.getByText('there is nothing here that it permits').waitFor();
+  });
+
+  test('a view is rebuilt, swapped to, verified, rolled back, saved and dropped, with the keyboard to begin with', async () => {
+    const [first] = await servingIds();
+    const page = await open();
+    await settled(page);
+    await page.getByRole('button', { name: 'Rebuild…' }).focus();
+    await page.keyboard.press('Enter');
+    await page.getByLabel('Views').focus();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'hidden' });
+    await page.keyboard.press('Enter');
+    await confirm(page, 'Start the rebuild');
+    await page.getByText(/ has [\d,]+ events, applied in /).waitFor();
+    const built = (await status()).generations.find(({ id }: any) => id !== first).id;
+
+    await generationRow(page, built)
+      .getByRole('button', { name: `Swap to ${built}` })
+      .click();
+    await confirm(page, `Serve ${built}`);
+    await until(async () => (await servingIds()).includes(built));
+    await generationRow(page, built).getByText('all its views').waitFor();
+
+    await page.getByRole('button', { name: 'Verify' }).click();
+    await page.getByText('Identical', { exact: true }).waitFor();
+
+    await page.getByRole('button', { name: 'Roll back…' }).click();
+    await page.getByRole('dialog').getByText(`${first}: all views`).waitFor();
+    await confirm(page, 'Roll back');
+    await until(async () => (await servingIds()).includes(first));
+
+    await page.getByRole('button', { name: 'Save a snapshot' }).click();
+    await page.getByText(/\.snapshot$/).waitFor();
+
+    const drop = page.getByRole('button', { name: `Drop ${built}` });
+    await drop.click();
+    await page.getByRole('dialog').getByText('can then not be rolled back').waitFor();
+    await confirm(page, `Delete ${built}`);
+    await drop.waitFor({ state: 'detached' });
+    expect((await status()).generations.map(({ id }: any) => id)).toEqual([first]);
+    await page.getByRole('button', { name: 'Roll back…' }).waitFor({ state: 'detached' });
+  });
+
+  test('a job in progress is drawn with its rate and cancelled; a refusal and a failure say why', async () => {
+    const page = await open(OPERATOR, { viewport: { width: 1280, height: 960 } });
+    // A job that takes long, as a service with a long log tells it: the log of this one is folded in an instant.
+    const job = {
+      job_id: 'rbd_held',
+      kind: 'rebuild',
+      status: 'running',
+      progress: { done: 0, total: 6_000_000 },
+      problem: null,
+      started_at: new Date().toISOString(),
+      finished_at: null as string | null,
+    };
+    const real = await status();
+    const [serving] = real.generations;
+    await page.route('**/v1/jobs', (route) => {
+      if (job.status === 'running') job.progress.done = Math.min(5_900_000, job.progress.done + 240_000);
+      return route.fulfill({ json: { jobs: [job] } });
+    });
+    await page.route('**/v1/ops/status', (route) => {
+      const applied = job.progress.done;
+      const building = { ...serving, id: 'g7', status: 'building', serves: [], applied_events: applied };
+      const events = 6_000_000;
+      const generations = [
+        { ...serving, applied_events: events, position: `${real.log_id}.${events}` },
+        { ...building, lag_events: events - applied, lag_seconds: 90_000, position: `${real.log_id}.${applied}` },
+      ];
+      return route.fulfill({ json: { ...real, head: `${real.log_id}.${events}`, events, generations } });
+    });
+    await page.route('**/v1/jobs/rbd_held', (route) => {
+      job.status = 'cancelled';
+      job.finished_at = new Date().toISOString();
+      return route.fulfill({ json: { ...job, result: null } });
+    });
+    await page.reload();
+    const row = page.getByTestId('job-rebuild');
+    await row.getByText(/of 6,000,000, [\d,]+\/s, .* left/).waitFor();
+    await generationRow(page, 'g7')
+      .getByText(/of 6,000,000, [\d,]+\/s/)
+      .waitFor();
+    expect(await violations(page)).toEqual([]);
+    await row.getByRole('button', { name: 'Cancel rbd_held' }).click();
+    await row.getByText('cancelled').waitFor();
+    await page.unrouteAll({ behavior: 'wait' });
+
+    await server.post('/v1/ops/swap', { generation: 'g99' });
+    await page
+      .getByTestId('job-swap')
+      .filter({ hasText: 'failed' })
+      .getByRole('button', { name: /^Result of/ })
+      .click();
+    await page.getByText(/There is no generation g99/).waitFor();
+  });
+
+  if (screenshots !== undefined) {
+    test('a rebuild of some 600,000 events half way, for docs/console.md', async () => {
+      const actions = Array.from({ length: 300_000 }, (_, n) => ({
+        tris_id: `tris:member-${n % 50_000}`,
+        category: 'social',
+        action_type: 'vouch',
+        criticality: 'low',
+        platform_id: 'market',
+        external_id: `${n}`,
+      }));
+      const lines = actions.map((action) => JSON.stringify(action)).join('\n');
+      expect((await runCommand(['import', '-'], { CREDENCE_DATA: server.data }, lines)).code).toBe(0);
+      const hasCaughtUp = async () => (await status()).generations.every(({ lag_events }: any) => lag_events === 0);
+      while (!(await hasCaughtUp())) await sleep(1_000);
+      const page = await open(OPERATOR, { viewport: { width: 1280, height: 960 } });
+      const { job_id } = (await server.post('/v1/ops/rebuild', {})).json;
+      const isHalfDone = async () => {
+        const { done, total } = (await server.get(`/v1/jobs/${job_id}`)).json.progress;
+        return total > 0 && done >= 0.4 * total;
+      };
+      while (!(await isHalfDone())) await sleep(50);
+      // The page has asked for it twice, which gives the rate.
+      await page
+        .getByTestId('job-rebuild')
+        .first()
+        .getByText(/\/s, .* left/)
+        .waitFor();
+      await page.screenshot({ path: join(screenshots, 'console-operations-light-1280.png') });
+      await server.request('DELETE', `/v1/jobs/${job_id}`);
+    }, 300_000);
+  }
+
+  test('a dead letter is acknowledged with a reason', async () => {
+    const page = await open();
+    await page.getByRole('button', { name: /^Acknowledge / }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Reason, as a code').fill('known_defect');
+    expect(await violations(page)).toEqual([]);
+    await confirm(page, 'Acknowledge for good');
+    await page.getByText('Every event can be decoded, or is acknowledged.').waitFor();
+    const { json } = await server.get('/v1/dead-letters?state=acknowledged');
+    expect(json.dead_letters).toMatchObject([{ acknowledged: { by: 'key:operator', reason_code: 'known_defect' } }]);
+  });
+
+  test('a key is created, its secret shown once, and deleted', async () => {
+    const page = await open();
+    await page.getByRole('button', { name: 'Create a key…' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Id, which events record').fill('lendco');
+    await dialog.getByLabel('Organization it acts for, if any').fill('lendco');
+    await dialog.getByLabel('relay:write').check();
+    await dialog.getByRole('button', { name: 'Create', exact: true }).click();
+    await dialog.getByRole('alert').filter({ hasText: 'organization must be a TRIS id' }).waitFor();
+    expect(await violations(page)).toEqual([]);
+    await dialog.getByLabel('Organization it acts for, if any').fill('tris:lendco');
+    await dialog.getByRole('button', { name: 'Create', exact: true }).click();
+    const secret = (await page.getByTestId('secret').textContent())!;
+    expect((await server.get('/v1/me', { key: secret })).json).toEqual({
+      key_id: 'lendco',
+      scopes: ['relay:write'],
+      organization: 'tris:lendco',
+    });
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await page.getByTestId('secret').waitFor({ state: 'detached' });
+    expect(await page.content()).not.toContain(secret);
+    await page.getByRole('button', { name: 'Delete lendco' }).click();
+    await confirm(page, 'Delete lendco');
+    await page.getByRole('button', { name: 'Delete lendco' }).waitFor({ state: 'detached' });
+    expect((await server.send('GET', '/v1/me', { key: secret })).status).toBe(401);
+    expect(await page.getByRole('button', { name: 'Delete operator' }).count()).toBe(0);
+  });
+
+  test('a webhook is tested, and a delivery sent again', async () => {
+    const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`;
+    const created = await server.post('/v1/webhooks', { url, events: ['score.crossed'], filter: { score_above: 7.5 } });
+    expect(created.status).toBe(201);
+    const page = await open();
+    await page.getByRole('button', { name: `Send a test to ${url}` }).click();
+    await page.getByText(/^The test was delivered: answered 204/).waitFor();
+    for (let n = 0; n < 3; n++) {
+      await server.relay({ tris_id: 'tris:crossing', criticality: 'critical', action_type: `repaid_${n}` });
+    }
+    await page.getByRole('button', { name: `Deliveries to ${url}` }).click();
+    const row = page.getByRole('region', { name: 'Deliveries' }).getByRole('row').filter({ hasText: 'tris:crossing' });
+    await row.getByText('delivered').waitFor();
+    const before = received.length;
+    await row.getByRole('button', { name: /^Redeliver/ }).click();
+    await until(async () => received.length > before);
+  });
+
+  test('a service that is away is told, and followed again when it is back', async () => {
+    const page = await open();
+    await settled(page);
+    let isAway = true;
+    await page.route('**/v1/ops/status', (route) => (isAway ? route.abort() : route.fallback()));
+    const failure = page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' });
+    await failure.waitFor();
+    isAway = false;
+    await failure.waitFor({ state: 'detached' });
+    await page.getByRole('region', { name: 'List of generations' }).waitFor();
+  });
+
+  test.each([
+    ['light', 1280],
+    ['light', 360],
+    ['dark', 1280],
+    ['dark', 360],
+  ] as const)('is accessible and readable: %s, %i pixels wide', async (colorScheme, width) => {
+    const page = await open(OPERATOR, { colorScheme, viewport: { width, height: 800 } });
+    await page.getByRole('region', { name: 'List of keys' }).waitFor();
+    await page.getByRole('region', { name: 'List of generations' }).waitFor();
+    expect(await violations(page)).toEqual([]);
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+    await page.getByRole('button', { name: 'Rebuild…' }).click();
+    expect(await violations(page)).toEqual([]);
+  });
+});

@@ -1,0 +1,183 @@
+import { QueryBus } from '@nestjs/cqrs';
+import { GetStatus } from '../../src/features/operations/status.handlers.js';
+import type { EventStore } from '../../src/stores/ports/event-store.js';
+import { temporaryFolder } from '../embedded/temporary-folder.js';
+import { eventually } from '../contracts/harness.js';
+import { type Service, relay, seen, startService } from '../policies/service.fixture.js';
+
+/** What operators do to the read models over HTTP, in one process. test/e2e/operations.test.ts runs on both profiles. */
+
+let service: Service;
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+let own: Record<string, string>;
+beforeAll(async () => {
+  folder = await temporaryFolder();
+  service = await startService({ CREDENCE_SNAPSHOTS: folder.path });
+  own = { 'x-api-key': service.key };
+  const action = { category: 'financial', action_type: 'swap', criticality: 'High' };
+  await relay(
+    service,
+    Array.from({ length: 50 }, (_, n) => ({ ...action, tris_id: `tris:ops-${n}` }) as never),
+  );
+  await service.get('/v1/disc/score/tris:ops-1', await seen(service));
+});
+afterAll(async () => {
+  await service.close();
+  await folder.remove();
+});
+
+const status = async () => (await service.get('/v1/ops/status', own)).json as any;
+const job = async (id: string) => (await service.get(`/v1/jobs/${id}`, own)).json as any;
+const start = async (name: string, body?: object) => {
+  const answer = await service.post(`/v1/ops/${name}`, body);
+  expect({ name, status: answer.status, json: answer.json }).toMatchObject({ status: 202 });
+  return answer.json.job_id as string;
+};
+const ended = async (id: string) => {
+  await eventually(async () => (await job(id)).finished_at !== null);
+  return job(id);
+};
+const servingIds = async () =>
+  new Set((await status()).generations.flatMap((g: any) => (g.serves.length ? [g.id] : [])));
+
+/** Holds every read of the log that a rebuild makes, until the function answered is called. */
+function holdLog(): () => void {
+  const store = service.stores.eventStore as { readAll: EventStore['readAll'] };
+  const readAll = store.readAll.bind(store);
+  let release!: () => void;
+  const held = new Promise<void>((resolve) => (release = resolve));
+  store.readAll = async function* (after, options) {
+    if (options?.sliceSize !== 1) {
+      const gone = new Promise<void>((resolve) => options?.signal?.addEventListener('abort', () => resolve()));
+      await Promise.race([held, gone]);
+    }
+    yield* readAll(after, options);
+  };
+  return () => {
+    release();
+    store.readAll = readAll;
+  };
+}
+
+test('the status is that of the command line, and asking for it changes nothing', async () => {
+  const before = await status();
+  expect(before).toMatchObject({
+    head: expect.stringMatching(/\.\d+$/),
+    events: expect.any(Number),
+    generations: [{ id: 'g1', status: 'ready', of_this_log: true, lag_events: 0, lag_seconds: 0 }],
+    previous_views: null,
+    dead_letters: { open: 0, acknowledged: 0, oldest_open: [] },
+    failed_jobs: { count: 0, newest: [] },
+  });
+  const withoutLease = ({ generations, ...rest }: any) => ({
+    ...rest,
+    generations: generations.map((generation: any) => ({ ...generation, lease: null })),
+  });
+  const complete = await service.app.get(QueryBus, { strict: false }).execute(new GetStatus(true));
+  expect(withoutLease(before)).toEqual(JSON.parse(JSON.stringify(withoutLease(complete))));
+  expect(withoutLease(await status())).toEqual(withoutLease(before));
+});
+
+test('a generation is built, served, rolled back and dropped, and the rows stay right', async () => {
+  const first = [...(await servingIds())][0] as string;
+  const built = await ended(await start('rebuild', {}));
+  const { events } = await status();
+  expect(built).toMatchObject({
+    kind: 'rebuild',
+    status: 'completed',
+    progress: { done: events, total: events },
+    result: { events, swapped: false },
+  });
+  const { generation } = built.result;
+  expect([...(await servingIds())]).toEqual([first]);
+
+  expect(await ended(await start('swap', { generation }))).toMatchObject({ status: 'completed' });
+  expect([...(await servingIds())]).toEqual([generation]);
+  expect((await status()).previous_views.identities).toBe(first);
+  expect(await ended(await start('verify'))).toMatchObject({
+    status: 'completed',
+    result: { identical: true, difference: null, damaged_events: 0 },
+  });
+  expect((await service.delete(`/v1/ops/generations/${generation}`)).json.code).toBe('generation_conflict');
+
+  expect(await ended(await start('rollback'))).toMatchObject({ status: 'completed' });
+  expect([...(await servingIds())]).toEqual([first]);
+  const dropped = await service.delete(`/v1/ops/generations/${generation}`);
+  expect([dropped.status, dropped.json]).toEqual([200, { generation }]);
+  expect((await status()).generations.map(({ id }: any) => id)).toEqual([first]);
+  expect((await service.delete(`/v1/ops/generations/${generation}`)).json.code).toBe('generation_not_found');
+});
+
+test('while views are built, requests are answered, progress is told, and a second build is refused', async () => {
+  const release = holdLog();
+  try {
+    const id = await start('rebuild', { views: ['timeline'] });
+    await eventually(async () => (await job(id)).status === 'running');
+    expect((await service.get('/v1/disc/score/tris:ops-1')).status).toBe(200);
+    const refused = await service.post('/v1/ops/rebuild', {});
+    expect([refused.status, refused.json.code]).toEqual([409, 'operation_open']);
+    const cancelled = await service.delete(`/v1/jobs/${id}`);
+    expect(cancelled.json.status).toBe('cancelled');
+  } finally {
+    release();
+  }
+  const next = await ended(await start('rebuild', { views: ['timeline'], swap: true }));
+  expect(next).toMatchObject({ status: 'completed', result: { swapped: true } });
+  const { generations } = await status();
+  const serves = (id: string) => generations.find((generation: any) => generation.id === id).serves;
+  expect(serves(next.result.generation)).toEqual(['timeline']);
+  expect((await servingIds()).size).toBe(2);
+});
+
+test('two builds at the same time: one starts; a retry with the same Idempotency-Key gets its job', async () => {
+  const release = holdLog();
+  const keys = ['a', 'b', 'c', 'd'].map((key) => ({ 'idempotency-key': key }));
+  const answers = await Promise.all(keys.map((key) => service.post('/v1/ops/rebuild', { views: ['trove'] }, key)));
+  expect(answers.map((answer) => answer.status).sort()).toEqual([202, 409, 409, 409]);
+  const first = answers.findIndex((answer) => answer.status === 202);
+  const { job_id } = answers[first]!.json;
+  const again = await service.post('/v1/ops/rebuild', { views: ['trove'] }, keys[first]);
+  expect([again.status, again.json]).toEqual([202, { job_id }]);
+  expect((await service.post('/v1/ops/rebuild', {}, keys[first])).json.code).toBe('idempotency_key_reused');
+  release();
+  expect((await ended(job_id)).status).toBe('completed');
+});
+
+test('a snapshot is saved in the configured folder', async () => {
+  const saved = await ended(await start('snapshot', {}));
+  expect(saved.status).toBe('completed');
+  expect(saved.result.snapshots.map(({ generation }: any) => generation).sort()).toEqual(
+    [...(await servingIds())].sort(),
+  );
+  for (const { path } of saved.result.snapshots) expect(path.startsWith(folder.path)).toBe(true);
+});
+
+test('what cannot be done is refused, or fails with the reason', async () => {
+  const swap = await ended(await start('swap', { generation: 'g99' }));
+  expect(swap).toMatchObject({
+    status: 'failed',
+    problem: { code: 'job_failed', detail: expect.stringContaining('no generation g99') },
+  });
+  expect((await status()).failed_jobs).toMatchObject({ count: 1, newest: [{ id: swap.job_id, attempts: 1 }] });
+  for (const body of [{ views: ['nothing'] }, { views: [] }, { view: 'timeline' }]) {
+    expect((await service.post('/v1/ops/rebuild', body)).json.code).toBe('validation_failed');
+  }
+  expect((await service.post('/v1/ops/swap', { generation: '../g1' })).json.code).toBe('validation_failed');
+});
+
+test('a rollback that was interrupted after it took effect is not undone by its next attempt', async () => {
+  const { from, to } = { from: (await status()).previous_views, to: null };
+  const before = await service.stores.readModels.manifest();
+  expect([from, to]).toEqual([before!.previous_views, null]);
+  // As a crash leaves it: the job is queued again, and the generations it should return to serve already.
+  await service.stores.jobs.enqueue('rollback', 'rbk_again', { from: before!.previous_views!, to: before!.views });
+  expect(await ended('rbk_again')).toMatchObject({ status: 'completed', result: { views: before!.views } });
+  expect((await service.stores.readModels.manifest())!.revision).toBe(before!.revision);
+});
+
+test('without a folder for snapshots none is saved; without a swap nothing is rolled back', async () => {
+  const plain = await startService();
+  expect((await plain.post('/v1/ops/snapshot', {})).json.code).toBe('snapshots_not_configured');
+  expect((await plain.post('/v1/ops/rollback')).json.code).toBe('generation_conflict');
+  await plain.close();
+});

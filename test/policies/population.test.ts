@@ -1,0 +1,141 @@
+import { eventually } from '../contracts/harness.js';
+import { type Service, as, seen, startServiceWithKeys } from './service.fixture.js';
+
+/** An access policy, evaluated for all identities as a job. */
+
+const LENDER = 'tris:lender';
+const KEYS = [
+  { id: 'operator', scopes: ['ops', 'relay:write', 'policies:write', 'access:check', 'identity:write'] },
+  { id: 'writer', scopes: ['policies:write'] },
+  { id: 'lender', scopes: ['policies:write'], organization: LENDER },
+  { id: 'other', scopes: ['policies:write'], organization: 'tris:other' },
+];
+/** More than one part of a stored result. */
+const IDENTITIES = 1_100;
+const RULES = { any: [{ disc_min: 7.5 }, { verification: ['zk-KYH'] }] };
+
+let service: Service;
+/** ms that the service's clock is ahead. */
+let ahead = 0;
+beforeAll(async () => {
+  service = await startServiceWithKeys(KEYS, {}, () => Date.now() + ahead);
+  const act = (n: number) => ({
+    tris_id: `tris:n${n}`,
+    category: n % 7 === 0 ? 'social' : 'financial',
+    action_type: 'deed',
+    criticality: n % 3 === 0 ? 'critical' : 'minimal',
+    platform_id: 'lender.example',
+  });
+  const all = Array.from({ length: IDENTITIES }, (_, n) => act(n));
+  for (const actions of [all.slice(0, 1_000), all.slice(1_000)]) {
+    expect((await service.post('/v1/decision-relay/batch', { actions }, as('operator'))).status).toBe(200);
+  }
+  const grant = { status: 'zk-KYH', evidence_hash: 'a'.repeat(64) };
+  expect((await service.post('/v1/identities/tris:n1/verifications', grant, as('operator'))).status).toBeLessThan(300);
+  for (const [policy_id, key, rules] of [
+    ['AP_ANY_V1', 'operator', RULES],
+    ['AP_LENDER_V1', 'lender', RULES],
+    ['AP_HEALTH_V1', 'operator', { metrics: { social: 0.01 } }],
+  ] as const) {
+    expect((await service.post('/v1/policies/ap', { policy_id, rules }, as(key))).status).toBe(201);
+  }
+  await service.get('/v1/policies/ap', await seen(service));
+});
+afterAll(() => service.close());
+
+const start = (policyId: string, key: string, headers = {}) =>
+  service.post(`/v1/policies/ap/${policyId}/population`, undefined, { ...as(key), ...headers });
+async function completed(jobId: string, key: string) {
+  let job: Awaited<ReturnType<Service['get']>>['json'];
+  await eventually(async () => {
+    job = (await service.get(`/v1/jobs/${jobId}`, as(key))).json;
+    return job.status === 'completed';
+  });
+  return job;
+}
+const linesOf = (text: string) =>
+  text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { tris_id: string; outcome: string });
+
+test('says of every identity what a check would, without recording anything', async () => {
+  const head = await service.stores.eventStore.head();
+  const started = await start('AP_ANY_V1', 'operator');
+  expect([started.status, started.json]).toEqual([202, { job_id: expect.stringMatching(/^pop_/) }]);
+  const { job_id } = started.json;
+  const job = await completed(job_id, 'operator');
+  expect(job).toMatchObject({
+    kind: 'ap_population',
+    progress: { done: IDENTITIES, total: IDENTITIES },
+    problem: null,
+    result: { policy_id: 'AP_ANY_V1', count: IDENTITIES, unknown: 0, position: expect.any(String) },
+  });
+  const answer = await service.get(`/v1/jobs/${job_id}/result`, as('operator'));
+  expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/x-ndjson']);
+  const lines = linesOf(answer.text);
+  expect(await service.stores.eventStore.head()).toBe(head);
+  expect(lines.map(({ tris_id }) => tris_id).sort()).toEqual(
+    Array.from({ length: IDENTITIES }, (_, n) => `tris:n${n}`).sort(),
+  );
+  const granted = lines.filter(({ outcome }) => outcome === 'granted');
+  expect(job.result).toMatchObject({ granted: granted.length, denied: IDENTITIES - granted.length });
+  expect(granted.length).toBe(Math.ceil(IDENTITIES / 3) + 1);
+  for (const { tris_id, outcome } of ['tris:n0', 'tris:n1', 'tris:n2', 'tris:n1099'].map((id) =>
+    lines.find((line) => line.tris_id === id)!,
+  )) {
+    const check = { policy_id: 'AP_ANY_V1', subject_tris: tris_id };
+    const { json } = await service.post('/v1/policies/ap/check', check, as('operator'));
+    expect([tris_id, outcome]).toEqual([tris_id, json.granted ? 'granted' : 'denied']);
+  }
+});
+
+test('tells what is unknown from what is denied', async () => {
+  const { job_id } = (await start('AP_HEALTH_V1', 'operator')).json;
+  const { result } = await completed(job_id, 'operator');
+  const social = Math.ceil(IDENTITIES / 7);
+  expect(result).toMatchObject({ count: IDENTITIES, granted: social, denied: 0, unknown: IDENTITIES - social });
+});
+
+test('a retry with the same Idempotency-Key gets the same job', async () => {
+  const key = { 'idempotency-key': 'population-1' };
+  const [first, again] = [await start('AP_ANY_V1', 'operator', key), await start('AP_ANY_V1', 'operator', key)];
+  expect(again.json).toEqual(first.json);
+  await completed(first.json.job_id, 'operator');
+});
+
+test('is for whoever may read the rules, and its job for the organization that started it', async () => {
+  for (const [policy, key, code] of [
+    ['AP_LENDER_V1', 'other', 'forbidden'],
+    ['AP_LENDER_V1', 'writer', 'forbidden'],
+    ['AP_ANY_V1', 'lender', 'forbidden'],
+    ['AP_NOWHERE_V1', 'lender', 'policy_not_found'],
+  ]) {
+    const { json } = await start(policy!, key!);
+    expect([policy, key, json.code]).toEqual([policy, key, code]);
+  }
+  const { job_id } = (await start('AP_LENDER_V1', 'lender')).json;
+  await completed(job_id, 'lender');
+  for (const path of ['', '/result']) {
+    const { status, json } = await service.get(`/v1/jobs/${job_id}${path}`, as('other'));
+    expect([status, json.code]).toEqual([404, 'job_not_found']);
+  }
+});
+
+test('the lines are there for a day, and the sums longer', async () => {
+  const { job_id } = (await start('AP_ANY_V1', 'operator')).json;
+  await completed(job_id, 'operator');
+  const result = () => service.get(`/v1/jobs/${job_id}/result`, as('operator'));
+  ahead = 23 * 3_600_000;
+  expect((await result()).status).toBe(200);
+  ahead = 24 * 3_600_000 + 60_000;
+  const { status, json } = await result().finally(() => (ahead = 0));
+  expect([status, json.code]).toEqual([410, 'job_result_expired']);
+  expect((await completed(job_id, 'operator')).result.count).toBe(IDENTITIES);
+});
+
+test('a job that has no result says so', async () => {
+  await service.stores.jobs.enqueue('ap_population', 'pop_nowhere', { policy_id: 'AP_NOWHERE_V1', organization: null });
+  const { status, json } = await service.get('/v1/jobs/pop_nowhere/result', as('operator'));
+  expect([status, json.code]).toEqual([409, 'job_not_completed']);
+});
