@@ -9,9 +9,11 @@ RUN npm ci
 COPY nest-cli.json tsconfig.json ./
 COPY projections projections
 COPY scripts scripts
+COPY clients clients
 COPY console console
+COPY tracing tracing
 COPY src src
-RUN node scripts/install.mjs console && npm run build && npm prune --omit=dev
+RUN node scripts/install.mjs console clients/typescript tracing && npm run build && npm prune --omit=dev
 
 FROM ${NODE_IMAGE}
 ENV NODE_ENV=production
@@ -20,9 +22,10 @@ WORKDIR /app
 COPY --from=build /app/package.json ./
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
-# For the embedded profile; the cluster profile writes nothing.
+# /data is for the embedded profile. /snapshots is for the workers of the cluster profile, under whichever user they run:
+# a volume begins with the mode of its folder.
 ENV CREDENCE_DATA=/data
-RUN install --directory --owner=node --group=node /data
+RUN install --directory --owner=node --group=node /data && install --directory --mode=1777 /snapshots
 VOLUME /data
 USER node
 EXPOSE 3000

@@ -1,6 +1,7 @@
 /**
- * Builds dist/, if anything that it is made from has changed since the last build, and the console in it, if the packages
- * of console/ are installed. Options:
+ * Builds dist/, if anything that it is made from has changed since the last build; in it, the console and the SDK for
+ * tracing, if the packages of console/ and tracing/ are installed; and the client, if those of clients/typescript/ are.
+ * Options:
  *   --console  installs these packages first, where the console has to be built; without them it is left out
  *   --force    builds in any case
  */
@@ -17,8 +18,24 @@ const SERVICE = {
 };
 const CONSOLE = {
   stamp: 'dist/.console-built-from',
-  folders: ['console/src'],
-  files: ['console/package-lock.json', 'console/page.html', 'console/build.mjs'],
+  folders: ['console/src', 'clients/typescript/src'],
+  files: [
+    'console/package-lock.json',
+    'console/page.html',
+    'console/build.mjs',
+    'clients/typescript/package-lock.json',
+  ],
+};
+const CLIENT = {
+  stamp: 'clients/typescript/dist/.built-from',
+  folders: ['clients/typescript/src'],
+  files: ['clients/typescript/package-lock.json', 'clients/typescript/tsconfig.json', 'tsconfig.json'],
+};
+
+const TRACING = {
+  stamp: 'dist/.tracing-built-from',
+  folders: [],
+  files: ['tracing/package-lock.json', 'tracing/sdk.mjs', 'tracing/build.mjs'],
 };
 
 /** A hash of the contents of all that a build is made from. */
@@ -61,10 +78,16 @@ buildChanged(SERVICE, () => {
 const isWanted = process.env.CREDENCE_CONSOLE !== 'off';
 if (isWanted && existsSync(join(ROOT, 'console'))) {
   buildChanged(CONSOLE, () => {
-    if (process.argv.includes('--console') && execute('scripts/install.mjs', '--once', 'console') !== 0) {
+    const packages = ['console', 'clients/typescript'];
+    if (process.argv.includes('--console') && execute('scripts/install.mjs', '--once', ...packages) !== 0) {
       console.error('The service starts without the console.');
     }
-    if (!existsSync(join(ROOT, 'console/node_modules/.installed'))) return false;
+    if (!packages.every((folder) => existsSync(join(ROOT, folder, 'node_modules/.installed')))) return false;
     return run('console/build.mjs');
   });
 }
+
+if (existsSync(join(ROOT, 'clients/typescript/node_modules/.installed'))) {
+  buildChanged(CLIENT, () => run('node_modules/typescript/bin/tsc', '-p', 'clients/typescript/tsconfig.json'));
+}
+if (existsSync(join(ROOT, 'tracing/node_modules/.installed'))) buildChanged(TRACING, () => run('tracing/build.mjs'));

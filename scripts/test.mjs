@@ -11,43 +11,75 @@ import { join } from 'node:path';
 const ROOT = join(import.meta.dirname, '..');
 const JEST = ['--experimental-vm-modules', '--no-warnings', 'test/node_modules/jest/bin/jest.js'];
 /**
- * Run by --faults alone: they stop and replace servers, damage files, repeat suites on the cluster profile, or drive a
- * browser.
+ * Run by --faults alone, since they take long: they start, stop and replace servers again and again, damage files, make
+ * proofs, ask a chain, repeat suites on the cluster profile, drive a browser, or install packages.
  */
 const FAULTS = [
+  'test/cli/built.test',
+  'test/client/browser.test',
+  'test/cluster/compose.test',
+  'test/cluster/e2e/features.test',
   'test/cluster/e2e/one-store.test',
+  'test/cluster/e2e/operations.test',
   'test/cluster/e2e/restart.test',
   'test/cluster/e2e/vp.test',
   'test/cluster/faults.test',
   'test/cluster/migrate.test',
+  'test/cluster/rolling-update.test',
+  'test/cluster/shared-rebuild.test',
   'test/console/console.test',
+  'test/console/lab.test',
+  'test/console/operations.test',
+  'test/e2e/crash.test',
+  'test/e2e/lifecycle.test',
+  'test/e2e/restart.test',
+  'test/e2e/start.test',
   'test/eventstoredb/faults.test',
   'test/eventstoredb/replaced.test',
   'test/eventstoredb/three-nodes.test',
   'test/examples/gated-action.test',
+  'test/examples/policy-change.test',
+  'test/examples/sign-in-page.test',
   'test/faults/backup.test',
   'test/faults/commands.test',
   'test/faults/damage.test',
   'test/faults/disk.test',
   'test/faults/fuzz.test',
   'test/faults/kill.test',
+  'test/faults/memory.test',
   'test/faults/operation.test',
+  'test/faults/processes.test',
   'test/faults/stall.test',
+  'test/faults/webhooks.test',
+  'test/ingestion/ingestion.test',
   'test/ingestion/long-history.test',
   'test/redis/failover.test',
   'test/redis/faults.test',
   'test/redis/redis-connection.test',
   'test/redis/replaced.test',
+  'test/redis/shared-build.test',
+  'test/scripts/packages.test',
+  'test/scripts/scripts.test',
+  'test/sessions/contract-wallets.test',
+  'test/tracing/tracing.test',
+  'test/trust/metric-limit.test',
+  'test/trust/nonces.test',
+  'test/verifications/verifications.test',
+  'test/vouchers/verifier.test',
 ];
 /** Short in `npm test`, long here. */
-const LONGER = ['test/e2e/crash.test'];
+const LONGER = [
+  'test/disc/past-states.test',
+  'test/disc/sums.test',
+  'test/e2e/crash.test',
+  'test/embedded/lmdb-environment.test',
+];
 /** Run by --faults after the others and one at a time, since they measure how long the service does not answer. */
 const MEASURED = [
   'test/cluster/load.test',
   'test/eventstoredb/load.test',
   'test/faults/hot-identity.test',
   'test/trust/connections.test',
-  'test/trust/nonces.test',
 ];
 
 const given = process.argv.slice(2);
@@ -82,7 +114,15 @@ async function main() {
     process.exitCode = counts.failed === 0 ? 0 : 1;
   };
 
-  const installed = await node(['scripts/install.mjs', 'test', 'contracts', 'circuits', 'console']);
+  const installed = await node([
+    'scripts/install.mjs',
+    'test',
+    'contracts',
+    'circuits',
+    'console',
+    'clients/typescript',
+    'tracing',
+  ]);
   // The longest check goes beside the build, the others beside the tests, one at a time.
   const types = withChecks && installed.isGood ? check('types') : undefined;
   if (!installed.isGood || !(await node(['scripts/build.mjs'])).isGood) {
@@ -98,7 +138,7 @@ async function main() {
   const faults = option('--faults');
   const runs = faults
     ? [
-        ['--maxWorkers=2', '--verbose', ...FAULTS, ...LONGER],
+        ['--verbose', ...FAULTS, ...LONGER],
         ['--runInBand', '--verbose', ...MEASURED],
       ]
     : [ignored];
