@@ -45,6 +45,27 @@ describeRedis('BullMQ', () => {
       expect((await jobs.list()).map((job) => job.id)).toEqual([id]);
     });
 
+    test('a cancelled job that is put back while a worker takes it is run', async () => {
+      let release = () => {};
+      jobs.handle('work', ({ id }) =>
+        id.startsWith('before')
+          ? new Promise<null>((resolve) => (release = () => resolve(null)))
+          : Promise.resolve(null),
+      );
+      await jobs.start();
+      for (let n = 0; n < 60; n++) {
+        await jobs.enqueue('work', `before-${n}`, {});
+        await jobs.enqueue('work', `n-${n}`, {});
+        await jobs.cancel('work', `n-${n}`);
+        await reaches(`before-${n}`, 'running');
+        const putBack = jobs.retry('work', `n-${n}`);
+        for (let turn = 0; turn < n % 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+        release();
+        await putBack;
+        await reaches(`n-${n}`, 'completed');
+      }
+    });
+
     test('a job whose worker died is run by another worker as a further attempt', async () => {
       await jobs.enqueue('work', 'one', {});
       const child = new Child(new URL('./processes/job-runner.ts', import.meta.url), [at.url, at.prefix, `${LOCK_MS}`]);

@@ -167,13 +167,14 @@ export class BullmqJobs implements Jobs {
       if (job?.status !== 'failed' && job?.status !== 'cancelled') return job;
       const stored = (await this.#queue(kind).getJob(keyOf(id)))!;
       // The run of a cancelled job may not have ended yet.
-      for (let waited = 0; (await stored.isActive()) && waited < GRACE_MS; waited += POLL_MS) await sleep(POLL_MS);
-      await this.#client.del(this.#outcomeKey(kind, id));
+      const deadline = performance.now() + GRACE_MS;
+      while (!(await this.#reopen(kind, id))) {
+        if (performance.now() > deadline) return job;
+        await sleep(POLL_MS);
+      }
       if (await stored.isFailed()) {
         await stored.updateProgress({ done: 0, total: 0 });
         await stored.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true });
-      } else {
-        await this.#client.hdel(this.#queue(kind).toKey(keyOf(id)), 'ats');
       }
       // As it was enqueued, since a worker may already have taken it.
       return { ...job, status: 'queued', progress: { done: 0, total: 0 }, attempts: 0, error: null, finished_at: null };
@@ -318,6 +319,17 @@ export class BullmqJobs implements Jobs {
     }
   }
 
+  /**
+   * Removes a job's outcome and its count of attempts, unless a worker runs it: that worker may have read the outcome
+   * already.
+   * @returns whether it was done
+   */
+  async #reopen(kind: string, id: string): Promise<boolean> {
+    const queue = this.#queue(kind);
+    const keys = [queue.toKey('active'), this.#outcomeKey(kind, id), queue.toKey(keyOf(id))];
+    return (await this.#client.eval(REOPEN, keys.length, ...keys, keyOf(id))) === 1;
+  }
+
   /** Undoes the count of a started attempt. */
   async #uncount(job: StoredJob): Promise<void> {
     await this.#client.hincrby(this.#queue(job.name).toKey(job.id!), 'ats', -1);
@@ -363,6 +375,13 @@ export class BullmqJobs implements Jobs {
     return `${this.#prefix}.fate.${kind}:${id}`;
   }
 }
+
+/** Keys: the list of running jobs, the outcome, the job. Argument: the job's id in the queue. */
+const REOPEN = `
+if redis.call('LPOS', KEYS[1], ARGV[1]) then return 0 end
+redis.call('DEL', KEYS[2])
+redis.call('HDEL', KEYS[3], 'ats')
+return 1`;
 
 @Module({})
 class JobsRuntime {
