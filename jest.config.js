@@ -24,6 +24,7 @@ export default {
       },
     ],
   },
+  testSequencer: '<rootDir>/test/sequencer.js',
   reporters: ['default', '<rootDir>/test/reporter.js'],
   testTimeout: 180_000,
   // One more than cores: suites wait for the servers that they start, and for leases to end.
