@@ -20,6 +20,10 @@ const VIEWS = { people: 1 };
 const START: Checkpoint = { log: LOG, position: 0, event_id: null };
 const TTL_MS = 1_000;
 
+function bytesOf(row: RowKey): Buffer {
+  return Buffer.from(rowAddress(row));
+}
+
 /** The rules of the read models that every adapter keeps. The clock decides when a lease ends. */
 export function describeReadModels(name: string, makeHarness: (clock: Clock) => Promise<Harness<ReadModels>>): void {
   describe(`${name}: read models contract`, () => {
@@ -328,6 +332,42 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         expect(await range('many', { after: key(11_990) })).toEqual([...Array(9).keys()].map((n) => key(11_991 + n)));
       });
 
+      test('batches in any order of rows, some of them several times or beside older ones, leave what a map has', async () => {
+        const row = fc.record({
+          key: fc.constantFrom('a', 'a!', 'b', 'ü'),
+          sort: fc.constantFrom(undefined, '', '1', '10', '2', '\u{1F600}', '\uffee'),
+        });
+        const content = fc.oneof(fc.integer(), fc.constantFrom('', 'ü', 'x'.repeat(254), 'x'.repeat(70_000)));
+        const change = fc.record({
+          puts: fc.array(fc.tuple(row, content), { maxLength: 12 }),
+          deletes: fc.array(row, { maxLength: 3 }),
+          ascends: fc.boolean(),
+        });
+        await fc.assert(
+          fc.asyncProperty(fc.array(change, { minLength: 2, maxLength: 5 }), async (changes) => {
+            id = `gen-${randomUUID().slice(0, 8)}`;
+            await leased();
+            const expected = new Map<string, { row: RowKey; value: Json }>();
+            let base = START;
+            for (const { puts, deletes, ascends } of changes) {
+              const rows = puts.map(([{ key, sort }, value]) => ({ row: person(key, sort), value: value as Json }));
+              if (ascends) rows.sort((a, b) => Buffer.compare(bytesOf(a.row), bytesOf(b.row)));
+              const gone = deletes.map(({ key, sort }) => person(key, sort));
+              for (const each of gone) expected.delete(rowAddress(each));
+              for (const each of rows) expected.set(rowAddress(each.row), each);
+              const next = at(base.position + 1);
+              expect(await models.apply(id, batch({ base, next, puts: rows, deletes: gone }))).toBe('applied');
+              base = next;
+            }
+            const { rows } = await models.scan(id, 'people', null, 1_000);
+            const inOrder = (found: { row: RowKey; value: Json }[]) =>
+              found.sort((a, b) => Buffer.compare(bytesOf(a.row), bytesOf(b.row)));
+            expect(inOrder(rows)).toEqual(inOrder([...expected.values()]));
+          }),
+          { numRuns: 30 },
+        );
+      });
+
       test('a batch with an invalid row changes nothing', async () => {
         const puts = [{ row: person('a'), value: 1 }];
         const none = person('x'.repeat(5_000));
@@ -544,6 +584,20 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         });
         expect(checkpoint).toEqual(at(checkpoint.position));
         expect(rows).toBe(found.size);
+        expect(found).toEqual(states.get(checkpoint.position));
+      });
+
+      test('has rows that are added before those that it has read', async () => {
+        await leased();
+        await models.apply(id, batch({ puts: people(0, 2_500) }));
+        let state = expected(people(0, 2_500));
+        const states = new Map([[1, state]]);
+        const { checkpoint, found } = await copied(async () => {
+          const base = at(states.size);
+          const puts = [{ row: person('a', key(states.size)), value: 'added' }];
+          expect(await models.apply(id, batch({ base, next: at(states.size + 1), puts }))).toBe('applied');
+          states.set(states.size + 1, (state = new Map([...state, ...expected(puts)])));
+        });
         expect(found).toEqual(states.get(checkpoint.position));
       });
 

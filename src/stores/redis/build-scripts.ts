@@ -1,5 +1,5 @@
 import { Script } from './connection.js';
-import { HELD, IN_CHUNKS, NOW } from './scripts.js';
+import { ADD_ROWS, HELD, NOW } from './scripts.js';
 
 /**
  * Lua scripts of shared builds. Their keys are in the slot of the generation: its state, then
@@ -68,28 +68,14 @@ return 1
 `);
 
 /**
- * KEYS: state, build, rows, index, ranges. ARGV: id, part, holder; the number of rows without a sort key, each an address
- * and a content; then the entries of those with one. Returns 0 if the part is not held, -1 if rows were lost.
+ * KEYS: state, build, rows, index, ranges. ARGV: id, part, holder; the rows without and with a sort key as `packRows`
+ * makes them. Returns 0 if the part is not held, -1 if rows were lost.
  */
-export const PUT_ROWS = new Script(`${OPEN}${IN_CHUNKS}
+export const PUT_ROWS = new Script(`${OPEN}${ADD_ROWS}
 if not open(ARGV[1]) or redis.call('HGET', KEYS[2], ARGV[2]) ~= ARGV[3] then return 0 end
 local stored = redis.call('HMGET', KEYS[2], 'rows', 'ranges')
 if redis.call('HLEN', KEYS[3]) ~= tonumber(stored[1]) or redis.call('ZCARD', KEYS[5]) ~= tonumber(stored[2]) then return -1 end
-local rows = tonumber(ARGV[4])
-in_chunks('HSET', KEYS[3], 5, 4 + 2 * rows)
-local function add(key, from, to, step)
-  local members = {}
-  for i = from, to, step do
-    members[#members + 1] = 0
-    members[#members + 1] = ARGV[i]
-    if #members == CHUNK or i + step > to then
-      redis.call('ZADD', key, unpack(members))
-      members = {}
-    end
-  end
-end
-add(KEYS[4], 5, 4 + 2 * rows, 2)
-add(KEYS[5], 5 + 2 * rows, #ARGV, 1)
+add_rows(cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5]), KEYS[3], KEYS[4], KEYS[5])
 redis.call('HSET', KEYS[2], 'rows', redis.call('HLEN', KEYS[3]), 'ranges', redis.call('ZCARD', KEYS[5]))
 return 1
 `);

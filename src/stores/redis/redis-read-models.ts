@@ -21,6 +21,7 @@ import {
 } from '../ports/read-models.js';
 import { isOfRange, rowAddress } from '../ports/row-key.js';
 import type { BuildPlan, SharedBuild } from '../ports/shared-build.js';
+import { packRows } from './packed-rows.js';
 import { type BuiltGeneration, RedisSharedBuild } from './redis-shared-build.js';
 import {
   ACQUIRE_LEASE,
@@ -532,22 +533,12 @@ function checkpointOf(text: string): Checkpoint {
   return { log, position, event_id };
 }
 
-/** Arguments of APPLY from the counts on. If a row is written twice, the last content counts. */
-function changesOf({ puts, deletes }: Batch): (string | number)[] {
-  const rows = new Map<string, string>();
-  const ranges = new Map<string, string>();
-  puts.forEach((chunk, start, middle, end) => {
-    const address = chunk.toString('utf8', start, middle);
-    (isOfRange(address) ? ranges : rows).set(address, chunk.toString('utf8', middle, end));
-  });
+/** Arguments of APPLY from the counts on. */
+function changesOf({ puts, deletes }: Batch): (string | number | Buffer)[] {
   const gone = deletes.filter(({ sort }) => sort === undefined).map(rowAddress);
   const goneOfRanges = deletes.filter(({ sort }) => sort !== undefined).map(rowAddress);
-  const changes: (string | number)[] = [gone.length, goneOfRanges.length, rows.size, ranges.size];
-  for (const address of gone) changes.push(address);
-  for (const address of goneOfRanges) changes.push(address);
-  for (const [address, content] of rows) changes.push(address, content);
-  for (const [address, content] of ranges) changes.push(address, content);
-  return changes;
+  const { plain, entries, span } = packRows(puts);
+  return [gone.length, plain, entries, ...(span ?? ['', '']), ...gone, ...goneOfRanges];
 }
 
 function queryArguments(query: RowQuery): (string | number)[] {

@@ -1,6 +1,5 @@
 import type { EncodedRows } from '../ports/encoded-rows.js';
 import type { Checkpoint } from '../ports/read-models.js';
-import { isOfRange } from '../ports/row-key.js';
 import type { BuildPlan, BuildState, PartName, PartState, SharedBuild, Spill } from '../ports/shared-build.js';
 import {
   BEGIN_BUILD,
@@ -15,6 +14,7 @@ import {
   SPILL,
 } from './build-scripts.js';
 import type { RedisConnection, Script } from './connection.js';
+import { packRows } from './packed-rows.js';
 
 /** What a build needs of its generation. */
 export interface BuiltGeneration {
@@ -98,16 +98,8 @@ export class RedisSharedBuild implements SharedBuild {
   }
 
   put(part: PartName, holder: string, rows: EncodedRows): Promise<boolean> {
-    const plain: string[] = [];
-    const others: string[] = [];
-    rows.forEach((chunk, start, middle, end) => {
-      const address = chunk.toString('utf8', start, middle);
-      const content = chunk.toString('utf8', middle, end);
-      if (isOfRange(address)) others.push(`${address}\0${content}`);
-      else plain.push(address, content);
-    });
-    const keys = [...this.head, ...rowKeys(this.generation.keys)];
-    return this.run(PUT_ROWS, keys, [part, holder, plain.length / 2, ...plain, ...others]);
+    const { plain, entries } = packRows(rows);
+    return this.run(PUT_ROWS, [...this.head, ...rowKeys(this.generation.keys)], [part, holder, plain, entries]);
   }
 
   complete(part: PartName, holder: string, progress: number): Promise<boolean> {

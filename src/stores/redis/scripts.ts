@@ -57,10 +57,24 @@ end
 /** Splits commands with more values than fit on Lua's stack. */
 export const IN_CHUNKS = `
 local CHUNK = 4000
-local function in_chunks(command, key, from, to)
+local function in_chunks(command, key, values, from, to)
   for i = from, to, CHUNK do
-    redis.call(command, key, unpack(ARGV, i, math.min(i + CHUNK - 1, to)))
+    redis.call(command, key, unpack(values, i, math.min(i + CHUNK - 1, to)))
   end
+end
+`;
+
+/**
+ * Adds rows that `packRows` has packed. Rows with a sort key must not be there yet. Scores are texts, since Redis would
+ * format numbers.
+ */
+export const ADD_ROWS = `${IN_CHUNKS}
+local function add_rows(plain, entries, rows, index, ranges)
+  in_chunks('HSET', rows, plain, 1, #plain)
+  local members = {}
+  for i = 1, #plain, 2 do members[i], members[i + 1] = '0', plain[i] end
+  in_chunks('ZADD', index, members, 1, #members)
+  in_chunks('ZADD', ranges, entries, 1, #entries)
 end
 `;
 
@@ -107,15 +121,15 @@ return state
 `);
 
 /**
- * Rows and checkpoint in one step. ARGV: batch id, base, next, holder, time, log; the numbers of deletes without and
- * with a sort key, and of puts without and with one; then those: addresses, and for puts each address followed by its
- * content.
+ * Rows and checkpoint in one step. ARGV: batch id, base, next, holder, time, log; the number of deletes without a
+ * sort key; the puts without and with one as `packRows` makes them, and the first and the last address of the latter,
+ * empty if they do not ascend; then the addresses of the deletes, first those without a sort key.
  *
  * A missing checkpoint or holder equals nothing, so nothing is applied then, nor to a generation of another log or one
  * that has lost rows. A batch whose id is already stored has been applied: the client sends a script again if its reply
  * was lost.
  */
-export const APPLY = new Script(`${NOW}${HELD}${WHOLE}${IN_CHUNKS}
+export const APPLY = new Script(`${NOW}${HELD}${WHOLE}${ADD_ROWS}
 local state = redis.call('HMGET', KEYS[1], 'status', 'checkpoint', 'batch', 'holder', 'until', 'ttl', 'log', 'rows', 'ranges',
   'copy', 'copy_until')
 if not state[1] or state[1] == 'dropped' then return 0 end
@@ -125,7 +139,7 @@ if state[7] ~= ARGV[6] or not whole(state[8], state[9]) then return 0 end
 -- Where memory is full this fails, before anything is removed; what follows a write of the same script is let through.
 redis.call('HSETNX', KEYS[1], 'log', state[7])
 
-local at = 11
+local at = 12
 local count = tonumber(ARGV[7])
 local copied = state[10]
 if copied and not held(copied, state[11], '${COPY_MS}', now(ARGV[5])) then
@@ -133,41 +147,31 @@ if copied and not held(copied, state[11], '${COPY_MS}', now(ARGV[5])) then
   redis.call('UNLINK', KEYS[5])
   copied = false
 end
-if copied then in_chunks('SADD', KEYS[5], at, at + count + ARGV[8] - 1) end
-in_chunks('HDEL', KEYS[2], at, at + count - 1)
-in_chunks('ZREM', KEYS[3], at, at + count - 1)
-at = at + count
-for i = at, at + ARGV[8] - 1 do
-  redis.call('ZREMRANGEBYLEX', KEYS[4], '[' .. ARGV[i] .. '\\0', '(' .. ARGV[i] .. '\\1')
-end
-at = at + ARGV[8]
-
-count = tonumber(ARGV[9])
-in_chunks('HSET', KEYS[2], at, at + 2 * count - 1)
-local members = {}
-for i = 0, count - 1 do
-  members[#members + 1] = 0
-  members[#members + 1] = ARGV[at + 2 * i]
-  if #members == CHUNK or i == count - 1 then
-    redis.call('ZADD', KEYS[3], unpack(members))
-    members = {}
-  end
-  if copied then redis.call('SADD', KEYS[5], ARGV[at + 2 * i]) end
-end
-at = at + 2 * count
-
-count = tonumber(ARGV[10])
-for i = 0, count - 1 do
-  local address, content = ARGV[at + 2 * i], ARGV[at + 2 * i + 1]
+local function remove(address)
   redis.call('ZREMRANGEBYLEX', KEYS[4], '[' .. address .. '\\0', '(' .. address .. '\\1')
-  members[#members + 1] = 0
-  members[#members + 1] = address .. '\\0' .. content
-  if #members == CHUNK or i == count - 1 then
-    redis.call('ZADD', KEYS[4], unpack(members))
-    members = {}
-  end
-  if copied then redis.call('SADD', KEYS[5], address) end
 end
+if copied then in_chunks('SADD', KEYS[5], ARGV, at, #ARGV) end
+in_chunks('HDEL', KEYS[2], ARGV, at, at + count - 1)
+in_chunks('ZREM', KEYS[3], ARGV, at, at + count - 1)
+for i = at + count, #ARGV do remove(ARGV[i]) end
+
+local plain, entries = cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[9])
+-- Where rows are added in the order of their addresses, as from a snapshot, none is replaced.
+local all_new = ARGV[10] ~= '' and
+  #redis.call('ZRANGE', KEYS[4], '[' .. ARGV[10], '(' .. ARGV[11] .. '\\1', 'BYLEX', 'LIMIT', 0, 1) == 0
+if copied or not all_new then
+  for i = 2, #entries, 2 do
+    local first = string.find(entries[i], '\\0', 1, true)
+    local second = string.find(entries[i], '\\0', first + 1, true)
+    local address = string.sub(entries[i], 1, string.find(entries[i], '\\0', second + 1, true) - 1)
+    if not all_new then remove(address) end
+    if copied then redis.call('SADD', KEYS[5], address) end
+  end
+end
+if copied then
+  for i = 1, #plain, 2 do redis.call('SADD', KEYS[5], plain[i]) end
+end
+add_rows(plain, entries, KEYS[2], KEYS[3], KEYS[4])
 redis.call('HSET', KEYS[1], 'checkpoint', ARGV[3], 'batch', ARGV[1], 'rows', redis.call('HLEN', KEYS[2]),
   'ranges', redis.call('ZCARD', KEYS[4]))
 return 1
