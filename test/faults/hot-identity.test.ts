@@ -4,14 +4,12 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { internalActor } from '../../src/commands/context.js';
-import { Writer } from '../../src/commands/writer.js';
-import { decide } from '../../src/features/relay/domain/relay.js';
+import type { Action } from '../../src/features/relay/domain/relay.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
-import { closeStores, openStores } from '../../src/stores/open.js';
 import type { OpenApiDocument, Operation } from '../e2e/openapi.js';
 import { type Answer, Server } from '../e2e/server.js';
-import { credence, limit, long } from './faults.js';
+import { credenceWith, limit, long } from './faults.js';
+import { fill } from './fill.js';
 
 /**
  * No request about a large identity keeps the server from anything else: whatever is asked, no turn of its event loop
@@ -46,8 +44,9 @@ beforeAll(async () => {
   const data = await mkdtemp(join(tmpdir(), 'credence-hot-'));
   // So that there is a generation to rebuild, which takes longer than a start may.
   await (await Server.start({ data })).stop();
-  await fill(data);
-  const { code, stderr } = await credence(data, 'rebuild', 'all', '--swap');
+  await fill(data, ACTIONS, actionOf);
+  // In a process of its own, which takes half the time.
+  const { code, stderr } = await credenceWith({}, data, 'rebuild', 'all', '--swap');
   expect([code, code === 0 ? '' : stderr]).toEqual([0, '']);
   turns = join(data, 'turns.socket');
   const NODE_OPTIONS = `--max-semi-space-size=32 --import ${new URL('./turns.mjs', import.meta.url)}`;
@@ -117,34 +116,18 @@ const POLICY = {
 const RULES = { disc_min: 10, metrics: { financial: 0.1, social: 0.1 }, verification: ['BAD Status validation'] };
 
 /** Actions on a thousand days, a quarter of them within an hour of one of those. */
-async function fill(data: string): Promise<void> {
-  const stores = await openStores(data, Date.now);
-  const writer = new Writer(stores.eventStore, Date.now);
-  for (let from = 0; from < ACTIONS; from += 2_000) {
-    const slice = Array.from({ length: Math.min(2_000, ACTIONS - from) }, (_, i) => {
-      const n = from + i;
-      const metric = (n * 7_919) % METRICS;
-      const action = {
-        tris_id: HOT,
-        action_type: kindOf(metric),
-        category: MODEL.categories[metric % MODEL.categories.length]!,
-        criticality: CRITICALITIES[n % CRITICALITIES.length]!,
-        platform_id: `platform-${n % 20}`,
-        occurred_at: n % 4 === 0 ? busyTime - ((n * 7) % 3_600_000) : now - (1 + ((n * 104_729) % 999)) * DAY,
-        external_id: null,
-        evidence_uri: null,
-      };
-      const context = {
-        actor: internalActor('cli'),
-        correlation_id: 'test',
-        idempotency: null,
-        body_hash: randomUUID(),
-      };
-      return writer.create(`action-${randomUUID()}`, decide(action, null), context);
-    });
-    await Promise.all(slice);
-  }
-  await closeStores(stores);
+function actionOf(n: number): Action {
+  const metric = (n * 7_919) % METRICS;
+  return {
+    tris_id: HOT,
+    action_type: kindOf(metric),
+    category: MODEL.categories[metric % MODEL.categories.length]!,
+    criticality: CRITICALITIES[n % CRITICALITIES.length]!,
+    platform_id: `platform-${n % 20}`,
+    occurred_at: n % 4 === 0 ? busyTime - ((n * 7) % 3_600_000) : now - (1 + ((n * 104_729) % 999)) * DAY,
+    external_id: null,
+    evidence_uri: null,
+  };
 }
 
 interface Asked {

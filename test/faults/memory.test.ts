@@ -1,19 +1,16 @@
 import type { ChildProcess } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { internalActor } from '../../src/commands/context.js';
-import { Writer } from '../../src/commands/writer.js';
-import { decide } from '../../src/features/relay/domain/relay.js';
+import type { Action } from '../../src/features/relay/domain/relay.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
-import { closeStores, openStores } from '../../src/stores/open.js';
 import { type Answer, send } from '../http/client.js';
 import { spawnServer } from '../servers/launch.js';
 import { randomFrom } from './faults.js';
+import { fill } from './fill.js';
 
 /**
  * A server with little memory builds the read models of large identities and answers every read of them, however their
@@ -42,31 +39,23 @@ const SHAPES: Record<string, { metrics: number; ago: (n: number) => number }> = 
   'tris:ten-thousand-metrics': { metrics: 10_000, ago: () => upTo(1_000) * DAY },
 };
 
-async function fill(data: string): Promise<void> {
-  const stores = await openStores(data, Date.now);
-  const writer = new Writer(stores.eventStore, Date.now);
-  for (const [tris_id, { metrics, ago }] of Object.entries(SHAPES)) {
-    for (let from = 0; from < ACTIONS; from += 2_000) {
-      const slice = Array.from({ length: Math.min(2_000, ACTIONS - from) }, (_, i) => {
-        const metric = upTo(metrics);
-        const action = {
-          tris_id,
-          action_type: metric % 20 === 19 ? `kind_${metric}_flags` : `kind_${metric}`,
-          category: MODEL.categories[metric % MODEL.categories.length]!,
-          criticality: CRITICALITIES[upTo(CRITICALITIES.length)]!,
-          platform_id: `platform-${upTo(20)}`,
-          occurred_at: now - ago(from + i),
-          external_id: null,
-          evidence_uri: null,
-        };
-        const actor = internalActor('cli');
-        const context = { actor, correlation_id: 'test', idempotency: null, body_hash: randomUUID() };
-        return writer.create(`action-${randomUUID()}`, decide(action, null), context);
-      });
-      await Promise.all(slice);
-    }
-  }
-  await closeStores(stores);
+const IDENTITIES = Object.keys(SHAPES);
+
+/** All actions of one identity, then those of the next. */
+function actionOf(n: number): Action {
+  const tris_id = IDENTITIES[Math.floor(n / ACTIONS)]!;
+  const { metrics, ago } = SHAPES[tris_id]!;
+  const metric = upTo(metrics);
+  return {
+    tris_id,
+    action_type: metric % 20 === 19 ? `kind_${metric}_flags` : `kind_${metric}`,
+    category: MODEL.categories[metric % MODEL.categories.length]!,
+    criticality: CRITICALITIES[upTo(CRITICALITIES.length)]!,
+    platform_id: `platform-${upTo(20)}`,
+    occurred_at: now - ago(n % ACTIONS),
+    external_id: null,
+    evidence_uri: null,
+  };
 }
 
 const NODE_OPTIONS = `--max-old-space-size=${LIMIT_MB} --max-semi-space-size=32`;
@@ -149,7 +138,7 @@ function reads(tris: string, middle: string): string[] {
 
 test('with little memory, the read models of large identities are built and every read of them is answered', async () => {
   const data = await mkdtemp(join(tmpdir(), 'credence-memory-'));
-  await fill(data);
+  await fill(data, IDENTITIES.length * ACTIONS, actionOf);
   const server = new LimitedServer(data);
   const figures: Record<string, number> = {};
   const began = performance.now();
@@ -164,7 +153,7 @@ test('with little memory, the read models of large identities are built and ever
     // Some identities are unknown at the position in the middle of the log.
     if (status !== 200 && status !== 404) throw new Error(`${path}: ${status} ${text.slice(0, 300)}`);
   };
-  for (const tris of Object.keys(SHAPES)) {
+  for (const tris of IDENTITIES) {
     figures[tris] = await server.memoryDuring(async () => {
       for (const path of reads(tris, middle)) await ask(path);
       await Promise.all(reads(tris, middle).map(ask));
