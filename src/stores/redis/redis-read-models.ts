@@ -423,14 +423,15 @@ export class RedisReadModels implements ReadModels {
     return text === null ? undefined : (JSON.parse(text) as GenerationRecord);
   }
 
-  /** Frees the remains of a generation whose drop was interrupted. */
+  /** Frees the remains of generations whose drop was interrupted, or done by a version that knows no shared builds. */
   async #finishDrops(): Promise<void> {
     const records = await this.#reads.send((redis) => redis.hgetall(this.#generationsKey));
     for (const [id, text] of Object.entries(records)) {
       const { incarnation, dropped } = JSON.parse(text) as GenerationRecord;
-      const [state] = this.#keys(id, incarnation);
-      const status = await this.#reads.send((redis) => redis.hget(state!, 'status'));
-      if (status === 'dropped' || (dropped && status !== null)) await this.dropGeneration(id);
+      const keys = this.#keys(id, incarnation);
+      const status = await this.#reads.send((redis) => redis.hget(keys[0]!, 'status'));
+      const isLeft = status === null ? await RedisSharedBuild.open(this.#writes, this.#built(keys)) : dropped;
+      if (status === 'dropped' || isLeft) await this.dropGeneration(id);
     }
   }
 
