@@ -158,6 +158,28 @@ test('any value comes back exactly, beside any other', () => {
   }
 });
 
+test('no value is mistaken for another that was read before', () => {
+  let seed = 7;
+  const below = (limit: number) => (seed = (seed * 48_271) % 2_147_483_647) % limit;
+  const two = (limit: number) => String(below(limit)).padStart(2, '0');
+  const time = () => `${2000 + below(100)}-${two(13)}-${two(32)}T${two(24)}:${two(60)}:${two(60)}.${100 + below(900)}Z`;
+  const name = () => Array.from({ length: below(31) }, () => String.fromCharCode(97 + below(3))).join('');
+  const digits = (count: number) => Array.from({ length: count }, () => below(16).toString(16)).join('');
+  const uuid = () => [8, 4, 4, 4, 12].map(digits).join('-');
+  for (let n = 0; n < 2_000; n++) {
+    const stream = [`action-${digits(64)}`, `access-${uuid()}`, `wallet-0x${digits(40)}`, name()][below(4)]!;
+    const values = [time(), time(), name(), name(), uuid(), digits(64), `0x${digits(40)}`, time()];
+    const given = event({ values }, { stream, position: n, id: uuid() });
+    const entry = entryOf(given);
+    expect(JSON.stringify(readEntry(entry, entry.length, n, true))).toBe(JSON.stringify(given));
+  }
+});
+
+test('a stream that is cut off is no stream', () => {
+  const entry = entryOf(event(ACTION));
+  for (let length = 0; length < 39; length++) expect(placeOf(Buffer.from(entry.subarray(0, length)))).toBeUndefined();
+});
+
 test.each([1.5, 2 ** 32, -1])('a revision of %s, which the index cannot store, gives an entry no place', (revision) => {
   expect(placeOf(entryOf(event(ACTION, { revision })))).toBeUndefined();
 });

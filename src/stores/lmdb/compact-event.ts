@@ -38,6 +38,8 @@ const LONGEST_WORD = Math.max(...WORDS.map(({ length }) => length));
 const PREFIX_PLACES = new Map(PREFIXES.map((prefix, place) => [prefix, place]));
 const LONGEST_PREFIX = Math.max(...PREFIXES.map(({ length }) => length));
 const UUID_LENGTH = 36;
+/** Bytes of a UUID after each dash. */
+const UUID_PARTS = [2, 2, 2, 6];
 const TIME_LENGTH = 24;
 /** Shorter ones are as short as strings. */
 const SHORTEST_HEX = 16;
@@ -374,8 +376,7 @@ function takeString(): string {
   const first = bytes[at++]!;
   if (first < FIRST_WORDS) return WORDS[first]!;
   if (first >= SHORT_STRING && first < SMALL_INTEGER) {
-    at += first - SHORT_STRING;
-    return bytes.toString('latin1', at - (first - SHORT_STRING), at);
+    return takeShort(first - SHORT_STRING);
   }
   switch (first) {
     case LATER_WORD: {
@@ -386,15 +387,17 @@ function takeString(): string {
     case HEX:
       return takeHex(bytes[at++]!);
     case UUID:
-      return takeUuid();
+      return takeUuid(0);
     case TIME:
       return (lastTime = takeTime());
     case SAME_TIME:
       return lastTime;
-    case PREFIXED_HEX:
-      return takePrefix() + takeHex(bytes[at++]!);
+    case PREFIXED_HEX: {
+      const prefix = takePrefix();
+      return scratchText(takeDigits(bytes[at++]!, prefix));
+    }
     case PREFIXED_UUID:
-      return takePrefix() + takeUuid();
+      return takeUuid(takePrefix());
     case STRING: {
       const length = takeCount();
       at += length;
@@ -404,10 +407,38 @@ function takeString(): string {
   throw new TypeError(`there is no string of kind ${first}`);
 }
 
-function takePrefix(): string {
+/**
+ * Where strings are put together: a string that is made of parts stays a tree of them, which takes several times the
+ * memory, and the garbage collector longer than all of decoding.
+ */
+const SCRATCH = Buffer.alloc(1_024);
+
+function scratchText(length: number): string {
+  return SCRATCH.toString('latin1', 0, length);
+}
+
+/** Puts the next prefix into the scratch. @returns where it ends there */
+function takePrefix(): number {
   const prefix = PREFIXES[bytes[at++]!];
   if (prefix === undefined) throw new TypeError('there is no such prefix');
-  return prefix;
+  for (let i = 0; i < prefix.length; i++) SCRATCH[i] = prefix.charCodeAt(i);
+  return prefix.length;
+}
+
+/** Of each byte: its hexadecimal digits. */
+const HIGH_DIGITS = Uint8Array.from({ length: 256 }, (_, byte) => (byte >> 4).toString(16).charCodeAt(0));
+const LOW_DIGITS = Uint8Array.from({ length: 256 }, (_, byte) => (byte & 15).toString(16).charCodeAt(0));
+
+/** Puts the digits of so many bytes into the scratch. @returns where they end there */
+function takeDigits(count: number, to: number): number {
+  if (at + count > bytes.length) throw new TypeError('there are too few bytes');
+  let place = to;
+  for (const end = at + count; at < end; at++) {
+    const byte = bytes[at]!;
+    SCRATCH[place++] = HIGH_DIGITS[byte]!;
+    SCRATCH[place++] = LOW_DIGITS[byte]!;
+  }
+  return place;
 }
 
 function takeHex(count: number): string {
@@ -415,24 +446,72 @@ function takeHex(count: number): string {
   return bytes.toString('hex', at - count, at);
 }
 
-function takeUuid(): string {
-  const digits = takeHex(16);
-  const [first, second, third] = [digits.slice(0, 8), digits.slice(8, 12), digits.slice(12, 16)];
-  return `${first}-${second}-${third}-${digits.slice(16, 20)}-${digits.slice(20)}`;
+/** The UUID after what the scratch has up to `from`. */
+function takeUuid(from: number): string {
+  let place = takeDigits(4, from);
+  for (const count of UUID_PARTS) {
+    SCRATCH[place++] = DASH;
+    place = takeDigits(count, place);
+  }
+  return scratchText(place);
 }
 
-/** Numbers below 100 in two digits. */
-const TWO_DIGITS = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
+/** Neighbouring events have the same times, names and numbers: what was read is kept, by a hash of its bytes. */
+const KEPT = 4_096;
+const KEPT_TEXTS: string[] = Array.from({ length: KEPT }, () => '');
+const KEPT_TIMES: string[] = Array.from({ length: KEPT }, () => '');
+const TIMES = new Float64Array(KEPT).fill(-1);
+
+/** An ASCII string of so few characters that copying it would take longer than looking it up. */
+function takeShort(length: number): string {
+  const start = at;
+  at += length;
+  let digest = length;
+  for (let i = start; i < at; i++) digest = (Math.imul(digest, 31) + bytes[i]!) | 0;
+  const place = (digest ^ (digest >>> 12)) & (KEPT - 1);
+  const kept = KEPT_TEXTS[place]!;
+  return isAt(kept, start, length) ? kept : (KEPT_TEXTS[place] = bytes.toString('latin1', start, at));
+}
+
+function isAt(text: string, start: number, length: number): boolean {
+  if (text.length !== length) return false;
+  for (let i = 0; i < length; i++) if (text.charCodeAt(i) !== bytes[start + i]) return false;
+  return true;
+}
 
 function takeTime(): string {
   const high = takeThreeBytes();
-  const clock = ((high & 7) << 24) | takeThreeBytes();
+  const low = takeThreeBytes();
+  const time = high * 0x100_0000 + low;
+  const place = (low ^ high) & (KEPT - 1);
+  if (TIMES[place] !== time) {
+    TIMES[place] = time;
+    KEPT_TIMES[place] = timeText(high, low);
+  }
+  return KEPT_TIMES[place]!;
+}
+
+function timeText(high: number, low: number): string {
+  const clock = ((high & 7) << 24) | low;
   const date = high >>> 3;
-  const year = date >>> 9;
-  const day = `${TWO_DIGITS[Math.floor(year / 100)]}${TWO_DIGITS[year % 100]}-${TWO_DIGITS[(date >>> 5) & 15]}-${TWO_DIGITS[date & 31]}`;
-  const minute = `${TWO_DIGITS[clock >>> 22]}:${TWO_DIGITS[(clock >>> 16) & 63]}:${TWO_DIGITS[(clock >>> 10) & 63]}`;
-  const millisecond = clock & 1023;
-  return `${day}T${minute}.${Math.floor(millisecond / 100)}${TWO_DIGITS[millisecond % 100]}Z`;
+  putDecimal(date >>> 9, 0, 4, '-');
+  putDecimal((date >>> 5) & 15, 5, 2, '-');
+  putDecimal(date & 31, 8, 2, 'T');
+  putDecimal(clock >>> 22, 11, 2, ':');
+  putDecimal((clock >>> 16) & 63, 14, 2, ':');
+  putDecimal((clock >>> 10) & 63, 17, 2, '.');
+  putDecimal(clock & 1023, 20, 3, 'Z');
+  return scratchText(TIME_LENGTH);
+}
+
+/** Puts so many decimal digits into the scratch, and what follows them. */
+function putDecimal(value: number, from: number, count: number, end: string): void {
+  let rest = value;
+  for (let place = from + count - 1; place >= from; place--) {
+    SCRATCH[place] = 48 + (rest % 10);
+    rest = Math.floor(rest / 10);
+  }
+  SCRATCH[from + count] = end.charCodeAt(0);
 }
 
 function takeThreeBytes(): number {
