@@ -8,6 +8,7 @@ import type { Generation, Manifest, ReadModels } from '../stores/ports/read-mode
 import { PROJECTIONS } from './all-projections.js';
 import { Follower } from './follower.js';
 import { createGeneration, isInLog, isOf, isSound, platformLens, refuseOtherLog, versionsOf } from './manifest.js';
+import { workOnBuild } from './shared-build.js';
 
 /** Operations on generations: build one beside the serving one, swap, roll back, drop. */
 
@@ -40,7 +41,7 @@ export interface GenerationState extends Generation {
 /** The progress of one generation, in events. */
 export interface GenerationProgress extends GenerationState {
   lag: { events: number; seconds: number };
-  /** Events applied. */
+  /** Events applied; while processes share its build, those that their work so far corresponds to. */
   applied: number;
 }
 
@@ -89,7 +90,9 @@ export async function generationProgress(
   const total = await store.countAfter(0);
   return Promise.all(
     (await generationStates(store, readModels, clock)).map(async (generation) => {
-      const events = generation.behind === null ? 0 : await store.countAfter(appliedBy(generation, store));
+      const position = appliedBy(generation, store);
+      const missing = generation.behind === null ? 0 : await store.countAfter(position);
+      const events = position === 0 ? missing - (await workOnBuild(generation.id, readModels)) : missing;
       const lag = { events, seconds: generation.behind ?? 0 };
       return { ...generation, lag, applied: Math.max(0, total - events) };
     }),

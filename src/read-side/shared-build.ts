@@ -432,19 +432,28 @@ class Told {
     private readonly onProgress: ((events: number) => void) | undefined,
   ) {}
 
-  tell({ parts }: BuildState): void {
-    const { ranges, partitions } = this.plan;
-    const of = (kind: string): PartState[] =>
-      [...parts].flatMap(([name, part]) => (name.startsWith(kind) ? [part] : []));
-    const sum = (found: readonly PartState[]) => found.reduce((total, { progress }) => total + progress, 0);
-    const read = sum(of('range'));
-    const isRead = of('range').filter(({ isDone }) => isDone).length === ranges.length;
-    const folded = isRead ? (read * sum(of('partition'))) / partitions : 0;
-    const more = Math.floor(DIVIDE * read + FOLD * folded + 1e-6) - this.events;
+  tell(state: BuildState): void {
+    const more = workOf(this.plan, state) - this.events;
     if (more <= 0) return;
     this.events += more;
     this.onProgress?.(more);
   }
+}
+
+/** The number of events that the work of all processes on a generation's shared build corresponds to; 0 without one. */
+export async function workOnBuild(id: string, readModels: ReadModels): Promise<number> {
+  const build = await readModels.sharedBuild?.(id);
+  const state = await build?.state();
+  return build && state ? workOf(build.plan, state) : 0;
+}
+
+function workOf({ ranges, partitions }: BuildPlan, { parts }: BuildState): number {
+  const of = (kind: string): PartState[] => [...parts].flatMap(([name, part]) => (name.startsWith(kind) ? [part] : []));
+  const sum = (found: readonly PartState[]) => found.reduce((total, { progress }) => total + progress, 0);
+  const read = sum(of('range'));
+  const isRead = of('range').filter(({ isDone }) => isDone).length === ranges.length;
+  const folded = isRead ? (read * sum(of('partition'))) / partitions : 0;
+  return Math.floor(DIVIDE * read + FOLD * folded + 1e-6);
 }
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Follower } from '../../src/read-side/follower.js';
+import { generationProgress } from '../../src/read-side/generations.js';
 import { helpBuild } from '../../src/read-side/shared-build.js';
 import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
@@ -126,6 +127,23 @@ describeRedis('a build that several processes share', () => {
     expect(await content(id)).toEqual(expected);
     expect(new Set(done).size).toBe(done.length);
     expect(events).toBeGreaterThanOrEqual(await store.countAfter(0));
+  });
+
+  test('counts as applied, for every process, what the work of all corresponds to', async () => {
+    const id = await newGeneration();
+    const seen: number[] = [];
+    const look = async () => {
+      const found = await generationProgress(store, models, Date.now);
+      const { applied, lag } = found.find((generation) => generation.id === id)!;
+      expect(applied + lag.events).toBe(await store.countAfter(0));
+      seen.push(applied);
+    };
+    await follower(sizes, watchClaims(models, look)).follow(id, { signal, toHead: true });
+    expect(seen).toEqual([...seen].sort((a, b) => a - b));
+    expect(seen[0]).toBe(0);
+    expect(new Set(seen).size).toBeGreaterThan(seen.length / 2);
+    await look();
+    expect(seen.at(-1)).toBe(await store.countAfter(0));
   });
 
   test('refuses what a process writes to a part that another has taken, and to a build that has ended', async () => {
