@@ -431,7 +431,6 @@ const LOW_DIGITS = Uint8Array.from({ length: 256 }, (_, byte) => (byte & 15).toS
 
 /** Puts the digits of so many bytes into the scratch. @returns where they end there */
 function takeDigits(count: number, to: number): number {
-  if (at + count > bytes.length) throw new TypeError('there are too few bytes');
   let place = to;
   for (const end = at + count; at < end; at++) {
     const byte = bytes[at]!;
@@ -466,16 +465,16 @@ const TIMES = new Float64Array(KEPT).fill(-1);
 function takeShort(length: number): string {
   const start = at;
   at += length;
-  let digest = length;
-  for (let i = start; i < at; i++) digest = (Math.imul(digest, 31) + bytes[i]!) | 0;
-  const place = (digest ^ (digest >>> 12)) & (KEPT - 1);
+  // The last bytes tell most names apart; what is before a short string is of this entry, too.
+  const last = (bytes[at - 4]! << 24) | (bytes[at - 3]! << 16) | (bytes[at - 2]! << 8) | bytes[at - 1]!;
+  const place = (Math.imul(last ^ (length << 25), 0x9e37_79b1) >>> 20) & (KEPT - 1);
   const kept = KEPT_TEXTS[place]!;
   return isAt(kept, start, length) ? kept : (KEPT_TEXTS[place] = bytes.toString('latin1', start, at));
 }
 
 function isAt(text: string, start: number, length: number): boolean {
   if (text.length !== length) return false;
-  for (let i = 0; i < length; i++) if (text.charCodeAt(i) !== bytes[start + i]) return false;
+  for (let i = length - 1; i >= 0; i--) if (text.charCodeAt(i) !== bytes[start + i]) return false;
   return true;
 }
 
