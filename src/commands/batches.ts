@@ -23,18 +23,35 @@ export class Batches {
   /**
    * @param items or why they are refused
    * @param execute one item; what it throws is the outcome, if it is a Problem or the failure of the log
-   * @param streamOf items of one stream are executed in their order, one after the other
    * @returns the outcome of each item, in order
    * @throws StoreUnavailable if the log took none of them, so that the whole request can be repeated
    */
   async execute<I, T>(
     items: readonly (I | Problem)[],
     execute: (item: I, index: number) => Promise<T>,
-    streamOf: (item: I) => string | undefined = () => undefined,
   ): Promise<Outcome<T>[]> {
+    return this.run(new Batch(this.store, items, async ([item], [index]) => [await execute(item!, index!)], 1));
+  }
+
+  /**
+   * As `execute`, for items that can be executed together at less cost.
+   * @param execute some items; an error is the outcome of its item, as in `execute`
+   * @param streamOf items of one stream are executed in their order, one after the other
+   */
+  async executeTogether<I, T>(
+    items: readonly (I | Problem)[],
+    execute: ExecuteEach<I, T>,
+    streamOf: (item: I) => string | undefined,
+  ): Promise<Outcome<T>[]> {
+    // What is admitted to the log one by one might wait for each other in groups.
+    const size = this.store.admission ? 1 : IN_FLIGHT;
+    return this.run(new Batch(this.store, items, execute, size, streamOf));
+  }
+
+  private async run<I, T>(batch: Batch<I, T>): Promise<Outcome<T>[]> {
     await this.turn();
     try {
-      const outcomes = await new Batch(this.store, items, execute, streamOf).run();
+      const outcomes = await batch.run();
       const failure = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
       if (failure && !outcomes.some((outcome) => !(outcome instanceof Error))) throw failure;
       return outcomes;
@@ -55,6 +72,9 @@ export class Batches {
   }
 }
 
+/** Executes items of different streams. @returns their outcomes, in order */
+type ExecuteEach<I, T> = (items: readonly I[], indexes: readonly number[]) => Promise<readonly (T | Error)[]>;
+
 class Batch<I, T> {
   private readonly outcomes: Outcome<T>[] = [];
   /** By stream: the last item so far. */
@@ -62,59 +82,78 @@ class Batch<I, T> {
   private next = 0;
   /** Why the log takes nothing more: the remaining items are not tried, so that the answer comes soon. */
   private failure: StoreUnavailable | undefined;
+  /** An error that is no outcome. */
+  private unexpected: Error | undefined;
 
+  /** @param size how many items are executed together, at most */
   constructor(
     private readonly store: EventStore,
     private readonly items: readonly (I | Problem)[],
-    private readonly execute: (item: I, index: number) => Promise<T>,
-    private readonly streamOf: (item: I) => string | undefined,
+    private readonly execute: ExecuteEach<I, T>,
+    private readonly size: number,
+    private readonly streamOf: (item: I) => string | undefined = () => undefined,
   ) {}
 
   async run(): Promise<Outcome<T>[]> {
-    const lines = Array.from({ length: Math.min(IN_FLIGHT, this.items.length) }, () => this.runInTurn());
+    const lines = Math.min(IN_FLIGHT, this.items.length) / this.size;
+    await Promise.all(Array.from({ length: Math.ceil(lines) }, () => this.runInTurn()));
     // All have ended before the answer, also if one of them fails.
-    const ended = await Promise.allSettled(lines);
-    const failed = ended.find(({ status }) => status === 'rejected') as PromiseRejectedResult | undefined;
-    if (failed) throw failed.reason;
+    if (this.unexpected) throw this.unexpected;
     return this.outcomes;
   }
 
   private async runInTurn(): Promise<void> {
     while (this.next < this.items.length) {
-      const index = this.next++;
-      const item = this.items[index]!;
-      if (item instanceof Problem) {
-        this.outcomes[index] = item;
-        continue;
-      }
-      const stream = this.streamOf(item);
-      if (stream === undefined) await this.one(index, item);
-      else {
-        const turn = (this.last.get(stream) ?? Promise.resolve()).then(() => this.one(index, item));
-        this.last.set(stream, turn);
-        await turn;
-      }
+      const { indexes, streams } = this.nextGroup();
+      const earlier = streams.flatMap((stream) => this.last.get(stream) ?? []);
+      const turn = earlier.length === 0 ? this.group(indexes) : Promise.all(earlier).then(() => this.group(indexes));
+      for (const stream of streams) this.last.set(stream, turn);
+      await turn;
       await yieldIfDue();
     }
   }
 
-  private async one(index: number, item: I): Promise<void> {
-    if (this.failure) {
-      this.outcomes[index] = this.failure;
-      return;
+  private nextGroup(): { indexes: number[]; streams: string[] } {
+    const indexes: number[] = [];
+    const streams = new Set<string>();
+    for (; this.next < this.items.length && indexes.length < this.size; this.next++) {
+      const item = this.items[this.next]!;
+      if (item instanceof Problem) {
+        this.outcomes[this.next] = item;
+        continue;
+      }
+      const stream = this.streamOf(item);
+      if (stream !== undefined && streams.has(stream)) break;
+      if (stream !== undefined) streams.add(stream);
+      indexes.push(this.next);
     }
+    return { indexes, streams: [...streams] };
+  }
+
+  private async group(indexes: readonly number[]): Promise<void> {
+    if (indexes.length === 0) return;
+    const outcomes = this.failure ? indexes.map(() => this.failure!) : await this.admitted(indexes);
+    for (const [n, outcome] of outcomes.entries()) {
+      if (outcome instanceof StoreUnavailable) this.failure ??= outcome;
+      else if (outcome instanceof Error && !(outcome instanceof Problem)) this.unexpected ??= outcome;
+      this.outcomes[indexes[n]!] = outcome as Outcome<T>;
+    }
+  }
+
+  private async admitted(indexes: readonly number[]): Promise<readonly (T | Error)[]> {
     const { admission } = this.store;
     try {
       await admission?.enter();
       try {
-        this.outcomes[index] = await this.execute(item, index);
+        return await this.execute(
+          indexes.map((index) => this.items[index] as I),
+          indexes,
+        );
       } finally {
         admission?.leave();
       }
     } catch (error) {
-      if (error instanceof StoreUnavailable) this.failure ??= error;
-      else if (!(error instanceof Problem)) throw error;
-      this.outcomes[index] = error;
+      return indexes.map(() => error as Error);
     }
   }
 }

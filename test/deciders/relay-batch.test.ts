@@ -32,8 +32,9 @@ const busy = () => new StoreUnavailable('busy', { code: 'store_busy' });
 /** A handler whose single relays are done by `relay`. */
 function handlerOf(relay: (command: RelayAction, nth: number) => Promise<unknown>, store: Partial<EventStore> = {}) {
   let nth = 0;
-  const single = { execute: (command: RelayAction) => relay(command, nth++) } as unknown as RelayActionHandler;
-  return new RelayActionsHandler(single, store as EventStore);
+  const executeEach = (commands: readonly RelayAction[]) =>
+    Promise.all(commands.map((command) => relay(command, nth++).catch((error: Error) => error)));
+  return new RelayActionsHandler({ executeEach } as unknown as RelayActionHandler, store as EventStore);
 }
 const recorded = async (command: RelayAction, nth: number) => ({
   action_id: `${command.action.external_id}`,

@@ -130,3 +130,16 @@ test('operators see how many metrics an organization relays of one identity', as
   expect(text).toMatch(/^credence_problems_total\{code="too_many_metrics"\} 4$/m);
   expect(text).toMatch(/^credence_identity_metrics_most 20000$/m);
 });
+
+test('a batch is limited as its actions would be alone', async () => {
+  const actions = [
+    body('another', `${BANK}:1`, 'another'),
+    body('m17', `${BANK}:1`, 'of-a-batch'),
+    body('m17', `${BANK}:2`, 'm17'),
+    { ...body('another', `${BANK}:1`, 'narrow'), tris_id: 'tris:narrow' },
+  ];
+  const { json } = await service.post('/v1/decision-relay/batch', { actions });
+  const results = (json as { results: { status: number; problem?: { code: string } }[] }).results;
+  expect(results.map(({ status }) => status)).toEqual([422, 202, 202, 202]);
+  expect(results[0]!.problem!.code).toBe('too_many_metrics');
+});

@@ -12,10 +12,26 @@ const REMEMBERED = 100_000;
 
 /** A metric that this process has accepted and that the read models may not contain yet. */
 interface Accepted {
+  key: string;
   /** The identity and the organization that it counts for. */
   counted: string;
   /** Position of the action; Infinity until it is written. */
   at: Position;
+}
+
+interface Counted {
+  tris_id: string;
+  metric: string;
+  relayer: string;
+}
+
+/** An action to be recorded. */
+interface Relay {
+  action: Action;
+  /** The organization that owns the platform. */
+  owner: string | null;
+  /** That of the action: if it exists, this is a retry. */
+  stream: string;
 }
 
 /**
@@ -28,6 +44,8 @@ export class MetricLimit {
   private readonly accepted = new Map<string, Accepted>();
   /** By `Accepted.counted`: the number of accepted metrics. */
   private readonly numbers = new Map<string, number>();
+  /** The first of `accepted`, once it was looked at. */
+  private oldest: Accepted | undefined;
   private readonly most: Gauge;
   private highest = 0;
 
@@ -44,66 +62,100 @@ export class MetricLimit {
     });
   }
 
+  /** As `withinEach`, of one action. @throws Problem too_many_metrics */
+  async within<T extends { position: Position }>(relay: Relay, record: () => Promise<T>): Promise<T> {
+    const [outcome] = await this.withinEach([relay], async () => [await record()]);
+    if (outcome instanceof Error) throw outcome;
+    return outcome!;
+  }
+
   /**
-   * Records an action, unless its metric is one too many.
-   * @param owner the organization that owns the platform
-   * @param stream that of the action: if it exists, this is a retry
-   * @throws Problem too_many_metrics
+   * Records actions, except those whose metric is one too many.
+   * @param record returns the outcome of each, in order
+   * @returns the outcome of each, in order: Problem too_many_metrics if it was not recorded for that
    */
-  async within<T extends { position: Position }>(
-    action: Action,
-    owner: string | null,
-    stream: string,
-    record: () => Promise<T>,
-  ): Promise<T> {
-    const { tris_id } = action;
-    const metric = metricOf(action);
-    const relayer = relayerOf(action.platform_id, owner);
-    const read = await this.views.readIfServed([
-      { get: metricRow(tris_id, metric) },
-      { get: relayedRow(tris_id, relayer) },
-    ]);
+  async withinEach<R extends Relay, T extends { position: Position }>(
+    relays: readonly R[],
+    record: (relays: readonly R[]) => Promise<readonly (T | Error)[]>,
+  ): Promise<(T | Error)[]> {
+    const keys = relays.map(({ action: { tris_id, ...action }, owner }) => {
+      return { tris_id, metric: metricOf(action), relayer: relayerOf(action.platform_id, owner) };
+    });
+    const read = await this.views.readIfServed(
+      keys.flatMap(({ tris_id, metric, relayer }) => [
+        { get: metricRow(tris_id, metric) },
+        { get: relayedRow(tris_id, relayer) },
+      ]),
+    );
     this.forgetUntil(read?.position ?? 0);
-    if (read?.results[0] !== undefined) return record();
+    const accepted = keys.map((key, n) => {
+      const [isKnown, count] = [read?.results[2 * n] !== undefined, read?.results[2 * n + 1]];
+      return isKnown ? undefined : this.accept(key, (count as number | undefined) ?? 0);
+    });
+    const outcomes: (T | Error)[] = [];
+    try {
+      const left: number[] = [];
+      for (const [n, { stream }] of relays.entries()) {
+        const refusal = accepted[n];
+        const isRefused = refusal instanceof Problem && (await this.isNew(stream));
+        if (isRefused) outcomes[n] = refusal;
+        else left.push(n);
+      }
+      const recorded = left.length === 0 ? [] : await record(left.map((n) => relays[n]!));
+      for (const [i, n] of left.entries()) outcomes[n] = recorded[i]!;
+      return outcomes;
+    } finally {
+      for (const [n, metric] of accepted.entries()) {
+        if (metric === undefined || metric instanceof Problem) continue;
+        const outcome = outcomes[n];
+        if (outcome && !(outcome instanceof Error)) metric.at = outcome.position;
+        else if (this.accepted.get(metric.key) === metric) this.forget(metric);
+      }
+    }
+  }
+
+  private async isNew(stream: string): Promise<boolean> {
+    return (await this.store.readStream(stream, { limit: 1 })).length === 0;
+  }
+
+  /** @returns undefined if it is accepted already */
+  private accept({ tris_id, metric, relayer }: Counted, recorded: number): Accepted | Problem | undefined {
     const counted = `${tris_id} ${relayer}`;
     const key = `${counted} ${metric}`;
-    if (this.accepted.has(key)) return record();
-    const count = ((read?.results[1] as number | undefined) ?? 0) + (this.numbers.get(counted) ?? 0);
+    if (this.accepted.has(key)) return undefined;
+    const number = this.numbers.get(counted) ?? 0;
+    const count = recorded + number;
     if (count > this.highest) this.most.set((this.highest = count));
-    if (count >= METRICS_PER_ORGANIZATION) {
-      if ((await this.store.readStream(stream, { limit: 1 })).length > 0) return record();
-      throw tooMany(action, metric, relayer, count);
-    }
-    const accepted: Accepted = { counted, at: Infinity };
+    if (count >= METRICS_PER_ORGANIZATION) return tooMany(tris_id, metric, relayer, count);
+    const accepted: Accepted = { key, counted, at: Infinity };
     this.accepted.set(key, accepted);
-    this.numbers.set(counted, (this.numbers.get(counted) ?? 0) + 1);
-    try {
-      const recorded = await record();
-      accepted.at = recorded.position;
-      return recorded;
-    } catch (error) {
-      if (this.accepted.get(key) === accepted) this.forget(key, accepted);
-      throw error;
-    }
+    this.numbers.set(counted, number + 1);
+    return accepted;
   }
 
   /** Forgets the metrics that the read models contain, and the oldest if there are too many. */
   private forgetUntil(position: Position): void {
-    for (const [key, accepted] of this.accepted) {
-      if (accepted.at > position && this.accepted.size <= REMEMBERED) return;
-      this.forget(key, accepted);
+    const isLater = ({ at }: Accepted) => at > position && this.accepted.size <= REMEMBERED;
+    // To find the first of a Map, all that were deleted from its beginning are passed over.
+    if (this.oldest && isLater(this.oldest)) return;
+    for (const accepted of this.accepted.values()) {
+      this.oldest = accepted;
+      if (isLater(accepted)) return;
+      this.forget(accepted);
     }
   }
 
-  private forget(key: string, { counted }: Accepted): void {
+  private forget(accepted: Accepted): void {
+    const { key, counted } = accepted;
     this.accepted.delete(key);
+    if (accepted === this.oldest) this.oldest = undefined;
     const left = this.numbers.get(counted)! - 1;
     if (left === 0) this.numbers.delete(counted);
     else this.numbers.set(counted, left);
   }
 }
 
-function tooMany({ tris_id }: Action, metric: string, relayer: string, count: number): Problem {
+function tooMany(tris_id: string, metric: string, relayer: string, count: number): Problem {
   const message =
     `${relayer} has relayed ${count} metrics of ${tris_id} first, and the limit is ${METRICS_PER_ORGANIZATION}: ` +
     `${metric} would be another one`;

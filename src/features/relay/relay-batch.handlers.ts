@@ -39,13 +39,14 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
    */
   async execute({ actions, request }: RelayActions): Promise<ActionOutcome[]> {
     const { actor, correlation_id, idempotency, trace } = request;
-    return this.batches.execute(
+    const commandOf = (action: Action, index: number) => {
+      const own = keyOfItem(idempotency, index);
+      const context = { actor, correlation_id, idempotency: own, body_hash: bodyHash(action), trace };
+      return new RelayAction(action, context, actor.organization);
+    };
+    return this.batches.executeTogether(
       actions,
-      (action, index) => {
-        const own = keyOfItem(idempotency, index);
-        const context = { actor, correlation_id, idempotency: own, body_hash: bodyHash(action), trace };
-        return this.single.execute(new RelayAction(action, context, actor.organization));
-      },
+      (group, indexes) => this.single.executeEach(group.map((action, n) => commandOf(action, indexes[n]!))),
       (action) => (action.external_id === null ? undefined : actionStream(action, null, randomUUID)),
     );
   }

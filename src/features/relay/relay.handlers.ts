@@ -99,10 +99,45 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
       action.external_id === null
         ? undefined
         : (history: readonly NewEvent[]) => refuseIfOther(history, action, context);
-    return this.limit.within(action, owner, stream, async () => {
+    return this.limit.within({ action, owner, stream }, async () => {
       await this.writer.claim(stream, context, refuse);
       return this.recorder.record(action, stream, owner, context);
     });
+  }
+
+  /**
+   * As `execute` of each, at the same time: what they have in common is looked up once.
+   * @param relays of different streams, of one request
+   * @returns in their order; what was refused or failed has its error as the outcome
+   */
+  async executeEach(relays: readonly RelayAction[]): Promise<(Relayed | Error)[]> {
+    const isAlone = ({ action, context }: RelayAction) => context.idempotency !== null || action.evidence_uri !== null;
+    if (relays.some(isAlone)) {
+      return Promise.all(relays.map((relay) => this.execute(relay).catch((error: Error) => error)));
+    }
+    const owners = new Map<string, string | null>();
+    for (const { action } of relays) {
+      const { platform_id } = action;
+      if (!owners.has(platform_id)) owners.set(platform_id, await this.platforms.ownerOf(platform_id));
+    }
+    const refusals = relays.map(({ action, organization }) => {
+      try {
+        refuseSelfStatement(organization, action.tris_id);
+        refuseUnlessOwned(action.platform_id, organization, owners.get(action.platform_id)!);
+        return undefined;
+      } catch (refusal) {
+        return refusal as Error;
+      }
+    });
+    const permitted = relays.filter((_, n) => refusals[n] === undefined);
+    const outcomes = await this.limit.withinEach(
+      permitted.map(({ action, context }) => {
+        const owner = owners.get(action.platform_id)!;
+        return { action, owner, stream: actionStream(action, null, randomUUID), body_hash: context.body_hash };
+      }),
+      (actions) => this.recorder.recordEach(actions, relays[0]!.context),
+    );
+    return refusals.map((refusal) => refusal ?? outcomes.shift()!);
   }
 }
 
