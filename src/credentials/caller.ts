@@ -20,6 +20,8 @@ export interface Caller {
   /** The TRIS id of the organization the key is bound to. */
   organization: string | null;
   session: Session | null;
+  /** When the access token of a session expires, ms. Keys do not expire. */
+  expiresAt?: number;
 }
 
 /** The content of an access token: a wallet that signed in, and the TRIS it acted for when the token was issued. */

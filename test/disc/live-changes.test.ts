@@ -103,14 +103,17 @@ class Out {
 
 let feed: Feed;
 let live: LiveChanges;
+let now: number;
 beforeEach(() => {
   feed = new Feed();
+  now = 1_000;
   const keys = { accepts: () => true } as unknown as ApiKeys;
   live = new LiveChanges(
     feed as unknown as ChangeFeed,
     cursors,
     keys,
     new Logger('error', () => undefined),
+    () => now,
     new Registry(),
   );
 });
@@ -239,6 +242,20 @@ test('while the read models cannot be read the streams wait, and lose nothing', 
   feed.change('tris:a');
   await until(() => out.changes.length === 1);
   expect(out.writableEnded).toBe(false);
+});
+
+test('a stream of a session ends when its access token expires, and the others go on', async () => {
+  const session = { family: 'f', wallet: '0xa', chainId: null, trisId: null };
+  const caller = { keyId: 'session:0xa', scopes: new Set<never>(), organization: null, session };
+  const [soon, later, other] = [new Out(), new Out(), await opened()];
+  (await live.stream({ ...caller, expiresAt: 2_000 }, undefined, null))(soon as never);
+  (await live.stream({ ...caller, expiresAt: 3_000 }, undefined, null))(later as never);
+  now = 2_000;
+  await until(() => soon.writableEnded);
+  expect(soon.texts.at(-1)).toBe(': the access token of this stream has expired\n\n');
+  feed.change('tris:a');
+  await until(() => later.changes.length === 1 && other.changes.length === 1);
+  expect(soon.changes).toEqual([]);
 });
 
 test('there are at most 10,000 streams; one that ends makes room', async () => {

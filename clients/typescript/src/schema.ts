@@ -269,7 +269,7 @@ export interface paths {
         };
         /**
          * Get changes as they happen, as server-sent events
-         * @description Events: `change` (its data has the schema given here), `reset` (lens, model or log changed: every score may differ, and all identities follow), `heartbeat` every 15 s (data: `{position}`). The id of an event is a cursor of the change feed; with it as `Last-Event-ID` the stream continues without a gap or a repeat. Begins now, unless a cursor is given. A client that reads too slowly gets a comment line and is disconnected; so is one whose key is deleted. Needs a key, of any scope, unless the service publishes the feed.
+         * @description Events: `change` (its data has the schema given here), `reset` (lens, model or log changed: every score may differ, and all identities follow), `heartbeat` every 15 s (data: `{position}`). The id of an event is a cursor of the change feed; with it as `Last-Event-ID` the stream continues without a gap or a repeat. Begins now, unless a cursor is given. A client that reads too slowly gets a comment line and is disconnected; so is one whose key is deleted, or whose access token expires. Needs a key, of any scope, unless the service publishes the feed.
          */
         get: operations["Disc_liveChanges"];
         put?: never;

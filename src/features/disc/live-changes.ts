@@ -1,9 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { ApiKeys } from '../../credentials/api-keys.js';
 import type { Caller } from '../../credentials/caller.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Cursors, decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { Position } from '../../kernel/event.js';
 import { Logger } from '../../kernel/logger.js';
@@ -19,8 +20,8 @@ const POLL_MS = 50;
 /** How often while they cannot be read, ms. */
 const RETRY_MS = 500;
 const HEARTBEAT_MS = 15_000;
-/** How often the keys of the streams are looked up again, ms. */
-const KEYS_MS = 1_000;
+/** How often the credentials of the streams are checked again, ms. */
+const CREDENTIALS_MS = 1_000;
 /** Changes read at once: about 50 kB of events, which all streams share in memory. */
 const PART = 128;
 /** A stream with more bytes unsent is cut off. */
@@ -84,6 +85,7 @@ export class LiveChanges implements OnModuleDestroy {
     private readonly cursors: Cursors,
     private readonly keys: ApiKeys,
     private readonly logger: Logger,
+    @Inject(CLOCK) private readonly clock: Clock,
     registry: Registry,
   ) {
     const registers = [registry];
@@ -96,7 +98,8 @@ export class LiveChanges implements OnModuleDestroy {
   }
 
   /**
-   * @param caller the scores go by the lens of its organization; the stream ends when its key is no longer accepted
+   * @param caller the scores go by the lens of its organization; the stream ends when its key is no longer accepted, or its
+   *   access token expires
    * @param cursor of the change feed; undefined: from now on
    * @param only the identities whose changes are sent; null: all
    * @returns begins to write to a response
@@ -252,7 +255,7 @@ export class LiveChanges implements OnModuleDestroy {
         beat = performance.now();
         for (const group of groups) await this.beat(group);
       }
-      if (performance.now() - checked >= KEYS_MS) {
+      if (performance.now() - checked >= CREDENTIALS_MS) {
         checked = performance.now();
         this.endRefused();
       }
@@ -317,13 +320,22 @@ export class LiveChanges implements OnModuleDestroy {
     }
   }
 
-  /** Ends the streams whose key was deleted, replaced or changed. Access tokens expire by themselves. */
+  /**
+   * Ends the streams whose key was deleted, replaced or changed, and those whose access token has expired: a session that
+   * has ended gets no new one.
+   */
   private endRefused(): void {
+    const now = this.clock();
     for (const stream of this.streams) {
       const { caller, out } = stream;
-      if (!caller || caller.session || this.keys.accepts(caller)) continue;
+      if (!caller) continue;
+      const { session, expiresAt = Infinity } = caller;
+      if (session ? now < expiresAt : this.keys.accepts(caller)) continue;
       this.leave(stream);
-      out.end(': the key of this stream is no longer accepted\n\n');
+      const why = session
+        ? 'the access token of this stream has expired'
+        : 'the key of this stream is no longer accepted';
+      out.end(`: ${why}\n\n`);
     }
   }
 
