@@ -297,12 +297,18 @@ class BuildWorker {
     const rows = new SortedRows();
     const ends = partition === undefined ? new Divider(projections, 1, rows) : undefined;
     const fold = new PartitionFold(projections, partition ?? 0, partitions, rows);
+    const eventsOfRange = (range: number) => {
+      const own = partition === undefined ? NOTHING : this.build.spilled(partition, range);
+      const events = Promise.all([this.build.spilled('shared', range), own]);
+      events.catch(() => undefined); // thrown where it is awaited
+      return events;
+    };
     let bytes = 0;
+    let next = eventsOfRange(0);
     for (let range = 0; range < ranges.length; range++) {
-      const [shared, own] = await Promise.all([
-        this.build.spilled('shared', range),
-        partition === undefined ? NOTHING : this.build.spilled(partition, range),
-      ]);
+      const [shared, own] = await next;
+      // Read while these are folded.
+      if (range + 1 < ranges.length) next = eventsOfRange(range + 1);
       // A build that has ended meanwhile has no events any more.
       if (!shared || !own) {
         part.keep(await this.build.renew(part.name, part.holder, this.sizes.claimMs, part.progress));
