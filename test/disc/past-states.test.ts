@@ -34,7 +34,9 @@ import { GrowingViews, LOG } from './growing-views.js';
 const ALICE = 'tris:alice';
 const DAY = 86_400_000;
 const START = Date.UTC(2026, 0, 1);
+/** One of them is named like a total of the model's own lens. */
 const METRICS = [
+  'financial_earned',
   'financial_swap',
   'financial_default_flags',
   'social_vouch',
@@ -43,7 +45,7 @@ const METRICS = [
 ];
 const LENSES: Scoring[] = [
   MODEL_LENS,
-  vpLens({ financial_swap: 140, compliance_trade_flags: 30, creative_none: 70 }),
+  vpLens({ financial_earned: 140, compliance_trade_flags: 30, creative_none: 70 }),
 ].flatMap((lens) => MODELS.map((model) => scoringBy(lens, model)));
 
 const iso = (ms: number) => new Date(ms).toISOString();

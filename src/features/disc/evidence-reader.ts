@@ -138,15 +138,18 @@ export class EvidenceReader {
         await yieldIfDue();
       }
     }
-    await this.restore(
-      identity,
-      cells.filter(({ slots }) => slots === undefined),
-    );
+    const isOfTotals = lists[0]?.metric === undefined;
+    const changed = cells.filter(({ slots }) => slots === undefined);
+    await this.restore(identity, changed, isOfTotals);
     return this.upTo(identity, lists, await evidenceFrom(cells, identity.as_of));
   }
 
   /** Restores cells that were changed after the position to their content at the position. */
-  private async restore({ tris_id, spread, position }: SpreadIdentity, cells: readonly CellAt[]): Promise<void> {
+  private async restore(
+    { tris_id, spread, position }: SpreadIdentity,
+    cells: readonly CellAt[],
+    isOfTotals: boolean,
+  ): Promise<void> {
     if (cells.length === 0) return;
     const block = await this.blockAt(tris_id, spread, position);
     for (let from = 0; from < cells.length; from += LOOK_UPS) {
@@ -170,8 +173,8 @@ export class EvidenceReader {
       if (event.type !== 'ActionRelayed') continue;
       const { metric } = event.data;
       const day = dayOf(event.occurred_at);
-      const period = periodOf(day);
-      const cell = byPlace.get(`${metric}/${period}`) ?? byPlace.get(`${totalOf(metric)}/${period}`);
+      // A metric can be named like a total.
+      const cell = byPlace.get(`${isOfTotals ? totalOf(metric) : metric}/${periodOf(day)}`);
       if (cell) addToDays(cell.slots!, day, CRITICALITIES.indexOf(event.data.criticality));
     }
   }
