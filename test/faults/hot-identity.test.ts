@@ -25,8 +25,6 @@ const HOT = 'tris:hot';
 const OTHER = 'tris:other';
 /** The processor time that a turn may use, in the best of several tries: some collect garbage. At most 10 was measured. */
 const MOST_MS = 25;
-/** What compares every metric of an identity under two lenses does so in a few pieces, each over all of them. */
-const LONGER: Record<string, number> = { 'POST /v1/policies/vp/evaluate': long ? 150 : 50 };
 const TRIES = 5;
 const ROUNDS = 3;
 
@@ -218,8 +216,6 @@ async function ask({ method, path, body }: Asked): Promise<{ held: number; statu
   return { held: await longestTurn(), status };
 }
 
-const most = ({ name }: Asked) => LONGER[name] ?? MOST_MS;
-
 test(
   `no read of an identity with ${ACTIONS} actions holds the event loop`,
   async () => {
@@ -231,7 +227,7 @@ test(
     // Those that took longest are asked again after all others.
     for (let round = 0; round < ROUNDS; round++) {
       for (const request of asked) {
-        for (let n = 0; n < TRIES && (least.get(request) ?? Infinity) > most(request); n++) {
+        for (let n = 0; n < TRIES && (least.get(request) ?? Infinity) > MOST_MS; n++) {
           const { held, status } = await ask(request);
           least.set(request, Math.min(least.get(request) ?? Infinity, held));
           statuses.add(status);
@@ -240,7 +236,7 @@ test(
         }
       }
     }
-    const held = [...least].filter(([request, ms]) => ms > most(request));
+    const held = [...least].filter(([, ms]) => ms > MOST_MS);
     const found = [...failed, ...held.map(([{ name }, ms]) => `${name} holds the loop for ${ms.toFixed(0)} ms`)];
     expect(found).toEqual([]);
     expect(statuses).toContain(200);

@@ -1,13 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import { newIdentity } from '../../projections/identities.js';
 import type { Json } from '../../src/kernel/json.js';
-import { EvidenceReader } from '../../src/features/disc/evidence-reader.js';
 import { eachIdentity, openPopulation } from '../../src/features/validation/population.js';
 import type { Manifest, ReadModels } from '../../src/stores/ports/read-models.js';
 
 const keyOf = (i: number) => `tris:${String(i).padStart(6, '0')}`;
 /** Identities are small here: their evidence is in their rows. */
-const NOTHING_SPREAD = new EvidenceReader({ readSince: () => Promise.reject(new Error('not to be read')) });
+const NOTHING_SPREAD = { state: () => Promise.reject(new Error('not to be read')) };
 const POPULATION = { generation: 'g1', position: 1, total: 0 };
 
 /** Read models of which a pass over the population asks no more than this; `pages` of identities' numbers. */

@@ -10,7 +10,7 @@ import { Views } from '../../read-side/views.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
-import { EvidenceReader } from '../disc/evidence-reader.js';
+import { LargeIdentities } from '../validation/large-identities.js';
 import type { Verification } from '../identity/domain/identity.js';
 import { isTrusted } from '../identity/domain/accreditation.js';
 import { JobKinds } from '../jobs/job-kinds.js';
@@ -104,7 +104,7 @@ export class Populations implements OnModuleInit {
     progress(0, population.total);
     await eachIdentity(
       this.readModels,
-      new EvidenceReader(this.views),
+      new LargeIdentities(this.views, [lens]),
       population,
       signal,
       (tris_id, state) => {

@@ -105,11 +105,6 @@ export class EvidenceReader {
     return this.read(identity, lists);
   }
 
-  /** The evidence of every metric. */
-  async whole(identity: SpreadIdentity): Promise<Evidence> {
-    return this.ofMetrics(identity, await this.metrics(identity, Infinity));
-  }
-
   /** At most `limit` names of an identity's metrics, including those added after the position. */
   async metrics({ tris_id, position }: Pick<SpreadIdentity, 'tris_id' | 'position'>, limit: number): Promise<string[]> {
     const names: string[] = [];

@@ -5,6 +5,7 @@ import { round } from '../../scoring/exact.js';
 import type { Lens } from '../../scoring/lens.js';
 import { isFlags, metricCategory } from '../../scoring/metrics.js';
 import { type Category, CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
+import type { Scoring } from '../../scoring/models/all.js';
 import { type Ledger, nextRating, standingOf } from '../../scoring/score.js';
 import type { ExplanationDto } from './disc.dto.js';
 import type { IdentityReader, IdentitySnapshot } from './identity-reader.js';
@@ -32,9 +33,7 @@ export async function explain(
   const { state, lens } = snapshot;
   const { names, last } = metrics;
   const ledger = lens.model.ledger(state.evidence, lens);
-  const limit = lens.model.earnedPerDay(lens);
-  const { all, flagged, earned } = await tctOf(metrics, lens);
-  const own = limit === Infinity ? all : await sharesOf(names, earned, all, state.evidence, lens, limit);
+  const { all, own, flagged, earned } = await contributionsOf(metrics, state.evidence, lens);
   const contributed = await toldOf(await largest(earned, own, names, EXPLAINED_METRICS), (n) => ({
     metric: names[n]!,
     category: metricCategory(names[n]!),
@@ -60,7 +59,7 @@ export async function explain(
     platforms: platforms.top(EXPLAINED_PLATFORMS),
     forfeits,
     // An explicit BAD status overrides the score, whatever is earned.
-    next_rating: state.bad_status ? null : nextOf(ledger, limit),
+    next_rating: state.bad_status ? null : nextOf(ledger, lens.model.earnedPerDay(lens)),
     ...coordinatesOf(snapshot, logId),
   };
 }
@@ -86,7 +85,17 @@ async function toldOf<T>(numbers: readonly number[], tell: (number: number) => T
   return told;
 }
 
-/** The TCT of each metric under a lens, by its number, and the numbers of the metrics of either kind. */
+/**
+ * By the numbers of metrics: the TCT of `all` under a lens, without the limit of a day, and the `own` contribution of
+ * those that are not flags; and the numbers of the metrics of either kind.
+ */
+export async function contributionsOf(metrics: MetricTotals, evidence: Evidence, lens: Scoring) {
+  const { all, flagged, earned } = await tctOf(metrics, lens);
+  const limit = lens.model.earnedPerDay(lens);
+  const own = limit === Infinity ? all.slice() : await sharesOf(metrics.names, earned, all, evidence, lens, limit);
+  return { all, own, flagged, earned };
+}
+
 async function tctOf({ names, actions, last }: MetricTotals, lens: Lens) {
   const all = new Float64Array(names.length);
   const [earned, flagged]: [number[], number[]] = [[], []];

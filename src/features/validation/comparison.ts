@@ -212,7 +212,8 @@ export class Summarizer {
     }));
   }
 
-  add(trisId: string, state: IdentityState): void {
+  /** @param reasons if they cannot be computed from the evidence of the state */
+  add(trisId: string, state: IdentityState, reasons?: MetricChange[]): void {
     const { comparison } = this;
     comparison.compare(state);
     const { before, after } = comparison;
@@ -225,7 +226,9 @@ export class Summarizer {
       this.deltaTenths += delta;
       if (delta > 0) this.up++;
       else this.down++;
-      (delta > 0 ? this.risers : this.fallers).offer(Math.abs(delta), trisId, () => this.mover(trisId, state));
+      (delta > 0 ? this.risers : this.fallers).offer(Math.abs(delta), trisId, () => {
+        return this.mover(trisId, reasons ?? comparison.reasons(state.evidence).slice(0, REASONS));
+      });
     }
     for (let i = 0; i < this.probes.length; i++) this.addAccess(this.probes[i]!, this.access[i]!, trisId, state);
   }
@@ -259,14 +262,14 @@ export class Summarizer {
     };
   }
 
-  private mover(tris_id: string, { evidence }: IdentityState): Mover {
+  private mover(tris_id: string, reasons: MetricChange[]): Mover {
     const { before, after, netBefore, netAfter } = this.comparison;
     return {
       tris_id,
       before: side(before, netBefore),
       after: side(after, netAfter),
       delta: (after - before) / 10,
-      reasons: this.comparison.reasons(evidence).slice(0, REASONS),
+      reasons,
     };
   }
 

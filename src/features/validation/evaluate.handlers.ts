@@ -4,9 +4,9 @@ import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type IdentityRow, type IdentityState, identityRow } from '../../../projections/identities.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
-import { EvidenceReader } from '../disc/evidence-reader.js';
 import { yieldIfDue } from '../../kernel/turn.js';
-import { withEvidence } from './population.js';
+import { LargeIdentities } from './large-identities.js';
+import { isSmall } from './population.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem, unknownIdentity, problemMembers } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -20,7 +20,7 @@ import { standingOf } from '../../scoring/score.js';
 import type { AccessProbe } from './access-preview.js';
 import { type MetricChange, REASONS, Summarizer } from './comparison.js';
 import { lensOwner } from '../lenses/domain/lens-stream.js';
-import { type PopulationChange, Replays, nameOf } from './replays.js';
+import { type PopulationChange, Replays, lensesOf, nameOf } from './replays.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { EvaluatedSubjectDto, EvaluationDto, PreviewDto } from './vp.dto.js';
@@ -116,7 +116,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const now = this.clock();
     const as_of = endOfHour(now);
     const fold = new Summarizer(before, after, probes, now);
-    const evidence = new EvidenceReader(this.views);
+    const large = new LargeIdentities(this.views, lensesOf(before, after, probes));
     const results: EvaluatedSubjectDto[] = [];
     for (const [i, tris_id] of subjects.entries()) {
       const row = read.results[i] as unknown as IdentityRow | undefined;
@@ -124,10 +124,13 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
         results.push(nobody(tris_id));
         continue;
       }
-      const state = await withEvidence(tris_id, row, read.position, evidence);
-      fold.add(tris_id, state);
+      const state = isSmall(row) ? row : await large.state(tris_id, row, read.position);
+      const reasons =
+        'large' in state
+          ? await large.reasons(state, before, after)
+          : fold.comparison.reasons(state.evidence).slice(0, REASONS);
       await yieldIfDue();
-      const reasons = fold.comparison.reasons(state.evidence).slice(0, REASONS);
+      fold.add(tris_id, state, reasons);
       await yieldIfDue();
       results.push(await changeOf(tris_id, state, reasons, before, after, as_of, probes, now));
     }

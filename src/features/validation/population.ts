@@ -2,8 +2,8 @@ import { setImmediate } from 'node:timers/promises';
 import { type IdentityRow, type IdentityState, identityRow } from '../../../projections/identities.js';
 import { rebuilding } from '../../kernel/problems.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
-import type { EvidenceReader } from '../disc/evidence-reader.js';
 import type { Manifest, ReadModels } from '../../stores/ports/read-models.js';
+import type { LargeIdentities, LargeState } from './large-identities.js';
 
 /** Rows in a page: a few milliseconds of work, after which the event loop can do other work. */
 const PAGE = 250;
@@ -32,10 +32,10 @@ export async function openPopulation(readModels: ReadModels, manifest: Manifest)
  */
 export async function eachIdentity(
   readModels: ReadModels,
-  evidence: EvidenceReader,
+  large: Pick<LargeIdentities, 'state'>,
   { generation }: Population,
   signal: AbortSignal,
-  visit: (trisId: string, state: IdentityState) => void,
+  visit: (trisId: string, state: IdentityState | LargeState) => void | Promise<void>,
   onPage: (done: number) => void | Promise<void> = () => undefined,
 ): Promise<void> {
   let done = 0;
@@ -44,8 +44,10 @@ export async function eachIdentity(
     const page = await readModels.scan(generation, 'identities', cursor, PAGE);
     for (const { row, value } of page.rows) {
       const identity = value as unknown as IdentityRow;
-      const state = isSmall(identity) ? identity : await wholeOf(readModels, evidence, generation, row.key);
-      if (state) visit(row.key, state);
+      const state = isSmall(identity) ? identity : await largeNow(readModels, large, generation, row.key);
+      const visited = state && visit(row.key, state);
+      // Only that of a large identity: an await for each would take longer than the visit.
+      if (visited) await visited;
       if (isDue()) await yieldIfDue();
     }
     done += page.rows.length;
@@ -64,25 +66,12 @@ export function isSmall(row: IdentityRow): row is IdentityRow & IdentityState {
 }
 
 /** A large identity as it is now; undefined if the generation is gone. */
-async function wholeOf(
+async function largeNow(
   readModels: ReadModels,
-  evidence: EvidenceReader,
+  large: Pick<LargeIdentities, 'state'>,
   generation: string,
   trisId: string,
-): Promise<IdentityState | undefined> {
+): Promise<LargeState | undefined> {
   const read = await readModels.read(generation, [{ get: identityRow(trisId) }]);
-  if (!read) return undefined;
-  const row = read.results[0] as unknown as IdentityRow;
-  return withEvidence(trisId, row, read.checkpoint.position, evidence);
-}
-
-/** An identity with all its evidence, as of the position of its row. */
-export async function withEvidence(
-  trisId: string,
-  row: IdentityRow,
-  position: number,
-  evidence: EvidenceReader,
-): Promise<IdentityState> {
-  if (isSmall(row)) return row;
-  return { ...row, evidence: await evidence.whole({ tris_id: trisId, spread: row.spread!, position }) };
+  return read && large.state(trisId, read.results[0] as unknown as IdentityRow, read.checkpoint.position);
 }

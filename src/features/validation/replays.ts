@@ -1,7 +1,6 @@
 import { Inject, Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { endOfHour } from '../disc/coordinates.js';
-import { EvidenceReader } from '../disc/evidence-reader.js';
 import type { CommandContext } from '../../commands/context.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
@@ -15,6 +14,7 @@ import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from './access-preview.js';
 import { type Comparison, Summarizer, type Summary } from './comparison.js';
 import { type LensOwner, lensOwner } from '../lenses/domain/lens-stream.js';
+import { LargeIdentities } from './large-identities.js';
 import { JobKinds } from '../jobs/job-kinds.js';
 import { startJob } from '../jobs/start-job.js';
 import { eachIdentity, openPopulation } from './population.js';
@@ -45,6 +45,11 @@ export interface ScoringName {
 
 export function nameOf({ policy_id, content_hash, model: { id, hash } }: Scoring): ScoringName {
   return { policy_id, content_hash, model: { id, hash } };
+}
+
+/** The lenses that a comparison of two uses. */
+export function lensesOf(before: Lens, after: Lens, probes: readonly AccessProbe[]): Lens[] {
+  return [before, after, ...probes.flatMap(({ lens }) => lens ?? [])];
 }
 
 /** Compares two lenses over the whole population: within a request, or as a job that survives a crash. */
@@ -186,16 +191,21 @@ export class Replays implements OnModuleInit {
     const as_of = endOfHour(now);
     // Scores are as of the end of the hour, as in public answers; access is decided as of now, as in checks.
     const fold = new Summarizer(before, after, probes, now);
+    const large = new LargeIdentities(this.views, lensesOf(before, after, probes));
+    const add = (...identity: Parameters<Summarizer['add']>) => {
+      fold.add(...identity);
+      watch.onIdentity?.(identity[0], fold.comparison);
+    };
     const { total } = population;
     await watch.onPage?.(0, total);
     await eachIdentity(
       this.readModels,
-      new EvidenceReader(this.views),
+      large,
       population,
       signal,
       (trisId, state) => {
-        fold.add(trisId, state);
-        watch.onIdentity?.(trisId, fold.comparison);
+        if ('large' in state) return large.reasons(state, before, after).then((why) => add(trisId, state, why));
+        add(trisId, state);
       },
       (done) => watch.onPage?.(done, Math.max(done, total)),
     );
