@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Ledger } from '../e2e/ledger.js';
+import { Ledger, reached } from '../e2e/ledger.js';
 import { type Answer, Server, expectProblem, unique } from '../e2e/server.js';
 import { eventually } from '../contracts/harness.js';
 import { Progress, SEED, credence, limit, longCases, longTest, randomFrom, repeated, verified } from './faults.js';
@@ -79,7 +79,7 @@ describeFaulty('a slow disk', () => {
       expect(answers.map(({ status }) => status)).toEqual(Array(5).fill(202));
       expect(await stopping).toBe(0);
       const last = answers.reduce((a, b) => (positionOf(a) > positionOf(b) ? a : b));
-      await caughtUp(beside, last);
+      await reached(beside, last);
       expect(await total(beside, tris_id)).toBe(500);
       await beside.stop();
       await verified(data);
@@ -122,13 +122,13 @@ describeFaulty('a disk that fails', () => {
     const action = { tris_id, external_id: `${tris_id}-0` };
     const written = await server.relay(action);
     expect(written.status).toBe(202);
-    await caughtUp(server, written);
+    await reached(server, written);
     expect(await total(server, tris_id)).toBe(100);
     // Once it is over, it is over: no commit of before comes up again.
     await server.kill();
     const again = await Server.start({ data });
     expect((await again.relay(action)).json).toEqual(written.json);
-    await caughtUp(again, written);
+    await reached(again, written);
     expect([await total(again, tris_id), await total(again, 'tris:first')]).toEqual([100, 100]);
     expect(await again.head()).toBe(head + 2);
     await again.stop();
@@ -153,7 +153,7 @@ describeFaulty('a disk that fails', () => {
     machine!.set('fail_syncs', 0);
     const last = await server.relay({ tris_id, evidence_uri, external_id: 'evident' });
     expect(last.status).toBe(202);
-    await caughtUp(server, last);
+    await reached(server, last);
     expect(await total(server, tris_id)).toBe(200);
     expect(await server.stop()).toBe(0);
     await verified(data);
@@ -181,7 +181,7 @@ describeFaulty('a disk that fails', () => {
       machine!.set(fault, 0);
       const last = await relay(1);
       expect(last.status).toBe(202);
-      await caughtUp(server, last);
+      await reached(server, last);
       expect(await total(server, tris_id)).toBe(100);
       expect(await server.stop()).toBe(0);
       await verified(data);
@@ -334,12 +334,3 @@ function canMount(): boolean {
 }
 
 const positionOf = ({ headers }: Answer) => Number(String(headers['credence-position']).split('.')[1]);
-
-/** A projector that met the fault tries again a second later. */
-async function caughtUp(server: Server, write: Answer): Promise<void> {
-  for (let tries = 0; ; tries++) {
-    const { status } = await server.getAfter(write, '/v1/disc/changes?limit=1');
-    if (status === 200) return;
-    expect([tries < 5, status]).toEqual([true, 503]);
-  }
-}
