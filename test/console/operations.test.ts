@@ -9,6 +9,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { parseRatings, toNdjson } from '../../examples/otc.mjs';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { openStores } from '../../src/stores/open.js';
+import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
@@ -94,12 +95,6 @@ describeBrowser('the operations view', () => {
   const status = async () => (await server.get('/v1/ops/status')).json;
   const servingIds = async () =>
     (await status()).generations.filter(({ serves }: any) => serves.length > 0).map(({ id }: any) => id);
-  const until = async (isTrue: () => Promise<boolean>) => {
-    for (let tries = 0; !(await isTrue()); tries++) {
-      if (tries > 500) throw new Error('it does not become so');
-      await sleep(20);
-    }
-  };
   const generationRow = (page: Page, id: string) =>
     page.getByRole('region', { name: 'List of generations' }).getByRole('row').filter({ hasText: id });
   /** Confirms the open dialog and waits until it is closed. */
@@ -142,7 +137,7 @@ describeBrowser('the operations view', () => {
       .getByRole('button', { name: `Swap to ${built}` })
       .click();
     await confirm(page, `Serve ${built}`);
-    await until(async () => (await servingIds()).includes(built));
+    await eventually(async () => (await servingIds()).includes(built));
     await generationRow(page, built).getByText('all its views').waitFor();
 
     await page.getByRole('button', { name: 'Verify' }).click();
@@ -151,7 +146,7 @@ describeBrowser('the operations view', () => {
     await page.getByRole('button', { name: 'Roll back…' }).click();
     await page.getByRole('dialog').getByText(`${first}: all views`).waitFor();
     await confirm(page, 'Roll back');
-    await until(async () => (await servingIds()).includes(first));
+    await eventually(async () => (await servingIds()).includes(first));
 
     await page.getByRole('button', { name: 'Save a snapshot' }).click();
     await page.getByText(/\.snapshot$/).waitFor();
@@ -305,7 +300,7 @@ describeBrowser('the operations view', () => {
     await row.getByText('delivered').waitFor();
     const before = received.length;
     await row.getByRole('button', { name: /^Redeliver/ }).click();
-    await until(async () => received.length > before);
+    await eventually(async () => received.length > before);
   });
 
   test('a service that is away is told, and followed again when it is back', async () => {

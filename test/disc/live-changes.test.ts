@@ -4,6 +4,7 @@ import { LiveChanges } from '../../src/features/disc/live-changes.js';
 import type { ApiKeys } from '../../src/credentials/api-keys.js';
 import { Cursors } from '../../src/kernel/cursor.js';
 import { Logger } from '../../src/kernel/logger.js';
+import { eventually } from '../contracts/harness.js';
 
 /** Streams of changes over a feed in memory: what a client gets, whatever happens meanwhile. */
 
@@ -127,20 +128,12 @@ async function opened(id?: string, only: string[] | null = null, prepare?: (out:
   return out;
 }
 
-async function until(is: () => boolean): Promise<void> {
-  const deadline = Date.now() + 20_000;
-  while (!is()) {
-    if (Date.now() > deadline) throw new Error('it never became so');
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-}
-
 test('a stream begins now, with an id to continue from, and gets what changes from then on', async () => {
   feed.change('tris:before');
   const out = await opened();
   expect(out.events).toMatchObject([{ event: 'heartbeat', data: { position: 'log.1' } }]);
   feed.change('tris:a');
-  await until(() => out.changes.length === 1);
+  await eventually(() => out.changes.length === 1);
   expect(out.events.at(-1)).toMatchObject({
     event: 'change',
     data: { tris_id: 'tris:a', score: 2, score_rating: 'Poor', total_tct: 2, position: 'log.2' },
@@ -151,10 +144,10 @@ test('a stream begins now, with an id to continue from, and gets what changes fr
 test('each id continues the stream without a gap or a repeat', async () => {
   const first = await opened();
   for (const name of ['a', 'b', 'c', 'd']) feed.change(name);
-  await until(() => first.changes.length === 4);
+  await eventually(() => first.changes.length === 4);
   for (const [n, { id }] of first.events.entries()) {
     const again = await opened(id);
-    await until(() => again.changes.length === 4 - n);
+    await eventually(() => again.changes.length === 4 - n);
     expect(again.changes).toEqual(first.changes.slice(n));
   }
 });
@@ -172,7 +165,9 @@ test('while everything changes, no stream misses a last change or gets one twice
   const expected = new Map(Array.from({ length: 7 }, (_, i) => [`tris:${(393 + i) % 7}`, 394 + i]));
   const last = (out: Out) => new Map(out.changes.map((text) => text.split('@') as [string, string]));
   const isDone = (out: Out) => last(out).get('tris:5') === String(expected.get('tris:5'));
-  await until(() => outs.every((out) => isDone(out) && last(out).get('tris:3') === String(expected.get('tris:3'))));
+  await eventually(() =>
+    outs.every((out) => isDone(out) && last(out).get('tris:3') === String(expected.get('tris:3'))),
+  );
   for (const out of outs) {
     const positions = out.events.flatMap(({ event, data }) => (event === 'change' ? data.total_tct : []));
     expect(positions).toEqual([...new Set(positions as number[])].sort((a, b) => a - b));
@@ -186,16 +181,16 @@ test('after a promotion a stream is reset and gets all identities by the new len
   const [all, one] = [await opened(), await opened(undefined, ['b'])];
   const old = all.events[0]!.id;
   feed.scope = { ...feed.scope, l: 'another lens' };
-  await until(() => all.changes.length === 3 && one.changes.length === 1);
+  await eventually(() => all.changes.length === 3 && one.changes.length === 1);
   feed.change('b');
-  await until(() => all.changes.length === 4 && one.changes.length === 2);
+  await eventually(() => all.changes.length === 4 && one.changes.length === 2);
   expect(all.events.map(({ event }) => event)).toEqual(['heartbeat', 'reset', ...Array<string>(4).fill('change')]);
   expect(one.changes).toEqual(['b@2', 'b@4']);
   const resumed = await opened(old);
-  await until(() => resumed.changes.length === 3);
+  await eventually(() => resumed.changes.length === 3);
   expect(resumed.events[0]!.event).toBe('reset');
   const afterReset = await opened(all.events[1]!.id);
-  await until(() => afterReset.changes.length === 3);
+  await eventually(() => afterReset.changes.length === 3);
   expect(afterReset.changes).toEqual(['a@1', 'c@3', 'b@4']);
 });
 
@@ -204,35 +199,35 @@ test('a client that reads too slowly is cut off with a comment, and the others a
   const other = await opened();
   for (let n = 0; !stuck.writableEnded; n++) {
     feed.change(`tris:${n}`);
-    if (n % 50 === 0) await until(() => other.changes.length === n + 1);
+    if (n % 50 === 0) await eventually(() => other.changes.length === n + 1);
     expect(n).toBeLessThan(2_000);
   }
   expect(stuck.texts.at(-1)).toMatch(/^: cut off/);
   expect(stuck.writableLength).toBeLessThan(200_000);
   const { length } = other.changes;
   feed.change('tris:later');
-  await until(() => other.changes.length > length && other.changes.at(-1)!.startsWith('tris:later'));
+  await eventually(() => other.changes.length > length && other.changes.at(-1)!.startsWith('tris:later'));
 });
 
 test('what a stream has missed is read at the speed of its client', async () => {
   const other = await opened();
   const start = other.events[0]!.id;
   for (let n = 0; n < 2_000; n++) feed.change(`tris:${n}`);
-  await until(() => other.changes.length === 2_000);
+  await eventually(() => other.changes.length === 2_000);
   const out = await opened(start, null, (stream) => (stream.isStuck = true));
-  await until(() => out.changes.length > 0);
+  await eventually(() => out.changes.length > 0);
   for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
   expect(out.changes.length).toBeLessThanOrEqual(128);
   out.isStuck = false;
   out.drain();
-  await until(() => out.changes.length === 2_000);
+  await eventually(() => out.changes.length === 2_000);
 });
 
 test('all streams share the reads of the feed', async () => {
   const outs = await Promise.all(Array.from({ length: 500 }, () => opened()));
   const before = feed.reads;
   feed.change('tris:a');
-  await until(() => outs.every(({ changes }) => changes.length === 1));
+  await eventually(() => outs.every(({ changes }) => changes.length === 1));
   expect(feed.reads - before).toBeLessThan(50);
 });
 
@@ -240,7 +235,7 @@ test('while the read models cannot be read the streams wait, and lose nothing', 
   const out = await opened();
   feed.failures = 2;
   feed.change('tris:a');
-  await until(() => out.changes.length === 1);
+  await eventually(() => out.changes.length === 1);
   expect(out.writableEnded).toBe(false);
 });
 
@@ -251,10 +246,10 @@ test('a stream of a session ends when its access token expires, and the others g
   (await live.stream({ ...caller, expiresAt: 2_000 }, undefined, null))(soon as never);
   (await live.stream({ ...caller, expiresAt: 3_000 }, undefined, null))(later as never);
   now = 2_000;
-  await until(() => soon.writableEnded);
+  await eventually(() => soon.writableEnded);
   expect(soon.texts.at(-1)).toBe(': the access token of this stream has expired\n\n');
   feed.change('tris:a');
-  await until(() => later.changes.length === 1 && other.changes.length === 1);
+  await eventually(() => later.changes.length === 1 && other.changes.length === 1);
   expect(soon.changes).toEqual([]);
 });
 

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { CommitPause } from '../../src/stores/lmdb/commit-pause.js';
 import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
+import { eventually } from '../contracts/harness.js';
 import { repeated } from '../faults/faults.js';
 import { Child } from './processes/child.js';
 import { temporaryFolder } from './temporary-folder.js';
@@ -33,8 +34,7 @@ test('a reader’s age counts while it stays on a snapshot that was superseded, 
     expect(age()).toBeGreaterThan(0.04); // the same reader, still
     iterator.return?.();
     environment.refresh();
-    await sleep(20);
-    expect(age()).toBe(0);
+    await eventually(() => age() === 0, 'the end of the reader');
   } finally {
     await environment.close();
     await folder.remove();

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
+import { eventually } from '../contracts/harness.js';
 import { type Service, platformPolicy, policyBody, relay, startService } from './service.fixture.js';
 
 const KEYS = [
@@ -543,10 +544,7 @@ describe('a promotion', () => {
     expect((await service.get(path, ALL)).status).toBe(503);
     readModels.manifest = manifest;
     await release();
-    for (let tries = 0; (await service.get(path, ALL)).json.status !== 'applied'; tries++) {
-      expect(tries).toBeLessThan(500);
-      await sleep(20);
-    }
+    await eventually(async () => (await service.get(path, ALL)).json.status === 'applied', 'applied');
     expect((await service.get(path, ALL)).json).toMatchObject({ generation: 'g1', active: { policy_id: 'VP_A_V1' } });
     expect((await score('tris:p03')).lens).toEqual(pending.json.active);
     await rollBack('VP_A_V1');

@@ -1,7 +1,6 @@
 import { jest } from '@jest/globals';
 import { cp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
@@ -116,7 +115,7 @@ describe('read models and logs that do not belong together', () => {
     await own.start();
     const built = await rebuild('all', other, models, signal);
     await swap(built.id, other, models, true);
-    for (let waited = 0; lines.length === 0 && waited < 5_000; waited += 50) await sleep(50);
+    await eventually(() => lines.length > 0, 'a report');
     await own.stop();
     expect(lines[0]).toContain(`(${built.id}) are of the log ${other.logId}, not of ${store.logId}. `);
     expect((await models.manifest())!.views).toMatchObject({ identities: built.id });

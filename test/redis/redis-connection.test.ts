@@ -287,19 +287,16 @@ const refusesAtOnce = (store: RedisKeyValue) =>
     return performance.now() - asked < AT_ONCE_MS / 2;
   }, 'a refusal at once');
 
-/** Waits, at most some seconds, until it no longer fails. */
-async function answers(action: () => Promise<unknown>): Promise<void> {
-  const deadline = performance.now() + 8_000;
-  for (;;) {
-    try {
-      await action();
-      return;
-    } catch (error) {
-      if (performance.now() > deadline) throw error;
-    }
-    await sleep(50);
-  }
-}
+/** Waits until it no longer fails. */
+const answers = (action: () => Promise<unknown>) =>
+  eventually(
+    () =>
+      action().then(
+        () => true,
+        () => false,
+      ),
+    'an answer',
+  );
 
 /** Passes everything on, but for an answer that it is told to lose: then it cuts the connection in its stead. */
 class LossyProxy {
