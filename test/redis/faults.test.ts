@@ -9,9 +9,9 @@ import { RedisServer, describeOwnRedis } from '../servers/redis.js';
 import { type RedisService, startRedisService } from './service.js';
 
 const SCORE = '/v1/disc/score/tris:alice';
-/** What an operator is promised: a lease moves, and everything recovers, within this. */
 /** For a process to start, on a busy machine. */
 const START_MS = 40_000;
+/** What an operator is promised: a lease moves, and everything recovers, within this. */
 const PROMISE_MS = 10_000;
 
 describeOwnRedis('faults of Redis and of projectors', () => {
