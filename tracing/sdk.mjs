@@ -48,7 +48,8 @@ const own = (traceparent) => ({
  * @returns an implementation of `Tracing` of src/kernel/tracing.ts
  */
 export function startTracing({ protocol, version, warn }) {
-  const report = (message) => warn(String(message));
+  // The first is often only the name of a part of the SDK, or the beginning of a sentence.
+  const report = (...parts) => warn(parts.map(String).join(' '));
   diag.setLogger(
     { error: report, warn: report, info: () => undefined, debug: () => undefined, verbose: () => undefined },
     { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },

@@ -213,3 +213,19 @@ test('variables that are not supported are said, and the service starts without 
     'tracing is off: OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or http/json, not \\"grpc\\"',
   );
 });
+
+test('what a collector says of spans that it did not take is logged', async () => {
+  const partialSuccess = { rejectedSpans: 1, errorMessage: 'too many spans' };
+  const refusing = createServer((request, response) => {
+    const answer = JSON.stringify({ partialSuccess });
+    request.resume().on('end', () => response.writeHead(200, { 'content-type': 'application/json' }).end(answer));
+  });
+  await new Promise<void>((resolve) => refusing.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(refusing.address() as AddressInfo).port}`;
+  const server = await Server.start({ env: { ...variables(), OTEL_EXPORTER_OTLP_ENDPOINT: url } });
+  await server.request('POST', '/api/decision-relay', { body: ACTION });
+  await eventually(() => server.errors.join('').includes('too many spans'));
+  await server.end();
+  refusing.closeAllConnections();
+  await new Promise((resolve) => refusing.close(resolve));
+});
