@@ -4,7 +4,11 @@ import { createServer } from 'node:http';
 let bytes = 0;
 const server = createServer((request, response) => {
   request.on('data', (chunk) => (bytes += chunk.length));
-  request.on('end', () => response.writeHead(200, { 'content-type': 'application/json' }).end('{}'));
+  request.on('end', () =>
+    response
+      .writeHead(200, { 'content-type': request.headers['content-type'] })
+      .end(request.headers['content-type'] === 'application/json' ? '{}' : ''),
+  );
 });
 server.listen(0, '127.0.0.1', () => console.log(`collector http://127.0.0.1:${server.address().port}`));
 process.once('SIGTERM', () => {
