@@ -122,7 +122,8 @@ async function tenOf(rulesOf) {
       return { rule, evaluate: compile(rule) };
     },
   };
-  return new AccessProbes({}, accessPolicies, {}).probes(
+  const noRows = { read: async () => ({ results: [[]] }) };
+  return new AccessProbes(noRows, accessPolicies, {}).probes(
     { scope: 'platform', tris_org: null },
     all.map(({ policy_id }) => policy_id),
   );
