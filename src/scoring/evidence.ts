@@ -42,6 +42,15 @@ export function addToDays(days: number[], day: number, criticality: number, acti
   days[at + 1 + criticality]! += actions;
 }
 
+/** Takes the actions of some days from days that contain them, in place; both ascend. */
+export function takeDays(days: number[], taken: readonly number[]): void {
+  let to = 0;
+  for (let at = 0; at < taken.length; at += STRIDE) {
+    while (days[to]! < taken[at]!) to += STRIDE;
+    for (let c = 1; c < STRIDE; c++) days[to + c]! -= taken[at + c]!;
+  }
+}
+
 /** Number of actions of one metric. */
 export function countActions({ days }: MetricEvidence): number {
   let actions = 0;

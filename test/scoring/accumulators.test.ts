@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { canonicalJson } from '../../src/kernel/hash.js';
-import { type Evidence, countActions, dayOf } from '../../src/scoring/evidence.js';
+import { STRIDE, type Evidence, addToDays, countActions, dayOf, takeDays } from '../../src/scoring/evidence.js';
 import { expMinus, power, round } from '../../src/scoring/exact.js';
 import { categoryHealth, metricHealth } from '../../src/scoring/health.js';
 import { type Lens, MODEL_LENS, netOf, tctOf } from '../../src/scoring/lens.js';
@@ -132,5 +132,27 @@ test('a lens over the accumulators gives the bytes that a fold of the log throug
       expect(netTct(disc1.ledger(evidence, lens))).toBe(moves.reduce((total, move) => total + move, 0));
     }),
     { numRuns: 300 },
+  );
+});
+
+test('days that are taken from the days they were added to leave the others', () => {
+  const actions = fc.array(
+    fc.record({ day: fc.integer({ min: 0, max: 20 }), criticality: fc.integer({ min: 0, max: 4 }) }),
+  );
+  const daysOf = (list: readonly { day: number; criticality: number }[]) => {
+    const days: number[] = [];
+    for (const { day, criticality } of list) addToDays(days, day, criticality);
+    return days;
+  };
+  const withActions = (days: readonly number[]) =>
+    Array.from({ length: days.length / STRIDE }, (_, n) => days.slice(STRIDE * n, STRIDE * (n + 1))).filter((of) =>
+      of.slice(1).some(Boolean),
+    );
+  fc.assert(
+    fc.property(actions, actions, (taken, others) => {
+      const days = daysOf([...taken, ...others]);
+      takeDays(days, daysOf(taken));
+      expect(withActions(days)).toEqual(withActions(daysOf(others)));
+    }),
   );
 });

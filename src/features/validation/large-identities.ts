@@ -1,8 +1,9 @@
 import { totalOf } from '../../../projections/evidence-rows.js';
 import type { IdentityRow, IdentityState } from '../../../projections/identities.js';
 import type { Position } from '../../kernel/event.js';
+import { yieldIfDue } from '../../kernel/turn.js';
 import type { Views } from '../../read-side/views.js';
-import { STRIDE, addToDays } from '../../scoring/evidence.js';
+import { takeDays } from '../../scoring/evidence.js';
 import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
 import { MODEL } from '../../scoring/model.js';
 import type { Scoring } from '../../scoring/models/all.js';
@@ -39,10 +40,8 @@ export class LargeIdentities {
     const evidence = await this.evidence.ofMetrics(large, this.weighed);
     const totals = await this.evidence.through(large, MODEL_LENS);
     for (const [metric, { days }] of Object.entries(evidence)) {
-      const others = totals[totalOf(metric)]!.days;
-      for (let at = 0; at < days.length; at += STRIDE) {
-        for (let c = 0; c < STRIDE - 1; c++) addToDays(others, days[at]!, c, -days[at + 1 + c]!);
-      }
+      takeDays(totals[totalOf(metric)]!.days, days);
+      await yieldIfDue();
     }
     for (const [total, others] of Object.entries(totals)) evidence[total.replace('_', '_*_')] = others;
     return { ...row, evidence, large };
