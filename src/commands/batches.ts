@@ -37,14 +37,16 @@ export class Batches {
    * As `execute`, for items that can be executed together at less cost.
    * @param execute some items; an error is the outcome of its item, as in `execute`
    * @param streamOf items of one stream are executed in their order, one after the other
+   * @param canShare false: nothing is saved by executing these items together
    */
   async executeTogether<I, T>(
     items: readonly (I | Problem)[],
     execute: ExecuteEach<I, T>,
     streamOf: (item: I) => string | undefined,
+    canShare: boolean,
   ): Promise<Outcome<T>[]> {
-    // What is admitted to the log one by one might wait for each other in groups.
-    const size = this.store.admission ? 1 : IN_FLIGHT;
+    // A log with admission counts each append: a group would hold one place for many.
+    const size = canShare && !this.store.admission ? IN_FLIGHT : 1;
     return this.run(new Batch(this.store, items, execute, size, streamOf));
   }
 
@@ -80,6 +82,8 @@ class Batch<I, T> {
   /** By stream: the last item so far. */
   private readonly last = new Map<string, Promise<void>>();
   private next = 0;
+  /** Items that are left for the next group, since another of their stream is in this one; in order. */
+  private putOff: number[] = [];
   /** Why the log takes nothing more: the remaining items are not tried, so that the answer comes soon. */
   private failure: StoreUnavailable | undefined;
   /** An error that is no outcome. */
@@ -103,7 +107,7 @@ class Batch<I, T> {
   }
 
   private async runInTurn(): Promise<void> {
-    while (this.next < this.items.length) {
+    while (this.next < this.items.length || this.putOff.length > 0) {
       const { indexes, streams } = this.nextGroup();
       const earlier = streams.flatMap((stream) => this.last.get(stream) ?? []);
       const turn = earlier.length === 0 ? this.group(indexes) : Promise.all(earlier).then(() => this.group(indexes));
@@ -116,17 +120,22 @@ class Batch<I, T> {
   private nextGroup(): { indexes: number[]; streams: string[] } {
     const indexes: number[] = [];
     const streams = new Set<string>();
-    for (; this.next < this.items.length && indexes.length < this.size; this.next++) {
-      const item = this.items[this.next]!;
+    const take = (index: number) => {
+      const item = this.items[index]!;
       if (item instanceof Problem) {
-        this.outcomes[this.next] = item;
-        continue;
+        this.outcomes[index] = item;
+        return;
       }
       const stream = this.streamOf(item);
-      if (stream !== undefined && streams.has(stream)) break;
+      if (indexes.length === this.size || (stream !== undefined && streams.has(stream))) {
+        this.putOff.push(index);
+        return;
+      }
       if (stream !== undefined) streams.add(stream);
-      indexes.push(this.next);
-    }
+      indexes.push(index);
+    };
+    for (const index of this.putOff.splice(0)) take(index);
+    while (this.next < this.items.length && indexes.length < this.size) take(this.next++);
     return { indexes, streams: [...streams] };
   }
 

@@ -5,7 +5,7 @@ import {
   RelayActions,
   RelayActionsHandler,
 } from '../../src/features/relay/relay-batch.handlers.js';
-import type { RelayAction, RelayActionHandler } from '../../src/features/relay/relay.handlers.js';
+import { type RelayAction, RelayActionHandler } from '../../src/features/relay/relay.handlers.js';
 import { Problem } from '../../src/kernel/problems.js';
 import { type EventStore, StoreUnavailable } from '../../src/stores/ports/event-store.js';
 
@@ -53,6 +53,42 @@ test('a refused action affects no other, and results are in the order of the act
   const [a, b, c, d] = actions(4);
   const outcomes = await handler.execute(new RelayActions([a!, refused, b!, c!, d!], request()));
   expect(summary(outcomes)).toEqual(['x0', 'validation_failed', 'x1', 'platform_not_owned', 'x3']);
+});
+
+test('what is damaged for one action of a group affects no other', async () => {
+  const unreadable = new Problem('history_unreadable', 'the stream of a platform is damaged');
+  const parts = [
+    {},
+    { ownerOf: async (id: string) => (id === 'damaged' ? Promise.reject(unreadable) : null) },
+    {
+      recordEach: async (of: { action: Action }[]) =>
+        of.map(({ action: { external_id } }) => ({ action_id: external_id })),
+    },
+    { withinEach: (relays: unknown[], record: (relays: unknown[]) => unknown) => record(relays) },
+  ];
+  const single = new RelayActionHandler(...(parts as unknown as ConstructorParameters<typeof RelayActionHandler>));
+  const [a, b, c] = actions(3);
+  const handler = new RelayActionsHandler(single, {} as EventStore);
+  const outcomes = await handler.execute(new RelayActions([a!, { ...b!, platform_id: 'damaged' }, c!], request()));
+  expect(summary(outcomes)).toEqual(['x0', 'history_unreadable', 'x2']);
+});
+
+test('actions with external ids that repeat wait only for those of their own', async () => {
+  const groups: string[][] = [];
+  const executeEach = async (commands: readonly RelayAction[]) => {
+    groups.push(commands.map(({ action: { external_id } }) => external_id!));
+    return commands.map((command, nth) => ({ action_id: command.action.external_id!, position: nth }));
+  };
+  const handler = new RelayActionsHandler({ executeEach } as unknown as RelayActionHandler, {} as EventStore);
+  const ids = ['a', 'a', 'b', 'b', 'c', 'a'];
+  const outcomes = await handler.execute(
+    new RelayActions(
+      ids.map((id) => action(id)),
+      request(),
+    ),
+  );
+  expect(summary(outcomes)).toEqual(ids);
+  expect(groups).toEqual([['a', 'b', 'c'], ['a', 'b'], ['a']]);
 });
 
 test('actions with one external id are recorded in their order, the next only after the one before it', async () => {

@@ -94,11 +94,15 @@ export class MetricLimit {
     });
     const outcomes: (T | Error)[] = [];
     try {
+      const refusals = await Promise.all(
+        relays.map(({ stream }, n) => {
+          const refusal = accepted[n];
+          return refusal instanceof Problem ? this.ifNew(stream, refusal) : undefined;
+        }),
+      );
       const left: number[] = [];
-      for (const [n, { stream }] of relays.entries()) {
-        const refusal = accepted[n];
-        const isRefused = refusal instanceof Problem && (await this.isNew(stream));
-        if (isRefused) outcomes[n] = refusal;
+      for (const [n, refusal] of refusals.entries()) {
+        if (refusal) outcomes[n] = refusal;
         else left.push(n);
       }
       const recorded = left.length === 0 ? [] : await record(left.map((n) => relays[n]!));
@@ -114,8 +118,14 @@ export class MetricLimit {
     }
   }
 
-  private async isNew(stream: string): Promise<boolean> {
-    return (await this.store.readStream(stream, { limit: 1 })).length === 0;
+  /** @returns the refusal, unless the stream exists; or why that cannot be known */
+  private async ifNew(stream: string, refusal: Problem): Promise<Error | undefined> {
+    try {
+      const isNew = (await this.store.readStream(stream, { limit: 1 })).length === 0;
+      return isNew ? refusal : undefined;
+    } catch (error) {
+      return error as Error;
+    }
   }
 
   /** @returns undefined if it is accepted already */

@@ -3,7 +3,7 @@ import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { Batches, keyOfItem, type Outcome } from '../../commands/batches.js';
 import { bodyHash, type CommandContext } from '../../commands/context.js';
-import type { Problem } from '../../kernel/problems.js';
+import { Problem } from '../../kernel/problems.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type Action, actionStream } from './domain/relay.js';
 import { RelayAction, RelayActionHandler, type Relayed } from './relay.handlers.js';
@@ -48,6 +48,7 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
       actions,
       (group, indexes) => this.single.executeEach(group.map((action, n) => commandOf(action, indexes[n]!))),
       (action) => (action.external_id === null ? undefined : actionStream(action, null, randomUUID)),
+      idempotency === null && actions.every((action) => action instanceof Problem || action.evidence_uri === null),
     );
   }
 }

@@ -115,15 +115,15 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     if (relays.some(isAlone)) {
       return Promise.all(relays.map((relay) => this.execute(relay).catch((error: Error) => error)));
     }
-    const owners = new Map<string, string | null>();
-    for (const { action } of relays) {
-      const { platform_id } = action;
-      if (!owners.has(platform_id)) owners.set(platform_id, await this.platforms.ownerOf(platform_id));
-    }
+    const platforms = [...new Set(relays.map(({ action }) => action.platform_id))];
+    const found = await Promise.all(platforms.map((id) => this.platforms.ownerOf(id).catch((error: Error) => error)));
+    const owners = new Map(platforms.map((id, n) => [id, found[n]!]));
     const refusals = relays.map(({ action, organization }) => {
+      const owner = owners.get(action.platform_id)!;
       try {
         refuseSelfStatement(organization, action.tris_id);
-        refuseUnlessOwned(action.platform_id, organization, owners.get(action.platform_id)!);
+        if (owner instanceof Error) return owner;
+        refuseUnlessOwned(action.platform_id, organization, owner);
         return undefined;
       } catch (refusal) {
         return refusal as Error;
@@ -132,7 +132,7 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     const permitted = relays.filter((_, n) => refusals[n] === undefined);
     const outcomes = await this.limit.withinEach(
       permitted.map(({ action, context }) => {
-        const owner = owners.get(action.platform_id)!;
+        const owner = owners.get(action.platform_id) as string | null;
         return { action, owner, stream: actionStream(action, null, randomUUID), body_hash: context.body_hash };
       }),
       (actions) => this.recorder.recordEach(actions, relays[0]!.context),
