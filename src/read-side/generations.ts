@@ -88,11 +88,16 @@ export async function generationProgress(
 ): Promise<GenerationProgress[]> {
   // Counted first, so that the states of the generations are current, however long the count takes.
   const total = await store.countAfter(0);
+  // Before the states: of a build that ends in between, the state counts.
+  const building = (await readModels.generations()).filter(({ status }) => status === 'building');
+  const work = new Map(
+    await Promise.all(building.map(async ({ id }) => [id, await workOnBuild(id, readModels)] as const)),
+  );
   return Promise.all(
     (await generationStates(store, readModels, clock)).map(async (generation) => {
       const position = appliedBy(generation, store);
       const missing = generation.behind === null ? 0 : await store.countAfter(position);
-      const events = position === 0 ? missing - (await workOnBuild(generation.id, readModels)) : missing;
+      const events = position === 0 ? missing - (work.get(generation.id) ?? 0) : missing;
       const lag = { events, seconds: generation.behind ?? 0 };
       return { ...generation, lag, applied: Math.max(0, total - events) };
     }),
