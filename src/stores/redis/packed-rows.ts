@@ -61,7 +61,7 @@ function addressOf({ chunk, start, middle }: Place): Buffer {
   return chunk.subarray(start, middle);
 }
 
-const FIRST_BYTES = 65_536;
+const FIRST_BYTES = 4_096;
 /** Marks of MessagePack: an array, and a text of up to 2^16 - 1 and of more bytes. */
 const [ARRAY, TEXT, LONG_TEXT] = [0xdd, 0xda, 0xdb];
 /** The text "0": the score of each member of a sorted set by bytes. */

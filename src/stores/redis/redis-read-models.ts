@@ -426,13 +426,15 @@ export class RedisReadModels implements ReadModels {
   /** Frees the remains of generations whose drop was interrupted, or done by a version that knows no shared builds. */
   async #finishDrops(): Promise<void> {
     const records = await this.#reads.send((redis) => redis.hgetall(this.#generationsKey));
-    for (const [id, text] of Object.entries(records)) {
-      const { incarnation, dropped } = JSON.parse(text) as GenerationRecord;
-      const keys = this.#keys(id, incarnation);
-      const status = await this.#reads.send((redis) => redis.hget(keys[0]!, 'status'));
-      const isLeft = status === null ? await RedisSharedBuild.open(this.#writes, this.#built(keys)) : dropped;
-      if (status === 'dropped' || isLeft) await this.dropGeneration(id);
-    }
+    await Promise.all(
+      Object.entries(records).map(async ([id, text]) => {
+        const { incarnation, dropped } = JSON.parse(text) as GenerationRecord;
+        const keys = this.#keys(id, incarnation);
+        const status = await this.#reads.send((redis) => redis.hget(keys[0]!, 'status'));
+        const isLeft = status === null ? await RedisSharedBuild.open(this.#writes, this.#built(keys)) : dropped;
+        if (status === 'dropped' || isLeft) await this.dropGeneration(id);
+      }),
+    );
   }
 
   /** One key at a time, the state last, so that an interrupted drop is still recognised. */
