@@ -107,14 +107,12 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
 
   /**
    * As `execute` of each, at the same time: what they have in common is looked up once.
-   * @param relays of different streams, of one request
+   * @param relays of different streams, of one request; several only without Idempotency-Key and `evidence_uri`
    * @returns in their order; what was refused or failed has its error as the outcome
    */
   async executeEach(relays: readonly RelayAction[]): Promise<(Relayed | Error)[]> {
-    const isAlone = ({ action, context }: RelayAction) => context.idempotency !== null || action.evidence_uri !== null;
-    if (relays.some(isAlone)) {
-      return Promise.all(relays.map((relay) => this.execute(relay).catch((error: Error) => error)));
-    }
+    const [only] = relays;
+    if (only && relays.length === 1) return [await this.execute(only).catch((error: Error) => error)];
     const platforms = [...new Set(relays.map(({ action }) => action.platform_id))];
     const found = await Promise.all(platforms.map((id) => this.platforms.ownerOf(id).catch((error: Error) => error)));
     const owners = new Map(platforms.map((id, n) => [id, found[n]!]));
