@@ -8,7 +8,9 @@ export function makeCertificates(folder: string) {
   mkdirSync(authorities);
   const authority = join(authorities, 'ca.crt');
   const [node, key] = [join(folder, 'node.crt'), join(folder, 'node.key')];
-  const openssl = (...args: string[]) => execFileSync('openssl', args.join(' ').split(' '), { cwd: folder });
+  // Its progress goes to stderr, which an error of execFileSync contains.
+  const openssl = (...args: string[]) =>
+    execFileSync('openssl', args.join(' ').split(' '), { cwd: folder, stdio: 'pipe' });
   openssl('req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test-ca -keyout ca.key -out', authority);
   openssl('req -newkey rsa:2048 -nodes -subj /CN=eventstoredb-node -keyout node.key -out node.csr');
   writeFileSync(join(folder, 'node.ext'), 'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n');
