@@ -214,9 +214,9 @@ class Recorder {
       if (!owners.has(platform)) owners.set(platform, await this.platforms.ownerOf(platform));
     }
     const actions = lines.map(({ action, stream, hash }) => {
-      return { action, stream, owner: owners.get(action.platform_id)!, body_hash: hash };
+      return { action, stream, owner: owners.get(action.platform_id)!, context: { ...this.context, body_hash: hash } };
     });
-    const outcomes = await this.recorder.recordEach(actions, this.context);
+    const outcomes = await this.recorder.recordEach(actions);
     return outcomes.map((outcome, n) => {
       if (!(outcome instanceof Error)) {
         // What was there before this batch has its first position.

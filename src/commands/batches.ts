@@ -37,16 +37,14 @@ export class Batches {
    * As `execute`, for items that can be executed together at less cost.
    * @param execute some items; an error is the outcome of its item, as in `execute`
    * @param streamOf items of one stream are executed in their order, one after the other
-   * @param canShare false: nothing is saved by executing these items together
    */
   async executeTogether<I, T>(
     items: readonly (I | Problem)[],
     execute: ExecuteEach<I, T>,
     streamOf: (item: I) => string | undefined,
-    canShare: boolean,
   ): Promise<Outcome<T>[]> {
     // A log with admission counts each append: a group would hold one place for many.
-    const size = canShare && !this.store.admission ? IN_FLIGHT : 1;
+    const size = this.store.admission ? 1 : IN_FLIGHT;
     return this.run(new Batch(this.store, items, execute, size, streamOf));
   }
 

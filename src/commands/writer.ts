@@ -161,8 +161,23 @@ export class Writer {
       if (!refuse) return;
       const history = await this.store.readStream(stream);
       // The first try may have been recorded since.
-      if (!history.some((event) => isRetryOf(event, context))) refuse(history);
+      if (!history.some((event) => isRetryOf(event, context))) await refuse(history);
     });
+  }
+
+  /**
+   * Instead of `claim`, if the stream is named after the Idempotency-Key: what is created there uses the key. The caller
+   * compares the body hash of what `create` finds.
+   * @throws Problem idempotency_key_reused if the key was claimed for another body or stream
+   */
+  async useOwnStream(stream: string, context: CommandContext): Promise<void> {
+    const [claimed] = await this.store.readStream(claimsStream(context.idempotency!), { limit: 1 });
+    if (claimed) refuseOtherUse(claimed, stream, context);
+    if (context.onRepeated && (await this.exists(stream))) this.claimedBefore.add(context);
+  }
+
+  async exists(stream: string): Promise<boolean> {
+    return (await this.store.readStream(stream, { limit: 1 })).length > 0;
   }
 
   /**
@@ -177,10 +192,7 @@ export class Writer {
     if (earlier.length === 0) await refuse();
     const { events, isNew } =
       earlier.length > 0 ? { events: earlier, isNew: false } : await this.createOnce(claims, [claim], context);
-    const claimed = events[0]!;
-    if (claimed.metadata.body_hash !== context.body_hash || claimed.data['stream'] !== stream) {
-      throw idempotencyKeyReused();
-    }
+    refuseOtherUse(events[0]!, stream, context);
     const answered = events.filter(({ type }) => type === idempotencyKeyAnswered.type);
     if (!isNew) this.claimedBefore.add(context);
     if (answered.length > 0) {
@@ -220,7 +232,7 @@ export class Writer {
   }
 
   /**
-   * As `create` of each, at the same time: for many commands without an Idempotency-Key.
+   * As `create` of each, at the same time.
    * @param creations of different streams
    * @returns in their order; what failed has its error as the outcome
    */
@@ -237,6 +249,13 @@ export class Writer {
       };
       if (left === 0) resolve(outcomes);
       creations.forEach(({ stream, facts, context }, index) => {
+        if (context.onRepeated && this.claimedBefore.has(context)) {
+          this.create(stream, facts, context).then(
+            (outcome) => settle(index, outcome),
+            (failure: Error) => settle(index, failure),
+          );
+          return;
+        }
         const events = this.eventsOf(stream, facts, context, 0);
         this.store.append(stream, 'no-stream', events).then(
           ({ position }) => {
@@ -247,7 +266,10 @@ export class Writer {
             this.noteFailure(error);
             if (!(error instanceof WrongExpectedRevision)) return settle(index, error);
             return this.existing(stream, context).then(
-              (outcome) => settle(index, outcome),
+              (outcome) => {
+                if (outcome.own) context.onRepeated?.();
+                settle(index, outcome);
+              },
               (failure: Error) => settle(index, failure),
             );
           },
@@ -393,6 +415,11 @@ export class Writer {
 /** Whether the event was written by an earlier try of the request, recognised by its Idempotency-Key. */
 export function isRetryOf({ metadata }: RecordedEvent, context: CommandContext): boolean {
   return metadata.idempotency !== undefined && metadata.idempotency === context.idempotency;
+}
+
+/** @throws Problem idempotency_key_reused */
+function refuseOtherUse({ metadata, data }: NewEvent, stream: string, context: CommandContext): void {
+  if (metadata.body_hash !== context.body_hash || data['stream'] !== stream) throw idempotencyKeyReused();
 }
 
 /** The stream of an Idempotency-Key, by its hash. */

@@ -1,12 +1,15 @@
+import { Registry } from 'prom-client';
 import { internalActor } from '../../src/commands/context.js';
-import type { Action } from '../../src/features/relay/domain/relay.js';
 import {
   type ActionOutcome,
   RelayActions,
   RelayActionsHandler,
 } from '../../src/features/relay/relay-batch.handlers.js';
 import { type RelayAction, RelayActionHandler } from '../../src/features/relay/relay.handlers.js';
+import { MetricLimit } from '../../src/features/relay/metric-limit.js';
+import { type Action, METRICS_PER_ORGANIZATION } from '../../src/features/relay/domain/relay.js';
 import { Problem } from '../../src/kernel/problems.js';
+import type { Views } from '../../src/read-side/views.js';
 import { type EventStore, StoreUnavailable } from '../../src/stores/ports/event-store.js';
 
 /** What a batch does with its actions, each of which a single relay records. */
@@ -58,7 +61,6 @@ test('a refused action affects no other, and results are in the order of the act
 test('what is damaged for one action of a group affects no other', async () => {
   const unreadable = new Problem('history_unreadable', 'the stream of a platform is damaged');
   const parts = [
-    {},
     { ownerOf: async (id: string) => (id === 'damaged' ? Promise.reject(unreadable) : null) },
     {
       recordEach: async (of: { action: Action }[]) =>
@@ -71,6 +73,23 @@ test('what is damaged for one action of a group affects no other', async () => {
   const handler = new RelayActionsHandler(single, {} as EventStore);
   const outcomes = await handler.execute(new RelayActions([a!, { ...b!, platform_id: 'damaged' }, c!], request()));
   expect(summary(outcomes)).toEqual(['x0', 'history_unreadable', 'x2']);
+});
+
+test('a metric counts once its second action is recorded, although its first one failed', async () => {
+  const recorded = METRICS_PER_ORGANIZATION - 1;
+  const views = { readIfServed: async () => ({ position: 1, results: [undefined, recorded, undefined, recorded] }) };
+  const store = { readStream: async () => [] };
+  const limit = new MetricLimit(views as unknown as Views, store as unknown as EventStore, new Registry());
+  const relayOf = (type: string) => ({ action: action(null, type), owner: null, stream: 'action-x' });
+  const codes = async (types: string[], outcomes: (Error | { position: number })[]) =>
+    (await limit.withinEach(types.map(relayOf), async () => outcomes)).map((outcome) =>
+      outcome instanceof Problem ? outcome.code : outcome,
+    );
+  const failed = [busy(), busy()];
+  expect(await codes(['loan', 'loan'], failed)).toEqual(failed);
+  const outcomes = [busy(), { position: 7 }];
+  expect(await codes(['swap', 'swap'], outcomes)).toEqual(outcomes);
+  expect(await codes(['another'], [])).toEqual(['too_many_metrics']);
 });
 
 test('actions with external ids that repeat wait only for those of their own', async () => {

@@ -1,5 +1,5 @@
 import { jest } from '@jest/globals';
-import { internalActor } from '../../src/commands/context.js';
+import { bodyHash, internalActor } from '../../src/commands/context.js';
 import { fact } from '../../src/kernel/fact.js';
 import { Writer } from '../../src/commands/writer.js';
 import { createKey } from '../../src/credentials/api-keys.js';
@@ -189,6 +189,53 @@ describe('a request that was refused leaves nothing in the log, and its key to a
     const other = await ask(refused);
     expect([other.status, other.json.code]).toEqual([422, 'idempotency_key_reused']);
   });
+});
+
+test('a key for an action with an external_id is not one for an action without, nor the other way round', async () => {
+  const ask = (key: string, more: object) =>
+    service.post(
+      '/api/decision-relay',
+      {
+        tris_id: 'tris:emil',
+        category: 'social',
+        action_type: 'vouch',
+        platform_id: 'forum',
+        criticality: 'high',
+        ...more,
+      },
+      keyed(key),
+    );
+  const [without, withOne] = [{}, { external_id: 'of-emil' }];
+  for (const [key, first, second] of [
+    ['with', withOne, without],
+    ['without', without, { external_id: 'of-emil-too' }],
+  ] as const) {
+    const recorded = await ask(key, first);
+    expect(recorded.status).toBe(202);
+    const written = await head();
+    const other = await ask(key, second);
+    expect([other.status, other.json.code]).toEqual([422, 'idempotency_key_reused']);
+    const retry = await ask(key, first);
+    expect([retry.text, retry.headers['idempotency-replayed']]).toEqual([recorded.text, 'true']);
+    expect(await head()).toBe(written);
+  }
+});
+
+test('a key that an older build has claimed for an action goes on to be its key', async () => {
+  const body = {
+    tris_id: 'tris:fay',
+    category: 'social',
+    action_type: 'vouch',
+    platform_id: 'forum',
+    criticality: 'high',
+  };
+  const canonical = { ...body, criticality: 'High', occurred_at: null, external_id: null, evidence_uri: null };
+  const idempotency = hashOf('dev', 'POST', '/api/decision-relay', 'older');
+  const context = { actor: internalActor('key:dev'), correlation_id: 'c', idempotency, body_hash: bodyHash(canonical) };
+  await service.app.get(Writer, { strict: false }).claim(`action-${hashOf(idempotency)}`, context);
+  const ask = (criticality: string) => service.post('/api/decision-relay', { ...body, criticality }, keyed('older'));
+  expect((await ask('low')).json.code).toBe('idempotency_key_reused');
+  expect((await ask('high')).status).toBe(202);
 });
 
 test('retiring an unknown resource leaves nothing in the log', async () => {

@@ -228,7 +228,7 @@ export class Ingestion implements OnModuleInit {
             return;
           }
           try {
-            await this.actions.record(action, stream, owner, context);
+            await this.actions.record({ action, stream, owner, context });
             result.recorded++;
           } catch (error) {
             // Recorded before for another identity that the wallet was linked to. It must not count twice.

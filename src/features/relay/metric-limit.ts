@@ -15,8 +15,10 @@ interface Accepted {
   key: string;
   /** The identity and the organization that it counts for. */
   counted: string;
-  /** Position of the action; Infinity until it is written. */
+  /** Position of its first action; Infinity until one is written. */
   at: Position;
+  /** Its actions that are being recorded: it is forgotten once all of them have failed. */
+  open: number;
 }
 
 interface Counted {
@@ -62,13 +64,6 @@ export class MetricLimit {
     });
   }
 
-  /** As `withinEach`, of one action. @throws Problem too_many_metrics */
-  async within<T extends { position: Position }>(relay: Relay, record: () => Promise<T>): Promise<T> {
-    const [outcome] = await this.withinEach([relay], async () => [await record()]);
-    if (outcome instanceof Error) throw outcome;
-    return outcome!;
-  }
-
   /**
    * Records actions, except those whose metric is one too many.
    * @param record returns the outcome of each, in order
@@ -112,8 +107,9 @@ export class MetricLimit {
       for (const [n, metric] of accepted.entries()) {
         if (metric === undefined || metric instanceof Problem) continue;
         const outcome = outcomes[n];
-        if (outcome && !(outcome instanceof Error)) metric.at = outcome.position;
-        else if (this.accepted.get(metric.key) === metric) this.forget(metric);
+        if (outcome && !(outcome instanceof Error)) metric.at = Math.min(metric.at, outcome.position);
+        const isFailed = --metric.open === 0 && metric.at === Infinity;
+        if (isFailed && this.accepted.get(metric.key) === metric) this.forget(metric);
       }
     }
   }
@@ -128,16 +124,19 @@ export class MetricLimit {
     }
   }
 
-  /** @returns undefined if it is accepted already */
-  private accept({ tris_id, metric, relayer }: Counted, recorded: number): Accepted | Problem | undefined {
+  private accept({ tris_id, metric, relayer }: Counted, recorded: number): Accepted | Problem {
     const counted = `${tris_id} ${relayer}`;
     const key = `${counted} ${metric}`;
-    if (this.accepted.has(key)) return undefined;
+    const earlier = this.accepted.get(key);
+    if (earlier) {
+      earlier.open++;
+      return earlier;
+    }
     const number = this.numbers.get(counted) ?? 0;
     const count = recorded + number;
     if (count > this.highest) this.most.set((this.highest = count));
     if (count >= METRICS_PER_ORGANIZATION) return tooMany(tris_id, metric, relayer, count);
-    const accepted: Accepted = { key, counted, at: Infinity };
+    const accepted: Accepted = { key, counted, at: Infinity, open: 1 };
     this.accepted.set(key, accepted);
     this.numbers.set(counted, number + 1);
     return accepted;

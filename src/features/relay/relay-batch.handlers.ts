@@ -48,7 +48,6 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
       actions,
       (group, indexes) => this.single.executeEach(group.map((action, n) => commandOf(action, indexes[n]!))),
       (action) => (action.external_id === null ? undefined : actionStream(action, null, randomUUID)),
-      idempotency === null && actions.every((action) => action instanceof Problem || action.evidence_uri === null),
     );
   }
 }

@@ -8,7 +8,7 @@ import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keepText } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { refuseSelfStatement } from '../../commands/self-statement.js';
-import { Problem } from '../../kernel/problems.js';
+import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
 import { type Action, actionStream, decide } from './domain/relay.js';
 import { MetricLimit } from './metric-limit.js';
 
@@ -29,6 +29,15 @@ export class RelayAction extends Command<Relayed> {
   }
 }
 
+/** An action to be recorded. */
+interface Recording {
+  action: Action;
+  stream: string;
+  /** TRIS of the organization that owns the platform, or null. */
+  owner: string | null;
+  context: CommandContext;
+}
+
 /** Writes actions to their streams. Also used by imports and by the ingestion of chains. */
 @Injectable()
 export class ActionRecorder {
@@ -37,42 +46,57 @@ export class ActionRecorder {
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {}
 
-  /**
-   * Writes an action to its stream, or returns the one already written.
-   * @param owner TRIS of the organization that owns the platform, or null
-   * @throws Problem external_id_conflict
-   */
-  async record(action: Action, stream: string, owner: string | null, context: CommandContext): Promise<Relayed> {
-    if (action.evidence_uri !== null) await keepText(this.keyValue, action.evidence_uri);
-    const { position, events } = await this.writer.create(stream, decide(action, owner), context);
-    refuseIfOther(events, action, context);
-    return { action_id: events[0]!.id, position };
+  /** As `recordEach`, of one. @throws Problem external_id_conflict, idempotency_key_reused */
+  async record(recording: Recording): Promise<Relayed> {
+    const [outcome] = await this.recordEach([recording]);
+    if (outcome instanceof Error) throw outcome;
+    return outcome!;
   }
 
   /**
-   * As `record` of each, at the same time.
+   * Writes actions to their streams, all at the same time, or finds those that are written already.
    * @param actions of different streams
    * @returns in their order; what was refused or failed has its error as the outcome
    */
-  async recordEach(
-    actions: readonly { action: Action; stream: string; owner: string | null; body_hash: string }[],
-    context: Omit<CommandContext, 'body_hash' | 'idempotency'>,
-  ): Promise<(Relayed | Error)[]> {
-    const contexts = actions.map(({ body_hash }) => ({ ...context, idempotency: null, body_hash }));
-    for (const [n, { action, stream }] of actions.entries()) {
-      if (action.evidence_uri === null) continue;
-      // Not again for an action that is there: its text may have been deleted.
-      if (!(await this.writer.isRecorded(stream, contexts[n]!))) await keepText(this.keyValue, action.evidence_uri);
-    }
-    const creations = actions.map(({ action, stream, owner }, n) => {
-      return { stream, facts: decide(action, owner), context: contexts[n]! };
-    });
-    const outcomes = await this.writer.createEach(creations);
-    return outcomes.map((outcome, n) => {
+  async recordEach(actions: readonly Recording[]): Promise<(Relayed | Error)[]> {
+    const prepared = actions.map((recording) => this.prepare(recording));
+    const failures = prepared.some(Boolean) ? await Promise.all(prepared) : prepared;
+    const ready = failures.includes(undefined) ? actions.filter((_, n) => !failures[n]) : [];
+    const written = await this.writer.createEach(
+      ready.map(({ action, stream, owner, context }) => ({ stream, facts: decide(action, owner), context })),
+    );
+    let next = 0;
+    return actions.map(({ action, context }, n) => {
+      const failure = failures[n] as Error | undefined;
+      if (failure) return failure;
+      const outcome = written[next++]!;
       if (outcome instanceof Error) return outcome;
       const { events, position } = outcome;
-      const { action } = actions[n]!;
-      return conflictWith(events, action, contexts[n]!) ?? { action_id: events[0]!.id, position };
+      return conflictWith(events, action, context) ?? { action_id: events[0]!.id, position };
+    });
+  }
+
+  /** What is written before the action. @returns undefined: nothing; or why the action cannot be recorded */
+  private prepare({ action, stream, context }: Recording): Promise<Error | undefined> | undefined {
+    if (context.idempotency === null && action.evidence_uri === null) return undefined;
+    const prepare = async () => {
+      if (context.idempotency !== null) await this.useKey(action, stream, context);
+      if (action.evidence_uri === null) return undefined;
+      // Not again for an action that is there: its text may have been deleted.
+      if (!(await this.writer.isRecorded(stream, context))) await keepText(this.keyValue, action.evidence_uri);
+      return undefined;
+    };
+    return prepare().catch((error: Error) => error);
+  }
+
+  /** @throws Problem idempotency_key_reused, external_id_conflict */
+  private async useKey(action: Action, stream: string, context: CommandContext): Promise<void> {
+    if (action.external_id === null) return this.writer.useOwnStream(stream, context);
+    await this.writer.claim(stream, context, async (history) => {
+      refuseIfOther(history, action, context);
+      // Without an external_id, the key was not claimed.
+      const own = actionStream({ ...action, external_id: null }, context.idempotency, randomUUID);
+      if (await this.writer.exists(own)) throw idempotencyKeyReused();
     });
   }
 }
@@ -80,7 +104,6 @@ export class ActionRecorder {
 @CommandHandler(RelayAction)
 export class RelayActionHandler implements ICommandHandler<RelayAction> {
   constructor(
-    private readonly writer: Writer,
     private readonly platforms: Platforms,
     private readonly recorder: ActionRecorder,
     private readonly limit: MetricLimit,
@@ -89,33 +112,19 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
   /**
    * @throws Problem self_statement, platform_not_owned, too_many_metrics, external_id_conflict, idempotency_key_reused
    */
-  async execute({ action, context, organization }: RelayAction): Promise<Relayed> {
-    refuseSelfStatement(organization, action.tris_id);
-    const owner = await this.platforms.ownerOf(action.platform_id);
-    refuseUnlessOwned(action.platform_id, organization, owner);
-    const stream = actionStream(action, context.idempotency, randomUUID);
-    // Without an external_id the stream belongs to this Idempotency-Key alone.
-    const refuse =
-      action.external_id === null
-        ? undefined
-        : (history: readonly NewEvent[]) => refuseIfOther(history, action, context);
-    return this.limit.within({ action, owner, stream }, async () => {
-      await this.writer.claim(stream, context, refuse);
-      return this.recorder.record(action, stream, owner, context);
-    });
+  async execute(relay: RelayAction): Promise<Relayed> {
+    const [outcome] = await this.executeEach([relay]);
+    if (outcome instanceof Error) throw outcome;
+    return outcome!;
   }
 
   /**
    * As `execute` of each, at the same time: what they have in common is looked up once.
-   * @param relays of different streams, of one request; several only without Idempotency-Key and `evidence_uri`
+   * @param relays of different streams
    * @returns in their order; what was refused or failed has its error as the outcome
    */
   async executeEach(relays: readonly RelayAction[]): Promise<(Relayed | Error)[]> {
-    const [only] = relays;
-    if (only && relays.length === 1) return [await this.execute(only).catch((error: Error) => error)];
-    const platforms = [...new Set(relays.map(({ action }) => action.platform_id))];
-    const found = await Promise.all(platforms.map((id) => this.platforms.ownerOf(id).catch((error: Error) => error)));
-    const owners = new Map(platforms.map((id, n) => [id, found[n]!]));
+    const owners = await this.ownersOf(relays);
     const refusals = relays.map(({ action, organization }) => {
       const owner = owners.get(action.platform_id)!;
       try {
@@ -131,11 +140,19 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     const outcomes = await this.limit.withinEach(
       permitted.map(({ action, context }) => {
         const owner = owners.get(action.platform_id) as string | null;
-        return { action, owner, stream: actionStream(action, null, randomUUID), body_hash: context.body_hash };
+        return { action, owner, stream: actionStream(action, context.idempotency, randomUUID), context };
       }),
-      (actions) => this.recorder.recordEach(actions, relays[0]!.context),
+      (actions) => this.recorder.recordEach(actions),
     );
-    return refusals.map((refusal) => refusal ?? outcomes.shift()!);
+    let next = 0;
+    return refusals.map((refusal) => refusal ?? outcomes[next++]!);
+  }
+
+  /** The owners of their platforms; or why one cannot be known. */
+  private async ownersOf(relays: readonly RelayAction[]): Promise<Map<string, string | null | Error>> {
+    const platforms = [...new Set(relays.map(({ action }) => action.platform_id))];
+    const found = await Promise.all(platforms.map((id) => this.platforms.ownerOf(id).catch((error: Error) => error)));
+    return new Map(platforms.map((id, n) => [id, found[n]!]));
   }
 }
 
@@ -147,6 +164,7 @@ function refuseIfOther(events: readonly NewEvent[], action: Action, context: Com
 
 function conflictWith([relayed]: readonly NewEvent[], action: Action, context: CommandContext): Problem | undefined {
   if (relayed === undefined || relayed.metadata.body_hash === context.body_hash) return undefined;
+  if (action.external_id === null) return idempotencyKeyReused();
   return new Problem(
     'external_id_conflict',
     `${action.platform_id} already relayed another action with external_id ${JSON.stringify(action.external_id)}. ` +
