@@ -24,15 +24,15 @@ describeWithEventStored('one call among others on the connection to EventStoreDB
   afterEach(() => proxy.close());
 
   /** Never yields anything. */
-  const silence: ServerStream<never> = {
+  const silence: ServerStream = {
     on: () => silence,
     pause: () => silence,
     resume: () => silence,
-    cancel: async () => undefined,
+    cancel: () => undefined,
   };
   async function unanswered(connection: Connection): Promise<Error> {
     const read = connection.persist(async (link) => {
-      const reading = readServerStream(link, () => silence, { take: () => undefined, rest: () => undefined });
+      const reading = readServerStream(link, async () => silence, { take: () => undefined, rest: () => undefined });
       for await (const _ of reading) return;
     });
     return read.then(

@@ -1,16 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import {
-  type AllStreamResolvedEvent,
-  BACKWARDS,
-  END,
-  type EventStoreDBClient,
-  FORWARDS,
-  type RecordedEvent as ServerRecord,
-  type ResolvedEvent,
-  START as FIRST,
-  StreamNotFoundError,
-  UnknownError,
-} from '@eventstore/db-client';
+import { UnknownError } from '@eventstore/db-client';
 import { StartError } from '../../kernel/start-error.js';
 import { type NewEvent, type Position, type RecordedEvent, START } from '../../kernel/event.js';
 import { encodeAppend } from '../ports/event-encoding.js';
@@ -39,7 +28,9 @@ import { AppendAdmission } from './admission.js';
 import { EventCounter } from './event-counter.js';
 import { HeadWatch } from './head-watch.js';
 import { marksOf } from './log-marks.js';
-import { isDomain, isReserved, LOG_STREAM, positionOf, recordedEvent } from './records.js';
+import { readAll, readStream } from './read-calls.js';
+import type { ServerRecord } from './read-response.js';
+import { isDomain, isReserved, LOG_STREAM, recordedEvent } from './records.js';
 
 const DEFAULT_SLICE = 1_000;
 /** While the server takes longer than this for a slice, ms, or fails in the middle of one, slices get smaller. */
@@ -174,26 +165,14 @@ export class EventStoreDbEventStore implements EventStore {
     stream: string,
     options: { direction?: 'forward' | 'backward'; from?: number; limit?: number } = {},
   ): Promise<RecordedEvent[]> {
-    const { direction = 'forward', from, limit = Number.MAX_SAFE_INTEGER } = options;
+    const { direction = 'forward', limit = Number.MAX_SAFE_INTEGER } = options;
     if (isReserved(stream) || stream === '' || limit <= 0) return [];
-    return this.#connection.persist(async (link) => {
-      try {
-        return await this.#collect(
-          link,
-          (client) =>
-            client.readStream(stream, {
-              direction: direction === 'forward' ? FORWARDS : BACKWARDS,
-              fromRevision: from === undefined ? (direction === 'forward' ? FIRST : END) : BigInt(Math.max(from, 0)),
-              maxCount: limit,
-              requiresLeader: true,
-            }),
-          ({ event }: ResolvedEvent) => event && recordedEvent(event),
-        );
-      } catch (error) {
-        if (error instanceof StreamNotFoundError) return [];
-        throw error;
-      }
-    });
+    const first = direction === 'forward' ? 'start' : 'end';
+    const from = options.from === undefined ? first : Math.max(options.from, 0);
+    const extent = { direction, maxCount: limit };
+    return this.#connection.persist((link) =>
+      this.#collect(link, () => readStream(link, stream, from, extent), recordedEvent),
+    );
   }
 
   async *readAll(
@@ -283,17 +262,12 @@ export class EventStoreDbEventStore implements EventStore {
   }
 
   async #logIdOn(link: Link): Promise<string | undefined> {
-    try {
-      const [event] = await this.#collect(
-        link,
-        (client) => client.readStream(LOG_STREAM, { maxCount: 1, requiresLeader: true }),
-        ({ event }: ResolvedEvent) => event,
-      );
-      return (event?.data as { log_id?: string } | undefined)?.log_id;
-    } catch (error) {
-      if (error instanceof StreamNotFoundError) return undefined;
-      throw error;
-    }
+    const [event] = await this.#collect(
+      link,
+      () => readStream(link, LOG_STREAM, 'start', { maxCount: 1 }),
+      recordedEvent,
+    );
+    return event?.data['log_id'] as string | undefined;
   }
 
   #note(position: Position, id: string): void {
@@ -321,12 +295,8 @@ export class EventStoreDbEventStore implements EventStore {
   /** The record at exactly this position. */
   async #recordAt(link: Link, position: Position): Promise<ServerRecord | undefined> {
     try {
-      const [event] = await this.#collect(
-        link,
-        (client) => client.readAll({ fromPosition: at(position), maxCount: 1, requiresLeader: true }),
-        ({ event }: AllStreamResolvedEvent) => event,
-      );
-      return event && positionOf(event) === position ? event : undefined;
+      const [record] = await this.#collect(link, () => readAll(link, position, { maxCount: 1 }));
+      return record?.position === position ? record : undefined;
     } catch (error) {
       if (isWithinRecord(error)) return undefined;
       throw error;
@@ -357,25 +327,21 @@ export class EventStoreDbEventStore implements EventStore {
 
   /** Reads backwards from the end to the last domain event, or to where the previous read began. */
   async #readHead(link: Link): Promise<Position> {
-    let from: 'end' | Position = END;
+    let from: 'end' | Position = 'end';
     let scanned: Position | undefined;
     for (;;) {
-      const fromPosition: 'end' | ReturnType<typeof at> = from === END ? END : at(from);
-      const page: ServerRecord[] = await this.#collect(
-        link,
-        (client) => client.readAll({ direction: BACKWARDS, fromPosition, maxCount: HEAD_PAGE, requiresLeader: true }),
-        ({ event }: AllStreamResolvedEvent) => event,
-      );
-      scanned ??= page[0] && positionOf(page[0]);
+      const extent = { direction: 'backward', maxCount: HEAD_PAGE } as const;
+      const page: ServerRecord[] = await this.#collect(link, () => readAll(link, from, extent));
+      scanned ??= page[0]?.position;
       for (const record of page) {
-        if (positionOf(record) <= this.#head.scanned) return this.#seen(this.#head.position, scanned!);
+        if (record.position <= this.#head.scanned) return this.#seen(this.#head.position, scanned!);
         if (isDomain(record)) {
-          this.#note(positionOf(record), record.id);
-          return this.#seen(positionOf(record), scanned!);
+          this.#note(record.position, record.id);
+          return this.#seen(record.position, scanned!);
         }
       }
       if (page.length < HEAD_PAGE) return this.#seen(START, scanned ?? START);
-      from = positionOf(page.at(-1)!);
+      from = page.at(-1)!.position;
     }
   }
 
@@ -384,20 +350,15 @@ export class EventStoreDbEventStore implements EventStore {
     return position;
   }
 
-  /** All results of a short read. */
-  async #collect<T, R>(
+  /** All records of a short read. */
+  async #collect<R = ServerRecord>(
     link: Link,
-    open: (client: EventStoreDBClient) => ServerStream<T>,
-    convert: (value: T) => R | undefined,
+    open: () => Promise<ServerStream>,
+    convert: (record: ServerRecord) => R = (record) => record as R,
   ): Promise<R[]> {
     const found: R[] = [];
-    const take = (value: T) => {
-      const converted = convert(value);
-      if (converted !== undefined) found.push(converted);
-      return undefined;
-    };
-    const reading = readServerStream<T, R[]>(link, () => open(link.client), { take, rest: () => found });
-    for await (const all of reading) return all;
+    const take = (record: ServerRecord) => void found.push(convert(record));
+    for await (const all of readServerStream<R[]>(link, open, { take, rest: () => found })) return all;
     return found;
   }
 
@@ -456,18 +417,17 @@ export class EventStoreDbEventStore implements EventStore {
     let whole = 0;
     let readTo = from;
     let began = performance.now();
-    const take = ({ event }: AllStreamResolvedEvent) => {
-      if (!event) return undefined;
-      if (isDomain(event)) {
-        const position = positionOf(event);
+    const take = (record: ServerRecord) => {
+      const { position } = record;
+      if (isDomain(record)) {
         if (position <= after) return undefined;
-        const recorded = recordedEvent(event);
+        const recorded = recordedEvent(record);
         if (events.push(recorded) === 1) began = performance.now();
         if (recorded.metadata.index !== recorded.metadata.size - 1) return undefined;
         whole = events.length;
         readTo = position;
       } else if (whole === events.length) {
-        readTo = positionOf(event);
+        readTo = position;
       }
       if (whole < pace.size) return undefined;
       pace.taken(performance.now() - began);
@@ -475,8 +435,7 @@ export class EventStoreDbEventStore implements EventStore {
       [events, whole] = [[], 0];
       return slice;
     };
-    const fromPosition = from === START ? FIRST : at(from);
-    return readServerStream(link, () => link.client.readAll({ fromPosition, requiresLeader: true }), {
+    return readServerStream(link, () => readAll(link, from === START ? 'start' : from), {
       take,
       rest: () => ({ events: events.slice(0, whole), from: readTo }),
       signal,
@@ -501,10 +460,6 @@ class Pace {
   shrink(): void {
     this.size = Math.max(Math.min(LEAST_SLICE, this.#most), Math.floor(this.size / 2));
   }
-}
-
-function at(position: Position): { commit: bigint; prepare: bigint } {
-  return { commit: BigInt(position), prepare: BigInt(position) };
 }
 
 /** The server's answer to a read from the middle of a record. */

@@ -1,7 +1,7 @@
-import type { RecordedEvent as ServerEvent } from '@eventstore/db-client';
 import { type JsonObject, isObject } from '../../kernel/json.js';
-import type { EventMetadata, Position, RecordedEvent } from '../../kernel/event.js';
+import type { EventMetadata, RecordedEvent } from '../../kernel/event.js';
 import { DamagedLog } from './connection.js';
+import type { ServerRecord } from './read-response.js';
 
 /** The stream with one event, which contains the id of the log. It belongs to the adapter. */
 export const LOG_STREAM = 'credence-log';
@@ -12,23 +12,20 @@ export function isReserved(stream: string): boolean {
 }
 
 /** Events of the server itself (statistics, stream metadata, links of its projections) and of this adapter. */
-export function isDomain({ streamId, type }: ServerEvent): boolean {
-  return !isReserved(streamId) && !type.startsWith('$');
-}
-
-/** The commit position: the same for every reader, and different for each event, also within one append. */
-export function positionOf({ position }: ServerEvent): Position {
-  return Number(position!.commit);
+export function isDomain({ stream, type }: ServerRecord): boolean {
+  return !isReserved(stream) && !type.startsWith('$');
 }
 
 /** @throws DamagedLog for an event that was not written by Credence */
-export function recordedEvent(event: ServerEvent): RecordedEvent {
-  const { id, type, data, streamId: stream, revision } = event;
-  const metadata = event.metadata as EventMetadata | undefined;
-  // Malformed JSON arrives as text, other content as bytes.
-  const ours =
-    isObject(data) && !(data instanceof Uint8Array) && isObject(metadata) && Number.isInteger(metadata['index']);
-  if (!ours || !Number.isInteger(metadata['size'])) {
+export function recordedEvent({ id, type, stream, revision, position, isJson, ...bytes }: ServerRecord): RecordedEvent {
+  const data = isJson ? parsed(bytes.data) : undefined;
+  const metadata = parsed(bytes.metadata);
+  if (
+    !isObject(data) ||
+    !isObject(metadata) ||
+    !Number.isInteger(metadata['index']) ||
+    !Number.isInteger(metadata['size'])
+  ) {
     throw new DamagedLog(
       `event ${id} (${type}) in stream ${stream} of EventStoreDB was not written by Credence: ` +
         'Credence needs a database of its own',
@@ -40,7 +37,16 @@ export function recordedEvent(event: ServerEvent): RecordedEvent {
     data: data as JsonObject,
     metadata: metadata as unknown as EventMetadata,
     stream,
-    revision: Number(revision),
-    position: positionOf(event),
+    revision,
+    position,
   };
+}
+
+/** Undefined if it is not JSON. */
+function parsed(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString());
+  } catch {
+    return undefined;
+  }
 }

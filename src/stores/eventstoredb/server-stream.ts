@@ -1,19 +1,21 @@
+import { convertToCommandError } from '@eventstore/db-client';
 import type { Link } from './connection.js';
 import { NoAnswer } from './pulse.js';
+import type { ReadResponse, ServerRecord } from './read-response.js';
 
-/** The part of the client's reads that is used here. */
-export interface ServerStream<T> {
-  on(event: 'data', listener: (value: T) => void): unknown;
+/** A read under way: the part of its gRPC call that is used here. */
+export interface ServerStream {
+  on(event: 'data', listener: (value: ReadResponse) => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
   on(event: 'end', listener: () => void): unknown;
   pause(): unknown;
   resume(): unknown;
-  cancel(): Promise<void>;
+  cancel(): void;
 }
 
-interface Reading<T, R> {
-  /** Called with each value; its result is yielded. */
-  take: (value: T) => R | undefined;
+interface Reading<R> {
+  /** Called with each record; its result is yielded. */
+  take: (record: ServerRecord) => R | undefined;
   /** Returns what is left at the end. */
   rest: () => R;
   /** Ends the read early, without an error and without the rest. */
@@ -25,10 +27,10 @@ interface Reading<T, R> {
  * is paused, and the server's flow control applies.
  * @throws NoAnswer when the server is silent although it should send; otherwise what the client or `take` reports
  */
-export async function* readServerStream<T, R>(
+export async function* readServerStream<R>(
   link: Link,
-  open: () => ServerStream<T>,
-  { take, rest, signal }: Reading<T, R>,
+  open: () => Promise<ServerStream>,
+  { take, rest, signal }: Reading<R>,
 ): AsyncGenerator<R> {
   const ready: R[] = [];
   let [paused, ended, stopped] = [false, false, false];
@@ -49,36 +51,46 @@ export async function* readServerStream<T, R>(
   if (signal?.aborted) return;
   if (link.gone.aborted) throw new NoAnswer('the connection was made again');
 
-  const stream = open();
+  let stream: ServerStream | undefined;
+  let released = false;
   const watchdog = link.pulse.watch(() => !paused && !ended, fail);
+  // Within an event of the stream, a cancellation would be lost: https://github.com/grpc/grpc-node/issues/1652.
+  const cancel = (): void => void setImmediate(() => stream?.cancel());
   release = () => {
+    if (released) return;
+    released = true;
     watchdog.end();
     link.gone.removeEventListener('abort', gone);
     signal?.removeEventListener('abort', stop);
-    if (!ended) void stream.cancel().catch(() => undefined);
+    if (!ended) cancel();
   };
   link.gone.addEventListener('abort', gone);
   signal?.addEventListener('abort', stop);
-  stream.on('data', (value) => {
-    watchdog.alive();
-    if (failure !== undefined) return;
-    try {
-      const taken = take(value);
-      if (taken === undefined) return;
-      ready.push(taken);
-    } catch (error) {
-      fail(error);
-      return;
-    }
-    paused = true;
-    stream.pause();
-    wake();
-  });
-  stream.on('error', fail);
-  stream.on('end', () => {
-    ended = true;
-    wake();
-  });
+  const listen = (opened: ServerStream): void => {
+    stream = opened;
+    opened.on('data', (response) => {
+      watchdog.alive();
+      if (failure !== undefined || response === 'no record') return;
+      try {
+        const taken = take(response);
+        if (taken === undefined) return;
+        ready.push(taken);
+      } catch (error) {
+        fail(error);
+        return;
+      }
+      paused = true;
+      opened.pause();
+      wake();
+    });
+    opened.on('error', (error) => fail(convertToCommandError(error)));
+    opened.on('end', () => {
+      ended = true;
+      wake();
+    });
+    if (released) cancel();
+  };
+  open().then(listen, fail);
   try {
     while (!stopped) {
       const next = ready.shift();
@@ -86,7 +98,7 @@ export async function* readServerStream<T, R>(
         if (paused) {
           paused = false;
           watchdog.alive();
-          stream.resume();
+          stream!.resume();
         }
         yield next;
       } else if (failure !== undefined) {
