@@ -63,6 +63,8 @@ export function rowAt({ view, key }: RowKey, position: number): RowKey {
 /** What a fold wrote and removed, each row once. */
 export interface RowChanges<S extends RowSink> {
   puts: S;
+  /** So many of them, the first ones, were inserted: they did not exist. */
+  inserted: number;
   deletes: RowKey[];
 }
 
@@ -136,7 +138,7 @@ export class RowOverlay<S extends RowSink = RowSink> implements Rows {
 
   /** The changes since the last call. The fold can continue; the loaded rows stay. */
   takeChanges(): RowChanges<S> {
-    const changes: RowChanges<S> = { puts: this.puts, deletes: [] };
+    const changes: RowChanges<S> = { puts: this.puts, inserted: this.puts.size, deletes: [] };
     for (const entry of this.changed) {
       entry.changed = false;
       if (entry.value === undefined) changes.deletes.push(entry.row);

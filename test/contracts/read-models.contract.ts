@@ -368,6 +368,30 @@ export function describeReadModels(name: string, makeHarness: (clock: Clock) => 
         );
       });
 
+      test('rows that do not exist yet are written beside others that are replaced', async () => {
+        await leased();
+        const rows = (...all: [RowKey, Json][]) => all.map(([row, value]) => ({ row, value }));
+        const first = rows([person('a', '2'), 'old'], [person('b'), 'old'], [person('a', '4'), 'kept']);
+        await models.apply(id, batch({ puts: first }));
+        const puts = rows(
+          [person('c'), 'new'],
+          [person('a', '3'), 'new'],
+          [person('a', '1'), 'new'],
+          [person('a', '2'), 'changed'],
+          [person('b'), 'changed'],
+        );
+        expect(await models.apply(id, batch({ base: at(1), next: at(2), puts, inserted: 3 }))).toBe('applied');
+        const { results } = (await models.read(id, [{ range: { view: 'people', key: 'a', limit: 100 } }]))!;
+        expect((results[0] as RangeRow[]).map(({ sort, value }) => [sort, value])).toEqual([
+          ['1', 'new'],
+          ['2', 'changed'],
+          ['3', 'new'],
+          ['4', 'kept'],
+        ]);
+        expect([await value(person('b')), await value(person('c'))]).toEqual(['changed', 'new']);
+        expect(await models.count(id, 'people')).toBe(6);
+      });
+
       test('a batch with an invalid row changes nothing', async () => {
         const puts = [{ row: person('a'), value: 1 }];
         const none = person('x'.repeat(5_000));

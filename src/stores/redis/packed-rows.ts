@@ -9,6 +9,8 @@ export interface PackedRows {
   plain: Buffer;
   /** Of rows with one, each once: score, entry, ... An entry is the address, NUL, and the content. */
   entries: Buffer;
+  /** So many of the entries, the first ones, are of rows that do not exist yet. */
+  inserted: number;
   /** Their first and last address, if their addresses ascend by bytes. */
   span: readonly [first: Buffer, last: Buffer] | undefined;
 }
@@ -20,21 +22,28 @@ interface Place {
   end: number;
 }
 
-export function packRows(rows: EncodedRows): PackedRows {
+/** @param inserted so many of the rows, the first ones, do not exist yet and are not put again */
+export function packRows(rows: EncodedRows, inserted = 0): PackedRows {
   const plain = new TextArray();
   const entries = new TextArray();
   const places: Place[] = [];
+  let visited = 0;
+  let insertedEntries = 0;
   rows.forEach((chunk, start, middle, end) => {
+    visited++;
     if (isOfRange(chunk, start, middle)) {
       places.push({ chunk, start, middle, end });
+      if (visited <= inserted) insertedEntries++;
       return;
     }
     plain.add(chunk, start, middle);
     plain.add(chunk, middle, end);
   });
   const span = spanOf(places);
-  for (const place of span ? places : lastOfEach(places)) entries.addEntry(place);
-  return { plain: plain.take(), entries: entries.take(), span };
+  const kept = span ? places : lastOfEach(places);
+  for (const place of kept) entries.addEntry(place);
+  const isEachOnce = kept.length === places.length;
+  return { plain: plain.take(), entries: entries.take(), inserted: isEachOnce ? insertedEntries : 0, span };
 }
 
 /** As `isOfRange` of row-key.ts. */
@@ -53,8 +62,8 @@ function spanOf(places: readonly Place[]): PackedRows['span'] {
   return first && last && [addressOf(first), addressOf(last)];
 }
 
-function lastOfEach(places: readonly Place[]): Iterable<Place> {
-  return new Map(places.map((place) => [addressOf(place).toString('latin1'), place])).values();
+function lastOfEach(places: readonly Place[]): readonly Place[] {
+  return [...new Map(places.map((place) => [addressOf(place).toString('latin1'), place])).values()];
 }
 
 function addressOf({ chunk, start, middle }: Place): Buffer {

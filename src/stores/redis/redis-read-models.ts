@@ -537,11 +537,12 @@ function checkpointOf(text: string): Checkpoint {
 }
 
 /** Arguments of APPLY from the counts on. */
-function changesOf({ puts, deletes }: Batch): (string | number | Buffer)[] {
+function changesOf({ puts, inserted, deletes }: Batch): (string | number | Buffer)[] {
   const gone = deletes.filter(({ sort }) => sort === undefined).map(rowAddress);
   const goneOfRanges = deletes.filter(({ sort }) => sort !== undefined).map(rowAddress);
-  const { plain, entries, span } = packRows(puts);
-  return [gone.length, plain, entries, ...(span ?? ['', '']), ...gone, ...goneOfRanges];
+  const packed = packRows(puts, inserted);
+  const { plain, entries, span } = packed;
+  return [gone.length, plain, entries, packed.inserted, ...(span ?? ['', '']), ...gone, ...goneOfRanges];
 }
 
 function queryArguments(query: RowQuery): (string | number)[] {

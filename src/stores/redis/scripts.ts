@@ -122,8 +122,8 @@ return state
 
 /**
  * Rows and checkpoint in one step. ARGV: batch id, base, next, holder, time, log; the number of deletes without a
- * sort key; the puts without and with one as `packRows` makes them, and the first and the last address of the latter,
- * empty if they do not ascend; then the addresses of the deletes, first those without a sort key.
+ * sort key; the puts without and with one as `packRows` makes them, and of the latter how many of the first are new, and
+ * the first and the last address, empty if they do not ascend; then the addresses of the deletes, first those without a sort key.
  *
  * A missing checkpoint or holder equals nothing, so nothing is applied then, nor to a generation of another log or one
  * that has lost rows. A batch whose id is already stored has been applied: the client sends a script again if its reply
@@ -139,7 +139,7 @@ if state[7] ~= ARGV[6] or not whole(state[8], state[9]) then return 0 end
 -- Where memory is full this fails, before anything is removed; what follows a write of the same script is let through.
 redis.call('HSETNX', KEYS[1], 'log', state[7])
 
-local at = 12
+local at = 13
 local count = tonumber(ARGV[7])
 local copied = state[10]
 if copied and not held(copied, state[11], '${COPY_MS}', now(ARGV[5])) then
@@ -156,15 +156,18 @@ in_chunks('ZREM', KEYS[3], ARGV, at, at + count - 1)
 for i = at + count, #ARGV do remove(ARGV[i]) end
 
 local plain, entries = cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[9])
+local inserted = 2 * ARGV[10]
 -- Where rows are added in the order of their addresses, as from a snapshot, none is replaced.
-local all_new = ARGV[10] ~= '' and
-  #redis.call('ZRANGE', KEYS[4], '[' .. ARGV[10], '(' .. ARGV[11] .. '\\1', 'BYLEX', 'LIMIT', 0, 1) == 0
-if copied or not all_new then
-  for i = 2, #entries, 2 do
+if inserted < #entries and ARGV[11] ~= '' and
+  #redis.call('ZRANGE', KEYS[4], '[' .. ARGV[11], '(' .. ARGV[12] .. '\\1', 'BYLEX', 'LIMIT', 0, 1) == 0 then
+  inserted = #entries
+end
+if copied or inserted < #entries then
+  for i = copied and 2 or inserted + 2, #entries, 2 do
     local first = string.find(entries[i], '\\0', 1, true)
     local second = string.find(entries[i], '\\0', first + 1, true)
     local address = string.sub(entries[i], 1, string.find(entries[i], '\\0', second + 1, true) - 1)
-    if not all_new then remove(address) end
+    if i > inserted then remove(address) end
     if copied then redis.call('SADD', KEYS[5], address) end
   end
 end
