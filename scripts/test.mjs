@@ -21,6 +21,7 @@ const FAULTS = [
   'test/cluster/e2e/features.test',
   'test/cluster/e2e/one-store.test',
   'test/cluster/e2e/operations.test',
+  'test/cluster/e2e/processes.test',
   'test/cluster/e2e/restart.test',
   'test/cluster/e2e/vp.test',
   'test/cluster/faults.test',

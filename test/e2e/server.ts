@@ -13,7 +13,8 @@ import { OpenApi } from './openapi.js';
 
 /**
  * The built server as a child process, as an operator runs it. On the cluster profile (`onCluster`) it is an API process
- * and a worker, and all servers of a file are on one EventStoreDB and one Redis, whatever their data folders.
+ * and a worker, unless it is a group of several processes, and all servers of a file are on one EventStoreDB and one
+ * Redis, whatever their data folders.
  */
 
 let isCluster = false;
@@ -25,6 +26,8 @@ let common: Promise<Server> | undefined;
 export function onCluster(): void {
   isCluster = true;
 }
+
+export const isOnCluster = (): boolean => isCluster;
 
 const cluster = (): Promise<Cluster> => (started ??= Cluster.start());
 
@@ -89,10 +92,10 @@ export class Server {
   private static async startOwn(options: { data?: string; env?: Record<string, string> } = {}): Promise<Server> {
     const data = options.data ?? (await mkdtemp(join(tmpdir(), 'credence-e2e-')));
     const env = { ...(await environmentOf(data)), ...options.env };
-    const worker = isCluster
-      ? new Server(data, spawnServer({ ...env, CREDENCE_ROLES: 'worker' }), undefined)
-      : undefined;
-    const server = new Server(data, spawnServer(isCluster ? { ...env, CREDENCE_ROLES: 'api' } : env), worker);
+    // Several processes bring a worker of their own.
+    const isPair = isCluster && env['CREDENCE_PROCESSES'] === undefined;
+    const worker = isPair ? new Server(data, spawnServer({ ...env, CREDENCE_ROLES: 'worker' }), undefined) : undefined;
+    const server = new Server(data, spawnServer(isPair ? { ...env, CREDENCE_ROLES: 'api' } : env), worker);
     running.add(server);
     void server.exit.then(() => running.delete(server));
     await server.booted();
