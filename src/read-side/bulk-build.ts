@@ -1,14 +1,30 @@
+import { availableParallelism } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import type { Projection } from '../../projections/projection.js';
-import type { DomainEvent } from '../../projections/events.js';
 import { yieldIfDue } from '../kernel/turn.js';
 import { EncodedRows, PlacedRows } from '../stores/ports/encoded-rows.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { BulkLoad, Checkpoint } from '../stores/ports/read-models.js';
-import { type BlockWriter, BuildDamaged, BuildFolder, type BuildState, type Part } from './bulk-files.js';
-import { Divider, PartitionFold, SortedRows } from './bulk-fold.js';
+import {
+  type BlockWriter,
+  BuildDamaged,
+  BuildFolder,
+  type BuildState,
+  NoSpaceToBuild,
+  type Part,
+} from './bulk-files.js';
+import { Divider, SortedRows } from './bulk-fold.js';
+import { FoldThread, FoldThreadEnded } from './bulk-fold-thread.js';
+import {
+  type PartitionFiles,
+  type PartitionSizes,
+  ROW_HEADER,
+  eventsIn,
+  foldPartition,
+  writeRows,
+} from './bulk-partition.js';
 import { decodeSlice } from './fold.js';
-import { PackedEvents, eventsOf, packed } from './packed-events.js';
+import { PackedEvents, packed } from './packed-events.js';
 
 /**
  * Builds a generation from the start of the log without reading stored rows: the log is read once and divided into
@@ -22,14 +38,10 @@ import { PackedEvents, eventsOf, packed } from './packed-events.js';
 export const BULK_EVENTS = 200_000;
 
 /** The defaults bound the memory of a build. Tests use others. */
-export interface BulkSizes {
+export interface BulkSizes extends PartitionSizes {
   eventsPerPartition: number;
   /** The most that the events of a partition may take in its file. Its fold takes up to three times as much memory. */
   partitionBytes: number;
-  /** Rows of a partition are written to a file when they take this many bytes. */
-  runBytes: number;
-  /** Bytes of a block, about. */
-  blockBytes: number;
   /** Events after which the progress of dividing is recorded. */
   recordEvery: number;
   /** Rows written in one transaction. */
@@ -38,9 +50,16 @@ export interface BulkSizes {
   slice: number;
   /** Bytes of the disk that temporary files leave free. */
   reservedBytes: number;
+  /** Threads that fold partitions, each of them one at a time; 0: this one does. */
+  threads: number;
+  /** The most that long-lived objects of a thread may take. A thread that needs more ends, and its partition is folded here. */
+  threadHeapMb: number;
 }
+const heapMb = getHeapStatistics().heap_size_limit / 2 ** 20;
+/** A thread takes about 130 MB, so there are none where memory is short, and none on a single processor. */
+const THREADS = availableParallelism() > 1 && heapMb >= 1_000 ? 2 : 0;
 const SIZES: BulkSizes = {
-  eventsPerPartition: 100_000,
+  eventsPerPartition: THREADS > 0 ? 25_000 : 100_000,
   partitionBytes: Math.max(48 * 2 ** 20, getHeapStatistics().heap_size_limit / 8),
   runBytes: 32 * 2 ** 20,
   blockBytes: 128 * 1024,
@@ -48,9 +67,13 @@ const SIZES: BulkSizes = {
   loadRows: 20_000,
   slice: 1_000,
   reservedBytes: 64 * 2 ** 20,
+  threads: THREADS,
+  threadHeapMb: heapMb,
 };
 /** More would need too many open files. Their partitions are larger. */
-const MAX_PARTITIONS = 256;
+const MAX_PARTITIONS = 512;
+/** About how many bytes of events are kept before they are written to the files of their partitions. */
+const SPILL_BYTES = 16 * 2 ** 20;
 /** The shares of the three steps in the progress. */
 const [DIVIDE, FOLD, LOAD] = [0.5, 0.3, 0.2];
 
@@ -78,6 +101,7 @@ export async function buildInBulk(
     try {
       return await build.run();
     } catch (error) {
+      if (error instanceof NoSpaceToBuild) await build.discard();
       if (!(error instanceof BuildDamaged)) throw error;
       // A crash of the machine, or another process that lost its lease: from the start.
       await build.discard();
@@ -95,6 +119,8 @@ class BulkBuild {
   /** In events, and what of it was told. */
   private done = 0;
   private told = 0;
+  /** The state is recorded once at a time. */
+  private recording: Promise<void> = Promise.resolve();
 
   constructor(
     private readonly store: EventStore,
@@ -122,15 +148,11 @@ class BulkBuild {
     this.progress(DIVIDE * this.state.events);
     if (!this.state.isDivided) await this.divide();
     if (signal.aborted) return 'aborted';
-    const folded = new Set(this.state.rows.map(({ partition }) => partition));
-    if (folded.size === 1 && this.isTooLarge()) {
+    if (this.state.rows.length === 1 && this.isTooLarge()) {
       await this.discard();
       return 'too_large';
     }
-    for (let partition = 0; partition < this.state.partitions && !signal.aborted; partition++) {
-      if (!folded.has(partition)) await this.fold(partition);
-      this.progress((FOLD * this.state.events) / this.state.partitions);
-    }
+    await this.fold();
     if (signal.aborted) return 'aborted';
     const { position, event_id } = this.state;
     const next: Checkpoint = { log: this.store.logId, position, event_id };
@@ -173,8 +195,9 @@ class BulkBuild {
     const before = state.events;
     const rows = new SortedRows();
     const divider = new Divider(projections, state.partitions, rows);
-    for await (const event of this.eventsOf(state.shared)) divider.take(event);
-    const spills = await Promise.all(state.own.map(() => EventSpill.create(folder, 'events', sizes.blockBytes)));
+    for await (const event of eventsIn(folder, state.shared)) divider.take(event);
+    const spillBytes = Math.min(sizes.blockBytes, SPILL_BYTES / state.partitions);
+    const spills = await Promise.all(state.own.map(() => EventSpill.create(folder, 'events', spillBytes)));
     const shared = await EventSpill.create(folder, 'shared', sizes.blockBytes);
     const recorded = { own: state.own, shared: state.shared };
     /** Makes what was divided so far part of the state. */
@@ -214,72 +237,65 @@ class BulkBuild {
         return;
       }
       await finish(divider.finish());
-      state.rows = [{ partition: null, parts: [await this.writeRows(rows)] }];
+      state.rows = [{ partition: null, parts: [await writeRows(folder, rows, sizes)] }];
       await record(true);
     } finally {
       for (const spill of [...spills, shared]) await spill.close();
     }
   }
 
-  private async fold(partition: number): Promise<void> {
-    const { state, folder, sizes } = this;
-    const rows = new SortedRows();
-    const parts: Part[] = [];
-    const fold = new PartitionFold(this.options.projections, partition, state.partitions, rows);
-    const shared = this.eventsOf(state.shared);
-    let next = await shared.next();
-    for await (const block of folder.blocks(state.own[partition]!)) {
-      for (const event of eventsOf(block)) {
-        for (; !next.done && next.value.position <= event.position; next = await shared.next()) {
-          fold.applyShared(next.value);
+  /** Folds the partitions that are left: in threads, and those that a thread which ended has left, here. */
+  private async fold(): Promise<void> {
+    const { state, folder, options, sizes } = this;
+    const { projections, signal } = options;
+    const folded = new Set(state.rows.map(({ partition }) => partition));
+    const left = Array.from({ length: state.partitions }, (_, n) => n).filter((n) => !folded.has(n));
+    this.progress((FOLD * state.events * (state.partitions - left.length)) / state.partitions);
+    const filesOf = (partition: number): PartitionFiles => {
+      return { partition, of: state.partitions, own: state.own[partition]!, shared: state.shared };
+    };
+    const foldNext = async (fold: (files: PartitionFiles) => Promise<Part[]>): Promise<void> => {
+      for (let partition; !signal.aborted && (partition = left.shift()) !== undefined;) {
+        try {
+          await this.record(partition, await fold(filesOf(partition)));
+        } catch (error) {
+          if (!(error instanceof FoldThreadEnded)) throw error;
+          left.push(partition);
+          return;
         }
-        fold.apply(event);
       }
-      await yieldIfDue();
-      if (rows.bytes >= sizes.runBytes) parts.push(await this.writeRows(rows));
+    };
+    if (sizes.threads > 0 && left.length > 1 && FoldThread.isAvailable) {
+      const threads = Array.from({ length: Math.min(sizes.threads, left.length) }, () => {
+        const names = projections.map(({ name }) => name);
+        return new FoldThread({ folder: this.load.folder, projections: names, sizes });
+      });
+      const close = () => Promise.all(threads.map((thread) => thread.close()));
+      const abort = () => void close();
+      signal.addEventListener('abort', abort);
+      const working = threads.map((thread) => foldNext((files) => thread.fold(files)));
+      try {
+        await Promise.all(working);
+      } finally {
+        signal.removeEventListener('abort', abort);
+        // None may write to the files of what continues, or is tried again.
+        await close();
+        await Promise.allSettled(working);
+      }
     }
-    await shared.return(undefined);
-    for (const _ of fold.finish()) {
-      await yieldIfDue();
-      if (rows.bytes >= sizes.runBytes) parts.push(await this.writeRows(rows));
-    }
-    parts.push(await this.writeRows(rows));
-    state.rows.push({ partition, parts });
-    await folder.record(state);
-    await folder.removeFiles(state.own[partition]!);
+    await foldNext((files) => foldPartition(folder, projections, files, sizes));
   }
 
-  /** Writes rows to a file in the order of their addresses, and forgets them. */
-  private async writeRows(rows: SortedRows): Promise<Part> {
-    const { folder, sizes } = this;
-    const file = await folder.create('rows');
-    try {
-      let block = Buffer.allocUnsafeSlow(sizes.blockBytes);
-      let used = 0;
-      const full: Buffer[] = [];
-      const visits = rows.inOrder((chunk, start, middle, end) => {
-        const size = ROW_HEADER + end - start + EncodedRows.ROOM;
-        if (used + size > block.length) {
-          if (used > 0) full.push(block.subarray(0, used));
-          block = Buffer.allocUnsafeSlow(Math.max(sizes.blockBytes, size));
-          used = 0;
-        }
-        block.writeUInt16LE(middle - start, used);
-        block.writeUInt32LE(end - middle, used + 2);
-        chunk.copy(block, used + ROW_HEADER, start, end);
-        used += size;
-      });
-      for (const _ of visits) {
-        await yieldIfDue();
-        while (full.length > 0) await file.append(full.shift()!);
-      }
-      if (used > 0) full.push(block.subarray(0, used));
-      for (const bytes of full) await file.append(bytes);
-      rows.clear();
-      return file.part;
-    } finally {
-      await file.close();
-    }
+  /** Makes the rows of a partition part of the state. */
+  private record(partition: number, parts: Part[]): Promise<void> {
+    const { state, folder } = this;
+    this.recording = this.recording.then(async () => {
+      state.rows.push({ partition, parts });
+      await folder.record(state);
+      await folder.removeFiles(state.own[partition]!);
+      this.progress((FOLD * state.events) / state.partitions);
+    });
+    return this.recording;
   }
 
   /** Writes all rows to the store, in the order of their addresses. */
@@ -319,10 +335,6 @@ class BulkBuild {
     }
   }
 
-  private async *eventsOf(parts: readonly Part[]): AsyncGenerator<DomainEvent> {
-    for await (const block of this.folder.blocks(parts)) yield* eventsOf(block);
-  }
-
   private progress(events: number): void {
     this.done += events;
     const more = Math.min(Math.floor(this.done + 1e-6), this.events) - this.told;
@@ -331,9 +343,6 @@ class BulkBuild {
     this.options.onProgress?.(more);
   }
 }
-
-/** Before each row of a file: the lengths of its address and of its content. */
-const ROW_HEADER = 6;
 
 async function finish(work: Generator<void>): Promise<void> {
   for (const _ of work) await yieldIfDue();

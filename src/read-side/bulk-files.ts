@@ -44,7 +44,7 @@ export class BuildDamaged extends Error {
   override readonly name = 'BuildDamaged';
 }
 
-/** There is not enough space for the temporary files. They were removed. */
+/** There is not enough space for the temporary files. The build removes them. */
 export class NoSpaceToBuild extends StoreUnavailable {
   constructor(folder: string) {
     super(
@@ -139,14 +139,13 @@ export class BuildFolder {
     }
   }
 
-  /** @throws NoSpaceToBuild once everything is removed */
+  /** @throws NoSpaceToBuild */
   private async orWithoutSpace<T>(work: () => Promise<T>): Promise<T> {
     try {
       await this.checkSpace();
       return await work();
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
-      await this.remove();
       throw new NoSpaceToBuild(this.path);
     }
   }

@@ -1,5 +1,5 @@
-import { existsSync } from 'node:fs';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
@@ -44,9 +44,11 @@ async function newGeneration(): Promise<string> {
   return id;
 }
 
-async function built(sizes: ConstructorParameters<typeof Follower>[2], id?: string): Promise<string> {
+type Sizes = ConstructorParameters<typeof Follower>[2];
+
+async function built(sizes: Sizes, id?: string, Builder = Follower): Promise<string> {
   id ??= await newGeneration();
-  expect(await new Follower(store, models, sizes).follow(id, { signal, toHead: true })).toBe('at_head');
+  expect(await new Builder(store, models, sizes).follow(id, { signal, toHead: true })).toBe('at_head');
   return id;
 }
 const ordinary = () => built({ from: Infinity });
@@ -58,12 +60,12 @@ const content = (id: string) => contentOf(models, id);
 class Killed extends Error {}
 
 /** Builds until this many steps of its progress were reported, and then fails as if the process had been killed. */
-async function killedAfter(steps: number, sizes: ConstructorParameters<typeof Follower>[2], id: string) {
+async function killedAfter(steps: number, sizes: Sizes, id: string, Builder = Follower) {
   let left = steps;
   const onApplied = () => {
     if (left-- === 0) throw new Killed();
   };
-  await new Follower(store, models, sizes).follow(id, { signal, toHead: true, onApplied }).catch((error: unknown) => {
+  await new Builder(store, models, sizes).follow(id, { signal, toHead: true, onApplied }).catch((error: unknown) => {
     if (!(error instanceof Killed)) throw error;
   });
 }
@@ -188,4 +190,69 @@ test('leaves a log to the ordinary follower, and no files, if one identity has t
   };
   expect(await positions(2 ** 20)).toEqual(new Set([0]));
   expect(await positions(2_000)).not.toEqual(new Set([0]));
+});
+
+describe('in threads, which only a built program has,', () => {
+  let Builder: typeof Follower;
+  const inThreads = { ...sizes, threads: 2, threadHeapMb: 200 };
+  beforeAll(async () => {
+    const path = '../../dist/src/read-side/follower.js';
+    ({ Follower: Builder } = (await import(path)) as { Follower: typeof Follower });
+  });
+
+  /** Interrupts a build when its events are divided and the first partition is folded. */
+  async function divided(): Promise<string> {
+    const id = await newGeneration();
+    const onApplied = () => {
+      const state = join(buildFolder(id), 'build.json');
+      if (existsSync(state) && JSON.parse(readFileSync(state, 'utf8')).isDivided) throw new Killed();
+    };
+    const follow = new Follower(store, models, sizes).follow(id, { signal, toHead: true, onApplied });
+    await expect(follow).rejects.toThrow(Killed);
+    expect((await filesOf(id, 'events')).length).toBeGreaterThan(1);
+    return id;
+  }
+  const filesOf = async (id: string, kind: string) =>
+    (await readdir(buildFolder(id))).filter((name) => name.startsWith(kind)).map((name) => join(buildFolder(id), name));
+
+  test('has the rows that the ordinary follower leaves, however often it was killed', async () => {
+    const expected = await content(await ordinary());
+    for (const steps of [[], [3], [12, 14], [13, 15, 17]]) {
+      const id = await newGeneration();
+      for (const after of steps) await killedAfter(after, inThreads, id, Builder);
+      expect(await content(await built(inThreads, id, Builder))).toEqual(expected);
+      expect(existsSync(buildFolder(id))).toBe(false);
+    }
+  });
+
+  test('folds here what a thread leaves that runs out of memory', async () => {
+    const id = await built({ ...inThreads, threadHeapMb: 1 }, await divided(), Builder);
+    expect(await content(id)).toEqual(await content(await ordinary()));
+  });
+
+  test('starts again where a thread finds a damaged file', async () => {
+    const id = await divided();
+    for (const path of await filesOf(id, 'events')) await writeFile(path, (await readFile(path)).subarray(0, -1));
+    expect(await content(await built(inThreads, id, Builder))).toEqual(await content(await ordinary()));
+  });
+
+  test('fails with the error of a thread, and continues when that is repaired', async () => {
+    const id = await divided();
+    const [path] = (await filesOf(id, 'events')).slice(-1);
+    const aside = join(place.path, 'aside');
+    await rename(path!, aside);
+    await mkdir(path!);
+    await expect(built(inThreads, id, Builder)).rejects.toThrow('EISDIR');
+    await rm(path!, { recursive: true });
+    await rename(aside, path!);
+    expect(await content(await built(inThreads, id, Builder))).toEqual(await content(await ordinary()));
+  });
+
+  test('leaves no file if a thread finds the disk almost full', async () => {
+    const id = await divided();
+    await expect(built({ ...inThreads, reservedBytes: Infinity }, id, Builder)).rejects.toMatchObject({
+      code: 'store_full',
+    });
+    expect(existsSync(buildFolder(id))).toBe(false);
+  });
 });
