@@ -130,9 +130,8 @@ export async function rebuild(
   const projections = PROJECTIONS.filter(({ name }) => wanted === 'all' || [wanted].flat().includes(name));
   const unknown = [wanted].flat().find((view) => view !== 'all' && !projections.some(({ name }) => name === view));
   if (unknown !== undefined || projections.length === 0) {
-    throw new GenerationError(
-      `There is no view ${unknown}; the views are ${PROJECTIONS.map(({ name }) => name).join(', ')}, or all.`,
-    );
+    const what = unknown === undefined ? 'No view is named' : `There is no view ${unknown}`;
+    throw new GenerationError(`${what}; the views are ${PROJECTIONS.map(({ name }) => name).join(', ')}, or all.`);
   }
   const views = Object.fromEntries(projections.map(({ name, version }) => [name, version]));
   const id = (await unfinishedBuild(views, store, readModels)) ?? (await create(views, store, readModels));

@@ -308,3 +308,10 @@ describe('generations that do not serve', () => {
     }
   });
 });
+
+test.each([
+  ['an unknown view', ['identities', 'nothing'], /^There is no view nothing; the views are identities, .* or all\.$/],
+  ['no view', [], /^No view is named; the views are identities, .* or all\.$/],
+])('a rebuild of %s is refused with the names of the views', async (_what, views, sentence) => {
+  await expect(rebuild(views, store, models, signal)).rejects.toThrow(sentence);
+});
