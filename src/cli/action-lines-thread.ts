@@ -1,18 +1,15 @@
 import { on } from 'node:events';
 import { existsSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import type { ActionFile, ActionLine, ActionSource, CheckedPart } from './action-lines.js';
+import { type ActionFile, type ActionLine, type ActionSource, type CheckedPart, FileChanged } from './action-lines.js';
 
 const SCRIPT = new URL('./action-lines-worker.js', import.meta.url);
 /** Parts that are read before they are asked for. */
 const AHEAD = 1;
 
 export type Pass = 'check' | 'read';
-/** The next part of a pass; null at its end. */
-export interface Answer {
-  pass: Pass;
-  part: CheckedPart | ActionLine[] | null;
-}
+/** The next part of a pass, null at its end; or the message of a FileChanged, whose class is lost between threads. */
+export type Answer = { pass: Pass; part: CheckedPart | ActionLine[] | null } | { pass: Pass; changed: string };
 
 /** Reads, parses and checks the lines of a file, and computes their digests, in a thread of its own. */
 export class ActionLinesThread implements ActionSource {
@@ -48,6 +45,7 @@ export class ActionLinesThread implements ActionSource {
       const [answer] = value;
       // What was asked for beyond the end of the pass before.
       if (answer.pass !== pass) continue;
+      if ('changed' in answer) throw new FileChanged(answer.changed);
       if (answer.part === null) return;
       this.worker.postMessage(pass);
       yield answer.part as T;

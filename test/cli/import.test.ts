@@ -103,22 +103,28 @@ test(
   SLOW,
 );
 
-test(
-  'an error of the thread that reads a large file ends the import',
-  async () => {
+test.each([
+  ['an error', 'rmSync(file)', /^Error: ENOENT/],
+  ['lines that have changed since they were checked', "writeFileSync(file, '{')", /^FileChanged: Line 1 is not valid/],
+])(
+  '%s in a large file, which a thread reads, ends the import',
+  async (_what, change, message) => {
     const file = store.file('large.ndjson', actions(12_000));
     const built = (path: string) => JSON.stringify(join(process.cwd(), 'dist/src', path));
     const script = `
-      import { rmSync } from 'node:fs';
+      import { rmSync, writeFileSync } from 'node:fs';
+      import { FileChanged } from ${built('cli/action-lines.js')};
       import { importActions } from ${built('cli/import-actions.js')};
       import { closeStores, openStores } from ${built('stores/open.js')};
       const stores = await openStores(${JSON.stringify(store.data)}, Date.now);
       const file = ${JSON.stringify(file)};
-      const onProgress = (phase, done, total) => done === total && rmSync(file);
-      await importActions(stores, file, { clock: Date.now, onProgress }).catch(({ message }) => console.log(message));
+      const onProgress = (phase, done, total) => done === total && ${change};
+      await importActions(stores, file, { clock: Date.now, onProgress }).catch((error) => {
+        console.log(\`\${error instanceof FileChanged ? 'FileChanged' : 'Error'}: \${error.message}\`);
+      });
       await closeStores(stores);`;
     const output = execFileSync(process.execPath, [store.file('import.mjs', [script])]).toString();
-    expect(output).toMatch(/^ENOENT/);
+    expect(output).toMatch(message);
   },
   SLOW,
 );
