@@ -31,6 +31,8 @@ import { replaceTable } from './report.mjs';
  * run again continues with the next size.
  */
 const LINES_AT_A_TIME = 50_000;
+/** How often a rebuild tells its progress. */
+const TELL_EVERY_MS = 10_000;
 /** The shares of a bulk build in its progress (src/read-side/bulk-build.ts): read and divided, folded, written. */
 const PHASES = { read: 0.5, folded: 0.8, written: 1 };
 
@@ -172,8 +174,11 @@ async function rebuildOf(data, size, rounds) {
   const stores = await openStores(data, Date.now);
   const { eventStore, readModels } = stores;
   const events = await eventStore.countAfter(0);
-  let memory = 0;
-  const watch = setInterval(async () => (memory = Math.max(memory, await rssAnon())), 100);
+  let [present, memory] = [await rssAnon(), 0];
+  const watch = setInterval(async () => {
+    present = await rssAnon();
+    memory = Math.max(memory, present);
+  }, 100);
   const [ours, peer] = [[], []];
   let phases = {};
   for (let round = 0; round < rounds; round++) {
@@ -186,9 +191,11 @@ async function rebuildOf(data, size, rounds) {
         if (done >= share * total) ends[phase] ??= (performance.now() - began) / 1000;
       }
       const now = performance.now();
-      if (now - told < 10_000) return;
+      if (now - told < TELL_EVERY_MS && done < total) return;
       told = now;
-      console.error(`  ${count(done)} of ${count(total)} events, ${count((1000 * done) / (now - began))}/s`);
+      const phase = Object.keys(PHASES).find((each) => ends[each] === undefined) ?? 'done';
+      const progress = `${count(done)} of ${count(total)} events, ${count((1000 * done) / (now - began))}/s`;
+      console.error(`  ${((now - began) / 1000).toFixed(0)} s, until ${phase}: ${progress}, ${present.toFixed(0)} MB`);
     };
     ours.push(
       await measured(events, async () => {
