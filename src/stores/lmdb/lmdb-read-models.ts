@@ -66,8 +66,8 @@ export class LmdbReadModels implements ReadModels {
   readonly #opening = new Map<string, Promise<void>>();
   /** By generation: the damage found, also if it could not be recorded. */
   readonly #damaged = new Map<string, string>();
-  /** The decoded content of the control environment, as read in this callback of the event loop. */
-  readonly #seen = new Map<string, unknown>();
+  /** Records of the control environment as last decoded, by key: every request reads them, and they seldom change. */
+  readonly #decoded = new Map<string, { text: string; record: object }>();
 
   /** @throws StartError if the list of generations is damaged */
   static async open(folder: string, { clock, onGivenUp }: LmdbReadModelsOptions): Promise<LmdbReadModels> {
@@ -114,7 +114,7 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async manifest(): Promise<Manifest | null> {
-    return this.#see<Manifest>('manifest') ?? null;
+    return this.#stored<Manifest>('manifest') ?? null;
   }
 
   async swapManifest(next: Manifest): Promise<boolean> {
@@ -233,12 +233,11 @@ export class LmdbReadModels implements ReadModels {
   }
 
   async read(id: string, queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
-    const record = this.#see<GenerationRecord>(recordKey(id));
+    const record = this.#record(id);
     if (record && !this.#generations.has(id)) await this.#ready(id);
     const found = record && this.#of(id, record, (generation) => generation.read(queries));
     if (found) return { status: record.status, checkpoint: found.checkpoint, results: found.results };
     // The generation may have been dropped: the caller must read the manifest again.
-    this.#seen.clear();
     if (!record || !this.#isDamaged(id)) return undefined;
     const checkpoint = { log: record.log, position: 0, event_id: null };
     return { status: 'damaged', checkpoint, results: queries.map((query) => ('get' in query ? undefined : [])) };
@@ -318,10 +317,18 @@ export class LmdbReadModels implements ReadModels {
     return this.#control.database('control');
   }
 
-  /** A record. @throws StoreUnavailable if it differs from what was written */
+  /** A record, for reading only, since others get the same object. @throws StoreUnavailable if it differs from what was written */
   #stored<T extends object>(key: string): T | undefined {
     const text = this.#control.read(() => this.#records.get(key));
     if (text === undefined) return undefined;
+    const last = this.#decoded.get(key);
+    if (last?.text === text) return last.record as T;
+    const record = this.#decode<T>(key, text);
+    this.#decoded.set(key, { text, record });
+    return record;
+  }
+
+  #decode<T extends object>(key: string, text: string): T {
     const value = unsealedJson<T & Partial<StoredRecord>>(key, text);
     if (value === null) {
       throw new StoreUnavailable(`${key} in ${this.#control.folder} is damaged: restart the service`, {
@@ -338,21 +345,8 @@ export class LmdbReadModels implements ReadModels {
     this.#records.putSync(key, sealedJson(key, value));
   }
 
-  /**
-   * A record as of this callback of the event loop, for reading only, since one request reads the same record several
-   * times.
-   */
-  #see<T>(key: string): T | undefined {
-    const seen = this.#seen;
-    if (seen.has(key)) return seen.get(key) as T | undefined;
-    if (seen.size === 0) process.nextTick(() => seen.clear());
-    const value = this.#stored(key);
-    seen.set(key, value);
-    return value as T | undefined;
-  }
-
   async #change<T>(action: () => T): Promise<T> {
-    return this.#control.write(action).finally(() => this.#seen.clear());
+    return this.#control.write(action);
   }
 
   #record(id: string): GenerationRecord | undefined {
@@ -417,7 +411,6 @@ export class LmdbReadModels implements ReadModels {
   #giveUp(id: string, damage: string): void {
     if (this.#damaged.has(id)) return;
     this.#damaged.set(id, damage);
-    this.#seen.clear();
     void this.#change(() => {
       const record = this.#record(id);
       if (record && record.status !== 'dropped') this.#putRecord({ ...record, status: 'damaged', damage });
