@@ -45,12 +45,19 @@ async function costed(server, options, costs) {
   return rate;
 }
 
+/** Runs a load on a server. @returns the processor time of the server for each request, µs */
+export async function costOf(pid, options) {
+  const costs = [];
+  await costed({ pid }, options, costs);
+  return costs[0];
+}
+
 const IDENTITIES = 100_000;
 /** The answers that the service keeps: KEPT in src/features/disc/score-answers.ts. */
 const KEPT_ANSWERS = 4_000;
 
 /** Identities to look up, of which the n-th is looked up 1/n as often as the first (Zipf). */
-function zipf(identities, count) {
+export function zipf(identities, count = 200_000) {
   const sums = new Float64Array(identities);
   let sum = 0;
   for (let n = 0; n < identities; n++) sums[n] = sum += 1 / (n + 1);
@@ -65,6 +72,12 @@ function zipf(identities, count) {
     // Neighbours in rank are not neighbours in the store.
     return `tris:identity-${(low * 7_919) % identities}`;
   });
+}
+
+export function lookUpOptions(url, lookUps) {
+  let next = 0;
+  const setupRequest = (request) => ({ ...request, path: `/api/disc-score/${lookUps[next++ % lookUps.length]}` });
+  return { url, requests: [{ setupRequest }] };
 }
 
 /** The share of look-ups whose answer is still kept from an earlier one. */
@@ -94,16 +107,11 @@ export function overHttp(rounds) {
       action_id: crypto.randomUUID(),
     });
     const bare = await startServer(join(import.meta.dirname, 'bare-fastify.mjs'), { GET_BODY: get, POST_BODY: post });
-    const lookUps = zipf(IDENTITIES, 200_000);
-    let next = 0;
-    const setupRequest = (request) => ({ ...request, path: `/api/disc-score/${lookUps[next++ % lookUps.length]}` });
+    const lookUps = zipf(IDENTITIES);
+    const looking = { ours: lookUpOptions(ours.url, lookUps), peer: lookUpOptions(bare.url, lookUps) };
     const costs = { gets: { ours: [], peer: [] }, posts: { ours: [], peer: [] } };
     const getting = (who, server) => () =>
-      costed(
-        server,
-        { url: server.url, requests: [{ setupRequest }], connections: 64, seconds: SECONDS },
-        costs.gets[who],
-      );
+      costed(server, { ...looking[who], connections: 64, seconds: SECONDS }, costs.gets[who]);
     const posting = (who, server, refusals) => () =>
       costed(
         server,
@@ -226,37 +234,48 @@ export async function fetchReady(url) {
   }
 }
 
+const POLICY = 'AP_BENCH_V1';
+const checkOfNth = (n) => ({ policy_id: POLICY, subject_tris: `tris:identity-${7 * (n % 140)}` });
+const keyed = (key) => ({ 'content-type': 'application/json', 'x-api-key': key });
+
+/** Creates the policy of the checks. @returns the answer to a check, which must grant */
+export async function createPolicy(url, key) {
+  const post = (path, body) =>
+    fetch(`${url}${path}`, { method: 'POST', headers: keyed(key), body: JSON.stringify(body) }).then((answer) =>
+      answer.text(),
+    );
+  const rules = { disc_min: 1, metrics: { financial: 0 }, reliability_min: 0 };
+  await post('/v1/policies/ap', { policy_id: POLICY, rules });
+  const answer = await post('/v1/policies/ap/check', checkOfNth(1));
+  if (!JSON.parse(answer).granted) throw new Error(`the bench needs a check that grants: ${answer}`);
+  return answer;
+}
+
+export function checkOptions(url, key, path = '/v1/policies/ap/check') {
+  const setupClient = (client) => {
+    let n = Math.floor(Math.random() * 1e6);
+    const next = () => client.setBody(JSON.stringify(checkOfNth(n++)));
+    next();
+    client.on('response', next);
+  };
+  return { url: `${url}${path}`, method: 'POST', headers: keyed(key), setupClient };
+}
+
 /** Access checks that grant, 256 connections, recorded and signed, as `overHttp` measures: ours and bare. */
 export function checks(rounds) {
   return inTemporaryFolder(async (data) => {
     await fillLog(data, 1_000, 5);
     const ours = await startServer(SERVER, { CREDENCE_DATA: data });
-    const headers = { 'content-type': 'application/json', 'x-api-key': keyOf(data) };
-    const post = (path, body) =>
-      fetch(`${ours.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) }).then((answer) =>
-        answer.text(),
-      );
+    const key = keyOf(data);
     await fetchReady(`${ours.url}/api/disc-score/${TRIS}`);
-    await post('/v1/policies/ap', {
-      policy_id: 'AP_BENCH_V1',
-      rules: { disc_min: 1, metrics: { financial: 0 }, reliability_min: 0 },
-    });
-    const body = (n) => ({ policy_id: 'AP_BENCH_V1', subject_tris: `tris:identity-${7 * (n % 140)}` });
-    const answer = await post('/v1/policies/ap/check', body(1));
-    if (!JSON.parse(answer).granted) throw new Error(`the bench needs a check that grants: ${answer}`);
+    const answer = await createPolicy(ours.url, key);
     const bare = await startServer(join(import.meta.dirname, 'bare-fastify.mjs'), {
       GET_BODY: answer,
       POST_BODY: answer,
     });
     const costs = { ours: [], peer: [] };
     const checking = (who, server, path) => async () => {
-      const setupClient = (client) => {
-        let n = Math.floor(Math.random() * 1e6);
-        const next = () => client.setBody(JSON.stringify(body(n++)));
-        next();
-        client.on('response', next);
-      };
-      const request = { url: `${server.url}${path}`, method: 'POST', headers, setupClient };
+      const request = checkOptions(server.url, key, path);
       return costed(server, { ...request, connections: 256, seconds: SECONDS }, costs[who]);
     };
     try {

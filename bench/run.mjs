@@ -12,10 +12,11 @@ import { ingestionRate } from './ingestion.mjs';
 import { append, memoryAfterRebuild, rebuildAll } from './log.mjs';
 import { lookUp, modelReads } from './look-up.mjs';
 import { ROOT, count, inTemporaryFolder } from './measure.mjs';
+import { partsOfRequests, tableOfParts } from './parts.mjs';
 import { fillLog } from './population.mjs';
 import { overProcesses } from './processes.mjs';
 import { proofVerification } from './proofs.mjs';
-import { report, tableOf } from './report.mjs';
+import { replaceTable, report, tableOf } from './report.mjs';
 import { refreshes, signInsPerCore } from './sign-in.mjs';
 
 /**
@@ -25,6 +26,7 @@ import { refreshes, signInsPerCore } from './sign-in.mjs';
  *   --quick                one round with few identities, to see that everything works: not for figures
  *   --rounds 5
  *   --identities 1000000   how many the memory and look-up rows use (five actions each)
+ *   --only parts           what the parts of a request cost, each by leaving it out: a table of its own
  *   --out docs/benchmarks.md   put the rows measured into that document, in the place of those it has of them
  */
 const { values: options } = parseArgs({
@@ -148,6 +150,16 @@ const embedded = {
     const measured = await checks(rounds);
     rates(what, measured.rates, 'bare Fastify, no storage', '≥ 0.35×');
     costs(`${what}: processor time`, measured.costs, 'bare Fastify, no storage');
+  },
+  parts: async () => {
+    const routes = [];
+    const tell = (...route) => {
+      routes.push(route);
+      console.error(tableOfParts([route]).join('\n'));
+    };
+    await partsOfRequests(rounds, tell, options.quick);
+    const about = `medians of ${rounds} interleaved rounds`;
+    if (options.out) await replaceTable(options.out, '## Parts of a request', tableOfParts(routes), about);
   },
   replay: async () => {
     const population = Math.min(identities, 300_000);
@@ -330,7 +342,8 @@ const SHARED = {
 
 const benches = { embedded, cluster }[options.profile];
 if (!benches) throw new Error(`There is no profile ${options.profile}; there are embedded and cluster.`);
-const names = options.only?.split(',') ?? Object.keys(benches);
+/** That which is not run unless it is named: it takes as long as all the others. */
+const names = options.only?.split(',') ?? Object.keys(benches).filter((name) => name !== 'parts');
 for (const name of names) {
   if (!benches[name]) throw new Error(`There is no benchmark ${name}; there are ${Object.keys(benches).join(', ')}.`);
 }
@@ -351,7 +364,7 @@ for (const name of names) {
 console.log(tableOf(rows));
 const about = `medians of ${rounds} interleaved rounds.${SHARED[options.profile]}`;
 console.log(about);
-if (options.out)
+if (options.out && rows.length > 0)
   await report(
     options.out,
     rows.filter(([, ours]) => ours !== 'failed'),
