@@ -1,10 +1,10 @@
-import { createParamDecorator } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Actor, type CommandContext, type CommandRequest, bodyHash } from '../commands/context.js';
 import { hashOf } from '../kernel/hash.js';
 import { Problem } from '../kernel/problems.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
 import type { Caller } from '../credentials/caller.js';
+import { parameterOf } from './request-parameters.js';
 
 /** What a command needs from its request: the actor, the request id and the Idempotency-Key. */
 export class RequestContext implements CommandRequest {
@@ -34,16 +34,10 @@ export class RequestContext implements CommandRequest {
 }
 
 /** Parameter decorator for a command's route: its RequestContext. */
-export const Context = createParamDecorator((_data: unknown, execution): RequestContext => {
-  const http = execution.switchToHttp();
-  const request = http.getRequest<FastifyRequest>();
-  return new RequestContext(request.caller!, request, http.getResponse<FastifyReply>());
-});
+export const Context = parameterOf((request, reply) => new RequestContext(request.caller!, request, reply));
 
 /** Parameter decorator: the actor of an authenticated request. */
-export const RequestActor = createParamDecorator((_data: unknown, execution): Actor =>
-  actorOf(execution.switchToHttp().getRequest<FastifyRequest>().caller!),
-);
+export const RequestActor = parameterOf((request) => actorOf(request.caller!));
 
 /** The actor of an authenticated request. */
 function actorOf({ keyId, scopes, organization, session }: Caller): Actor {

@@ -1,8 +1,8 @@
 import { CUSTOM_ROUTE_ARGS_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
 import { RouteParamtypes } from '@nestjs/common/enums/route-paramtypes.enum.js';
 import type { ExecutionContext } from '@nestjs/common';
-import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import type { FastifyInstance } from 'fastify';
+import type { ReadParameter } from './request-parameters.js';
 
 /**
  * All uses of Nest beyond its public interface. Nest does not expose which parameters a controller's method has, nor of
@@ -17,8 +17,8 @@ export interface Parameter {
   /** The argument of its decorator, such as the name of one field. */
   data?: unknown;
   pipes?: unknown[];
-  /** For a custom decorator: the function that returns the value. */
-  factory?: (data: unknown, context: ExecutionContext) => unknown;
+  /** For a custom decorator: the function that returns the value; with `read` if `parameterOf` made it. */
+  factory?: ((data: unknown, context: ExecutionContext) => unknown) & { read?: ReadParameter };
 }
 
 const KINDS: Record<number, Parameter['kind']> = {
@@ -46,10 +46,6 @@ const PIPELINE = ['__guards__', '__interceptors__', '__pipes__', '__exceptionFil
 /** Whether a controller's method uses a part of Nest's request pipeline. */
 export function usesPipeline(controller: object, callback: object): boolean {
   return PIPELINE.some((key) => Reflect.hasMetadata(key, controller) || Reflect.hasMetadata(key, callback));
-}
-
-export function executionContext(args: unknown[]): ExecutionContext {
-  return new ExecutionContextHost(args);
 }
 
 /**

@@ -1,5 +1,3 @@
-import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
 import { HttpException } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { NewerSchema } from '../kernel/event-definition.js';
@@ -7,7 +5,6 @@ import { type StoreFailure, StoreUnavailable } from '../stores/ports/event-store
 import type { Logger } from '../kernel/logger.js';
 import { Problem, type ProblemCode, PROBLEMS, problemMembers } from '../kernel/problems.js';
 import type { ItemProblemDto } from './common.dto.js';
-import { NO_SNIFF } from './headers.js';
 
 /** Turns refusals and failures into answers: RFC 9457 `application/problem+json`. */
 
@@ -129,70 +126,4 @@ export function problemOf(error: unknown): Problem {
   // The message of a foreign exception may contain anything, so only the title is shown.
   if (code) return new Problem(code, `${PROBLEMS[code][1]}.`);
   return new Problem('internal_error', 'The service failed to handle the request; its log contains the request id.');
-}
-
-const CLIENT_ERRORS: Record<string, [ProblemCode, string]> = {
-  HPE_HEADER_OVERFLOW: ['headers_too_large', 'The request line and headers have at most 16 KiB together.'],
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: ['payload_too_large', 'The chunk extensions are too large.'],
-  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time.'],
-};
-
-/** Connections whose request has been answered before the parser refuses it. */
-const answered = new WeakSet<Socket>();
-
-/**
- * The parser emits a request of unknown length and then refuses it; it would be answered twice.
- * @throws Problem malformed_request for a Transfer-Encoding other than chunked (RFC 9112 section 6.1)
- */
-export function refuseUnknownLength({ headers, socket }: IncomingMessage): void {
-  const encoding = headers['transfer-encoding'];
-  if (encoding === undefined || encoding.toLowerCase() === 'chunked') return;
-  answered.add(socket);
-  const detail = `Transfer-Encoding can only be chunked, not ${JSON.stringify(encoding)}.`;
-  throw new Problem('malformed_request', detail, { headers: { connection: 'close' } });
-}
-
-/**
- * Node keeps the first of several Host headers, a proxy in front may go by the last.
- * @throws Problem malformed_request (RFC 9112 section 3.2)
- */
-export function refuseSecondHost({ rawHeaders }: IncomingMessage): void {
-  let hosts = 0;
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]!.length === 4 && rawHeaders[i]!.toLowerCase() === 'host') hosts++;
-  }
-  if (hosts <= 1) return;
-  throw new Problem('malformed_request', 'A request has one Host header.', { headers: { connection: 'close' } });
-}
-
-/** Answers what is not valid HTTP, below the framework, and closes the connection. */
-export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (answered.has(socket)) return;
-  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return void socket.destroy();
-  const [code, detail] = CLIENT_ERRORS[error.code ?? ''] ?? [
-    'malformed_request',
-    'The request is not well-formed HTTP/1.1.',
-  ];
-  const problem = new Problem(code, detail);
-  const id = crypto.randomUUID();
-  const body = problemBody(problem, id);
-  // A body after the head of an answer to HEAD would be read as the next answer.
-  const { rawPacket } = error as { rawPacket?: Buffer };
-  const isHead = rawPacket?.subarray(0, 5).toString('latin1') === 'HEAD ';
-  const headers = Object.entries({
-    ...NO_SNIFF,
-    'x-request-id': id,
-    'content-type': CONTENT_TYPE,
-    connection: 'close',
-  });
-  socket.end(
-    [
-      `HTTP/1.1 ${problem.status} ${problem.title}`,
-      ...headers.map(([name, value]) => `${name}: ${value}`),
-      `content-length: ${Buffer.byteLength(body)}`,
-      '',
-      isHead ? '' : body,
-    ].join('\r\n'),
-    () => socket.destroy(),
-  );
 }

@@ -1,13 +1,13 @@
-import { applyDecorators, createParamDecorator, type ExecutionContext, HttpCode } from '@nestjs/common';
+import { applyDecorators, HttpCode } from '@nestjs/common';
 import { RouteConfig } from '@nestjs/platform-fastify';
 import { ApiExtension, ApiHeader, ApiOperation, ApiProduces, ApiResponse, ApiSecurity } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type ProblemCode, PROBLEMS } from '../kernel/problems.js';
 import type { Caller, Scope } from '../credentials/caller.js';
 import { PUBLIC_READS, type PublicReads } from '../kernel/config.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
 import { type ListOfBody, NDJSON } from './json-body.js';
 import { parametersOf } from './nest-internals.js';
+import { parameterOf } from './request-parameters.js';
 import type { Class } from './validation.js';
 
 declare module 'fastify' {
@@ -389,16 +389,11 @@ function inputsOf(target: object, property: string | symbol): Pick<RoutePolicy, 
   return inputs;
 }
 
-const requestOf = (context: ExecutionContext): FastifyRequest => context.switchToHttp().getRequest<FastifyRequest>();
-
 /** Parameter decorator: the `Caller`, never null behind a scope; null for an anonymous request to a public route. */
-export const RequestCaller = createParamDecorator(
-  (_data: unknown, context): Caller | null => requestOf(context).caller,
-);
+export const RequestCaller = parameterOf((request): Caller | null => request.caller);
 
 /** Parameter decorator: an AbortSignal that aborts if the client disconnects before it gets its answer. */
-export const ClientGone = createParamDecorator((_data: unknown, context): AbortSignal => {
-  const { raw } = context.switchToHttp().getResponse<FastifyReply>();
+export const ClientGone = parameterOf((_request, { raw }): AbortSignal => {
   const gone = new AbortController();
   const look = (): void => void (raw.writableFinished || gone.abort());
   if (raw.destroyed) look();

@@ -365,13 +365,26 @@ export class Views implements PositionGate {
   }
 }
 
-/** The generation that serves a query's view; `identities.changes` is part of `identities`. */
+/** The generation that serves a query's view. @throws Problem projection_rebuilding */
 function generationOf(manifest: Manifest, query: RowQuery): string {
   const name = viewOf(query);
-  const id = manifest.views[name];
-  if (id === undefined) throw rebuilding(`no generation serves ${name} yet`);
-  if (!isReadable(manifest, name)) throw rebuilding(`${id} serves ${name} for another build of Credence`);
-  return id;
+  const id = readableIn(manifest).get(name);
+  if (id !== undefined) return id;
+  const other = manifest.views[name];
+  if (other === undefined) throw rebuilding(`no generation serves ${name} yet`);
+  throw rebuilding(`${other} serves ${name} for another build of Credence`);
+}
+
+/** By manifest: its views that this build can read, with the generations that serve them. */
+const readable = new WeakMap<Manifest, ReadonlyMap<string, string>>();
+
+function readableIn(manifest: Manifest): ReadonlyMap<string, string> {
+  let views = readable.get(manifest);
+  if (!views) {
+    views = new Map(Object.entries(manifest.views).filter(([view]) => isReadable(manifest, view)));
+    readable.set(manifest, views);
+  }
+  return views;
 }
 
 function foreign(log: string): Problem {
@@ -382,13 +395,12 @@ function foreign(log: string): Problem {
 
 /** The generations that serve these queries' views; undefined if a view has none that this build can read. */
 function servingOf(manifest: Manifest, queries: readonly RowQuery[]): string[] | undefined {
-  const ids = queries.map((query) => {
-    const view = viewOf(query);
-    return isReadable(manifest, view) ? manifest.views[view] : undefined;
-  });
+  const views = readableIn(manifest);
+  const ids = queries.map((query) => views.get(viewOf(query)));
   return ids.includes(undefined) ? undefined : (ids as string[]);
 }
 
+/** `identities.changes` is part of `identities`. */
 function viewOf(query: RowQuery): string {
   const { view } = 'get' in query ? query.get : query.range;
   const dot = view.indexOf('.');

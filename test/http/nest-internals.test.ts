@@ -1,13 +1,13 @@
 import 'reflect-metadata';
 import { Body, Header, Headers, Param, Query, Redirect, Req, UseFilters, UseGuards } from '@nestjs/common';
-import { UseInterceptors, UsePipes, createParamDecorator } from '@nestjs/common';
-import type { FastifyRequest } from 'fastify';
-import { executionContext, parametersOf, usesPipeline } from '../../src/http/nest-internals.js';
+import { UseInterceptors, UsePipes } from '@nestjs/common';
+import { parametersOf, usesPipeline } from '../../src/http/nest-internals.js';
+import { parameterOf } from '../../src/http/request-parameters.js';
 import { type Service, startService } from '../policies/service.fixture.js';
 
 /** What the service relies on in Nest beyond its public interface: fails when a version of Nest changes it. */
 
-const Path = createParamDecorator((_data, context) => context.switchToHttp().getRequest<FastifyRequest>().url);
+const Path = parameterOf(({ url }) => url);
 const part = { canActivate: () => true, transform: () => 1, catch: () => 1, intercept: () => 1 } as never;
 
 class TestController {
@@ -32,7 +32,10 @@ test('the parameters of a controller’s method, with their kinds, pipes and fac
   const found = parametersOf(TestController, 'method').sort((a, b) => a.index - b.index);
   expect(found.map(({ kind }) => kind)).toEqual(['request', 'body', 'query', 'params', undefined, 'custom']);
   expect(found[2]).toMatchObject({ data: 'name', pipes: [part] });
-  expect(found[5]!.factory!(undefined, executionContext([{ url: '/here' }, {}]))).toBe('/here');
+  const { factory } = found[5]!;
+  expect(factory!.read!({ url: '/here' } as never, {} as never)).toBe('/here');
+  const http = { getRequest: () => ({ url: '/there' }), getResponse: () => ({}) };
+  expect(factory!(undefined, { switchToHttp: () => http } as never)).toBe('/there');
   expect(parametersOf(TestController, 'plain')).toEqual([]);
 });
 
