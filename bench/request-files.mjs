@@ -1,7 +1,7 @@
 /**
  * `npm run bench:files`: which of our files a warm relay and a warm score look-up run, and how many functions of each.
- * The list of docs/request-path.md is made with it. What the projector does after the append is listed by itself, and
- * what runs without any request is left out.
+ * The list of docs/request-path.md is made with it. The projector runs in a process of its own, so that what it does
+ * after the append is listed by itself. What also runs without any request is left out, and what not every request runs.
  */
 import { fork } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -11,7 +11,6 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const OURS = /\/dist\/((?:src|projections)\/.+\.js)$/;
-const AFTERWARDS = /^(?:projections\/|src\/serve\.js|src\/read-side\/(?:fold|follower|projector|lease)\.js)/;
 
 /** In the server: how often each function has run since the last message. */
 async function report() {
@@ -31,19 +30,32 @@ async function report() {
   });
 }
 
-async function main() {
-  const data = mkdtempSync(join(tmpdir(), 'credence-files-'));
+/** Starts a process of the service. @returns it, with the first line of its output that says this */
+async function start(data, role, line) {
   const server = fork(join(import.meta.dirname, '../dist/src/main.js'), {
     execArgv: ['--import', import.meta.url],
-    env: { ...process.env, CREDENCE_DATA: data, CREDENCE_PORT: '0' },
+    env: { ...process.env, CREDENCE_DATA: data, CREDENCE_PORT: '0', CREDENCE_ROLES: role },
     silent: true,
   });
   let output = '';
-  let url;
   for await (const text of server.stdout.setEncoding('utf8')) {
     output += text;
-    if ((url = /^Credence serves (\S+)/m.exec(output)?.[1])) break;
+    const url = line.exec(output)?.[1];
+    if (url) return { server, url };
   }
+  throw new Error(`the ${role} ended: ${output}`);
+}
+
+/** Of a process, the files with the names of their functions that ran since this was called last. */
+async function filesOf(server) {
+  const taken = await new Promise((settle) => server.once('message', settle).send('take'));
+  return new Map(taken.map(([file, ran]) => [file, ran.map(([name, at]) => `${name} ${at.startOffset}`)]));
+}
+
+async function main() {
+  const data = mkdtempSync(join(tmpdir(), 'credence-files-'));
+  const { server: worker } = await start(data, 'worker', /(http:\S+)/);
+  const { server: api, url } = await start(data, 'api', /^Credence serves (\S+)/m);
   const key = readFileSync(join(data, 'dev-api-key'), 'utf8');
   const body = { tris_id: 'tris:warm', action_type: 'repayment', category: 'financial', criticality: 'High' };
   const post = { method: 'POST', headers: { 'x-api-key': key, 'content-type': 'application/json' } };
@@ -52,33 +64,39 @@ async function main() {
     'look-up': () => fetch(`${url}/api/disc-score/tris:warm`),
     nothing: async () => undefined,
   };
-  /** Files with the names of their functions that ran. */
+  /** What ran in each process. */
   const during = async (request) => {
-    const taken = () => new Promise((settle) => server.once('message', settle).send('take'));
-    await taken();
+    await Promise.all([api, worker].map(filesOf));
     const answer = await request();
     if (answer && !answer.ok) throw new Error(await answer.text());
     await answer?.text();
     await sleep(300);
-    return new Map((await taken()).map(([file, ran]) => [file, ran.map(([name, at]) => `${name} ${at.startOffset}`)]));
+    return Promise.all([api, worker].map(filesOf));
   };
-  for (let n = 0; n < 5; n++) for (const request of Object.values(requests)) await during(request);
-
-  const idle = new Set([...(await during(requests.nothing))].flatMap(([, ran]) => ran));
+  const rounds = [];
+  for (let n = 0; n < 10; n++) {
+    const round = {};
+    for (const [name, request] of Object.entries(requests)) round[name] = await during(request);
+    rounds.push(round);
+  }
+  const warm = rounds.slice(-3);
   for (const name of ['relay', 'look-up']) {
-    const files = [...(await during(requests[name]))]
-      .map(([file, ran]) => [file, ran.filter((one) => !idle.has(one)).length])
-      .filter(([, functions]) => functions > 0)
-      .sort();
-    for (const [title, some] of [
-      [name, files.filter(([file]) => !AFTERWARDS.test(file))],
-      [`${name}, afterwards`, files.filter(([file]) => AFTERWARDS.test(file))],
-    ]) {
-      console.log(`\n${title}: ${some.length} files`);
-      for (const [file, functions] of some) console.log(`${String(functions).padStart(4)} ${file}`);
+    for (const [n, title] of [name, `${name}, in the projector`].entries()) {
+      const idle = new Set(rounds.flatMap(({ nothing }) => [...nothing[n].values()].flat()));
+      const others = warm.slice(1).map((round) => round[name][n]);
+      const files = [...warm[0][name][n]]
+        .map(([file, functions]) => {
+          const each = functions.filter((one) => !idle.has(one) && others.every((ran) => ran.get(file)?.includes(one)));
+          return [file, each.length];
+        })
+        .filter(([, functions]) => functions > 0)
+        .sort();
+      console.log(`\n${title}: ${files.length} files`);
+      for (const [file, functions] of files) console.log(`${String(functions).padStart(4)} ${file}`);
     }
   }
-  server.kill('SIGTERM');
+  for (const server of [api, worker]) server.kill('SIGTERM');
+  await Promise.all([api, worker].map((server) => new Promise((ended) => server.once('exit', ended))));
   rmSync(data, { recursive: true });
 }
 
