@@ -60,9 +60,8 @@ fastify.post('/api/decision-relay', async ({ body }, reply) => {
   return reply.code(202).send(answerToRelay);
 });
 fastify.post('/v1/policies/ap/check', async ({ body }) => {
-  const state = JSON.parse(rows.get(body.subject_tris));
-  const { evidence, ...facts } = state;
-  const recorded = record([{ ...body, actions: facts.actions, ...at() }], 1);
+  const { actions } = JSON.parse(rows.get(body.subject_tris));
+  const recorded = record([{ ...body, actions, ...at() }], 1);
   const claims = Buffer.from(answerToCheck.eligibility_token.split('.', 2).join('.'));
   const signature = await signed(null, claims, key);
   await recorded;

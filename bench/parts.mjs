@@ -96,6 +96,7 @@ export async function partsOfRequests(rounds, tell, isQuick) {
         ...route.options(url, key, identities),
         connections: route.connections,
         seconds: 1,
+        timeout: 60,
         amount: isQuick ? QUICK : AMOUNT,
       });
       tell(route.name, await measured({ ...route, options }, rounds, folder, prepared, bodies));
@@ -139,9 +140,10 @@ async function measured(route, rounds, folder, prepared, bodies) {
     servers.push(['bare Fastify with what must be done', await startServer(at('least-server.mjs'), least)]);
     servers.push(['bare Fastify', await startServer(at('bare-fastify.mjs'), bodies)]);
     const costs = new Map(servers.map(([name]) => [name, []]));
-    // The first round only warms the servers up.
+    // The first round only warms the servers up. The others begin with another server each.
     for (let round = -1; round < rounds; round++) {
-      for (const [name, { url, pid }] of servers) {
+      for (let n = 0; n < servers.length; n++) {
+        const [name, { url, pid }] = servers[(n + 5 * (round + 1)) % servers.length];
         const options = route.options(url, key);
         if (round < 0) await load({ ...options, amount: WARM_UP * options.amount });
         else costs.get(name).push(await costOf(pid, options));
