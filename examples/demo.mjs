@@ -1,4 +1,4 @@
-// `npm run demo`: real trust ratings in a store of their own, who comes out on top and at the bottom, and why.
+// `npm run demo`: real trust ratings in a separate store: who comes out on top and at the bottom, and why.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

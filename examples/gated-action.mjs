@@ -109,7 +109,7 @@ async function consent(account, wish) {
   return { message, signature: await account.signMessage({ message }) };
 }
 
-/** A holder's proof by the repository's circuit; its prover is a program of its own. */
+/** A holder's proof by the repository's circuit; its prover is a separate program. */
 async function prove(job) {
   const file = join(folder, 'jobs.json');
   writeFileSync(file, JSON.stringify([job]));
