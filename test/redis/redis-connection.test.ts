@@ -288,15 +288,17 @@ const refusesAtOnce = (store: RedisKeyValue) =>
   }, 'a refusal at once');
 
 /** Waits until it no longer fails. */
-const answers = (action: () => Promise<unknown>) =>
-  eventually(
-    () =>
-      action().then(
-        () => true,
-        () => false,
-      ),
-    'an answer',
-  );
+async function answers(action: () => Promise<unknown>): Promise<void> {
+  let last: unknown;
+  const succeeds = () =>
+    action().then(
+      () => true,
+      (error: unknown) => ((last = error), false),
+    );
+  await eventually(succeeds, 'an answer').catch((cause: unknown) => {
+    throw new Error(`no answer; the last attempt failed with ${String(last)}`, { cause });
+  });
+}
 
 /** Passes everything on, but for an answer that it is told to lose: then it cuts the connection in its stead. */
 class LossyProxy {

@@ -10,8 +10,15 @@ const FIRST = 10_000;
 const COUNT = 10_000;
 const BUS = 10_000;
 /** Each process of the runner takes every so-manyth: none is given a port of another whose server is being restarted. */
-const LANES = 16;
-const LANE = Number(process.env['JEST_WORKER_ID'] ?? 0) % LANES;
+const LANES = 100;
+const LANE = laneOf(process.env['JEST_WORKER_ID']);
+
+/** @param worker the number of a process of the runner, from 1; undefined outside of it */
+export function laneOf(worker = '0'): number {
+  const lane = Number(worker);
+  if (lane < LANES) return lane;
+  throw new Error(`Tests can have ports for ${LANES - 1} processes of jest at once, not ${worker}: set --maxWorkers`);
+}
 
 const given = new Set<number>();
 
