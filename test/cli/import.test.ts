@@ -4,7 +4,7 @@ import { ended } from '../servers/launch.js';
 import { action, actions, SLOW, Store } from './credence.js';
 
 let store: Store;
-beforeEach(async () => void (store = await Store.create({ isBuilt: true })));
+beforeEach(async () => void (store = await Store.create()));
 afterEach(() => store.remove());
 
 interface Counts {
@@ -88,15 +88,17 @@ test(
     const lines: object[] = [...actions(12_000), ...Array.from({ length: 20 }, () => anonymous)];
     lines[11_000] = action(5);
     lines[11_500] = action(5, { criticality: 'High' });
+    // The thread loads a built file.
+    const run = (path: string) => ended(store.spawn(['import', path]));
     const file = store.file('large.ndjson', ['', ...lines]);
-    const { code, stdout, stderr } = await store.run('import', file);
+    const { code, stdout, stderr } = await run(file);
     expect(stdout).toMatch(/^12,020 lines: 12,018 recorded, 1 already present, 1 in conflict/);
     expect(stderr).toMatch(/line 11502 \/external_id: was used for another action\n$/);
     expect(code).toBe(1);
-    const again = await store.run('import', file);
+    const again = await run(file);
     expect(again.stdout).toMatch(/^12,020 lines: 0 recorded, 12,019 already present, 1 in conflict/);
 
-    const wrong = await store.run('import', store.file('wrong.ndjson', [...lines, '{', ...lines, '[]']));
+    const wrong = await run(store.file('wrong.ndjson', [...lines, '{', ...lines, '[]']));
     expect(wrong.stdout).toBe('2 of 24,042 lines are invalid; nothing was recorded.\n');
     expect(wrong.stderr).toMatch(/line 12021: The line is not JSON.*\nline 24042: the line must be a JSON object.*\n$/);
   },

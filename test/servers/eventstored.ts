@@ -41,11 +41,7 @@ export function describeWithEventStored(
   }
 }
 
-/** The server in EVENTSTORE_URL, which may hold anything and is left as it is, or else one of its own. */
-export async function someEventStore(): Promise<Pick<EventStored, 'url' | 'stop'>> {
-  const url = process.env['EVENTSTORE_URL'];
-  return url ? { url, stop: async () => undefined } : startEventStored();
-}
+/** The same where EVENTSTORE_URL may name a server. */
 export const noEventStore = process.env['EVENTSTORE_URL'] ? undefined : noEventStored;
 
 /** @param onDisk with the database in a temporary folder, so that it can be killed and started again */
