@@ -5,8 +5,9 @@ const ofJest = createRequire(createRequire(import.meta.url).resolve('jest'));
 const { default: Sequencer } = ofJest('@jest/test-sequencer');
 
 /**
- * The suites that take longest, the longest first. Without a record of an earlier run the runner begins with the largest
- * files, which are others: the last suites would then run while most of the machine is idle.
+ * The suites that take longest, the longest first. They begin in this order, whatever the runner has recorded of earlier
+ * runs. Without such a record it would begin with the largest files, which are others: the last suites would then run
+ * while most of the machine is idle.
  */
 const LONGEST = [
   'test/cluster/faults.test.ts',
@@ -23,7 +24,7 @@ const LONGEST = [
   'test/cluster/e2e/vp.test.ts',
 ];
 
-/** The runner's own order after those. */
+/** After those, the runner's own order: by recorded durations where it has them, else by size. */
 export default class LongestFirst extends Sequencer {
   sort(tests) {
     const place = ({ path, context }) => {

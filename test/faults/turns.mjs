@@ -4,18 +4,20 @@ import { isMainThread } from 'node:worker_threads';
 
 /**
  * Preloaded into a process (`--import`), tells whoever connects to the socket TURNS_SOCKET the longest that one turn of
- * its event loop has used the processor since it was asked last, in ms, and how long some work takes that is the same on
- * every machine. What else the machine does is not part of either.
+ * its event loop has used the processor since it was asked last, in ms. If that is more than TURNS_MOST_MS, also how long
+ * some work takes now that is the same on every machine: a machine can become slower after a process has started. What
+ * else the machine does is not part of either, but for what it takes from caches and the clock of the processor.
  */
 if (isMainThread) {
   const spent = processorTime();
   const text = JSON.stringify(Array.from({ length: 20_000 }, (_, n) => ({ name: `name ${(n * 7_919) % 20_000}` })));
-  const works = Array.from({ length: 10 }, () => {
+  const work = () => {
     const began = spent();
     JSON.parse(text).sort((a, b) => (a.name < b.name ? -1 : 1));
     return spent() - began;
-  });
-  const work = Math.min(...works);
+  };
+  // Compiled before it is timed.
+  for (let n = 0; n < 10; n++) work();
   let most = 0;
   let last = spent();
   const look = () => {
@@ -25,7 +27,10 @@ if (isMainThread) {
   };
   setInterval(look, 1).unref();
   createServer((socket) => {
-    socket.on('error', () => undefined).end(`${most} ${work}`);
+    const isLong = most > Number(process.env.TURNS_MOST_MS);
+    socket.on('error', () => undefined).end(isLong ? `${most} ${Math.min(work(), work(), work())}` : `${most}`);
+    // Without the time of the work.
+    last = spent();
     most = 0;
   })
     .listen(process.env.TURNS_SOCKET)
