@@ -44,6 +44,8 @@ export async function loseReadModels(data: string): Promise<void> {
   await redis.quit();
 }
 
+const documents = new Map<string, OpenApi>();
+
 /** Whatever a test leaves running, also one that failed, is ended with its file. */
 const running = new Set<Server>();
 let isOver = false;
@@ -70,7 +72,6 @@ export class Server {
   url = '';
   key = '';
   private readonly agent = new Agent({ keepAlive: true, maxSockets: 64 });
-  private openApi: Promise<OpenApi> | undefined;
   private readonly clients = new Map<string | null, CredenceClient>();
 
   private constructor(
@@ -78,6 +79,8 @@ export class Server {
     readonly child: ChildProcess,
     /** On the cluster profile: does what the API process does not. */
     private readonly worker: Server | undefined,
+    /** What its OpenAPI document depends on: its settings, and the build that serves it. */
+    private readonly documented: string,
   ) {
     this.exit = new Promise((settle) => child.once('exit', (code) => settle(code)));
     child.stderr!.setEncoding('utf8').on('data', (text: string) => void this.errors.push(text));
@@ -94,8 +97,11 @@ export class Server {
     const env = { ...(await environmentOf(data)), ...options.env };
     // Several processes bring a worker of their own.
     const isPair = isCluster && env['CREDENCE_PROCESSES'] === undefined;
-    const worker = isPair ? new Server(data, spawnServer({ ...env, CREDENCE_ROLES: 'worker' }), undefined) : undefined;
-    const server = new Server(data, spawnServer(isPair ? { ...env, CREDENCE_ROLES: 'api' } : env), worker);
+    const worker = isPair
+      ? new Server(data, spawnServer({ ...env, CREDENCE_ROLES: 'worker' }), undefined, '')
+      : undefined;
+    const child = spawnServer(isPair ? { ...env, CREDENCE_ROLES: 'api' } : env);
+    const server = new Server(data, child, worker, JSON.stringify(options.env ?? {}));
     running.add(server);
     void server.exit.then(() => running.delete(server));
     await server.booted();
@@ -112,7 +118,8 @@ export class Server {
    */
   static async process(env: Record<string, string>, key = '', build?: string): Promise<Server> {
     const data = await mkdtemp(join(tmpdir(), 'credence-process-'));
-    const server = new Server(data, spawnServer({ ...env, CREDENCE_DATA: data }, build), undefined);
+    const child = spawnServer({ ...env, CREDENCE_DATA: data }, build);
+    const server = new Server(data, child, undefined, JSON.stringify([env, build]));
     server.key = key;
     running.add(server);
     void server.exit.then(async () => {
@@ -186,8 +193,14 @@ export class Server {
     return answer;
   }
 
-  private document(): Promise<OpenApi> {
-    return (this.openApi ??= this.send('GET', '/openapi.json').then(({ json }) => new OpenApi(json)));
+  /** Servers of a file with the same settings serve the same, which takes each a quarter of a second to make. */
+  private async document(): Promise<OpenApi> {
+    const known = documents.get(this.documented);
+    if (known) return known;
+    const { json } = await this.send('GET', '/openapi.json');
+    const document = documents.get(this.documented) ?? new OpenApi(json);
+    documents.set(this.documented, document);
+    return document;
   }
 
   get(path: string, options?: RequestOptions): Promise<Answer> {
