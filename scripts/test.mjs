@@ -61,6 +61,7 @@ const FAULTS = [
   'test/redis/shared-build.test',
   'test/scripts/packages.test',
   'test/scripts/scripts.test',
+  'test/servers/anvil.test',
   'test/sessions/contract-wallets.test',
   'test/tracing/tracing.test',
   'test/trust/metric-limit.test',
@@ -74,6 +75,7 @@ const LONGER = [
   'test/disc/sums.test',
   'test/e2e/crash.test',
   'test/embedded/lmdb-environment.test',
+  'test/projections/fresh-fold.test',
 ];
 /** Run by --faults after the others and one at a time, since they measure how long the service does not answer. */
 const MEASURED = [
