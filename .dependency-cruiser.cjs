@@ -31,7 +31,7 @@ const FEATURES = {
   verifications: ['identity', 'accounts'],
   trove: ['relay', 'organizations', 'jobs'],
   ingestion: ['relay', 'organizations', 'accounts', 'jobs'],
-  disc: ['identity', 'lenses'],
+  disc: ['accounts', 'identity', 'lenses'],
   validation: ['lenses', 'disc', 'jobs'],
   access: ['accounts', 'identity', 'lenses', 'disc', 'validation', 'jobs'],
   webhooks: ['lenses', 'disc', 'access'],

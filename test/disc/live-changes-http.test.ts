@@ -4,6 +4,7 @@ import { createApp } from '../../src/app/application.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { rebuild, swap } from '../../src/read-side/generations.js';
 import { type Answer, send } from '../http/client.js';
+import { type Account, type Tokens, bearer, call, newAccount, signIn, start } from '../sessions/wallet.js';
 import { type Service, startService } from '../policies/service.fixture.js';
 
 /** The stream of changes over HTTP, in a whole service. */
@@ -28,7 +29,7 @@ class Stream {
 
   static open(query = '', headers: Record<string, string> = {}, port = service.port): Promise<Stream> {
     return new Promise((resolve, reject) => {
-      const all = { 'x-api-key': service.key, ...headers };
+      const all = { ...(!headers['authorization'] && { 'x-api-key': service.key }), ...headers };
       const outgoing = request({ port, host: '127.0.0.1', path: `${PATH}${query}`, headers: all, agent: false });
       outgoing.once('response', (incoming) => resolve(new Stream(incoming))).once('error', reject);
       outgoing.end();
@@ -60,15 +61,16 @@ class Stream {
   }
 }
 
+const action = (tris_id: string, more = {}) => ({
+  tris_id,
+  action_type: 'loan',
+  category: 'financial',
+  criticality: 'high',
+  platform_id: 'lender',
+  ...more,
+});
 const relay = (tris_id: string, more = {}): Promise<Answer> =>
-  service.post('/api/decision-relay', {
-    tris_id,
-    action_type: 'loan',
-    category: 'financial',
-    criticality: 'high',
-    platform_id: 'lender',
-    ...more,
-  });
+  service.post('/api/decision-relay', action(tris_id, more));
 
 test('relayed actions arrive as events, of some identities where they are named', async () => {
   const [all, some] = [await Stream.open(), await Stream.open('?tris_ids=tris:b,tris:c')];
@@ -113,6 +115,41 @@ test('ids are cursors of the feed, and the other way round; others are refused',
   expect((await service.get(PATH)).status).toBe(401);
   const head = await send(service.port, 'HEAD', PATH, { headers: key });
   expect([head.status, head.text]).toEqual([200, '']);
+});
+
+test.each<[how: string, end: (at: Service, signer: Account, tokens: Tokens) => Promise<Answer>]>([
+  ['it signs out', (at, _, { refresh_token }) => call(at, '/v1/tris/token/revoke', { refresh_token })],
+  [
+    'its wallet ends all sessions',
+    async (at, signer) => {
+      const { message } = await start(at, signer.address, { purpose: 'end_sessions' });
+      return call(at, '/v1/tris/sessions/end', { message, signature: await signer.signMessage({ message }) });
+    },
+  ],
+])('a stream of a session ends when %s, and is not opened again', async (_how, end) => {
+  // Sessions see the feed where everyone does.
+  const open = await startService({ CREDENCE_PUBLIC_READS: 'all' });
+  try {
+    const signer = newAccount();
+    const tokens: Tokens = (await signIn(open, signer)).json;
+    const others = [bearer((await signIn(open, newAccount())).json), { 'x-api-key': open.key }];
+    const [stream, ...going] = await Promise.all(
+      [bearer(tokens), ...others].map((headers) => Stream.open('', headers, open.port)),
+    );
+    expect(stream!.incoming.statusCode).toBe(200);
+    expect((await end(open, signer, tokens)).status).toBe(200);
+    await stream!.ended;
+    expect(stream!.text).toMatch(/: the session of this stream has ended\n\n$/);
+    const again = await send(open.port, 'GET', PATH, { headers: bearer(tokens) });
+    expect([again.status, again.json.code]).toEqual([401, 'session_revoked']);
+    await open.post('/api/decision-relay', action('tris:after'));
+    for (const other of going) {
+      await other.until(() => other.changes.length === 1);
+      other.close();
+    }
+  } finally {
+    await open.close();
+  }
 });
 
 test('a swap of generations is not noticed, and a promotion is a reset', async () => {

@@ -2,8 +2,12 @@ import { Registry } from 'prom-client';
 import type { Change, ChangeFeed, FeedScope } from '../../src/features/disc/change-feed.js';
 import { LiveChanges } from '../../src/features/disc/live-changes.js';
 import type { ApiKeys } from '../../src/credentials/api-keys.js';
+import type { Session } from '../../src/credentials/caller.js';
+import type { SessionEnds } from '../../src/features/accounts/session-ends.js';
+import type { SessionStanding } from '../../src/features/accounts/session-standing.js';
 import { Cursors } from '../../src/kernel/cursor.js';
 import { Logger } from '../../src/kernel/logger.js';
+import { Problem } from '../../src/kernel/problems.js';
 import { eventually } from '../contracts/harness.js';
 
 /** Streams of changes over a feed in memory: what a client gets, whatever happens meanwhile. */
@@ -105,14 +109,20 @@ class Out {
 let feed: Feed;
 let live: LiveChanges;
 let now: number;
+/** Throws if the session has ended. */
+let standing: (family: string) => void;
+let endSessionsOf: (wallet: string) => void;
 beforeEach(() => {
   feed = new Feed();
   now = 1_000;
+  standing = () => undefined;
   const keys = { accepts: () => true } as unknown as ApiKeys;
   live = new LiveChanges(
     feed as unknown as ChangeFeed,
     cursors,
     keys,
+    { of: async ({ family }: Session) => standing(family) } as unknown as SessionStanding,
+    { watch: async (ended: (wallet: string) => void) => void (endSessionsOf = ended) } as unknown as SessionEnds,
     new Logger('error', () => undefined),
     () => now,
     new Registry(),
@@ -251,6 +261,39 @@ test('a stream of a session ends when its access token expires, and the others g
   feed.change('tris:a');
   await eventually(() => later.changes.length === 1 && other.changes.length === 1);
   expect(soon.changes).toEqual([]);
+});
+
+test('a stream of a session ends with the session, and the others go on', async () => {
+  const callerOf = (family: string, wallet: string) => {
+    const session = { family, wallet, chainId: null, trisId: null };
+    return { keyId: `session:${wallet}`, scopes: new Set<never>(), organization: null, session, expiresAt: 2_000 };
+  };
+  const callers = [callerOf('f1', '0xa'), callerOf('f2', '0xa'), callerOf('f3', '0xb')];
+  const outs = callers.map(() => new Out());
+  for (const [n, caller] of callers.entries()) (await live.stream(caller, undefined, null))(outs[n] as never);
+  const key = await opened();
+  let asked: string[] = [];
+  standing = (family) => {
+    asked.push(family);
+    if (family === 'f1') throw new Problem('session_revoked', 'ended');
+  };
+  endSessionsOf('0xa');
+  await eventually(() => outs[0]!.writableEnded);
+  expect(outs[0]!.texts.at(-1)).toBe(': the session of this stream has ended\n\n');
+  expect(asked.sort()).toEqual(['f1', 'f2']);
+  await expect(live.stream(callers[0]!, undefined, null)).rejects.toMatchObject({ code: 'session_revoked' });
+  feed.change('tris:a');
+  await eventually(() => [outs[1]!, outs[2]!, key].every(({ changes }) => changes.length === 1));
+  // One that ends while its stream is being opened ends it, too; an answer that cannot be had is asked for again.
+  const late = new Out();
+  const begin = await live.stream(callers[1]!, undefined, null);
+  let failures = 1;
+  standing = () => {
+    if (failures-- > 0) throw new Error('away');
+    throw new Problem('session_revoked', 'ended');
+  };
+  begin(late as never);
+  await eventually(() => late.writableEnded);
 });
 
 test('there are at most 10,000 streams; one that ends makes room', async () => {

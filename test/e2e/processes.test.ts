@@ -1,4 +1,4 @@
-import { get } from 'node:http';
+import { type IncomingMessage, get } from 'node:http';
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
 import type { Body, CredenceClient, Data } from '../../clients/typescript/src/client.js';
 import { eventually } from '../contracts/harness.js';
@@ -23,6 +23,8 @@ beforeAll(async () => {
     // So each test can be a client of its own.
     CREDENCE_TRUST_PROXY: 'on',
     CREDENCE_WEBHOOK_LOOPBACK: 'on',
+    // Sessions see the feed where everyone does.
+    CREDENCE_PUBLIC_READS: 'all',
   };
   server = await Server.start({ env });
   members = await membersOf(server, 2);
@@ -193,7 +195,17 @@ test('takes a sign-in that another process began, once, and knows its session ev
   const second = (await refresh(b, first)).json.refresh_token;
   // Within the time of grace the first token gets the same successor, also from another process.
   expect((await refresh(a, first)).json.refresh_token).toBe(second);
+  // The connections of these streams are spread over the processes.
+  const headers = { ...from, authorization: `Bearer ${accepted[0]!.json.access_token}` };
+  const open = () =>
+    new Promise<IncomingMessage>((opened, failed) => {
+      get(`${server.url}/v1/disc/changes/stream`, { headers, agent: false }, opened).on('error', failed);
+    });
+  const streams = await Promise.all(Array.from({ length: 8 }, open));
+  const ended = streams.map((stream) => new Promise((resolve) => stream.once('end', resolve).resume()));
+  expect(streams.map(({ statusCode }) => statusCode)).toEqual(streams.map(() => 200));
   expect((await anyone(a, '/v1/tris/token/revoke', { refresh_token: second })).status).toBeLessThan(300);
+  await Promise.all(ended);
   expectProblem(await refresh(b, second), 401, 'refresh_revoked');
 });
 

@@ -3,13 +3,14 @@ import { ChainsModule } from './chains.module.js';
 import { WalletLinksModule } from './wallet-links.module.js';
 import { Challenges } from './challenges.js';
 import { RefreshFamilies } from './families.js';
+import { SessionEnds } from './session-ends.js';
 import { SessionStanding } from './session-standing.js';
 import { Signatures } from './signatures.js';
 
 /** Sign-in messages, signatures, sessions and wallet links for other features. No routes. */
 @Module({
   imports: [ChainsModule, WalletLinksModule],
-  providers: [Challenges, Signatures, RefreshFamilies, SessionStanding],
-  exports: [Challenges, Signatures, RefreshFamilies, WalletLinksModule, SessionStanding],
+  providers: [Challenges, Signatures, RefreshFamilies, SessionStanding, SessionEnds],
+  exports: [Challenges, Signatures, RefreshFamilies, WalletLinksModule, SessionStanding, SessionEnds],
 })
 export class SiweModule {}

@@ -244,10 +244,10 @@ export class DiscController {
       'Events: `change` (its data has the schema given here), `reset` (lens, model or log changed: every score may differ, and all ' +
       'identities follow), `heartbeat` every 15 s (data: `{position}`). The id of an event is a cursor of the change feed; ' +
       'with it as `Last-Event-ID` the stream continues without a gap or a repeat. Begins now, unless a cursor is given. A ' +
-      'client that reads too slowly gets a comment line and is disconnected; so is one whose key is deleted, or whose access token expires. Needs a ' +
-      'key, of any scope, unless the service publishes the feed.',
+      'client that reads too slowly gets a comment line and is disconnected; so is one whose key is deleted, whose access token expires, or ' +
+      'whose session ends. Needs a key, of any scope, unless the service publishes the feed.',
     type: LiveChangeDto,
-    problems: ['too_many_streams', 'shutting_down'],
+    problems: ['too_many_streams', 'shutting_down', 'session_revoked'],
   })
   async liveChanges(@Query() { tris_ids, cursor }: LiveChangesQuery, @RequestCaller() caller: Caller | null) {
     return new Live(await this.live.stream(caller, cursor, tris_ids ?? null));

@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { SiweModule } from '../accounts/siwe.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { ChangeFeed } from './change-feed.js';
 import { DiscController } from './disc.controller.js';
@@ -16,7 +17,7 @@ import { IdentityReaderModule } from './identity-reader.module.js';
 import { LiveChanges } from './live-changes.js';
 
 @Module({
-  imports: [LensesModule, IdentityReaderModule],
+  imports: [LensesModule, IdentityReaderModule, SiweModule],
   controllers: [DiscController],
   providers: [
     GetIdentityHandler,

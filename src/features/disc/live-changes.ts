@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { ApiKeys } from '../../credentials/api-keys.js';
-import type { Caller } from '../../credentials/caller.js';
+import type { Caller, Session } from '../../credentials/caller.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Cursors, decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { Position } from '../../kernel/event.js';
@@ -11,6 +11,8 @@ import { Logger } from '../../kernel/logger.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { yieldIfDue } from '../../kernel/turn.js';
+import { SessionEnds } from '../accounts/session-ends.js';
+import { SessionStanding } from '../accounts/session-standing.js';
 import { ChangeFeed, type FeedPart, type FeedScope, isFeedCursor, isSameScope } from './change-feed.js';
 
 /** The list whose cursors are the ids of events. */
@@ -73,10 +75,14 @@ export class LiveChanges implements OnModuleDestroy {
   private readonly groups = new Map<string | null, Group>();
   private readonly streams = new Set<Stream>();
   private readonly waiting: Stream[] = [];
+  /** Streams of sessions. */
+  private sessions = 0;
   private catching = 0;
   private polling = false;
   private closed = false;
   private isReadable = true;
+  /** While streams of sessions are open: whether the ends of sessions are noticed. */
+  private watch: { begun: Promise<void>; stop: AbortController } | undefined;
   private readonly open: Gauge;
   private readonly cuts: Counter;
 
@@ -84,6 +90,8 @@ export class LiveChanges implements OnModuleDestroy {
     private readonly feed: ChangeFeed,
     private readonly cursors: Cursors,
     private readonly keys: ApiKeys,
+    private readonly standing: SessionStanding,
+    private readonly ends: SessionEnds,
     private readonly logger: Logger,
     @Inject(CLOCK) private readonly clock: Clock,
     registry: Registry,
@@ -98,12 +106,12 @@ export class LiveChanges implements OnModuleDestroy {
   }
 
   /**
-   * @param caller the scores go by the lens of its organization; the stream ends when its key is no longer accepted, or its
-   *   access token expires
+   * @param caller the scores go by the lens of its organization; the stream ends when its key is no longer accepted, its
+   *   access token expires, or its session ends
    * @param cursor of the change feed; undefined: from now on
    * @param only the identities whose changes are sent; null: all
    * @returns begins to write to a response
-   * @throws Problem too_many_streams, shutting_down, projection_rebuilding
+   * @throws Problem too_many_streams, shutting_down, projection_rebuilding, session_revoked
    */
   async stream(
     caller: Caller | null,
@@ -112,6 +120,8 @@ export class LiveChanges implements OnModuleDestroy {
   ): Promise<(out: Out) => void> {
     const from = cursor === undefined ? undefined : decodeCursor(cursor, isFeedCursor);
     this.refuseIfFull();
+    // Clients open a stream that has ended again by themselves.
+    if (caller?.session) await this.standing.of(caller.session);
     const group = await this.groupOf(caller?.organization ?? null);
     this.refuseIfFull();
     return (out) => {
@@ -119,6 +129,7 @@ export class LiveChanges implements OnModuleDestroy {
       const scope = from ?? group.scope;
       const stream = { out, caller, group, scope, position: from?.p ?? group.position, only };
       this.streams.add(stream);
+      if (caller?.session) this.sessions++;
       group.streams.add(stream);
       this.open.set(this.streams.size);
       out.once('close', () => this.leave(stream));
@@ -127,11 +138,13 @@ export class LiveChanges implements OnModuleDestroy {
       if (from === undefined) out.write(this.heartbeat(group));
       this.attachOrCatchUp(stream);
       if (!this.polling) void this.poll();
+      if (caller?.session) void this.endIfOver(stream, caller.session);
     };
   }
 
   onModuleDestroy(): void {
     this.closed = true;
+    this.watch?.stop.abort();
     for (const { out } of this.streams) out.end(': the service is stopping\n\n');
   }
 
@@ -161,10 +174,14 @@ export class LiveChanges implements OnModuleDestroy {
   }
 
   private leave(stream: Stream): void {
-    this.streams.delete(stream);
+    // It is called again when the response closes.
+    if (!this.streams.delete(stream)) return;
     stream.group.streams.delete(stream);
     this.detach(stream);
     this.open.set(this.streams.size);
+    if (!stream.caller?.session || --this.sessions > 0) return;
+    this.watch?.stop.abort();
+    this.watch = undefined;
   }
 
   private attachOrCatchUp(stream: Stream): void {
@@ -320,22 +337,55 @@ export class LiveChanges implements OnModuleDestroy {
     }
   }
 
-  /**
-   * Ends the streams whose key was deleted, replaced or changed, and those whose access token has expired: a session that
-   * has ended gets no new one.
-   */
+  /** Ends a stream if its session has ended, and is told if it ends later. */
+  private async endIfOver(stream: Stream, session: Session): Promise<void> {
+    while (this.isOpen(stream)) {
+      try {
+        await this.watchSessions();
+        await this.standing.of(session);
+        return;
+      } catch (error) {
+        if (error instanceof Problem && error.code === 'session_revoked') {
+          return this.end(stream, 'the session of this stream has ended');
+        }
+        await sleep(RETRY_MS);
+      }
+    }
+  }
+
+  private watchSessions(): Promise<void> {
+    if (this.watch) return this.watch.begun;
+    const stop = new AbortController();
+    const begun = this.ends.watch((wallet) => {
+      for (const stream of this.streams) {
+        const session = stream.caller?.session;
+        if (session?.wallet === wallet) void this.endIfOver(stream, session);
+      }
+    }, stop.signal);
+    const watch = { begun, stop };
+    begun.catch(() => {
+      if (this.watch === watch) this.watch = undefined;
+    });
+    return (this.watch = watch).begun;
+  }
+
+  private end(stream: Stream, why: string): void {
+    this.leave(stream);
+    stream.out.end(`: ${why}\n\n`);
+  }
+
+  /** Ends the streams whose key was deleted, replaced or changed, and those whose access token has expired. */
   private endRefused(): void {
     const now = this.clock();
     for (const stream of this.streams) {
-      const { caller, out } = stream;
+      const { caller } = stream;
       if (!caller) continue;
       const { session, expiresAt = Infinity } = caller;
       if (session ? now < expiresAt : this.keys.accepts(caller)) continue;
-      this.leave(stream);
       const why = session
         ? 'the access token of this stream has expired'
         : 'the key of this stream is no longer accepted';
-      out.end(`: ${why}\n\n`);
+      this.end(stream, why);
     }
   }
 

@@ -72,6 +72,8 @@ describeOnOwnCluster('two API processes and a worker', () => {
     env = {
       ...cluster.env,
       CREDENCE_PUBLIC_URL: 'https://credence.example',
+      // Sessions see the feed where everyone does.
+      CREDENCE_PUBLIC_READS: 'all',
       CREDENCE_CHAIN_CONTRACTS: contracts,
       [`CREDENCE_RPC_${CHAIN}`]: anvil.url,
       CREDENCE_WEBHOOK_LOOPBACK: 'on',
@@ -159,6 +161,18 @@ describeOnOwnCluster('two API processes and a worker', () => {
     const second = eventsOf(api, `?tris_ids=${tris.join(',')}`, { 'last-event-id': last });
     expect((await next(second, tris.length)).seen).toEqual([...tris].sort());
     await second.return(undefined);
+  });
+
+  test('a stream at one process ends when its session is ended at the other', async () => {
+    const [api, other] = apis as [(typeof apis)[0], (typeof apis)[0]];
+    const tokens: Tokens = (await signIn(api, newAccount())).json;
+    const headers = bearer(tokens);
+    const stream = await fetch(`${other.server.url}/v1/disc/changes/stream`, { headers });
+    expect(stream.status).toBe(200);
+    const { refresh_token } = tokens;
+    expect((await call(api, '/v1/tris/token/revoke', { refresh_token })).status).toBe(200);
+    expect(await stream.text()).toMatch(/: the session of this stream has ended\n\n$/);
+    expect((await fetch(`${other.server.url}/v1/disc/changes/stream`, { headers })).status).toBe(401);
   });
 
   test('processes started at once begin the log once; a switch of the model at one is served by the other', async () => {

@@ -1,0 +1,40 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Inject, Injectable } from '@nestjs/common';
+import type { RecordedEvent } from '../../kernel/event.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { refreshFamilyRevoked } from './domain/sessions.events.js';
+import { sessionsEnded, walletUnlinked } from './domain/wallets.events.js';
+
+/** How soon to continue while the log cannot be read, ms. */
+const RETRY_MS = 500;
+const ENDINGS = new Set<string>([refreshFamilyRevoked.type, sessionsEnded.type, walletUnlinked.type]);
+
+/** Follows the log, and so knows of sessions that end, whichever process ends them. */
+@Injectable()
+export class SessionEnds {
+  constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
+
+  /**
+   * Calls `ended` with the address (in lower case) of each wallet of which a session may have ended.
+   * @returns once it follows the log: what is recorded from then on is noticed
+   */
+  async watch(ended: (wallet: string) => void, signal: AbortSignal): Promise<void> {
+    void this.follow(await this.store.head(), ended, signal);
+  }
+
+  private async follow(position: number, ended: (wallet: string) => void, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        for await (const slice of this.store.subscribe(position, { signal })) {
+          for (const event of slice) if (ENDINGS.has(event.type)) ended(walletOf(event));
+          position = slice.at(-1)!.position;
+        }
+      } catch {
+        // Requests report that the log is away.
+      }
+      await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+}
+
+const walletOf = ({ data }: RecordedEvent): string => data['wallet'] as string;
