@@ -3,12 +3,16 @@
 import {
   ConnectionError,
   CredenceClient,
+  type components,
   type FieldError,
   type LiveEvent,
   ProblemError,
 } from '../../clients/typescript/src/client.ts';
 
 export type { FieldError, LiveEvent };
+
+/** The schemas of the OpenAPI document. */
+export type Schemas = components['schemas'];
 
 /** A refusal of the service (application/problem+json), or the reason why no answer came. */
 export class ApiError extends Error {
@@ -123,121 +127,22 @@ export interface Coordinates {
   model?: string | undefined;
 }
 
-export interface Lens {
-  policy_id: string | null;
-  content_hash: string;
-}
+export type Score = Schemas['ScoreDto'];
 
-export interface BadStatus {
-  level: number;
-  reason_code: string;
-  since: string;
-}
+export type HistoryEntry = Schemas['HistoryEntryDto'];
 
-export interface Score {
-  tris_id: string;
-  score: number;
-  score_rating: string;
-  total_tct: number;
-  earned_tct: number;
-  forfeited_tct: number;
-  reliability: number;
-  evidence?: { amount: number; word: string };
-  reliability_interval?: [number, number];
-  disc_metrics: Record<string, number>;
-  verification: {
-    status: string;
-    issuer: string;
-    scheme: string;
-    expires_at: string | null;
-    accredited: boolean;
-  }[];
-  bad_status: BadStatus | null;
-  lens: Lens;
-  model: { id: string; hash: string };
-  as_of: string;
-  position: string;
-  generation: string;
-  incomplete?: boolean;
-}
+export type History = Schemas['HistoryDto'];
 
-export interface HistoryEntry {
-  position: string;
-  occurred_at: string;
-  recorded_at: string;
-  event_id: string;
-  event_type: string;
-  metric: string | null;
-  platform_id: string | null;
-  tct_delta: number;
-  total_tct: number;
-  score: number;
-  score_rating: string;
-  bad_status?: BadStatus;
-}
+export type Explanation = Schemas['ExplanationDto'];
 
-export interface History {
-  entries: HistoryEntry[];
-  next_cursor: string | null;
-}
+export type Credonations = Schemas['ValidationsDto'];
 
-export interface Explanation {
-  summary?: string;
-  contributions: {
-    metric: string;
-    category: string;
-    actions: number;
-    tct: number;
-    share: number;
-    last_at: string;
-  }[];
-  platforms: { platform_id: string; actions: number; tct: number; flagged_tct: number }[];
-  forfeits: {
-    metric: string;
-    category: string;
-    actions: number;
-    flagged_tct: number;
-    forfeited_tct: number;
-    last_at: string;
-  }[];
-  next_rating: { rating: string; tct_needed: number; days_needed?: number | null } | null;
-}
+export type Wallets = Schemas['WalletsDto'];
 
-export interface Credonations {
-  validations: { from: string; amount: number; timestamp: string; category: string }[];
-  next_cursor: string | null;
-}
+export type Policies = Schemas['PoliciesDto'];
 
-export interface Wallets {
-  wallets: { wallet: string; proof: string; chain_id: number | null; linked_at: string }[];
-  next_cursor: string | null;
-}
+export type Models = Schemas['ModelsDto'];
 
-export interface Policies {
-  policies: { policy_id: string; tris_org: string; status: string; version: string }[];
-  next_cursor: string | null;
-}
+export type Decisions = Schemas['DecisionsDto'];
 
-export interface Models {
-  models: { id: string; active: boolean }[];
-}
-
-export interface Decisions {
-  decisions: {
-    jti: string;
-    policy_id: string;
-    granted: boolean;
-    score: number | null;
-    reasons: { pointer: string; rule: string; required: unknown; actual: unknown; outcome: string }[];
-    checked_at: string;
-    checked_by: string;
-    revoked: boolean;
-  }[];
-  next_cursor: string | null;
-}
-
-export interface Changes {
-  changes: { tris_id: string; score: number; total_tct: number; position: string }[];
-  next_cursor: string;
-  reset?: boolean;
-}
+export type Changes = Schemas['ChangesDto'];

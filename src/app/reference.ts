@@ -1,4 +1,5 @@
 import type { Reference } from '../http/openapi.js';
+import { JobKinds } from '../features/jobs/job-kinds.js';
 import { RULES_SCHEMAS } from '../features/access/rules-schema.js';
 import { CRITICALITIES, MODEL } from '../scoring/model.js';
 
@@ -16,6 +17,10 @@ const health = (category: string) => ({ description: `Health of the category \`$
  */
 export const REFERENCE: Reference = {
   schemas: RULES_SCHEMAS,
+  variants: (app) => {
+    const of = new Map(app.get(JobKinds, { strict: false }).all.map(({ kind, result }) => [kind, result]));
+    return [{ dto: 'JobDto', by: 'kind', field: 'result', of }];
+  },
   tags: [
     ['Relay', 'Actions', 'Submit verified actions, from which scores are computed.'],
     ['Disc', 'Scores', 'Scores, ranks, histories, explanations, metrics, reports, and the feed of changes.'],
@@ -215,6 +220,8 @@ export const REFERENCE: Reference = {
     'AccountLinkedDto.status': { description: 'The wallet is linked.' },
     'WalletLinkedDto.status': { description: 'The wallet is linked.' },
     'WalletUnlinkedDto.status': { description: 'The link has ended.' },
+    'JobDto.status': { description: 'The state of the job.' },
+    'JobSummaryDto.status': { description: 'The state of the job.' },
     'IngestionDto.status': { description: 'The state of the job.' },
     'ReplayDto.status': { description: 'The state of the replay.' },
     'PromotionDto.status': { description: 'Whether the read models have switched.' },

@@ -1,5 +1,6 @@
+import type { Type } from '@nestjs/common';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
-import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
+import { DocumentBuilder, getSchemaPath, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import type { Config, PublicReads } from '../kernel/config.js';
 import { PROBLEMS } from '../kernel/problems.js';
 import { FieldErrorDto, ProblemDto } from './common.dto.js';
@@ -14,6 +15,20 @@ export interface Reference {
   fields: Readonly<Record<string, Readonly<Record<string, unknown>> & { description: string }>>;
   /** Schemas that DTOs refer to and that are no classes. */
   schemas: Readonly<Record<string, object>>;
+  /** Schemas that differ by a field. Asked for when the document is made. */
+  variants(app: NestFastifyApplication): readonly Variants[];
+}
+
+/** A DTO of which one field depends on the value of another. */
+export interface Variants {
+  /** Its name, which the name of each variant ends with. */
+  dto: string;
+  /** The field that tells the variants apart. */
+  by: string;
+  /** The field that differs; it may be null, too. */
+  field: string;
+  /** By the value of `by`: a DTO, or a schema. */
+  of: ReadonlyMap<string, Type<object> | object>;
 }
 
 /** The parts of an operation that are changed here. */
@@ -26,6 +41,10 @@ interface Operation {
   [EXAMPLE]?: Example;
   [LIST]?: string;
   [PUBLIC_WITH]?: readonly PublicReads[];
+}
+interface Schema {
+  properties?: Record<string, Field>;
+  [keyword: string]: unknown;
 }
 interface Field {
   type?: string | string[];
@@ -67,8 +86,10 @@ export function buildDocument(
     .addApiKey({ type: 'apiKey', in: 'header', name: 'X-API-Key' }, 'api_key')
     .addBearerAuth({ type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }, 'session');
   builder.addServer(config.publicUrl ?? '/');
+  const variants = reference.variants(app);
+  const models = variants.flatMap(({ of }) => [...of.values()].filter((form) => typeof form === 'function'));
   const document = SwaggerModule.createDocument(app, builder.build(), {
-    extraModels: [ProblemDto, FieldErrorDto],
+    extraModels: [ProblemDto, FieldErrorDto, ...models],
     operationIdFactory: (controller, method) => `${controller.replace(/Controller$/, '')}_${method}`,
   });
   document.components!.headers = ANSWER_HEADERS;
@@ -80,11 +101,31 @@ export function buildDocument(
   writeExamples(document);
   sortByTag(document, reference.tags);
   describeFields(document, reference.fields);
+  for (const each of variants) writeVariants(document.components!.schemas as Record<string, Schema>, each);
   return document;
 }
 
 const operationsOf = ({ paths }: OpenAPIObject): Operation[] =>
   Object.values(paths).flatMap((item) => Object.values(item as Record<string, Operation>));
+
+/** Replaces a schema by one for each variant. */
+function writeVariants(schemas: Record<string, Schema>, { dto, by, field, of }: Variants): void {
+  const base = schemas[dto];
+  if (!base || of.size === 0) return;
+  const mapping: Record<string, string> = {};
+  for (const [value, form] of of) {
+    const own = structuredClone(base) as Required<Schema>;
+    own.properties[by] = { ...own.properties[by], enum: [value] };
+    const { description } = own.properties[field]!;
+    const schema = typeof form === 'function' ? { $ref: getSchemaPath(form) } : form;
+    own.properties[field] = { ...(description !== undefined && { description }), oneOf: [schema, { type: 'null' }] };
+    const name = `${value.replace(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())}${dto}`;
+    schemas[name] = own;
+    mapping[value] = getSchemaPath(name);
+  }
+  const oneOf = Object.values(mapping).map(($ref) => ({ $ref }));
+  schemas[dto] = { oneOf, discriminator: { propertyName: by, mapping } };
+}
 
 /** The other success of an operation, such as 200 for what exists already, has its headers, but names nothing created. */
 function writeHeadersOfRepeats(document: OpenAPIObject): void {

@@ -269,7 +269,7 @@ export interface paths {
         };
         /**
          * Get changes as they happen, as server-sent events
-         * @description Events: `change` (its data has the schema given here), `reset` (lens, model or log changed: every score may differ, and all identities follow), `heartbeat` every 15 s (data: `{position}`). The id of an event is a cursor of the change feed; with it as `Last-Event-ID` the stream continues without a gap or a repeat. Begins now, unless a cursor is given. A client that reads too slowly gets a comment line and is disconnected; so is one whose key is deleted, or whose access token expires. Needs a key, of any scope, unless the service publishes the feed.
+         * @description Events: `change` (its data has the schema given here), `reset` (lens, model or log changed: every score may differ, and all identities follow), `heartbeat` every 15 s (data: `{position}`). The id of an event is a cursor of the change feed; with it as `Last-Event-ID` the stream continues without a gap or a repeat. Begins now, unless a cursor is given. A client that reads too slowly gets a comment line and is disconnected; so is one whose key is deleted, whose access token expires, or whose session ends. Needs a key, of any scope, unless the service publishes the feed.
          */
         get: operations["Disc_liveChanges"];
         put?: never;
@@ -2197,7 +2197,7 @@ export interface components {
         };
         JobSummaryDto: {
             /**
-             * @description The verification status.
+             * @description The state of the job.
              * @enum {string}
              */
             status: "queued" | "running" | "completed" | "failed" | "cancelled";
@@ -2224,35 +2224,7 @@ export interface components {
             /** @description The newest first. */
             jobs: components["schemas"]["JobSummaryDto"][];
         };
-        JobDto: {
-            /**
-             * @description The verification status.
-             * @enum {string}
-             */
-            status: "queued" | "running" | "completed" | "failed" | "cancelled";
-            /** @description Why it failed; null unless it did. */
-            problem: components["schemas"]["ItemProblemDto"] | null;
-            /**
-             * Format: date-time
-             * @description When it ended; null while it has not.
-             */
-            finished_at: string | null;
-            /** @description The result, whose form depends on the kind of job; null before it is completed. */
-            result: {
-                [key: string]: unknown;
-            } | string | null;
-            /** @description The id of a job, for querying its status. */
-            job_id: string;
-            /** @description What it does, such as `vp_replay`. */
-            kind: string;
-            /** @description How much of the work is done. */
-            progress: components["schemas"]["JobProgressDto"];
-            /**
-             * Format: date-time
-             * @description When it was requested.
-             */
-            started_at: string;
-        };
+        JobDto: components["schemas"]["VpReplayJobDto"] | components["schemas"]["ApPopulationJobDto"] | components["schemas"]["RebuildJobDto"] | components["schemas"]["SwapJobDto"] | components["schemas"]["RollbackJobDto"] | components["schemas"]["VerifyJobDto"] | components["schemas"]["SnapshotJobDto"] | components["schemas"]["TroveVerificationJobDto"] | components["schemas"]["ChainIngestionJobDto"];
         LeaseDto: {
             /** @description Identifies the worker that applies events to it. */
             holder: string;
@@ -5405,6 +5377,156 @@ export interface components {
             /** @description Of `projection_rebuilding`, if it is known. */
             progress?: components["schemas"]["BuildProgressDto"];
         };
+        PolicyLensDto: {
+            /** @description The id of a policy, with its version. */
+            policy_id: string | null;
+            /** @description A SHA-256 that identifies the content. */
+            content_hash: string;
+        };
+        StoredLinesDto: {
+            /** @description Number of parts. */
+            parts: number;
+            /** @description Their name. */
+            run: string;
+        };
+        PopulationResultDto: {
+            /** @description Identities. */
+            count: number;
+            /** @description Identities that pass. */
+            granted: number;
+            /** @description Identities that do not pass. */
+            denied: number;
+            /** @description Identities of which the policy is neither met nor not met, so that access is denied. */
+            unknown: number;
+            /** @description The id of a policy, with its version. */
+            policy_id: string;
+            /** @description The content hash of the policy. */
+            policy_hash: string;
+            /** @description The lens: the validation policy by which actions are weighed. */
+            lens: components["schemas"]["PolicyLensDto"];
+            /** @description The version of the scoring model. */
+            model: components["schemas"]["ModelDto"];
+            /** @description All events up to this position are included. */
+            position: string;
+            /**
+             * Format: date-time
+             * @description Only events that occurred by then count.
+             */
+            as_of: string;
+            /** @description Until when the outcome of each identity can be downloaded. */
+            lines_until: string;
+            /** @description Where these outcomes are stored. */
+            stored: components["schemas"]["StoredLinesDto"];
+        };
+        RebuiltDto: {
+            /** @description Applied by the run that completed the job. */
+            events: number;
+            /** @description The generation of the read models that the answer comes from. */
+            generation: string;
+            /** @description Of that run. */
+            seconds: number;
+            /** @description Whether the generation serves. */
+            swapped: boolean;
+        };
+        ServingDto: {
+            /** @description The generation that serves each view. */
+            views: {
+                [key: string]: string;
+            };
+        };
+        DifferenceDto: {
+            /** @description Its sort key; null: it has none. */
+            sort: string | null;
+            /** @description The row according to the log; null: no such row. */
+            expected: {
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null;
+            /** @description The row in the read model; null: no such row. */
+            found: {
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null;
+            /** @description Applied events at which both were compared. */
+            position: number;
+            /** @description The generation of the read models that the answer comes from. */
+            generation: string;
+            /** @description `checkpoint` if what the generation says it has applied is not in the log. */
+            view: string;
+            /** @description The key of the row. */
+            key: string;
+        };
+        VerifiedGenerationDto: {
+            /** @description Events up to which it was followed. */
+            position: number;
+            /** @description Events that were in the log when the comparison began, and that it has not applied. */
+            notApplied: number;
+            /** @description Rows compared. */
+            rows: number;
+            /** @description How often the log was folded, each time for a part of the rows. */
+            passes: number;
+            /** @description Its id. */
+            id: string;
+            /** @description Its views. */
+            views: string[];
+            /** @description Whether it has not caught up with the log, so that only a part of its final rows was compared. */
+            isBuilding: boolean;
+        };
+        DamageDto: {
+            /** @description The identity that the event is about; null if that is not certain. */
+            tris_id: string | null;
+            /** @description What is wrong with the event, as a clause. */
+            reason: string;
+        };
+        DamagedEventDto: {
+            /** @description A position in the log, `<log id>.<decimal>`. */
+            position: number;
+            /** @description Its id. */
+            id: string;
+            /**
+             * Format: uri-reference
+             * @description A URI reference that identifies the kind of problem.
+             */
+            type: string;
+            /** @description Its stream. */
+            stream: string;
+            /** @description Why it cannot be read. */
+            damage?: components["schemas"]["DamageDto"];
+        };
+        VerifiedDto: {
+            /** @description Events of the log up to the furthest position compared. */
+            events: number;
+            /** @description Rows compared. */
+            rows: number;
+            /** @description The first difference; null if all compared rows are correct. */
+            difference: components["schemas"]["DifferenceDto"] | null;
+            /** @description Number of events that cannot be read. */
+            damaged_events: number;
+            /** @description Whether everything was compared, and no difference was found. */
+            identical: boolean;
+            /** @description The compared generations: those that serve. */
+            generations: components["schemas"]["VerifiedGenerationDto"][];
+            /** @description The first 20 events of the log that cannot be read. */
+            damaged: components["schemas"]["DamagedEventDto"][];
+            /** @description How long it took. */
+            seconds: number;
+        };
+        SavedSnapshotDto: {
+            /** @description Rows in it. */
+            rows: number;
+            /** @description Its size. */
+            bytes: number;
+            /** @description The file. */
+            path: string;
+            /** @description The generation of the read models that the answer comes from. */
+            generation: string;
+            /** @description The last event that the rows contain. */
+            position: string;
+            /** @description How long it took. */
+            seconds: number;
+        };
+        SnapshotsDto: {
+            /** @description One of each generation. */
+            snapshots: components["schemas"]["SavedSnapshotDto"][];
+        };
         /** @description Conditions, or a combinator of rules, which is alone in its object. At most 8 levels deep, with at most 64 combinators and conditions. What is not known is neither met nor not met: only rules that are met grant. */
         AccessRule: components["schemas"]["AccessConditions"] | {
             /** @description Rules that must all be met. */
@@ -5451,6 +5573,276 @@ export interface components {
                 /** @description How it must have been established. */
                 schemes?: string[];
             })[];
+        };
+        VpReplayJobDto: {
+            /**
+             * @description The state of the job.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
+            /** @description Null before the job is completed. */
+            result: components["schemas"]["ReplayResultDto"] | null;
+            /** @description The id of a job, for querying its status. */
+            job_id: string;
+            /**
+             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            kind: "vp_replay";
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["JobProgressDto"];
+            /**
+             * Format: date-time
+             * @description When it was requested.
+             */
+            started_at: string;
+        };
+        ApPopulationJobDto: {
+            /**
+             * @description The state of the job.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
+            /** @description Null before the job is completed. */
+            result: components["schemas"]["PopulationResultDto"] | null;
+            /** @description The id of a job, for querying its status. */
+            job_id: string;
+            /**
+             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            kind: "ap_population";
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["JobProgressDto"];
+            /**
+             * Format: date-time
+             * @description When it was requested.
+             */
+            started_at: string;
+        };
+        RebuildJobDto: {
+            /**
+             * @description The state of the job.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
+            /** @description Null before the job is completed. */
+            result: components["schemas"]["RebuiltDto"] | null;
+            /** @description The id of a job, for querying its status. */
+            job_id: string;
+            /**
+             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            kind: "rebuild";
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["JobProgressDto"];
+            /**
+             * Format: date-time
+             * @description When it was requested.
+             */
+            started_at: string;
+        };
+        SwapJobDto: {
+            /**
+             * @description The state of the job.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
+            /** @description Null before the job is completed. */
+            result: components["schemas"]["ServingDto"] | null;
+            /** @description The id of a job, for querying its status. */
+            job_id: string;
+            /**
+             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            kind: "swap";
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["JobProgressDto"];
+            /**
+             * Format: date-time
+             * @description When it was requested.
+             */
+            started_at: string;
+        };
+        RollbackJobDto: {
+            /**
+             * @description The state of the job.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
+            /** @description Null before the job is completed. */
+            result: components["schemas"]["ServingDto"] | null;
+            /** @description The id of a job, for querying its status. */
+            job_id: string;
+            /**
+             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            kind: "rollback";
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["JobProgressDto"];
+            /**
+             * Format: date-time
+             * @description When it was requested.
+             */
+            started_at: string;
+        };
+        VerifyJobDto: {
+            /**
+             * @description The state of the job.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
+            /** @description Null before the job is completed. */
+            result: components["schemas"]["VerifiedDto"] | null;
+            /** @description The id of a job, for querying its status. */
+            job_id: string;
+            /**
+             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            kind: "verify";
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["JobProgressDto"];
+            /**
+             * Format: date-time
+             * @description When it was requested.
+             */
+            started_at: string;
+        };
+        SnapshotJobDto: {
+            /**
+             * @description The state of the job.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
+            /** @description Null before the job is completed. */
+            result: components["schemas"]["SnapshotsDto"] | null;
+            /** @description The id of a job, for querying its status. */
+            job_id: string;
+            /**
+             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            kind: "snapshot";
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["JobProgressDto"];
+            /**
+             * Format: date-time
+             * @description When it was requested.
+             */
+            started_at: string;
+        };
+        TroveVerificationJobDto: {
+            /**
+             * @description The state of the job.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
+            /** @description Null before the job is completed. */
+            result: string | null;
+            /** @description The id of a job, for querying its status. */
+            job_id: string;
+            /**
+             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            kind: "trove_verification";
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["JobProgressDto"];
+            /**
+             * Format: date-time
+             * @description When it was requested.
+             */
+            started_at: string;
+        };
+        ChainIngestionJobDto: {
+            /**
+             * @description The state of the job.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
+            /** @description Null before the job is completed. */
+            result: components["schemas"]["IngestionResultDto"] | null;
+            /** @description The id of a job, for querying its status. */
+            job_id: string;
+            /**
+             * @description What it does, such as `vp_replay`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            kind: "chain_ingestion";
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["JobProgressDto"];
+            /**
+             * Format: date-time
+             * @description When it was requested.
+             */
+            started_at: string;
         };
     };
     responses: never;

@@ -34,8 +34,8 @@ function Differences({ a, b }: { a: Score; b: Score }) {
     ['Earned', a.earned_tct, b.earned_tct, count],
     ['Forfeited', a.forfeited_tct, b.forfeited_tct, count],
     ['Reliability', a.reliability, b.reliability, decimal],
-    ...Object.keys(a.disc_metrics).map(
-      (name) => [name, a.disc_metrics[name]!, b.disc_metrics[name] ?? 0, decimal] as (typeof rows)[number],
+    ...(Object.keys(a.disc_metrics) as (keyof Score['disc_metrics'])[]).map(
+      (name) => [name, a.disc_metrics[name], b.disc_metrics[name], decimal] as (typeof rows)[number],
     ),
   ];
   return (

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { ApiError, post } from '../api.ts';
+import { ApiError, type Schemas, post } from '../api.ts';
 import { count, decimal, score } from '../format.tsx';
 import { Failure } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
@@ -9,7 +9,7 @@ import { isObject, parsed, toText, useStoredText, withValue } from './draft.ts';
 import { Field, Problems, under } from './fields.tsx';
 import { Needs } from './needs.tsx';
 import { AP_PATH, type ListedAccessPolicy, usePolicies } from './policies.ts';
-import { type NodeOutcome, RuleEditor } from './rule-editor.tsx';
+import { RuleEditor } from './rule-editor.tsx';
 
 const REST_MS = 300;
 
@@ -20,27 +20,9 @@ const NEW_AP = {
   visibility: 'private',
 };
 
-interface FactChange {
-  fact: string;
-  required: number | true | null;
-  actual: number | false | null;
-  below?: number;
-  pointers: string[];
-  issuers?: string[];
-  schemes?: string[];
-}
+type FactChange = Schemas['FactChangeDto'];
 
-interface DryRun {
-  results: {
-    subject_tris: string;
-    granted: boolean;
-    /** Null for an unknown subject. */
-    score: number | null;
-    how_to_pass: FactChange[];
-    nodes: NodeOutcome[];
-  }[];
-  lens: { policy_id: string | null } | null;
-}
+type DryRun = Schemas['DryRunDto'];
 
 /** An access policy that is not stored yet: its rules as a tree, checked against a subject while they are edited. */
 export function AccessView() {

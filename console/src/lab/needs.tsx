@@ -1,22 +1,16 @@
 import { useQuery } from '@tanstack/react-query';
-import { currentKey, get } from '../api.ts';
-
-interface Me {
-  key_id: string;
-  scopes: string[];
-  organization: string | null;
-}
+import { type Schemas, currentKey, get } from '../api.ts';
 
 /** What the key may do; no data without a key. */
 export const useMe = () =>
   useQuery({
     queryKey: ['me'],
-    queryFn: ({ signal }) => get<Me>('v1/me', {}, signal),
+    queryFn: ({ signal }) => get<Schemas['MeDto']>('v1/me', {}, signal),
     enabled: currentKey() !== null,
   });
 
 /** Says before a request is refused that the key does not permit it. */
-export function Needs({ scope, what }: { scope: string; what: string }) {
+export function Needs({ scope, what }: { scope: Schemas['MeDto']['scopes'][number]; what: string }) {
   const { data } = useMe();
   if (currentKey() === null) {
     return (

@@ -1,142 +1,38 @@
 import { useQuery } from '@tanstack/react-query';
-import { type FieldError, get } from '../api.ts';
+import { type Schemas, get } from '../api.ts';
 
 /** The parts of the public HTTP interface that the lab uses: docs/http.md, docs/policies.md. */
 
 export type Scope = 'platform' | 'organization';
 export const SCOPES: readonly Scope[] = ['platform', 'organization'];
 
-export interface ListedPolicy {
-  policy_id: string;
-  tris_org: string;
-  status: string;
-  version: string;
-  active_for: Scope[];
-  created_at: string;
-}
+export type ListedPolicy = Schemas['ListedPolicyDto'];
 
-export interface PolicyInput {
-  metric: string;
-  criticality: string;
-  weight: number;
-}
+export type PolicyInput = Schemas['ShownInputDto'];
 
-export interface Policy extends ListedPolicy {
-  content_hash: string;
-  computed_weight: number;
-  category_weights: Record<string, number>;
-  warnings: FieldError[];
-  inputs: PolicyInput[];
-  metadata: { total_weight: number; visibility: string; version: string };
-  history: { status: string; scope?: Scope; replay_id?: string | null; at: string; position: string }[];
-}
+export type Policy = Schemas['PolicyDto'];
 
-export interface ListedAccessPolicy {
-  policy_id: string;
-  status: string;
-  vp: string | null;
-  tris_org: string | null;
-  visibility: string;
-  ttl_seconds: number;
-  created_at: string;
-}
+export type ListedAccessPolicy = Schemas['ListedAccessPolicyDto'];
 
-interface Side {
-  score: number;
-  score_rating: string;
-  total_tct: number;
-}
+export type Reason = Schemas['ReasonDto'];
 
-export interface Reason {
-  metric: string;
-  before_tct: number;
-  after_tct: number;
-}
+export type Mover = Schemas['MoverDto'];
 
-export interface Mover {
-  tris_id: string;
-  before: Side;
-  after: Side;
-  delta: number;
-  reasons: Reason[];
-}
-
-interface Histogram {
-  by_rating: Record<string, number>;
-  by_score: number[];
-}
-
-export interface AccessChange {
-  policy_id: string;
-  granted_before?: number;
-  granted_after?: number;
-  gained: number;
-  lost: number;
-  gained_by: string[];
-  lost_by: string[];
-}
+export type AccessChange = Schemas['AccessChangeDto'];
 
 /** What a change of lens does to many identities. */
-export interface Summary {
-  count: number;
-  up: number;
-  down: number;
-  unchanged: number;
-  mean_delta: number;
-  histogram: { before: Histogram; after: Histogram };
-  rating_moves: Record<string, Record<string, number>>;
-  top_movers: { up: Mover[]; down: Mover[] };
-  access: AccessChange[];
-}
+export type Summary = Schemas['SummaryDto'];
 
-export interface EvaluatedSubject {
-  tris_id: string;
-  /** Null for an unknown identity. */
-  current: Side | null;
-  projected: Side | null;
-  reasons: Reason[];
-  access: { policy_id: string; before: boolean; after: boolean }[];
-  problem?: { detail: string };
-}
+export type EvaluatedSubject = Schemas['EvaluatedSubjectDto'];
 
-export interface Evaluation {
-  policy_id: string;
-  lens: { policy_id: string | null };
-  model: { id: string };
-  as_of: string;
-  position: string;
-  results: EvaluatedSubject[];
-  summary: Summary;
-}
+export type Evaluation = Schemas['EvaluationDto'];
 
-export interface LensName {
-  policy_id: string | null;
-  model: { id: string };
-}
+export type LensName = Schemas['ScoringNameDto'];
 
-export interface Replay {
-  replay_id: string;
-  /** Null in a replay of a version of the model. */
-  policy_id: string | null;
-  scope: Scope;
-  status: 'queued' | 'running' | 'completed' | 'failed' | 'cancelled';
-  progress: { done: number; total: number };
-  result: (Summary & { before: LensName; after: LensName; position: string; as_of: string }) | null;
-  error: string | null;
-  started_at: string;
-  finished_at: string | null;
-}
+export type Replay = Schemas['ReplayDto'];
 
-export interface Switch {
-  policy_id: string;
-  scope: Scope;
-  active: { policy_id: string | null };
-  previous: { policy_id: string | null };
-  position: string;
-  /** Only while the switch is not applied yet. */
-  job_id?: string;
-  status?: 'switching' | 'applied';
-}
+/** A switch of the lens. With a `job_id` while it is not applied yet. */
+export type Switch = Schemas['SwitchDto'] & Partial<Schemas['PromotionDto']>;
 
 export const VP_PATH = 'v1/policies/vp';
 export const AP_PATH = 'v1/policies/ap';

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { FieldError } from '../api.ts';
+import type { FieldError, Schemas } from '../api.ts';
 import { RATINGS } from '../format.tsx';
 import { CATEGORY_NAMES, isObject, withValue } from './draft.ts';
 import { Problems } from './fields.tsx';
@@ -18,12 +18,7 @@ import {
 } from './rules.ts';
 
 /** What a check says of one node of the rules. */
-export interface NodeOutcome {
-  pointer: string;
-  required: number | string | boolean | null;
-  actual: number | string | boolean | null;
-  outcome: 'met' | 'failed' | 'unknown';
-}
+export type NodeOutcome = Schemas['RuleOutcomeDto'];
 
 /** What is shown beside the nodes. Pointers are into the rules. */
 export interface Marks {

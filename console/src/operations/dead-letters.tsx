@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { get, post } from '../api.ts';
+import { type Schemas, get, post } from '../api.ts';
 import { Loaded } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
 import { Confirmed } from './confirmed.tsx';
@@ -7,19 +7,11 @@ import { Table } from './table.tsx';
 
 const EVERY_MS = 2_000;
 
-interface DeadLetter {
-  event_id: string;
-  event_type: string;
-  tris_id: string | null;
-  reason: string;
-}
-
 /** The open dead letters. */
 export function DeadLetters() {
   const letters = useQuery({
     queryKey: ['operations', 'dead-letters'],
-    queryFn: ({ signal }) =>
-      get<{ dead_letters: DeadLetter[]; next_cursor: string | null }>('v1/dead-letters', {}, signal),
+    queryFn: ({ signal }) => get<Schemas['DeadLettersDto']>('v1/dead-letters', {}, signal),
     // The read models apply an acknowledgement shortly after it is recorded.
     refetchInterval: EVERY_MS,
   });

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Fragment } from 'react';
-import { get, remove } from '../api.ts';
+import { type Schemas, get, remove } from '../api.ts';
 import { count, Time } from '../format.tsx';
 import { Failure, Loaded } from '../loading.tsx';
 import { hrefOf } from '../place.ts';
@@ -10,15 +10,7 @@ import { Table } from './table.tsx';
 
 const EVERY_MS = 1_000;
 
-interface Job {
-  job_id: string;
-  kind: string;
-  status: 'queued' | 'running' | 'completed' | 'failed' | 'cancelled';
-  progress: { done: number; total: number };
-  problem: { code: string; detail: string } | null;
-  started_at: string;
-  finished_at: string | null;
-}
+type Job = Schemas['JobSummaryDto'];
 
 const isOpen = ({ status }: Job): boolean => status === 'queued' || status === 'running';
 
@@ -26,7 +18,7 @@ const isOpen = ({ status }: Job): boolean => status === 'queued' || status === '
 export function Jobs({ shown, show }: { shown: string | null; show: (jobId: string | null) => void }) {
   const jobs = useQuery({
     queryKey: ['operations', 'jobs'],
-    queryFn: ({ signal }) => get<{ jobs: Job[] }>('v1/jobs', {}, signal),
+    queryFn: ({ signal }) => get<Schemas['JobsDto']>('v1/jobs', {}, signal),
     refetchInterval: EVERY_MS,
   });
   return (
@@ -123,10 +115,10 @@ function Row(props: { job: Job; at: number; isShown: boolean; show: (jobId: stri
   );
 }
 
-function Outcome({ job: { job_id, kind, status, problem, finished_at } }: { job: Job }) {
+function Outcome({ job: { job_id, status, problem, finished_at } }: { job: Job }) {
   const job = useQuery({
     queryKey: ['operations', 'job', job_id, finished_at],
-    queryFn: ({ signal }) => get<{ result: Result | null }>(`v1/jobs/${encodeURIComponent(job_id)}`, {}, signal),
+    queryFn: ({ signal }) => get<Schemas['JobDto']>(`v1/jobs/${encodeURIComponent(job_id)}`, {}, signal),
     enabled: status === 'completed',
     staleTime: Infinity,
   });
@@ -136,58 +128,51 @@ function Outcome({ job: { job_id, kind, status, problem, finished_at } }: { job:
   return (
     <div role="status">
       <Loaded query={job} what="the result">
-        {({ result }) => <ResultOf kind={kind} result={result ?? {}} />}
+        {(completed) => <ResultOf job={completed} />}
       </Loaded>
     </div>
   );
 }
 
-interface Result {
-  generation?: string;
-  events?: number;
-  seconds?: number;
-  swapped?: boolean;
-  views?: Record<string, string>;
-  identical?: boolean;
-  rows?: number;
-  difference?: object | null;
-  damaged_events?: number;
-  snapshots?: { path: string; generation: string; rows: number; bytes: number }[];
-}
-
-function ResultOf({ kind, result }: { kind: string; result: Result }) {
-  const { generation, events = 0, seconds = 0, swapped, views, rows = 0, difference, snapshots } = result;
-  if (kind === 'rebuild') {
-    return (
-      <p>
-        {generation} has {count(events)} events, applied in {duration(seconds)} (
-        {count(events / Math.max(seconds, 0.001))}/s). {swapped ? 'It serves now.' : 'It can be swapped to.'}
-      </p>
-    );
-  }
-  if (kind === 'verify') {
-    return (
-      <>
+function ResultOf({ job }: { job: Schemas['JobDto'] }) {
+  if (job.result === null) return null;
+  switch (job.kind) {
+    case 'rebuild': {
+      const { generation, events, seconds, swapped } = job.result;
+      return (
         <p>
-          <strong>{result.identical ? 'Identical' : 'Not identical'}</strong>: {count(rows)} rows compared with a fresh
-          fold of {count(events)} events, in {duration(seconds)}.
-          {result.damaged_events ? ` ${count(result.damaged_events)} events cannot be read.` : ''}
+          {generation} has {count(events)} events, applied in {duration(seconds)} (
+          {count(events / Math.max(seconds, 0.001))}/s). {swapped ? 'It serves now.' : 'It can be swapped to.'}
         </p>
-        {difference && <pre>{JSON.stringify(difference, null, 2)}</pre>}
-      </>
-    );
+      );
+    }
+    case 'verify': {
+      const { identical, rows, events, seconds, damaged_events, difference } = job.result;
+      return (
+        <>
+          <p>
+            <strong>{identical ? 'Identical' : 'Not identical'}</strong>: {count(rows)} rows compared with a fresh fold
+            of {count(events)} events, in {duration(seconds)}.
+            {damaged_events ? ` ${count(damaged_events)} events cannot be read.` : ''}
+          </p>
+          {difference && <pre>{JSON.stringify(difference, null, 2)}</pre>}
+        </>
+      );
+    }
+    case 'swap':
+    case 'rollback':
+      return <Views views={job.result.views} />;
+    case 'snapshot':
+      return (
+        <ul>
+          {job.result.snapshots.map(({ path, generation, rows, bytes }) => (
+            <li key={path}>
+              {generation}: {count(rows)} rows, {count(bytes / 1000)} kB, <code>{path}</code>
+            </li>
+          ))}
+        </ul>
+      );
+    default:
+      return <pre>{JSON.stringify(job.result, null, 2)}</pre>;
   }
-  if (views) return <Views views={views} />;
-  if (snapshots) {
-    return (
-      <ul>
-        {snapshots.map(({ path, generation: id, rows: saved, bytes }) => (
-          <li key={path}>
-            {id}: {count(saved)} rows, {count(bytes / 1000)} kB, <code>{path}</code>
-          </li>
-        ))}
-      </ul>
-    );
-  }
-  return <pre>{JSON.stringify(result, null, 2)}</pre>;
 }

@@ -1,22 +1,15 @@
 import { useQuery } from '@tanstack/react-query';
-import { get, post, remove } from '../api.ts';
+import { type Schemas, get, post, remove } from '../api.ts';
 import { Loaded } from '../loading.tsx';
 import { Confirmed } from './confirmed.tsx';
 import type { Me } from './operations-view.tsx';
 import { Table } from './table.tsx';
 
-interface Key {
-  key_id: string;
-  scopes: string[];
-  organization: string | null;
-  is_development: boolean;
-}
-
 /** The API keys, without their secrets. */
 export function Keys({ me }: { me: Me }) {
   const keys = useQuery({
     queryKey: ['operations', 'keys'],
-    queryFn: ({ signal }) => get<{ keys: Key[]; read_only: string | null }>('v1/ops/keys', {}, signal),
+    queryFn: ({ signal }) => get<Schemas['KeysDto']>('v1/ops/keys', {}, signal),
   });
   return (
     <section aria-labelledby="keys-title">
@@ -73,7 +66,7 @@ function Create({ me }: { me: Me }) {
         verb="Create"
         act={(form) => {
           const organization = String(form.get('organization')).trim();
-          return post<Key & { key: string }>('v1/ops/keys', {
+          return post<Schemas['CreatedKeyDto']>('v1/ops/keys', {
             key_id: String(form.get('key_id')).trim(),
             scopes: form.getAll('scopes'),
             ...(organization !== '' && { organization }),

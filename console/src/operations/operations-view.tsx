@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { get } from '../api.ts';
+import { type Schemas, get } from '../api.ts';
 import { Loaded } from '../loading.tsx';
 import { DeadLetters } from './dead-letters.tsx';
 import { Jobs } from './jobs.tsx';
@@ -9,11 +9,7 @@ import { ReadModels } from './read-models.tsx';
 import { Webhooks } from './webhooks.tsx';
 
 /** The key of this tab. */
-export interface Me {
-  key_id: string;
-  scopes: string[];
-  organization: string | null;
-}
+export type Me = Schemas['MeDto'];
 
 /** What operators see and do, as far as the key permits it. */
 export function OperationsView() {

@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { get, post, remove } from '../api.ts';
+import { type Schemas, get, post, remove } from '../api.ts';
 import { count } from '../format.tsx';
 import { Failure, Loaded } from '../loading.tsx';
 import { duration, useRate } from '../rate.ts';
@@ -8,31 +8,11 @@ import { Table } from './table.tsx';
 
 const EVERY_MS = 2_000;
 
-interface Generation {
-  id: string;
-  status: string;
-  of_this_log: boolean;
-  serves: string[];
-  views: Record<string, number>;
-  position: string;
-  applied_events: number | null;
-  lag_events: number | null;
-  lag_seconds: number;
-}
+type Generation = Schemas['GenerationDto'];
 
-interface Status {
-  log_id: string;
-  head: string;
-  events: number | null;
-  generations: Generation[];
-  previous_views: Record<string, string> | null;
-  dead_letters: { open: number; acknowledged: number };
-  failed_jobs: { count: number };
-}
+type Status = Schemas['StatusDto'];
 
-interface Started {
-  job_id: string;
-}
+type Started = Schemas['OperationStartedDto'];
 
 /** The log, and the generations of read models with what can be done with them. */
 export function ReadModels({ onStarted }: { onStarted: (jobId: string) => void }) {

@@ -1,43 +1,24 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Fragment, useState } from 'react';
-import { get, post } from '../api.ts';
+import { type Schemas, get, post } from '../api.ts';
 import { count, Time } from '../format.tsx';
 import { Failure, Loaded } from '../loading.tsx';
 import { Table } from './table.tsx';
 
 const EVERY_MS = 2_000;
 
-interface Webhook {
-  webhook_id: string;
-  url: string | null;
-  events: string[];
-  status: string;
-  disabled_reason: string | null;
-  pending: number;
-}
+type Webhook = Schemas['WebhookDto'];
 
-interface Attempt {
-  delivered: boolean;
-  status: number | null;
-  failure: string | null;
-  ms: number;
-}
+type Attempt = Schemas['AttemptDto'];
 
-interface Delivery {
-  delivery_id: string;
-  event: string;
-  tris_id: string | null;
-  status: 'pending' | 'delivered' | 'failed';
-  attempts: number;
-  created_at: string;
-}
+type Delivery = Schemas['DeliveryDto'];
 
 /** The webhooks of the key's organization, or of the operators. */
 export function Webhooks() {
   const [shown, show] = useState<string | null>(null);
   const webhooks = useQuery({
     queryKey: ['operations', 'webhooks'],
-    queryFn: ({ signal }) => get<{ webhooks: Webhook[] }>('v1/webhooks', { limit: 100 }, signal),
+    queryFn: ({ signal }) => get<Schemas['WebhooksDto']>('v1/webhooks', { limit: 100 }, signal),
     refetchInterval: EVERY_MS,
   });
   return (
@@ -129,7 +110,7 @@ function Deliveries({ webhookId }: { webhookId: string }) {
   const path = `v1/webhooks/${encodeURIComponent(webhookId)}/deliveries`;
   const deliveries = useQuery({
     queryKey: ['operations', 'deliveries', webhookId],
-    queryFn: ({ signal }) => get<{ deliveries: Delivery[] }>(path, { limit: 50 }, signal),
+    queryFn: ({ signal }) => get<Schemas['DeliveriesDto']>(path, { limit: 50 }, signal),
     refetchInterval: EVERY_MS,
   });
   return (

@@ -125,6 +125,47 @@ export class PopulationStartedDto {
   job_id: string;
 }
 
+class PolicyLensDto {
+  @ApiProperty({ type: String, nullable: true })
+  policy_id: string | null;
+  content_hash: string;
+}
+
+class StoredLinesDto {
+  /** Their name. */
+  run: string;
+  /** Number of parts. */
+  @ApiProperty({ type: 'integer' })
+  parts: number;
+}
+
+/** How many identities pass a policy, and the state from which that was computed. */
+export class PopulationResultDto {
+  policy_id: string;
+  policy_hash: string;
+  /** Identities. */
+  @ApiProperty({ type: 'integer' })
+  count: number;
+  /** Identities that pass. */
+  @ApiProperty({ type: 'integer' })
+  granted: number;
+  /** Identities that do not pass. */
+  @ApiProperty({ type: 'integer' })
+  denied: number;
+  /** Identities of which the policy is neither met nor not met, so that access is denied. */
+  @ApiProperty({ type: 'integer' })
+  unknown: number;
+  lens: PolicyLensDto;
+  model: ModelDto;
+  /** All events up to this position are included. */
+  position: string;
+  as_of: string;
+  /** Until when the outcome of each identity can be downloaded. */
+  lines_until: string;
+  /** Where these outcomes are stored. */
+  stored: StoredLinesDto;
+}
+
 export class CheckAccessDto {
   @Matches(POLICY_REF, { message: AP_MESSAGE })
   policy_id: string;

@@ -19,6 +19,7 @@ import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { eachIdentity, openPopulation } from '../validation/population.js';
 import { AccessPolicies } from './access-policies.js';
 import { accreditationsOf } from './access-probes.js';
+import { PopulationResultDto } from './ap.dto.js';
 import type { AccessPolicy } from './domain/access-policy.js';
 import { TRUE, UNKNOWN } from './evaluate.js';
 import { factsOf } from './facts.js';
@@ -29,26 +30,6 @@ const PART = 1_000;
 const HOUR_MS = 3_600_000;
 /** How long the outcomes of all identities are stored. The sums are kept with the job. */
 const KEPT_MS = 24 * HOUR_MS;
-
-/** How many identities pass a policy, and the state from which that was computed. */
-export interface PopulationResult {
-  policy_id: string;
-  policy_hash: string;
-  /** Identities. `unknown`: neither met nor not met, so access is denied. */
-  count: number;
-  granted: number;
-  denied: number;
-  unknown: number;
-  lens: { policy_id: string | null; content_hash: string };
-  model: { id: string; hash: string };
-  /** All events up to this position are included. */
-  position: string;
-  as_of: string;
-  /** Until when the outcome of each identity can be downloaded. */
-  lines_until: string;
-  /** Under which name, and in how many parts, they are stored. */
-  stored: { run: string; parts: number };
-}
 
 /** Evaluates an access policy for all identities, as a job that survives a crash. Records no decisions. */
 @Injectable()
@@ -70,6 +51,7 @@ export class Populations implements OnModuleInit {
       ...POPULATION,
       scope: 'policies:write',
       isOf: (organization, { input }) => input['organization'] === organization,
+      result: PopulationResultDto,
       lines: (job) => this.lines(job),
     });
   }
@@ -82,7 +64,7 @@ export class Populations implements OnModuleInit {
   }
 
   /** @throws Problem policy_not_found, projection_rebuilding */
-  private async run({ input, signal, progress }: RunningJob): Promise<PopulationResult> {
+  private async run({ input, signal, progress }: RunningJob): Promise<PopulationResultDto> {
     const policy = await this.policies.get(input['policy_id'] as string);
     const { evaluate } = this.policies.rulesOf(policy);
     const wish = { organization: policy.owner, ...(policy.vp !== null && { vp: policy.vp }) };
@@ -137,7 +119,7 @@ export class Populations implements OnModuleInit {
 
   /** @throws Problem job_result_expired */
   private async lines({ id, result }: Job): Promise<AsyncIterable<string>> {
-    const { stored, lines_until } = result as unknown as PopulationResult;
+    const { stored, lines_until } = result as unknown as PopulationResultDto;
     const expired = new Problem(
       'job_result_expired',
       `The outcomes that ${id} found were stored until ${lines_until}; evaluate the policy again.`,

@@ -18,7 +18,7 @@ import type { Category } from '../../scoring/model.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { chainPlatform } from './chain-events.js';
 import { type ContractsByChain, loadContracts } from './contracts.js';
-import type { IngestionResultDto } from './ingestion.dto.js';
+import { IngestionResultDto } from './ingestion.dto.js';
 import type { Cursor, Occurrence } from './scan.js';
 
 const JOB_KIND = 'chain_ingestion';
@@ -61,7 +61,7 @@ export class Ingestion implements OnModuleInit {
     this.contracts = loadContracts(this.config.chainContracts);
     this.jobs.handle(JOB_KIND, (job) => this.run(job) as never, { attempts: 5, backoffMs: 2_000 });
     const isOf = (organization: string, { id }: Job) => this.wasAskedBy(id, organization);
-    this.kinds.add({ kind: JOB_KIND, prefix: 'ing', scope: 'identity:write', isOf });
+    this.kinds.add({ kind: JOB_KIND, prefix: 'ing', scope: 'identity:write', isOf, result: IngestionResultDto });
   }
 
   /** Whether the chain has an endpoint and contracts whose events count. */

@@ -1,4 +1,4 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, type Type } from '@nestjs/common';
 import type { Scope } from '../../credentials/caller.js';
 import type { Job } from '../../stores/ports/jobs.js';
 
@@ -12,6 +12,8 @@ export interface JobKind {
   scope: Scope;
   /** Whether keys of this organization may read and cancel the job. Keys without an organization may. */
   isOf(organization: string, job: Job): boolean | Promise<boolean>;
+  /** What describes the result of a completed job to clients: a DTO, or the schema of a text. */
+  result: Type<object> | { type: 'string'; description: string };
   /**
    * The result of a completed job as lines of JSON, if it is more than `result` says. Each text has whole lines.
    * @throws Problem job_result_expired
@@ -33,6 +35,10 @@ export class JobKinds {
   /** The kind of the job with this id, or undefined. */
   ofId(jobId: string): JobKind | undefined {
     return this.byPrefix.get(jobId.slice(0, jobId.indexOf('_')));
+  }
+
+  get all(): JobKind[] {
+    return [...this.byName.values()];
   }
 
   isShown(kind: string): boolean {

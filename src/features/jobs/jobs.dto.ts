@@ -42,8 +42,9 @@ export class JobSummaryDto {
   finished_at: string | null;
 }
 
+/** The OpenAPI document has a schema for each kind of job, with its result (`JobKind.result`). */
 export class JobDto extends JobSummaryDto {
-  /** The result, whose form depends on the kind of job; null before it is completed. */
+  /** Null before the job is completed. */
   @ApiProperty({ oneOf: [{ type: 'object', additionalProperties: true }, { type: 'string' }, { type: 'null' }] })
   result: object | string | null;
 }

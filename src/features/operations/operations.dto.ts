@@ -42,6 +42,141 @@ export class GenerationParams {
   generation: string;
 }
 
+/** The result of a rebuild. */
+export class RebuiltDto {
+  generation: string;
+  /** Applied by the run that completed the job. */
+  @ApiProperty({ type: 'integer' })
+  events: number;
+  /** Of that run. */
+  seconds: number;
+  /** Whether the generation serves. */
+  swapped: boolean;
+}
+
+/** The result of a swap or a rollback. */
+export class ServingDto {
+  /** The generation that serves each view. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
+  views: Record<string, string>;
+}
+
+class VerifiedGenerationDto {
+  /** Its id. */
+  id: string;
+  /** Its views. */
+  views: string[];
+  /** Events up to which it was followed. */
+  @ApiProperty({ type: 'integer' })
+  position: number;
+  /** Whether it has not caught up with the log, so that only a part of its final rows was compared. */
+  isBuilding: boolean;
+  /** Events that were in the log when the comparison began, and that it has not applied. */
+  @ApiProperty({ type: 'integer' })
+  notApplied: number;
+  /** Rows compared. */
+  @ApiProperty({ type: 'integer' })
+  rows: number;
+  /** How often the log was folded, each time for a part of the rows. */
+  @ApiProperty({ type: 'integer' })
+  passes: number;
+}
+
+/** A JSON value of any kind. */
+const ANY = {
+  oneOf: [
+    { type: 'object', additionalProperties: true },
+    { type: 'array', items: {} },
+    ...['string', 'number', 'boolean', 'null'].map((type) => ({ type })),
+  ],
+};
+
+class DifferenceDto {
+  generation: string;
+  /** `checkpoint` if what the generation says it has applied is not in the log. */
+  view: string;
+  /** The key of the row. */
+  key: string;
+  /** Its sort key; null: it has none. */
+  @ApiProperty({ type: String, nullable: true })
+  sort: string | null;
+  /** The row according to the log; null: no such row. */
+  @ApiProperty(ANY)
+  expected: unknown;
+  /** The row in the read model; null: no such row. */
+  @ApiProperty(ANY)
+  found: unknown;
+  /** Applied events at which both were compared. */
+  @ApiProperty({ type: 'integer' })
+  position: number;
+}
+
+class DamageDto {
+  /** What is wrong with the event, as a clause. */
+  reason: string;
+  /** The identity that the event is about; null if that is not certain. */
+  @ApiProperty({ type: String, nullable: true })
+  tris_id: string | null;
+}
+
+class DamagedEventDto {
+  /** Its id. */
+  id: string;
+  type: string;
+  /** Its stream. */
+  stream: string;
+  @ApiProperty({ type: 'integer' })
+  position: number;
+  /** Why it cannot be read. */
+  damage?: DamageDto;
+}
+
+/** The result of a comparison of the serving read models with the log. */
+export class VerifiedDto {
+  /** Whether everything was compared, and no difference was found. */
+  identical: boolean;
+  /** Events of the log up to the furthest position compared. */
+  @ApiProperty({ type: 'integer' })
+  events: number;
+  /** Rows compared. */
+  @ApiProperty({ type: 'integer' })
+  rows: number;
+  /** The compared generations: those that serve. */
+  generations: VerifiedGenerationDto[];
+  /** The first difference; null if all compared rows are correct. */
+  @ApiProperty({ type: DifferenceDto, nullable: true })
+  difference: DifferenceDto | null;
+  /** The first 20 events of the log that cannot be read. */
+  damaged: DamagedEventDto[];
+  /** Number of events that cannot be read. */
+  @ApiProperty({ type: 'integer' })
+  damaged_events: number;
+  /** How long it took. */
+  seconds: number;
+}
+
+class SavedSnapshotDto {
+  /** The file. */
+  path: string;
+  generation: string;
+  /** The last event that the rows contain. */
+  position: string;
+  /** Rows in it. */
+  @ApiProperty({ type: 'integer' })
+  rows: number;
+  /** Its size. */
+  @ApiProperty({ type: 'integer' })
+  bytes: number;
+  /** How long it took. */
+  seconds: number;
+}
+
+/** The result of saving snapshots. */
+export class SnapshotsDto {
+  /** One of each generation. */
+  snapshots: SavedSnapshotDto[];
+}
+
 export class OperationStartedDto {
   job_id: string;
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleInit, type Type } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import type { CommandContext } from '../../commands/context.js';
 import { Config } from '../../kernel/config.js';
@@ -15,6 +15,7 @@ import { JOBS, JobGivenUp, type Jobs, type RunningJob } from '../../stores/ports
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
 import { JobKinds } from '../jobs/job-kinds.js';
+import { RebuiltDto, ServingDto, SnapshotsDto, VerifiedDto } from './operations.dto.js';
 import {
   RebuildViews,
   RollBackGenerations,
@@ -49,18 +50,18 @@ export class Operations implements OnModuleInit {
   ) {}
 
   onModuleInit(): void {
-    this.handle('rebuild', (job) => this.rebuild(job));
-    this.handle('swap', (job) => this.swap(job));
-    this.handle('rollback', (job) => this.rollBack(job));
-    this.handle('verify', (job) => this.verify(job));
-    this.handle('snapshot', (job) => this.save(job));
+    this.handle('rebuild', RebuiltDto, (job) => this.rebuild(job));
+    this.handle('swap', ServingDto, (job) => this.swap(job));
+    this.handle('rollback', ServingDto, (job) => this.rollBack(job));
+    this.handle('verify', VerifiedDto, (job) => this.verify(job));
+    this.handle('snapshot', SnapshotsDto, (job) => this.save(job));
     this.jobs.handle(BUILD_JOB, (job) => this.help(job));
   }
 
-  private handle(name: OperationName, run: (job: RunningJob) => Promise<object>): void {
+  private handle<T extends object>(name: OperationName, result: Type<T>, run: (job: RunningJob) => Promise<T>): void {
     const handler = async (job: RunningJob) => {
       try {
-        return (await run(job)) as Json;
+        return (await run(job)) as unknown as Json;
       } catch (error) {
         // Only a generation that is being built is free again later.
         const isFinal = error instanceof Problem && error.code !== 'operation_open' && !job.signal.aborted;
@@ -68,7 +69,7 @@ export class Operations implements OnModuleInit {
       }
     };
     this.jobs.handle(name, handler, RETRIES);
-    this.kinds.add({ kind: name, prefix: PREFIXES[name], scope: 'ops', isOf: () => false });
+    this.kinds.add({ kind: name, prefix: PREFIXES[name], scope: 'ops', isOf: () => false, result });
   }
 
   /**
@@ -111,7 +112,7 @@ export class Operations implements OnModuleInit {
     throw new Problem('snapshots_not_configured', 'Set CREDENCE_SNAPSHOTS to the folder of the snapshots.');
   }
 
-  private rebuild({ input, signal, progress: onProgress }: RunningJob): Promise<object> {
+  private rebuild({ input, signal, progress: onProgress }: RunningJob): Promise<RebuiltDto> {
     const { views, swap } = input as { views: string[] | null; swap: boolean };
     return this.commands.execute(new RebuildViews(views ?? 'all', { signal, onProgress }, { swap }));
   }
@@ -122,7 +123,7 @@ export class Operations implements OnModuleInit {
     return null;
   }
 
-  private async swap({ input, attempt }: RunningJob): Promise<object> {
+  private async swap({ input, attempt }: RunningJob): Promise<ServingDto> {
     const { generation } = input as { generation: string };
     const served = await this.readModels.manifest();
     // An attempt that was interrupted may have come this far.
@@ -131,7 +132,7 @@ export class Operations implements OnModuleInit {
   }
 
   /** Repeating it must not undo the rollback. */
-  private async rollBack({ input }: RunningJob): Promise<object> {
+  private async rollBack({ input }: RunningJob): Promise<ServingDto> {
     const { from, to } = input as Awaited<ReturnType<Operations['rollbackNow']>>;
     const served = await this.readModels.manifest();
     if (served && isDeepStrictEqual({ ...served.views }, { ...to })) return serving(served);
@@ -141,7 +142,7 @@ export class Operations implements OnModuleInit {
     return serving(await this.commands.execute(new RollBackGenerations()));
   }
 
-  private async verify({ signal, progress }: RunningJob): Promise<object> {
+  private async verify({ signal, progress }: RunningJob): Promise<VerifiedDto> {
     const onProgress = ({ done, total }: { done: number; total: number }) => progress(done, total);
     const result = await this.queries.execute(new VerifyReadModels({ signal, onProgress }));
     const damaged = result.damaged.slice(0, MAX_DAMAGED).map(({ id, type, stream, position, damage }) => {
@@ -150,7 +151,7 @@ export class Operations implements OnModuleInit {
     return { identical: isIdentical(result), ...result, damaged, damaged_events: result.damaged.length };
   }
 
-  private async save({ input, signal, progress }: RunningJob): Promise<object> {
+  private async save({ input, signal, progress }: RunningJob): Promise<SnapshotsDto> {
     const { generation } = input as { generation: string | null };
     const onProgress = (_: string, rows: number, total: number) => progress(rows, total);
     const kept = this.config.retainedSnapshots;
@@ -171,6 +172,6 @@ export class Operations implements OnModuleInit {
   }
 }
 
-function serving({ views }: Manifest): object {
+function serving({ views }: Manifest): ServingDto {
   return { views };
 }

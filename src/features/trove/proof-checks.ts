@@ -30,6 +30,11 @@ import {
 } from './domain/record.js';
 
 const JOB_KIND = 'trove_verification';
+const RESULT = {
+  type: 'string' as const,
+  description:
+    'What became of the record: `approved`, why its proof was refused, or its status if it was decided before.',
+};
 const SWEEP_MS = 60_000;
 const SWEEP_PAGE = 500;
 
@@ -53,7 +58,7 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
 
   onModuleInit(): void {
     this.jobs.handle(JOB_KIND, async ({ input }) => this.verify(input['record_id'] as string), { attempts: 10 });
-    this.kinds.add({ kind: JOB_KIND, prefix: 'trv', scope: 'ops', isOf: () => false });
+    this.kinds.add({ kind: JOB_KIND, prefix: 'trv', scope: 'ops', isOf: () => false, result: RESULT });
   }
 
   /** A crash between a record's append and its job, or a lost queue, leaves a pending record without a job. */

@@ -20,7 +20,7 @@ import { startJob } from '../jobs/start-job.js';
 import { eachIdentity, openPopulation } from './population.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import type { LensScope, ModelName } from '../lenses/domain/lenses.events.js';
-import type { ReplayDto } from './vp.dto.js';
+import { type ReplayDto, ReplayResultDto } from './vp.dto.js';
 import type { PolicyContent } from '../lenses/domain/validation-policy.js';
 
 const JOB_KIND = 'vp_replay';
@@ -68,7 +68,7 @@ export class Replays implements OnModuleInit {
   onModuleInit(): void {
     this.jobs.handle(JOB_KIND, async (job) => (await this.run(job)) as unknown as Json);
     const isOf = (organization: string, { input }: Job) => input['tris_org'] === organization;
-    this.kinds.add({ ...REPLAY, scope: 'policies:write', isOf });
+    this.kinds.add({ ...REPLAY, scope: 'policies:write', isOf, result: ReplayResultDto });
   }
 
   /**

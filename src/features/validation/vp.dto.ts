@@ -422,7 +422,7 @@ class ProgressDto {
   total: number;
 }
 
-class ReplayResultDto extends SummaryDto {
+export class ReplayResultDto extends SummaryDto {
   /** The compared lenses: the one that was active during the replay, and that of the policy. */
   before: ScoringNameDto;
   after: ScoringNameDto;
