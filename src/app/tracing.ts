@@ -66,15 +66,67 @@ export function tracedStores(stores: Stores, tracing: Tracing): Stores {
   };
 }
 
+/** Appends of one command that are under way. */
+interface Appends {
+  span: Span | undefined;
+  appends: number;
+  events: number;
+  open: number;
+  position: number;
+  failure: Error | undefined;
+}
+
+/** A command has one span for all of its appends that are under way at the same time: a batch has many. */
 function tracedAppend(store: EventStore, tracing: Tracing): EventStore['append'] {
+  /** By the `traceparent` of the command. */
+  const underWay = new Map<string, Appends>();
   return (stream, expected, events) => {
     const parent = events[0]?.metadata.traceparent;
-    const work = () => store.append(stream, expected, events);
-    if (parent === undefined) return work();
-    const attributes = { 'credence.stream': stream, 'credence.events': events.length };
-    const span = tracing.start('append', { kind: 'client', parent, attributes });
-    return traced(span, work, ({ position }) => ({ 'credence.position': position }));
+    if (parent === undefined) return store.append(stream, expected, events);
+    let shared = underWay.get(parent);
+    if (!shared) {
+      const attributes = { 'credence.stream': stream };
+      const span = tracing.start('append', { kind: 'client', parent, attributes });
+      shared = { span, appends: 0, events: 0, open: 0, position: 0, failure: undefined };
+      underWay.set(parent, shared);
+    }
+    const all = shared;
+    all.appends++;
+    all.events += events.length;
+    all.open++;
+    const settle = () => {
+      if (--all.open > 0) return;
+      underWay.delete(parent);
+      endAppends(all);
+    };
+    const appended = store.append(stream, expected, events);
+    appended.then(
+      ({ position }) => {
+        all.position = Math.max(all.position, position);
+        settle();
+      },
+      (error: Error) => {
+        all.failure = error;
+        settle();
+      },
+    );
+    return appended;
   };
+}
+
+function endAppends({ span, appends, events, position, failure }: Appends): void {
+  if (!span) return;
+  span.set({ 'credence.appends': appends, 'credence.events': events });
+  if (position > 0) span.set({ 'credence.position': position });
+  if (failure) endFailed(span, failure);
+  else span.end();
+}
+
+/** A refusal of the client's request is not marked as an error. */
+function endFailed(span: Span, error: Error): void {
+  const isRefusal = error instanceof Problem && error.status < 500;
+  span.set({ 'error.type': error instanceof Problem ? error.code : error.name });
+  span.end(isRefusal ? undefined : error.message);
 }
 
 /** The spans of batches are linked to the commands of their events, which did not wait for them. */
@@ -144,22 +196,15 @@ export function traceCommands(bus: CommandBus, tracing: Tracing): void {
   }) as CommandBus['execute'];
 }
 
-/** Ends the span with the work. A refusal of the client's request is not marked as an error. */
-async function traced<T>(
-  span: Span | undefined,
-  work: () => Promise<T>,
-  attributesOf?: (result: T) => Parameters<Span['set']>[0],
-): Promise<T> {
+/** Ends the span with the work. */
+async function traced<T>(span: Span | undefined, work: () => Promise<T>): Promise<T> {
   if (!span) return work();
   try {
     const result = await work();
-    if (attributesOf) span.set(attributesOf(result));
     span.end();
     return result;
   } catch (error) {
-    const isRefusal = error instanceof Problem && error.status < 500;
-    span.set({ 'error.type': error instanceof Problem ? error.code : (error as Error).name });
-    span.end(isRefusal ? undefined : (error as Error).message);
+    endFailed(span, error as Error);
     throw error;
   }
 }

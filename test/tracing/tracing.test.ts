@@ -140,6 +140,22 @@ describe('with tracing', () => {
     });
   });
 
+  test('the actions of a batch that are appended together have one span of their appends', async () => {
+    const actions = Array.from({ length: 40 }, (_, n) => ({ ...ACTION, tris_id: `tris:of-a-batch-${n}` }));
+    const headers = { traceparent: traceparent('9') };
+    const answer = await server.request('POST', '/v1/decision-relay/batch', { body: { actions }, headers });
+    expect(answer.status).toBe(200);
+    const sent = { traceId: '9'.repeat(32), spanId: '9'.repeat(16) };
+    const request = await collector.seen('POST /v1/decision-relay/batch', sent);
+    const command = await collector.seen('RelayActions', request);
+    const append = await collector.seen('append', command);
+    expect(collector.spans.filter(({ name, traceId }) => name === 'append' && traceId === sent.traceId)).toHaveLength(
+      1,
+    );
+    // As JSON, OTLP has integers of 64 bits as texts.
+    expect(valuesOf(append.attributes)).toMatchObject({ 'credence.appends': 40, 'credence.events': 80 });
+  });
+
   test('a refusal is not a failure of the service, and says which it was', async () => {
     expect((await relay(traceparent('c'), {}, { ...ACTION, criticality: 'none' })).status).toBe(400);
     const sent = { traceId: 'c'.repeat(32), spanId: 'c'.repeat(16) };
