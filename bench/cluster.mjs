@@ -15,7 +15,7 @@ import { ensureManifest } from '../dist/src/read-side/manifest.js';
 import { loadSnapshot, saveSnapshot } from '../dist/src/read-side/snapshots.js';
 import { PROJECTIONS } from '../dist/src/read-side/all-projections.js';
 import { closeStores, openProfile } from '../dist/src/stores/open.js';
-import { freePort, withEventStoreDb } from './eventstoredb.mjs';
+import { appending, clientAppend, freePort, withEventStoreDb } from './eventstoredb.mjs';
 import { lookUpsOf, populate } from './look-up.mjs';
 import { ROOT, accepted, inTemporaryFolder, interleave, load, median, processorTime, startServer } from './measure.mjs';
 import { action, fill } from './population.mjs';
@@ -24,13 +24,18 @@ import { action, fill } from './population.mjs';
 
 const SERVER = join(ROOT, 'dist/src/main.js');
 const IN_FLIGHT = 64;
+/** To which relays are sent. */
+const IDENTITIES = 5_000;
 const SECONDS = 2;
 
-/** @param work is given the environment of the profile, and a key with every scope */
+/**
+ * @param work is given the environment of the profile, a key with every scope, and the process ids of the servers that are
+ * its own
+ */
 export function withCluster(work) {
   return inTemporaryFolder((folder) =>
-    withRedis(folder, (REDIS_URL) =>
-      withEventStoreDb((EVENTSTORE_URL) => {
+    withRedis(folder, (REDIS_URL, redis) =>
+      withEventStoreDb((EVENTSTORE_URL, eventStored) => {
         const key = randomBytes(24).toString('base64url');
         const sha256 = createHash('sha256').update(key).digest('hex');
         const env = {
@@ -44,7 +49,7 @@ export function withCluster(work) {
         mkdirSync(env.CREDENCE_DATA);
         writeFileSync(env.CREDENCE_API_KEYS, JSON.stringify([{ id: 'bench', sha256, scopes: SCOPES }]));
         signingKeyFile(loadConfig(env)).create();
-        return work(env, key);
+        return work(env, key, { eventStored, redis });
       }),
     ),
   );
@@ -57,7 +62,7 @@ async function withRedis(folder, work) {
   const server = spawn('redis-server', args, { stdio: 'ignore' });
   const ended = new Promise((resolve) => server.once('exit', resolve));
   try {
-    return await work(`redis://127.0.0.1:${port}`);
+    return await work(`redis://127.0.0.1:${port}`, server.pid);
   } finally {
     server.kill('SIGKILL');
     await ended;
@@ -66,9 +71,10 @@ async function withRedis(folder, work) {
 
 /**
  * A full rebuild of all views into Redis by one process, by that and a worker, and `readAll` of the log's own client with
- * an empty handler: events/s, and processor time of these processes per event, in microseconds.
+ * an empty handler: events/s, and processor time of these processes and of the servers per event, in microseconds.
+ * @param servers their process ids; undefined: unknown
  */
-export async function rebuilds(env, rounds, identities = 20_000) {
+export async function rebuilds(env, rounds, servers, identities = 20_000) {
   const stores = await openProfile(loadConfig(env), Date.now);
   const { eventStore, readModels, jobs } = stores;
   const { signal } = new AbortController();
@@ -80,14 +86,22 @@ export async function rebuilds(env, rounds, identities = 20_000) {
   const client = EventStoreDBClient.connectionString(env.EVENTSTORE_URL);
   // It helps only if it is invited.
   const worker = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'worker' });
-  const cpu = { one: [], two: [], peer: [] };
+  const cpu = Object.fromEntries(['own', 'eventStored', 'redis'].map((name) => [name, { one: [], two: [], peer: [] }]));
+  /** Of a process with all its threads, in microseconds. */
+  const usedBy = async (pid) => (pid === undefined ? 0 : 1e6 * (await processorTime(pid)));
+  const all = async (helper) => ({
+    helper: await usedBy(helper?.pid),
+    eventStored: await usedBy(servers.eventStored),
+    redis: await usedBy(servers.redis),
+  });
   const timed = (name, work, helper) => async () => {
-    const ofWorker = async () => (helper ? 1e6 * (await processorTime(helper.pid)) : 0);
-    const [used, others, started] = [process.cpuUsage(), await ofWorker(), performance.now()];
+    const [before, used, started] = [await all(helper), process.cpuUsage(), performance.now()];
     const built = await work();
     const rate = (1000 * events) / (performance.now() - started);
     const { user, system } = process.cpuUsage(used);
-    cpu[name].push((user + system + (await ofWorker()) - others) / events);
+    const after = await all(helper);
+    cpu.own[name].push((user + system + after.helper - before.helper) / events);
+    for (const server of ['eventStored', 'redis']) cpu[server][name].push((after[server] - before[server]) / events);
     if (built) await drop(built.id, readModels);
     return rate;
   };
@@ -106,12 +120,17 @@ export async function rebuilds(env, rounds, identities = 20_000) {
   };
   await ready(worker.url);
   await interleave(1, contestants);
-  for (const figures of Object.values(cpu)) figures.length = 0;
+  for (const each of Object.values(cpu)) for (const name of Object.keys(each)) each[name] = [];
   const rates = await interleave(rounds, contestants);
   await worker.stop();
   await client.dispose();
   await closeStores(stores);
-  return { events, rates, cpu: { one: median(cpu.one), two: median(cpu.two), peer: median(cpu.peer) } };
+  const medians = ({ one, two, peer }) => ({ one: median(one), two: median(two), peer: median(peer) });
+  return {
+    events,
+    rates,
+    cpu: { own: medians(cpu.own), eventStored: medians(cpu.eventStored), redis: medians(cpu.redis) },
+  };
 }
 
 /**
@@ -194,10 +213,11 @@ export function reads(env, rounds) {
 
 /**
  * 1,000 relays a second, sent when they are due whatever became of those before, to an API process, with a worker in
- * another: the p99 in ms of the time from the acknowledgement to the moment when the read models hold it, and how many were
- * acknowledged a second.
+ * another: the p99 in ms of the time from the acknowledgement to the moment when the serving read models hold it, and how
+ * many were acknowledged a second.
+ * @param options retained: the worker also keeps a generation up to date that does not serve
  */
-export async function lag(env, key, rounds, { perSecond = 1_000, seconds = 5 } = {}) {
+export async function lag(env, key, rounds, { perSecond = 1_000, seconds = 5, retained = false } = {}) {
   const api = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'api' });
   const worker = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'worker' });
   const stores = await openProfile(loadConfig(env), Date.now);
@@ -240,18 +260,68 @@ export async function lag(env, key, rounds, { perSecond = 1_000, seconds = 5 } =
   };
   try {
     await ready(api.url);
-    // As in production: of a platform that nobody has registered, each relay would look for an owner.
-    const headers = { 'content-type': 'application/json', 'x-api-key': key };
-    const platform_ids = [...new Set(Array.from({ length: 5_000 }, (_, n) => action(n, n, 0).platform_id))];
-    const body = JSON.stringify({ tris_org: 'tris:org:bench', platform_ids });
-    const registered = await fetch(`${api.url}/v1/organizations`, { method: 'POST', headers, body });
-    if (!registered.ok) throw new Error(await registered.text());
+    await registerPlatforms(api.url, key);
+    if (retained) await rebuild('all', stores.eventStore, stores.readModels, new AbortController().signal);
     await round(2);
     rates.length = 0;
     const { p99 } = await interleave(rounds, { p99: () => round(seconds) });
     return { p99, rate: Math.min(...rates) };
   } finally {
     await closeStores(stores);
+    await Promise.all([api.stop(), worker.stop()]);
+  }
+}
+
+/** As in production: of a platform that nobody has registered, each relay would look for an owner. */
+async function registerPlatforms(url, key) {
+  const platform_ids = [...new Set(Array.from({ length: IDENTITIES }, (_, n) => action(n, n, 0).platform_id))];
+  const headers = { 'content-type': 'application/json', 'x-api-key': key };
+  const body = JSON.stringify({ tris_org: 'tris:org:bench', platform_ids });
+  const registered = await fetch(`${url}/v1/organizations`, { method: 'POST', headers, body });
+  if (!registered.ok) throw new Error(await registered.text());
+}
+
+/**
+ * Relays of 100 identities in turn over 256 connections to an API process, with a worker in another, and the appends
+ * of as many in flight by the log's own client in this process: how many per second, and the processor time of that
+ * process for each, in microseconds.
+ */
+export async function relays(env, key, rounds) {
+  const api = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'api' });
+  const worker = await startServer(SERVER, { ...env, CREDENCE_ROLES: 'worker' });
+  const client = EventStoreDBClient.connectionString(env.EVENTSTORE_URL);
+  // The load generator prepares all of them for each connection.
+  const requests = Array.from({ length: 100 }, (_, n) => {
+    const { external_id: _e, evidence_uri: _u, occurred_at: _o, ...fields } = action(n, n, Date.now());
+    return { path: '/api/decision-relay', method: 'POST', body: JSON.stringify(fields) };
+  });
+  const headers = { 'content-type': 'application/json', 'x-api-key': key };
+  const cpu = { ours: [], peer: [] };
+  const seconds = 5;
+  const contestants = {
+    ours: async () => {
+      const used = await processorTime(api.pid);
+      const rate = await accepted({ url: api.url, connections: 256, seconds, requests, headers });
+      cpu.ours.push((1e6 * ((await processorTime(api.pid)) - used)) / (rate * seconds));
+      return rate;
+    },
+    peer: async () => {
+      const used = process.cpuUsage();
+      const rate = await appending(clientAppend(client), 256, 20_000);
+      const { user, system } = process.cpuUsage(used);
+      cpu.peer.push((user + system) / 20_000);
+      return rate;
+    },
+  };
+  try {
+    await ready(api.url);
+    await registerPlatforms(api.url, key);
+    await interleave(1, contestants);
+    for (const figures of Object.values(cpu)) figures.length = 0;
+    const rates = await interleave(rounds, contestants);
+    return { rates, cpu: { ours: median(cpu.ours), peer: median(cpu.peer) } };
+  } finally {
+    await client.dispose();
     await Promise.all([api.stop(), worker.stop()]);
   }
 }
@@ -323,7 +393,7 @@ function relayer(url, key) {
   let n = 0;
   return () =>
     new Promise((resolve, reject) => {
-      const { external_id: _, evidence_uri: __, occurred_at: ___, ...fields } = action(n % 5_000, n, Date.now());
+      const { external_id: _, evidence_uri: __, occurred_at: ___, ...fields } = action(n % IDENTITIES, n, Date.now());
       n++;
       const body = JSON.stringify(fields);
       const headers = {

@@ -15,7 +15,7 @@ import { inTemporaryFolder, interleave } from './measure.mjs';
 
 const IN_FLIGHT = 64;
 
-/** @param work is given the connection string */
+/** @param work is given the connection string, and the process id if the server is one of its own */
 export async function withEventStoreDb(work) {
   if (process.env.EVENTSTORE_URL) return work(process.env.EVENTSTORE_URL);
   return inTemporaryFolder(async (folder) => {
@@ -33,7 +33,7 @@ export async function withEventStoreDb(work) {
         if (tries > 300 || server.exitCode !== null) throw new Error('eventstored did not start');
         await sleep(200);
       }
-      return await work(`esdb://127.0.0.1:${port}?tls=false`);
+      return await work(`esdb://127.0.0.1:${port}?tls=false`, server.pid);
     } finally {
       server.kill('SIGKILL');
       await ended;
@@ -45,25 +45,31 @@ export async function withEventStoreDb(work) {
 export async function appends(url, rounds, actions = 5_000) {
   const store = await EventStoreDbEventStore.open({ url });
   const client = EventStoreDBClient.connectionString(url);
-  const timed = async (append) => {
-    let left = actions;
-    const started = performance.now();
-    const writer = async () => {
-      while (left-- > 0) await append(...action());
-    };
-    await Promise.all(Array.from({ length: IN_FLIGHT }, writer));
-    return (1000 * actions) / (performance.now() - started);
-  };
   const contestants = {
-    ours: () => timed((stream, events) => store.append(stream, 'no-stream', events)),
-    peer: () =>
-      timed((stream, events) => client.appendToStream(stream, events.map(jsonEvent), { expectedRevision: NO_STREAM })),
+    ours: () => appending((stream, events) => store.append(stream, 'no-stream', events), IN_FLIGHT, actions),
+    peer: () => appending(clientAppend(client), IN_FLIGHT, actions),
   };
   await interleave(1, contestants);
   const result = await interleave(rounds, contestants);
   await store.close();
   await client.dispose();
   return result;
+}
+
+/** The client's own append of the events of an action. */
+export function clientAppend(client) {
+  return (stream, events) => client.appendToStream(stream, events.map(jsonEvent), { expectedRevision: NO_STREAM });
+}
+
+/** Appends of one action each, so many in flight: per second. */
+export async function appending(append, inFlight, actions) {
+  let left = actions;
+  const started = performance.now();
+  const writer = async () => {
+    while (left-- > 0) await append(...action());
+  };
+  await Promise.all(Array.from({ length: inFlight }, writer));
+  return (1000 * actions) / (performance.now() - started);
 }
 
 /** A relayed action as the service appends it. */

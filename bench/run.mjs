@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { bytesOfActions } from './bytes.mjs';
 import { checksums } from './checksums.mjs';
 import { batches, boot, checks, duringRebuild, duringReplay, keyOf, overHttp, tracing } from './http.mjs';
-import { lag, lookUps, overload, reads, rebuilds, recoveries, withCluster } from './cluster.mjs';
+import { lag, lookUps, overload, reads, rebuilds, recoveries, relays, withCluster } from './cluster.mjs';
 import { deliveries, idleStreams, startDelivering } from './delivery.mjs';
 import { appends } from './eventstoredb.mjs';
 import { ingestionRate } from './ingestion.mjs';
@@ -268,16 +268,26 @@ const recovery = (repeats, population, wanted) =>
 /** Each on servers of its own, with nothing in them. */
 const cluster = {
   rebuild: () =>
-    withCluster(async (env) => {
-      const { events, rates: measured, cpu } = await rebuilds(env, rounds);
+    withCluster(async (env, _, servers) => {
+      const { events, rates: measured, cpu } = await rebuilds(env, rounds, servers);
       const { one, two, peer } = measured;
       const what = `full rebuild of all views, ${count(events)} events`;
       rates(`${what}, one worker`, { ours: one, peer }, 'readAll, empty handler', '≥ 0.8×');
       rates(`${what}, two workers`, { ours: two, peer: one }, 'one worker', '≥ 1.4×');
-      const times = [`${cpu.one.toFixed(1)} µs`, `readAll: ${cpu.peer.toFixed(1)} µs`];
-      add(`${what}: processor time of an event in the worker`, ...times, ratio(cpu.one, cpu.peer), '–');
-      const both = [`${cpu.two.toFixed(1)} µs`, `in one: ${cpu.one.toFixed(1)} µs`];
-      add(`${what}: processor time of an event in two workers`, ...both, ratio(cpu.two, cpu.one), '–');
+      const times = (where, ours, against, other) =>
+        add(
+          `${what}: processor time of an event in ${where}`,
+          `${ours.toFixed(1)} µs`,
+          `${against}: ${other.toFixed(1)} µs`,
+          ratio(ours, other),
+          '–',
+        );
+      times('the worker', cpu.own.one, 'readAll', cpu.own.peer);
+      times('two workers', cpu.own.two, 'in one', cpu.own.one);
+      if (servers.eventStored && servers.redis) {
+        times('EventStoreDB', cpu.eventStored.one, 'two workers', cpu.eventStored.two);
+        times('Redis', cpu.redis.one, 'two workers', cpu.redis.two);
+      }
     }),
   snapshot: () => recovery(rounds, 10_000, '≥ 2×'),
   lost: () => recovery(1, 90_000, '< 20 s'),
@@ -322,17 +332,22 @@ const cluster = {
         await Promise.all([api.stop(), worker.stop()]);
       }
     }),
-  lag: () =>
+  relay: () =>
     withCluster(async (env, key) => {
-      const { p99, rate } = await lag(env, key, rounds);
-      add(
-        'projection lag p99 at 1,000 relays/s',
-        `${count(p99)} ms`,
-        `acknowledged: ${count(rate)}/s`,
-        '–',
-        '< 250 ms',
-      );
+      const { rates: measured, cpu } = await relays(env, key, rounds);
+      const what = 'POST /api/decision-relay, 256 connections';
+      rates(what, measured, 'appendToStream, 256 in flight', '–');
+      costs(`${what}: processor time of the API process`, cpu, 'appendToStream');
     }),
+  lag: async () => {
+    for (const retained of [false, true]) {
+      await withCluster(async (env, key) => {
+        const { p99, rate } = await lag(env, key, rounds, { retained });
+        const what = `projection lag p99 at 1,000 relays/s${retained ? ', with a retained generation' : ''}`;
+        add(what, `${count(p99)} ms`, `acknowledged: ${count(rate)}/s`, '–', '< 250 ms');
+      });
+    }
+  },
 };
 const SHARED = {
   embedded: '',
