@@ -1,7 +1,7 @@
 import { Server } from '../e2e/server.js';
 import { codes, read, section, tableRows } from './markdown.js';
 
-/** docs/operations.md lists every metric of ours, and none that is not served. */
+/** docs/operations.md lists every metric of ours, and none that is not served; the tests that it names exist. */
 
 test('every metric', async () => {
   const server = await Server.start();
@@ -10,4 +10,16 @@ test('every metric', async () => {
   const own = served.filter((name) => !/^(process|nodejs)_/.test(name));
   const rows = tableRows(section(read('docs/operations.md'), 'Metrics')).filter(([, type]) => type !== '');
   expect(rows.map(([name, type]) => `${codes(name!)[0]} ${type}`).sort()).toEqual(own.sort());
+});
+
+test('every fault of the cluster profile has the tests that its row names', () => {
+  const faults = read('docs/operations.md').split('**Faults**')[1]!;
+  const named = tableRows(faults).flatMap((cells) => cells.at(-1)!.split(/; (?=`)/));
+  const missing = named.filter((text) => {
+    const [, file, titles = ''] = /^`(test\/\S+)`(?:: (.*))?$/.exec(text)!;
+    const code = read(file!);
+    return !titles.split('; ').every((title) => code.includes(title.replace(/…/, '').trim()));
+  });
+  expect(named.length).toBeGreaterThan(15);
+  expect(missing).toEqual([]);
 });
