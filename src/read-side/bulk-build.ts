@@ -59,7 +59,7 @@ const heapMb = getHeapStatistics().heap_size_limit / 2 ** 20;
 /** A thread takes about 130 MB, so there are none where memory is short, and none on a single processor. */
 const THREADS = availableParallelism() > 1 && heapMb >= 1_000 ? 2 : 0;
 const SIZES: BulkSizes = {
-  eventsPerPartition: THREADS > 0 ? 25_000 : 100_000,
+  eventsPerPartition: THREADS > 0 ? 16_000 : 100_000,
   partitionBytes: Math.max(48 * 2 ** 20, getHeapStatistics().heap_size_limit / 8),
   runBytes: 32 * 2 ** 20,
   blockBytes: 128 * 1024,
@@ -72,16 +72,16 @@ const SIZES: BulkSizes = {
 };
 /** More would need too many open files. Their partitions are larger. */
 const MAX_PARTITIONS = 512;
-/** About how many bytes of events are kept before they are written to the files of their partitions. */
-const SPILL_BYTES = 16 * 2 ** 20;
+/** What a block of each partition takes together, about. */
+const BLOCKS_BYTES = 16 * 2 ** 20;
 /** The shares of the three steps in the progress. */
 const [DIVIDE, FOLD, LOAD] = [0.5, 0.3, 0.2];
 
 export interface BulkOptions {
   projections: readonly Projection[];
   signal: AbortSignal;
-  /** Called with the number of further events that the work done corresponds to; all of them add up to the log. */
-  onProgress?: (events: number) => void;
+  /** Called with the number of events that the work done so far corresponds to; at the end, of all of the log. */
+  onProgress?: (done: number) => void;
   sizes?: Partial<BulkSizes>;
 }
 
@@ -116,9 +116,8 @@ class BulkBuild {
   private readonly sizes: BulkSizes;
   private state!: BuildState;
   private events = 0;
-  /** In events, and what of it was told. */
+  /** In events. */
   private done = 0;
-  private told = 0;
   /** The state is recorded once at a time. */
   private recording: Promise<void> = Promise.resolve();
 
@@ -181,6 +180,11 @@ class BulkBuild {
     };
   }
 
+  /** Of a file of a partition: a block of each is in memory while the log is divided, and while rows are merged. */
+  private get blockBytes(): number {
+    return Math.min(this.sizes.blockBytes, Math.floor(BLOCKS_BYTES / this.state.partitions));
+  }
+
   /** Whether a partition is far larger than the number of events lets expect. */
   private isTooLarge(): boolean {
     const { partitions, own } = this.state;
@@ -196,8 +200,7 @@ class BulkBuild {
     const rows = new SortedRows();
     const divider = new Divider(projections, state.partitions, rows);
     for await (const event of eventsIn(folder, state.shared)) divider.take(event);
-    const spillBytes = Math.min(sizes.blockBytes, SPILL_BYTES / state.partitions);
-    const spills = await Promise.all(state.own.map(() => EventSpill.create(folder, 'events', spillBytes)));
+    const spills = await Promise.all(state.own.map(() => EventSpill.create(folder, 'events', this.blockBytes)));
     const shared = await EventSpill.create(folder, 'shared', sizes.blockBytes);
     const recorded = { own: state.own, shared: state.shared };
     /** Makes what was divided so far part of the state. */
@@ -251,6 +254,7 @@ class BulkBuild {
     const folded = new Set(state.rows.map(({ partition }) => partition));
     const left = Array.from({ length: state.partitions }, (_, n) => n).filter((n) => !folded.has(n));
     this.progress((FOLD * state.events * (state.partitions - left.length)) / state.partitions);
+    const ofPartition = { ...sizes, blockBytes: this.blockBytes };
     const filesOf = (partition: number): PartitionFiles => {
       return { partition, of: state.partitions, own: state.own[partition]!, shared: state.shared };
     };
@@ -268,7 +272,7 @@ class BulkBuild {
     if (sizes.threads > 0 && left.length > 1 && FoldThread.isAvailable) {
       const threads = Array.from({ length: Math.min(sizes.threads, left.length) }, () => {
         const names = projections.map(({ name }) => name);
-        return new FoldThread({ folder: this.load.folder, projections: names, sizes });
+        return new FoldThread({ folder: this.load.folder, projections: names, sizes: ofPartition });
       });
       const close = () => Promise.all(threads.map((thread) => thread.close()));
       const abort = () => void close();
@@ -283,7 +287,7 @@ class BulkBuild {
         await Promise.allSettled(working);
       }
     }
-    await foldNext((files) => foldPartition(folder, projections, files, sizes));
+    await foldNext((files) => foldPartition(folder, projections, files, ofPartition));
   }
 
   /** Makes the rows of a partition part of the state. */
@@ -337,10 +341,7 @@ class BulkBuild {
 
   private progress(events: number): void {
     this.done += events;
-    const more = Math.min(Math.floor(this.done + 1e-6), this.events) - this.told;
-    if (more <= 0) return;
-    this.told += more;
-    this.options.onProgress?.(more);
+    this.options.onProgress?.(Math.min(Math.floor(this.done + 1e-6), this.events));
   }
 }
 

@@ -64,6 +64,8 @@ export class Follower {
   readonly holder = randomUUID();
   /** Whether to build in bulk: not after there was no space for it, or not enough memory. */
   private inBulk = true;
+  /** Events whose build in bulk was told. A build that continues, or starts again, does not tell them once more. */
+  private told = 0;
 
   constructor(
     private readonly store: EventStore,
@@ -221,7 +223,12 @@ export class Follower {
       return load.finish(next);
     };
     try {
-      const options = { projections, signal, onProgress, sizes: this.bulk };
+      const onDone = (done: number) => {
+        if (done <= this.told) return;
+        onProgress(done - this.told);
+        this.told = done;
+      };
+      const options = { projections, signal, onProgress: onDone, sizes: this.bulk };
       const built = await buildInBulk(this.store, { ...load, finish }, options);
       if (built !== 'too_large') return built;
       this.inBulk = false;

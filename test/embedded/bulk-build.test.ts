@@ -120,6 +120,22 @@ test('shows nothing before it is complete, and takes no batch of an ordinary fol
   expect(await content(await built({ from: Infinity }, id))).toEqual(await content(await ordinary()));
 });
 
+test('tells the progress of each event once, also if it is interrupted and continues', async () => {
+  const id = await newGeneration();
+  const follower = new Follower(store, models, sizes);
+  const told: number[] = [];
+  for (const steps of [12, 5, Infinity]) {
+    const stopping = new AbortController();
+    const until = told.length + steps;
+    const onApplied = (_: unknown, events: number) => {
+      if (told.push(events) >= until) stopping.abort();
+    };
+    const ended = await follower.follow(id, { signal: stopping.signal, toHead: true, onApplied });
+    expect(ended).toBe(steps === Infinity ? 'at_head' : 'aborted');
+  }
+  expect(told.reduce((sum, events) => sum + events)).toBe(await store.countAfter(0));
+});
+
 test('starts again where its files are damaged, cut or gone', async () => {
   const expected = await content(await ordinary());
   const damages = [
