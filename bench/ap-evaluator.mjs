@@ -1,6 +1,6 @@
 /**
- * How many decisions a second the rules of an access policy take, beside json-rules-engine and Cedar on equivalent rules
- * of 20 conditions and the same facts, in one run: rounds take turns, medians are printed, one JSON line an engine. All
+ * Access decisions per second by our rules, by json-rules-engine and by Cedar, on equivalent rules
+ * of 20 conditions and the same facts, in one run: interleaved rounds, the median of each engine as a JSON line. All
  * engines must agree on every identity first. `npm run bench:rules [seconds a round]`, after a build.
  */
 import { statefulIsAuthorized, preparsePolicySet } from '@cedar-policy/cedar-wasm/nodejs';

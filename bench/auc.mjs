@@ -1,5 +1,5 @@
-// How well a score predicts: replays ratings and prints how well a member's score just before each rating, and their
-// reliability, tell whether that rating will be good or bad, for every version of the scoring model; then the same under
+// How well a score predicts: replays ratings, and prints how well a member's score and reliability just before each
+// rating predict whether it is good or bad, for every version of the scoring model; then the same under
 // attacks. Only ratings of members who have been rated before count. Scores are the product's own, from dist.
 //
 //   npm run bench:auc -- <csv>             ratings as source,target,rating,time, a rating below 0 being bad
@@ -148,8 +148,8 @@ function fakes(metric, { member, at }, everyMs) {
 }
 
 /**
- * Notes what stood before each action of a member with earlier ones, as of the action, and what the action was.
- * @param attack the fake actions that follow an action, the member's n-th; they are no cases
+ * Notes score and reliability before each action of a member with earlier actions, and whether the action was good.
+ * @param attack the fake actions that follow an action, the member's n-th; they are not cases themselves
  */
 function replay(actions, attack = () => []) {
   const states = new Map();
@@ -236,7 +236,7 @@ function averagePrecision(cases, valueOf) {
   return found === 0 ? null : sum / found;
 }
 
-/** Mean of −ln of the probability that was given to what happened. Values are kept off 0 and 1, which four decimals reach. */
+/** Mean of −ln of the probability that was given to what happened. Values are clamped away from 0 and 1, which rounding to four decimals can give. */
 function logLoss(cases, valueOf) {
   let sum = 0;
   for (const one of cases) {

@@ -9,7 +9,7 @@ import { fillLog } from './population.mjs';
 const CHECKSUMS = `,"crc":"${'0'.repeat(16)}"}`;
 const ACTIONS_EACH = 5;
 
-/** Bytes of the pages that an action takes in log and read models: as stored, and with its events as JSON text. */
+/** Bytes of pages in log and read models for each action: as stored, and with events as JSON text. */
 export function bytesOfActions(identities) {
   return inTemporaryFolder(async (data) => {
     await fillLog(data, identities, ACTIONS_EACH);

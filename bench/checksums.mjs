@@ -3,9 +3,9 @@ import { LmdbEventStore } from '../dist/src/stores/lmdb/lmdb-event-store.js';
 import { newAppends } from './log.mjs';
 import { inTemporaryFolder, interleave, median } from './measure.mjs';
 
-/** What the checksums of the embedded log cost: the same code with and without them, in turn. */
+/** The cost of the embedded log's checksums: the same code with and without them, in turn. */
 
-/** Without them: the files that compute them get a stand-in for the function where the query says so. */
+/** Without them: the query of the import replaces the function in the files that compute them. */
 const STAND_INS = { 'node:zlib': 'export const crc32 = () => 0;' };
 const HOOKS = `
   const standIns = ${JSON.stringify(STAND_INS)};

@@ -20,7 +20,7 @@ import { lookUpsOf, populate } from './look-up.mjs';
 import { ROOT, accepted, inTemporaryFolder, interleave, load, median, processorTime, startServer } from './measure.mjs';
 import { action, fill } from './population.mjs';
 
-/** The cluster profile, on an EventStoreDB and a Redis of its own unless EVENTSTORE_URL and REDIS_URL name some. */
+/** The cluster profile, on a new EventStoreDB and Redis unless EVENTSTORE_URL and REDIS_URL name existing ones. */
 
 const SERVER = join(ROOT, 'dist/src/main.js');
 const IN_FLIGHT = 64;
@@ -80,7 +80,7 @@ export async function rebuilds(env, rounds, servers, identities = 20_000) {
   const { signal } = new AbortController();
   await fill(stores, identities, 5);
   await ensureManifest(PROJECTIONS, eventStore, readModels);
-  // What serves is complete, so that a worker has nothing else to do.
+  // The serving generation is complete, so that a worker has nothing else to do.
   await swap((await rebuild('all', eventStore, readModels, signal)).id, eventStore, readModels);
   const events = await eventStore.countAfter(0);
   const client = EventStoreDBClient.connectionString(env.EVENTSTORE_URL);
@@ -212,7 +212,7 @@ export function reads(env, rounds) {
 }
 
 /**
- * 1,000 relays a second, sent when they are due whatever became of those before, to an API process, with a worker in
+ * 1,000 relays a second, each sent when due whatever happened to the others, to an API process, with a worker in
  * another: the p99 in ms of the time from the acknowledgement to the moment when the serving read models hold it, and how
  * many were acknowledged a second.
  * @param options retained: the worker also keeps a generation up to date that does not serve
@@ -357,7 +357,7 @@ async function isBusy(url) {
   return /^credence_(?:requests|appends)_waiting [1-9]/m.test(metrics);
 }
 
-/** The address of a proxy that passes on what clients send at this rate. */
+/** The address of a proxy that limits what clients send to this rate. */
 async function slowed(url, bytesPerSecond) {
   if (bytesPerSecond === Infinity) return { url, close: () => undefined };
   const { hostname, port } = new URL(url);
@@ -386,7 +386,7 @@ async function slowed(url, bytesPerSecond) {
   };
 }
 
-/** Sends one action; answers its position. */
+/** Sends one action. @returns its position */
 function relayer(url, key) {
   const agent = new Agent({ keepAlive: true, maxSockets: 256 });
   const { hostname, port } = new URL(url);

@@ -1,10 +1,10 @@
-/** A collector of traces that only takes what is sent, in a process of its own: prints its address. */
+/** A collector that only receives traces, in a separate process; it prints its address. */
 import { createServer } from 'node:http';
 
 let bytes = 0;
 const server = createServer((request, response) => {
   request.on('data', (chunk) => (bytes += chunk.length));
-  // A client of protobuf takes an empty message for success.
+  // In protobuf, an empty message means success.
   const type = request.headers['content-type'] ?? 'application/json';
   request.on('end', () =>
     response.writeHead(200, { 'content-type': type }).end(type === 'application/json' ? '{}' : ''),

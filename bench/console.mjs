@@ -49,7 +49,7 @@ async function fill(data) {
   if (code !== 0) throw new Error(`the import ended with ${code}`);
 }
 
-/** A tab of its own, with nothing cached. */
+/** A new tab, with nothing cached. */
 async function open(browser, { url, key }) {
   const context = await browser.newContext({ locale: 'en-GB', viewport: { width: 1280, height: 800 } });
   const page = await context.newPage();
@@ -104,7 +104,7 @@ async function interactions(browser, server) {
   const { page, goTo, close } = await open(browser, server);
   const measured = {};
   await goTo(`#/identity/${LARGE.tris_id}`);
-  // What the page takes to start belongs to the first view.
+  // The start of the page is measured with the first view.
   await page.getByText(/events loaded/).waitFor();
   await page.evaluate('longestFrame = 0');
   await page.getByText(`${count(LARGE.events)} events.`).waitFor({ timeout: 300_000 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ROOT, processorTime, rssAnon, startServer } from './measure.mjs';
 
-/** How soon what was relayed arrives at a webhook and in a stream of changes, and what idle streams take. */
+/** The time from a relay to its webhook and to its change in a stream, and the memory of idle streams. */
 
 const SERVER = join(ROOT, 'dist/src/main.js');
 /** Relays a second. */
@@ -68,7 +68,7 @@ function stream(url, key, arrivals) {
 
 /**
  * Relays at a steady rate, each of a new identity, whose first action crosses the score that a webhook waits for.
- * @param {string} url of a service that lets webhooks lead to this machine
+ * @param {string} url of a service that allows webhooks to this machine
  * @returns the p99 of the times from an answer to its webhook and to its change in the stream, in ms, and the rate
  */
 export async function deliveries(url, key) {
@@ -108,7 +108,7 @@ export async function deliveries(url, key) {
       }
       await sleep(100);
     }
-    // What arrives before its answer is seen takes no time.
+    // A message that arrives before its answer counts as 0 ms.
     const times = (arrivals) => [...acknowledged].map(([tris_id, at]) => Math.max(0, arrivals.get(tris_id) - at));
     return { webhook: p99(times(delivered)), stream: p99(times(streamed)), rate };
   } finally {
@@ -136,7 +136,7 @@ export async function idleStreams(server, key, count) {
   return after - before;
 }
 
-/** Until the process has used no tenth of a second in a whole one. */
+/** Waits until the process uses less than a tenth of a second of processor time in a second. */
 async function atRest(pid) {
   for (let last = await processorTime(pid), now; ; last = now) {
     await sleep(1_000);

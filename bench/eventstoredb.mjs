@@ -41,7 +41,7 @@ export async function withEventStoreDb(work) {
   });
 }
 
-/** Appends of one action (two events) to a stream of its own, 64 in flight; appends per second. */
+/** Appends of one action (two events) to a new stream, 64 in flight; appends per second. */
 export async function appends(url, rounds, actions = 5_000) {
   const store = await EventStoreDbEventStore.open({ url });
   const client = EventStoreDBClient.connectionString(url);

@@ -24,14 +24,14 @@ import { replaceTable } from './report.mjs';
  *   append    one event each to new streams, 256 in flight; --max 200000, in ten parts. Peers: raw puts of the same bytes,
  *             without and with an index of streams
  *   import    lines of actions into one log, 50,000 at a time; --max 1000000. Peer: raw puts of the bytes of their events
- *   rebuild   logs of 100,000 events and ten times as many up to --max 1000000, each in a process of its own. Peer: a scan
+ *   rebuild   logs of 100,000 events and ten times as many up to --max 1000000, each in a separate process. Peer: a scan
  *             of the log that decodes every event
  *
- * Every part is told when it is measured, and the chart drawn again. --figures keeps what was measured: a rebuild that is
+ * Every part is printed when it is measured, and the chart drawn again. --figures keeps the figures: a rebuild that is
  * run again continues with the next size.
  */
 const LINES_AT_A_TIME = 50_000;
-/** How often a rebuild tells its progress. */
+/** How often a rebuild reports its progress. */
 const TELL_EVERY_MS = 10_000;
 /** The shares of a bulk build in its progress (src/read-side/bulk-build.ts): read and divided, folded, written. */
 const PHASES = { read: 0.5, folded: 0.8, written: 1 };
@@ -85,7 +85,7 @@ async function appending(most, tell) {
         const figures = {};
         const turn = async (name, prepare, one) => {
           const total = new Total();
-          // What is to be appended is made beforehand, a part at a time, so that it does not fill the memory.
+          // The events are made beforehand, a part at a time, so that they do not fill the memory.
           for (let from = 0; from < part; from += 20_000) {
             const prepared = prepare(newAppends(Math.min(20_000, part - from)), done + from);
             total.add(prepared.length, await measured(prepared.length, () => inFlight(prepared, one)));
@@ -138,7 +138,7 @@ async function importing(most, tell) {
         const ours = await measured(LINES_AT_A_TIME, async () => {
           ({ seconds } = await importActions(stores, file, { clock: Date.now }));
         });
-        // The rate of recording, as the command tells it; the file is checked before.
+        // The rate of recording, as the command prints it, without the check of the file.
         ours.rate = LINES_AT_A_TIME / seconds;
         const memory = await rssAnon();
         const peer = new Total();
@@ -169,7 +169,7 @@ async function rebuilding(most, tell, rounds, known) {
   }
 }
 
-/** In a process of its own, whose memory is measured. */
+/** In a separate process, whose memory is measured. */
 async function rebuildOf(data, size, rounds) {
   const stores = await openStores(data, Date.now);
   const { eventStore, readModels } = stores;
@@ -217,7 +217,7 @@ async function rebuildOf(data, size, rounds) {
   return { size, ours: middle(ours), 'scan + decode': middle(peer), memory, phases };
 }
 
-/** This script in a process of its own. */
+/** This script in a separate process. */
 function run(args) {
   const child = spawn(process.execPath, [join(ROOT, 'bench/growth.mjs'), ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],

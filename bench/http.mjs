@@ -5,7 +5,7 @@ import { ROOT, inTemporaryFolder, interleave, load, median, processorTime, start
 import { BoundedMap } from '../dist/src/kernel/bounded-map.js';
 import { fillLog } from './population.mjs';
 
-/** The built service over HTTP beside bare Fastify, each in a process of its own. */
+/** The built service over HTTP and bare Fastify as its peer, each in a separate process. */
 
 const SERVER = join(ROOT, 'dist/src/main.js');
 export const TRIS = 'tris:identity-1';
@@ -28,7 +28,7 @@ export function relayOptions(url, key) {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-api-key': key },
     setupClient: (client) => {
-      // Each request another identity, as platforms would send them.
+      // A different identity in each request, as platforms would send them.
       let n = Math.floor(Math.random() * 1e9);
       const next = () => client.setBody(JSON.stringify({ ...ACTION, tris_id: `tris:identity-${n++ % 100_000}` }));
       next();
@@ -118,10 +118,10 @@ export function overHttp(rounds) {
         { ...relayOptions(server.url, key), connections: 256, seconds: SECONDS, refusals },
         costs.posts[who],
       );
-    // A server of its own each round: what its queue still holds after one would run beside the next contestant's.
+    // A new server each round: otherwise work left in its queue would run during the next contestant's turn.
     const emmett = async () => {
       const server = await startServer(join(import.meta.dirname, 'emmett/server.mjs'));
-      // SQLite may be busy, which it then says.
+      // SQLite may be busy, and then refuses.
       return (
         await load({ ...relayOptions(server.url, key), connections: 256, seconds: SECONDS, refusals: 10 }).finally(
           server.stop,
@@ -303,7 +303,7 @@ export function duringReplay(identities) {
       const request = { method, headers, ...(body && { body: JSON.stringify(body) }) };
       return fetch(`${server.url}${path}`, request).then((answer) => answer.json());
     };
-    /** Longest delay since the last time this was asked. */
+    /** Longest delay since the last call. */
     const delay = async () => {
       const text = await (await fetch(`${server.url}/metrics`)).text();
       return 1_000 * Number(/^nodejs_eventloop_lag_max_seconds (\S+)/m.exec(text)[1]);

@@ -15,7 +15,7 @@ const IN_FLIGHT = 256;
 export const ENVIRONMENT = { noSubdir: false, overlappingSync: false };
 export const LOG = { encoding: 'binary', keyEncoding: 'uint32' };
 
-/** Appends of one event each to streams of their own. */
+/** Appends of one event each, to different streams. */
 export function newAppends(count) {
   return Array.from({ length: count }, (_, n) => {
     const stream = `action-${randomUUID()}`;
@@ -152,7 +152,7 @@ export function rebuildAll(rounds, identities) {
   });
 }
 
-/** Anonymous memory in MB after a rebuild of many identities, run in a process of its own. */
+/** Anonymous memory in MB after a rebuild of many identities, run in a separate process. */
 export async function memoryAfterRebuild(data) {
   const stores = await openStores(data, Date.now);
   await rebuild('all', stores.eventStore, stores.readModels, new AbortController().signal);

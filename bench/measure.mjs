@@ -14,9 +14,9 @@ export function median(values) {
 }
 
 /**
- * Runs every contestant once per round, in turn, so that what disturbs the machine disturbs all of them; answers the
+ * Runs every contestant once per round, in turn, so that what disturbs the machine disturbs all of them; returns the
  * median of each.
- * @param {Record<string, () => Promise<number>>} contestants each answers its figure of one round
+ * @param {Record<string, () => Promise<number>>} contestants each returns its figure of one round
  */
 export async function interleave(rounds, contestants) {
   const figures = Object.fromEntries(Object.keys(contestants).map((name) => [name, []]));
@@ -35,7 +35,7 @@ export async function inTemporaryFolder(work) {
   }
 }
 
-/** Starts a Node script, as `npm start` does, that prints `... http://host:port ...` and answers its address. */
+/** Starts a Node script, as `npm start` does, that prints `... http://host:port ...`, and returns its address. */
 export async function startServer(script, env = {}) {
   const child = spawn(process.execPath, ['--max-semi-space-size=32', script], {
     env: {
@@ -74,7 +74,7 @@ export async function load({ url, connections, seconds, refusals = 0, ...request
   return { requests: result['2xx'], rate: result.requests.average, p99: result.latency.p99 };
 }
 
-/** Requests per second that were answered with 2xx, whatever became of the others. */
+/** Requests per second that were answered with 2xx; the others are not counted. */
 export async function accepted({ url, connections, seconds, ...request }) {
   const result = await autocannon({ url, connections, duration: seconds, ...request });
   if (result.errors > 0) throw new Error(`${url}: ${result.errors} errors`);

@@ -31,7 +31,7 @@ async function memoryOf(pid) {
 
 /**
  * Reads of one identity over 64 connections and relays over 256, by services of one process and of several.
- * @returns by what was asked: the rates and the processor times in µs; and the anonymous memory of each service in MB
+ * @returns for each request: the rates and the processor times in µs; and the anonymous memory of each service in MB
  */
 export async function overProcesses(rounds, processes) {
   const contestants = { one: 1, several: processes };

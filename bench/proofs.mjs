@@ -14,7 +14,7 @@ const TRIS = 'tris:alice';
 const SCOPE = 'bench';
 
 /**
- * The delay of the server's event loop (p99 of its own metric, ms, which counts the 10 ms between two looks) while it
+ * The delay of the server's event loop (p99 of its own metric, ms, which counts the 10 ms between two samples) while it
  * verifies ten proofs a second, and while it does nothing; and how many it verifies a second with eight in flight.
  */
 export function proofVerification(rounds) {
@@ -75,13 +75,13 @@ export function proofVerification(rounds) {
   });
 }
 
-/** ms since the last look. */
+/** ms since the last sample. */
 async function loopDelay(url, headers) {
   const metrics = await (await fetch(`${url}/metrics`, { headers })).text();
   return Number(/^nodejs_eventloop_lag_p99_seconds (\S+)/m.exec(metrics)[1]) * 1000;
 }
 
-/** A proof of unique humanity, by the prover in a process of its own. */
+/** A proof of unique humanity, by the prover in a separate process. */
 async function prove() {
   const child = spawn(process.execPath, [join(ROOT, 'circuits/prove.mjs')], { stdio: ['pipe', 'pipe', 'inherit'] });
   const members = [{ secret: '11', expires_at: '4000000000' }];

@@ -4,7 +4,7 @@ import { format, resolveConfig } from 'prettier';
 import { machine } from './measure.mjs';
 
 const HEAD = ['| what | ours | against | ratio | wanted | measured |', '|---|---|---|---|---|---|'];
-/** Of the machine when the run began: what else it had to do. */
+/** The load of the machine from other work, when the run began. */
 const [loadBefore] = loadavg();
 
 const line = (row) =>
@@ -16,7 +16,7 @@ export function tableOf(rows) {
 }
 
 /**
- * Puts rows into the first table below a heading of docs/benchmarks.md: a row that stands there with the same first cell
+ * Puts rows into the first table below a heading of docs/benchmarks.md: an existing row with the same first cell
  * is replaced, the others and all text stay. The line on the machine, above the table, is of the last run.
  */
 export async function report(file, rows, about, heading) {

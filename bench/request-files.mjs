@@ -1,7 +1,7 @@
 /**
  * `npm run bench:files`: which of our files a warm relay and a warm score look-up run, and how many functions of each.
- * The list of docs/request-path.md is made with it. The projector runs in a process of its own, so that what it does
- * after the append is listed by itself. What also runs without any request is left out, and what not every request runs.
+ * The list of docs/request-path.md is made with it. The projector runs in a separate process, so that what it does
+ * after the append is listed by itself. Functions that also run without any request, or not for every request, are left out.
  */
 import { fork } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -46,7 +46,7 @@ async function start(data, role, line) {
   throw new Error(`the ${role} ended: ${output}`);
 }
 
-/** Of a process, the files with the names of their functions that ran since this was called last. */
+/** The files of a process, with the functions that ran since the last call. */
 async function filesOf(server) {
   const taken = await new Promise((settle) => server.once('message', settle).send('take'));
   return new Map(taken.map(([file, ran]) => [file, ran.map(([name, at]) => `${name} ${at.startOffset}`)]));

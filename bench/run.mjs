@@ -21,13 +21,13 @@ import { refreshes, signInsPerCore } from './sign-in.mjs';
 
 /**
  * `npm run bench`: every figure with its peer, medians of interleaved rounds, as a table.
- *   --profile cluster      the figures of that profile, on servers of its own or those in EVENTSTORE_URL and REDIS_URL
- *   --only append,rebuild   some of them; which there are, is said for any other name
+ *   --profile cluster      the figures of that profile, on new servers or those in EVENTSTORE_URL and REDIS_URL
+ *   --only append,rebuild   some of them; an unknown name lists the known ones
  *   --quick                one round with few identities, to see that everything works: not for figures
  *   --rounds 5
  *   --identities 1000000   how many the memory and look-up rows use (five actions each)
- *   --only parts           what the parts of a request cost, each by leaving it out: a table of its own
- *   --out docs/benchmarks.md   put the rows measured into that document, in the place of those it has of them
+ *   --only parts           what the parts of a request cost, each by leaving it out: a separate table
+ *   --out docs/benchmarks.md   put the measured rows into that document, replacing its earlier ones
  */
 const { values: options } = parseArgs({
   options: {
@@ -55,7 +55,7 @@ const add = (...row) => {
 const ratio = (ours, peer) => `${(ours / peer).toFixed(2)}×`;
 const rates = (what, { ours, peer }, against, wanted) =>
   add(what, `${count(ours)}/s`, `${against}: ${count(peer)}/s`, ratio(ours, peer), wanted);
-/** Processor time of the server for each request, beside that of its peer. */
+/** Processor time of the server for each request, and that of its peer. */
 const costs = (what, { ours, peer }, against) =>
   add(what, `${count(ours)} µs`, `${against}: ${count(peer)} µs`, ratio(ours, peer), '–');
 
@@ -265,7 +265,7 @@ const recovery = (repeats, population, wanted) =>
     return add(what, `${seconds.toFixed(1)} s`, `full rebuild: ${other.toFixed(1)} s`, ratio(seconds, other), wanted);
   });
 
-/** Each on servers of its own, with nothing in them. */
+/** Each on new, empty servers. */
 const cluster = {
   rebuild: () =>
     withCluster(async (env, _, servers) => {
@@ -357,7 +357,7 @@ const SHARED = {
 
 const benches = { embedded, cluster }[options.profile];
 if (!benches) throw new Error(`There is no profile ${options.profile}; there are embedded and cluster.`);
-/** That which is not run unless it is named: it takes as long as all the others. */
+/** Runs only if it is named, since it takes as long as all the others. */
 const names = options.only?.split(',') ?? Object.keys(benches).filter((name) => name !== 'parts');
 for (const name of names) {
   if (!benches[name]) throw new Error(`There is no benchmark ${name}; there are ${Object.keys(benches).join(', ')}.`);
@@ -369,7 +369,7 @@ for (const name of names) {
     await benches[name]();
     console.error(`${name}: ${count((performance.now() - started) / 1000)} s`);
   } catch (error) {
-    // The others are measured all the same.
+    // A failure does not stop the others.
     console.error(error);
     add(name, 'failed', error.message.split('\n')[0], '–', '–');
     process.exitCode = 1;
@@ -387,7 +387,7 @@ if (options.out && rows.length > 0)
     options.profile === 'cluster' ? '## The cluster profile' : '# Benchmarks',
   );
 
-/** A script in a process of its own, so that the memory measured is only that. */
+/** A script in a separate process, so that only its memory is measured. */
 function run(script, args) {
   const child = spawn(process.execPath, [join(ROOT, 'bench', script), ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -7,7 +7,7 @@ import { getSQLiteEventStore } from '@event-driven-io/emmett-sqlite';
 import Fastify from 'fastify';
 
 /**
- * The relay written as emmett's samples are: parse, decide, append to the action's stream. No key, no read models, and
+ * The relay endpoint, written like emmett's samples: parse, decide, append to the action's stream. No key, no read models, and
  * SQLite as emmett opens it. One append at a time: SQLite has one writer, and concurrent ones are refused as busy.
  */
 const folder = mkdtempSync(join(tmpdir(), 'credence-emmett-'));
