@@ -2088,7 +2088,7 @@ export interface components {
              * @enum {string}
              */
             status: "ok" | "failed";
-            /** @description What the state of the part is, for people. */
+            /** @description The state of the part, in words. */
             detail: string;
         };
         ReadinessDto: {
@@ -2126,7 +2126,7 @@ export interface components {
             at: string;
             /** @description `key:<id>` or `cli`. */
             by: string;
-            /** @description Why, as a code of lower-case letters, digits and underscores. */
+            /** @description The reason, as a code of lower-case letters, digits and underscores. */
             reason_code: string;
         };
         DeadLetterDto: {
@@ -2169,7 +2169,7 @@ export interface components {
             pointer: string;
             /** @description The stable, machine-readable name of the rule that the field breaks. */
             code: string;
-            /** @description What is wrong, for people. */
+            /** @description What is wrong, in words. */
             message: string;
         };
         ItemProblemDto: {
@@ -2180,7 +2180,7 @@ export interface components {
              * @description URI reference that identifies the kind of problem.
              */
             type: string;
-            /** @description What the kind of problem is called. */
+            /** @description The name of the kind of problem. */
             title: string;
             /** @description The verification status. */
             status: number;
@@ -2363,7 +2363,7 @@ export interface components {
             organization: string | null;
             /** @description The id of an API key. */
             key_id: string;
-            /** @description Whether it is the development key, which is in a file of its own and cannot be deleted here. */
+            /** @description Whether it is the development key, which is in a separate file and cannot be deleted here. */
             is_development: boolean;
         };
         KeysDto: {
@@ -2390,7 +2390,7 @@ export interface components {
             organization: string | null;
             /** @description The id of an API key. */
             key_id: string;
-            /** @description Whether it is the development key, which is in a file of its own and cannot be deleted here. */
+            /** @description Whether it is the development key, which is in a separate file and cannot be deleted here. */
             is_development: boolean;
             /** @description The key itself. It is shown only this once. */
             key: string;
@@ -2448,7 +2448,7 @@ export interface components {
              * @enum {string}
              */
             status: "received";
-            /** @description A sentence for people. */
+            /** @description The outcome, in words. */
             message: string;
             /** @description Id of the recorded action. */
             action_id: string;
@@ -2520,11 +2520,11 @@ export interface components {
         BadStatusSinceDto: {
             /** @description The level of the BAD status, 1 (worst) to 6. */
             level: number;
-            /** @description Why, as a code of lower-case letters, digits and underscores. */
+            /** @description The reason, as a code of lower-case letters, digits and underscores. */
             reason_code: string;
             /**
              * Format: date-time
-             * @description Since when the status is set.
+             * @description When the status was set.
              */
             since: string;
         };
@@ -2924,11 +2924,11 @@ export interface components {
              * @description A URI reference that identifies the kind of problem.
              */
             type: string;
-            /** @description What the kind of problem is called. */
+            /** @description The name of the kind of problem. */
             title: string;
             /** @description The HTTP status of the problem. */
             status: number;
-            /** @description What is wrong, for people. */
+            /** @description What is wrong, in words. */
             detail: string;
         };
         ScoreResultDto: {
@@ -3195,7 +3195,7 @@ export interface components {
         BadStatusDto: {
             /** @description The level of the BAD status, 1 (worst) to 6. */
             level: number;
-            /** @description Why, as a code of lower-case letters, digits and underscores. */
+            /** @description The reason, as a code of lower-case letters, digits and underscores. */
             reason_code: string;
         };
         IdentityBadStatusDto: {
@@ -3615,7 +3615,7 @@ export interface components {
             method: "signature" | "attestation" | "review";
             /** @description An issuer's id, or `key:<id>` of the reviewer. */
             decided_by: string;
-            /** @description Why, as a code of lower-case letters, digits and underscores. */
+            /** @description The reason, as a code of lower-case letters, digits and underscores. */
             reason_code: string | null;
             /**
              * Format: date-time
@@ -3635,7 +3635,7 @@ export interface components {
             method: "signature" | "attestation" | "review";
             /** @description An issuer's id, or `key:<id>` of the reviewer. */
             decided_by: string;
-            /** @description Why, as a code of lower-case letters, digits and underscores. */
+            /** @description The reason, as a code of lower-case letters, digits and underscores. */
             reason_code: string | null;
             /**
              * Format: date-time
@@ -3873,7 +3873,7 @@ export interface components {
              */
             wallet: string;
             /**
-             * @description Why, as a code of lower-case letters, digits and underscores.
+             * @description The reason, as a code of lower-case letters, digits and underscores.
              * @example confirmed_fraud
              */
             reason_code: string;
@@ -3992,15 +3992,15 @@ export interface components {
             url: string;
             /** @description The kinds of events to deliver. */
             events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now")[];
-            /** @description Limits what it is told. */
+            /** @description Limits what it reports. */
             filter?: components["schemas"]["WebhookFilterDto"];
             /** @description The access policy of `access.denied_now`: one of the organization, or a public one. */
             policy_id?: string;
         };
         StoredFilterDto: {
-            /** @description The identities it is told of; null: all. */
+            /** @description The identities that it reports on; null: all. */
             tris_ids: string[] | null;
-            /** @description New ratings that are told; null: all. */
+            /** @description New ratings that are reported; null: all. */
             ratings: string[] | null;
             /** @description The threshold that a score falls below. */
             score_below: number | null;
@@ -4012,7 +4012,7 @@ export interface components {
             tris_org: string | null;
             /** @description null if it was deleted with `credence texts delete`; nothing is sent then. */
             url: string | null;
-            /** @description What it is told. */
+            /** @description The events that it reports. */
             events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now")[];
             /** @description The access policy of `access.denied_now`; null: none. */
             policy_id: string | null;
@@ -4037,7 +4037,7 @@ export interface components {
             secret: string;
             /** @description The id of a webhook. */
             webhook_id: string;
-            /** @description Limits what it is told. */
+            /** @description Limits what it reports. */
             filter: components["schemas"]["StoredFilterDto"];
             /** @description Number of deliveries that wait for their first or next attempt. */
             pending: number;
@@ -4052,7 +4052,7 @@ export interface components {
             tris_org: string | null;
             /** @description null if it was deleted with `credence texts delete`; nothing is sent then. */
             url: string | null;
-            /** @description What it is told. */
+            /** @description The events that it reports. */
             events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now")[];
             /** @description The access policy of `access.denied_now`; null: none. */
             policy_id: string | null;
@@ -4075,7 +4075,7 @@ export interface components {
             rotated_at: string | null;
             /** @description The id of a webhook. */
             webhook_id: string;
-            /** @description Limits what it is told. */
+            /** @description Limits what it reports. */
             filter: components["schemas"]["StoredFilterDto"];
             /** @description Number of deliveries that wait for their first or next attempt. */
             pending: number;
@@ -4164,13 +4164,13 @@ export interface components {
             /** @description The TRIS id of an identity. */
             tris_id: string | null;
             /**
-             * @description Whether it was delivered, failed for good, or waits.
+             * @description Whether it was delivered, has failed permanently, or is waiting.
              * @enum {string}
              */
             status: "pending" | "delivered" | "failed";
             /**
              * Format: date-time
-             * @description When it is tried next; null if it is not.
+             * @description When the next attempt is due; null if there is none.
              */
             next_attempt_at: string | null;
             /** @description The last attempt; null before the first. */
@@ -4183,7 +4183,7 @@ export interface components {
             delivery_id: string;
             /** @description The `webhook-id` of the message; the same whenever this event is sent to this webhook. */
             message_id: string;
-            /** @description What the message tells. */
+            /** @description The kind of event that the message reports. */
             event: string;
             /** @description The position of the event. */
             position: string;
@@ -4245,7 +4245,7 @@ export interface components {
             pointer: string;
             /** @description The stable, machine-readable name of the problem. */
             code: string;
-            /** @description What is wrong, for people. */
+            /** @description What is wrong, in words. */
             message: string;
         };
         CreatedPolicyDto: {
@@ -4447,11 +4447,11 @@ export interface components {
              * @description A URI reference that identifies the kind of problem.
              */
             type: string;
-            /** @description What the kind of problem is called. */
+            /** @description The name of the kind of problem. */
             title: string;
             /** @description The HTTP status of the problem. */
             status: number;
-            /** @description What is wrong, for people. */
+            /** @description What is wrong, in words. */
             detail: string;
             /** @description The stable, machine-readable name of the problem. */
             code: string;
@@ -5364,7 +5364,7 @@ export interface components {
              * @description URI reference that identifies the kind of problem.
              */
             type: string;
-            /** @description What the kind of problem is called. */
+            /** @description The name of the kind of problem. */
             title: string;
             /** @description The HTTP status. */
             status: number;
