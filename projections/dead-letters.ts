@@ -44,8 +44,8 @@ export const deadLetters: Projection = {
 };
 
 /**
- * Whether it may be about any identity. A damaged event may have lost its identity; an undecodable one that names none
- * is about none.
+ * Whether the event may be about any identity. A damaged event may have lost its identity; an undecodable one that
+ * names none is about none.
  */
 function isUnattributed({ tris_id, event_type }: Pick<DeadLetterRow, 'tris_id' | 'event_type'>): boolean {
   return tris_id === null && event_type === UNREADABLE;
@@ -64,7 +64,7 @@ function put(letter: DeadLetterRow, rows: Rows): void {
 export const OPEN_DEAD_LETTERS = { view: 'dead_letters', key: 'open' };
 export const ACKNOWLEDGED_DEAD_LETTERS = { view: 'dead_letters', key: 'acknowledged' };
 
-/** The number of open ones about an unknown identity. While there is one, every identity may be incomplete. */
+/** The number of open dead letters about an unknown identity. While there is one, every identity may be incomplete. */
 export const UNATTRIBUTED = { view: 'dead_letters.unattributed', key: 'all' };
 
 export function deadLetterRow(eventId: string) {

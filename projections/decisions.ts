@@ -1,7 +1,7 @@
 import { checkedAt } from '../src/features/access/domain/decision.js';
 import { type Projection, sortByPosition } from './projection.js';
 
-/** An access decision, as far as lists select by it; the rest is in its own stream. */
+/** The fields of an access decision by which lists select; the rest is in its own stream. */
 export interface DecisionRow {
   jti: string;
   subject_tris: string;
@@ -47,17 +47,17 @@ export const decisions: Projection = {
 
 export const DECISIONS = { view: 'decisions', key: 'all' };
 
-/** Those about a subject. */
+/** The decisions about a subject. */
 export function decisionsAbout(trisId: string) {
   return { view: 'decisions.subject', key: trisId };
 }
 
-/** Those by a policy. */
+/** The decisions by a policy. */
 export function decisionsBy(policyId: string) {
   return { view: 'decisions.policy', key: policyId };
 }
 
-/** Those by the policies of an organization. */
+/** The decisions by the policies of an organization. */
 export function decisionsOf(trisOrg: string) {
   return { view: 'decisions.owner', key: trisOrg };
 }

@@ -16,7 +16,7 @@ export type IdentityEvent = EventOf<
   | 'DeadLetterAcknowledged'
 >;
 
-/** The identity an event is about, if any. Credonations have a view of their own. */
+/** The identity an event is about, if any. Credonations have a separate view. */
 export function subjectOf(event: DomainEvent): { tris_id: string; event: IdentityEvent } | undefined {
   switch (event.type) {
     case 'ActionRelayed':

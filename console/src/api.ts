@@ -54,7 +54,7 @@ interface Calls {
 }
 
 const client = new CredenceClient({
-  // The page is at `<service>/console`, also behind a proxy with a path of its own.
+  // The page is at `<service>/console`, also behind a proxy that adds a path.
   baseUrl: new URL('.', document.baseURI).href,
   apiKey: () => key,
   // The views say that they wait, and may be told not to.

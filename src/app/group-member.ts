@@ -5,7 +5,7 @@ import { endOfTurn } from '../kernel/turn.js';
 import type { Counts } from '../stores/ports/key-value.js';
 import type { CheckResult } from './health.js';
 
-/** What a process of a group tells the first one as soon as it does its work. */
+/** The message of a process of a group to the first one when it is ready. */
 export interface Started {
   /** Absent: it does not answer requests. */
   url?: string;

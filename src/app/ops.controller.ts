@@ -56,7 +56,7 @@ export class OpsController {
   /** Whether the request comes from this machine, and not through a proxy on it. */
   private isLocal(request: FastifyRequest): boolean {
     const { headers, socket } = request.raw;
-    // Not every proxy tells of itself. An operator who has one says so, and Prometheus asks with a key then.
+    // Not every proxy adds a header. An operator with a proxy sets CREDENCE_TRUST_PROXY; Prometheus then needs a key.
     if (this.config.trustProxy || OF_A_PROXY.some((name) => headers[name] !== undefined)) return false;
     return isLoopback(socket.remoteAddress ?? '') && isLoopback(nameOf(headers.host ?? ''));
   }

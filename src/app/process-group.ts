@@ -13,12 +13,12 @@ import { welcome } from './welcome.js';
 
 /** All processes end within this, ms. */
 const SHUTDOWN_MS = 10_000;
-/** How long the projector goes on for requests that wait for it, while the processes that answer stop. */
+/** How long the projector continues, for requests that wait for it, while the API processes stop. */
 const DRAIN_MS = 5_000;
-/** How long a process that has ended is waited for before another is started: doubled each time it ends again. */
+/** The pause before an ended process is started again: doubled each time it ends again. */
 const BACKOFF_MS = 250;
 const MAX_BACKOFF_MS = 30_000;
-/** A process that has worked for this long begins at the shortest wait again. */
+/** A process that has run for this long begins at the shortest pause again. */
 const STEADY_MS = 60_000;
 /** How long a scrape waits for the metrics of a process. */
 const METRICS_MS = 2_000;
@@ -32,9 +32,9 @@ interface Place {
   role: 'worker' | 'api';
   worker: Worker | undefined;
   channel: Channel | undefined;
-  /** Since when it does its work, by the monotonic clock; undefined: it is being started. */
+  /** When it became ready, by the monotonic clock; undefined: it is being started. */
   upSince: number | undefined;
-  /** How often it has ended without having worked for long. */
+  /** How often it has ended soon after its start. */
   endings: number;
   /** Its metrics, as it last reported them. */
   metrics: Metrics | undefined;
@@ -121,7 +121,7 @@ export class ProcessGroup {
         health: () => this.health(),
       });
       worker.on('error', ({ message }) => {
-        // It has no process, and so no exit.
+        // The fork failed: there is no process, and so no exit event.
         if (worker.process.pid !== undefined) return;
         place.worker = place.channel = undefined;
         reject(new NotStarted(`${nameOf(place)} cannot be started: ${message}`, 1));

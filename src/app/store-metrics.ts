@@ -95,7 +95,7 @@ class Gauges {
   }
 }
 
-/** How far the generations of read models are. */
+/** The progress of the generations of read models. */
 function registerGenerations(gauges: Gauges, { eventStore, readModels }: Stores): void {
   const states = shared(() => generationStates(eventStore, readModels, Date.now));
   const counted = shared(() => generationProgress(eventStore, readModels, Date.now));
@@ -204,7 +204,7 @@ function servingCheck(
   };
 }
 
-/** The clock of this process beside that of the others. A difference is a warning: everything works. */
+/** The clock of this process compared with that of Redis. A difference is only a warning: everything works. */
 function registerClock(gauges: Gauges, health: Health, { clockSkew }: Stores): void {
   if (!clockSkew) return;
   gauges.add(
@@ -226,7 +226,7 @@ function detailOf({ id, status, damage, isOwn, isInLog, behind, checkpoint }: Ge
   return `${id} ${status}, ${behind === null ? 'at the head' : `${behind.toFixed(1)} s behind`}`;
 }
 
-/** Whether its lag concerns anybody: a generation that is frozen, or whose build was interrupted, lags on purpose. */
+/** Whether its lag is reported: a generation that is frozen, or whose build was interrupted, lags on purpose. */
 function isFollowed({ serves, lease }: GenerationState): boolean {
   return serves.length > 0 || lease !== null;
 }

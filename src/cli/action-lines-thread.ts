@@ -11,7 +11,7 @@ export type Pass = 'check' | 'read';
 /** The next part of a pass, null at its end; or the message of a FileChanged, whose class is lost between threads. */
 export type Answer = { pass: Pass; part: CheckedPart | ActionLine[] | null } | { pass: Pass; changed: string };
 
-/** Reads, parses and checks the lines of a file, and computes their digests, in a thread of its own. */
+/** Reads, parses and checks the lines of a file, and computes their digests, in a separate thread. */
 export class ActionLinesThread implements ActionSource {
   /** Not where the sources run without a build, as in tests: a thread loads a file as it is. */
   static readonly isAvailable = existsSync(SCRIPT);

@@ -23,7 +23,7 @@ import { ActionLinesThread } from './action-lines-thread.js';
 
 /** Batches in flight: while one is committed, the next ones are made. */
 const IN_FLIGHT = 2;
-/** Bytes of a file from which on a thread that reads it saves more time than it takes to start. */
+/** Size in bytes from which a thread that reads the file saves more time than its start takes. */
 const THREAD_FROM = 2 * 2 ** 20;
 
 export interface ImportReport {
@@ -61,7 +61,7 @@ export interface ImportOptions {
   clock: Clock;
   /** Of the lines. Default: bodies of `POST /api/decision-relay`. */
   format?: ActionFile['format'];
-  /** A store that is unavailable or busy is waited for, as those of the cluster profile should be. */
+  /** Whether to wait for a store that is unavailable or busy, as in the cluster profile. */
   waits?: boolean;
   /** First the whole file is checked, in bytes; then its lines are recorded. */
   onProgress?: (phase: 'checking' | 'recording', done: number, total: number) => void;
@@ -219,7 +219,7 @@ class Recorder {
     const outcomes = await this.recorder.recordEach(actions);
     return outcomes.map((outcome, n) => {
       if (!(outcome instanceof Error)) {
-        // What was there before this batch has its first position.
+        // What was recorded before this batch has its first position.
         if (outcome.position > head) this.report.recorded++;
         else this.report.already_present++;
         return undefined;

@@ -78,7 +78,7 @@ export function policiesCommands(cli: Cli): void {
         const files = readAll(context, folder);
         await applyAll(context.stores, context.config);
         const plan = await planOf(context, files);
-        // Applied once more, a plan has nothing to do, and another hash than before.
+        // After it is applied, the same plan has nothing to do, and a different hash.
         if (expect !== undefined && expect !== plan.hash && stepsOf(plan) > 0) {
           const why = 'the files, the policies or the lenses have changed since';
           throw new CommandFailed(`The plan is ${plan.hash} now: ${why}. Nothing was written; plan again.`);

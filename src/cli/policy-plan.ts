@@ -67,7 +67,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
     planned.push({ file, state: !stored ? 'new' : isChanged ? 'changed' : stored.retired ? 'retired' : 'unchanged' });
     if (isChanged) {
       const next = policy_id.replace(/\d+$/, (version) => String(Number(version) + 1));
-      const how = `A policy cannot be changed; use a new version, such as ${next}, in a file of its own.`;
+      const how = `A policy cannot be changed; use a new version, such as ${next}, in a separate file.`;
       refusals.push(`${file.at('/policy_id')}: ${policy_id} exists with other content. ${how}`);
     }
     if (file.kind === 'vp' || file.content.vp === null || inFiles.has(file.content.vp)) continue;
@@ -79,7 +79,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
   const promotions: Promotion[] = [];
   const wishes = files.flatMap((file) => (file.kind === 'vp' && file.promote ? [{ file, scope: file.promote }] : []));
   wishes.sort((a, b) => LENS_ORDER.indexOf(a.scope) - LENS_ORDER.indexOf(b.scope));
-  // An organization without a lens of its own has the platform's.
+  // An organization that has promoted no lens uses the platform's.
   lenses.push({ whose: 'platform', active: await activePolicy(context, 'platform', '') });
   for (const { file, scope } of wishes) {
     const { tris_org } = file.content;
@@ -111,7 +111,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
   return { hash: sha256Hex(canonicalJson(hashed)), files: planned, promotions, refusals };
 }
 
-/** The platform's last: the organizations with a lens of their own are then not affected by it. */
+/** The platform's last, so that it does not affect organizations whose lens is also switched. */
 const LENS_ORDER: readonly LensScope[] = ['organization', 'platform'];
 
 /** The policy that is the lens of an owner, read from the log; null if none was promoted. */

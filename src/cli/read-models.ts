@@ -10,8 +10,8 @@ import type { Stores } from '../stores/open.js';
 import type { ReadModels } from '../stores/ports/read-models.js';
 
 const STANDBY_MS = 100;
-/** A running process is without its lease for a moment only. */
-const LOOKS = 10;
+/** Checks for the holder of a lease: a running process is without its lease only for a moment. */
+const LEASE_CHECKS = 10;
 
 /**
  * Brings every serving read model up to the log's current head: applies the missing events in large batches, or
@@ -66,7 +66,7 @@ export async function applyAll(
 /** @throws StartError while a process applies the log to these generations: it serves from them */
 async function refuseRunning({ generations }: OtherBuild, readModels: ReadModels): Promise<void> {
   const ids = new Set(generations.map(({ id }) => id));
-  for (let looks = 0; looks < LOOKS; looks++) {
+  for (let looks = 0; looks < LEASE_CHECKS; looks++) {
     const running = (await readModels.generations()).find(({ id, lease }) => ids.has(id) && lease !== null);
     if (running) {
       throw new StartError(

@@ -32,7 +32,8 @@ export function signingKeysCommands(cli: Cli): void {
     .action(
       cli.withConfig(async ({ config, print }, options: Options) => {
         const file = fileOf(config, options);
-        if (!file.create()) throw new CommandFailed(`${file.path} exists.`);
+        if (!file.create())
+          throw new CommandFailed(`${file.path} exists already; "signing-keys rotate" adds a key to it.`);
         print(`Created ${file.path}; keep it secret.`);
         return EXIT.ok;
       }),

@@ -118,7 +118,7 @@ export class ApiKeys {
   create(record: Omit<ApiKeyRecord, 'sha256'>): Promise<string> {
     return this.change(() => {
       if (this.list().some(({ id }) => id === record.id)) {
-        throw new Problem('key_conflict', `A key with the id "${record.id}" exists already.`);
+        throw new Problem('key_conflict', `A key with the id "${record.id}" exists already: choose another id.`);
       }
       return addKey(this.config, record);
     });
@@ -131,7 +131,7 @@ export class ApiKeys {
       const key = keys.find((candidate) => candidate.id === id);
       if (!key) throw new Problem('key_not_found', `There is no key ${id}.`);
       if (key.isDevelopment) {
-        const detail = 'The development key is in a file of its own; with NODE_ENV=production there is none.';
+        const detail = 'The development key cannot be deleted here. With NODE_ENV=production there is none.';
         throw new Problem('key_in_use', detail);
       }
       const others = keys.filter((other) => other !== key && other.organization === undefined);

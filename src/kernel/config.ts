@@ -26,7 +26,7 @@ interface Declared {
   description: string;
   /** Ends the sentence "<name> must …". */
   must: string;
-  /** The default as an operator would write it; absent when an unset variable has a meaning of its own (see `unset`). */
+  /** The default as an operator would write it; absent when an unset variable has its own meaning (see `unset`). */
   default?: string;
   /** What an unset variable means, if there is no plain default. */
   unset?: string;

@@ -107,7 +107,7 @@ export function versionsOf(views: Record<string, string>, generations: readonly 
 }
 
 export interface OtherBuild {
-  /** The serving generations that this build can neither read nor apply as a whole. */
+  /** The serving generations that this build cannot read or apply as a whole. */
   generations: Generation[];
   /** What this build needs instead: the views that these serve, in its own versions. */
   views: Record<string, number>;
@@ -190,7 +190,7 @@ export function otherLog(
   const other = servingOfOthers(manifest, generations, logId);
   if (other) return { log: other.checkpoint.log, ids: other.id };
   if (manifest?.log === undefined || manifest.log === logId) return undefined;
-  // A manifest without the generations that it points to: they are lost, and only a process of its log may build them
+  // The manifest points to generations that are lost. Only a process of the manifest's log may build them
   // again.
   return { log: manifest.log, ids: [...new Set(Object.values(manifest.views))].join(', ') };
 }
@@ -241,7 +241,7 @@ export async function reflectPlatformLens(store: EventStore, readModels: ReadMod
   }
 }
 
-/** What the `lens-platform` stream says last of lens and model; undefined if this build cannot read it. */
+/** The latest lens and model of the `lens-platform` stream; undefined if this build cannot read it. */
 export async function platformLens(
   store: EventStore,
 ): Promise<Pick<Manifest, 'lens' | 'lens_revision' | 'model_hash'> | undefined> {

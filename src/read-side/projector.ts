@@ -59,7 +59,7 @@ export class Projector {
   private readonly leftMs: number;
   private readonly snapshots: SnapshotKeeper | undefined;
   private readonly jobs: Jobs | undefined;
-  /** Generations in `loading` that nobody held the lease of at the last look. */
+  /** Generations in `loading` whose lease nobody held at the last check. */
   private unloaded = new Set<string>();
   /** While another build serves: this build's generation, and when another process last applied the log to the other. */
   private beside: { id: string; followedAt: number } | undefined;

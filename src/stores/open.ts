@@ -59,7 +59,7 @@ export function openProfile(where: Where, clock: Clock, options: Watching = {}):
 
 /**
  * Opens the adapters of the embedded profile. The log, each generation of read models, and short-lived state live in
- * environments of their own, so that a rebuild never slows an append down (docs/decisions/0006).
+ * separate environments, so that a rebuild never slows an append down (docs/decisions/0006).
  * @throws StartError if a store cannot be used
  */
 export async function openStores(

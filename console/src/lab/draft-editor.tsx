@@ -128,7 +128,7 @@ function DraftForm(props: {
       </datalist>
       <ol className="inputs">
         {inputs.map((input, i) => (
-          // Inputs have no id of their own; all that they show is in the draft.
+          // Inputs have no id. Their index is enough as a key: all that they show is in the draft.
           // oxlint-disable-next-line
           <InputRow key={i} index={i} input={input} problems={inputProblems(problems, i)} onChange={onChange} />
         ))}

@@ -85,7 +85,7 @@ export function RuleEditor(props: {
         <>
           {parts.map((part, i) => (
             <RuleEditor
-              // Rules have no id of their own; all that they show is in the draft.
+              // Rules have no id. Their index is enough as a key: all that they show is in the draft.
               // oxlint-disable-next-line
               key={i}
               rule={part}

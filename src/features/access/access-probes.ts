@@ -69,7 +69,7 @@ export class AccessProbes implements AccessPreview {
     const queries = this.lenses.queries(wish);
     if (queries.length === 0) return this.lenses.resolve(wish, await this.views.manifest(), []);
     const { manifest, results } = await this.views.read(queries);
-    // An organization without a lens of its own uses the platform's.
+    // An organization that has promoted no lens uses the platform's.
     if (switched.scope === 'platform' && results[0] === undefined) return null;
     return this.lenses.resolve(wish, manifest, results);
   }

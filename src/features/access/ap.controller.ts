@@ -100,7 +100,7 @@ export class AccessPoliciesController {
     const { policy_id, subject_tris, audience = null } = body;
     const target = targetOf(body);
     const check = { policy_id, subject_tris, audience, target };
-    // `wallet: null` keeps the hash that requests without a target had before vouchers existed.
+    // `wallet: null`, so that a request without a target has the same hash in builds without vouchers.
     const context = request.of({ policy_id, subject_tris, audience, wallet: null, ...target });
     const { body: answer, position } = await this.commands.execute(new CheckAccess(check, context));
     return new Written(answer, position);

@@ -149,7 +149,7 @@ export class StartPopulationHandler implements ICommandHandler<StartPopulation> 
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused, rate_limited */
   async execute({ policyId, context }: StartPopulation): Promise<PopulationStartedDto> {
     const policy = await this.policies.get(policyId);
-    // Who passes says as much as the rules do.
+    // A list of those who pass reveals as much as the rules.
     if (!mayReadRules(policy, context.actor)) throw new Problem('forbidden', rulesArePrivate(policyId));
     return this.populations.start(policy, context);
   }

@@ -22,7 +22,7 @@ import { AccessPolicies } from './access-policies.js';
 import type { DecisionDto, DecisionsDto } from './decisions.dto.js';
 import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './domain/decision.js';
 
-/** Rows of a list that a page looks at, at most; and at a time. */
+/** The most rows of a list that one page reads, and the number read at a time. */
 const MOST_SEEN = 1_000;
 const SEEN_AT_ONCE = 250;
 /** Streams that are read at a time. */
@@ -82,7 +82,7 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
     let after = cursor ?? (to === undefined ? undefined : sortByTime(to + 1));
     let seen = 0;
     let isEnd = false;
-    // One more than the page has, which shows whether there are others.
+    // One more than the page has, to know whether there is a next page.
     while (!isEnd && found.length <= limit && seen < MOST_SEEN) {
       const { results } = await this.views.read([{ range: { ...list, after, reverse: true, limit: SEEN_AT_ONCE } }]);
       const rows = results[0] as RangeRow[];
@@ -154,7 +154,7 @@ export class GetDecisionHandler implements IQueryHandler<GetDecision> {
 /** Whose policies' decisions an actor may read; null: everybody's. @throws Problem forbidden */
 function ownerFor({ name, organization, scopes }: Actor): string | null {
   if (scopes.has('audit:read')) return organization;
-  // Whoever writes the organization's policies, or checks by them, may see what came of it.
+  // Whoever writes the organization's policies, or checks by them, may see the decisions.
   if (organization !== null && (scopes.has('policies:write') || scopes.has('access:check'))) return organization;
   throw new Problem('forbidden', `The key "${name.replace(/^key:/, '')}" lacks the scope "audit:read".`);
 }

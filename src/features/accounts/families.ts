@@ -129,7 +129,7 @@ export class RefreshFamilies {
     context: Omit<CommandContext, 'actor' | 'body_hash'>,
   ): Promise<void> {
     if (chain_id === null) return;
-    // A session of a build that kept no signature cannot be confirmed.
+    // An older session has no signature that the contract could confirm.
     if (signed && (await this.signatures.stillAccepts(chain_id, wallet, signed))) return;
     await this.end(id, wallet, 'rejected', context);
     throw new Problem('refresh_revoked', 'The contract wallet no longer accepts this sign-in. Sign in again.');

@@ -79,7 +79,7 @@ export class SignInHandler implements ICommandHandler<SignIn> {
   /** @throws Problem siwe_claim if the message names the id of another kind of wallet */
   private async claimedBy({ address, tris_id }: Challenge, chainId: number | null): Promise<string> {
     const link = await this.links.of(address);
-    // A repeated claim is a sign-in, also to an id from before those of contracts named their chain.
+    // A repeated claim is a sign-in, also to an older id of a contract, without its chain.
     if (link?.chain_id === chainId && isFounder(address, link)) return link.tris_id;
     const own = ownTris(address, chainId);
     if (tris_id === null || tris_id === own) return own;

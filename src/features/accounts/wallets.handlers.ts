@@ -106,7 +106,7 @@ export class LinkAccountHandler implements ICommandHandler<LinkAccount> {
     if (session.wallet !== wallet.toLowerCase()) {
       throw new Problem(
         'forbidden',
-        'A session links its own wallet here; another one must sign, at /v1/wallets/link.',
+        'A session can link only its own wallet here. For another wallet, send its signature to /v1/wallets/link.',
       );
     }
     if (session.trisId !== trisId && trisId !== ownTris(session.wallet, session.chainId)) throw notYours(trisId);
@@ -147,7 +147,8 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
    */
   async execute({ wallet, consent, reasonCode, context }: UnlinkWallet) {
     const isOperator = context.actor.organization === null && context.actor.scopes.has('ops');
-    if (reasonCode !== null && !isOperator) throw new Problem('forbidden', 'Only an operator’s key gives a reason.');
+    if (reasonCode !== null && !isOperator)
+      throw new Problem('forbidden', 'reason_code is for operators’ keys only: leave it out.');
     const agreed = consent && (await this.agreedBy(wallet, consent, context));
     const session = context.actor.session && (await this.standing.of(context.actor.session));
     const { link, position } = await this.links.unlink(
@@ -266,5 +267,5 @@ function notYours(trisId: string): Problem {
   return new Problem('forbidden', `This requires a session of ${trisId} or an operator’s key.`);
 }
 function notLinked(): Problem {
-  return new Problem('wallet_not_linked', 'The wallet is not linked, or not to a TRIS of yours.');
+  return new Problem('wallet_not_linked', 'The wallet is not linked, or is not linked to your TRIS.');
 }

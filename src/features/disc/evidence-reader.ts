@@ -33,7 +33,7 @@ import type { RangeRow, RowQuery } from '../../stores/ports/read-models.js';
 
 /** Rows of one range in one read: about a millisecond's work. */
 const PAGE = 256;
-/** Single rows, each looked for in a range of its own, in one read: the same. */
+/** Single rows, each looked for in its own range, in one read: the same. */
 const LOOK_UPS = 64;
 /** Metrics read in parallel. The fewer rows each has, the more rows of each fit into one read. */
 const METRICS_AT_ONCE = 16;

@@ -34,7 +34,7 @@ export class KeyDto {
   scopes: Scope[];
   @ApiProperty({ type: String, nullable: true })
   organization: string | null;
-  /** Whether it is the development key, which is in a file of its own and cannot be deleted here. */
+  /** Whether it is the development key, which is in a separate file and cannot be deleted here. */
   is_development: boolean;
 }
 

@@ -24,7 +24,7 @@ interface Kind {
   ownerIn(history: readonly RecordedEvent[]): string | null | undefined;
 }
 
-/** The names of policies, each with a stream of its own, so that two organizations cannot both create the first version. */
+/** The names of policies, each with its own stream, so that two organizations cannot both create the first version. */
 @Injectable()
 export class PolicyNames {
   constructor(

@@ -202,7 +202,10 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
 /** Whoever submits a record does not review it: no key of the same organization, of the operators not the same key. */
 function refuseOwnSubmission({ name, organization }: Actor, { submitter }: TroveRecord, submittedBy: string): void {
   if (submitter === null ? submittedBy !== name : submitter !== organization) return;
-  throw new Problem('own_submission', 'A record is reviewed by others than its submitter.');
+  throw new Problem(
+    'own_submission',
+    'The submitter of a record cannot review it: use a key of another organization, or another key of the operators.',
+  );
 }
 
 function alreadyCounted(platformId: string): Problem {

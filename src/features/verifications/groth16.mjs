@@ -57,7 +57,7 @@ function valid(make, pointer) {
     point.assertValidity();
     if (!point.is0()) return point;
   } catch {
-    // The library says why in words of its own; to the caller it is all one.
+    // The library's reasons do not matter to the caller.
   }
   throw new PointError(pointer, 'this is no point of the group, or its zero');
 }

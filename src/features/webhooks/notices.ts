@@ -20,7 +20,7 @@ import { ValidationPolicies } from '../lenses/validation-policies.js';
 import type { Webhook } from './domain/webhook.js';
 import type { WebhookEvent } from './domain/webhooks.events.js';
 
-/** What a webhook is told: a message before it is sent. */
+/** A message for a webhook before it is sent. */
 export interface Notice {
   message_id: string;
   event: WebhookEvent;
@@ -64,7 +64,7 @@ export class Notices {
   /**
    * The messages of a part of the log for several webhooks, in log order.
    * @param events those that follow `standings.position`; the read models have applied all of them
-   * @param from by webhook: it is told nothing of events up to this position
+   * @param from by webhook: it reports only events after this position
    * @param standings is brought to the end of the part
    */
   async of(
@@ -245,7 +245,7 @@ export class Notices {
 const followsScores = ({ events }: Webhook): boolean =>
   events.includes('rating.changed') || events.includes('score.crossed');
 
-/** Whether a webhook is told of this identity. */
+/** Whether a webhook reports on this identity. */
 const concerns = ({ filter }: Webhook, trisId: string | null): boolean =>
   trisId !== null && (filter.tris_ids === null || filter.tris_ids.includes(trisId));
 

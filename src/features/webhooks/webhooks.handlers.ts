@@ -344,7 +344,11 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
   private async find(webhookId: string, deliveryId: string): Promise<Delivery> {
     const number = numberOf(deliveryId);
     const delivery = number === undefined ? undefined : await this.deliveries.get(webhookId, number);
-    if (!delivery) throw new Problem('delivery_not_found', `${webhookId} has no delivery ${deliveryId}, or no longer.`);
+    if (!delivery)
+      throw new Problem(
+        'delivery_not_found',
+        `${webhookId} has no delivery ${deliveryId}. Deliveries are kept for seven days.`,
+      );
     if (delivery.status === 'pending') {
       throw new Problem('delivery_pending', `${deliveryId} is still being delivered.`);
     }

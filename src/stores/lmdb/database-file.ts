@@ -14,7 +14,7 @@ const HEADER = 24;
 const MAGIC = 0xbeefc0de;
 const [BRANCH, LEAF, OVERFLOW] = [1, 2, 4];
 const [BIG_DATA, SUB_DATABASE] = [1, 2];
-/** Bytes of a node before its key, and of the value of one whose data is on pages of its own. */
+/** Bytes of a node before its key, and of the value of one whose data is on separate pages. */
 const [NODE, BIG_VALUE] = [8, 24];
 /**
  * The description of a tree: flags at 4, depth at 6, then its numbers of pages and entries, and at the end its root.

@@ -53,7 +53,7 @@ const BULK_ROWS_WHILE_SMALL = 120_000;
 const BULK_ROWS = 8_000;
 
 /**
- * Names of their own, so that this build never finds rows without checksums, and builds without checksums never use
+ * Separate names, so that this build never finds rows without checksums, and builds without checksums never use
  * these rows.
  */
 const DATABASES = {

@@ -98,7 +98,7 @@ function textOf({ id, type, data, metadata }: NewEvent): string {
 
 /** Bytes that one UTF-16 code unit can take in JSON text: a control character, escaped. */
 const MAX_BYTES_OF_UNIT = 6;
-/** Code units of the longest number, and of what stands beside a value: quotes, braces, a colon, a comma. */
+/** Code units of the longest number, and of what may surround a value: quotes, braces, a colon, a comma. */
 const NUMBER_UNITS = 24;
 const MORE_UNITS = 5;
 /** Code units that the values checked so far take at most in JSON text, escapes not counted. */

@@ -71,7 +71,7 @@ interface GenerationRecord {
 
 /**
  * Read models in Redis or a Redis Cluster: `{<prefix>:views}:manifest`, `{<prefix>:views}:generations`, and five keys
- * for each generation (see scripts.ts) in a slot of its own, so that a generation can be built on another node than the
+ * for each generation (see scripts.ts) in its own slot, so that a generation can be built on another node than the
  * serving one.
  */
 export class RedisReadModels implements ReadModels {

@@ -56,13 +56,13 @@ export function contentHash(content: AccessPolicyContent): string {
   return sha256Hex(canonicalJson(hashed(content)));
 }
 
-/** The content as it is hashed: as before there was a visibility, if it is private. */
+/** The content as it is hashed. Without `visibility` if it is private, so that hashes of older policies stay valid. */
 export function hashed({ policy_id, rules, ttl_seconds, vp, visibility }: AccessPolicyContent): JsonObject {
   return { policy_id, rules, ttl_seconds, vp, ...(visibility === 'public' && { visibility }) };
 }
 
 /**
- * Whether a caller may read the rules: anybody those of a public policy, else the keys of the owner and of operators.
+ * Whether a caller may read the rules: everybody if the policy is public, else the keys of its owner and of operators.
  * @param caller null: without a credential; a key without an organization is an operator's
  */
 export function mayReadRules(

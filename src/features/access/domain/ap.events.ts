@@ -35,7 +35,7 @@ export const accessPolicyCreated = defineEvent(
     /** SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds, vp, and visibility unless it is private. */
     content_hash: text,
   },
-  // Nobody had decided to publish the rules.
+  // Older policies were never meant to be published.
   { schema: 2, upcasters: { 1: (data) => ({ ...data, visibility: 'private' }) } },
 );
 
@@ -90,12 +90,12 @@ export const accessChecked = defineEvent(
     schema: 6,
     upcasters: {
       1: (data) => ({ ...data, advice: 1 }),
-      // This schema recorded a wallet, but had no vouchers.
+      // A wallet in this schema asked for no voucher.
       2: (data) => ({ ...data, chain_id: null, verifying_contract: null, voucher_issuer: null }),
       3: (data) => ({ ...data, log: null }),
-      // Every grant counted.
+      // By the rules of trust of that schema, every grant counts.
       4: (data) => ({ ...data, trust: 1 }),
-      // The same data; `advice` can now be 3.
+      // The same data, but `advice` can be 3.
       5: (data) => data,
     },
   },

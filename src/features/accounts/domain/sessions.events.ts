@@ -16,6 +16,6 @@ export const refreshFamilyRevoked = defineEvent(
      */
     reason: oneOf(['signed_out', 'reused', 'rejected']),
   },
-  // An older build does not know the third reason.
+  // `rejected` is new in this schema.
   { schema: 2, upcasters: { 1: (data) => data } },
 );

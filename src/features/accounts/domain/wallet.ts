@@ -78,15 +78,15 @@ export function ownTris(wallet: string, chainId: number | null): string {
 }
 
 /**
- * Whether a wallet founded the TRIS that it is linked to: by a claim, or by a link to its own. Contracts could claim ids
- * without a chain before.
+ * Whether a wallet founded the TRIS that it is linked to: by a claim, or by a link to its own. In older events contracts have ids
+ * without a chain.
  */
 export function isFounder(wallet: string, { tris_id, proof, chain_id }: Link): boolean {
   return proof === 'signed' && [ownTris(wallet, null), ownTris(wallet, chain_id)].includes(tris_id);
 }
 
 /**
- * Whether a key asserted the link, or another key of its organization. Of a link from before organizations were recorded
+ * Whether a key asserted the link, or another key of its organization. Of an older link, without an organization,
  * only the key itself is known.
  */
 export function isAssertedBy(

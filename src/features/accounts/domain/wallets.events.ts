@@ -16,7 +16,7 @@ export const walletLinked = defineEvent(
     /** The organization whose key asserted the link; null: an operator's key did, or the wallet signed. */
     asserted_by: nullable(text),
   },
-  // Of the first schema only the name of the key is known.
+  // The first schema names only the key.
   { schema: 2, upcasters: { 1: (data) => ({ ...data, asserted_by: null }) } },
 );
 

@@ -114,7 +114,10 @@ export function decideRollback(stack: LensStack, owner: LensOwner, policyId: str
   if (active.policy_id !== policyId || !before) {
     const whose = owner.tris_org ?? 'the platform';
     const now = active.policy_id ?? (owner.tris_org === null ? 'the model’s own lens' : 'the platform’s lens');
-    throw new Problem('policy_not_active', `${policyId} is not the active lens of ${whose}; that is ${now}.`);
+    throw new Problem(
+      'policy_not_active',
+      `${policyId} is not the active lens of ${whose}. The active lens is ${now}.`,
+    );
   }
   return [fact(lensActivated, { ...owner, reason: 'rolled_back', ...before, replay_id: null, previous: active })];
 }
@@ -151,7 +154,7 @@ export function decideRollbackModel(stack: ModelStack, { id, hash }: ScoringMode
   if (active.hash !== hash || !before) {
     throw new Problem(
       'model_not_active',
-      `${id} was not promoted, or is not the active version of the model; that is ${active.id}.`,
+      `${id} was not promoted, or is not the active version of the model. The active version is ${active.id}.`,
     );
   }
   return [fact(modelActivated, { reason: 'rolled_back', model: before, replay_id: null, previous: active })];

@@ -28,7 +28,7 @@ const proof: Check<RecordProof> = (value): value is RecordProof => {
   );
 };
 
-/** Events of before organizations had records and reviews of their own: everything was the operators'. */
+/** Older events, without an organization: every record and review in them is the operators'. */
 const before = (field: 'submitter' | 'reviewer') => ({
   schema: 2,
   upcasters: { 1: (data: JsonObject) => ({ ...data, [field]: null }) },

@@ -14,7 +14,7 @@ export const WEBHOOK_EVENTS = [
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
 export const RATINGS = ['BAD', ...MODEL.ratings.map(([rating]) => rating)];
 
-/** Limits what a webhook is told. null: not limited, or no threshold. */
+/** Limits what a webhook reports. null: not limited, or no threshold. */
 export type WebhookFilter = {
   /** Only of these identities. */
   tris_ids: string[] | null;
