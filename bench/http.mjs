@@ -37,6 +37,20 @@ export function relayOptions(url, key) {
   };
 }
 
+/** The same in batches of 1,000 actions. */
+export function batchOptions(url, key) {
+  const setupClient = (client) => {
+    let n = Math.floor(Math.random() * 1e9);
+    const next = () => {
+      const actionOf = () => ({ ...ACTION, tris_id: `tris:identity-${n++ % 100_000}` });
+      client.setBody(JSON.stringify({ actions: Array.from({ length: ACTIONS_OF_A_BATCH }, actionOf) }));
+    };
+    next();
+    client.on('response', next);
+  };
+  return { ...relayOptions(url, key), url: `${url}/v1/decision-relay/batch`, setupClient };
+}
+
 /** Runs a load on a server. @returns its rate; adds the processor time of the server for each request, in µs, to `costs` */
 async function costed(server, options, costs) {
   const before = await processorTime(server.pid);
@@ -148,7 +162,7 @@ export function overHttp(rounds) {
 
 /** Relays a second that are sent where processor times are compared: fewer than are possible. */
 const RELAY_RATE = 1_000;
-const ACTIONS_OF_A_BATCH = 1_000;
+export const ACTIONS_OF_A_BATCH = 1_000;
 
 /**
  * Actions relayed in batches of 1,000 over 4 connections beside single ones over 256: actions per second, and processor
@@ -159,19 +173,7 @@ export function batches(rounds) {
     const server = await startServer(SERVER, { CREDENCE_DATA: data });
     const single = relayOptions(server.url, keyOf(data));
     await fetchReady(`${server.url}/health/ready`);
-    let n = Math.floor(Math.random() * 1e9);
-    const setupClient = (client) => {
-      const next = () => {
-        const actions = Array.from({ length: ACTIONS_OF_A_BATCH }, () => ({
-          ...ACTION,
-          tris_id: `tris:identity-${n++ % 100_000}`,
-        }));
-        client.setBody(JSON.stringify({ actions }));
-      };
-      next();
-      client.on('response', next);
-    };
-    const batch = { ...single, url: `${server.url}/v1/decision-relay/batch`, setupClient };
+    const batch = batchOptions(server.url, keyOf(data));
     const costs = { ours: [], peer: [] };
     const posting = (who, options, actions) => async () => {
       const before = await processorTime(server.pid);

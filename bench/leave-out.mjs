@@ -64,7 +64,7 @@ export const PARTS = {
     'src/features/organizations/platforms.js': first('Platforms', 'ownerOf'),
   },
   'limit of metrics, with its two rows': {
-    'src/features/relay/metric-limit.js': method('MetricLimit', 'within', '(_relay, record) => record()'),
+    'src/features/relay/metric-limit.js': method('MetricLimit', 'withinEach', '(relays, record) => record(relays)'),
   },
   'checks and encoding of events': {
     'src/stores/ports/event-encoding.js': named('checkAppend', '(_stream, events) => events.map(() => 400)'),

@@ -2,7 +2,9 @@ import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import {
+  ACTIONS_OF_A_BATCH,
   TRIS,
+  batchOptions,
   checkOptions,
   costOf,
   createPolicy,
@@ -32,7 +34,10 @@ const LOG = ['checks and encoding of events', 'sync to the disk', 'log: encoding
 /** Not by a change of the service: an API process beside it has no projector. */
 const PROJECTOR = 'projector: folding and writing rows';
 
-/** `needed` are the parts without which the route does not do what it is for, and parts of those. */
+/**
+ * `needed` are the parts without which the route does not do what it is for, and parts of those. `each`: actions of a
+ * request, by which its processor time is divided.
+ */
 const ROUTES = [
   {
     name: 'GET /api/disc-score',
@@ -61,6 +66,23 @@ const ROUTES = [
     parts: [...OF_COMMANDS, 'owner of the platform', 'limit of metrics, with its two rows', ...LOG, PROJECTOR],
     needed: [...LOG, PROJECTOR],
     options: (url, key) => relayOptions(url, key),
+  },
+  {
+    name: 'POST /v1/decision-relay/batch, each action',
+    identities: 1_000,
+    actions: 5,
+    connections: 4,
+    each: ACTIONS_OF_A_BATCH,
+    parts: [
+      'checks of the body',
+      'digests of body and event ids',
+      'owner of the platform',
+      'limit of metrics, with its two rows',
+      ...LOG,
+      PROJECTOR,
+    ],
+    needed: [...LOG, PROJECTOR],
+    options: (url, key) => batchOptions(url, key),
   },
   {
     name: 'POST /v1/policies/ap/check',
@@ -97,12 +119,14 @@ export async function partsOfRequests(rounds, tell, isQuick) {
         connections: route.connections,
         seconds: 1,
         timeout: 60,
-        amount: isQuick ? QUICK : AMOUNT,
+        amount: amountOf(route, isQuick),
       });
       tell(route.name, await measured({ ...route, options }, rounds, folder, prepared, bodies));
     });
   }
 }
+
+const amountOf = ({ each }, isQuick) => (each ? (isQuick ? 8 : 40) : isQuick ? QUICK : AMOUNT);
 
 /** Lets the service build its read models. @returns answers of each route, for the peers */
 async function builtBy(data) {
@@ -136,9 +160,12 @@ async function measured(route, rounds, folder, prepared, bodies) {
       if (changes.length > 0) Object.assign(env, { LEAVE_OUT: changes.join(';'), NODE_OPTIONS: `--import=${PRELOAD}` });
       servers.push([name, await startServer(SERVER, env)]);
     }
-    const least = { CREDENCE_DATA: prepared, LEAST_DATA: join(folder, 'least'), ...bodies };
-    servers.push(['bare Fastify with what must be done', await startServer(at('least-server.mjs'), least)]);
-    servers.push(['bare Fastify', await startServer(at('bare-fastify.mjs'), bodies)]);
+    // Bare Fastify is compared with single requests.
+    if (!route.each) {
+      const least = { CREDENCE_DATA: prepared, LEAST_DATA: join(folder, 'least'), ...bodies };
+      servers.push(['bare Fastify with what must be done', await startServer(at('least-server.mjs'), least)]);
+      servers.push(['bare Fastify', await startServer(at('bare-fastify.mjs'), bodies)]);
+    }
     const costs = new Map(servers.map(([name]) => [name, []]));
     // The first round only warms the servers up. The others begin with another server each.
     for (let round = -1; round < rounds; round++) {
@@ -149,7 +176,7 @@ async function measured(route, rounds, folder, prepared, bodies) {
         else costs.get(name).push(await costOf(pid, options));
       }
     }
-    return [...costs].map(([name, each]) => [name, median(each)]);
+    return [...costs].map(([name, each]) => [name, median(each) / (route.each ?? 1)]);
   } finally {
     await Promise.all(servers.map(([, server]) => server.stop()));
   }
@@ -165,10 +192,10 @@ export function tableOfParts(routes) {
     '|---|---|---|---|',
     ...routes.flatMap(([route, figures]) => {
       const [, whole] = figures[0];
-      const [, bare] = figures.at(-1);
+      const bare = figures.find(([what]) => what === 'bare Fastify')?.[1];
       return figures.map(
         ([what, cost], n) =>
-          `| ${n === 0 ? `**${route}**: ${what}` : what} | ${cell(cost)} | ${n === 0 ? '–' : cell(whole - cost)} | ${(bare / cost).toFixed(2)}× |`,
+          `| ${n === 0 ? `**${route}**: ${what}` : what} | ${cell(cost)} | ${n === 0 ? '–' : cell(whole - cost)} | ${bare === undefined ? '–' : `${(bare / cost).toFixed(2)}×`} |`,
       );
     }),
   ];
