@@ -158,7 +158,7 @@ const embedded = {
       console.error(tableOfParts([route]).join('\n'));
     };
     await partsOfRequests(rounds, tell, options.quick);
-    const about = `medians of ${rounds} interleaved rounds`;
+    const about = `the least of ${rounds} interleaved rounds`;
     if (options.out) await replaceTable(options.out, '## Parts of a request', tableOfParts(routes), about);
   },
   replay: async () => {
@@ -376,16 +376,14 @@ for (const name of names) {
   }
 }
 
-console.log(tableOf(rows));
-const about = `medians of ${rounds} interleaved rounds.${SHARED[options.profile]}`;
-console.log(about);
-if (options.out && rows.length > 0)
-  await report(
-    options.out,
-    rows.filter(([, ours]) => ours !== 'failed'),
-    about,
-    options.profile === 'cluster' ? '## The cluster profile' : '# Benchmarks',
-  );
+if (rows.length > 0) {
+  console.log(tableOf(rows));
+  const about = `medians of ${rounds} interleaved rounds.${SHARED[options.profile]}`;
+  console.log(about);
+  const heading = options.profile === 'cluster' ? '## The cluster profile' : '# Benchmarks';
+  const measured = rows.filter(([, ours]) => ours !== 'failed');
+  if (options.out) await report(options.out, measured, about, heading);
+}
 
 /** A script in a separate process, so that only its memory is measured. */
 function run(script, args) {
