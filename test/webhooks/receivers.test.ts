@@ -136,4 +136,12 @@ describe('a connection', () => {
     expect(await receivers.post('https://nowhere.example/', {}, '{}')).toMatchObject({ failure: 'unknown_host' });
     receivers.onApplicationShutdown();
   });
+
+  test('ends when the receiver wants another protocol', async () => {
+    const receivers = configured('on');
+    receiver.answer = (_, response) =>
+      void response.socket!.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n');
+    expect(await receivers.post(receiver.url, {}, '{}')).toMatchObject({ status: null, failure: 'connection_failed' });
+    receivers.onApplicationShutdown();
+  });
 });

@@ -132,6 +132,8 @@ export class Receivers implements OnApplicationShutdown {
       const answer = await new Promise<IncomingMessage>((resolve, reject) => {
         const request = (protocol === 'https:' ? https : http).request(url, options, resolve);
         request.once('error', reject);
+        // A receiver that answers 101 gets its connection closed, which is neither an answer nor an error.
+        request.once('close', () => reject(new Error('closed without an answer')));
         request.end(body);
       });
       discard(answer);
