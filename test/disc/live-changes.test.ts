@@ -233,6 +233,19 @@ test('what a stream has missed is read at the speed of its client', async () => 
   await eventually(() => out.changes.length === 2_000);
 });
 
+test('clients that read nothing of what they have missed hold up no other stream', async () => {
+  const other = await opened();
+  const start = other.events[0]!.id;
+  for (let n = 0; n < 300; n++) feed.change(`tris:${n}`);
+  await eventually(() => other.changes.length === 300);
+  const stuck = await Promise.all(
+    Array.from({ length: 20 }, () => opened(start, null, (stream) => (stream.isStuck = true))),
+  );
+  const out = await opened(start);
+  await eventually(() => out.changes.length === 300);
+  for (const each of stuck) expect(each.changes.length).toBeLessThanOrEqual(128);
+});
+
 test('all streams share the reads of the feed', async () => {
   const outs = await Promise.all(Array.from({ length: 500 }, () => opened()));
   const before = feed.reads;

@@ -218,9 +218,17 @@ export class LiveChanges implements OnModuleDestroy {
     this.catching++;
     for (let stream = this.waiting.shift(); stream; stream = this.waiting.shift()) {
       // A part of each in turn: the last one does not wait for all that the first has missed.
-      if (this.isOpen(stream) && !(await this.catchUp(stream))) this.waiting.push(stream);
+      if (!this.isOpen(stream) || (await this.catchUp(stream))) continue;
+      if (stream.out.writableNeedDrain) void this.catchUpOnceDrained(stream);
+      else this.waiting.push(stream);
     }
     this.catching--;
+  }
+
+  /** Takes no turn from the others while its client reads. */
+  private async catchUpOnceDrained(stream: Stream): Promise<void> {
+    await drained(stream.out);
+    if (this.isOpen(stream)) this.attachOrCatchUp(stream);
   }
 
   /** Sends one part of what the stream has missed. @returns whether it is attached, or has ended */
@@ -238,7 +246,7 @@ export class LiveChanges implements OnModuleDestroy {
         else if (!this.attach(stream)) await sleep(POLL_MS);
         else return true;
       } else this.reset(stream, part.scope);
-      if (stream.out.writableNeedDrain) await drained(stream.out);
+      if (stream.out.writableNeedDrain) return false;
     } catch (error) {
       this.said(false, error);
       await sleep(RETRY_MS);
