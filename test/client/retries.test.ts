@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { ConnectionError, CredenceClient, ProblemError } from '../../clients/typescript/src/client.js';
 
 /** What the client sends again, and what it does not. The service is a list of answers. */
@@ -130,6 +131,43 @@ test('an attempt without an answer ends after its time, and an aborted call at o
   const wait = client.get('/.well-known/jwks.json', { signal: waiting.signal });
   setTimeout(() => waiting.abort(reason), 20);
   await expect(wait).rejects.toBe(reason);
+});
+
+test('a live stream whose service does not answer is asked for again', async () => {
+  let asked = 0;
+  const heartbeat = 'event: heartbeat\nid: a\ndata: {"position":"log.1"}\n\n';
+  const fetch = (request: Request) =>
+    new Promise<Response>((resolve, reject) => {
+      request.signal.addEventListener('abort', () => reject(request.signal.reason as Error));
+      if (++asked > 1) resolve(new Response(heartbeat));
+    });
+  for await (const { id } of new CredenceClient({ baseUrl: 'http://service.test', fetch, timeout: 20 }).live()) {
+    expect(id).toBe('a');
+    break;
+  }
+  expect(asked).toBe(2);
+});
+
+test('a refresh without an answer is repeated while the service still answers it', async () => {
+  jest.useFakeTimers();
+  try {
+    const began = Date.now();
+    const asked: number[] = [];
+    const tokens = { access_token: 'a', refresh_token: 'r', expires_in: 900, token_type: 'Bearer' };
+    const fetch = (request: Request) =>
+      new Promise<Response>((resolve, reject) => {
+        request.signal.addEventListener('abort', () => reject(request.signal.reason as Error));
+        if (!request.url.endsWith('/refresh')) resolve(good());
+        else if (asked.push(Date.now() - began) > 1) resolve(Response.json(tokens));
+      });
+    const session = { ...tokens, expires_in: 0, tris_id: null, wallet: '0x' } as never;
+    const call = new CredenceClient({ baseUrl: 'http://service.test', fetch, session }).get('/.well-known/jwks.json');
+    await jest.advanceTimersByTimeAsync(14_000);
+    expect(asked).toHaveLength(2);
+    await call;
+  } finally {
+    jest.useRealTimers();
+  }
 });
 
 test('positions of one log are remembered by their number, whatever order the answers come in', async () => {

@@ -24,6 +24,12 @@ const LONGEST_WAIT_MS = 5_000;
 /** A service that wants to be asked later than this gets no repetition, ms: its rate limit is by the minute. */
 const LONGEST_RETRY_AFTER_MS = 60_000;
 
+/**
+ * How long a refresh may take, ms: the service answers the same refresh again for 15 s, and ends the session if the token
+ * comes later.
+ */
+const REFRESH_MS = 10_000;
+
 /** Refused before anything was done. */
 const TOO_MANY = 429;
 /** It is not known whether anything was done. */
@@ -54,7 +60,7 @@ export class Transport {
   }
 
   /**
-   * @param isStream the body is read as it comes, without a limit of time
+   * @param isStream the body is read as it comes, without a limit of time; its head is not
    * @returns an answer with a status of 2xx
    * @throws ProblemError the service refused, ConnectionError no answer came, the reason of the signal
    */
@@ -87,14 +93,15 @@ export class Transport {
   }
 
   async #attempt(request: Request, isStream: boolean): Promise<Response | ProblemError | ConnectionError> {
-    const { timeout = 30_000 } = this.#options;
+    const most = this.#options.timeout ?? 30_000;
+    const timeout = isRefresh(request) ? Math.min(most, REFRESH_MS) : most;
     // Not AbortSignal.any, which Node 20.0 lacks and which leaks for a signal that outlives many requests.
     const controller = new AbortController();
     const abort = () => controller.abort(request.signal.reason);
     if (request.signal.aborted) abort();
     else request.signal.addEventListener('abort', abort, { once: true });
     const late = () => controller.abort(new DOMException(`no answer within ${timeout} ms`, 'TimeoutError'));
-    const timer = isStream ? undefined : setTimeout(late, timeout);
+    const timer = setTimeout(late, timeout);
     try {
       const response = await this.#fetch(new Request(request, { signal: controller.signal }));
       if (!response.ok) return await ProblemError.of(response);
@@ -120,7 +127,7 @@ export class Transport {
     if (this.position !== null && !headers.has(MIN_POSITION)) headers.set(MIN_POSITION, this.position);
     // The service refuses a key beside a session, and a refresh with an expired access token.
     if (this.#session) {
-      if (new URL(copy.url).pathname.endsWith(REFRESH)) return [copy, null];
+      if (isRefresh(copy)) return [copy, null];
       const accessToken = await this.#session.accessToken();
       headers.set('authorization', `Bearer ${accessToken}`);
       return [copy, accessToken];
@@ -144,6 +151,8 @@ export class Transport {
 }
 
 const MIN_POSITION = 'credence-min-position';
+
+const isRefresh = ({ url }: Request): boolean => new URL(url).pathname.endsWith(REFRESH);
 
 /** Gives a write its key. @returns whether the request may be sent twice */
 function prepare(request: Request): boolean {
