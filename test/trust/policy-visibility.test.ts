@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { SCOPES } from '../../src/credentials/caller.js';
 import type { NewEvent } from '../../src/kernel/event.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
-import { type Service, as, relay, seen, startServiceWithKeys } from '../policies/service.fixture.js';
+import { eventually } from '../contracts/harness.js';
+import { type Service, as, policyBody, relay, seen, startServiceWithKeys } from '../policies/service.fixture.js';
 import { bearer, claim, newAccount } from '../sessions/wallet.js';
 
 /** The rules of an access policy are for its owner and for operators, unless it is public. Everybody may check by it. */
@@ -111,6 +112,44 @@ describe('a private policy', () => {
       return;
     }
     throw new Error('the decision is not in the log');
+  });
+
+  test('is in no preview of a key that may not read its rules', async () => {
+    const inputs = { finance_loan_repayment: 'High' } as const;
+    const [policy, own] = [
+      policyBody('VP_OTHER_V1', inputs, 'tris:other'),
+      policyBody('VP_LENDCO_V1', inputs, 'tris:lendco'),
+    ];
+    for (const [body, by] of [
+      [policy, OTHER],
+      [own, LENDCO],
+    ] as const) {
+      expect((await service.post('/v1/policies/vp', body, by)).status).toBe(201);
+    }
+    const headers = await seen(service);
+    const preview = async (body: object, by: Record<string, string>, access_policies?: string[]) => {
+      const evaluated = { policy: body, access_policies, subjects: ['tris:bob'] };
+      return (await service.post('/v1/policies/vp/evaluate', evaluated, { ...by, ...headers })).status;
+    };
+    expect(await preview(policy, OTHER, [ID])).toBe(403);
+    expect(await preview(policy, as('integrator'), [ID])).toBe(403);
+    expect(await preview(own, LENDCO, [ID])).toBe(200);
+    expect(await preview(policy, OPERATOR, [ID])).toBe(200);
+
+    const replay = async (id: string, by: Record<string, string>, body: object = {}) => {
+      const { status, json } = await service.post(`/v1/policies/vp/${id}/replay`, body, { ...by, ...headers });
+      if (status !== 202) return status;
+      let result: { access: { policy_id: string }[] } | null = null;
+      await eventually(async () => {
+        ({ result } = (await service.get(`/v1/replays/${json.replay_id}`, by)).json);
+        return result !== null;
+      });
+      return result!.access.map(({ policy_id }) => policy_id).includes(ID);
+    };
+    expect(await replay('VP_OTHER_V1', OTHER, { access_policies: [ID] })).toBe(403);
+    expect(await replay('VP_OTHER_V1', OTHER)).toBe(false);
+    expect(await replay('VP_LENDCO_V1', LENDCO)).toBe(true);
+    expect(await replay('VP_OTHER_V1', OPERATOR)).toBe(true);
   });
 
   test('does not confirm a guess of its rules', async () => {

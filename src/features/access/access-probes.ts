@@ -4,16 +4,21 @@ import { ACCREDITATIONS } from '../../../projections/accreditations.js';
 import { type Accreditation, isTrusted } from '../identity/domain/accreditation.js';
 import type { Verification } from '../identity/domain/identity.js';
 import type { IdentityState } from '../../../projections/identities.js';
-import { refusal } from '../../kernel/problems.js';
+import { Problem, refusal } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import type { Lens } from '../../scoring/lens.js';
 import { type Scoring, scoringBy } from '../../scoring/models/all.js';
-import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from '../validation/access-preview.js';
+import {
+  ACCESS_PREVIEW,
+  type AccessPreview,
+  type AccessProbe,
+  type RulesReader,
+} from '../validation/access-preview.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import type { LensOwner } from '../lenses/domain/lens-stream.js';
-import type { AccessPolicy, AccessPolicyContent } from './domain/access-policy.js';
+import { type AccessPolicy, type AccessPolicyContent, mayReadRules } from './domain/access-policy.js';
 import { AccessPolicyLookUpModule } from './access-policies.module.js';
 import { AccessPolicies } from './access-policies.js';
 import { type Evaluator, TRUE, compile } from './evaluate.js';
@@ -31,9 +36,13 @@ export class AccessProbes implements AccessPreview {
     private readonly lenses: ValidationPolicies,
   ) {}
 
-  async probes(switched: LensOwner, policyIds?: readonly string[]): Promise<AccessProbe[]> {
+  async probes(switched: LensOwner, policyIds?: readonly string[], reader?: RulesReader): Promise<AccessProbe[]> {
     const asked = await Promise.all((policyIds ?? (await this.all())).map((policyId) => this.policies.get(policyId)));
-    const policies = asked.filter(({ retired }) => !retired || policyIds !== undefined);
+    const hidden = asked.filter((policy) => reader !== undefined && !mayReadRules(policy, reader));
+    if (policyIds !== undefined && hidden.length > 0) {
+      throw new Problem('forbidden', `The rules of ${hidden[0]!.policy_id} are private, and so is whom they grant.`);
+    }
+    const policies = asked.filter((policy) => policyIds !== undefined || !(policy.retired || hidden.includes(policy)));
     const rules = policies.map((policy) => this.policies.rulesOf(policy));
     const facts = new SharedFacts(await accreditationsOf(this.views));
     return Promise.all(

@@ -1,4 +1,5 @@
 import type { IdentityState } from '../../../projections/identities.js';
+import type { Actor } from '../../commands/context.js';
 import type { Lens } from '../../scoring/lens.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import type { LensOwner } from '../lenses/domain/lens-stream.js';
@@ -12,15 +13,19 @@ export interface AccessProbe {
   grants(state: IdentityState, lens: Scoring, asOf: number): boolean;
 }
 
+/** Whoever asks for a preview; of its scopes only `ops` matters. */
+export type RulesReader = Pick<Actor, 'organization' | 'scopes' | 'session'>;
+
 /** Gives previews access to the access policies. Without a provider, previews contain no access decisions. */
 export interface AccessPreview {
   /**
    * Probes use the same lens as a check: the validation policy that the access policy names, or its owner's lens, or
    * the platform's.
    * @param switched owner of the lens that the previewed change switches
-   * @param policyIds default: all
-   * @throws Problem policy_not_found
+   * @param policyIds default: all that are not retired and whose rules the reader may read
+   * @param reader undefined: may read all. Who passes says as much as the rules do.
+   * @throws Problem policy_not_found; forbidden for a policy whose rules the reader may not read
    */
-  probes(switched: LensOwner, policyIds?: readonly string[]): Promise<AccessProbe[]>;
+  probes(switched: LensOwner, policyIds?: readonly string[], reader?: RulesReader): Promise<AccessProbe[]>;
 }
 export const ACCESS_PREVIEW = Symbol('AccessPreview');

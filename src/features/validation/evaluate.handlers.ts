@@ -66,7 +66,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     if (typeof policy !== 'string') refuseUnsound(content, '/policy');
     const { policy_id, tris_org } = content;
     const lens = lensOf({ ...content, content_hash: contentHash(content) });
-    const whose = { scope, tris_org, model };
+    const whose = { scope, tris_org, model, reader: actor };
     const { results, before, position, generation, as_of, ...summary } =
       subjects === undefined
         ? { ...(await this.everyone(lens, whose, accessPolicies, signal)), results: [] }
@@ -104,11 +104,11 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
   private async evaluate(
     subjects: readonly string[],
     lensAfter: Lens,
-    { scope, tris_org, model }: { scope: LensScope; tris_org: string; model?: ModelId },
+    { scope, tris_org, model, reader }: { scope: LensScope; tris_org: string; model?: ModelId; reader: Actor },
     accessPolicies: readonly string[],
   ): Promise<PopulationChange & { results: EvaluatedSubjectDto[] }> {
     const wish = { organization: scope === 'organization' ? tris_org : null, model };
-    const probes = await this.replays.probes(lensOwner(scope, tris_org), accessPolicies);
+    const probes = await this.replays.probes(lensOwner(scope, tris_org), accessPolicies, reader);
     const rows = subjects.map((trisId) => ({ get: identityRow(trisId) }));
     const read = await this.views.read([...rows, ...this.policies.queries(wish)]);
     const before = await this.policies.resolve(wish, read.manifest, read.results.slice(subjects.length));

@@ -11,7 +11,7 @@ import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/
 import type { Lens } from '../../scoring/lens.js';
 import { type Scoring, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
-import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe } from './access-preview.js';
+import { ACCESS_PREVIEW, type AccessPreview, type AccessProbe, type RulesReader } from './access-preview.js';
 import { type Comparison, Summarizer, type Summary } from './comparison.js';
 import { type LensOwner, lensOwner } from '../lenses/domain/lens-stream.js';
 import { LargeIdentities } from './large-identities.js';
@@ -82,7 +82,7 @@ export class Replays implements OnModuleInit {
     context: CommandContext,
     model?: ModelId,
   ): Promise<ReplayDto> {
-    await this.probes(lensOwner(scope, tris_org), accessPolicies);
+    await this.probes(lensOwner(scope, tris_org), accessPolicies, context.actor);
     return this.enqueue(context, {
       policy_id,
       tris_org,
@@ -99,7 +99,7 @@ export class Replays implements OnModuleInit {
     accessPolicies: readonly string[] | undefined,
     context: CommandContext,
   ): Promise<ReplayDto> {
-    await this.probes(lensOwner('platform', ''), accessPolicies);
+    await this.probes(lensOwner('platform', ''), accessPolicies, context.actor);
     return this.enqueue(context, {
       policy_id: null,
       tris_org: null,
@@ -110,8 +110,10 @@ export class Replays implements OnModuleInit {
     });
   }
 
-  private async enqueue(context: CommandContext, input: ReplayInput): Promise<ReplayDto> {
-    return replayOf(await startJob(this.jobs, REPLAY, input, context));
+  private async enqueue(context: CommandContext, input: Omit<ReplayInput, 'reader'>): Promise<ReplayDto> {
+    const { organization, scopes } = context.actor;
+    const reader = { organization, ops: scopes.has('ops') };
+    return replayOf(await startJob(this.jobs, REPLAY, { ...input, reader }, context));
   }
 
   /** @throws Problem replay_not_found */
@@ -128,9 +130,9 @@ export class Replays implements OnModuleInit {
     return replayOf(job);
   }
 
-  /** The access policies to evaluate. @throws Problem policy_not_found */
-  async probes(switched: LensOwner, policyIds: readonly string[] | undefined) {
-    if (this.accessPreview) return this.accessPreview.probes(switched, policyIds);
+  /** The access policies to evaluate. @throws Problem policy_not_found, forbidden */
+  async probes(switched: LensOwner, policyIds: readonly string[] | undefined, reader?: RulesReader) {
+    if (this.accessPreview) return this.accessPreview.probes(switched, policyIds, reader);
     if (!policyIds?.length) return [];
     throw new Problem('policy_not_found', `There is no access policy ${policyIds[0]}.`);
   }
@@ -142,7 +144,7 @@ export class Replays implements OnModuleInit {
    */
   async compare(
     after: Lens,
-    whose: { scope: LensScope; tris_org: string; model?: ModelId },
+    whose: { scope: LensScope; tris_org: string; model?: ModelId; reader?: RulesReader },
     accessPolicies: readonly string[] | undefined,
     signal: AbortSignal,
     onProgress: (done: number, total: number) => void = () => undefined,
@@ -152,7 +154,7 @@ export class Replays implements OnModuleInit {
     const { manifest, results } =
       queries.length > 0 ? await this.views.read(queries) : { manifest: await this.views.manifest(), results: [] };
     const before = await this.policies.resolve(wish, manifest, results);
-    const probes = await this.probes(lensOwner(whose.scope, whose.tris_org), accessPolicies);
+    const probes = await this.probes(lensOwner(whose.scope, whose.tris_org), accessPolicies, whose.reader);
     return this.between(before, scoringBy(after, before.model), manifest, probes, signal, { onPage: onProgress });
   }
 
@@ -160,13 +162,14 @@ export class Replays implements OnModuleInit {
   private async compareModels(
     model: ModelId,
     accessPolicies: readonly string[] | undefined,
+    reader: RulesReader | undefined,
     signal: AbortSignal,
     onPage: (done: number, total: number) => void,
   ): Promise<PopulationChange> {
     const manifest = await this.views.manifest();
     const before = await this.policies.resolve({}, manifest, [undefined]);
     const after = await this.policies.resolve({ model }, manifest, [undefined]);
-    const probes = await this.probes(lensOwner('platform', ''), accessPolicies);
+    const probes = await this.probes(lensOwner('platform', ''), accessPolicies, reader);
     return this.between(before, after, manifest, probes, signal, { onPage });
   }
 
@@ -222,12 +225,13 @@ export class Replays implements OnModuleInit {
   }
 
   private async run({ input, signal, progress }: RunningJob): Promise<PopulationChange> {
-    const { policy_id, tris_org, scope, access_policies, model, promotes } = input as unknown as ReplayInput;
+    const { policy_id, tris_org, scope, access_policies, model, promotes, ...rest } = input as unknown as ReplayInput;
+    const reader = rest.reader && readerOf(rest.reader);
     if (policy_id === null || tris_org === null) {
-      return this.compareModels(promotes!.id, access_policies ?? undefined, signal, progress);
+      return this.compareModels(promotes!.id, access_policies ?? undefined, reader, signal, progress);
     }
     const lens = await this.policies.lens(policy_id);
-    return this.compare(lens, { scope, tris_org, model }, access_policies ?? undefined, signal, progress);
+    return this.compare(lens, { scope, tris_org, model, reader }, access_policies ?? undefined, signal, progress);
   }
 }
 
@@ -242,7 +246,13 @@ type ReplayInput = {
   model?: ModelId;
   /** The version of the model that is compared with the platform's. */
   promotes?: ModelName;
+  /** Who started it. Absent: a build that did not record it did. */
+  reader?: { organization: string | null; ops: boolean };
 };
+
+function readerOf({ organization, ops }: NonNullable<ReplayInput['reader']>): RulesReader {
+  return { organization, scopes: new Set(ops ? (['ops'] as const) : []), session: null };
+}
 
 function replayOf({ id, status, input, progress, result, error, enqueued_at, finished_at }: Job): ReplayDto {
   const { policy_id, tris_org, content_hash, scope, promotes = null } = input as unknown as ReplayInput;
