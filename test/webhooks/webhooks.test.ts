@@ -16,11 +16,13 @@ const KEYS = [
 const [OPERATOR, LENDCO, OTHER] = [as('operator'), as('lendco'), as('other')];
 const ALL = ['rating.changed', 'score.crossed', 'verification.changed', 'bad_status.changed', 'policy.promoted'];
 
+/** ms, by which the service's clock is ahead. */
+let ahead = 0;
 let service: Service;
 let dispatcher: Dispatcher;
 const receiver = new Receiver();
 beforeAll(async () => {
-  service = await startServiceWithKeys(KEYS, { CREDENCE_WEBHOOK_LOOPBACK: 'on' });
+  service = await startServiceWithKeys(KEYS, { CREDENCE_WEBHOOK_LOOPBACK: 'on' }, () => Date.now() + ahead);
   dispatcher = service.app.get(Dispatcher, { strict: false });
   await receiver.start();
 });
@@ -307,5 +309,33 @@ test('loses nothing when the job stops, and continues where it was', async () =>
   await jobs.retry('webhooks', 'dispatch');
   await eventually(() => receiver.received.length >= 2);
   expect(receiver.received.map(({ message }) => message.data.level)).toEqual([5, 4]);
+  await remove(id);
+});
+
+test('keeps what waits for as long as the webhook is paused', async () => {
+  dispatcher.retriesMs = [60_000];
+  const { id } = await create({ events: ['bad_status.changed'] });
+  receiver.answer = (_, response) => void response.writeHead(500).end();
+  await setBad('tris:laura', 5);
+  await setBad('tris:laura', 4);
+  await eventually(async () => (await statusOf(id))[2] === 2 && (await deliveriesOf(id))[1]?.attempts === 1);
+  await patch(id, { status: 'disabled' });
+  await seen(service);
+  const { jobs } = service.stores;
+  await jobs.cancel('webhooks', 'dispatch');
+  ahead += 30 * 86_400_000;
+  receiver.received.length = 0;
+  receiver.answer = (_, response) => void response.writeHead(204).end();
+  expect(await deliveriesOf(id)).toMatchObject([
+    { delivery_id: 'dlv_1', status: 'pending' },
+    { delivery_id: 'dlv_0', status: 'pending' },
+  ]);
+  await patch(id, { status: 'active' });
+  await jobs.retry('webhooks', 'dispatch');
+  await eventually(() => receiver.received.length >= 2);
+  expect(receiver.received.map(({ message }) => message.data.level)).toEqual([5, 4]);
+  await eventually(async () =>
+    (await deliveriesOf(id)).every(({ status }: { status: string }) => status === 'delivered'),
+  );
   await remove(id);
 });

@@ -1,11 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { Webhook } from './domain/webhook.js';
 import type { Outcome } from './receivers.js';
 
-/** How long a delivery can be listed and sent again. Longer than deliveries are retried. */
+/** How long a delivery that has ended can be listed and sent again. */
 const KEPT_MS = 7 * 86_400_000;
 const STATE_KEPT_MS = 100 * 365 * 86_400_000;
 
@@ -45,10 +44,7 @@ export interface Progress {
 /** Deliveries and progress of webhooks, in the short-lived state. Without it, everything since a webhook began is sent again. */
 @Injectable()
 export class Deliveries {
-  constructor(
-    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
-    @Inject(CLOCK) private readonly clock: Clock,
-  ) {}
+  constructor(@Inject(KEY_VALUE) private readonly keyValue: KeyValue) {}
 
   async progressOf({ webhook_id }: Pick<Webhook, 'webhook_id'>): Promise<Progress | undefined> {
     return (await this.keyValue.get(`webhook:${webhook_id}`)) as Progress | undefined;
@@ -63,15 +59,22 @@ export class Deliveries {
   }
 
   async keep(webhookId: string, delivery: Delivery): Promise<void> {
-    const left = delivery.created_at + KEPT_MS - this.clock();
-    if (left > 0) await this.keyValue.put(`webhook:${webhookId}:${delivery.n}`, delivery as unknown as Json, left);
+    // One that waits is kept as long as its webhook is disabled.
+    const kept = delivery.status === 'pending' ? STATE_KEPT_MS : KEPT_MS;
+    await this.keyValue.put(`webhook:${webhookId}:${delivery.n}`, delivery as unknown as Json, kept);
   }
 
   /** A page of deliveries, newest first. @param before the number of the last one on the page before */
   async list(webhookId: string, before: number | undefined, limit: number): Promise<Delivery[]> {
-    const next = before ?? (await this.progressOf({ webhook_id: webhookId }))?.next ?? 0;
+    const progress = await this.progressOf({ webhook_id: webhookId });
+    const next = before ?? progress?.next ?? 0;
     const numbers = Array.from({ length: Math.min(limit, next) }, (_, i) => next - 1 - i);
     const found = await Promise.all(numbers.map((n) => this.get(webhookId, n)));
-    return found.filter((delivery) => delivery !== undefined);
+    const page = found.filter((delivery) => delivery !== undefined);
+    if (page.length === limit) return page;
+    // Those before have expired, except for those that still wait.
+    const older = (progress?.open ?? []).filter((n) => n < next - limit).sort((a, b) => b - a);
+    const waiting = await Promise.all(older.slice(0, limit - page.length).map((n) => this.get(webhookId, n)));
+    return [...page, ...waiting.filter((delivery) => delivery !== undefined)];
   }
 }
