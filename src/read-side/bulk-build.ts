@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
-import { getHeapStatistics } from 'node:v8';
 import type { Projection } from '../../projections/projection.js';
+import { IS_MEMORY_SHORT, memoryLimit } from '../kernel/memory.js';
 import { yieldIfDue } from '../kernel/turn.js';
 import { EncodedRows, PlacedRows } from '../stores/ports/encoded-rows.js';
 import type { EventStore } from '../stores/ports/event-store.js';
@@ -55,13 +55,13 @@ export interface BulkSizes extends PartitionSizes {
   /** The most that long-lived objects of a thread may take. A thread that needs more ends, and its partition is folded here. */
   threadHeapMb: number;
 }
-const heapMb = getHeapStatistics().heap_size_limit / 2 ** 20;
+const heapMb = memoryLimit() / 2 ** 20;
 /** A thread takes about 130 MB, so there are none where memory is short, and none on a single processor. */
 const THREADS = availableParallelism() > 1 && heapMb >= 1_000 ? 2 : 0;
 const SIZES: BulkSizes = {
-  eventsPerPartition: THREADS > 0 ? 16_000 : 100_000,
-  partitionBytes: Math.max(48 * 2 ** 20, getHeapStatistics().heap_size_limit / 8),
-  runBytes: 32 * 2 ** 20,
+  eventsPerPartition: THREADS > 0 || IS_MEMORY_SHORT ? 16_000 : 100_000,
+  partitionBytes: IS_MEMORY_SHORT ? 16 * 2 ** 20 : Math.max(48 * 2 ** 20, memoryLimit() / 8),
+  runBytes: IS_MEMORY_SHORT ? 8 * 2 ** 20 : 32 * 2 ** 20,
   blockBytes: 128 * 1024,
   recordEvery: 100_000,
   loadRows: 20_000,
@@ -73,7 +73,7 @@ const SIZES: BulkSizes = {
 /** More would need too many open files. Their partitions are larger. */
 const MAX_PARTITIONS = 512;
 /** What a block of each partition takes together, about. */
-const BLOCKS_BYTES = 16 * 2 ** 20;
+const BLOCKS_BYTES = (IS_MEMORY_SHORT ? 4 : 16) * 2 ** 20;
 /** The shares of the three steps in the progress. */
 const [DIVIDE, FOLD, LOAD] = [0.5, 0.3, 0.2];
 

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { getHeapStatistics } from 'node:v8';
 import type { DomainEvent } from '../../projections/events.js';
 import type { Projection } from '../../projections/projection.js';
+import { memoryLimit } from '../kernel/memory.js';
 import { isDue, yieldIfDue } from '../kernel/turn.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import type { EventStore } from '../stores/ports/event-store.js';
@@ -41,7 +41,7 @@ export interface SharedBuildSizes {
 const SIZES: SharedBuildSizes = {
   from: 50_000,
   eventsPerPart: 25_000,
-  partitionBytes: Math.max(48 * 2 ** 20, getHeapStatistics().heap_size_limit / 8),
+  partitionBytes: Math.max(48 * 2 ** 20, memoryLimit() / 8),
   claimMs: 3_000,
 };
 /** More parts of a kind would be more work for the store than they save. Their size grows instead. */

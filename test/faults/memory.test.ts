@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -58,7 +58,31 @@ function actionOf(n: number): Action {
   };
 }
 
-const NODE_OPTIONS = `--max-old-space-size=${LIMIT_MB} --max-semi-space-size=32`;
+const CONTAINER_MB = 256;
+
+/** A cgroup with a limit of memory for a container of its own; undefined where this process cannot make one. */
+function containerOf(megabytes: number): string | undefined {
+  for (const [parent, file] of [
+    ['/sys/fs/cgroup/memory', 'memory.limit_in_bytes'],
+    ['/sys/fs/cgroup', 'memory.max'],
+  ] as const) {
+    const folder = join(parent, `credence-test-${process.pid}`);
+    try {
+      mkdirSync(folder);
+    } catch {
+      continue;
+    }
+    try {
+      writeFileSync(join(folder, file), String(megabytes * 2 ** 20));
+      return folder;
+    } catch {
+      rmdirSync(folder);
+    }
+  }
+  return undefined;
+}
+const container = containerOf(CONTAINER_MB);
+afterAll(() => container && rmdirSync(container));
 
 /** Not test/e2e/server.ts, which gives a server less time to become ready than it takes to build all this. */
 class LimitedServer {
@@ -66,9 +90,15 @@ class LimitedServer {
   private readonly address: Promise<string>;
   private key = '';
 
-  constructor(private readonly data: string) {
+  /** @param cgroup the folder of the cgroup that it is put into */
+  constructor(
+    private readonly data: string,
+    options: string,
+    cgroup?: string,
+  ) {
+    const NODE_OPTIONS = `--max-semi-space-size=32 ${options}`;
     this.child = spawnServer({ CREDENCE_DATA: data, CREDENCE_LOG_LEVEL: 'error', NODE_OPTIONS });
-    if (CGROUP) writeFileSync(join(CGROUP, 'cgroup.procs'), String(this.child.pid));
+    if (cgroup) writeFileSync(join(cgroup, 'cgroup.procs'), String(this.child.pid));
     let output = '';
     this.address = new Promise((settle, fail) => {
       for (const stream of [this.child.stdout!, this.child.stderr!]) {
@@ -139,7 +169,7 @@ function reads(tris: string, middle: string): string[] {
 test('with little memory, the read models of large identities are built and every read of them is answered', async () => {
   const data = await mkdtemp(join(tmpdir(), 'credence-memory-'));
   await fill(data, IDENTITIES.length * ACTIONS, actionOf);
-  const server = new LimitedServer(data);
+  const server = new LimitedServer(data, `--max-old-space-size=${LIMIT_MB}`, CGROUP);
   const figures: Record<string, number> = {};
   const began = performance.now();
   figures['building'] = await server.memoryDuring(() => server.ready());
@@ -169,3 +199,21 @@ test('with little memory, the read models of large identities are built and ever
   await rm(data, { recursive: true });
   expect(Object.entries(figures).filter(([, megabytes]) => megabytes >= MOST_MB)).toEqual([]);
 }, 3_600_000);
+
+(container ? test : test.skip)(
+  `in a container of ${CONTAINER_MB} MB, the read models of a long log are built`,
+  async () => {
+    const data = await mkdtemp(join(tmpdir(), 'credence-memory-'));
+    await fill(data, IDENTITIES.length * ACTIONS, actionOf);
+    const server = new LimitedServer(data, '', container);
+    await server.ready();
+
+    for (const tris of IDENTITIES) {
+      const { json: explanation } = await server.get(`/v1/disc/score/${tris}/explain`);
+      expect(explanation.contributions.length).toBeGreaterThan(10);
+    }
+    expect(await server.stop()).toBe(0);
+    await rm(data, { recursive: true });
+  },
+  3_600_000,
+);

@@ -3,6 +3,7 @@ import { crc32 } from 'node:zlib';
 import { asBinary, type Database, type DatabaseOptions } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
+import { IS_MEMORY_SHORT } from '../../kernel/memory.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
 import { EncodedRows, type PlacedRows } from '../ports/encoded-rows.js';
 import type { Batch, BulkLoad, Checkpoint, RowQuery, RangeRow, RowKey, StoredRow } from '../ports/read-models.js';
@@ -49,7 +50,7 @@ const viewOfValue = {
  * on a page of its own.
  */
 const SMALL_PAGES = 16_000;
-const BULK_ROWS_WHILE_SMALL = 120_000;
+const BULK_ROWS_WHILE_SMALL = IS_MEMORY_SHORT ? 16_000 : 120_000;
 const BULK_ROWS = 8_000;
 
 /**
