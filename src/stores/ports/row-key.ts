@@ -26,11 +26,6 @@ export function keyOf(address: string): RowKey {
   return sort === undefined ? { view, key } : { view, key, sort };
 }
 
-/** Whether it is the address of a row of a range. */
-export function isOfRange(address: string): boolean {
-  return address.includes('\0', address.indexOf('\0') + 1);
-}
-
 /** @throws TypeError if it is not a JSON value */
 export function rowContent(value: unknown): string {
   const text = JSON.stringify(value) as string | undefined;

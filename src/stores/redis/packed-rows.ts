@@ -46,7 +46,7 @@ export function packRows(rows: EncodedRows, inserted = 0): PackedRows {
   return { plain: plain.take(), entries: entries.take(), inserted: isEachOnce ? insertedEntries : 0, span };
 }
 
-/** As `isOfRange` of row-key.ts. */
+/** Whether an address has three parts (see `rowAddress`), so that it is that of a row with a sort key. */
 function isOfRange(chunk: Buffer, start: number, middle: number): boolean {
   let parts = 0;
   for (let i = start; i < middle; i++) if (chunk[i] === 0 && ++parts === 2) return true;

@@ -19,7 +19,7 @@ import {
   type RowKey,
   type StoredRow,
 } from '../ports/read-models.js';
-import { isOfRange, rowAddress } from '../ports/row-key.js';
+import { rowAddress } from '../ports/row-key.js';
 import type { BuildPlan, SharedBuild } from '../ports/shared-build.js';
 import { packRows } from './packed-rows.js';
 import { type BuiltGeneration, RedisSharedBuild } from './redis-shared-build.js';
@@ -330,8 +330,7 @@ export class RedisReadModels implements ReadModels {
         if (changed === null) throw ended(id);
         if (changed === 'damaged') throw new CopyFailed(`${id} has lost rows`);
         const [addresses, contents, checkpoint, rows] = changed;
-        if (addresses.length > 0)
-          yield addresses.map((address, n) => ({ address, content: textOf(address, contents[n]!) }));
+        if (addresses.length > 0) yield addresses.map((address, n) => ({ address, content: textOf(contents[n]!) }));
         if (checkpoint !== undefined) return { checkpoint: checkpointOf(checkpoint), rows: rows! };
         await extend();
       }
@@ -470,10 +469,12 @@ function ended(id: string): CopyFailed {
   return new CopyFailed(`the copy of ${id} was interrupted`);
 }
 
-/** The content of a row as Redis stores it, empty if it does not exist. */
-function textOf(address: string, stored: string): string | null {
-  if (stored === '') return null;
-  return isOfRange(address) ? stored.slice(address.length + 1) : stored;
+/**
+ * The content of a row as Redis stores it, empty if it does not exist. An address precedes the content of a row of a
+ * range; a JSON text contains no NUL.
+ */
+function textOf(stored: string): string | null {
+  return stored === '' ? null : stored.slice(stored.lastIndexOf('\0') + 1);
 }
 
 /** Kinds of cursors: the last row that was returned has no sort key, or has one. */
