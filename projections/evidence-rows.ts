@@ -4,7 +4,7 @@ import { CRITICALITIES } from '../src/scoring/model.js';
 import { relayerOf } from '../src/features/relay/domain/relay.js';
 import type { EventOf } from './events.js';
 import type { IdentityEvent } from './identity-events.js';
-import { packNumbers } from './packed-numbers.js';
+import { packNumbers, unpackNumbers } from './packed-numbers.js';
 import { type Rows, rowAt, sortByPosition } from './projection.js';
 import { pack } from './timeline.js';
 
@@ -87,18 +87,14 @@ export interface Cell {
   from?: string;
 }
 
-/** Some actions of one metric. */
-export interface MetricSums {
-  /** By criticality. */
-  counts: number[];
-  /** Latest occurrence, ms. */
-  last: number;
-}
-
-/** All actions of one metric, and the metric's number. */
-export interface MetricRow extends MetricSums {
-  number: number;
-}
+/**
+ * The sums of all actions of one metric, packed (see packed-numbers.ts): the metric's number, the time of their latest
+ * occurrence in ms since `EARLIEST`, and the number of actions by criticality. An explanation reads the rows of all
+ * metrics, of which there may be thousands.
+ */
+export type PackedMetric = string;
+/** How many numbers that are. */
+const METRIC_NUMBERS = 2 + CRITICALITIES.length;
 
 /** All actions of one platform after `Spread.since`, and the platform's number. */
 export interface PlatformRow {
@@ -116,6 +112,23 @@ export type PackedActions = string;
 export const ACTION_STRIDE = 4;
 /** The earliest time of a Date, so that no packed number is negative. */
 export const EARLIEST = -8_640_000_000_000_000;
+
+const ofMetric = new Float64Array(METRIC_NUMBERS);
+
+/** The sums of a metric. @param counts gets the number of actions by criticality, from `from` on */
+export function unpackMetric(
+  row: PackedMetric,
+  counts: number[] | Uint32Array,
+  from: number,
+): { number: number; last: number } {
+  unpackNumbers(row, ofMetric);
+  for (let c = 0; c < CRITICALITIES.length; c++) counts[from + c] = ofMetric[2 + c]!;
+  return { number: ofMetric[0]!, last: ofMetric[1]! + EARLIEST };
+}
+
+function packMetric(number: number, last: number, counts: readonly number[]): PackedMetric {
+  return packNumbers([number, last - EARLIEST, ...counts]);
+}
 
 /** An action by the time it occurred; that and its position are in the row's key. */
 export type ActionEntry = [metric: string, criticality: number];
@@ -347,13 +360,13 @@ export function spread(trisId: string, evidence: Evidence, since: number, rows: 
   for (const metric of Object.keys(evidence).sort()) {
     const { last, days } = evidence[metric]!;
     const number = addName(trisId, 'metric', state.metrics++, metric, rows);
-    const sums: MetricRow = { number, counts: CRITICALITIES.map(() => 0), last };
+    const counts = CRITICALITIES.map(() => 0);
     for (let at = 0; at < days.length; at += STRIDE) {
       const day = days[at]!;
       const period = periodOf(day);
       for (const criticality of CRITICALITIES.keys()) {
         for (let n = days[at + 1 + criticality]!; n > 0; n--) {
-          sums.counts[criticality]!++;
+          counts[criticality]!++;
           for (const row of [
             { ...cellsOf(trisId, metric), sort: period },
             { ...totalsOf(trisId), sort: `${totalOf(metric)}/${period}` },
@@ -365,7 +378,7 @@ export function spread(trisId: string, evidence: Evidence, since: number, rows: 
         }
       }
     }
-    rows.put(metricRow(trisId, metric), sums);
+    rows.put(metricRow(trisId, metric), packMetric(number, last, counts));
   }
   return state;
 }
@@ -397,16 +410,21 @@ export function addToRows(
   const { metric, platform_id } = event.data;
   const criticality = CRITICALITIES.indexOf(event.data.criticality);
   const sumsRow = metricRow(trisId, metric);
-  let sums = rows.find<MetricRow>(sumsRow);
-  if (!sums) {
-    const number = addName(trisId, 'metric', state.metrics++, metric, rows);
-    sums = { number, counts: CRITICALITIES.map(() => 0), last: occurred_at };
+  const packed = rows.find<PackedMetric>(sumsRow);
+  const counts = CRITICALITIES.map(() => 0);
+  let number: number;
+  let last = occurred_at;
+  if (packed === undefined) {
+    number = addName(trisId, 'metric', state.metrics++, metric, rows);
     const relayed = relayedRow(trisId, relayerOf(platform_id, ownerOf(platform_id)?.org));
     rows.put(relayed, (rows.find<number>(relayed) ?? 0) + 1);
+  } else {
+    const sums = unpackMetric(packed, counts, 0);
+    number = sums.number;
+    last = Math.max(sums.last, occurred_at);
   }
-  sums.counts[criticality]!++;
-  sums.last = Math.max(sums.last, occurred_at);
-  rows.put(sumsRow, sums);
+  counts[criticality]!++;
+  rows.put(sumsRow, packMetric(number, last, counts));
   const platformRow = { ...platformsOf(trisId), sort: platform_id };
   let platform = rows.find<PlatformRow>(platformRow);
   if (!platform) {
@@ -415,7 +433,7 @@ export function addToRows(
   }
   platform.counts[criticality + (isFlags(metric) ? CRITICALITIES.length : 0)]!++;
   rows.put(platformRow, platform);
-  addToActions(trisId, state, event, sums.number * CRITICALITIES.length + criticality, platform.number, rows);
+  addToActions(trisId, state, event, number * CRITICALITIES.length + criticality, platform.number, rows);
   addToSeries(trisId, state, event, seriesOf(trisId, event), [metric, criticality], rows);
 }
 

@@ -123,7 +123,7 @@ export function evolveFacts(state: IdentityFacts, event: IdentityEvent): void {
  */
 export const identities: Projection = {
   name: 'identities',
-  version: 8,
+  version: 9,
   views: [
     'identities',
     'identities.changes',

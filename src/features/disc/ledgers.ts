@@ -1,5 +1,5 @@
 import { type IdentityRow, identityRow } from '../../../projections/identities.js';
-import { type MetricSums, metricRow } from '../../../projections/evidence-rows.js';
+import { type PackedMetric, metricRow, unpackMetric } from '../../../projections/evidence-rows.js';
 import type { Position } from '../../kernel/event.js';
 import type { Views } from '../../read-side/views.js';
 import { isFlags } from '../../scoring/metrics.js';
@@ -29,13 +29,15 @@ export async function readLedger(
   const weighed = [...(lens.tct_by_metric ?? [])];
   const queries = weighed.map(([metric]) => ({ get: metricRow(trisId, metric) }));
   const read = await views.readSince(position, [{ get: identityRow(trisId) }, ...queries]);
-  const [row, ...sums] = read.results as unknown as [IdentityRow?, ...(MetricSums | undefined)[]];
+  const [row, ...sums] = read.results as unknown as [IdentityRow?, ...(PackedMetric | undefined)[]];
   if (!row) return undefined;
   const known = ledgerOfRow(row, lens);
   if (known) return { row, ledger: known, position: read.position };
   const ledger = { earned: 0, flagged: 0 };
   for (const [i, [metric, tct]] of weighed.entries()) {
-    const actions = (sums[i]?.counts ?? []).reduce((total, count) => total + count, 0);
+    const counts: number[] = [];
+    if (sums[i] !== undefined) unpackMetric(sums[i], counts, 0);
+    const actions = counts.reduce((total, count) => total + count, 0);
     ledger[isFlags(metric) ? 'flagged' : 'earned'] += actions * tct;
   }
   return { row, ledger, position: read.position };

@@ -6,9 +6,9 @@ import {
   type CredonationEntry,
   type DayEntry,
   EARLIEST,
-  type MetricRow,
   type Named,
   type PackedActions,
+  type PackedMetric,
   type PlatformRow,
   SENDER_PARTS,
   SENDER_STRIDE,
@@ -19,6 +19,7 @@ import {
   periodOf,
   platformsOf,
   sendersOf,
+  unpackMetric,
 } from '../../../projections/evidence-rows.js';
 import { identityRow, type IdentityRow } from '../../../projections/identities.js';
 import { unpackNumbers } from '../../../projections/packed-numbers.js';
@@ -177,11 +178,11 @@ export class SourceReader {
     if (as_of !== undefined || platforms.lens.tct_by_metric !== null) return undefined;
     if (!(await this.isLast(tris_id, position))) return undefined;
     const names: string[] = [];
-    const metrics: MetricRow[] = [];
+    const metrics: PackedMetric[] = [];
     for await (const rows of this.evidence.pages(metricsOf(tris_id), position, Infinity)) {
       for (const { sort, value } of rows) {
         names.push(sort);
-        metrics.push(value as unknown as MetricRow);
+        metrics.push(value as PackedMetric);
       }
     }
     const found: RangeRow[] = [];
@@ -193,9 +194,8 @@ export class SourceReader {
       if (type === 'ActionRelayed') platforms.addAction(data, CRITICALITIES.indexOf(data.criticality));
     }
     const totals = noActions(names);
-    for (const [n, { counts, last }] of metrics.entries()) {
-      totals.actions.set(counts, n * CRITICALITIES.length);
-      totals.last[n] = last;
+    for (const [n, packed] of metrics.entries()) {
+      totals.last[n] = unpackMetric(packed, totals.actions, n * CRITICALITIES.length).last;
     }
     return totals;
   }
