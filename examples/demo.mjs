@@ -2,12 +2,14 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Cli, EXIT } from '../dist/src/cli/cli.js';
+import { withHandlers } from '../dist/src/cli/handlers.js';
 import { importActions } from '../dist/src/cli/import-actions.js';
 import { applyAll } from '../dist/src/cli/read-models.js';
 import { historyTable, replay } from '../dist/src/cli/replay.js';
 import { table } from '../dist/src/cli/table.js';
-import { loadConfig } from '../dist/src/kernel/config.js';
-import { closeStores, openStores } from '../dist/src/stores/open.js';
+import { IdentityReader } from '../dist/src/features/disc/identity-reader.js';
+import { IdentityReaderModule } from '../dist/src/features/disc/identity-reader.module.js';
 import { parseRatings, toAction, toNdjson } from './otc.mjs';
 
 const SHOWN = 5;
@@ -16,19 +18,25 @@ const BEFORE_TURN = 3;
 const AFTER_TURN = 9;
 const CSV = new URL('bitcoin-otc-excerpt.csv', import.meta.url);
 
-const print = (text) => process.stdout.write(`${text}\n`);
 const folder = mkdtempSync(join(tmpdir(), 'credence-demo-'));
-const stores = await openStores(join(folder, 'data'), Date.now);
-try {
+const { stdin, stdout, stderr } = process;
+const cli = new Cli({ env: { CREDENCE_DATA: join(folder, 'data') }, stdin, stdout, stderr });
+cli.program.command('demo').action(withHandlers(cli, 'create', [IdentityReaderModule], demo));
+await cli.run([process.execPath, 'credence', 'demo']);
+rmSync(folder, { recursive: true, force: true });
+process.exitCode = cli.exitCode;
+
+async function demo({ stores, config, get, print }) {
   const file = join(folder, 'actions.ndjson');
   const ratings = parseRatings(readFileSync(CSV, 'utf8'));
   writeFileSync(file, toNdjson(ratings));
   const { recorded } = await importActions(stores, file, { clock: Date.now });
-  await applyAll(stores, loadConfig({}));
+  await applyAll(stores, config);
 
   // As of the last rating: what was fresh then has decayed since.
   const as_of = toAction(ratings.at(-1)).occurred_at;
-  const members = await everybody(as_of);
+  const reader = get(IdentityReader);
+  const members = await everybody(stores, reader, as_of);
   print(
     `${recorded} ratings among ${members.length} members of Bitcoin OTC, 2010 to 2016, each an action of the rated.\n`,
   );
@@ -38,7 +46,7 @@ try {
   print(table(members.slice(-SHOWN).map(row)));
 
   const fallen = members.filter(({ score }) => score.score_rating === 'BAD').sort(byEarned)[0];
-  const { entries, score } = await replay(stores, fallen.score.tris_id, { as_of });
+  const { entries, score } = await replay(reader, fallen.score.tris_id, { as_of });
   const peak = entries.findLastIndex(({ total_tct }) => total_tct === Math.max(...entries.map((e) => e.total_tct)));
   const turn = entries.slice(Math.max(0, peak - BEFORE_TURN), peak + AFTER_TURN);
   print(
@@ -46,18 +54,16 @@ try {
   );
   print(historyTable(turn));
   print('\nThe same over REST: npm start. The data and how it is mapped: examples/README.md.');
-} finally {
-  await closeStores(stores);
-  rmSync(folder, { recursive: true, force: true });
+  return EXIT.ok;
 }
 
 /** Every identity with its score as of a time, best first. */
-async function everybody(as_of) {
+async function everybody(stores, reader, as_of) {
   const found = [];
   const { views } = await stores.readModels.manifest();
   for (let cursor = null; ;) {
     const page = await stores.readModels.scan(views.identities, 'identities', cursor, 1000);
-    for (const { row } of page.rows) found.push(await replay(stores, row.key, { as_of }, 1));
+    for (const { row } of page.rows) found.push(await replay(reader, row.key, { as_of }, 1));
     if (page.cursor === null) break;
     cursor = page.cursor;
   }

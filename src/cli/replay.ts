@@ -77,7 +77,7 @@ export function replayCommand(cli: Cli): void {
  * @param limit the maximum number of entries returned; the last ones are kept
  * @throws Problem identity_not_found, policy_not_found
  */
-async function replay(
+export async function replay(
   reader: IdentityReader,
   trisId: string,
   coordinates: CoordinateParameters,
