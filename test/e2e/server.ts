@@ -44,7 +44,7 @@ export async function loseReadModels(data: string): Promise<void> {
   await redis.quit();
 }
 
-const documents = new Map<string, OpenApi>();
+const documents = new Map<string, Promise<OpenApi>>();
 
 /** Whatever a test leaves running, also one that failed, is ended with its file. */
 const running = new Set<Server>();
@@ -194,13 +194,14 @@ export class Server {
   }
 
   /** Servers of a file with the same settings serve the same, which takes each a quarter of a second to make. */
-  private async document(): Promise<OpenApi> {
+  private document(): Promise<OpenApi> {
     const known = documents.get(this.documented);
     if (known) return known;
-    const { json } = await this.send('GET', '/openapi.json');
-    const document = documents.get(this.documented) ?? new OpenApi(json);
-    documents.set(this.documented, document);
-    return document;
+    const asked = this.send('GET', '/openapi.json').then(({ json }) => new OpenApi(json));
+    documents.set(this.documented, asked);
+    // This server may have ended; the next one is asked again.
+    asked.catch(() => documents.delete(this.documented));
+    return asked;
   }
 
   get(path: string, options?: RequestOptions): Promise<Answer> {
