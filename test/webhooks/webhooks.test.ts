@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { Dispatcher } from '../../src/features/webhooks/dispatcher.js';
@@ -310,6 +311,34 @@ test('loses nothing when the job stops, and continues where it was', async () =>
   await eventually(() => receiver.received.length >= 2);
   expect(receiver.received.map(({ message }) => message.data.level)).toEqual([5, 4]);
   await remove(id);
+});
+
+test('goes on for others when a webhook, or the policy that one watches, has an event that cannot be decoded', async () => {
+  const damage = async (stream: string, type: string) => {
+    const { eventStore } = service.stores;
+    const history = await eventStore.readStream(stream);
+    const metadata = { ...history.at(-1)!.metadata, schema: 1 };
+    await eventStore.append(stream, history.length - 1, [{ id: randomUUID(), type, data: {}, metadata }]);
+  };
+  await service.post('/v1/policies/ap', { policy_id: 'AP_DAMAGED_V1', rules: { disc_min: 6.5 } }, LENDCO);
+  const sound = await create({ events: ['bad_status.changed'], filter: { tris_ids: ['tris:mike'] } });
+  const damaged = await create({ events: ['bad_status.changed'] });
+  const filter = { tris_ids: ['tris:mike'] };
+  const waiting = await create({ events: ['access.denied_now'], filter, policy_id: 'AP_DAMAGED_V1' });
+  await act('tris:mike');
+  await setBad('tris:mike', 5);
+  await eventually(() => receiver.received.length >= 2);
+  await service.stores.jobs.cancel('webhooks', 'dispatch');
+  await damage(`webhook-${damaged.id}`, 'WebhookChanged');
+  await damage('ap-AP_DAMAGED_V1', 'AccessPolicyRetired');
+  receiver.received.length = 0;
+  await service.stores.jobs.retry('webhooks', 'dispatch');
+  await setBad('tris:mike', 4);
+  await setBad('tris:mike', 3);
+  await eventually(() => receiver.received.length >= 2);
+  expect(receiver.verified(sound.secret, 'bad_status.changed')).toMatchObject([{ level: 4 }, { level: 3 }]);
+  await remove(sound.id);
+  await remove(waiting.id);
 });
 
 test('keeps what waits for as long as the webhook is paused', async () => {

@@ -19,6 +19,7 @@ import { Config } from '../../kernel/config.js';
 import { hashOf } from '../../kernel/hash.js';
 import { Logger } from '../../kernel/logger.js';
 import { parsePosition } from '../../kernel/positions.js';
+import { Problem } from '../../kernel/problems.js';
 import { type Span, TRACING, type Tracing } from '../../kernel/tracing.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -27,7 +28,7 @@ import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { Deliveries, type Delivery, type Progress } from './deliveries.js';
 import { type Webhook, decideDisable, webhookOf, webhookStream } from './domain/webhook.js';
-import { Notices, Standings } from './notices.js';
+import { type Notice, Notices, Standings } from './notices.js';
 import { type Outcome, Receivers, isDelivered } from './receivers.js';
 import { Signatures } from './signatures.js';
 
@@ -64,6 +65,8 @@ interface Pump {
   timer: NodeJS.Timeout | undefined;
   /** `progress` is not stored yet. */
   isUnsaved: boolean;
+  /** ms. Its messages could not be made, since an event that they need cannot be decoded: not tried again before. */
+  waitsUntil: number;
 }
 
 /**
@@ -76,6 +79,8 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
   /** Replaced by tests. */
   retriesMs: readonly number[] = RETRIES_MS;
   private readonly pumps = new Map<string, Pump>();
+  /** Webhooks whose own events cannot be decoded, with the position of the last one. */
+  private readonly unreadable = new Map<string, number>();
   /** Two parts of the log may be read in turn: the newest, and an older one for webhooks that are behind. */
   private standings: Standings[] = [];
   private sweeps: NodeJS.Timeout | undefined;
@@ -202,17 +207,34 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       for (const { value } of rows) {
         const row = value as unknown as WebhookRow;
         known.add(row.webhook_id);
-        if (this.pumps.get(row.webhook_id)?.changed !== row.changed) await this.load(row);
+        const { webhook_id, changed } = row;
+        if (this.unreadable.get(webhook_id) === changed || this.pumps.get(webhook_id)?.changed === changed) continue;
+        await this.loadUnlessUnreadable(row);
       }
       after = rows.length === PAGE ? rows.at(-1)!.sort : undefined;
     } while (after !== undefined);
     for (const [id, pump] of this.pumps) if (!known.has(id)) this.drop(id, pump);
+    for (const id of this.unreadable.keys()) if (!known.has(id)) this.unreadable.delete(id);
     return applied;
   }
 
   private drop(id: string, pump: Pump): void {
     clearTimeout(pump.timer);
     this.pumps.delete(id);
+  }
+
+  /** A webhook that cannot be read is left out, and holds up no other. */
+  private async loadUnlessUnreadable(row: WebhookRow): Promise<void> {
+    const { webhook_id, changed } = row;
+    try {
+      await this.load(row);
+    } catch (error) {
+      if (!isUnreadable(error)) throw error;
+      this.unreadable.set(webhook_id, changed);
+      const pump = this.pumps.get(webhook_id);
+      if (pump) this.drop(webhook_id, pump);
+      this.logger.warn('a webhook cannot be read', { webhook: webhook_id, error: error.message });
+    }
   }
 
   private async load({ webhook_id, changed }: WebhookRow): Promise<void> {
@@ -246,6 +268,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       sending: 0,
       timer: undefined,
       isUnsaved: progress !== stored,
+      waitsUntil: 0,
     };
     const open = await Promise.all(progress.open.map((n) => this.deliveries.get(webhook_id, n)));
     const pending = open.filter((delivery) => delivery?.status === 'pending');
@@ -257,8 +280,10 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
 
   /** Reads the log twice: on from the webhook that is furthest, and from the one furthest behind. @returns whether there is more */
   private async read(applied: number): Promise<boolean> {
+    const now = this.clock();
     const behind = [...this.pumps.values()]
-      .filter((pump) => isActive(pump) && pump.progress.open.length < MAX_OPEN && pump.progress.position < applied)
+      .filter((pump) => isActive(pump) && pump.progress.open.length < MAX_OPEN && pump.waitsUntil <= now)
+      .filter(({ progress }) => progress.position < applied)
       .sort((a, b) => b.progress.position - a.progress.position);
     if (behind.length === 0) return false;
     const starts = new Set([behind[0]!.progress.position, behind.at(-1)!.progress.position]);
@@ -268,7 +293,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       standings.push(await this.readFrom(start, applied, behind, earlier));
     }
     this.standings = standings;
-    return behind.some(({ progress }) => progress.position < applied);
+    return behind.some(({ progress, waitsUntil }) => waitsUntil <= now && progress.position < applied);
   }
 
   private async readFrom(
@@ -293,12 +318,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     if (end === undefined) return standings;
     const concerned = pumps.filter(({ progress: { position } }) => position >= start && position < end);
     const byWebhook = new Map(concerned.map((pump) => [pump.webhook, pump]));
-    const told = await this.notices.of(
-      events,
-      [...byWebhook.keys()],
-      (webhook) => byWebhook.get(webhook)!.progress.position,
-      standings,
-    );
+    const told = await this.noticesOf(events, byWebhook, standings);
     for (const [webhook, notices] of told) {
       const pump = byWebhook.get(webhook)!;
       const now = this.clock();
@@ -325,6 +345,36 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     }
     standings.moveTo(end);
     return standings;
+  }
+
+  /** As `Notices.of`. A webhook whose messages cannot be made waits, and holds up no other. */
+  private async noticesOf(
+    events: readonly DomainEvent[],
+    byWebhook: ReadonlyMap<Webhook, Pump>,
+    standings: Standings,
+  ): Promise<Map<Webhook, Notice[]>> {
+    const from = (webhook: Webhook) => byWebhook.get(webhook)!.progress.position;
+    try {
+      return await this.notices.of(events, [...byWebhook.keys()], from, standings);
+    } catch (error) {
+      if (!isUnreadable(error)) throw error;
+    }
+    // Which webhook needs the event shows if each is tried alone. Some of the events may be in the standings already.
+    standings.byName.clear();
+    const told = new Map<Webhook, Notice[]>();
+    for (const [webhook, pump] of byWebhook) {
+      try {
+        const own = await this.notices.of(events, [webhook], from, new Standings(standings.position));
+        told.set(webhook, own.get(webhook)!);
+      } catch (error) {
+        if (!isUnreadable(error)) throw error;
+        if (pump.waitsUntil === 0) {
+          this.logger.warn('a webhook waits', { webhook: webhook.webhook_id, error: error.message });
+        }
+        pump.waitsUntil = this.clock() + MINUTE_MS;
+      }
+    }
+    return told;
   }
 
   private async save(): Promise<void> {
@@ -404,6 +454,9 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     this.logger.warn('a webhook was disabled', { webhook: webhook_id, reason });
   }
 }
+
+const isUnreadable = (error: unknown): error is Problem =>
+  error instanceof Problem && error.code === 'history_unreadable';
 
 const isActive = ({ webhook, url }: Pump): boolean => webhook.disabled === null && url !== null;
 
