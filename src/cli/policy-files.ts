@@ -57,7 +57,7 @@ const KINDS = ['vp', 'ap'];
 export function readPolicyFiles(folder: string): { files: PolicyFile[]; errors: string[] } {
   if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) throw new UsageError(`"${folder}" is not a folder.`);
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((name) => /\.ya?ml$/.test(name))
+    .filter((name) => /\.ya?ml$/.test(name) && !statSync(join(folder, name)).isDirectory())
     .sort();
   if (names.length === 0) throw new UsageError(`There is no .yaml file in "${folder}".`);
   const files: PolicyFile[] = [];
