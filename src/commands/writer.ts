@@ -168,16 +168,22 @@ export class Writer {
   /**
    * Instead of `claim`, if the stream is named after the Idempotency-Key: what is created there uses the key. The caller
    * compares the body hash of what `create` finds.
-   * @throws Problem idempotency_key_reused if the key was claimed for another body or stream
+   * @throws Problem idempotency_key_reused if the key was claimed for another body or stream, or used for another body
    */
   async useOwnStream(stream: string, context: CommandContext): Promise<void> {
     const [claimed] = await this.store.readStream(claimsStream(context.idempotency!), { limit: 1 });
     if (claimed) refuseOtherUse(claimed, stream, context);
-    if (context.onRepeated && (await this.exists(stream))) this.claimedBefore.add(context);
+    // Not for the items of a batch: what `create` finds is enough for them.
+    const created = context.onRepeated && (await this.firstOf(stream));
+    if (!created) return;
+    if (created.metadata.body_hash !== context.body_hash) throw idempotencyKeyReused();
+    this.claimedBefore.add(context);
   }
 
-  async exists(stream: string): Promise<boolean> {
-    return (await this.store.readStream(stream, { limit: 1 })).length > 0;
+  /** The first event of a stream, if it exists. */
+  async firstOf(stream: string): Promise<RecordedEvent | undefined> {
+    const [first] = await this.store.readStream(stream, { limit: 1 });
+    return first;
   }
 
   /**
@@ -205,7 +211,7 @@ export class Writer {
   /** Appends the first events of a stream. If the stream exists, returns its events. */
   async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<Outcome> {
     // The store does not tell a repeated append from the first one.
-    const [first] = this.claimedBefore.has(context) ? await this.store.readStream(stream, { limit: 1 }) : [];
+    const first = this.claimedBefore.has(context) && (await this.firstOf(stream));
     const { isNew, ...outcome } = await this.createOnce(stream, facts, context);
     if (outcome.own && (first || !isNew)) context.onRepeated?.();
     return outcome;
@@ -228,7 +234,10 @@ export class Writer {
 
   private async existing(stream: string, context: CommandContext): Promise<Outcome> {
     const events = await this.store.readStream(stream);
-    return { position: events.at(-1)!.position, events, own: isRetryOf(events[0]!, context) };
+    const [first] = events as [RecordedEvent];
+    // A key may have been used for another body at the same time: that is refused, not repeated.
+    const own = isRetryOf(first, context) && first.metadata.body_hash === context.body_hash;
+    return { position: events.at(-1)!.position, events, own };
   }
 
   /**
@@ -276,12 +285,6 @@ export class Writer {
         );
       });
     });
-  }
-
-  /** Whether the command has written to its stream, which is its own. */
-  async isRecorded(stream: string, context: CommandContext): Promise<boolean> {
-    const [first] = await this.store.readStream(stream, { limit: 1 });
-    return first?.metadata.body_hash === context.body_hash;
   }
 
   /**

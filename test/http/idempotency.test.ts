@@ -1,10 +1,11 @@
 import { jest } from '@jest/globals';
 import { bodyHash, internalActor } from '../../src/commands/context.js';
 import { fact } from '../../src/kernel/fact.js';
+import { keptText } from '../../src/commands/kept-texts.js';
 import { Writer } from '../../src/commands/writer.js';
 import { createKey } from '../../src/credentials/api-keys.js';
 import { eventually } from '../contracts/harness.js';
-import { hashOf } from '../../src/kernel/hash.js';
+import { hashOf, sha256Hex } from '../../src/kernel/hash.js';
 import { organizationRegistered } from '../../src/features/organizations/domain/organizations.events.js';
 import { schemeBody } from '../verifications/proofs.fixture.js';
 import { type Service, platformPolicy, policyBody, startService } from '../policies/service.fixture.js';
@@ -219,6 +220,55 @@ test('a key for an action with an external_id is not one for an action without, 
     expect([retry.text, retry.headers['idempotency-replayed']]).toEqual([recorded.text, 'true']);
     expect(await head()).toBe(written);
   }
+});
+
+describe('another action without external_id', () => {
+  const ask = (evidence_uri: string | undefined, key: string) =>
+    service.post(
+      '/api/decision-relay',
+      {
+        tris_id: 'tris:gus',
+        category: 'social',
+        action_type: 'vouch',
+        platform_id: 'forum',
+        criticality: 'high',
+        evidence_uri,
+      },
+      keyed(key),
+    );
+  const kept = (text: string) => keptText(service.stores.keyValue, sha256Hex(text));
+
+  test('with the key of one that is recorded is no retry of it, and its text is not stored', async () => {
+    const [first, second] = ['https://forum.example/1', 'https://forum.example/2'];
+    expect((await ask(first, 'evidence')).status).toBe(202);
+    const { status, json, headers } = await ask(second, 'evidence');
+    expect([status, json.code]).toEqual([422, 'idempotency_key_reused']);
+    expect(headers['idempotency-replayed']).toBeUndefined();
+    expect([await kept(first), await kept(second)]).toEqual([first, null]);
+    expect((await ask(first, 'evidence')).headers['idempotency-replayed']).toBe('true');
+  });
+
+  test('with the key of one that is sent at the same time is no retry of it', async () => {
+    const answers = await Promise.all([undefined, 'https://forum.example/3'].map((uri) => ask(uri, 'at once')));
+    expect(answers.map(({ status }) => status).sort()).toEqual([202, 422]);
+    expect(answers.map(({ headers }) => headers['idempotency-replayed'])).toEqual([undefined, undefined]);
+  });
+});
+
+test('an action that conflicts with the one of its external_id leaves no text', async () => {
+  const ask = (evidence_uri: string) =>
+    service.post('/api/decision-relay', {
+      tris_id: 'tris:gus',
+      category: 'social',
+      action_type: 'vouch',
+      platform_id: 'forum',
+      criticality: 'high',
+      external_id: 'of-gus',
+      evidence_uri,
+    });
+  expect((await ask('https://forum.example/4')).status).toBe(202);
+  expect((await ask('https://forum.example/5')).json.code).toBe('external_id_conflict');
+  expect(await keptText(service.stores.keyValue, sha256Hex('https://forum.example/5'))).toBeNull();
 });
 
 test('a key that an older build has claimed for an action goes on to be its key', async () => {

@@ -82,8 +82,10 @@ export class ActionRecorder {
     const prepare = async () => {
       if (context.idempotency !== null) await this.useKey(action, stream, context);
       if (action.evidence_uri === null) return undefined;
+      const recorded = await this.writer.firstOf(stream);
       // Not again for an action that is there: its text may have been deleted.
-      if (!(await this.writer.isRecorded(stream, context))) await keepText(this.keyValue, action.evidence_uri);
+      if (recorded) return conflictWith([recorded], action, context);
+      await keepText(this.keyValue, action.evidence_uri);
       return undefined;
     };
     return prepare().catch((error: Error) => error);
@@ -96,7 +98,7 @@ export class ActionRecorder {
       refuseIfOther(history, action, context);
       // Without an external_id, the key was not claimed.
       const own = actionStream({ ...action, external_id: null }, context.idempotency, randomUUID);
-      if (await this.writer.exists(own)) throw idempotencyKeyReused();
+      if (await this.writer.firstOf(own)) throw idempotencyKeyReused();
     });
   }
 }
