@@ -152,6 +152,31 @@ describe('a private policy', () => {
     expect(await replay('VP_OTHER_V1', OPERATOR)).toBe(true);
   });
 
+  test('is in no answer about a replay that others started, unless the key may read its rules', async () => {
+    const body = policyBody('VP_OTHER_V2', { finance_loan_repayment: 'High' }, 'tris:other');
+    expect((await service.post('/v1/policies/vp', body, OTHER)).status).toBe(201);
+    const by = { ...OPERATOR, ...(await seen(service)) };
+    const { replay_id } = (await service.post('/v1/policies/vp/VP_OTHER_V2/replay', {}, by)).json;
+    await eventually(async () => (await service.get(`/v1/replays/${replay_id}`, OPERATOR)).json.result !== null);
+    const read: (readonly ['get' | 'delete', string])[] = [
+      ['get', `/v1/replays/${replay_id}`],
+      ['get', `/v1/jobs/${replay_id}`],
+      ['get', `/v1/jobs/${replay_id}/result`],
+      ['delete', `/v1/replays/${replay_id}`],
+      ['delete', `/v1/jobs/${replay_id}`],
+    ];
+    for (const [method, path] of read) {
+      const access = async (key: Record<string, string>) => {
+        const { status, text } = await service[method](path, key);
+        expect(status).toBe(200);
+        expect(text).toContain('"access":');
+        return text.includes(ID);
+      };
+      const shown = [await access(OPERATOR), await access(OTHER), await access(as('integrator'))];
+      expect([method, path, shown]).toEqual([method, path, [true, false, false]]);
+    }
+  });
+
   test('does not confirm a guess of its rules', async () => {
     const right = await create(ID, OTHER);
     const wrong = await create(ID, OTHER, { rules: { disc_min: 1 } });

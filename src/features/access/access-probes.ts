@@ -53,6 +53,11 @@ export class AccessProbes implements AccessPreview {
     );
   }
 
+  async readable(policyIds: readonly string[], reader: RulesReader): Promise<Set<string>> {
+    const policies = await Promise.all(policyIds.map((policyId) => this.policies.get(policyId)));
+    return new Set(policies.filter((policy) => mayReadRules(policy, reader)).map(({ policy_id }) => policy_id));
+  }
+
   /**
    * Probes of policies that need not be stored.
    * @param proposed with the lens of their checks; null: the one that the previewed change switches

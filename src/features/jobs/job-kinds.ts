@@ -1,4 +1,5 @@
 import { Injectable, type Type } from '@nestjs/common';
+import type { Actor } from '../../commands/context.js';
 import type { Scope } from '../../credentials/caller.js';
 import type { Job } from '../../stores/ports/jobs.js';
 
@@ -12,6 +13,8 @@ export interface JobKind {
   scope: Scope;
   /** Whether keys of this organization may read and cancel the job. Keys without an organization may. */
   isOf(organization: string, job: Job): boolean | Promise<boolean>;
+  /** What of the job this actor may read, if it is not all. */
+  shownTo?(actor: Actor, job: Job): Promise<Job>;
   /** What describes the result of a completed job to clients: a DTO, or the schema of a text. */
   result: Type<object> | { type: 'string'; description: string };
   /**

@@ -85,7 +85,7 @@ export class CancelJobHandler implements ICommandHandler<CancelJob> {
     const { kind } = await readable(jobId, actor, this.kinds, this.jobs);
     const job = await this.jobs.cancel(kind.kind, jobId);
     if (!job) throw unknownJob(jobId);
-    return jobOf(job);
+    return jobOf(await shownTo(actor, kind, job));
   }
 }
 
@@ -111,20 +111,25 @@ export class ListJobsHandler implements IQueryHandler<ListJobs> {
 }
 
 /**
- * A job that the actor may read.
+ * A job that the actor may read, and what of it.
  * @throws Problem job_not_found, so that nobody learns which ids other callers' jobs have
  */
 async function readable(
   jobId: string,
-  { scopes, organization }: Actor,
+  actor: Actor,
   kinds: JobKinds,
   jobs: Jobs,
 ): Promise<{ kind: JobKind; job: Job }> {
+  const { scopes, organization } = actor;
   const kind = kinds.ofId(jobId);
   if (!kind || !(scopes.has(kind.scope) || scopes.has('ops'))) throw unknownJob(jobId);
   const job = await jobs.get(kind.kind, jobId);
   if (!job || (organization !== null && !(await kind.isOf(organization, job)))) throw unknownJob(jobId);
-  return { kind, job };
+  return { kind, job: await shownTo(actor, kind, job) };
+}
+
+async function shownTo(actor: Actor, kind: JobKind, job: Job): Promise<Job> {
+  return kind.shownTo ? kind.shownTo(actor, job) : job;
 }
 
 function summaryOf({ id, kind, status, progress, error, enqueued_at, finished_at }: Job): JobSummaryDto {

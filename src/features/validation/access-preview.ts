@@ -27,5 +27,8 @@ export interface AccessPreview {
    * @throws Problem policy_not_found; forbidden for a policy whose rules the reader may not read
    */
   probes(switched: LensOwner, policyIds?: readonly string[], reader?: RulesReader): Promise<AccessProbe[]>;
+
+  /** Those of these policies whose rules the reader may read. */
+  readable(policyIds: readonly string[], reader: RulesReader): Promise<Set<string>>;
 }
 export const ACCESS_PREVIEW = Symbol('AccessPreview');

@@ -52,7 +52,7 @@ export class GetReplayHandler implements IQueryHandler<GetReplay> {
 
   /** @throws Problem replay_not_found, forbidden */
   async execute({ replayId, actor }: GetReplay): Promise<ReplayDto> {
-    const replay = await this.replays.find(replayId);
+    const replay = await this.replays.find(replayId, actor);
     refuseUnlessReader(actor, replay);
     return replay;
   }
@@ -75,7 +75,7 @@ export class CancelReplayHandler implements ICommandHandler<CancelReplay> {
   /** @throws Problem replay_not_found, forbidden */
   async execute({ replayId, actor }: CancelReplay): Promise<ReplayDto> {
     refuseUnlessReader(actor, await this.replays.find(replayId));
-    return this.replays.cancel(replayId);
+    return this.replays.cancel(replayId, actor);
   }
 }
 

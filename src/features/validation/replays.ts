@@ -68,7 +68,8 @@ export class Replays implements OnModuleInit {
   onModuleInit(): void {
     this.jobs.handle(JOB_KIND, async (job) => (await this.run(job)) as unknown as Json);
     const isOf = (organization: string, { input }: Job) => input['tris_org'] === organization;
-    this.kinds.add({ ...REPLAY, scope: 'policies:write', isOf, result: ReplayResultDto });
+    const shownTo = (actor: RulesReader, job: Job) => this.shownTo(actor, job);
+    this.kinds.add({ ...REPLAY, scope: 'policies:write', isOf, shownTo, result: ReplayResultDto });
   }
 
   /**
@@ -113,21 +114,37 @@ export class Replays implements OnModuleInit {
   private async enqueue(context: CommandContext, input: Omit<ReplayInput, 'reader'>): Promise<ReplayDto> {
     const { organization, scopes } = context.actor;
     const reader = { organization, ops: scopes.has('ops') };
-    return replayOf(await startJob(this.jobs, REPLAY, { ...input, reader }, context));
+    const job = await startJob(this.jobs, REPLAY, { ...input, reader }, context);
+    return replayOf(await this.shownTo(context.actor, job));
   }
 
-  /** @throws Problem replay_not_found */
-  async find(replayId: string): Promise<ReplayDto> {
+  /**
+   * @param reader to whom its result is shown; undefined: may read all
+   * @throws Problem replay_not_found
+   */
+  async find(replayId: string, reader?: RulesReader): Promise<ReplayDto> {
     const job = await this.jobs.get(JOB_KIND, replayId);
     if (!job) throw unknownReplay(replayId);
-    return replayOf(job);
+    return replayOf(reader ? await this.shownTo(reader, job) : job);
   }
 
   /** Does nothing for a finished replay. @throws Problem replay_not_found */
-  async cancel(replayId: string): Promise<ReplayDto> {
+  async cancel(replayId: string, reader: RulesReader): Promise<ReplayDto> {
     const job = await this.jobs.cancel(JOB_KIND, replayId);
     if (!job) throw unknownReplay(replayId);
-    return replayOf(job);
+    return replayOf(await this.shownTo(reader, job));
+  }
+
+  /** Its result without the access policies whose rules the reader may not read: another caller may have started it. */
+  private async shownTo(reader: RulesReader, job: Job): Promise<Job> {
+    const result = job.result as unknown as Partial<PopulationChange> | null;
+    if (!result?.access?.length) return job;
+    const readable = await this.accessPreview?.readable(
+      result.access.map(({ policy_id }) => policy_id),
+      reader,
+    );
+    const access = result.access.filter(({ policy_id }) => readable?.has(policy_id));
+    return { ...job, result: { ...result, access } as unknown as Json };
   }
 
   /** The access policies to evaluate. @throws Problem policy_not_found, forbidden */
