@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import type { Projection } from '../../projections/projection.js';
+import type { Logger } from '../kernel/logger.js';
 import { IS_MEMORY_SHORT, memoryLimit } from '../kernel/memory.js';
 import { yieldIfDue } from '../kernel/turn.js';
 import { EncodedRows, PlacedRows } from '../stores/ports/encoded-rows.js';
@@ -14,7 +15,7 @@ import {
   type Part,
 } from './bulk-files.js';
 import { Divider, SortedRows } from './bulk-fold.js';
-import { FoldThread, FoldThreadEnded } from './bulk-fold-thread.js';
+import { type FoldSetup, FoldThread, FoldThreadEnded } from './bulk-fold-thread.js';
 import {
   type PartitionFiles,
   type PartitionSizes,
@@ -83,7 +84,12 @@ export interface BulkOptions {
   /** Called with the number of events that the work done so far corresponds to; at the end, of all of the log. */
   onProgress?: (done: number) => void;
   sizes?: Partial<BulkSizes>;
+  logger?: Logger;
+  /** Tests use others. */
+  startThread?: (setup: FoldSetup) => Folding;
 }
+type Folding = Pick<FoldThread, 'fold' | 'close'>;
+const START_THREAD = FoldThread.isAvailable ? (setup: FoldSetup): Folding => new FoldThread(setup) : undefined;
 
 /**
  * @returns the checkpoint that was stored; `refused` if the lease was lost or the generation is gone; `aborted`;
@@ -247,7 +253,7 @@ class BulkBuild {
     }
   }
 
-  /** Folds the partitions that are left: in threads, and those that a thread which ended has left, here. */
+  /** Folds the partitions that are left: in threads, and here those that no thread folds. */
   private async fold(): Promise<void> {
     const { state, folder, options, sizes } = this;
     const { projections, signal } = options;
@@ -255,39 +261,66 @@ class BulkBuild {
     const left = Array.from({ length: state.partitions }, (_, n) => n).filter((n) => !folded.has(n));
     this.progress((FOLD * state.events * (state.partitions - left.length)) / state.partitions);
     const ofPartition = { ...sizes, blockBytes: this.blockBytes };
-    const filesOf = (partition: number): PartitionFiles => {
-      return { partition, of: state.partitions, own: state.own[partition]!, shared: state.shared };
+    if (sizes.threads > 0 && left.length > 1) left.push(...(await this.foldInThreads(left, ofPartition)));
+    for (let partition; !signal.aborted && (partition = left.shift()) !== undefined;) {
+      await this.record(partition, await foldPartition(folder, projections, this.filesOf(partition), ofPartition));
+    }
+  }
+
+  /**
+   * Takes partitions from those that are left until there are none, or no thread.
+   * @returns those of threads that ended. Another thread does not try them: they may be too large for any.
+   */
+  private async foldInThreads(left: number[], sizes: BulkSizes): Promise<number[]> {
+    const { projections, signal, logger, startThread = START_THREAD } = this.options;
+    if (!startThread) return [];
+    const setup = { folder: this.load.folder, projections: projections.map(({ name }) => name), sizes };
+    const threads: Folding[] = [];
+    const unfolded: number[] = [];
+    let isClosed = false;
+    const close = () => {
+      isClosed = true;
+      return Promise.all(threads.map((thread) => thread.close()));
     };
-    const foldNext = async (fold: (files: PartitionFiles) => Promise<Part[]>): Promise<void> => {
+    const warn = (error: unknown) => {
+      if (!isClosed) logger?.warn('a build of read models has one thread less', { error });
+    };
+    const work = async (): Promise<void> => {
+      let thread: Folding;
+      try {
+        thread = startThread(setup);
+      } catch (error) {
+        // Such as where the system gives the process no more threads.
+        return warn(error);
+      }
+      threads.push(thread);
       for (let partition; !signal.aborted && (partition = left.shift()) !== undefined;) {
         try {
-          await this.record(partition, await fold(filesOf(partition)));
+          await this.record(partition, await thread.fold(this.filesOf(partition)));
         } catch (error) {
           if (!(error instanceof FoldThreadEnded)) throw error;
-          left.push(partition);
-          return;
+          unfolded.push(partition);
+          return warn(error);
         }
       }
     };
-    if (sizes.threads > 0 && left.length > 1 && FoldThread.isAvailable) {
-      const threads = Array.from({ length: Math.min(sizes.threads, left.length) }, () => {
-        const names = projections.map(({ name }) => name);
-        return new FoldThread({ folder: this.load.folder, projections: names, sizes: ofPartition });
-      });
-      const close = () => Promise.all(threads.map((thread) => thread.close()));
-      const abort = () => void close();
-      signal.addEventListener('abort', abort);
-      const working = threads.map((thread) => foldNext((files) => thread.fold(files)));
-      try {
-        await Promise.all(working);
-      } finally {
-        signal.removeEventListener('abort', abort);
-        // None may write to the files of what continues, or is tried again.
-        await close();
-        await Promise.allSettled(working);
-      }
+    const abort = () => void close();
+    signal.addEventListener('abort', abort);
+    const working = Array.from({ length: Math.min(sizes.threads, left.length) }, work);
+    try {
+      await Promise.all(working);
+    } finally {
+      signal.removeEventListener('abort', abort);
+      // None may write to the files of what continues, or is tried again.
+      await close();
+      await Promise.allSettled(working);
     }
-    await foldNext((files) => foldPartition(folder, projections, files, ofPartition));
+    return unfolded;
+  }
+
+  private filesOf(partition: number): PartitionFiles {
+    const { partitions, own, shared } = this.state;
+    return { partition, of: partitions, own: own[partition]!, shared };
   }
 
   /** Makes the rows of a partition part of the state. */

@@ -4,6 +4,7 @@ import type { RecordedEvent } from '../kernel/event.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { DomainEvent } from '../../projections/events.js';
 import type { Json } from '../kernel/json.js';
+import type { Logger } from '../kernel/logger.js';
 import { yieldIfDue } from '../kernel/turn.js';
 import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
@@ -42,6 +43,7 @@ export interface FollowOptions {
   /** End at the head instead of waiting there for further events, and apply in large batches. */
   toHead?: boolean;
   onApplied?: (checkpoint: Checkpoint, events: number) => void;
+  logger?: Logger;
 }
 
 type Overlay = RowOverlay<EncodedRows>;
@@ -202,7 +204,7 @@ export class Follower {
    */
   private async build(
     { id, views, checkpoint }: Generation,
-    { onApplied }: FollowOptions,
+    { onApplied, logger }: FollowOptions,
     signal: AbortSignal,
   ): Promise<Checkpoint | 'refused' | 'aborted' | undefined> {
     if (checkpoint.position > 0) return undefined;
@@ -228,7 +230,7 @@ export class Follower {
         onProgress(done - this.told);
         this.told = done;
       };
-      const options = { projections, signal, onProgress: onDone, sizes: this.bulk };
+      const options = { projections, signal, onProgress: onDone, sizes: this.bulk, ...(logger && { logger }) };
       const built = await buildInBulk(this.store, { ...load, finish }, options);
       if (built !== 'too_large') return built;
       this.inBulk = false;

@@ -338,12 +338,13 @@ export class Projector {
   }
 
   private async run(id: string, follower: Follower, signal: AbortSignal, isBuilding: boolean): Promise<void> {
+    const { logger } = this;
     const onApplied = (_: unknown, events: number) => this.snapshots?.noteApplied(id, events);
     // Nobody reads it yet, so larger batches delay no one.
     let toHead = isBuilding;
     while (!signal.aborted) {
       try {
-        const ended = await follower.follow(id, { signal, toHead, onApplied });
+        const ended = await follower.follow(id, { signal, toHead, onApplied, logger });
         if (ended === 'at_head') toHead = false;
         // A generation that does not match is checked again before it is followed.
         if (ended === 'gone' || ended === 'unsound') return;

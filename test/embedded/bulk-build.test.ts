@@ -2,7 +2,12 @@ import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
+import { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
+import { buildInBulk } from '../../src/read-side/bulk-build.js';
+import { BuildFolder } from '../../src/read-side/bulk-files.js';
+import { type FoldSetup, FoldThreadEnded } from '../../src/read-side/bulk-fold-thread.js';
+import { type PartitionFiles, foldPartition } from '../../src/read-side/bulk-partition.js';
 import { Follower } from '../../src/read-side/follower.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
@@ -206,6 +211,59 @@ test('leaves a log to the ordinary follower, and no files, if one identity has t
   };
   expect(await positions(2 ** 20)).toEqual(new Set([0]));
   expect(await positions(2_000)).not.toEqual(new Set([0]));
+});
+
+describe('where threads end', () => {
+  let folds: number[];
+  let closed: number;
+  let lines: string[];
+  beforeEach(() => ([folds, closed, lines] = [[], 0, []]));
+  const logger = new Logger('warn', (line) => lines.push(line));
+
+  /** Folds in this thread as another one would, but for the first partition, which is too large for it. */
+  function startThread(setup: FoldSetup) {
+    const folder = new BuildFolder(setup.folder, 0);
+    let ended: FoldThreadEnded | undefined;
+    return {
+      async fold(files: PartitionFiles) {
+        folds.push(files.partition);
+        if (files.partition === 0) ended = new FoldThreadEnded('out of memory');
+        if (ended) throw ended;
+        return await foldPartition(folder, PROJECTIONS, files, setup.sizes);
+      },
+      close: async () => void closed++,
+    };
+  }
+
+  async function builtBy(start: typeof startThread): Promise<string> {
+    const id = await newGeneration();
+    await models.acquireLease(id, 'me', 60_000);
+    const load = (await models.load(id, 'me'))!;
+    const small = { ...sizes, eventsPerPartition: 10, threads: 2 };
+    const options = { projections: PROJECTIONS, signal, sizes: small, logger, startThread: start };
+    await expect(buildInBulk(store, load, options)).resolves.toMatchObject({ log: store.logId });
+    await models.releaseLease(id, 'me');
+    return built({ from: Infinity }, id);
+  }
+
+  test('folds here a partition that ended a thread, without trying it in another one, and says why', async () => {
+    const id = await builtBy(startThread);
+    expect(folds.toSorted((a, b) => a - b)).toEqual(Array.from(folds, (_, n) => n));
+    expect(folds.length).toBeGreaterThan(3);
+    expect(lines).toEqual([expect.stringContaining('out of memory')]);
+    expect(await content(id)).toEqual(await content(await ordinary()));
+  });
+
+  test.each([1, 2])('folds with what it has where thread %i cannot start, and ends the other one', async (refused) => {
+    let starts = 0;
+    const id = await builtBy((setup) => {
+      if (++starts >= refused) throw new Error('no more threads');
+      return startThread(setup);
+    });
+    expect(closed).toBe(refused - 1);
+    expect(lines.filter((line) => line.includes('no more threads'))).toHaveLength(3 - refused);
+    expect(await content(id)).toEqual(await content(await ordinary()));
+  });
 });
 
 describe('in threads, which only a built program has,', () => {
