@@ -121,9 +121,13 @@ return state
 `);
 
 /**
- * Rows and checkpoint in one step. ARGV: batch id, base, next, holder, time, log; the number of deletes without a
- * sort key; the puts without and with one as `packRows` makes them, and of the latter how many of the first are new, and
- * the first and the last address, empty if they do not ascend; then the addresses of the deletes, first those without a sort key.
+ * Applies rows and the checkpoint in one step. ARGV:
+ * - batch id, base, next, holder, time, log
+ * - the number of deletes without a sort key
+ * - the puts without a sort key, then those with one, as `packRows` makes them
+ * - of the puts with a sort key: how many at the start are new, then the first and the last address, which are empty if
+ *   the addresses do not ascend
+ * - the addresses of the deletes, first those without a sort key
  *
  * A missing checkpoint or holder equals nothing, so nothing is applied then, nor to a generation of another log or one
  * that has lost rows. A batch whose id is already stored has been applied: the client sends a script again if its reply

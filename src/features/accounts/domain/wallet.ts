@@ -78,8 +78,8 @@ export function ownTris(wallet: string, chainId: number | null): string {
 }
 
 /**
- * Whether a wallet founded the TRIS that it is linked to: by a claim, or by a link to its own. In older events contracts have ids
- * without a chain.
+ * Whether a wallet founded the TRIS that it is linked to: it claimed the TRIS, or linked itself to its own. Older
+ * events name the TRIS of a contract without its chain.
  */
 export function isFounder(wallet: string, { tris_id, proof, chain_id }: Link): boolean {
   return proof === 'signed' && [ownTris(wallet, null), ownTris(wallet, chain_id)].includes(tris_id);
