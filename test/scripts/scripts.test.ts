@@ -1,5 +1,17 @@
-import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 
@@ -20,9 +32,13 @@ function write(file: string, text: string): void {
 const calls = (): string[] =>
   existsSync(join(root, 'calls')) ? readFileSync(join(root, 'calls'), 'utf8').trim().split('\n') : [];
 
+function environment() {
+  return { ...process.env, NODE_OPTIONS: '', PATH: `${join(root, 'bin')}${delimiter}${process.env['PATH']}` };
+}
+
 function run(script: string, ...args: string[]) {
-  const env = { ...process.env, NODE_OPTIONS: '', PATH: `${join(root, 'bin')}${delimiter}${process.env['PATH']}` };
-  return spawnSync(process.execPath, [join(root, 'scripts', script), ...args], { env, encoding: 'utf8' });
+  const options = { env: environment(), encoding: 'utf8' } as const;
+  return spawnSync(process.execPath, [join(root, 'scripts', script), ...args], options);
 }
 
 describe('install.mjs', () => {
@@ -56,6 +72,32 @@ describe('install.mjs', () => {
     rmSync(join(root, 'fail'));
     expect(run('install.mjs', 'tools').status).toBe(0);
     expect(calls()).toHaveLength(2);
+  });
+
+  test('of two at once, one installs and the other waits for it', async () => {
+    // The first npm ends once the other process waits, or has called npm, too.
+    const isAlone = `[ ! -e waits ] && [ "$(wc -l < '${root}/calls')" = 1 ]`;
+    writeFileSync(join(root, 'bin/npm'), `\nwhile ${isAlone}; do sleep 0.05; done\n`, { flag: 'a' });
+    const start = () => {
+      const child = spawn(process.execPath, [join(root, 'scripts/install.mjs'), 'tools'], { env: environment() });
+      child.stderr.on('data', (text) => String(text).includes('waiting for its end') && write('waits', ''));
+      return once(child, 'close');
+    };
+    expect(await Promise.all([start(), start()])).toEqual([
+      [0, null],
+      [0, null],
+    ]);
+    expect(calls()).toHaveLength(1);
+    expect(existsSync(join(root, 'tools/node_modules/.installed'))).toBe(true);
+    expect(readdirSync(join(root, 'node_modules'))).toEqual([]);
+  });
+
+  test('installs after a process that was killed while it installed', () => {
+    const { pid } = spawnSync(process.execPath, ['-e', '']);
+    mkdirSync(join(root, 'node_modules'));
+    symlinkSync(String(pid), join(root, 'node_modules/.installing'));
+    expect(run('install.mjs', 'tools').status).toBe(0);
+    expect(calls()).toHaveLength(1);
   });
 });
 
