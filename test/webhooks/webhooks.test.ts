@@ -368,3 +368,15 @@ test('keeps what waits for as long as the webhook is paused', async () => {
   );
   await remove(id);
 });
+
+test('leaves nothing that waits when the webhook is deleted', async () => {
+  const { id } = await create({ events: ['bad_status.changed'] });
+  receiver.answer = (_, response) => void response.writeHead(500).end();
+  await setBad('tris:nina', 5);
+  await setBad('tris:nina', 4);
+  await eventually(async () => (await statusOf(id))[2] === 2 && (await deliveriesOf(id))[1]?.attempts === 1);
+  await patch(id, { status: 'disabled' });
+  await remove(id);
+  const stored = () => Promise.all(['', ':0', ':1'].map((key) => service.stores.keyValue.get(`webhook:${id}${key}`)));
+  await eventually(async () => (await stored()).every((value) => value === undefined));
+});

@@ -4,7 +4,10 @@ import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { Webhook } from './domain/webhook.js';
 import type { Outcome } from './receivers.js';
 
-/** How long a delivery that has ended can be listed and sent again. */
+/**
+ * How long a delivery that has ended can be sent again. It is listed for as long as every later one is kept, too: a later
+ * one may have ended earlier.
+ */
 const KEPT_MS = 7 * 86_400_000;
 const STATE_KEPT_MS = 100 * 365 * 86_400_000;
 
@@ -62,6 +65,15 @@ export class Deliveries {
     // One that waits is kept as long as its webhook is disabled.
     const kept = delivery.status === 'pending' ? STATE_KEPT_MS : KEPT_MS;
     await this.keyValue.put(`webhook:${webhookId}:${delivery.n}`, delivery as unknown as Json, kept);
+  }
+
+  /**
+   * Removes the progress of a deleted webhook and its deliveries that wait, which nothing would end.
+   * @param open numbers of deliveries that may not be in the stored progress
+   */
+  async forget(webhookId: string, open: readonly number[] = []): Promise<void> {
+    const progress = (await this.keyValue.take(`webhook:${webhookId}`)) as unknown as Progress | undefined;
+    for (const n of [...open, ...(progress?.open ?? [])]) await this.keyValue.take(`webhook:${webhookId}:${n}`);
   }
 
   /** A page of deliveries, newest first. @param before the number of the last one on the page before */

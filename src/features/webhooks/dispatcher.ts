@@ -67,6 +67,7 @@ interface Pump {
   isUnsaved: boolean;
   /** ms. Its messages could not be made, since an event that they need cannot be decoded: not tried again before. */
   waitsUntil: number;
+  isDeleted: boolean;
 }
 
 /**
@@ -213,7 +214,13 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       }
       after = rows.length === PAGE ? rows.at(-1)!.sort : undefined;
     } while (after !== undefined);
-    for (const [id, pump] of this.pumps) if (!known.has(id)) this.drop(id, pump);
+    for (const [id, pump] of this.pumps) {
+      if (known.has(id)) continue;
+      this.drop(id, pump);
+      pump.isDeleted = true;
+      // Again after the command that deleted it, for what was stored since.
+      await this.deliveries.forget(id, pump.progress.open);
+    }
     for (const id of this.unreadable.keys()) if (!known.has(id)) this.unreadable.delete(id);
     return applied;
   }
@@ -269,6 +276,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       timer: undefined,
       isUnsaved: progress !== stored,
       waitsUntil: 0,
+      isDeleted: false,
     };
     const open = await Promise.all(progress.open.map((n) => this.deliveries.get(webhook_id, n)));
     const pending = open.filter((delivery) => delivery?.status === 'pending');
@@ -418,6 +426,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     if (isDelivered(outcome)) Object.assign(delivery, { status: 'delivered', next_at: null });
     else if (gone || pause === undefined) Object.assign(delivery, { status: 'failed', next_at: null });
     else delivery.next_at = at + pause;
+    if (pump.isDeleted) return;
     try {
       await this.deliveries.keep(webhook.webhook_id, delivery);
       if (delivery.status === 'failed') await this.disable(pump, gone ? 'gone' : 'failed');

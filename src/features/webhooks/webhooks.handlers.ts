@@ -224,6 +224,7 @@ export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
   constructor(
     private readonly writer: Writer,
     private readonly webhooks: Webhooks,
+    private readonly deliveries: Deliveries,
   ) {}
 
   /** @throws Problem webhook_not_found */
@@ -232,6 +233,7 @@ export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
     const { position } = await this.writer.execute(webhookStream(webhookId), context, (history) =>
       decideDelete(webhookOf(history)!),
     );
+    await this.deliveries.forget(webhookId);
     return { position };
   }
 }
@@ -347,7 +349,7 @@ export class SendNowHandler implements ICommandHandler<SendNow> {
     if (!delivery)
       throw new Problem(
         'delivery_not_found',
-        `${webhookId} has no delivery ${deliveryId}. Deliveries are kept for seven days.`,
+        `${webhookId} has no delivery ${deliveryId}. A delivery is kept for seven days after it has ended.`,
       );
     if (delivery.status === 'pending') {
       throw new Problem('delivery_pending', `${deliveryId} is still being delivered.`);
