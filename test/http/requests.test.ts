@@ -375,6 +375,11 @@ describe('answers', () => {
     expectProblem(await get('/v1/guarded'), 403, 'forbidden');
   });
 
+  test('a route that uses a parameter decorator of Nest, or a pipe, gets their values', async () => {
+    const [decorated, piped] = [await get('/v1/decorated'), await get('/v1/piped/tris:alice')];
+    expect([decorated.json, piped.json]).toEqual([{ name: 'decorated' }, { piped: 'tris:alice' }]);
+  });
+
   test('a bug returns 500 without details, which are in the log under the same id', async () => {
     const answer = await get('/v1/crash');
     expectProblem(answer, 500, 'internal_error');
