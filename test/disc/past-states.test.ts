@@ -195,6 +195,15 @@ test('the present includes all that servers have stamped, by whatever clock, and
   );
 });
 
+test('an identity whose only events occurred after the present is as unknown as by the coordinates of the present', async () => {
+  const [given] = logOf([relayed(ALICE, METRICS[0]!, 'Low', { occurred_at: iso(START - 4 * 3_600_000) })]);
+  const now = START - 5 * 3_600_000;
+  const reader = await readerOf([decodeEvent(given!)], 1, 0, now, LENSES[0]!);
+  const unknown = [expect.objectContaining({ code: 'identity_not_found' })];
+  expect(await reader.snapshots([ALICE], {})).toEqual(unknown);
+  expect(await reader.snapshots([ALICE], toCoordinates({ as_of: iso(now) }, now, '?'))).toEqual(unknown);
+});
+
 test('a state as of a past time is the fold of what had occurred by then', () => {
   return fc.assert(
     fc.asyncProperty(

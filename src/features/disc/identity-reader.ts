@@ -135,7 +135,7 @@ export class IdentityReader {
   async viewpoint(trisId: string, coordinates: Coordinates, isKnown: boolean): Promise<IdentityViewpoint> {
     const [viewpoint] = await this.each([trisId], coordinates, async (present, row) => {
       const from = pastOf(await this.from(present, row, coordinates), row);
-      if (isKnown || !isAsked(coordinates) || isAll(from, row, coordinates)) return from;
+      if (isKnown || isAll(from, row, coordinates)) return from;
       for await (const page of this.events(trisId, from)) if (page.length > 0) return from;
       return unknownIdentity(trisId, 'at that time');
     });
@@ -255,7 +255,7 @@ export class IdentityReader {
       spread && viewpoint.position >= spread.since
         ? await this.pastOfLarge(viewpoint, row, spread)
         : { state: await this.fold(viewpoint), large: null };
-    if (past.state.changed === 0 && isAsked(coordinates)) return unknownIdentity(tris_id, 'at that time');
+    if (past.state.changed === 0) return unknownIdentity(tris_id, 'at that time');
     return { ...viewpoint, ...past };
   }
 
@@ -413,11 +413,6 @@ function lackingMore(snapshot: WithoutTrust | Problem): WithoutTrust | Problem {
 /** Whether all events about an identity count at a viewpoint. */
 function isAll({ as_of, position }: IdentityViewpoint, row: IdentityRow, { known_at }: Coordinates): boolean {
   return known_at === undefined && row.latest <= as_of && row.changed <= position;
-}
-
-/** Whether the request selects a viewpoint. */
-function isAsked({ as_of, now, known_at, as_of_position }: Coordinates): boolean {
-  return [as_of, now, known_at, as_of_position].some((coordinate) => coordinate !== undefined);
 }
 
 /** Whether an event counts at the time of a viewpoint. */
