@@ -115,6 +115,7 @@ describe('credence policies', () => {
       write({ 'few.yaml': { ...vp('VP_FEW_V1', 'Low', 0.03, platform), inputs: few } });
       expect((await plan()).stderr).toMatch(/^few\.yaml:\d+:10: .* add up to 0.03, not 0.95 to 1.05/);
       write({ 'readme.md': 'no policy' });
+      mkdirSync(join(folder, 'folder.yaml'));
       expect(await plan()).toMatchObject({ code: 2, stderr: expect.stringMatching(/There is no \.yaml file in/) });
       expect((await store.run('policies', 'plan', join(folder, 'none'))).stderr).toMatch(/none" is not a folder/);
     },
