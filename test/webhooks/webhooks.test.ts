@@ -62,6 +62,18 @@ const statusOf = async (id: string) => {
   return [status, disabled_reason, pending];
 };
 
+/** A disabled webhook with two messages that wait: the first was tried once. @returns its id */
+async function pausedWithTwoWaiting(tris: string): Promise<string> {
+  dispatcher.retriesMs = [60_000];
+  receiver.answer = (_, response) => void response.writeHead(500).end();
+  const { id } = await create({ events: ['bad_status.changed'] });
+  await setBad(tris, 5);
+  await setBad(tris, 4);
+  await eventually(async () => (await statusOf(id))[2] === 2 && (await deliveriesOf(id))[1]?.attempts === 1);
+  await patch(id, { status: 'disabled' });
+  return id;
+}
+
 test('tells of ratings, scores, statuses and verifications, signed, in order, and nothing twice', async () => {
   await act('tris:alice');
   await seen(service);
@@ -342,13 +354,7 @@ test('goes on for others when a webhook, or the policy that one watches, has an 
 });
 
 test('keeps what waits for as long as the webhook is paused', async () => {
-  dispatcher.retriesMs = [60_000];
-  const { id } = await create({ events: ['bad_status.changed'] });
-  receiver.answer = (_, response) => void response.writeHead(500).end();
-  await setBad('tris:laura', 5);
-  await setBad('tris:laura', 4);
-  await eventually(async () => (await statusOf(id))[2] === 2 && (await deliveriesOf(id))[1]?.attempts === 1);
-  await patch(id, { status: 'disabled' });
+  const id = await pausedWithTwoWaiting('tris:laura');
   await seen(service);
   const { jobs } = service.stores;
   await jobs.cancel('webhooks', 'dispatch');
@@ -370,12 +376,7 @@ test('keeps what waits for as long as the webhook is paused', async () => {
 });
 
 test('leaves nothing that waits when the webhook is deleted', async () => {
-  const { id } = await create({ events: ['bad_status.changed'] });
-  receiver.answer = (_, response) => void response.writeHead(500).end();
-  await setBad('tris:nina', 5);
-  await setBad('tris:nina', 4);
-  await eventually(async () => (await statusOf(id))[2] === 2 && (await deliveriesOf(id))[1]?.attempts === 1);
-  await patch(id, { status: 'disabled' });
+  const id = await pausedWithTwoWaiting('tris:nina');
   await remove(id);
   const stored = () => Promise.all(['', ':0', ':1'].map((key) => service.stores.keyValue.get(`webhook:${id}${key}`)));
   await eventually(async () => (await stored()).every((value) => value === undefined));

@@ -67,6 +67,7 @@ interface Pump {
   isUnsaved: boolean;
   /** ms. Its messages could not be made, since an event that they need cannot be decoded: not tried again before. */
   waitsUntil: number;
+  /** Outcomes of what is being sent are not stored any more. */
   isDeleted: boolean;
 }
 
@@ -207,8 +208,8 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       const rows = results[0] as RangeRow[];
       for (const { value } of rows) {
         const row = value as unknown as WebhookRow;
-        known.add(row.webhook_id);
         const { webhook_id, changed } = row;
+        known.add(webhook_id);
         if (this.unreadable.get(webhook_id) === changed || this.pumps.get(webhook_id)?.changed === changed) continue;
         await this.loadUnlessUnreadable(row);
       }
