@@ -8,7 +8,7 @@ import { sessionsEnded, walletUnlinked } from './domain/wallets.events.js';
 
 /** How soon to continue while the log cannot be read, ms. */
 const RETRY_MS = 500;
-/** A failure after this long without one is logged again, ms. */
+/** Failures that follow each other within this time are logged once, ms. */
 const TELL_AGAIN_MS = 60_000;
 const ENDINGS = new Set<string>([refreshFamilyRevoked.type, sessionsEnded.type, walletUnlinked.type]);
 

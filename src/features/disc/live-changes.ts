@@ -120,7 +120,7 @@ export class LiveChanges implements OnModuleDestroy {
   ): Promise<(out: Out) => void> {
     const from = cursor === undefined ? undefined : decodeCursor(cursor, isFeedCursor);
     this.refuseIfFull();
-    // Clients open a stream that has ended again by themselves.
+    // A client reopens a stream that has ended.
     if (caller?.session) await this.standing.of(caller.session);
     const group = await this.groupOf(caller?.organization ?? null);
     this.refuseIfFull();

@@ -13,7 +13,7 @@ export interface JobKind {
   scope: Scope;
   /** Whether keys of this organization may read and cancel the job. Keys without an organization may. */
   isOf(organization: string, job: Job): boolean | Promise<boolean>;
-  /** What of the job this actor may read, if it is not all. */
+  /** The part of the job that this actor may read. Absent: all of it. */
   shownTo?(actor: Actor, job: Job): Promise<Job>;
   /** What describes the result of a completed job to clients: a DTO, or the schema of a text. */
   result: Type<object> | { type: 'string'; description: string };

@@ -111,7 +111,7 @@ export class ListJobsHandler implements IQueryHandler<ListJobs> {
 }
 
 /**
- * A job that the actor may read, and what of it.
+ * The part of a job that the actor may read.
  * @throws Problem job_not_found, so that nobody learns which ids other callers' jobs have
  */
 async function readable(
