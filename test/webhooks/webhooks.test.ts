@@ -47,6 +47,13 @@ async function create(body: object, by: Record<string, string> = LENDCO): Promis
   if (status !== 201) throw new Error(text);
   return { id: json.webhook_id, secret: json.secret };
 }
+const isSignedBy = (secret: string, body: string, headers: Record<string, string>): boolean => {
+  try {
+    return new Webhook(secret).verify(body, headers) !== undefined;
+  } catch {
+    return false;
+  }
+};
 const remove = (id: string, by: Record<string, string> = LENDCO) => service.delete(`${path}/${id}`, by);
 const act = (tris_id: string, criticality = 'critical', times = 1) =>
   relay(
@@ -116,6 +123,44 @@ test('tells of ratings, scores, statuses and verifications, signed, in order, an
     status: 'delivered',
     attempts: 1,
     last_attempt: { status: 204 },
+  });
+  await remove(id);
+});
+
+test('tells two organizations with the same lens the same scores', async () => {
+  const body = { events: ['rating.changed'], filter: { tris_ids: ['tris:olga'] } };
+  const hooks = [await create(body), await create(body, OTHER)];
+  for (const times of [3, 60]) await act('tris:olga', 'critical', times);
+  const { total_tct } = (await service.get('/v1/disc/score/tris:olga', await seen(service))).json;
+  await setBad('tris:olga', 3);
+  const totals = ({ secret }: { secret: string }) =>
+    receiver.received
+      .filter(({ headers, body }) => isSignedBy(secret, body, headers))
+      .map(({ message: { data } }) => data.total_tct);
+  await eventually(() => receiver.received.filter(({ message: { data } }) => data.score_rating === 'BAD').length === 2);
+  expect(totals(hooks[0]!).at(-1)).toBe(total_tct);
+  expect(totals(hooks[1]!)).toEqual(totals(hooks[0]!));
+  await remove(hooks[0]!.id);
+  await remove(hooks[1]!.id, OTHER);
+});
+
+test('tells the right score of an identity that its filter did not name for some time', async () => {
+  const { id } = await create({ events: ['rating.changed'], filter: { tris_ids: ['tris:pia'] } });
+  const watch = (tris: string) => patch(id, { filter: { tris_ids: [tris] } });
+  await setBad('tris:pia', 5);
+  await eventually(() => receiver.received.length === 1);
+  await watch('tris:quinn');
+  await act('tris:pia', 'critical', 40);
+  await setBad('tris:quinn', 5);
+  await eventually(() => receiver.received.length === 2);
+  const { total_tct } = (await service.get('/v1/disc/score/tris:pia', await seen(service))).json;
+  await watch('tris:pia');
+  await service.delete('/v1/identities/tris:pia/bad-status', OPERATOR);
+  await eventually(() => receiver.received.length === 3);
+  expect(receiver.received[2]!.message.data).toMatchObject({
+    tris_id: 'tris:pia',
+    total_tct,
+    previous: { score: 5, total_tct },
   });
   await remove(id);
 });

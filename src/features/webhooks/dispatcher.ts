@@ -369,7 +369,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       if (!isUnreadable(error)) throw error;
     }
     // Which webhook needs the event shows if each is tried alone. Some of the events may be in the standings already.
-    standings.byName.clear();
+    standings.clear();
     const told = new Map<Webhook, Notice[]>();
     for (const [webhook, pump] of byWebhook) {
       try {

@@ -29,19 +29,36 @@ export interface Notice {
   body: string;
 }
 
-/** Identities whose standing is kept between two parts of the log. */
+/** Standings that are kept between two parts of the log. */
 const KEPT = 20_000;
 
-/** Standings of identities after a part of the log, by lens and identity; the next part continues from them. */
+/** Standings of identities after a part of the log, by lens; the next part continues from them. */
 export class Standings {
-  readonly byName = new Map<string, RunningStanding>();
+  private readonly byIdentity = new Map<string, Map<string, RunningStanding>>();
+  private size = 0;
 
   /** @param position all events up to it are in the standings */
   constructor(public position: number) {}
 
+  of(trisId: string): ReadonlyMap<string, RunningStanding> | undefined {
+    return this.byIdentity.get(trisId);
+  }
+
+  /** @param byLens all standings of the identity after its event: one by another lens would lack the event */
+  replace(trisId: string, byLens: Map<string, RunningStanding>): void {
+    this.size += byLens.size - (this.byIdentity.get(trisId)?.size ?? 0);
+    if (byLens.size > 0) this.byIdentity.set(trisId, byLens);
+    else this.byIdentity.delete(trisId);
+  }
+
   moveTo(position: number): void {
     this.position = position;
-    if (this.byName.size > KEPT) this.byName.clear();
+    if (this.size > KEPT) this.clear();
+  }
+
+  clear(): void {
+    this.byIdentity.clear();
+    this.size = 0;
   }
 }
 
@@ -80,16 +97,15 @@ export class Notices {
     for (const owner of owners) lenses.set(owner, await this.lensOf(owner));
     for (const event of events) {
       const subject = subjectOf(event);
-      const changes = new Map<string | null, Change>();
-      for (const [owner, lens] of lenses) {
-        const isWatched = webhooks.some(
+      const watching = [...lenses].filter(([owner]) =>
+        webhooks.some(
           (webhook) => webhook.owner === owner && followsScores(webhook) && concerns(webhook, subject?.tris_id ?? null),
-        );
-        if (subject && isWatched) changes.set(owner, await this.change(subject, lens, owner, standings));
-      }
+        ),
+      );
+      const changes = subject ? await this.changes(subject, watching, standings) : undefined;
       for (const webhook of webhooks) {
         if (event.position <= from(webhook)) continue;
-        const change = changes.get(webhook.owner);
+        const change = changes?.get(webhook.owner);
         const trisId = subject?.tris_id ?? null;
         told.get(webhook)!.push(...this.messages(webhook, event, trisId, change));
         if (trisId === null || !webhook.events.includes('access.denied_now') || !concerns(webhook, trisId)) continue;
@@ -110,18 +126,30 @@ export class Notices {
     return this.policies.resolve({ organization }, manifest, results);
   }
 
-  private async change(
+  /** What an event changes under the lens of each owner. Owners with the same lens share a standing. */
+  private async changes(
     { tris_id, event }: { tris_id: string; event: IdentityEvent },
-    lens: Scoring,
-    owner: string | null,
-    { byName, position }: Standings,
-  ): Promise<Change> {
-    const name = `${lens.content_hash} ${lens.model.hash} ${tris_id}`;
-    let running = byName.get(name);
-    if (!running) byName.set(name, (running = await this.standingAt(position, tris_id, lens, owner)));
-    const before = running.standing;
-    running.apply(event);
-    return { before, after: running.standing, lens };
+    watching: readonly (readonly [owner: string | null, lens: Scoring])[],
+    standings: Standings,
+  ): Promise<Map<string | null, Change>> {
+    const changes = new Map<string | null, Change>();
+    const byLens = new Map<string, RunningStanding>();
+    const known = standings.of(tris_id);
+    const changeByLens = new Map<string, Change>();
+    for (const [owner, lens] of watching) {
+      const name = `${lens.content_hash} ${lens.model.hash}`;
+      let change = changeByLens.get(name);
+      if (!change) {
+        const running = known?.get(name) ?? (await this.standingAt(standings.position, tris_id, lens, owner));
+        const before = running.standing;
+        running.apply(event);
+        byLens.set(name, running);
+        changeByLens.set(name, (change = { before, after: running.standing, lens }));
+      }
+      changes.set(owner, change);
+    }
+    standings.replace(tris_id, byLens);
+    return changes;
   }
 
   /** The standing of an identity as of a position. One that was not known then counts as without any event. */
