@@ -32,6 +32,7 @@ import {
   troveRecordApproved,
   troveRecordRejected,
   troveRecordSubmitted,
+  troveRejectionLifted,
 } from '../src/features/trove/domain/trove.events.js';
 import { refreshFamilyRevoked } from '../src/features/accounts/domain/sessions.events.js';
 import { sessionsEnded, walletLinked, walletUnlinked } from '../src/features/accounts/domain/wallets.events.js';
@@ -93,6 +94,7 @@ const DEFINITIONS = [
   troveProofSubmitted,
   troveRecordApproved,
   troveRecordRejected,
+  troveRejectionLifted,
   troveContentCounted,
   issuerRegistered,
   issuerRetired,

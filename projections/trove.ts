@@ -5,7 +5,7 @@ import { type Projection, sortByPosition } from './projection.js';
 /** Records by id, and `trove.list`: ids in order of submission, by identity and status. */
 export const trove: Projection = {
   name: 'trove',
-  version: 2,
+  version: 3,
   views: ['trove', 'trove.list'],
   share: {
     ofEvent: (event) => (isOfTrove(event) ? event.data.tris_id : undefined),
@@ -34,7 +34,12 @@ export interface TroveEntry {
 }
 
 type RecordEvent = EventOf<
-  'TroveRecordSubmitted' | 'TroveProofSubmitted' | 'TroveRecordApproved' | 'TroveRecordRejected' | 'ActionRelayed'
+  | 'TroveRecordSubmitted'
+  | 'TroveProofSubmitted'
+  | 'TroveRecordApproved'
+  | 'TroveRecordRejected'
+  | 'TroveRejectionLifted'
+  | 'ActionRelayed'
 >;
 const STREAM = 'trove-';
 
@@ -45,6 +50,7 @@ function isOfTrove(event: DomainEvent): event is RecordEvent {
     case 'TroveProofSubmitted':
     case 'TroveRecordApproved':
     case 'TroveRecordRejected':
+    case 'TroveRejectionLifted':
       return true;
     case 'ActionRelayed':
       return event.stream.startsWith(STREAM);

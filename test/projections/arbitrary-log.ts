@@ -46,7 +46,13 @@ const event: fc.Arbitrary<Given> = fc.oneof(
   // Of some event of the log, which may be readable, another's, or yet to come.
   fc.tuple(fc.integer({ min: 1, max: 40 }), who).map(([n, id]) => acknowledged(`e${n}`, id)),
   fc
-    .constantFrom('TroveRecordSubmitted', 'TroveProofSubmitted', 'TroveRecordApproved', 'TroveRecordRejected')
+    .constantFrom(
+      'TroveRecordSubmitted',
+      'TroveProofSubmitted',
+      'TroveRecordApproved',
+      'TroveRecordRejected',
+      'TroveRejectionLifted',
+    )
     .map(trove),
   // The action that an approved record became.
   fc.constant({ ...relayed('tris:alice', 'creative_code', 'High'), stream: trove('TroveRecordApproved').stream }),

@@ -206,7 +206,12 @@ export const revoked = (trisId: string, issuer: string | null): Given => ({
 const TROVE = { tris_id: 'tris:alice', content_hash: 'c'.repeat(64) };
 /** Events of one submitted record; `stream` is that of all of them. */
 export const trove = (
-  type: 'TroveRecordSubmitted' | 'TroveProofSubmitted' | 'TroveRecordApproved' | 'TroveRecordRejected',
+  type:
+    | 'TroveRecordSubmitted'
+    | 'TroveProofSubmitted'
+    | 'TroveRecordApproved'
+    | 'TroveRecordRejected'
+    | 'TroveRejectionLifted',
 ) => {
   const proof = { type: 'signature', issuer: 'lab', signature: 'x', attestation: null };
   const decided = { method: 'review', decided_by: 'key:reviewer', reason_code: 'wrong' };
@@ -225,6 +230,7 @@ export const trove = (
     TroveProofSubmitted: { proof },
     TroveRecordApproved: decided,
     TroveRecordRejected: decided,
+    TroveRejectionLifted: { lifted_by: 'key:reviewer' },
   };
   return { type, stream: `trove-${TROVE.content_hash}`, data: { ...TROVE, ...more[type] } } as Given;
 };

@@ -307,9 +307,16 @@ describe('an event that cannot be decoded', () => {
 });
 
 describe('trove', () => {
-  const [submitted, proof, approved, rejected] = (
-    ['TroveRecordSubmitted', 'TroveProofSubmitted', 'TroveRecordApproved', 'TroveRecordRejected'] as const
-  ).map(trove) as [Given, Given, Given, Given];
+  const [submitted, proof, approved, rejected, lifted] = (
+    [
+      'TroveRecordSubmitted',
+      'TroveProofSubmitted',
+      'TroveRecordApproved',
+      'TroveRecordRejected',
+      'TroveRejectionLifted',
+    ] as const
+  ).map(trove) as [Given, Given, Given, Given, Given];
+  const byProof = { ...rejected, data: { ...rejected.data, method: 'signature', decided_by: 'lab' } };
   const action = { ...relayed(ALICE, 'creative_code', 'High'), stream: submitted.stream };
   const record = recordRow('c'.repeat(64));
   const lists = (rows: Awaited<ReturnType<typeof rowsAfter>>) =>
@@ -320,7 +327,11 @@ describe('trove', () => {
   test('has a record in the list of its status only, and of all', async () => {
     expect(lists(await rowsAfter([submitted]))).toEqual(['Pending', null]);
     expect(lists(await rowsAfter([submitted, rejected]))).toEqual(['Rejected', null]);
-    expect(lists(await rowsAfter([submitted, rejected, proof]))).toEqual(['Pending', null]);
+    expect(lists(await rowsAfter([submitted, rejected, lifted]))).toEqual(['Pending', null]);
+    expect(lists(await rowsAfter([submitted, byProof, proof]))).toEqual(['Pending', null]);
+    expect(lists(await rowsAfter([submitted, byProof, proof, approved, action]))).toEqual(['Approved', null]);
+    // In older logs, a proof could follow an operator's rejection.
+    expect(lists(await rowsAfter([submitted, rejected, proof]))).toEqual(['Rejected', null]);
     expect(lists(await rowsAfter([submitted, rejected, proof, approved, action]))).toEqual(['Approved', null]);
   });
 
@@ -334,8 +345,8 @@ describe('trove', () => {
     });
   });
 
-  test('a new proof reopens a rejected record', async () => {
-    const rows = await rowsAfter([submitted, rejected, proof]);
+  test('a new proof reopens a record that was rejected for its proof', async () => {
+    const rows = await rowsAfter([submitted, byProof, proof]);
     expect(rows.get(record)).toMatchObject({ status: 'Pending', proofs: 1, proof: { issuer: 'lab' }, rulings: [] });
   });
 });

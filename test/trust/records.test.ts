@@ -1,7 +1,9 @@
 import { generateKeyPairSync, randomUUID, sign } from 'node:crypto';
+import { jest } from '@jest/globals';
 import { SCOPES } from '../../src/credentials/caller.js';
 import type { NewEvent } from '../../src/kernel/event.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
+import { CountedContent } from '../../src/features/trove/counted-content.js';
 import { eventually } from '../contracts/harness.js';
 import { type Service, as, seen, startServiceWithKeys } from '../policies/service.fixture.js';
 
@@ -52,6 +54,7 @@ const review = async (id: string, body: object, by: Headers) => {
   return status === 200 ? (json.status as string) : `${status} ${json.code}`;
 };
 const approveFor = (platform_id: string) => ({ decision: 'approve', platform_id });
+const LIFT = { decision: 'lift' };
 const REJECT = { decision: 'reject', reason_code: 'not_reproducible' };
 const get = async (id: string) => (await service.get(`/v1/trove/${id}`, OPERATOR)).json;
 const totalOf = async (tris: string) =>
@@ -137,22 +140,106 @@ test('the same content counts once for an identity on a platform, whoever submit
   expect(await totalOf(body.tris_id)).toBe(100);
 });
 
-test('a proof counts once, though several submit it', async () => {
-  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
-  const ed25519 = publicKey.export({ format: 'jwk' }).x;
-  const issuer = { issuer_id: 'lab', platform_id: 'lab.example', ed25519 };
-  expect((await service.post('/v1/trove-issuers', issuer, OPERATOR)).status).toBe(201);
+/** Lets other requests in between taking the content's place and the approval. */
+const afterTaking = (then: () => Promise<unknown>) => {
+  const { take } = CountedContent.prototype;
+  jest.spyOn(CountedContent.prototype, 'take').mockImplementationOnce(async function (this: CountedContent, ...args) {
+    const taken = await take.apply(this, args);
+    await then();
+    return taken;
+  });
+};
+
+test('a content counts by another record if its own was rejected while it was being approved', async () => {
   const body = record();
-  const { statement } = await get(await submit(body, A1));
-  const proof = {
-    type: 'signature',
-    issuer: 'lab',
-    signature: sign(null, Buffer.from(statement), privateKey).toString('base64url'),
+  const [byA, byC] = [await submit(body, A1), await submit(body, C)];
+  afterTaking(() => review(byA, REJECT, OPERATOR_2));
+  expect(await review(byA, { decision: 'approve' }, OPERATOR)).toBe('409 record_decided');
+  expect(await review(byC, { decision: 'approve' }, OPERATOR)).toBe('Approved');
+  expect(await review(byA, LIFT, OPERATOR)).toBe('Pending');
+  expect(await review(byA, { decision: 'approve' }, OPERATOR)).toBe('409 record_counted');
+  expect(await totalOf(body.tris_id)).toBe(100);
+});
+
+test('a content counts once, although its place was given to another record and the rejection lifted meanwhile', async () => {
+  const body = record();
+  const [byA, byC] = [await submit(body, A1), await submit(body, C)];
+  afterTaking(async () => {
+    expect(await review(byA, REJECT, OPERATOR_2)).toBe('Rejected');
+    expect(await review(byC, { decision: 'approve' }, OPERATOR_2)).toBe('Approved');
+    expect(await review(byA, LIFT, OPERATOR_2)).toBe('Pending');
+  });
+  expect(await review(byA, { decision: 'approve' }, OPERATOR)).toBe('409 write_conflict');
+  expect(await review(byA, { decision: 'approve' }, OPERATOR)).toBe('409 record_counted');
+  expect(await totalOf(body.tris_id)).toBe(100);
+});
+
+test('a content’s place is not given away while the platform’s organization can still approve its record', async () => {
+  const body = record();
+  const [byA, byC] = [await submit(body, A1), await submit(body, C)];
+  let other: string | undefined;
+  afterTaking(async () => {
+    await review(byA, REJECT, OPERATOR_2);
+    other = await review(byC, approveFor('b-app'), OPERATOR);
+  });
+  expect(await review(byA, approveFor('b-app'), B)).toBe('Approved');
+  expect(other).toBe('409 record_counted');
+  expect(await totalOf(body.tris_id)).toBe(100);
+});
+
+const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+/** With the issuer's signature. */
+async function proven(body: ReturnType<typeof record>, issuer: string, by = A1) {
+  const content = {
+    issuer_id: issuer,
+    platform_id: `${issuer}.example`,
+    ed25519: publicKey.export({ format: 'jwk' }).x,
   };
-  const decided = async (id: string) => {
-    await eventually(async () => (await get(id)).status !== 'Pending');
-    return get(id);
-  };
+  expect([200, 201]).toContain((await service.post('/v1/trove-issuers', content, OPERATOR)).status);
+  const { statement } = await get(await submit(body, by));
+  const signature = sign(null, Buffer.from(statement), privateKey).toString('base64url');
+  return { ...body, proof: { type: 'signature', issuer, signature } };
+}
+async function decided(id: string) {
+  await eventually(async () => (await get(id)).status !== 'Pending');
+  return get(id);
+}
+
+test('an operator’s rejection stands against a proof, until an operator lifts it', async () => {
+  const body = await proven(record(), 'university');
+  const { proof: _proof, ...bare } = body;
+  const id = await submit(bare, A1);
+  expect(await review(id, REJECT, OPERATOR)).toBe('Rejected');
+  expect(await submit(body, A1)).toBe('409 record_decided');
+  expect(await submit(bare, A1)).toBe(id);
+  expect(await get(id)).toMatchObject({ status: 'Rejected', proof: null, decision: { decided_by: 'key:operator' } });
+
+  expect(await review(id, LIFT, B)).toBe('403 forbidden');
+  for (const by of [OPERATOR_2, OPERATOR_2]) expect(await review(id, LIFT, by)).toBe('Pending');
+  expect(await get(id)).toMatchObject({ status: 'Pending', decision: null });
+  expect(await submit(body, A1)).toBe(id);
+  expect(await decided(id)).toMatchObject({ status: 'Approved', decision: { decided_by: 'university' } });
+  expect(await review(id, LIFT, OPERATOR_2)).toBe('409 record_decided');
+  expect(await totalOf(body.tris_id)).toBe(100);
+});
+
+test('a proof that an operator’s rejection overtook is verified when the rejection is lifted', async () => {
+  const body = await proven(record(), 'college');
+  const id = await submit({ ...body, proof: undefined }, A1);
+  afterTaking(() => review(id, REJECT, OPERATOR));
+  expect(await submit(body, A1)).toBe(id);
+  expect(await decided(id)).toMatchObject({ status: 'Rejected', decision: { decided_by: 'key:operator' } });
+  const job = async () => (await service.get(`/v1/jobs/trv_${id}_1`, OPERATOR)).json;
+  await eventually(async () => (await job()).status === 'completed');
+  expect((await job()).result).toBe('Rejected');
+  expect(await review(id, LIFT, OPERATOR)).toBe('Pending');
+  expect(await decided(id)).toMatchObject({ status: 'Approved', decision: { decided_by: 'college' } });
+  expect(await totalOf(body.tris_id)).toBe(100);
+});
+
+test('a proof counts once, though several submit it', async () => {
+  const body = await proven(record(), 'lab');
+  const { proof } = body;
   expect(await decided(await submit({ ...body, proof }, A1))).toMatchObject({ status: 'Approved' });
   expect(await decided(await submit({ ...body, proof }, B))).toMatchObject({
     status: 'Rejected',

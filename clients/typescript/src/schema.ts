@@ -1374,8 +1374,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Approve or reject a record
-         * @description An organization decides for its own platforms; its rejection leaves the record to others. Nobody reviews what their own organization, or the same key, submitted. Needs a key with the scope `trove:review`.
+         * Approve or reject a record, or lift a rejection
+         * @description An organization decides for its own platforms; its rejection leaves the record to others. An operator’s rejection stands until an operator lifts it. Nobody reviews what their own organization, or the same key, submitted. Needs a key with the scope `trove:review`.
          */
         post: operations["Trove_review"];
         delete?: never;
@@ -3726,10 +3726,10 @@ export interface components {
              */
             platform_id?: string;
             /**
-             * @description The decision on the record.
+             * @description `lift` ends a rejection by an operator, and needs an operator's key: the record is then decided again.
              * @enum {string}
              */
-            decision: "approve" | "reject";
+            decision: "approve" | "reject" | "lift";
         };
         StartSignInDto: {
             /**
@@ -8329,7 +8329,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Approve or reject a record */
+            /** @description Approve or reject a record, or lift a rejection */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -23,6 +23,7 @@ import { pageOfRecords } from './records.js';
 import {
   type Decision,
   decideRecord,
+  isSameCase,
   isSettled,
   troveRecordOf,
   troveStream,
@@ -75,9 +76,9 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
 
   /** Idempotent by record and proof. Does nothing without a proof. A job that used up its attempts starts again. */
   async enqueue(record: TroveRecord): Promise<void> {
-    const { record_id, proof, proofs } = record;
+    const { record_id, proof } = record;
     if (isSettled(record) || proof === null) return;
-    const id = `trv_${record_id}_${proofs}`;
+    const id = jobOf(record);
     const job = await this.jobs.enqueue(JOB_KIND, id, { record_id });
     if (job.status === 'failed') await this.jobs.retry(JOB_KIND, id);
   }
@@ -92,7 +93,7 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
     const isOwn = owner !== null && [record.tris_id, record.operator_tris].includes(owner);
     const context = {
       actor: internalActor(`job:${JOB_KIND}`),
-      correlation_id: `trv_${recordId}_${record.proofs}`,
+      correlation_id: jobOf(record),
       idempotency: null,
       body_hash: hashOf(JOB_KIND, recordId, String(record.proofs)),
     };
@@ -101,7 +102,7 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
       : isOwn
         ? 'self_statement'
         : await failureOf(record, proof, issuer, this.clock());
-    if (reason_code === null && !(await this.counted.take(record, issuer!.platform_id, context))) {
+    if (reason_code === null && !(await this.counted.take(record, issuer!.platform_id, owner, context))) {
       reason_code = 'already_counted';
     }
     const decision: Decision = {
@@ -113,7 +114,7 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
     };
     const { events, history } = await this.writer.update(stream, context, (history) => {
       const current = troveRecordOf(history)!;
-      return !isSettled(current) && current.proofs === record.proofs ? decideRecord(history, decision, owner) : [];
+      return !isSettled(current) && isSameCase(current, record) ? decideRecord(history, decision, owner) : [];
     });
     return events.length > 0 ? (reason_code ?? 'approved') : troveRecordOf(history)!.status;
   }
@@ -127,4 +128,9 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
       after = last;
     } while (after !== undefined);
   }
+}
+
+/** A job for each proof, and for each time that a rejection was lifted. */
+function jobOf({ record_id, proofs, lifted }: TroveRecord): string {
+  return `trv_${record_id}_${proofs}${lifted > 0 ? `_${lifted}` : ''}`;
 }

@@ -14,7 +14,7 @@ import {
   SubmitRecordDto,
   SubmittedRecordDto,
 } from './trove.dto.js';
-import { GetRecord, ListRecords, ReviewRecord, SubmitRecord } from './trove.handlers.js';
+import { GetRecord, ListRecords, type Review, ReviewRecord, SubmitRecord } from './trove.handlers.js';
 import { toSubmission } from './trove.input.js';
 
 const CONTENT_HASH = '60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752';
@@ -45,7 +45,7 @@ export class TroveController {
     summary: 'Submit a verifiable record: a milestone, an activity or an AI agent’s behavior',
     description: 'It counts once it is approved: by its proof, which is verified in the background, or by a reviewer.',
     type: SubmittedRecordDto,
-    problems: ['unknown_criticality', 'personal_data', 'record_conflict', 'write_conflict'],
+    problems: ['unknown_criticality', 'personal_data', 'record_conflict', 'record_decided', 'write_conflict'],
   })
   async submit(@Body() body: SubmitRecordDto, @Context() request: RequestContext) {
     const submission = toSubmission(body, request.actor.organization, this.clock());
@@ -73,10 +73,10 @@ export class TroveController {
     scope: 'trove:review',
     at: RECORD,
     example: { decision: 'approve', platform_id: 'lendco-app' },
-    summary: 'Approve or reject a record',
+    summary: 'Approve or reject a record, or lift a rejection',
     description:
-      'An organization decides for its own platforms; its rejection leaves the record to others. Nobody reviews what their ' +
-      'own organization, or the same key, submitted.',
+      'An organization decides for its own platforms; its rejection leaves the record to others. An operator’s rejection ' +
+      'stands until an operator lifts it. Nobody reviews what their own organization, or the same key, submitted.',
     type: SubmittedRecordDto,
     problems: [
       'record_not_found',
@@ -103,16 +103,19 @@ export class TroveController {
   }
 }
 
-function reviewOf(decision: 'approve' | 'reject', reasonCode: string | undefined, platformId: string | null) {
+function reviewOf(
+  kind: ReviewRecordDto['decision'],
+  reasonCode: string | undefined,
+  platformId: string | null,
+): Review {
   const wrong = (field: string, code: string, message: string) => refusal([{ pointer: `/${field}`, code, message }]);
-  if (decision === 'approve') {
-    if (reasonCode !== undefined)
-      throw wrong('reason_code', 'not_of_this_type', 'reason_code is only allowed with a rejection');
-    return { approve: true as const, platform_id: platformId };
-  }
+  if (kind !== 'reject' && reasonCode !== undefined)
+    throw wrong('reason_code', 'not_of_this_type', 'reason_code is only allowed with a rejection');
+  if (kind !== 'approve' && platformId !== null)
+    throw wrong('platform_id', 'not_of_this_type', 'platform_id is only allowed with an approval');
+  if (kind === 'approve') return { kind, platform_id: platformId };
+  if (kind === 'lift') return { kind };
   if (reasonCode === undefined)
     throw wrong('reason_code', 'required', 'reason_code is missing: a rejection requires a reason');
-  if (platformId !== null)
-    throw wrong('platform_id', 'not_of_this_type', 'platform_id is only allowed with an approval');
-  return { approve: false as const, reason_code: reasonCode };
+  return { kind, reason_code: reasonCode };
 }

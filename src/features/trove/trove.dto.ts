@@ -204,8 +204,9 @@ export class RecordsQuery extends PageQuery {
 }
 
 export class ReviewRecordDto {
-  @IsIn(['approve', 'reject'])
-  decision: 'approve' | 'reject';
+  /** `lift` ends a rejection by an operator, and needs an operator's key: the record is then decided again. */
+  @IsIn(['approve', 'reject', 'lift'])
+  decision: 'approve' | 'reject' | 'lift';
 
   /**
    * Required to reject. A code of lower-case letters, digits and underscores; no free text, since the log cannot be

@@ -28,6 +28,8 @@ import {
   troveStream,
   type TroveRecord,
   type TroveStatus,
+  decideLift,
+  isSameCase,
 } from './domain/record.js';
 import type { RecordDto, RecordsDto, SubmittedRecordDto } from './trove.dto.js';
 import { ProofChecks } from './proof-checks.js';
@@ -57,7 +59,7 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
   ) {}
 
-  /** @throws Problem validation_failed for an unknown issuer, record_conflict, idempotency_key_reused */
+  /** @throws Problem validation_failed for an unknown issuer, record_conflict, record_decided, idempotency_key_reused */
   async execute({ submission, context }: SubmitRecord): Promise<Submitted> {
     const { title, uri, proof } = submission;
     const recordId = recordIdOf(submission.content_hash, submission.submitter);
@@ -98,11 +100,14 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
   }
 }
 
-/** A reviewer's decision on a pending record. */
+export type Review =
+  { kind: 'approve'; platform_id: string | null } | { kind: 'reject'; reason_code: string } | { kind: 'lift' };
+
+/** A reviewer's decision on a pending record, or the end of an operator's rejection. */
 export class ReviewRecord extends Command<Submitted> {
   constructor(
     readonly recordId: string,
-    readonly decision: { approve: true; platform_id: string | null } | { approve: false; reason_code: string },
+    readonly decision: Review,
     readonly context: CommandContext,
   ) {
     super();
@@ -115,11 +120,12 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     private readonly writer: Writer,
     private readonly platforms: Platforms,
     private readonly counted: CountedContent,
+    private readonly verification: ProofChecks,
     @Inject(EVENT_STORE) private readonly store: EventStore,
   ) {}
 
   /**
-   * @throws Problem record_not_found, self_statement, own_submission, platform_not_owned, record_decided, record_counted,
+   * @throws Problem record_not_found, forbidden, self_statement, own_submission, platform_not_owned, record_decided, record_counted,
    * idempotency_key_reused
    */
   async execute({ recordId, decision, context }: ReviewRecord): Promise<Submitted> {
@@ -129,23 +135,46 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     if (!record) throw unknownRecord(recordId);
     refuseOwnSubmission(context.actor, record, before[0]!.metadata.actor);
     refuseSelfStatement(context.actor.organization, record.tris_id, record.operator_tris);
-    const platform_id = (decision.approve ? decision.platform_id : null) ?? TROVE_PLATFORM;
+    if (decision.kind === 'lift') return this.lift(recordId, context);
+    const approve = decision.kind === 'approve';
+    const platform_id = (approve ? decision.platform_id : null) ?? TROVE_PLATFORM;
     const owner = await this.platforms.ownerOf(platform_id);
     const { name, organization } = context.actor;
-    if (decision.approve) refuseUnlessOwned(platform_id, organization, owner);
+    if (approve) refuseUnlessOwned(platform_id, organization, owner);
     const decide = (history: readonly RecordedEvent[]) => {
-      const outcome = decision.approve
+      const outcome = approve
         ? { approved: true as const, platform_id }
         : { approved: false as const, reason_code: decision.reason_code };
       return decideRecord(history, { outcome, method: 'review', decided_by: name, reviewer: organization }, owner);
     };
-    const counts = decision.approve && decide(before).length > 0;
-    if (counts && (await this.counted.isTaken(record, platform_id))) throw alreadyCounted(platform_id);
+    const counts = approve && decide(before).length > 0;
+    if (counts && (await this.counted.isTaken(record, platform_id, owner))) throw alreadyCounted(platform_id);
     await this.writer.claim(stream, context, decide);
-    if (counts && !(await this.counted.take(record, platform_id, context))) throw alreadyCounted(platform_id);
-    const { position } = await this.writer.update(stream, context, decide);
+    if (counts && !(await this.counted.take(record, platform_id, owner, context))) throw alreadyCounted(platform_id);
+    const { position } = await this.writer.update(stream, context, (history) => {
+      const facts = decide(history);
+      if (counts && facts.length > 0 && !isSameCase(troveRecordOf(history)!, record)) {
+        throw new Problem('write_conflict', 'A rejection was lifted or a proof submitted meanwhile; try again.');
+      }
+      return facts;
+    });
     const { status } = troveRecordOf(await this.store.readStream(stream))!;
     return { body: { record_id: recordId, status }, position };
+  }
+
+  /** @throws Problem forbidden, record_decided, idempotency_key_reused */
+  private async lift(recordId: string, context: CommandContext): Promise<Submitted> {
+    const { name, organization } = context.actor;
+    if (organization !== null) {
+      throw new Problem('forbidden', 'Only a key of the operators lifts a rejection, which is an operator’s.');
+    }
+    const stream = troveStream(recordId);
+    const decide = (history: readonly RecordedEvent[]) => decideLift(history, name);
+    await this.writer.claim(stream, context, decide);
+    const { position } = await this.writer.update(stream, context, decide);
+    const record = troveRecordOf(await this.store.readStream(stream))!;
+    await this.verification.enqueue(record);
+    return { body: { record_id: recordId, status: record.status }, position };
   }
 }
 

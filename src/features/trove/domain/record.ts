@@ -14,6 +14,7 @@ import {
   troveRecordApproved,
   troveRecordRejected,
   troveRecordSubmitted,
+  troveRejectionLifted,
 } from './trove.events.js';
 
 export const TROVE_STATUSES = ['Pending', 'Approved', 'Rejected'] as const;
@@ -33,6 +34,8 @@ export interface TroveRecord extends Omit<Decoded<typeof troveRecordSubmitted>['
   proof: RecordProof | null;
   /** Number of proofs submitted so far. */
   proofs: number;
+  /** Number of times that a rejection by an operator was lifted. */
+  lifted: number;
   /** One at most of each organization, and one of the operators or the proof. */
   rulings: Ruling[];
 }
@@ -102,6 +105,19 @@ export function decisionOn({ rulings }: Pick<TroveRecord, 'rulings'>): Ruling | 
   return rulings.find(({ approved }) => approved) ?? rulings.find(({ reviewer }) => reviewer === null) ?? null;
 }
 
+/** A rejection by an operator. It stands until an operator lifts it; one for a proof stands until there is another proof. */
+function isByOperator({ reviewer, approved, method }: Ruling): boolean {
+  return reviewer === null && !approved && method === 'review';
+}
+
+/**
+ * Whether a rejection or a proof has not been replaced since: a decision on the record as it was then would otherwise
+ * count for a content whose place was given to another record meanwhile.
+ */
+export function isSameCase(record: TroveRecord, then: TroveRecord): boolean {
+  return record.proofs === then.proofs && record.lifted === then.lifted;
+}
+
 /** Whether its proof or an operator has decided it. */
 export function isSettled({ rulings }: Pick<TroveRecord, 'rulings'>): boolean {
   return rulings.some(({ reviewer }) => reviewer === null);
@@ -112,6 +128,7 @@ const EVENTS = [
   troveProofSubmitted,
   troveRecordApproved,
   troveRecordRejected,
+  troveRejectionLifted,
   // An approval relays an action in the same append.
   actionRelayed,
   credonationRecorded,
@@ -138,6 +155,7 @@ export function evolve(record: TroveRecord | undefined, event: TroveEvent): Trov
         status: 'Pending',
         proof,
         proofs: proof === null ? 0 : 1,
+        lifted: 0,
         rulings: [],
       };
     }
@@ -146,7 +164,15 @@ export function evolve(record: TroveRecord | undefined, event: TroveEvent): Trov
         record &&
         ruled(
           { ...record, proof: event.data.proof, proofs: record.proofs + 1 },
-          record.rulings.filter(({ reviewer }) => reviewer !== null),
+          record.rulings.filter((ruling) => ruling.reviewer !== null || isByOperator(ruling)),
+        )
+      );
+    case 'TroveRejectionLifted':
+      return (
+        record &&
+        ruled(
+          { ...record, lifted: record.lifted + 1 },
+          record.rulings.filter((ruling) => !isByOperator(ruling)),
         )
       );
     case 'TroveRecordApproved':
@@ -201,7 +227,8 @@ export function statementOf(
 /**
  * The same content is the same record. Submitting it again changes nothing, but can add a proof if there is none or the
  * last one failed.
- * @throws Problem record_conflict if the content was submitted as another record
+ * @throws Problem record_conflict if the content was submitted as another record; record_decided for another proof if an
+ * operator rejected the record
  */
 export function decideSubmit(record: TroveRecord | undefined, submission: Submission): Fact[] {
   const { title, uri, occurred_at, proof, ...data } = submission;
@@ -217,6 +244,9 @@ export function decideSubmit(record: TroveRecord | undefined, submission: Submis
   }
   const isNews = proof !== null && (record.proof === null || canonicalJson(proof) !== canonicalJson(record.proof));
   if (!isNews || record.status === 'Approved') return [];
+  if (record.rulings.some(isByOperator)) {
+    throw new Problem('record_decided', 'An operator rejected the record: no proof is accepted until that is lifted.');
+  }
   const { content_hash, tris_id } = record;
   return [fact(troveProofSubmitted, { content_hash, tris_id, proof: json(proof) })];
 }
@@ -235,7 +265,9 @@ export function decideRecord(history: readonly RecordedEvent[], decision: Decisi
   const record = troveRecordOf(history)!;
   const { content_hash, tris_id } = record;
   const { method, decided_by, reviewer, outcome } = decision;
-  const earlier = record.rulings.find((ruling) => ruling.reviewer === reviewer);
+  const own = record.rulings.filter((ruling) => ruling.reviewer === reviewer);
+  // In older logs, a proof could approve what an operator had rejected.
+  const earlier = own.find(({ approved }) => approved) ?? own[0];
   if (earlier) {
     const stands =
       earlier.approved === outcome.approved &&
@@ -263,4 +295,29 @@ export function decideRecord(history: readonly RecordedEvent[], decision: Decisi
     { ...relayed!, data: { ...relayed!.data, evidence_hash: content_hash } },
     ...credonation,
   ];
+}
+
+/**
+ * An operator lifts a rejection by an operator. Nothing happens if there is none.
+ * @throws Problem record_decided if the record was approved, or rejected for its proof: another proof is decided again
+ */
+export function decideLift(history: readonly RecordedEvent[], lifted_by: string): Fact[] {
+  const { content_hash, tris_id, rulings } = troveRecordOf(history)!;
+  const earlier = rulings.find(({ reviewer }) => reviewer === null);
+  if (!earlier) return [];
+  if (!rulings.some(isByOperator) || rulings.some(({ reviewer, approved }) => reviewer === null && approved)) {
+    const how = earlier.approved ? 'Approved' : 'Rejected for its proof';
+    throw new Problem('record_decided', `The record is ${how}, and not rejected by an operator.`);
+  }
+  return [fact(troveRejectionLifted, { content_hash, tris_id, lifted_by })];
+}
+
+/**
+ * Whether operators, the proof and the owner of a platform have rejected a record, so that nobody approves it for the
+ * platform unless a rejection is lifted or another proof submitted.
+ * @param owner TRIS of the organization that owns the platform, or null
+ */
+export function isRuledOut({ rulings }: TroveRecord, platformId: string, owner: string | null): boolean {
+  if (rulings.some(({ platform_id }) => platform_id === platformId)) return false;
+  return [null, owner].every((reviewer) => rulings.some((ruling) => ruling.reviewer === reviewer && !ruling.approved));
 }

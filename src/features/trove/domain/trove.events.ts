@@ -72,9 +72,18 @@ export const troveRecordRejected = defineEvent(
   before('reviewer'),
 );
 
+/** An operator lifted an operator's rejection: the record is decided again. Same stream. */
+export const troveRejectionLifted = defineEvent('TroveRejectionLifted', {
+  content_hash: text,
+  tris_id: text,
+  /** `key:<id>` of the operator. */
+  lifted_by: text,
+});
+
 /**
  * The content counts for the identity on a platform, by this record: whoever submits it again gains nothing. Stream
- * `trove-counted-<hash>`, before the approval.
+ * `trove-counted-<hash>`, before the approval. The last one holds: there is another one only if the record before it was
+ * rejected instead.
  */
 export const troveContentCounted = defineEvent('TroveContentCounted', {
   content_hash: text,
