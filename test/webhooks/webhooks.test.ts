@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { Dispatcher } from '../../src/features/webhooks/dispatcher.js';
+import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { eventually } from '../contracts/harness.js';
 import { send } from '../http/client.js';
 import { type Service, as, policyBody, relay, seen, startServiceWithKeys } from '../policies/service.fixture.js';
@@ -417,6 +418,53 @@ test('keeps what waits for as long as the webhook is paused', async () => {
   await eventually(async () =>
     (await deliveriesOf(id)).every(({ status }: { status: string }) => status === 'delivered'),
   );
+  await remove(id);
+});
+
+/** Lets the next call of a method fail whose first argument is this. */
+function failOnce<T extends object>(store: T, method: keyof T & string, first: string): void {
+  const target = store as Record<string, unknown>;
+  const original = target[method] as (...args: unknown[]) => unknown;
+  target[method] = (...args: unknown[]) => {
+    if (args[0] !== first) return original.apply(store, args);
+    delete target[method];
+    return Promise.reject(new StoreUnavailable('the store is away'));
+  };
+}
+
+test('sends what it has stored although the store of its progress was away', async () => {
+  const { id } = await create({ events: ['bad_status.changed'] });
+  await seen(service);
+  await setBad('tris:rosa', 5);
+  await eventually(() => receiver.received.length === 1);
+  await eventually(async () => (await statusOf(id))[2] === 0);
+  failOnce(service.stores.keyValue, 'put', `webhook:${id}`);
+  await setBad('tris:rosa', 4);
+  await eventually(() => receiver.received.length === 2);
+  await eventually(async () => (await statusOf(id))[2] === 0);
+  await remove(id);
+});
+
+test('stores an outcome once the store is back', async () => {
+  const { id } = await create({ events: ['bad_status.changed'] });
+  receiver.answer = (_, response) => {
+    failOnce(service.stores.keyValue, 'put', `webhook:${id}:0`);
+    response.writeHead(204).end();
+  };
+  await setBad('tris:sam', 5);
+  await eventually(async () => (await deliveriesOf(id))[0]?.status === 'delivered');
+  expect(await deliveriesOf(id)).toMatchObject([{ status: 'delivered', attempts: 1 }]);
+  await remove(id);
+});
+
+test('is disabled once the log is back', async () => {
+  const { id } = await create({ events: ['bad_status.changed'] });
+  receiver.answer = (_, response) => {
+    failOnce(service.stores.eventStore, 'append', `webhook-${id}`);
+    response.writeHead(410).end();
+  };
+  await setBad('tris:tina', 5);
+  await eventually(async () => (await statusOf(id))[0] === 'disabled');
   await remove(id);
 });
 

@@ -347,10 +347,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       pump.progress.position = end;
       pump.isUnsaved = true;
       for (const delivery of added) enqueue(pump, delivery);
-      if (added.length > 0) {
-        await this.saveOne(pump);
-        this.sendDue(pump);
-      }
+      if (added.length > 0) await this.saveOne(pump);
     }
     standings.moveTo(end);
     return standings;
@@ -390,9 +387,16 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     await Promise.all([...this.pumps.values()].filter(({ isUnsaved }) => isUnsaved).map((pump) => this.saveOne(pump)));
   }
 
+  /** Saves the progress, and sends the deliveries that are in it. */
   private async saveOne(pump: Pump): Promise<void> {
     pump.isUnsaved = false;
-    await this.deliveries.keepProgress(pump.webhook.webhook_id, pump.progress);
+    try {
+      await this.deliveries.keepProgress(pump.webhook.webhook_id, pump.progress);
+    } catch (error) {
+      pump.isUnsaved = true;
+      throw error;
+    }
+    this.sendDue(pump);
   }
 
   /** Sends what is due, and comes back for what is due next. */
@@ -427,17 +431,8 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     if (isDelivered(outcome)) Object.assign(delivery, { status: 'delivered', next_at: null });
     else if (gone || pause === undefined) Object.assign(delivery, { status: 'failed', next_at: null });
     else delivery.next_at = at + pause;
+    await this.keepOutcome(pump, delivery, gone ? 'gone' : 'failed');
     if (pump.isDeleted) return;
-    try {
-      await this.deliveries.keep(webhook.webhook_id, delivery);
-      if (delivery.status === 'failed') await this.disable(pump, gone ? 'gone' : 'failed');
-    } catch (error) {
-      // It stays pending in the store, and is sent again after a restart.
-      this.logger.warn('a webhook’s delivery could not be stored', {
-        webhook: webhook.webhook_id,
-        error: String(error),
-      });
-    }
     pump.busy.delete(lane);
     if (delivery.status !== 'pending') {
       const waiting = pump.lanes.get(lane)!;
@@ -447,6 +442,26 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       pump.isUnsaved = true;
     }
     if (this.pumps.get(webhook.webhook_id) === pump) this.sendDue(pump);
+  }
+
+  /**
+   * Stores the outcome of an attempt, and disables the webhook if it was the last one. Tries until both are done. A job
+   * that has stopped leaves the delivery as it is stored: the next one sends it again.
+   */
+  private async keepOutcome(pump: Pump, delivery: Delivery, reason: 'gone' | 'failed'): Promise<void> {
+    const { webhook_id } = pump.webhook;
+    for (let isSaid = false; !pump.isDeleted; isSaid = true) {
+      try {
+        await this.deliveries.keep(webhook_id, delivery);
+        if (delivery.status === 'failed') await this.disable(pump, reason);
+        return;
+      } catch (error) {
+        if (this.pumps.get(webhook_id) !== pump) return;
+        const message = 'a webhook’s delivery could not be stored';
+        if (!isSaid) this.logger.warn(message, { webhook: webhook_id, error: String(error) });
+        await sleep(FAILURE_MS, undefined, { ref: false });
+      }
+    }
   }
 
   private async disable(pump: Pump, reason: 'gone' | 'failed'): Promise<void> {
