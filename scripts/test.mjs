@@ -2,6 +2,7 @@
  * `npm test`: builds, then runs all tests and beside them the checks. The last line counts tests and checks. Options:
  *   --faults  the tests of faults alone, in their long forms (FAULTS_TIMES=20 repeats twenty times as often); all but
  *             LONGER run here only
+ *   --all     all tests in their short forms, without the checks
  *   --stress  two processes that do nothing but use a core each run beside it
  * All else goes to jest: `npm test -- test/cli` runs one folder, without the checks.
  */
@@ -77,7 +78,7 @@ const LONGER = [
   'test/embedded/lmdb-environment.test',
   'test/projections/fresh-fold.test',
 ];
-/** Run by --faults after the others and one at a time, since they measure how long the service does not answer. */
+/** Run by --faults and --all after the others and one at a time, since they measure how long the service does not answer. */
 const MEASURED = [
   'test/cluster/load.test',
   'test/eventstoredb/load.test',
@@ -87,11 +88,10 @@ const MEASURED = [
 
 const given = process.argv.slice(2);
 const option = (name) => given.includes(name);
-const selection = given.filter((argument) => argument !== '--faults' && argument !== '--stress');
-const withChecks = !option('--faults') && selection.length === 0;
-const ignored = withChecks
-  ? ['/node_modules/', ...FAULTS, ...MEASURED].map((path) => `--testPathIgnorePatterns=${path}`)
-  : [];
+const selection = given.filter((argument) => !['--faults', '--all', '--stress'].includes(argument));
+const withChecks = !option('--faults') && !option('--all') && selection.length === 0;
+const without = (paths) => ['/node_modules/', ...paths].map((path) => `--testPathIgnorePatterns=${path}`);
+const measured = ['--runInBand', '--verbose', ...MEASURED];
 
 /** Runs a program to its end. @returns {Promise<{ isGood: boolean, output: string }>} what it printed where `stdio` keeps it */
 function run(command, args, stdio, env = {}) {
@@ -139,12 +139,9 @@ async function main() {
   })();
 
   const faults = option('--faults');
-  const runs = faults
-    ? [
-        ['--verbose', ...FAULTS, ...LONGER],
-        ['--runInBand', '--verbose', ...MEASURED],
-      ]
-    : [ignored];
+  let runs = [withChecks ? without([...FAULTS, ...MEASURED]) : []];
+  if (faults) runs = [['--verbose', ...FAULTS, ...LONGER], measured];
+  if (option('--all')) runs = [without(MEASURED), measured];
   for (const args of runs) {
     const env = faults ? { FAULTS: 'long' } : {};
     const tests = await node([...JEST, ...args, ...selection], ['inherit', 'pipe', 'inherit'], env);

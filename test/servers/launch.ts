@@ -19,7 +19,7 @@ function environment(env: Environment): Record<string, string> {
   return { ...Object.fromEntries(others), ...COVERAGE, ...env };
 }
 /** Where `npm run coverage` wants to know what the processes ran. */
-const folder = process.env['COVERAGE_OF_PROCESSES'];
+const folder = process.env['COVERAGE'];
 const COVERAGE: Record<string, string> = folder ? { NODE_V8_COVERAGE: folder } : {};
 const OURS = /^CREDENCE_|^NODE_OPT|^EVENTSTORE_URL$|^REDIS_URL$|^OTEL_/;
 
