@@ -14,6 +14,17 @@ export async function eventually(condition: () => boolean | Promise<boolean>, wh
   }
 }
 
+/** Looks until what it sees is so, and answers that; fails after two minutes, with what it saw last. */
+export async function becomes<T>(look: () => Promise<T>, isSo: (seen: T) => boolean): Promise<T> {
+  const deadline = Date.now() + 120_000;
+  for (;;) {
+    const seen = await look();
+    if (isSo(seen)) return seen;
+    if (Date.now() > deadline) throw new Error(`it stays ${JSON.stringify(seen)}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
 /** Writes how long something took to recover: the figures of docs/operations.md. */
 export async function recovery(what: string, recovered: Promise<unknown>): Promise<void> {
   const since = performance.now();

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Answer } from '../../clients/typescript/src/client.js';
+import { becomes } from '../contracts/harness.js';
 import { ACTION, Server } from './server.js';
 
 /** Operations of the read models on the built service. Every answer is held against the OpenAPI document. */
@@ -17,13 +17,11 @@ beforeAll(async () => {
 afterAll(() => server.end());
 
 const status = async () => (await server.client.get('/v1/ops/status')).data;
-const ended = async (job_id: string) => {
-  for (;;) {
-    const { data } = await server.client.get('/v1/jobs/{job_id}', { params: { path: { job_id } } });
-    if (data.finished_at !== null) return data;
-    await sleep(20);
-  }
-};
+const ended = (job_id: string) =>
+  becomes(
+    async () => (await server.client.get('/v1/jobs/{job_id}', { params: { path: { job_id } } })).data,
+    ({ finished_at }) => finished_at !== null,
+  );
 /** The job that a request has started, once it has ended. */
 const run = async (started: Promise<Answer<{ job_id: string }>>) => {
   const { data, response } = await started;

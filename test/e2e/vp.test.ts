@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Body } from '../../clients/typescript/src/client.js';
+import { becomes } from '../contracts/harness.js';
 import { configuration } from '../policies/configuration.js';
 import { Server } from './server.js';
 
@@ -47,13 +47,11 @@ const historyOf = async (i: number, query: { vp?: string } = {}) =>
     .data;
 const replayOf = async (replay_id: string) =>
   (await server.client.get('/v1/replays/{replay_id}', { params: { path: { replay_id } } })).data;
-const finished = async (id: string) => {
-  for (;;) {
-    const replay = await replayOf(id);
-    if (replay.status !== 'queued' && replay.status !== 'running') return replay;
-    await sleep(20);
-  }
-};
+const finished = (id: string) =>
+  becomes(
+    () => replayOf(id),
+    ({ status }) => status !== 'queued' && status !== 'running',
+  );
 
 test('a policy is previewed, replayed over everyone, promoted, seen and rolled back', async () => {
   const { client } = server;

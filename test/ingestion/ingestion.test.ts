@@ -1,8 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Hex, zeroAddress } from 'viem';
-import { eventually } from '../contracts/harness.js';
+import { becomes, eventually } from '../contracts/harness.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { send } from '../http/client.js';
 import { type Service, startService } from '../policies/service.fixture.js';
@@ -77,14 +76,11 @@ const finalize = () => mine(FINALITY);
 
 const ingest = (wallet: string, headers: Record<string, string>, more: object = {}) =>
   call(service, '/v1/wallets/ingest', { wallet, chain_id: CHAIN, ...more }, headers);
-async function finished(jobId: string) {
-  for (let tries = 0; tries < 2_000; tries++) {
-    const { json } = await service.get(`/v1/wallets/ingest/${jobId}`, { 'x-api-key': service.key });
-    if (!['queued', 'running'].includes(json.status)) return json;
-    await sleep(20);
-  }
-  throw new Error(`${jobId} does not end`);
-}
+const finished = (jobId: string) =>
+  becomes(
+    async () => (await service.get(`/v1/wallets/ingest/${jobId}`, { 'x-api-key': service.key })).json,
+    ({ status }) => !['queued', 'running'].includes(status),
+  );
 async function ingested(wallet: string, tokens: Tokens, more: object = {}) {
   const answer = await ingest(wallet, bearer(tokens), more);
   if (answer.status !== 202) throw new Error(answer.text);

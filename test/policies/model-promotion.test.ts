@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { audit } from '../../src/features/access/audit.js';
+import { becomes } from '../contracts/harness.js';
 import { type Service, policyBody, relay, seen, startService } from './service.fixture.js';
 
 /** Which version of the model serves the platform: previewed on everyone, promoted, rolled back. */
@@ -16,13 +16,11 @@ const active = async () => {
   return json.models.filter((each: { active: boolean }) => each.active).map(({ id }: { id: string }) => id);
 };
 
-async function finished(replayId: string) {
-  for (;;) {
-    const { json } = await service.get(`/v1/replays/${replayId}`, { 'x-api-key': service.key });
-    if (!['queued', 'running'].includes(json.status)) return json;
-    await sleep(20);
-  }
-}
+const finished = (replayId: string) =>
+  becomes(
+    async () => (await service.get(`/v1/replays/${replayId}`, { 'x-api-key': service.key })).json,
+    ({ status }) => !['queued', 'running'].includes(status),
+  );
 
 beforeAll(async () => {
   service = await startService();

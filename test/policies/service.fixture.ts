@@ -1,7 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { AppModule, projectionsFor } from '../../src/app/app.module.js';
 import { type Config, loadConfig } from '../../src/kernel/config.js';
 import { ApiKeys } from '../../src/credentials/api-keys.js';
@@ -12,6 +11,7 @@ import { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Projector } from '../../src/read-side/projector.js';
 import { type Stores, closeStores, openStores } from '../../src/stores/open.js';
+import { becomes } from '../contracts/harness.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Answer, send } from '../http/client.js';
 import { configuration } from './configuration.js';
@@ -114,11 +114,10 @@ export async function startService(env: Record<string, string> = {}, clock = Dat
 
 /** The first generation is built while the service listens already; until then its reads are refused. */
 async function readModelsAreBuilt({ readModels }: Stores): Promise<void> {
-  for (;;) {
-    const generations = await readModels.generations();
-    if (generations.length > 0 && generations.every(({ status }) => status !== 'building')) return;
-    await sleep(5);
-  }
+  await becomes(
+    () => readModels.generations(),
+    (generations) => generations.length > 0 && generations.every(({ status }) => status !== 'building'),
+  );
 }
 
 /** Relays actions one after the other; answers the position of the last, for `Credence-Min-Position`. */

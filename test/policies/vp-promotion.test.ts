@@ -3,11 +3,10 @@ import { request } from 'node:http';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
-import { eventually } from '../contracts/harness.js';
+import { becomes, eventually } from '../contracts/harness.js';
 import { type Service, platformPolicy, policyBody, relay, startService } from './service.fixture.js';
 
 const KEYS = [
@@ -58,13 +57,11 @@ async function everything() {
   return { head: await eventStore.head(), manifest: await readModels.manifest(), rows, jobs: await jobs.list() };
 }
 
-async function finished(replayId: string) {
-  for (;;) {
-    const { json } = await service.get(`/v1/replays/${replayId}`, ALL);
-    if (!['queued', 'running'].includes(json.status)) return json;
-    await sleep(20);
-  }
-}
+const finished = (replayId: string) =>
+  becomes(
+    async () => (await service.get(`/v1/replays/${replayId}`, ALL)).json,
+    ({ status }) => !['queued', 'running'].includes(status),
+  );
 
 beforeAll(async () => {
   const file = join(mkdtempSync(join(tmpdir(), 'credence-keys-')), 'keys.json');

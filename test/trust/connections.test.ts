@@ -4,6 +4,7 @@ import type { Server as HttpServer } from 'node:http';
 import { Socket, connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { serverOf } from '../../src/http/connections.js';
+import { becomes } from '../contracts/harness.js';
 import { Server } from '../e2e/server.js';
 import { limit, long } from '../faults/faults.js';
 import { sendRaw } from '../http/client.js';
@@ -13,10 +14,6 @@ import { type Service, startService } from '../policies/service.fixture.js';
 
 const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nhost: x\r\n${headers}\r\n`;
 const LAST = 'connection: close\r\n';
-
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isSo())) await sleep(10);
-}
 
 describe('a built server', () => {
   test(
@@ -116,8 +113,8 @@ describe('a connection', () => {
       client = connect(service.port, '127.0.0.1').on('error', () => undefined);
       client.pause();
       client.write(get('/openapi.json').repeat(200));
-      await until(async () => (await connections()) > 0);
-      await until(async () => (await connections()) === 0);
+      await becomes(connections, (count) => count > 0);
+      await becomes(connections, (count) => count === 0);
     } finally {
       http.timeout = timeout;
       client?.destroy();

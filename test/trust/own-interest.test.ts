@@ -1,5 +1,6 @@
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { SCOPES } from '../../src/credentials/caller.js';
+import { becomes } from '../contracts/harness.js';
 import { type Service, as, policyBody, seen, startServiceWithKeys } from '../policies/service.fixture.js';
 
 /** An organization cannot gain by its own word, and its keys reach nobody else's. */
@@ -90,10 +91,11 @@ test('the proof of an issuer does not approve records about who owns its platfor
     const signature = sign(null, Buffer.from(statement), privateKey).toString('base64url');
     const proof = { type: 'signature', issuer: 'lendco-lab', signature };
     await service.post('/v1/trove/submit', { ...body, proof }, as('other'));
-    for (;;) {
-      const { decision, status } = (await service.get(`/v1/trove/${json.record_id}`, OPERATOR)).json;
-      if (status !== 'Pending') return [status, decision.reason_code];
-    }
+    const { decision, status } = await becomes(
+      async () => (await service.get(`/v1/trove/${json.record_id}`, OPERATOR)).json,
+      (seen) => seen.status !== 'Pending',
+    );
+    return [status, decision.reason_code];
   };
   expect(await decided('tris:alice', 11)).toEqual(['Approved', null]);
   expect(await decided('tris:lendco', 12)).toEqual(['Rejected', 'self_statement']);

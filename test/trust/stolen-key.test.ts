@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { signingKeyFile } from '../../src/credentials/signing-keys.js';
 import { ConfigError, loadConfig } from '../../src/kernel/config.js';
+import { becomes } from '../contracts/harness.js';
 import { send } from '../http/client.js';
 import { type Service, startService } from '../policies/service.fixture.js';
 import { type Tokens, call, claim, newAccount } from '../sessions/wallet.js';
@@ -48,14 +49,6 @@ const wallets = async (token: string) => {
   });
   return [status, json.code];
 };
-/** As `look` answers once the service has read the changed file. */
-async function finally_(look: () => Promise<unknown>, expected: unknown): Promise<void> {
-  for (;;) {
-    const seen = await look();
-    if (JSON.stringify(seen) === JSON.stringify(expected)) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
 const now = () => Math.floor(Date.now() / 1000);
 
 test('a forged token lives no longer than one that is issued', async () => {
@@ -73,7 +66,11 @@ test('a forged token of a session that was never started is refused', async () =
 test('after a rotation at once the old key makes no new tokens', async () => {
   const key = stolen();
   file().rotate(Date.now() - 120_000, 0);
-  await finally_(() => wallets(forge(key, { iat: now(), exp: now() + 300 })), [401, 'token_signature']);
+  // Once the service has read the changed file.
+  await becomes(
+    () => wallets(forge(key, { iat: now(), exp: now() + 300 })),
+    ([, code]) => code === 'token_signature',
+  );
   // What it had signed before goes on to be accepted until it ends.
   expect(await wallets(forge(key, { iat: now() - 200, exp: now() + 100 }))).toEqual([200, undefined]);
 });
@@ -86,7 +83,10 @@ test('after revoking the key nothing that it signed is accepted, cursors include
   while (cursor === null) cursor = (await list()).json.next_cursor;
   const key = stolen();
   const next = file().revoke(key.kid, Date.now());
-  await finally_(() => wallets(forge(key, {})), [401, 'token_signature']);
+  await becomes(
+    () => wallets(forge(key, {})),
+    ([, code]) => code === 'token_signature',
+  );
   expect(await wallets(tokens.access_token)).toEqual([401, 'token_signature']);
   expect((await list(`&cursor=${cursor}`)).status).toBe(400);
   const jwks = await service.get('/.well-known/jwks.json');

@@ -1,10 +1,10 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { PLATFORM_LENS_STREAM } from '../../../src/features/lenses/domain/lens-stream.js';
 import { sha256Hex } from '../../../src/kernel/hash.js';
 import { EventStoreDbEventStore } from '../../../src/stores/eventstoredb/eventstoredb-event-store.js';
+import { becomes } from '../../contracts/harness.js';
 import { ACTION, type Answer, Server } from '../../e2e/server.js';
 import { Anvil } from '../../servers/anvil.js';
 import { Cluster, describeOnOwnCluster } from '../../servers/cluster.js';
@@ -91,14 +91,6 @@ describeOnOwnCluster('two API processes and a worker', () => {
   const after = (write: { headers: Record<string, unknown> }) => ({
     'credence-min-position': String(write.headers['credence-position']),
   });
-  async function becomes<T>(look: () => Promise<T>, is: (seen: T) => boolean): Promise<T> {
-    for (let tries = 0; ; tries++) {
-      const seen = await look();
-      if (is(seen)) return seen;
-      if (tries > 1_000) throw new Error(`stays ${JSON.stringify(seen)}`);
-      await sleep(20);
-    }
-  }
 
   test('webhooks are delivered by a worker, and by the next one when it has ended', async () => {
     const receiver = new Receiver();
