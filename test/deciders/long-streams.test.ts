@@ -86,5 +86,6 @@ test('statements of two processes at once are decided on what the other stated',
   await Promise.all(Array.from({ length: 40 }, (_, n) => (n % 2 ? one : other).state(1 + (n % 6))));
   const stated = await levels();
   // A level that is set already is not set again.
-  expect(stated.slice(1).every((level, n) => level !== stated[n])).toBe(true);
+  expect(stated.length).toBeGreaterThan(1);
+  expect(stated.filter((level, n) => level === stated[n - 1])).toEqual([]);
 });

@@ -15,6 +15,7 @@ import { readLedger } from '../../src/features/disc/ledgers.js';
 import { ReportBuilder } from '../../src/features/disc/report.js';
 import { score } from '../../src/features/disc/score.js';
 import type { ValidationPolicies } from '../../src/features/lenses/validation-policies.js';
+import type { Problem } from '../../src/kernel/problems.js';
 import type { Views } from '../../src/read-side/views.js';
 import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
 import { CRITICALITIES } from '../../src/scoring/model.js';
@@ -109,7 +110,10 @@ test('a report has at each time the score as of that time', async () => {
       for await (const page of reader.events(ALICE, snapshot)) page.forEach((event) => builder.addEvent(event));
       const report = await builder.build(LOG);
       for (const { at, score: then, total_tct } of report.trajectory) {
-        const past = await reader.snapshot(ALICE, { as_of: Date.parse(at) }).catch(() => null);
+        const past = await reader.snapshot(ALICE, { as_of: Date.parse(at) }).catch((error: Problem) => {
+          expect(error.code).toBe('identity_not_found');
+          return null;
+        });
         const expected = past ? score(past, LOG) : { score: 7, total_tct: 0 };
         expect({ score: then, total_tct }).toEqual({ score: expected.score, total_tct: expected.total_tct });
       }

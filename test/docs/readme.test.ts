@@ -15,10 +15,10 @@ test('the configuration table is made from the configuration', () => {
 test('every command of the program is listed', async () => {
   const { stdout: help } = await runCommand(['--help'], { CREDENCE_DATA: 'none' });
   const known = [...help.split('Commands:')[1]!.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name]) => name);
-  const listed = tableRows(section(README, 'Command line')).flatMap(([cell]) =>
-    codes(cell!).map((code) => code.split(' ')[0]),
-  );
-  for (const name of known) if (name !== 'help') expect(listed).toContain(name);
+  const commands = tableRows(section(README, 'Command line')).flatMap(([cell]) => codes(cell!));
+  const listed = new Set(commands.map((code) => code.split(' ')[0]));
+  expect(known).toContain('serve');
+  expect(known.filter((name) => name !== 'help' && !listed.has(name))).toEqual([]);
 });
 
 test('every command of the first minute returns the answer documented below it', async () => {
