@@ -156,7 +156,7 @@ function registerConnections(gauges: Gauges, { eventStore, connections }: Stores
     name: string,
     help: string,
     aggregator: Aggregator,
-    measure: (of: { isAway: boolean; reconnections: number }) => number,
+    measure: (of: { isUnavailable: boolean; reconnections: number }) => number,
   ) =>
     gauges.addPer(
       'server',
@@ -165,7 +165,9 @@ function registerConnections(gauges: Gauges, { eventStore, connections }: Stores
       () => Object.entries(connections()).map(([server, connection]) => [server, measure(connection)] as const),
       aggregator,
     );
-  add('credence_store_connected', 'Whether a server responds: 1 or 0', 'min', ({ isAway }) => (isAway ? 0 : 1));
+  add('credence_store_connected', 'Whether a server responds: 1 or 0', 'min', ({ isUnavailable }) =>
+    isUnavailable ? 0 : 1,
+  );
   add(
     'credence_store_reconnections',
     'How often this process has connected to a server again',

@@ -79,7 +79,7 @@ export class Cli {
       if (profile === 'embedded' && folder === 'existing' && !storesExist(data)) {
         throw new CommandFailed(`There is no store in ${data}; set --data or CREDENCE_DATA to its folder.`);
       }
-      // What creates a store writes to it in bulk, and can wait for a log that is away or busy.
+      // What creates a store writes to it in bulk, and can wait for a log that is unavailable or busy.
       const [inBulk, mustExist] = [folder === 'create', folder === 'existing'];
       const options = { onWarning: context.note, inBulk, waits: inBulk, mustExist };
       const stores = await openProfile(context.config, Date.now, options);

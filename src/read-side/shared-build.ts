@@ -387,7 +387,7 @@ class ClaimedPart {
     const renew = () =>
       build.renew(name, holder, ms, this.progress).then(
         (isHeld) => !isHeld && this.lost.abort(),
-        () => undefined, // The store is away. Another process takes the part if it lasts.
+        () => undefined, // The store is unavailable. Another process takes the part if it lasts.
       );
     this.renewal = setInterval(renew, ms / 3);
   }

@@ -42,7 +42,7 @@ const IF_SERVED_MS = 200;
 const TRIES = 5;
 /** For this many ms the result of a check for commands counts. */
 const CHECKED_MS = 250;
-/** What refuses a command. Commands continue while the read models are away or are being built. */
+/** What refuses a command. Commands continue while the read models are unavailable or are being built. */
 const REFUSES_COMMANDS: ReadonlySet<unknown> = new Set(['log_replaced', 'read_models_foreign', 'read_models_damaged']);
 
 /** Reads rows of the serving generations: one manifest, and one snapshot of each generation, per call. */

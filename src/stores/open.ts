@@ -29,8 +29,8 @@ export interface Stores {
    * By environment: how many seconds its oldest reader has kept freed pages from being reused. Embedded stores only.
    */
   readerAges?: () => Record<string, number>;
-  /** By server: whether it is away, and how often it was connected to again. Of the cluster profile only. */
-  connections?: () => Record<string, { isAway: boolean; reconnections: number }>;
+  /** By server: whether it is unavailable, and how often it was connected to again. Of the cluster profile only. */
+  connections?: () => Record<string, { isUnavailable: boolean; reconnections: number }>;
   /** How far the clock of this process is ahead of that of Redis, ms; negative: behind. Of the cluster profile only. */
   clockSkew?: () => number;
 }
@@ -119,8 +119,8 @@ async function openCluster(
       eventStore,
       readModels,
       connections: () => ({
-        eventstoredb: { isAway: eventStore.isAway, reconnections: eventStore.connections },
-        redis: { isAway: readModels.isAway, reconnections: readModels.reconnections },
+        eventstoredb: { isUnavailable: eventStore.isUnavailable, reconnections: eventStore.connections },
+        redis: { isUnavailable: readModels.isUnavailable, reconnections: readModels.reconnections },
       }),
       clockSkew: () => readModels.clockSkew,
       keyValue,

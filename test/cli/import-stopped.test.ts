@@ -35,7 +35,7 @@ function importing(append: EventStore['append'], waits: boolean) {
   return importActions({ eventStore, keyValue: {} as never }, file, { clock: Date.now, waits });
 }
 
-test('waits for a log that is busy or away, and records every line once', async () => {
+test('waits for a log that is busy or unavailable, and records every line once', async () => {
   let calls = 0;
   const report = await importing((...append) => {
     const code = [undefined, 'store_busy', 'store_unavailable'][calls++ % 100] as 'store_busy' | undefined;

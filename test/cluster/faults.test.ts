@@ -147,7 +147,7 @@ describeOnOwnCluster('a cluster', () => {
   );
 
   longTest(
-    'a worker says once that a store is away, with the reason, and once that it is back; its metrics show it',
+    'a worker says once that a store is unavailable, with the reason, and once that it is back; its metrics show it',
     async () => {
       const worker = await startWorker();
       const said = (from: number) =>
@@ -182,7 +182,7 @@ describeOnOwnCluster('a cluster', () => {
         await eventually(() => said(before).length > 1, 'a second line');
         const host = '127\\.0\\.0\\.1:\\d+';
         expect(said(before)).toEqual([
-          expect.stringMatching(new RegExp(`^${name} at ${host} is away: .`)),
+          expect.stringMatching(new RegExp(`^${name} at ${host} is unavailable: .`)),
           expect.stringMatching(new RegExp(`^${name} at ${host} is back$`)),
         ]);
         expect(await metric(connected)).toBe(1);

@@ -185,7 +185,7 @@ describeBrowser('the console', () => {
 
   test('tries again when the service says so, and on request when it cannot be reached', async () => {
     let refused = 0;
-    let isAway = true;
+    let isUnavailable = true;
     const page = await open();
     await page.route('**/v1/disc/score/*', (route) => {
       if (refused++ > 0) return route.fallback();
@@ -193,13 +193,13 @@ describeBrowser('the console', () => {
       const headers = { 'retry-after': '1' };
       return route.fulfill({ status: 429, contentType: 'application/problem+json', headers, json: problem });
     });
-    await page.route('**/explain', (route) => (isAway ? route.abort() : route.fallback()));
+    await page.route('**/explain', (route) => (isUnavailable ? route.abort() : route.fallback()));
     await page.goto(`${server.url}/console#/identity/${FALLEN}`);
     await page.getByText('Loading the score… Too many requests from this address. Trying again.').waitFor();
     await page.getByTestId('score').waitFor();
     const failure = page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' });
     await failure.waitFor();
-    isAway = false;
+    isUnavailable = false;
     await failure.getByRole('button', { name: 'Try again' }).click();
     await page.getByRole('heading', { name: 'Contributions' }).waitFor();
   });
@@ -257,7 +257,7 @@ describeBrowser('the console', () => {
     expect(await rows.count()).toBe(before + 1);
     const { score } = (await server.getAfter(relayed, '/v1/disc/score/tris:newcomer')).json;
     expect(await rows.first().innerText()).toContain(tenths(score));
-    // By the stream; while it is away the feed is polled, and then followed again.
+    // By the stream; while it is unavailable the feed is polled, and then followed again.
     await page.getByText(/, followed live\.$/).waitFor();
     let polls = 0;
     page.on('request', (request) => void (/disc\/changes\?/.test(request.url()) && polls++));

@@ -319,10 +319,10 @@ describeBrowser('the policy lab', () => {
     const page = await open('#/lab');
     const { json: replay } = await server.post('/v1/policies/vp/VP_TRADE_V2/replay', { scope: 'platform' });
     let done = 0;
-    let isAway = false;
+    let isUnavailable = false;
     let isCancelled = false;
     await page.route(`**/v1/replays/${replay.replay_id}`, (route) => {
-      if (isAway) return route.abort();
+      if (isUnavailable) return route.abort();
       if (route.request().method() === 'DELETE') isCancelled = true;
       const status = isCancelled ? 'cancelled' : 'running';
       return route.fulfill({
@@ -332,9 +332,9 @@ describeBrowser('the policy lab', () => {
     await goTo(page, `#/lab/${replay.replay_id}`);
     await page.getByText(/^[\d,]+ of 1,000,000 identities, [\d,]+ per second, [\d.]+ (s|min|h) left\.$/).waitFor();
     expect(await page.getByRole('progressbar').getAttribute('max')).toBe('1000000');
-    isAway = true;
+    isUnavailable = true;
     await page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' }).waitFor({ timeout: 30_000 });
-    isAway = false;
+    isUnavailable = false;
     await page.getByRole('alert').waitFor({ state: 'detached' });
     expect(await violations(page)).toEqual([]);
     await page.getByRole('button', { name: 'Cancel the replay' }).click();

@@ -303,14 +303,14 @@ describeBrowser('the operations view', () => {
     await eventually(async () => received.length > before);
   });
 
-  test('a service that is away is told, and followed again when it is back', async () => {
+  test('a service that is unavailable is told, and followed again when it is back', async () => {
     const page = await open();
     await settled(page);
-    let isAway = true;
-    await page.route('**/v1/ops/status', (route) => (isAway ? route.abort() : route.fallback()));
+    let isUnavailable = true;
+    await page.route('**/v1/ops/status', (route) => (isUnavailable ? route.abort() : route.fallback()));
     const failure = page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' });
     await failure.waitFor();
-    isAway = false;
+    isUnavailable = false;
     await failure.waitFor({ state: 'detached' });
     await page.getByRole('region', { name: 'List of generations' }).waitFor();
   });

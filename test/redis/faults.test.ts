@@ -180,7 +180,7 @@ describeOwnRedis('faults of Redis and of projectors', () => {
     expect((await service.get('/metrics')).text).toContain('credence_');
     const ready = await service.get('/health/ready');
     expect(ready.status).toBe(503);
-    expect(ready.text).toMatch(/"projections","status":"failed","detail":"Redis at 127\.0\.0\.1:\d+ is away/);
+    expect(ready.text).toMatch(/"projections","status":"failed","detail":"Redis at 127\.0\.0\.1:\d+ is unavailable/);
     await redis.run();
     await within(PROMISE_MS, async () => (await service.get('/health/ready')).status === 200);
   });

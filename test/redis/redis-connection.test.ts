@@ -185,12 +185,12 @@ describeOwnRedis('a connection', () => {
       await refusesAtOnce(store);
       const asked = performance.now();
       await Promise.all(
-        Array.from({ length: 100 }, () => expect(store.get('a')).rejects.toThrow(/^Redis at \S+ is away$/)),
+        Array.from({ length: 100 }, () => expect(store.get('a')).rejects.toThrow(/^Redis at \S+ is unavailable$/)),
       );
       expect(performance.now() - asked).toBeLessThan(AT_ONCE_MS);
       await own.run();
       await answers(() => store.get('a'));
-      expect(lines.join('')).toMatch(/is away: [^"]+".*is back"/s);
+      expect(lines.join('')).toMatch(/is unavailable: [^"]+".*is back"/s);
       expect(lines.join('')).not.toContain('secret');
     } finally {
       await own.kill();
@@ -279,7 +279,7 @@ describeOwnRedis('a Redis Cluster', () => {
   });
 });
 
-/** Waits until the server is known to be away: the first requests wait for it. */
+/** Waits until the server is known to be unavailable: the first requests wait for it. */
 const refusesAtOnce = (store: RedisKeyValue) =>
   eventually(async () => {
     const asked = performance.now();

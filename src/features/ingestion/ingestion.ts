@@ -241,7 +241,7 @@ export class Ingestion implements OnModuleInit {
   }
 }
 
-/** An error that says how far the job has come. That of a store which is away is kept: the attempt does not count. */
+/** An error that says how far the job has come. That of an unavailable store is kept: the attempt does not count. */
 function stoppedAt({ since, next_block }: Cursor, error: Error): Error {
   if (error instanceof StoreUnavailable && error.isPassing) return error;
   const done = next_block > since ? `blocks ${since} to ${next_block - 1} are recorded` : 'no block is recorded';

@@ -39,7 +39,7 @@ interface Relay {
 /**
  * Limits the metrics of an identity, for each organization that relays about it, by the counts in the read models. What
  * this process has accepted since is added to them; what other processes have accepted is not known until it is applied.
- * While the read models are away or are being built, only what this process has accepted counts.
+ * While the read models are unavailable or are being built, only what this process has accepted counts.
  */
 @Injectable()
 export class MetricLimit {

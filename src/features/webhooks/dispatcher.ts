@@ -178,7 +178,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
           signal.throwIfAborted();
           // Some of the events that failed may be in them already.
           this.standings = [];
-          // Stores that are away and read models that are behind will work again; anything else is said once.
+          // Stores that are unavailable and read models that are behind will work again; anything else is said once.
           const message = String(error);
           if (message !== said) this.logger.warn('webhooks wait', { error: (said = message) });
           await sleep(FAILURE_MS, null, { signal });

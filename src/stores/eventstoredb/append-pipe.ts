@@ -94,7 +94,7 @@ export class AppendPipe {
 
   /** Why an append that was never sent is refused. */
   refusal(what: string): StoreUnavailable {
-    if (this.connection.isAway) return this.connection.unavailable(this.#lastFailure);
+    if (this.connection.isUnavailable) return this.connection.unavailable(this.#lastFailure);
     return new StoreUnavailable(`EventStoreDB at ${this.connection.place} is busy: ${what}`, { code: 'store_busy' });
   }
 

@@ -68,7 +68,7 @@ export class Connection {
   /** Why a server that responds is not used. */
   refusal: StoreUnavailable | undefined;
   /** Why the server does not respond. */
-  #away: string | undefined;
+  #unavailable: string | undefined;
   /** Why no new client can be made. */
   #unusable: string | undefined;
 
@@ -87,8 +87,8 @@ export class Connection {
     return this.#check !== undefined;
   }
 
-  get isAway(): boolean {
-    return this.#away !== undefined;
+  get isUnavailable(): boolean {
+    return this.#unavailable !== undefined;
   }
 
   /**
@@ -157,9 +157,9 @@ export class Connection {
 
   #well(): void {
     if (this.refusal) this.warn(`EventStoreDB at ${this.place} holds the right log again`);
-    else if (this.#away !== undefined) this.warn(`EventStoreDB at ${this.place} is back`);
+    else if (this.#unavailable !== undefined) this.warn(`EventStoreDB at ${this.place} is back`);
     this.refusal = undefined;
-    this.#away = undefined;
+    this.#unavailable = undefined;
   }
 
   /** Called when the connection has ended: the log behind the next one is checked soon, even without a request. */
@@ -184,9 +184,9 @@ export class Connection {
           if (!this.#closed && link === this.#current) this.#replace();
           continue;
         }
-        if (!this.refusal && this.#away === undefined) {
-          this.#away = withoutCredentials((error as Error).message);
-          this.warn(`EventStoreDB at ${this.place} is away: ${this.#away}`);
+        if (!this.refusal && this.#unavailable === undefined) {
+          this.#unavailable = withoutCredentials((error as Error).message);
+          this.warn(`EventStoreDB at ${this.place} is unavailable: ${this.#unavailable}`);
         }
         if (breaksConnection(error)) this.renew(link);
       }

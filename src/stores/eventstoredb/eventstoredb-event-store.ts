@@ -131,8 +131,8 @@ export class EventStoreDbEventStore implements EventStore {
     return this.#connection.connections;
   }
 
-  get isAway(): boolean {
-    return this.#connection.isAway;
+  get isUnavailable(): boolean {
+    return this.#connection.isUnavailable;
   }
 
   get load(): { window: number; appends: number; requests: number } {

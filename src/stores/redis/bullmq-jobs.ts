@@ -251,7 +251,7 @@ export class BullmqJobs implements Jobs {
       @OnWorkerEvent('error')
       onError(error: Error): void {
         const { message } = error;
-        // The read models' connection logs once that Redis is away, and once that it is back.
+        // The read models' connection logs once that Redis is unavailable, and once that it is back.
         if (isOutage(error)) return;
         if (performance.now() - (said.get(message) ?? -Infinity) < REPEAT_MS) return;
         said.set(message, performance.now());
@@ -416,7 +416,7 @@ function isPassing(error: unknown): boolean {
   return error instanceof StoreUnavailable && error.isPassing;
 }
 
-/** Whether an error of the client only says that Redis is away. */
+/** Whether an error of the client only says that Redis is unavailable. */
 function isOutage({ name, message, ...rest }: Error): boolean {
   return 'syscall' in rest || name === 'ClusterAllFailedError' || /^(?:LOADING\b|Connection is closed)/.test(message);
 }

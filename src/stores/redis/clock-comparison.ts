@@ -31,7 +31,7 @@ export class ClockComparison {
     try {
       time = await this.serverTime();
     } catch {
-      return; // The connection logs that the server is away.
+      return; // The connection logs that the server is unavailable.
     }
     const answered = this.clock();
     this.skew = time < asked ? asked - time : Math.min(0, answered - time);

@@ -154,7 +154,7 @@ export class RedisConnection {
   restarts = 0;
   /** The number of reconnects. */
   reconnections = 0;
-  private awaySince: number | undefined;
+  private unavailableSince: number | undefined;
   private closed = false;
   /** Why no answer of this server can be trusted now. */
   private refusal: StoreUnavailable | undefined;
@@ -195,25 +195,26 @@ export class RedisConnection {
     const closed = lastError;
     client.on('error', (error: Error) => (lastError = reasonOf(error)));
     client.on('close', () => {
-      if (this.awaySince === undefined && !this.closed) logger?.warn(`Redis at ${where} is away: ${lastError}`);
-      this.awaySince ??= performance.now();
+      if (this.unavailableSince === undefined && !this.closed)
+        logger?.warn(`Redis at ${where} is unavailable: ${lastError}`);
+      this.unavailableSince ??= performance.now();
       if (this.unsure || this.closed) return;
       let settle = () => undefined as void;
       const known = new Promise<void>((resolve) => (settle = resolve));
       this.unsure = { known, settle };
     });
     client.on('ready', () => {
-      if (this.awaySince === undefined) return;
+      if (this.unavailableSince === undefined) return;
       logger?.warn(`Redis at ${where} is back`);
       lastError = closed;
-      this.awaySince = undefined;
+      this.unavailableSince = undefined;
       this.reconnections++;
       void this.look();
     });
   }
 
-  get isAway(): boolean {
-    return this.awaySince !== undefined;
+  get isUnavailable(): boolean {
+    return this.unavailableSince !== undefined;
   }
 
   /** Runs a script on keys of one hash slot. @throws StoreUnavailable when there is no definite answer */
@@ -246,8 +247,8 @@ export class RedisConnection {
 
   private async attempt<T>(action: () => Promise<T>): Promise<T> {
     if (this.closed) throw new StoreUnavailable(`the connection to Redis at ${this.where} was closed`);
-    if (this.awaySince !== undefined && performance.now() - this.awaySince > PATIENCE_MS) {
-      throw new StoreUnavailable(`Redis at ${this.where} is away`);
+    if (this.unavailableSince !== undefined && performance.now() - this.unavailableSince > PATIENCE_MS) {
+      throw new StoreUnavailable(`Redis at ${this.where} is unavailable`);
     }
     if (this.refusal) throw this.refusal;
     try {
@@ -299,14 +300,14 @@ export class RedisConnection {
 
   /** Checks whether the server is the same as before, and whether it may evict keys. */
   private async look(): Promise<void> {
-    if (this.isAway || this.closed) return;
+    if (this.isUnavailable || this.closed) return;
     let reports: Map<string, string>;
     try {
       reports = await this.reports();
     } catch {
       return; // The next check, or the next connection, will show it.
     }
-    if (this.isAway || reports.size === 0) return;
+    if (this.isUnavailable || reports.size === 0) return;
     const evicting = [...reports.values()].map(policyOf).find((policy) => policy !== NO_EVICTION);
     if (this.note(reports)) this.restarts++;
     this.judge(evicting);

@@ -122,8 +122,8 @@ export class RedisReadModels implements ReadModels {
     return this.#reads.restarts;
   }
 
-  get isAway(): boolean {
-    return this.#reads.isAway || this.#writes.isAway;
+  get isUnavailable(): boolean {
+    return this.#reads.isUnavailable || this.#writes.isUnavailable;
   }
 
   get reconnections(): number {
