@@ -2,6 +2,7 @@ import { copyFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Connection } from '../../src/stores/eventstoredb/connection.js';
+import { NoAnswer } from '../../src/stores/eventstoredb/pulse.js';
 import { makeCertificates } from '../servers/certificates.js';
 import { freePort } from '../servers/ports.js';
 
@@ -26,5 +27,17 @@ test('a certificate file that is missing while it is replaced is said once, and 
   } finally {
     connection.close();
     await rm(folder, { recursive: true });
+  }
+});
+
+test('the first check of the log is repeated if it gets no answer', async () => {
+  const url = `esdb://127.0.0.1:${await freePort()}?tls=false`;
+  const connection = new Connection(url, { answerMs: 100, callMs: 100, patienceMs: 60_000 }, () => undefined);
+  let checks = 0;
+  try {
+    await connection.guard(() => (++checks === 1 ? Promise.reject(new NoAnswer('silence')) : Promise.resolve()));
+    expect(checks).toBe(2);
+  } finally {
+    connection.close();
   }
 });

@@ -94,10 +94,11 @@ export class Connection {
   /**
    * From now on nothing is read or appended on a connection before `check` has found the expected log there.
    * @param check throws LogReplaced if the log is another one
+   * @throws StoreUnavailable if it is, or without an answer in time
    */
   async guard(check: (link: Link) => Promise<void>): Promise<void> {
     this.#check = check;
-    await this.confirm(this.#current);
+    await this.persist(() => Promise.resolve());
   }
 
   /**
