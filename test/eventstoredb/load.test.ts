@@ -48,7 +48,7 @@ describeWithEventStored('one call among others on the connection to EventStoreDB
       const pipe = new AppendPipe(connection);
       const append = async () => {
         const stream = newStream();
-        await pipe.append(stream, 'no-stream', sampleEvents(stream, 1), []);
+        await pipe.append(stream, 'no-stream', sampleEvents(stream, 1));
       };
       try {
         await append();

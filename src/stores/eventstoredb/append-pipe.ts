@@ -1,9 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { unpackToCommandError } from '@eventstore/db-client/dist/streams/appendToStream/unpackError.js';
-import { parseUUID } from '@eventstore/db-client/dist/utils/grpcUUID.js';
-import shared from '@eventstore/db-client/generated/shared_pb.js';
 import streamsGrpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
-import streams from '@eventstore/db-client/generated/streams_pb.js';
 import type { NewEvent } from '../../kernel/event.js';
 import {
   type Appended,
@@ -12,6 +9,7 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../ports/event-store.js';
+import { type AppendResponse, appendRequest, appendResponse } from './append-messages.js';
 import { AppendWindow } from './append-window.js';
 import { breaksConnection, closedError, type Connection, isDefinite, type Link } from './connection.js';
 import { NoAnswer } from './pulse.js';
@@ -26,8 +24,8 @@ interface Pending {
   id: string;
   stream: string;
   expected: ExpectedRevision;
-  events: readonly NewEvent[];
-  bytes: number;
+  /** The encoded message. */
+  request: Buffer;
   until: number;
   /** When it was first sent; undefined: never. */
   firstSentAt?: number;
@@ -39,7 +37,7 @@ interface Pending {
 }
 
 /**
- * Appends over one call of the server's BatchAppend, with the client's connection and messages, but not with the
+ * Appends over one call of the server's BatchAppend, with the client's connection, but not with the
  * client's `appendToStream`. That method keeps the appends of the whole process in one table: an error of one
  * connection rejects the appends of another, and an answer that then arrives for one of them ends the process. A
  * connection that breaks while writes wait ends the process too (an unhandled rejection). It also sends the server an
@@ -63,25 +61,21 @@ export class AppendPipe {
 
   constructor(private readonly connection: Connection) {}
 
-  /** `texts`: the events as encodeAppend gave them, for their size. */
-  append(
-    stream: string,
-    expected: ExpectedRevision,
-    events: readonly NewEvent[],
-    texts: readonly string[],
-  ): Promise<Appended> {
-    const bytes = texts.reduce((sum, text) => sum + text.length, 0);
+  /** @param events checked by checkAppend */
+  append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
     if (this.connection.closed) throw closedError();
-    if (this.#pending.size >= MAX_WAITING || this.#bytes + bytes > MAX_WAITING_BYTES) {
+    const id = randomUUID();
+    const request = appendRequest(id, stream, expected, events);
+    if (this.#pending.size >= MAX_WAITING || this.#bytes + request.length > MAX_WAITING_BYTES) {
       throw this.refusal('too many appends are waiting');
     }
     return new Promise((resolve, reject) => {
       const until = performance.now() + this.connection.patience.patienceMs;
       const times = { until, sentAt: 0, inFlight: 0 };
-      const pending: Pending = { id: randomUUID(), stream, expected, events, bytes, ...times, resolve, reject };
+      const pending: Pending = { id, stream, expected, request, ...times, resolve, reject };
       this.#pending.set(pending.id, pending);
       this.#unsent.push(pending);
-      this.#bytes += bytes;
+      this.#bytes += request.length;
       if (this.#running) this.#send();
       else void this.#run();
     });
@@ -137,7 +131,12 @@ export class AppendPipe {
       let [sent, blocked] = [0, false];
       const watchdog = link.pulse.watch(() => sent > 0, reject);
       const create = client['GRPCStreamCreator'](streamsGrpc.StreamsClient, 'appendToStream', (grpc) =>
-        grpc.batchAppend(...client['callArguments']({}, { deadline: Infinity })),
+        grpc.makeBidiStreamRequest<Buffer, AppendResponse>(
+          streamsGrpc.StreamsService.batchAppend.path,
+          (request) => request,
+          appendResponse,
+          ...client['callArguments']({}, { deadline: Infinity }),
+        ),
       );
       let ended = false;
       end = () => {
@@ -159,14 +158,14 @@ export class AppendPipe {
             sent++;
             [next.sentAt, next.inFlight] = [performance.now(), sent];
             next.firstSentAt ??= next.sentAt;
-            blocked = !call.write(requestOf(next));
+            blocked = !call.write(next.request);
           }
         };
         call.on('drain', () => {
           blocked = false;
           send();
         });
-        call.on('data', (response: streams.BatchAppendResp) => {
+        call.on('data', (response: AppendResponse) => {
           if (ended) return;
           if (this.connection.guarded && link.session !== session) {
             return reject(new NoAnswer('the connection was made again'));
@@ -192,20 +191,17 @@ export class AppendPipe {
   }
 
   /** Settles an append. @returns the error if it has no definite outcome and must be sent again */
-  #settle(response: streams.BatchAppendResp): Error | undefined {
-    const pending = this.#pending.get(parseUUID(response.getCorrelationId())!);
+  #settle({ id, ...outcome }: AppendResponse): Error | undefined {
+    const pending = this.#pending.get(id);
     // It has waited too long and was refused.
     if (!pending) return undefined;
     this.window.answered(pending.sentAt, pending.inFlight);
-    const error = response.getError();
-    if (!error) {
-      const success = response.getSuccess()!;
-      const position = Number(success.getPosition()!.getCommitPosition());
+    if (!('error' in outcome)) {
       this.#settled(pending);
-      pending.resolve({ position, revision: Number(success.getCurrentRevision()) });
+      pending.resolve(outcome);
       return undefined;
     }
-    const unpacked = unpackToCommandError(error, pending.stream);
+    const unpacked = unpackToCommandError(outcome.error, pending.stream);
     if (!isDefinite(unpacked)) return unpacked;
     this.#settled(pending);
     pending.reject(refusalOf(unpacked, pending, this.connection));
@@ -214,7 +210,7 @@ export class AppendPipe {
 
   #settled(pending: Pending): void {
     this.#pending.delete(pending.id);
-    this.#bytes -= pending.bytes;
+    this.#bytes -= pending.request.length;
     if (this.#pending.size === 0) this.#idle();
   }
 
@@ -253,35 +249,4 @@ function refusalOf(error: ReturnType<typeof unpackToCommandError>, pending: Pend
     default:
       return error;
   }
-}
-
-function requestOf({ id, stream, expected, events }: Pending): streams.BatchAppendReq {
-  const options = new streams.BatchAppendReq.Options();
-  const name = new shared.StreamIdentifier();
-  name.setStreamName(Buffer.from(stream));
-  options.setStreamIdentifier(name);
-  if (expected === 'any') options.setAny(new shared.Empty());
-  else if (expected === 'no-stream') options.setNoStream(new shared.Empty());
-  else options.setStreamPosition(String(expected));
-  const request = new streams.BatchAppendReq();
-  request.setCorrelationId(uuidOf(id));
-  request.setOptions(options);
-  request.setProposedMessagesList(events.map(messageOf));
-  request.setIsFinal(true);
-  return request;
-}
-
-function messageOf({ id, type, data, metadata }: NewEvent): streams.BatchAppendReq.ProposedMessage {
-  const message = new streams.BatchAppendReq.ProposedMessage();
-  message.setId(uuidOf(id));
-  message.getMetadataMap().set('type', type).set('content-type', 'application/json');
-  message.setData(Buffer.from(JSON.stringify(data)));
-  message.setCustomMetadata(Buffer.from(JSON.stringify(metadata)));
-  return message;
-}
-
-function uuidOf(id: string): shared.UUID {
-  const uuid = new shared.UUID();
-  uuid.setString(id);
-  return uuid;
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { UnknownError } from '@eventstore/db-client';
 import { StartError } from '../../kernel/start-error.js';
 import { type NewEvent, type Position, type RecordedEvent, START } from '../../kernel/event.js';
-import { encodeAppend } from '../ports/event-encoding.js';
+import { checkAppend } from '../ports/event-encoding.js';
 import {
   type Appended,
   AppendRefused,
@@ -144,7 +144,7 @@ export class EventStoreDbEventStore implements EventStore {
   }
 
   async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
-    const texts = encodeAppend(stream, events);
+    checkAppend(stream, events);
     if (isReserved(stream)) throw new AppendRefused(`stream names that start with $, and ${LOG_STREAM}, are reserved`);
     for (const [index, { id, type }] of events.entries()) {
       if (!UUID.test(id)) throw new AppendRefused(`events[${index}].id must be a UUID in lower case`);
@@ -152,7 +152,7 @@ export class EventStoreDbEventStore implements EventStore {
         throw new AppendRefused(`events[${index}].type starts with $, which is reserved for the server`);
     }
     const started = performance.now();
-    const appended = await this.#pipe.append(stream, expected, events, texts);
+    const appended = await this.#pipe.append(stream, expected, events);
     this.#written = Math.max(this.#written, appended.position);
     this.#note(appended.position, events.at(-1)!.id);
     this.#marker?.touch();
@@ -308,7 +308,7 @@ export class EventStoreDbEventStore implements EventStore {
     const id = randomUUID();
     const metadata = { schema: 1, index: 0, size: 1 };
     const event = { id, type: 'LogIdentified', data: { log_id: id }, metadata } as unknown as NewEvent;
-    await this.#pipe.append(LOG_STREAM, 'no-stream', [event], []).catch((error: unknown) => {
+    await this.#pipe.append(LOG_STREAM, 'no-stream', [event]).catch((error: unknown) => {
       if (!(error instanceof WrongExpectedRevision)) throw error;
     });
     return (await this.#readLogId())!;

@@ -1,4 +1,5 @@
 import protobuf, { type Reader } from 'protobufjs/minimal.js';
+import { endOf, field, skip, uint64 } from './wire-format.js';
 
 /** A record of the log as the server sends it. */
 export interface ServerRecord {
@@ -111,21 +112,4 @@ function textIn(reader: Reader, number: number): string {
     else skip(reader, tag);
   }
   return text;
-}
-
-function uint64(reader: Reader): number {
-  // The declarations of the library do not know the methods of its Long.
-  return (reader.uint64() as unknown as { toNumber(): number }).toNumber();
-}
-
-function endOf(reader: Reader): number {
-  return reader.uint32() + reader.pos;
-}
-
-function field(tag: number): number {
-  return tag >>> 3;
-}
-
-function skip(reader: Reader, tag: number): void {
-  reader.skipType(tag & 7);
 }

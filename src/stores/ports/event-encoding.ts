@@ -67,15 +67,6 @@ export function checkAppend(stream: string, events: readonly NewEvent[]): number
   return sizes;
 }
 
-/**
- * Checks a whole append and returns each event's JSON text `{"id","type","data","metadata"}`.
- * @throws AppendRefused naming the path of what is wrong
- */
-export function encodeAppend(stream: string, events: readonly NewEvent[]): string[] {
-  checkAppend(stream, events);
-  return events.map(textOf);
-}
-
 /** Whether a name is longer than any stream name may be. */
 export function isTooLong(stream: string): boolean {
   return takesMoreThan(MAX_STREAM_BYTES, stream);
