@@ -45,7 +45,7 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
   if (config.profile === 'embedded') prepareDataFolder(config.data);
   const opening = await openProfile(config, Date.now, {
     logger,
-    onCommit: (commit) => metrics.observe(commit),
+    onCommit: metrics.observe,
     repairs: config.has('worker'),
   });
   opened.push(() => closeStores(opening));

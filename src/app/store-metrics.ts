@@ -37,10 +37,11 @@ export class StoreMetrics {
     registers: [],
   });
 
-  observe({ events, milliseconds }: { events: number; milliseconds: number }): void {
+  /** To be called after each commit. */
+  readonly observe = ({ events, milliseconds }: { events: number; milliseconds: number }): void => {
     this.commitSeconds.observe(milliseconds / 1000);
     this.commitEvents.observe(events);
-  }
+  };
 
   /** @param projector that of this process, if it has one */
   register(app: INestApplicationContext, stores: Stores, projector: Projector | undefined): void {
