@@ -1,6 +1,6 @@
 import type { CommandContext } from './context.js';
 import type { FoldedStream, FoldedStreams } from './folded-streams.js';
-import { type Fact, fact } from '../kernel/fact.js';
+import { type Fact, fact } from '../kernel/event-definition.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { CLOCK, type Clock } from '../kernel/clock.js';
 import { eventId } from '../stores/ports/event-encoding.js';

@@ -1,8 +1,12 @@
+import type { RecordedEvent } from './event.js';
+import { hashOf } from './hash.js';
 import type { JsonObject } from './json.js';
 import { Problem } from './problems.js';
-import type { RecordedEvent } from './event.js';
 
-/** Event types as values: a name, a schema version, a check of the data, and upcasters for older versions. */
+/**
+ * Event types as values: a name, a schema version, a check of the data, and upcasters for older versions. `fact` makes an
+ * event of a type, a decoder reads it.
+ */
 
 export type Check<T> = (value: unknown) => value is T;
 type Shape = Record<string, Check<unknown>>;
@@ -49,6 +53,24 @@ export function defineEvent<T extends string, S extends Shape>(
       return true;
     },
   };
+}
+
+/** An event as a decider returns it, without ids and metadata. `fact` makes one; the compiler checks its data. */
+export interface Fact {
+  type: string;
+  schema: number;
+  data: JsonObject;
+  /** ms since the epoch; default: when it is recorded. */
+  occurredAt?: number;
+}
+
+export function fact<D>(definition: EventDefinition<string, D>, data: D & JsonObject, occurredAt?: number): Fact {
+  return { type: definition.type, schema: definition.schema, data, occurredAt };
+}
+
+/** Name of a stream that is identified by client strings. They are hashed, so that they never appear in a name. */
+export function hashedStream(category: string, ...parts: string[]): string {
+  return `${category}-${hashOf(...parts)}`;
 }
 
 /** The parts of an event other than its data. Times in ms since the epoch. */

@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
 import { bodyHash, internalActor } from '../../src/commands/context.js';
-import { fact } from '../../src/kernel/fact.js';
+import { fact } from '../../src/kernel/event-definition.js';
 import { keptText } from '../../src/commands/kept-texts.js';
 import { Writer } from '../../src/commands/writer.js';
 import { createKey } from '../../src/credentials/api-keys.js';

@@ -1,4 +1,4 @@
-import { type Fact, fact } from '../../src/kernel/fact.js';
+import { type Fact, fact } from '../../src/kernel/event-definition.js';
 import { lensActivated } from '../../src/features/lenses/domain/lenses.events.js';
 import { MODEL_LENS } from '../../src/scoring/lens.js';
 import { plantEvent } from '../contracts/sample-events.js';

@@ -1,5 +1,5 @@
 import { SCOPES } from '../../src/credentials/caller.js';
-import { fact } from '../../src/kernel/fact.js';
+import { fact } from '../../src/kernel/event-definition.js';
 import { internalActor } from '../../src/commands/context.js';
 import { Writer } from '../../src/commands/writer.js';
 import { accessPolicyCreated } from '../../src/features/access/domain/ap.events.js';

@@ -1,4 +1,4 @@
-import { type Fact, fact } from '../../kernel/fact.js';
+import { type Fact, fact } from '../../kernel/event-definition.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import type { ScoringModel } from '../../scoring/models/scoring-model.js';
 import type { AccessPolicy } from './domain/access-policy.js';

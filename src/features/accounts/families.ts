@@ -3,7 +3,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { fact } from '../../kernel/fact.js';
+import { fact } from '../../kernel/event-definition.js';
 import { type CommandContext, internalActor } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import type { JsonObject } from '../../kernel/json.js';

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { CommandContext } from '../../commands/context.js';
 import { type Outcome, Writer } from '../../commands/writer.js';
 import type { RecordedEvent } from '../../kernel/event.js';
-import type { Fact } from '../../kernel/fact.js';
+import type { Fact } from '../../kernel/event-definition.js';
 import { hashOf } from '../../kernel/hash.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import {

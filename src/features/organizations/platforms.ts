@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { fact, hashedStream } from '../../kernel/fact.js';
+import { fact, hashedStream } from '../../kernel/event-definition.js';
 import type { CommandContext } from '../../commands/context.js';
 import { type Outcome, Writer } from '../../commands/writer.js';
 import { Problem } from '../../kernel/problems.js';

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import type { NewEvent } from '../../kernel/event.js';
-import { fact } from '../../kernel/fact.js';
+import { fact } from '../../kernel/event-definition.js';
 import { hashOf } from '../../kernel/hash.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type TroveRecord, countedStream, isRuledOut, troveRecordOf, troveStream } from './domain/record.js';

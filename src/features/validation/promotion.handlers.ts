@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import type { NewEvent, Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore, WrongExpectedRevision } from '../../stores/ports/event-store.js';
-import type { Fact } from '../../kernel/fact.js';
+import type { Fact } from '../../kernel/event-definition.js';
 import type { CommandContext, Actor } from '../../commands/context.js';
 import { FoldedStreams } from '../../commands/folded-streams.js';
 import { Writer } from '../../commands/writer.js';

@@ -3,7 +3,7 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import { SCHEMES, type SchemeRow } from '../../../projections/schemes.js';
 import type { Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import type { Fact } from '../../kernel/fact.js';
+import type { Fact } from '../../kernel/event-definition.js';
 import type { CommandContext } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { Problem, refusal } from '../../kernel/problems.js';

@@ -4,7 +4,7 @@ import { Counter, Registry } from 'prom-client';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { NewEvent, Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import { fact, hashedStream } from '../../kernel/fact.js';
+import { fact, hashedStream } from '../../kernel/event-definition.js';
 import type { Actor, CommandContext, CommandRequest } from '../../commands/context.js';
 import { Writer, isRetryOf } from '../../commands/writer.js';
 import { identityStream } from '../identity/domain/identity.js';

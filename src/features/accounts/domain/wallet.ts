@@ -1,6 +1,5 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Fact, fact } from '../../../kernel/fact.js';
-import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
+import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { Problem } from '../../../kernel/problems.js';
 import { type LINK_PROOFS, sessionsEnded, walletLinked, walletUnlinked } from './wallets.events.js';
 

@@ -1,4 +1,4 @@
-import { type Fact, fact } from '../../../kernel/fact.js';
+import { type Fact, fact } from '../../../kernel/event-definition.js';
 import { deadLetterAcknowledged } from './dead-letters.events.js';
 
 /** One stream for each dead letter, so that of two concurrent acknowledgements only one is stored. */

@@ -1,6 +1,5 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Decoded, streamDecoderFor } from '../../../kernel/event-definition.js';
-import { type Fact, fact, hashedStream } from '../../../kernel/fact.js';
+import { type Decoded, type Fact, fact, hashedStream, streamDecoderFor } from '../../../kernel/event-definition.js';
 import type { GrantableStatus, Verification } from './identity.js';
 import { accreditationWithdrawn, issuerAccredited } from './accreditation.events.js';
 

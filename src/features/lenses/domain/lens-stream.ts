@@ -1,6 +1,5 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Fact, fact } from '../../../kernel/fact.js';
-import { streamDecoderFor } from '../../../kernel/event-definition.js';
+import { type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { Problem } from '../../../kernel/problems.js';
 import { MODEL_LENS } from '../../../scoring/lens.js';
 import { disc1 } from '../../../scoring/models/disc-1.js';

@@ -1,6 +1,5 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Fact, fact } from '../../../kernel/fact.js';
-import { type Decoded, decoderFor } from '../../../kernel/event-definition.js';
+import { type Decoded, decoderFor, type Fact, fact } from '../../../kernel/event-definition.js';
 import { organizationRegistered, organizationVetted, organizationVettingRevoked } from './organizations.events.js';
 
 /** The state of an organization. */

@@ -1,4 +1,4 @@
-import { type Fact, fact, hashedStream } from '../../../kernel/fact.js';
+import { type Fact, fact, hashedStream } from '../../../kernel/event-definition.js';
 import { sha256Hex } from '../../../kernel/hash.js';
 import { isFlags } from '../../../scoring/metrics.js';
 import { CRITICALITIES, type Category, type Criticality, TCT_BY_CRITICALITY } from '../../../scoring/model.js';

@@ -1,7 +1,7 @@
 import { decodeStatement, operatorStateOf } from '../../identity/domain/identity.js';
 import { verificationGranted } from '../../identity/domain/identity.events.js';
 import type { RecordedEvent } from '../../../kernel/event.js';
-import { type Fact, fact } from '../../../kernel/fact.js';
+import { type Fact, fact } from '../../../kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import { type FieldError, Problem } from '../../../kernel/problems.js';
 import { fieldOf } from './proof-format.js';
