@@ -1,5 +1,6 @@
 import type { Scope, Session } from '../credentials/caller.js';
 import { canonicalJson, sha256Hex } from '../kernel/hash.js';
+import { Problem } from '../kernel/problems.js';
 
 /** Who sends a command: an HTTP caller, the command line, or a job of the service itself. */
 export interface Actor {
@@ -15,6 +16,17 @@ export interface Actor {
 /** An actor that needs no permission: the command line, a job. */
 export function internalActor(name: string, scopes: readonly Scope[] = []): Actor {
   return { name, scopes: new Set(scopes), organization: null, session: null };
+}
+
+/**
+ * Refuses statements of an organization about itself: an organization must not gain from its own statements.
+ * @param organization the one that the key is bound to; null for an operator's key
+ * @param about TRIS ids that the statement is about; null: no identity
+ * @throws Problem self_statement
+ */
+export function refuseSelfStatement(organization: string | null, ...about: (string | null)[]): void {
+  if (organization === null || !about.includes(organization)) return;
+  throw new Problem('self_statement', `A key of ${organization} cannot state anything about ${organization} itself.`);
 }
 
 /** The actor of a command, and the values by which a retry is recognised. */

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Config } from '../../kernel/config.js';
-import { inTime } from '../../kernel/deadline.js';
+import { inTime } from '../../kernel/turn.js';
 import { Logger } from '../../kernel/logger.js';
 import { Problem } from '../../kernel/problems.js';
 import { JsonRpc, type RpcFailure } from './json-rpc.js';

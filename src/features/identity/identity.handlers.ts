@@ -1,10 +1,9 @@
 import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
-import { refuseSelfStatement } from '../../commands/self-statement.js';
+import { type CommandContext, refuseSelfStatement } from '../../commands/context.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import type { Fact } from '../../kernel/event-definition.js';
-import type { CommandContext } from '../../commands/context.js';
 import { FoldedStreams } from '../../commands/folded-streams.js';
 import { Writer } from '../../commands/writer.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';

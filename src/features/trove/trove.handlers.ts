@@ -3,13 +3,12 @@ import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Quer
 import { troveList } from '../../../projections/trove.js';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import type { Actor, CommandContext } from '../../commands/context.js';
+import { type Actor, type CommandContext, refuseSelfStatement } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keepText, keptText } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
-import { refuseSelfStatement } from '../../commands/self-statement.js';
 import { Problem, refusal } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { CountedContent } from './counted-content.js';
