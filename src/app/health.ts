@@ -1,4 +1,4 @@
-import { inTime } from '../kernel/deadline.js';
+import { inTime } from '../kernel/turn.js';
 
 /** The state of one part of the service. `detail` is one sentence for an operator, without secrets. */
 export interface CheckResult {

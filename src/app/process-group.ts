@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { AggregatorRegistry, collectDefaultMetrics, Registry } from 'prom-client';
 import type { Clock } from '../kernel/clock.js';
 import { type Config, ConfigError } from '../kernel/config.js';
-import { inTime } from '../kernel/deadline.js';
+import { inTime } from '../kernel/turn.js';
 import type { Logger } from '../kernel/logger.js';
 import { Channel, type Counted, type Increment, type Refused, type Started } from './group-member.js';
 import type { CheckResult } from './health.js';

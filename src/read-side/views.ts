@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Position } from '../kernel/event.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
-import { inTime } from '../kernel/deadline.js';
+import { inTime } from '../kernel/turn.js';
 import { unknownCursor } from '../kernel/cursor.js';
 import type { PositionGate } from '../kernel/positions.js';
 import type { Json } from '../kernel/json.js';

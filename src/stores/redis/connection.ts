@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
-import { inTime } from '../../kernel/deadline.js';
+import { inTime } from '../../kernel/turn.js';
 import { StoreUnavailable } from '../ports/event-store.js';
 import type { Logger } from '../../kernel/logger.js';
 import { StartError } from '../../kernel/start-error.js';
