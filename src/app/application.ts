@@ -21,7 +21,6 @@ import { SigningKeys } from '../credentials/signing-keys.js';
 import { Answers } from '../http/answers.js';
 import { AccessTokens } from '../credentials/access-tokens.js';
 import { ApiKeys } from '../credentials/api-keys.js';
-import { compressAnswers } from '../http/compression.js';
 import { controllerHandler } from '../http/controller-handler.js';
 import { installHooks, requestId, startAnswer } from '../http/hooks.js';
 import { withoutHooks } from '../http/nest-internals.js';
@@ -171,7 +170,6 @@ export async function createApp(
       return controller && controllerHandler(policy, controller, answers, logger);
     },
   });
-  compressAnswers(server);
   // An unknown Expect header is ignored (RFC 9110, 10.1.1); Node itself would send 417 without a body.
   server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response));
   if (config.has('api')) {

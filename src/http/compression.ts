@@ -1,10 +1,10 @@
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import negotiate from '@fastify/accept-negotiator';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 
 /** Characters below which compression saves less than it costs. */
-const LEAST = 1_024;
+export const LEAST_COMPRESSED = 1_024;
 
 const brotli = promisify(brotliCompress);
 const gzipped = promisify(gzip);
@@ -16,22 +16,24 @@ const ENCODINGS = {
 const NAMES = Object.keys(ENCODINGS) as (keyof typeof ENCODINGS)[];
 
 /**
- * Compresses texts for clients that accept it (RFC 9110, section 12.5.3). Files are sent as the build compressed them, and
- * streams of events are sent as they are. An ETag is weak, so it is the same for every encoding of the answer.
+ * Compresses a long text for a client that accepts it (RFC 9110, section 12.5.3). Files are sent as the build compressed
+ * them, and streams of events are sent as they are. An ETag is weak, so it is the same for every encoding of the answer.
  */
-export function compressAnswers(fastify: FastifyInstance): void {
-  fastify.addHook('onSend', (request, reply, payload, done) => {
-    if (typeof payload !== 'string' || payload.length < LEAST) return done(null, payload);
-    reply.header('vary', 'accept-encoding');
-    const accepted = request.raw.headers['accept-encoding'];
-    const encoding = accepted === undefined ? null : negotiate(String(accepted), NAMES);
-    if (encoding === null || reply.hasHeader('content-encoding')) return done(null, payload);
-    ENCODINGS[encoding](payload).then(
-      (bytes) => {
-        reply.header('content-encoding', encoding).removeHeader('content-length');
-        done(null, bytes);
-      },
-      (error: Error) => done(error),
-    );
-  });
+export function compress(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  text: string,
+  done: (error: Error | null, payload?: string | Buffer) => void,
+): void {
+  reply.header('vary', 'accept-encoding');
+  const accepted = request.raw.headers['accept-encoding'];
+  const encoding = accepted === undefined ? null : negotiate(String(accepted), NAMES);
+  if (encoding === null || reply.hasHeader('content-encoding')) return done(null, text);
+  ENCODINGS[encoding](text).then(
+    (bytes) => {
+      reply.header('content-encoding', encoding).removeHeader('content-length');
+      done(null, bytes);
+    },
+    (error: Error) => done(error),
+  );
 }

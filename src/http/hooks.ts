@@ -7,6 +7,7 @@ import { Problem, refusal, unauthorized } from '../kernel/problems.js';
 import type { PublicReads } from '../kernel/config.js';
 import type { Cursors } from '../kernel/cursor.js';
 import { listOf } from './answers.js';
+import { compress, LEAST_COMPRESSED } from './compression.js';
 import { refuseSecondHost, refuseUnknownLength } from './connections.js';
 import type { AccessTokens } from '../credentials/access-tokens.js';
 import type { ApiKeys } from '../credentials/api-keys.js';
@@ -98,7 +99,8 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     }
     // A kept-alive connection of a request in flight would delay the close until it times out.
     if (closing) reply.header('connection', 'close');
-    done(null, payload);
+    if (typeof payload === 'string' && payload.length >= LEAST_COMPRESSED) compress(request, reply, payload, done);
+    else done(null, payload);
   });
   // For addresses that a plugin declines, such as a missing file. Unknown addresses are handled above.
   fastify.setNotFoundHandler(() => {
