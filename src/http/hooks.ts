@@ -57,10 +57,11 @@ export function requestId(request: IncomingMessage): string {
 export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
   const addresses: Addresses = new Map();
   const admit = admitting(parts);
-  registerJsonBody(fastify, admit, (request) => policyOf(request.routeOptions.config)?.list);
+  registerJsonBody(fastify, admit, (request) => request.policy?.list);
   fastify.decorateRequest('caller', null);
   fastify.decorateRequest('problem', null);
   fastify.decorateRequest('pattern', 'none');
+  fastify.decorateRequest('policy', null);
   fastify.decorateRequest('startedAt', 0);
   fastify.decorateRequest('isAdmitted', false);
   const debugging = parts.logger.enabled('debug');
@@ -171,6 +172,7 @@ function admission(pattern: string, route: RoutePolicy, parts: EdgeParts): Hook 
   const { scope, plain, write } = policy;
   return (request, reply, done) => {
     request.pattern = pattern;
+    request.policy = route;
     const caller = identify(request, keys, tokens);
     if (!(caller instanceof Problem)) request.caller = caller;
     // Wrong credentials are limited on every route; otherwise guessing keys, and making the service verify signatures,
@@ -205,7 +207,7 @@ function itemCount({ scope }: RoutePolicy, list: string, { rateLimit }: EdgePart
  */
 function admitting({ admission }: EdgeParts): (request: FastifyRequest) => Promise<void> | undefined {
   return (request) => {
-    if (!admission || request.isAdmitted || !policyOf(request.routeOptions.config)?.write) return undefined;
+    if (!admission || request.isAdmitted || !request.policy?.write) return undefined;
     const entering = admission.enter();
     if (entering) return entering.then(() => void (request.isAdmitted = true));
     request.isAdmitted = true;

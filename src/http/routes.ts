@@ -17,6 +17,8 @@ declare module 'fastify' {
     problem: ProblemCode | null;
     /** The pattern of its route; `none` without a route. */
     pattern: string;
+    /** That of its route; null until the route’s hooks run, and without a route. */
+    policy: RoutePolicy | null;
     /** Milliseconds of `performance.now()`. */
     startedAt: number;
     /** Counts among those that may append. */
