@@ -21,7 +21,7 @@ import { SigningKeys } from '../credentials/signing-keys.js';
 import { Answers } from '../http/answers.js';
 import { AccessTokens } from '../credentials/access-tokens.js';
 import { ApiKeys } from '../credentials/api-keys.js';
-import { controllerHandler } from '../http/controller-handler.js';
+import { controllerHandler } from '../http/controllers.js';
 import { installHooks, requestId, startAnswer } from '../http/hooks.js';
 import { withoutHooks } from '../http/nest-internals.js';
 import { BODY_LIMIT } from '../http/json-body.js';

@@ -4,7 +4,7 @@ import { hashOf } from '../kernel/hash.js';
 import { Problem } from '../kernel/problems.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
 import type { Caller } from '../credentials/caller.js';
-import { parameterOf } from './request-parameters.js';
+import { parameterOf } from './controllers.js';
 
 /** What a command needs from its request: the actor, the request id and the Idempotency-Key. */
 export class RequestContext implements CommandRequest {

@@ -1,14 +1,16 @@
 import { CUSTOM_ROUTE_ARGS_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
 import { RouteParamtypes } from '@nestjs/common/enums/route-paramtypes.enum.js';
 import type { ExecutionContext } from '@nestjs/common';
-import type { FastifyInstance } from 'fastify';
-import type { ReadParameter } from './request-parameters.js';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 /**
  * All uses of Nest beyond its public interface. Nest does not expose which parameters a controller's method has, nor of
- * which kinds: only its request pipeline knows, which is not used here (see `controller-handler.ts`).
+ * which kinds: only its request pipeline knows, which is not used here (see `controllers.ts`).
  * test/http/nest-internals.test.ts fails when a version of Nest changes any of it.
  */
+
+/** Returns the value of a parameter of a controller's method. */
+export type ReadParameter<T = unknown> = (request: FastifyRequest, reply: FastifyReply) => T;
 
 export interface Parameter {
   /** Undefined for a kind that is not used here. */

@@ -7,7 +7,6 @@ import { PUBLIC_READS, type PublicReads } from '../kernel/config.js';
 import { IDEMPOTENCY_KEY } from '../kernel/identifiers.js';
 import { type ListOfBody, NDJSON } from './json-body.js';
 import { parametersOf } from './nest-internals.js';
-import { parameterOf } from './request-parameters.js';
 import type { Class } from './validation.js';
 
 declare module 'fastify' {
@@ -390,15 +389,3 @@ function inputsOf(target: object, property: string | symbol): Pick<RoutePolicy, 
   }
   return inputs;
 }
-
-/** Parameter decorator: the `Caller`, never null behind a scope; null for an anonymous request to a public route. */
-export const RequestCaller = parameterOf((request): Caller | null => request.caller);
-
-/** Parameter decorator: an AbortSignal that aborts if the client disconnects before it gets its answer. */
-export const ClientGone = parameterOf((_request, { raw }): AbortSignal => {
-  const gone = new AbortController();
-  const look = (): void => void (raw.writableFinished || gone.abort());
-  if (raw.destroyed) look();
-  else raw.once('close', look);
-  return gone.signal;
-});

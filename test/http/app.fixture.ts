@@ -38,7 +38,8 @@ import { PageQuery, TrisIdParams } from '../../src/http/common.dto.js';
 import { CommaSeparated, IsActionType, IsPlatformId, IsTimestamp, IsTrisId } from '../../src/http/fields.js';
 import { POSITION_GATE, type PositionGate } from '../../src/kernel/positions.js';
 import type { Caller } from '../../src/credentials/caller.js';
-import { RequestCaller, Keyed, PublicRead, Write } from '../../src/http/routes.js';
+import { RequestCaller } from '../../src/http/controllers.js';
+import { Keyed, PublicRead, Write } from '../../src/http/routes.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { Problem } from '../../src/kernel/problems.js';
 

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { Body, Header, Headers, Param, Query, Redirect, Req, UseFilters, UseGuards } from '@nestjs/common';
 import { UseInterceptors, UsePipes } from '@nestjs/common';
 import { parametersOf, usesPipeline } from '../../src/http/nest-internals.js';
-import { parameterOf } from '../../src/http/request-parameters.js';
+import { parameterOf } from '../../src/http/controllers.js';
 import { type Service, startService } from '../policies/service.fixture.js';
 
 /** What the service relies on in Nest beyond its public interface: fails when a version of Nest changes it. */

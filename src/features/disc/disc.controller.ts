@@ -5,7 +5,8 @@ import { Live, Read } from '../../http/answers.js';
 import { PageQuery, TrisIdParams } from '../../http/common.dto.js';
 import { POSITION_GATE, type PositionGate } from '../../kernel/positions.js';
 import type { Caller } from '../../credentials/caller.js';
-import { RequestCaller, PublicRead } from '../../http/routes.js';
+import { RequestCaller } from '../../http/controllers.js';
+import { PublicRead } from '../../http/routes.js';
 import { Problem, problemMembers } from '../../kernel/problems.js';
 import { type CoordinateParameters, type Coordinates, toCoordinates, toRange } from './coordinates.js';
 import {

@@ -4,7 +4,8 @@ import type { Actor } from '../../commands/context.js';
 import type { Caller } from '../../credentials/caller.js';
 import { Written } from '../../http/answers.js';
 import { RequestActor } from '../../http/command-context.js';
-import { Keyed, RequestCaller, Write } from '../../http/routes.js';
+import { RequestCaller } from '../../http/controllers.js';
+import { Keyed, Write } from '../../http/routes.js';
 import { CreatedKeyDto, CreateKeyDto, DeletedKeyDto, KeyDto, KeyParams, KeysDto, MeDto } from './keys.dto.js';
 import { CreateKey, DeleteKey, GetKey, ListKeys } from './keys.handlers.js';
 
