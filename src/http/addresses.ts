@@ -22,26 +22,8 @@ export function isPrivate(entry: string): boolean {
   return address !== undefined && PRIVATE.check(address, isIPv4(address) ? 'ipv4' : 'ipv6');
 }
 
-/** Who is counted: an address, or the network that an IPv6 client can choose its address from. */
-export interface Client {
-  /** An IPv4 address, or the /64 of an IPv6 address. */
-  network: string;
-  /** The /48 of an IPv6 address: what a provider assigns to one customer at most. */
-  site: string | undefined;
-}
-
-/** @param entry of a socket or of X-Forwarded-For. Whatever is not an address counts as one client. */
-export function clientOf(entry: string): Client {
-  if (isIPv4(entry)) return { network: entry, site: undefined };
-  const address = addressIn(entry);
-  if (address === undefined) return { network: 'unknown', site: undefined };
-  if (isIPv4(address)) return { network: address, site: undefined };
-  const groups = groupsOf(address);
-  return { network: groups.slice(0, 4).join(':'), site: `${groups.slice(0, 3).join(':')}::/48` };
-}
-
 /** The address in an entry that may have a port, brackets or a zone; an IPv4 address in IPv6 form as IPv4. */
-function addressIn(entry: string): string | undefined {
+export function addressIn(entry: string): string | undefined {
   const bare = /^\[(.+)\](?::\d+)?$|^([^:]+):\d+$/.exec(entry.trim().replace(/^"(.*)"$/, '$1'));
   const address = (bare?.[1] ?? bare?.[2] ?? entry.trim()).replace(/%.*$/, '');
   const version = isIP(address);
@@ -55,7 +37,7 @@ function addressIn(entry: string): string | undefined {
 }
 
 /** The eight groups of an IPv6 address, lower case, without leading zeros. */
-function groupsOf(address: string): string[] {
+export function groupsOf(address: string): string[] {
   const hex = address.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...bytes: string[]) => {
     const [a, b, c, d] = bytes.slice(0, 4).map(Number) as [number, number, number, number];
     return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;

@@ -1,9 +1,10 @@
+import { isIPv4 } from 'node:net';
 import type { FastifyReply } from 'fastify';
 import type { Clock } from '../kernel/clock.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Counts } from '../stores/ports/key-value.js';
 import { Problem } from '../kernel/problems.js';
-import { clientOf } from './addresses.js';
+import { addressIn, groupsOf } from './addresses.js';
 
 const WINDOW_MS = 60_000;
 const MAX_ADDRESSES = 100_000;
@@ -29,6 +30,24 @@ export function requestLimit(
 ): RequestLimit | undefined {
   if (limit === 0) return undefined;
   return counts ? new SharedRateLimit(limit, counts, Date.now, prefix) : new RateLimit(limit);
+}
+
+/** Who is counted: an address, or the network that an IPv6 client can choose its address from. */
+interface Client {
+  /** An IPv4 address, or the /64 of an IPv6 address. */
+  network: string;
+  /** The /48 of an IPv6 address: what a provider assigns to one customer at most. */
+  site: string | undefined;
+}
+
+/** @param entry of a socket or of X-Forwarded-For. Whatever is not an address counts as one client. */
+export function clientOf(entry: string): Client {
+  if (isIPv4(entry)) return { network: entry, site: undefined };
+  const address = addressIn(entry);
+  if (address === undefined) return { network: 'unknown', site: undefined };
+  if (isIPv4(address)) return { network: address, site: undefined };
+  const groups = groupsOf(address);
+  return { network: groups.slice(0, 4).join(':'), site: `${groups.slice(0, 3).join(':')}::/48` };
 }
 
 /** How many times its limit the networks of an IPv6 client's /48 may ask together. */

@@ -1,7 +1,6 @@
 import type { FastifyReply } from 'fastify';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
-import { RateLimit, SharedRateLimit } from '../../src/http/rate-limit.js';
-import { clientOf } from '../../src/http/addresses.js';
+import { RateLimit, SharedRateLimit, clientOf } from '../../src/http/rate-limit.js';
 import { serve, type Served } from './app.fixture.js';
 import { type Answer, send } from './client.js';
 
