@@ -67,7 +67,7 @@ export async function costOf(pid, options) {
 }
 
 const IDENTITIES = 100_000;
-/** The answers that the service keeps: KEPT in src/features/disc/score-answers.ts. */
+/** The answers that the service keeps: KEPT in src/features/disc/score.ts. */
 const KEPT_ANSWERS = 4_000;
 
 /** Identities to look up, of which the n-th is looked up 1/n as often as the first (Zipf). */

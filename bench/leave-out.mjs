@@ -47,7 +47,7 @@ export const PARTS = {
     'src/features/disc/identity-reader.js': first('IdentityReader', 'snapshot'),
   },
   'scoring and JSON of the answer': {
-    'src/features/disc/score-answers.js': first('ScoreAnswers', 'of'),
+    'src/features/disc/score.js': first('ScoreAnswers', 'of'),
   },
   'key of the request': {
     'src/credentials/api-keys.js': first('ApiKeys', 'find'),

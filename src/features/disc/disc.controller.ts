@@ -1,7 +1,7 @@
 import { Body, Controller, Get, Inject, Param, Post, Query } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
-import { Live, Read } from '../../http/answers.js';
+import { JsonText, Live, Read } from '../../http/answers.js';
 import { PageQuery, TrisIdParams } from '../../http/common.dto.js';
 import { POSITION_GATE, type PositionGate } from '../../kernel/positions.js';
 import type { Caller } from '../../credentials/caller.js';
@@ -43,8 +43,7 @@ import {
   type QueryAnswer,
 } from './disc.handlers.js';
 import { LiveChanges } from './live-changes.js';
-import { etagOf, score } from './score.js';
-import { ScoreAnswers } from './score-answers.js';
+import { ScoreAnswers, etagOf, score } from './score.js';
 
 const BATCH = 'Each result is what a request for its identity alone would return; a problem with one affects no other.';
 
@@ -69,7 +68,7 @@ export class DiscController {
   })
   async discScore(@Param() { tris_id }: TrisIdParams, @RequestCaller() caller: Caller | null) {
     const snapshot = await this.queries.execute(new GetIdentity(tris_id, selectorOf(caller)));
-    return new Read(this.answers.of(snapshot), etagOf(snapshot));
+    return new Read(new JsonText(this.answers.of(snapshot)), etagOf(snapshot));
   }
 
   @Get('/api/disc-rank/:tris_id')

@@ -1,4 +1,5 @@
 import { isIncomplete } from '../../../projections/identities.js';
+import { BoundedMap } from '../../kernel/bounded-map.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { categoryHealth } from '../../scoring/health.js';
 import { type Standing, standingOf } from '../../scoring/score.js';
@@ -16,6 +17,45 @@ export function discScore(snapshot: IdentitySnapshot): DiscScoreDto {
   const { total_tct, score_rating } = standing(snapshot);
   const disc_metrics = categoryHealth(snapshot.state.evidence, snapshot.lens, snapshot.as_of);
   return { tris_id: snapshot.tris_id, total_tct, score_rating, disc_metrics };
+}
+
+/** Answers that are kept: about 2 MB. */
+const KEPT = 4_000;
+
+interface Answered {
+  generation: string;
+  lens: string;
+  as_of: number;
+  isPresent: boolean;
+  changed: number;
+  text: string;
+}
+
+/**
+ * Cache of serialized public scores. Generation, identity and the position of its last change determine a state; state,
+ * lens and time determine the answer. While none of them changes, the answer is the same to the byte.
+ */
+export class ScoreAnswers {
+  private readonly known = new BoundedMap<string, Answered>(KEPT);
+
+  of(snapshot: IdentitySnapshot): string {
+    const { tris_id, generation, as_of, isPresent } = snapshot;
+    const { changed } = snapshot.state;
+    const lens = `${snapshot.lens.content_hash}/${snapshot.lens.model.hash}`;
+    const last = this.known.get(tris_id);
+    if (
+      last?.changed === changed &&
+      last.as_of === as_of &&
+      last.isPresent === isPresent &&
+      last.generation === generation &&
+      last.lens === lens
+    ) {
+      return last.text;
+    }
+    const text = JSON.stringify(discScore(snapshot));
+    this.known.set(tris_id, { generation, lens, as_of, isPresent, changed, text });
+    return text;
+  }
 }
 
 /** The full score with everything needed to reproduce it. */
