@@ -10,10 +10,9 @@ import { activeLens, lensOwner, lensStackOf, lensStream } from '../features/lens
 import type { LensScope } from '../features/lenses/domain/lenses.events.js';
 import { lensOf } from '../features/lenses/domain/validation-policy.js';
 import { ValidationPolicies } from '../features/lenses/validation-policies.js';
-import { servingModel } from '../read-side/manifest.js';
 import { Views } from '../read-side/views.js';
 import type { Lens } from '../scoring/lens.js';
-import { scoringBy } from '../scoring/models/all.js';
+import { modelOrFirst, scoringBy } from '../scoring/models/all.js';
 import { OPERATOR } from './command-of.js';
 import type { HandlersContext } from './handlers.js';
 import { allPages } from './pages.js';
@@ -106,7 +105,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
       .sort((a, b) => (a.policy_id < b.policy_id ? -1 : 1)),
     lenses: lenses.sort((a, b) => (a.whose < b.whose ? -1 : 1)),
     access: listed.flatMap(({ policies }) => policies.map(({ policy_id, status }) => ({ policy_id, status }))),
-    model: servingModel(await context.get(Views).manifest()).hash,
+    model: modelOrFirst((await context.get(Views).manifest()).model_hash).hash,
   };
   return { hash: sha256Hex(canonicalJson(hashed)), files: planned, promotions, refusals };
 }

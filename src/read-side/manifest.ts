@@ -10,7 +10,6 @@ import type { Checkpoint, Generation, Manifest, ReadModels } from '../stores/por
 import { MODEL_LENS } from '../scoring/lens.js';
 import { modelByHash } from '../scoring/models/all.js';
 import { disc1 } from '../scoring/models/disc-1.js';
-import type { ScoringModel } from '../scoring/models/scoring-model.js';
 import { StartError } from '../kernel/start-error.js';
 import { PROJECTIONS } from './all-projections.js';
 
@@ -159,11 +158,6 @@ export async function ownBeside(
     const id = found?.id ?? (await createGeneration(views, store, readModels));
     if (id !== undefined) return id;
   }
-}
-
-/** The version of the model that serves the platform. */
-export function servingModel({ model_hash }: Manifest): ScoringModel {
-  return modelByHash(model_hash) ?? disc1;
 }
 
 /**

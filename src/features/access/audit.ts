@@ -7,8 +7,7 @@ import { counts } from '../disc/identity-reader.js';
 import { canonicalJson } from '../../kernel/hash.js';
 import { Problem } from '../../kernel/problems.js';
 import { MODEL_LENS } from '../../scoring/lens.js';
-import { modelByHash, scoringBy } from '../../scoring/models/all.js';
-import { disc1 } from '../../scoring/models/disc-1.js';
+import { modelOrFirst, scoringBy } from '../../scoring/models/all.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { AccessPolicies } from './access-policies.js';
 import { judge } from './access-check.js';
@@ -94,7 +93,7 @@ async function derive(
     const [before, now] = [canonicalJson(recorded), canonicalJson(derived)];
     if (before !== now) audited.differences.push(`${what}: recorded ${before}, derived ${now}`);
   };
-  const model = modelByHash(data.model_hash) ?? disc1;
+  const model = modelOrFirst(data.model_hash);
   compare('model', data.model_hash, model.hash);
   try {
     const policy = await policies.get(policy_id);

@@ -2,8 +2,8 @@ import { Inject, Injectable } from '@nestjs/common';
 import { identityRow } from '../../../projections/identities.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Problem } from '../../kernel/problems.js';
-import { servingModel } from '../../read-side/manifest.js';
 import { type ViewRead, Views } from '../../read-side/views.js';
+import { modelOrFirst } from '../../scoring/models/all.js';
 import { IdentityReader, type IdentitySnapshot } from '../disc/identity-reader.js';
 import type { Observation } from './access-check.js';
 import type { AccessPolicy } from './domain/access-policy.js';
@@ -60,7 +60,14 @@ export class Subjects {
   }
 
   private unknown({ manifest, position }: ViewRead, now: number): Observation {
-    return { now, as_of: now, log: this.identities.logId, position, model: servingModel(manifest), seen: null };
+    return {
+      now,
+      as_of: now,
+      log: this.identities.logId,
+      position,
+      model: modelOrFirst(manifest.model_hash),
+      seen: null,
+    };
   }
 }
 

@@ -6,9 +6,8 @@ import { BoundedMap } from '../../kernel/bounded-map.js';
 import { Problem } from '../../kernel/problems.js';
 import type { Manifest, RowQuery, RangeRow } from '../../stores/ports/read-models.js';
 import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
-import { type Scoring, modelOf, scoringBy } from '../../scoring/models/all.js';
+import { type Scoring, modelOf, modelOrFirst, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
-import { servingModel } from '../../read-side/manifest.js';
 import { type Policy, VP_ID, lensOf, policyOf, policyStream } from './domain/validation-policy.js';
 
 /** Lenses kept in memory at most; one of a policy with a hundred inputs takes about 20 kB. */
@@ -67,7 +66,10 @@ export class ValidationPolicies {
     manifest: Manifest,
     rows: readonly (Json | RangeRow[] | undefined)[],
   ): Promise<Scoring> {
-    return scoringBy(await this.lensFor(vp, manifest, rows), model ? modelOf(model) : servingModel(manifest));
+    return scoringBy(
+      await this.lensFor(vp, manifest, rows),
+      model ? modelOf(model) : modelOrFirst(manifest.model_hash),
+    );
   }
 
   private async lensFor(

@@ -1,8 +1,7 @@
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import type { CommandContext } from '../../commands/context.js';
 import { Views } from '../../read-side/views.js';
-import { servingModel } from '../../read-side/manifest.js';
-import { MODELS, modelOf } from '../../scoring/models/all.js';
+import { MODELS, modelOf, modelOrFirst } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import { decidePromoteModel, decideRollbackModel, refuseUnlessModelBasis } from '../lenses/domain/lens-stream.js';
 import type { ModelSwitchDto, ModelsDto } from './models.dto.js';
@@ -19,7 +18,7 @@ export class ListModelsHandler implements IQueryHandler<ListModels> {
   constructor(private readonly views: Views) {}
 
   async execute(): Promise<ModelsDto> {
-    const active = servingModel(await this.views.manifest());
+    const active = modelOrFirst((await this.views.manifest()).model_hash);
     return { models: MODELS.map((model) => ({ id: model.id, hash: model.hash, active: model === active })) };
   }
 }

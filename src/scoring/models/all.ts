@@ -16,6 +16,11 @@ export function modelByHash(hash: string): ScoringModel | undefined {
   return MODELS.find((model) => model.hash === hash);
 }
 
+/** The version with a hash; the first one for a hash that this build does not know. */
+export function modelOrFirst(hash: string): ScoringModel {
+  return modelByHash(hash) ?? disc1;
+}
+
 /** A lens and the version of the model: with the evidence and a time they determine every number. */
 export interface Scoring extends Lens {
   model: ScoringModel;
