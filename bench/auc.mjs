@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util';
 import { decodeEvent } from '../dist/projections/events.js';
 import { addAction, dayOf } from '../dist/src/scoring/evidence.js';
 import { MODEL_LENS } from '../dist/src/scoring/lens.js';
-import { isFlags } from '../dist/src/scoring/metrics.js';
+import { isFlags } from '../dist/src/scoring/names.js';
 import { CRITICALITIES } from '../dist/src/scoring/model.js';
 import { MODELS } from '../dist/src/scoring/models/all.js';
 import { disc2 } from '../dist/src/scoring/models/disc-2.js';

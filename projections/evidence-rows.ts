@@ -1,5 +1,5 @@
 import { type Evidence, STRIDE, addToDays, dayOf } from '../src/scoring/evidence.js';
-import { isFlags, metricCategory } from '../src/scoring/metrics.js';
+import { isFlags, metricCategory } from '../src/scoring/names.js';
 import { CRITICALITIES } from '../src/scoring/model.js';
 import { relayerOf } from '../src/features/relay/domain/relay.js';
 import type { EventOf } from './events.js';

@@ -1,6 +1,6 @@
 import { type OperatorState, evolve as evolveStatements } from '../src/features/identity/domain/identity.js';
 import { type Evidence, addAction } from '../src/scoring/evidence.js';
-import { isFlags } from '../src/scoring/metrics.js';
+import { isFlags } from '../src/scoring/names.js';
 import { CRITICALITIES, TCT_BY_CRITICALITY } from '../src/scoring/model.js';
 import {
   type Owner,

@@ -15,8 +15,8 @@ import {
 } from '../kernel/identifiers.js';
 import { shorten } from '../kernel/json.js';
 import { personalDataIn } from '../kernel/personal-data.js';
-import { canonicalMetric } from '../scoring/metrics.js';
-import { CRITICALITIES, criticalityOf } from '../scoring/model.js';
+import { canonicalMetric, criticalityOf } from '../scoring/names.js';
+import { CRITICALITIES } from '../scoring/model.js';
 
 /**
  * A decorator for fields: the check, its message and its OpenAPI schema. With `each` it is about the items of a list.

@@ -1,7 +1,7 @@
 import { Days, type Evidence } from './evidence.js';
 import { type Lens, counts } from './lens.js';
 import { type Category, MODEL } from './model.js';
-import { isFlags, metricCategory } from './metrics.js';
+import { isFlags, metricCategory } from './names.js';
 
 /**
  * The contribution of each metric to the earned TCT if the TCT of a day is limited, in whole TCT that add up to the

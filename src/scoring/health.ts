@@ -1,7 +1,7 @@
 import { Days, type Evidence, dayOf, totalTct } from './evidence.js';
 import { expMinus, powersOf, round } from './exact.js';
 import { type Lens, counts } from './lens.js';
-import { isFlags, metricCategory } from './metrics.js';
+import { isFlags, metricCategory } from './names.js';
 import { type Category, MODEL } from './model.js';
 
 /** Recency-weighted measures, computed at read time from whole-day ages as of a time. Days are summed ascending. */

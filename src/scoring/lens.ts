@@ -1,5 +1,5 @@
 import { canonicalJson, sha256Hex } from '../kernel/hash.js';
-import { isFlags } from './metrics.js';
+import { isFlags } from './names.js';
 import { MODEL, TCT_BY_CRITICALITY } from './model.js';
 
 /**

@@ -64,12 +64,6 @@ export type Rank = (typeof MODEL.ranks)[number][0];
 /** In ascending weight; evidence counts actions by index into this list. */
 export const CRITICALITIES = Object.keys(MODEL.criticality_hundredths) as Criticality[];
 
-/** The canonical name of a criticality written in upper or lower case; undefined if unknown. */
-export function criticalityOf(name: string): Criticality | undefined {
-  const lower = name.toLowerCase();
-  return CRITICALITIES.find((criticality) => criticality.toLowerCase() === lower);
-}
-
 /** TCT of one action, by index into CRITICALITIES: 10, 30, 70, 100, 140. */
 export const TCT_BY_CRITICALITY = CRITICALITIES.map(
   (name) => MODEL.criticality_hundredths[name] * MODEL.tct_per_hundredth,

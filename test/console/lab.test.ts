@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { parseRatings, toNdjson } from '../../examples/otc.mjs';
-import { DOCUMENTED_METRICS } from '../../src/scoring/metrics.js';
+import { DOCUMENTED_METRICS } from '../../src/scoring/names.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';

@@ -3,7 +3,7 @@ import { Days, addAction, dayOf, type Evidence } from '../../src/scoring/evidenc
 import { power, round } from '../../src/scoring/exact.js';
 import { categoryHealth, metricHealth } from '../../src/scoring/health.js';
 import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
-import { isFlags } from '../../src/scoring/metrics.js';
+import { isFlags } from '../../src/scoring/names.js';
 import { type Criticality, CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../src/scoring/model.js';
 import { disc1 } from '../../src/scoring/models/disc-1.js';
 import { GOLDEN, decayedDays, disc2 } from '../../src/scoring/models/disc-2.js';

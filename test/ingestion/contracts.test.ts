@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { getAddress, toEventSelector } from 'viem';
 import { CONTRACTS, PROTOCOLS } from '../../src/features/ingestion/chain-events.js';
 import { loadContracts } from '../../src/features/ingestion/contracts.js';
-import { canonicalMetric } from '../../src/scoring/metrics.js';
+import { canonicalMetric } from '../../src/scoring/names.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 
 test('the events have the topics that the deployed contracts emit', () => {

@@ -4,7 +4,7 @@ import { STRIDE, type Evidence, addToDays, countActions, dayOf, takeDays } from 
 import { expMinus, power, round } from '../../src/scoring/exact.js';
 import { categoryHealth, metricHealth } from '../../src/scoring/health.js';
 import { type Lens, MODEL_LENS, netOf, tctOf } from '../../src/scoring/lens.js';
-import { isFlags } from '../../src/scoring/metrics.js';
+import { isFlags } from '../../src/scoring/names.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
 import { disc1 } from '../../src/scoring/models/disc-1.js';
 import { netTct, nextRating, standingOf } from '../../src/scoring/score.js';

@@ -5,7 +5,7 @@ import {
   categoryOf,
   isFlags,
   metricCategory,
-} from '../../src/scoring/metrics.js';
+} from '../../src/scoring/names.js';
 import { CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../src/scoring/model.js';
 import { disc1 } from '../../src/scoring/models/disc-1.js';
 import { disc2 } from '../../src/scoring/models/disc-2.js';

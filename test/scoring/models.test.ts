@@ -4,7 +4,7 @@ import type { Evidence } from '../../src/scoring/evidence.js';
 import { power, round } from '../../src/scoring/exact.js';
 import { categoryHealth } from '../../src/scoring/health.js';
 import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
-import { isFlags } from '../../src/scoring/metrics.js';
+import { isFlags } from '../../src/scoring/names.js';
 import { CRITICALITIES, type Criticality, MODEL, TCT_BY_CRITICALITY } from '../../src/scoring/model.js';
 import { MODELS } from '../../src/scoring/models/all.js';
 import { GOLDEN as GOLDEN_1, disc1 } from '../../src/scoring/models/disc-1.js';

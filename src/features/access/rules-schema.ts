@@ -1,4 +1,4 @@
-import { CATEGORY_NAMES } from '../../scoring/metrics.js';
+import { CATEGORY_NAMES } from '../../scoring/names.js';
 import { LOWEST_SCORE, MAX_NODES, STATUSES } from './rules.js';
 import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 

@@ -1,6 +1,6 @@
 import { isObject, pointerTo } from '../../kernel/json.js';
 import type { FieldError } from '../../kernel/problems.js';
-import { CATEGORY_NAMES, categoryOf } from '../../scoring/metrics.js';
+import { CATEGORY_NAMES, categoryOf } from '../../scoring/names.js';
 import { type Category, MODEL } from '../../scoring/model.js';
 
 /**

@@ -15,7 +15,7 @@ import { Views } from '../../read-side/views.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { yieldIfDue } from '../../kernel/turn.js';
-import { canonicalMetric, categoryOf } from '../../scoring/metrics.js';
+import { canonicalMetric, categoryOf } from '../../scoring/names.js';
 import { netTct, rankOf } from '../../scoring/score.js';
 import { ChangeFeed, isFeedCursor, isSameScope } from './change-feed.js';
 import type { Coordinates } from './coordinates.js';

@@ -3,7 +3,7 @@ import { divide, earnedByCategory } from '../../scoring/contributions.js';
 import { type Evidence, STRIDE } from '../../scoring/evidence.js';
 import { round } from '../../scoring/exact.js';
 import type { Lens } from '../../scoring/lens.js';
-import { isFlags, metricCategory } from '../../scoring/metrics.js';
+import { isFlags, metricCategory } from '../../scoring/names.js';
 import { type Category, CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import { type Ledger, nextRating, standingOf } from '../../scoring/score.js';

@@ -4,7 +4,7 @@ import { decodeCursor, encodeCursor, unknownCursor } from '../../kernel/cursor.j
 import { formatPosition } from '../../kernel/positions.js';
 import { Days, type Evidence, dayOf } from '../../scoring/evidence.js';
 import { tctOf } from '../../scoring/lens.js';
-import { isFlags } from '../../scoring/metrics.js';
+import { isFlags } from '../../scoring/names.js';
 import { CRITICALITIES, MODEL } from '../../scoring/model.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import { disc1 } from '../../scoring/models/disc-1.js';

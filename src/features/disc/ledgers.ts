@@ -2,7 +2,7 @@ import { type IdentityRow, identityRow } from '../../../projections/identities.j
 import { type PackedMetric, metricRow, unpackMetric } from '../../../projections/evidence-rows.js';
 import type { Position } from '../../kernel/event.js';
 import type { Views } from '../../read-side/views.js';
-import { isFlags } from '../../scoring/metrics.js';
+import { isFlags } from '../../scoring/names.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import type { Ledger } from '../../scoring/score.js';
 import { EvidenceReader } from './evidence-reader.js';

@@ -1,7 +1,7 @@
 import { Problem } from '../../kernel/problems.js';
 import type { Evidence } from '../../scoring/evidence.js';
 import { categoryHealth, metricHealth } from '../../scoring/health.js';
-import { CATEGORY_NAMES, DOCUMENTED_METRICS, canonicalMetric, categoryOf } from '../../scoring/metrics.js';
+import { CATEGORY_NAMES, DOCUMENTED_METRICS, canonicalMetric, categoryOf } from '../../scoring/names.js';
 import { MODEL } from '../../scoring/model.js';
 import type { IdentitySnapshot } from './identity-reader.js';
 

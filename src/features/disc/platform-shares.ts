@@ -1,6 +1,6 @@
 import type { PlatformRow } from '../../../projections/evidence-rows.js';
 import { type Lens, tctOf } from '../../scoring/lens.js';
-import { isFlags } from '../../scoring/metrics.js';
+import { isFlags } from '../../scoring/names.js';
 import { CRITICALITIES, MODEL, TCT_BY_CRITICALITY } from '../../scoring/model.js';
 import type { PlatformShareDto } from './disc.dto.js';
 

@@ -4,7 +4,7 @@ import { canonicalJson, sha256Hex } from '../../kernel/hash.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { Days, dayOf } from '../../scoring/evidence.js';
 import { round } from '../../scoring/exact.js';
-import { isFlags } from '../../scoring/metrics.js';
+import { isFlags } from '../../scoring/names.js';
 import { CRITICALITIES } from '../../scoring/model.js';
 import { categoryHealth } from '../../scoring/health.js';
 import { disc1 } from '../../scoring/models/disc-1.js';

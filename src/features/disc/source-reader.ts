@@ -29,7 +29,7 @@ import type { Position } from '../../kernel/event.js';
 import type { Views } from '../../read-side/views.js';
 import { dayOf } from '../../scoring/evidence.js';
 import { type Lens, tctOf } from '../../scoring/lens.js';
-import { isFlags } from '../../scoring/metrics.js';
+import { isFlags } from '../../scoring/names.js';
 import { CRITICALITIES } from '../../scoring/model.js';
 import type { Ledger } from '../../scoring/score.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';

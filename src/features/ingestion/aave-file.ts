@@ -1,6 +1,6 @@
 import { type FieldError, Problem } from '../../kernel/problems.js';
 import type { Action } from '../relay/domain/relay.js';
-import { metricCategory } from '../../scoring/metrics.js';
+import { metricCategory } from '../../scoring/names.js';
 import type { Category } from '../../scoring/model.js';
 import { PROTOCOLS, chainPlatform } from './chain-events.js';
 

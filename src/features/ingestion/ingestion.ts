@@ -13,7 +13,7 @@ import { Platforms } from '../organizations/platforms.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
 import { type Action, actionStream } from '../relay/domain/relay.js';
 import { ActionRecorder } from '../relay/relay.handlers.js';
-import { metricCategory } from '../../scoring/metrics.js';
+import { metricCategory } from '../../scoring/names.js';
 import type { Category } from '../../scoring/model.js';
 import { WalletLinks } from '../accounts/wallet-links.js';
 import { chainPlatform } from './chain-events.js';

@@ -11,8 +11,7 @@ import {
 } from '../../http/fields.js';
 import { ItemProblemDto } from '../../http/common.dto.js';
 import { notInTheFuture } from '../../http/times.js';
-import { CATEGORY_NAMES, categoryOf } from '../../scoring/metrics.js';
-import { criticalityOf } from '../../scoring/model.js';
+import { CATEGORY_NAMES, categoryOf, criticalityOf } from '../../scoring/names.js';
 import type { Action } from './domain/relay.js';
 
 /** A score-relevant action (requirement 16); the last three fields are additions. */

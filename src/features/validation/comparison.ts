@@ -2,7 +2,7 @@ import type { IdentityState } from '../../../projections/identities.js';
 import { type Evidence, STRIDE } from '../../scoring/evidence.js';
 import { contributions } from '../../scoring/contributions.js';
 import { type Lens, netOf } from '../../scoring/lens.js';
-import { isFlags } from '../../scoring/metrics.js';
+import { isFlags } from '../../scoring/names.js';
 import { CRITICALITIES, MODEL, type Rating } from '../../scoring/model.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import { netTct, ratingOf, scoreOf } from '../../scoring/score.js';

@@ -1,7 +1,6 @@
 import type { Actor } from '../../commands/context.js';
 import { Problem } from '../../kernel/problems.js';
-import { canonicalMetric } from '../../scoring/metrics.js';
-import { criticalityOf } from '../../scoring/model.js';
+import { canonicalMetric, criticalityOf } from '../../scoring/names.js';
 import type { PolicyContent } from '../lenses/domain/validation-policy.js';
 import type { CreatePolicyDto } from './vp.dto.js';
 

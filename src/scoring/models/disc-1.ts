@@ -3,7 +3,7 @@ import { Days, type Evidence, dayOf, totalTct } from '../evidence.js';
 import { powersOf, round } from '../exact.js';
 import { decayedTct, least } from '../health.js';
 import type { Lens } from '../lens.js';
-import { isFlags } from '../metrics.js';
+import { isFlags } from '../names.js';
 import { MODEL } from '../model.js';
 import type { Assessment, Golden, Measure, ScoringModel } from './scoring-model.js';
 

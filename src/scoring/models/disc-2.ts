@@ -3,7 +3,7 @@ import { Days, type Evidence, dayOf } from '../evidence.js';
 import { powersOf, round } from '../exact.js';
 import { least } from '../health.js';
 import { type Lens, counts } from '../lens.js';
-import { isFlags } from '../metrics.js';
+import { isFlags } from '../names.js';
 import { MODEL, TCT_BY_CRITICALITY } from '../model.js';
 import type { Ledger } from '../score.js';
 import type { Assessment, Certainty, Golden, Measure, ScoringModel } from './scoring-model.js';

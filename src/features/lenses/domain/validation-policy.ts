@@ -3,7 +3,7 @@ import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel
 import { canonicalJson, sha256Hex } from '../../../kernel/hash.js';
 import { type FieldError, Problem, type ProblemCode } from '../../../kernel/problems.js';
 import type { Lens } from '../../../scoring/lens.js';
-import { DOCUMENTED_METRICS, canonicalMetric, metricCategory } from '../../../scoring/metrics.js';
+import { DOCUMENTED_METRICS, canonicalMetric, metricCategory } from '../../../scoring/names.js';
 import { type Category, type Criticality, MODEL } from '../../../scoring/model.js';
 import {
   type PolicyInput,

@@ -1,6 +1,6 @@
 import { type Fact, fact, hashedStream } from '../../../kernel/event-definition.js';
 import { sha256Hex } from '../../../kernel/hash.js';
-import { isFlags } from '../../../scoring/metrics.js';
+import { isFlags } from '../../../scoring/names.js';
 import { CRITICALITIES, type Category, type Criticality, TCT_BY_CRITICALITY } from '../../../scoring/model.js';
 import { actionRelayed, credonationRecorded } from './relay.events.js';
 

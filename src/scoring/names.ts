@@ -1,6 +1,9 @@
-import { type Category, MODEL } from './model.js';
+import { type Category, CRITICALITIES, type Criticality, MODEL } from './model.js';
 
-/** Metric names: `<category>_<action_type>`, with aliases for two categories (requirement 25). */
+/**
+ * Names as clients write them, and the canonical ones: of criticalities, of categories, of which two have aliases, and of
+ * metrics, `<category>_<action_type>` (requirement 25).
+ */
 
 /** The documented metrics (requirement 25). The catalogue is open: other well-formed names are accepted. */
 export const DOCUMENTED_METRICS = [
@@ -30,6 +33,12 @@ const CATEGORY_BY_NAME = new Map<string, Category>([
 
 /** Every accepted category name, aliases included. */
 export const CATEGORY_NAMES = [...CATEGORY_BY_NAME.keys()];
+
+/** The canonical name of a criticality written in upper or lower case; undefined if unknown. */
+export function criticalityOf(name: string): Criticality | undefined {
+  const lower = name.toLowerCase();
+  return CRITICALITIES.find((criticality) => criticality.toLowerCase() === lower);
+}
 
 /** The category of a name or alias; undefined if unknown. */
 export function categoryOf(name: string): Category | undefined {
