@@ -8,9 +8,8 @@ import { bytesAsValue, LmdbEnvironment } from './environment.js';
 import { EncodedRows, type PlacedRows } from '../ports/encoded-rows.js';
 import type { Batch, BulkLoad, Checkpoint, RowQuery, RangeRow, RowKey, StoredRow } from '../ports/read-models.js';
 import { rowAddress } from '../ports/row-key.js';
+import { firstBytes, sealedJson, unsealedJson } from './checksums.js';
 import { isDamage } from './damage.js';
-import { firstBytes } from './first-bytes.js';
-import { sealedJson, unsealedJson } from './sealed-json.js';
 
 /** Rows read or encoded in one turn of the event loop. */
 const MAX_SLICE = 5_000;

@@ -13,7 +13,7 @@ import { isDamage, shortageOf } from './damage.js';
 import { flawOf } from './database-file.js';
 import { LmdbEnvironment } from './environment.js';
 import { GenerationDamaged, LmdbGeneration } from './lmdb-generation.js';
-import { sealedJson, unsealedJson } from './sealed-json.js';
+import { sealedJson, unsealedJson } from './checksums.js';
 import {
   CopyFailed,
   type Batch,

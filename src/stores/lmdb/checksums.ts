@@ -1,0 +1,54 @@
+import { crc32 } from 'node:zlib';
+
+/** Values that are stored with their checksum (docs/decisions/0024). */
+
+const START = ',"crc":"';
+const LENGTH = START.length + 8 + 2;
+
+/**
+ * A small record as JSON text whose last member, `crc`, is the CRC-32 of everything before it, seeded with the CRC-32 of
+ * the key it is stored under. Builds without checksums can read it too, and write texts without `crc`.
+ * @param value an object with members
+ */
+export function sealedJson(key: string, value: object): string {
+  const body = JSON.stringify(value).slice(0, -1);
+  return `${body}${START}${checksum(key, body)}"}`;
+}
+
+/** The value of a stored text; null if it differs from what was written. */
+export function unsealedJson<T extends object>(key: string, text: string): T | null {
+  let body = text;
+  if (text.startsWith(START, text.length - LENGTH)) {
+    body = text.slice(0, -LENGTH);
+    if (text.slice(-10, -2) !== checksum(key, body)) return null;
+    body += '}';
+  }
+  try {
+    return JSON.parse(body) as T;
+  } catch {
+    return null;
+  }
+}
+
+function checksum(key: string, body: string): string {
+  return crc32(body, crc32(key)).toString(16).padStart(8, '0');
+}
+
+/** Of a value longer than this, making a view costs little beside reading it. */
+const LONGEST = 2_048;
+
+let buffer: Buffer | undefined;
+let views: (Buffer | undefined)[] = [];
+
+/**
+ * The first bytes of a buffer. The library copies nearly every value into the same buffer, and making a view of it takes
+ * longer than the checksum of a short value, so the views are kept by their length.
+ */
+export function firstBytes(bytes: Buffer, length: number): Buffer {
+  if (length > LONGEST) return bytes.subarray(0, length);
+  if (bytes !== buffer) {
+    buffer = bytes;
+    views = Array.from({ length: LONGEST + 1 });
+  }
+  return (views[length] ??= bytes.subarray(0, length));
+}
