@@ -1,6 +1,6 @@
 /**
- * `npm run bench:files`: which of our files a warm relay and a warm score look-up run, and how many functions of each.
- * The list of docs/request-path.md is made with it. The projector runs in a separate process, so that what it does
+ * `npm run bench:files`: which of our files a warm relay, the score look-up after it and another look-up run, and how
+ * many functions of each. The list of docs/request-path.md is made with it. The projector runs in a separate process, so that what it does
  * after the append is listed by itself. Functions that also run without any request, or not for every request, are left out.
  */
 import { fork } from 'node:child_process';
@@ -61,8 +61,11 @@ async function main() {
   const post = { method: 'POST', headers: { 'x-api-key': key, 'content-type': 'application/json' } };
   const requests = {
     relay: () => fetch(`${url}/api/decision-relay`, { ...post, body: JSON.stringify({ ...body, platform_id: 'app' }) }),
+    // Until what the relay has left to a timer is done.
+    nothing: () => sleep(1_500),
     'look-up': () => fetch(`${url}/api/disc-score/tris:warm`),
-    nothing: async () => undefined,
+    // The text of the answer is kept: nothing has changed since.
+    'look-up again': () => fetch(`${url}/api/disc-score/tris:warm`),
   };
   /** What ran in each process. */
   const during = async (request) => {
@@ -80,7 +83,7 @@ async function main() {
     rounds.push(round);
   }
   const warm = rounds.slice(-3);
-  for (const name of ['relay', 'look-up']) {
+  for (const name of ['relay', 'look-up', 'look-up again']) {
     for (const [n, title] of [name, `${name}, in the projector`].entries()) {
       const idle = new Set(rounds.flatMap(({ nothing }) => [...nothing[n].values()].flat()));
       const others = warm.slice(1).map((round) => round[name][n]);
