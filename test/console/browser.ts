@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 
 const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const program = PROGRAMS.find(existsSync);
@@ -29,6 +29,24 @@ export function watch(page: Page, origin: string): string[] {
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) found.push(message.text());
   });
   return found;
+}
+
+/**
+ * Opens pages for the tests of a file. After each test they are closed, and it fails if anything happened on one of them
+ * that must not.
+ */
+export function watchedPages(): (browser: Browser, origin: string, options?: BrowserContextOptions) => Promise<Page> {
+  const opened: { page: Page; found: string[] }[] = [];
+  afterEach(async () => {
+    const all = opened.splice(0);
+    for (const { page } of all) await page.context().close();
+    expect(all.flatMap(({ found }) => found)).toEqual([]);
+  });
+  return async (browser, origin, options) => {
+    const page = await browser.newPage({ locale: 'en-GB', timezoneId: 'Europe/Berlin', ...options });
+    opened.push({ page, found: watch(page, origin) });
+    return page;
+  };
 }
 
 /** Resolves when everything that the view asks for is shown. */

@@ -6,7 +6,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { parseRatings, toAction, toNdjson } from '../../examples/otc.mjs';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { describeBrowser, launch, settled, tenths, violations, watch } from './browser.js';
+import { describeBrowser, launch, settled, tenths, violations, watchedPages } from './browser.js';
 
 /** The console of the built service in a browser, on the ratings of examples/. */
 
@@ -21,8 +21,7 @@ const screenshots = process.env['SCREENSHOTS'];
 describeBrowser('the console', () => {
   let server: Server;
   let browser: Browser;
-  let trouble: string[] = [];
-  const pages: Page[] = [];
+  const newPage = watchedPages();
 
   beforeAll(async () => {
     const data = mkdtempSync(join(tmpdir(), 'credence-console-'));
@@ -37,15 +36,9 @@ describeBrowser('the console', () => {
     await browser?.close();
     await server?.end();
   });
-  afterEach(async () => {
-    for (const page of pages.splice(0)) await page.context().close();
-    expect(trouble.splice(0)).toEqual([]);
-  });
 
   async function open(hash = '', options: BrowserContextOptions = {}): Promise<Page> {
-    const page = await browser.newPage({ locale: 'en-GB', timezoneId: 'Europe/Berlin', ...options });
-    pages.push(page);
-    trouble = watch(page, server.url);
+    const page = await newPage(browser, server.url, options);
     await page.goto(`${server.url}/console${hash}`);
     return page;
   }

@@ -8,7 +8,7 @@ import { DOCUMENTED_METRICS } from '../../src/scoring/names.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { describeBrowser, launch, settled, tenths, violations, watch } from './browser.js';
+import { describeBrowser, launch, settled, tenths, violations, watchedPages } from './browser.js';
 
 /** The policy lab of the built console in a browser, on the ratings of examples/. */
 
@@ -52,8 +52,7 @@ describeBrowser('the policy lab', () => {
   const folder = mkdtempSync(join(tmpdir(), 'credence-lab-'));
   let server: Server;
   let browser: Browser;
-  let trouble: string[] = [];
-  const pages: Page[] = [];
+  const newPage = watchedPages();
 
   beforeAll(async () => {
     const data = join(folder, 'data');
@@ -82,16 +81,9 @@ describeBrowser('the policy lab', () => {
     await server?.end();
     rmSync(folder, { recursive: true, force: true });
   });
-  afterEach(async () => {
-    for (const page of pages.splice(0)) await page.context().close();
-    expect(trouble.splice(0)).toEqual([]);
-  });
 
   async function open(hash: string, key: string | null = OPERATOR, options: BrowserContextOptions = {}): Promise<Page> {
-    const context = await browser.newContext({ locale: 'en-GB', timezoneId: 'Europe/Berlin', ...options });
-    const page = await context.newPage();
-    pages.push(page);
-    trouble = watch(page, server.url);
+    const page = await newPage(browser, server.url, options);
     if (key !== null) await page.addInitScript(`sessionStorage.setItem('credence-key', '${key}')`);
     await page.goto(`${server.url}/console${hash}`);
     return page;

@@ -13,7 +13,7 @@ import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { Server } from '../e2e/server.js';
 import { runCommand } from '../servers/launch.js';
-import { describeBrowser, launch, settled, violations, watch } from './browser.js';
+import { describeBrowser, launch, settled, violations, watchedPages } from './browser.js';
 
 /** The operations view of the built console in a browser, on the ratings of examples/: every action once. */
 
@@ -32,8 +32,7 @@ describeBrowser('the operations view', () => {
   let browser: Browser;
   let receiver: HttpServer;
   let folder: string;
-  let trouble: string[] = [];
-  const pages: Page[] = [];
+  const newPage = watchedPages();
   const received: string[] = [];
 
   beforeAll(async () => {
@@ -72,15 +71,9 @@ describeBrowser('the operations view', () => {
     receiver?.close();
     rmSync(folder, { recursive: true, force: true });
   });
-  afterEach(async () => {
-    for (const page of pages.splice(0)) await page.context().close();
-    expect(trouble.splice(0)).toEqual([]);
-  });
 
   async function open(key: string | null = OPERATOR, options: BrowserContextOptions = {}): Promise<Page> {
-    const page = await browser.newPage({ locale: 'en-GB', timezoneId: 'Europe/Berlin', ...options });
-    pages.push(page);
-    trouble = watch(page, server.url);
+    const page = await newPage(browser, server.url, options);
     await page.goto(`${server.url}/console`);
     if (key !== null) await page.evaluate(`sessionStorage.setItem('credence-key', ${JSON.stringify(key)})`);
     await page.goto(`${server.url}/console#/operations`);
