@@ -1,5 +1,5 @@
 // `npm run demo:trace`: one relay from its request to the webhook that it causes, as the spans that a collector receives.
-import { EventEmitter, once } from 'node:events';
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { CredenceClient } from '../clients/typescript/dist/client.js';
 import { startService } from './service.mjs';
@@ -18,8 +18,9 @@ const spans = [];
 const collector = await listen(({ resourceSpans }) => {
   for (const { scopeSpans } of resourceSpans) for (const scope of scopeSpans) spans.push(...scope.spans);
 });
-const webhook = new EventEmitter();
-const receiver = await listen(({ data }) => webhook.emit(data.tris_id));
+/** By identity: what is called once the webhook has told of it. */
+const waiting = new Map();
+const receiver = await listen(({ data }) => waiting.get(data.tris_id)?.());
 const service = await startService({
   env: {
     CREDENCE_WEBHOOK_LOOPBACK: 'on',
@@ -35,7 +36,7 @@ await credence.post('/v1/webhooks', {
 const ACTION = { action_type: 'loan_repayment', category: 'finance', criticality: 'Critical', platform_id: 'lender' };
 /** @param isTraced the decision of the caller, which the service follows. @returns once the webhook has told of it */
 async function relay(tris_id, isTraced) {
-  const told = once(webhook, tris_id);
+  const told = new Promise((resolve) => waiting.set(tris_id, resolve));
   const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-0${isTraced ? 1 : 0}`;
   await credence.post('/api/decision-relay', { body: { ...ACTION, tris_id }, headers: { traceparent } });
   await told;

@@ -4,7 +4,8 @@ import { read } from '../docs/markdown.js';
 
 /** What docs/operations.md shows; the times differ, and one batch may project both events. */
 test('one relay is traced from its request to its webhook, as documented', async () => {
-  const { stdout } = await promisify(execFile)(process.execPath, ['examples/relay-trace.mjs']);
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, ['examples/relay-trace.mjs']);
+  expect(stderr).toBe('');
   const [, documented] = /demo:trace[^]*?```text\n([^]*?)```/.exec(read('docs/operations.md'))!;
   const spans = (text: string) => [
     ...new Set(
