@@ -20,6 +20,7 @@ export interface SpanOptions {
   tracestate?: string | undefined;
   /** The `traceparent` of each thing that led to this, but did not wait for it. */
   links?: readonly string[];
+  /** The span keeps this object, and adds to it. */
   attributes?: Attributes;
   /** ms since the epoch; default: now. */
   startTime?: number;
