@@ -195,37 +195,37 @@ export function batches(rounds) {
   });
 }
 
-/** Relays at the same rate to servers that trace none, a tenth and all of them: processor time of each, µs a relay. */
-export async function tracing(rounds) {
-  const collector = await startServer(join(import.meta.dirname, 'collector.mjs'));
-  const tracing = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_TRACES_SAMPLER: 'parentbased_traceidratio' };
-  const contestants = {
-    off: {},
-    tenth: { ...tracing, OTEL_TRACES_SAMPLER_ARG: '0.1' },
-    all: { ...tracing, OTEL_TRACES_SAMPLER_ARG: '1' },
-  };
-  const round = (env) => () =>
-    inTemporaryFolder(async (data) => {
-      const server = await startServer(SERVER, { CREDENCE_DATA: data, ...env });
-      try {
+/**
+ * Relays at the same rate to servers that trace none, a tenth and all of them, in turn: processor time of each, µs a
+ * relay. All three run all the time and have first relayed as much as they can for a while: a server that has just
+ * started compiles its code, and one that traces has more of it.
+ */
+export function tracing(rounds) {
+  return inTemporaryFolder(async (folder) => {
+    const collector = await startServer(join(import.meta.dirname, 'collector.mjs'));
+    const tracing = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_TRACES_SAMPLER: 'parentbased_traceidratio' };
+    const environments = {
+      off: {},
+      tenth: { ...tracing, OTEL_TRACES_SAMPLER_ARG: '0.1' },
+      all: { ...tracing, OTEL_TRACES_SAMPLER_ARG: '1' },
+    };
+    const started = [collector];
+    const contestants = {};
+    try {
+      for (const [name, env] of Object.entries(environments)) {
+        const data = join(folder, name);
+        const server = await startServer(SERVER, { CREDENCE_DATA: data, ...env });
+        started.push(server);
         await fetchReady(`${server.url}/health/ready`);
-        const relays = { ...relayOptions(server.url, keyOf(data)), connections: 64, overallRate: RELAY_RATE };
-        await load({ ...relays, seconds: SECONDS });
-        const before = await processorTime(server.pid);
-        const started = performance.now();
-        const { rate } = await load({ ...relays, seconds: 2 * SECONDS });
-        const seconds = (performance.now() - started) / 1_000;
-        return (((await processorTime(server.pid)) - before) * 1e6) / (rate * seconds);
-      } finally {
-        await server.stop();
+        const relays = { ...relayOptions(server.url, keyOf(data)), connections: 64, seconds: 2 * SECONDS };
+        await load(relays);
+        contestants[name] = () => costOf(server.pid, { ...relays, overallRate: RELAY_RATE });
       }
-    });
-  try {
-    const rounded = Object.entries(contestants).map(([name, env]) => [name, round(env)]);
-    return await interleave(rounds, Object.fromEntries(rounded));
-  } finally {
-    await collector.stop();
-  }
+      return await interleave(rounds, contestants);
+    } finally {
+      await Promise.all(started.map(({ stop }) => stop()));
+    }
+  });
 }
 
 export async function fetchReady(url) {
