@@ -145,3 +145,16 @@ describe('a connection', () => {
     receivers.onApplicationShutdown();
   });
 });
+
+test('a receiver has its five seconds from the connection on, however many messages wait for one', async () => {
+  const receiver = new Receiver();
+  await receiver.start();
+  const receivers = configured('on');
+  // Messages that got no connection at first get one when the others are answered.
+  receiver.answer = (_, response) => void setTimeout(() => response.writeHead(204).end(), 2_600);
+  const outcomes = await Promise.all(Array.from({ length: 20 }, () => receivers.post(receiver.url, {}, '{}')));
+  expect(outcomes.map(({ status, failure }) => status ?? failure)).toEqual(Array(20).fill(204));
+  expect(Math.max(...outcomes.map(({ ms }) => ms))).toBeLessThan(5_000);
+  receivers.onApplicationShutdown();
+  await receiver.stop();
+});

@@ -87,9 +87,14 @@ export class Receivers implements OnApplicationShutdown {
     'https:': new https.Agent({ keepAlive: true, maxSockets: CONNECTIONS }),
   };
 
+  /** Ends the requests without an answer so far. */
+  private readonly open = new Set<AbortController>();
+
   constructor(private readonly config: Config) {}
 
   onApplicationShutdown(): void {
+    // Those without a connection would get one each time another ends.
+    for (const request of this.open) request.abort();
     for (const agent of Object.values(this.agents)) agent.destroy();
   }
 
@@ -107,9 +112,12 @@ export class Receivers implements OnApplicationShutdown {
     return undefined;
   }
 
-  /** Posts a message. Redirects are not followed: they count as a failure. */
+  /**
+   * Posts a message. Redirects are not followed: they count as a failure. The time for the answer does not include the
+   * wait for a connection, while other messages use all that the receiver may have.
+   */
   async post(to: string, headers: Record<string, string>, body: string): Promise<Outcome> {
-    const began = performance.now();
+    let began = performance.now();
     const ended = (status: number | null, failure: Failure | null): Outcome => ({
       status,
       failure,
@@ -119,7 +127,9 @@ export class Receivers implements OnApplicationShutdown {
     const host = hostOf(url);
     // The name is resolved for each connection, but an address in the URL is not looked up.
     if (this.faultOf(to) !== undefined) return ended(null, 'address_not_public');
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const ending = new AbortController();
+    this.open.add(ending);
+    let isLate = false;
     try {
       const protocol = url.protocol as 'http:' | 'https:';
       const options = {
@@ -127,10 +137,18 @@ export class Receivers implements OnApplicationShutdown {
         agent: this.agents[protocol],
         headers: { ...headers, 'content-length': Buffer.byteLength(body) },
         lookup: isIP(host) === 0 ? this.lookup(url) : undefined,
-        signal,
+        signal: ending.signal,
       };
       const answer = await new Promise<IncomingMessage>((resolve, reject) => {
         const request = (protocol === 'https:' ? https : http).request(url, options, resolve);
+        request.once('socket', () => {
+          began = performance.now();
+          const timer = setTimeout(() => {
+            isLate = true;
+            ending.abort();
+          }, TIMEOUT_MS);
+          request.once('close', () => clearTimeout(timer));
+        });
         request.once('error', reject);
         // A receiver that answers 101 gets its connection closed, which is neither an answer nor an error.
         request.once('close', () => reject(new Error('closed without an answer')));
@@ -139,7 +157,9 @@ export class Receivers implements OnApplicationShutdown {
       discard(answer);
       return ended(answer.statusCode ?? null, null);
     } catch (error) {
-      return ended(null, signal.aborted ? 'timeout' : failureOf(error as NodeJS.ErrnoException));
+      return ended(null, isLate ? 'timeout' : failureOf(error as NodeJS.ErrnoException));
+    } finally {
+      this.open.delete(ending);
     }
   }
 
