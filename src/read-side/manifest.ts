@@ -85,7 +85,8 @@ export async function ensureManifest(
       lens_revision,
       views,
       versions,
-      previous_views: null,
+      // A rollback must find what served before the last swap, unless something else serves since.
+      previous_views: manifest && isDeepStrictEqual(views, { ...manifest.views }) ? manifest.previous_views : null,
       log: store.logId,
       incarnation: manifest?.incarnation ?? randomUUID(),
       ...(manifest?.dropping && { dropping: manifest.dropping }),

@@ -185,6 +185,22 @@ describe('a swap', () => {
     expect((await positions())['g1']).toBe(await store.head());
   });
 
+  test('can be rolled back after a restart, also if a lens was promoted while no worker ran', async () => {
+    await swap('g2', store, models);
+    await plantEvent(store, 'lens-platform', 'LensActivated', {
+      scope: 'platform',
+      tris_org: null,
+      reason: 'promoted',
+      policy_id: 'VP_LATER_V1',
+      content_hash: 'later',
+      replay_id: null,
+      previous: { policy_id: null, content_hash: null },
+    });
+    const restarted = await ensureManifest(PROJECTIONS, store, models);
+    expect(restarted).toMatchObject({ lens: { policy_id: 'VP_LATER_V1' }, views: { identities: 'g2' } });
+    expect((await rollback(store, models)).views).toMatchObject({ identities: 'g1' });
+  });
+
   test('to a generation that another process brings up to date too slowly is refused', async () => {
     await models.acquireLease('g2', 'slow', 60_000);
     await expect(swap('g2', store, models)).rejects.toThrow(
