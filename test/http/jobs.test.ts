@@ -107,6 +107,15 @@ test('operators list the newest jobs of all callers, without results and without
   expect((await service.get('/v1/jobs', as('lender'))).json.code).toBe('forbidden');
 });
 
+test('operators list as many jobs as they ask for, however many newer ones are no job to a client', async () => {
+  const id = await heldReplay();
+  release();
+  await eventually(async () => (await job(id)).json.finished_at !== null);
+  for (let n = 0; n < 30; n++) await service.stores.jobs.enqueue('webhooks', `internal-${n}`, {});
+  const { json } = await service.get('/v1/jobs?limit=1', as('only-ops'));
+  expect(json.jobs.map(({ job_id }: any) => job_id)).toEqual([id]);
+});
+
 test.each(['rpl_unknown', 'xyz_unknown'])('an unknown job, %s, is not found', async (id) => {
   expect((await job(id)).json.code).toBe('job_not_found');
   expect((await service.delete(`/v1/jobs/${id}`, as('operator'))).json.code).toBe('job_not_found');

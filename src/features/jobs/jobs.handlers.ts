@@ -7,7 +7,7 @@ import { JOBS, type Job, type Jobs } from '../../stores/ports/jobs.js';
 import { type JobKind, JobKinds } from './job-kinds.js';
 import type { JobDto, JobSummaryDto, JobsDto } from './jobs.dto.js';
 
-/** A list reads this many times its limit: the newest jobs may be of kinds that it leaves out. */
+/** A list first reads this many times its limit, and then more: the newest jobs may be of kinds that it leaves out. */
 const READ_FOR_LIST = 5;
 
 /** The status, progress and result of a job of any kind. */
@@ -104,9 +104,11 @@ export class ListJobsHandler implements IQueryHandler<ListJobs> {
   ) {}
 
   async execute({ limit }: ListJobs): Promise<JobsDto> {
-    const newest = await this.jobs.list({ limit: limit * READ_FOR_LIST });
-    const shown = newest.filter(({ kind }) => this.kinds.isShown(kind)).slice(0, limit);
-    return { jobs: shown.map(summaryOf) };
+    for (let read = limit * READ_FOR_LIST; ; read *= READ_FOR_LIST) {
+      const newest = await this.jobs.list({ limit: read });
+      const shown = newest.filter(({ kind }) => this.kinds.isShown(kind));
+      if (shown.length >= limit || newest.length < read) return { jobs: shown.slice(0, limit).map(summaryOf) };
+    }
   }
 }
 
