@@ -265,6 +265,32 @@ export function describeJobs(name: string, makeHarness: () => Promise<Harness<Jo
       expect(await ids({ kind: 'unknown' })).toEqual([]);
     });
 
+    test('list: open jobs of a kind are found without reading those that have finished', async () => {
+      let finish = () => {};
+      const finished = new Promise<void>((resolve) => (finish = resolve));
+      const result = 'r'.repeat(50_000);
+      jobs.handle(kind, async ({ id }) => {
+        if (id === 'held') await finished;
+        return result;
+      });
+      await jobs.start();
+      await Promise.all(Array.from({ length: 100 }, (_, n) => jobs.enqueue(kind, `done-${n}`, {})));
+      await eventually(async () => (await jobs.list({ kind, status: 'completed' })).length === 100);
+      await jobs.enqueue(kind, 'held', {});
+      await reaches('held', 'running');
+      for (const id of ['one', 'two']) await jobs.enqueue(kind, id, {});
+      const ids = async (status: JobStatus) => (await jobs.list({ kind, status })).map(({ id }) => id);
+      expect([await ids('running'), await ids('queued')]).toEqual([['held'], ['two', 'one']]);
+      expect(await jobs.list({ kind: `${kind}-2`, status: 'queued' })).toEqual([]);
+      const took = async (status: JobStatus) => {
+        const started = performance.now();
+        for (let round = 0; round < 5; round++) await ids(status);
+        return performance.now() - started;
+      };
+      expect(await took('queued')).toBeLessThan((await took('completed')) / 4);
+      finish();
+    });
+
     test('closing aborts running jobs; after the next start they run again from the beginning', async () => {
       let running: RunningJob | undefined;
       jobs.handle(

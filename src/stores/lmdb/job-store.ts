@@ -86,14 +86,15 @@ export class JobStore {
 
   async list(filter: { kind?: string; status?: JobStatus; limit?: number }): Promise<StoredJob[]> {
     const { kind, status, limit = 100 } = filter;
+    // Finished jobs are kept for good, and their results may be large: they are not read to find open ones.
+    const names = status === 'queued' || status === 'running' ? this.#open : this.#order;
     const found: StoredJob[] = [];
     let start = Number.MAX_SAFE_INTEGER;
     while (found.length < limit) {
-      const slice = [...this.#order.getRange({ start, end: 0, reverse: true, limit: LIST_SLICE })];
+      const slice = [...names.getRange({ start, end: 0, reverse: true, limit: LIST_SLICE })];
       for (const { value } of slice) {
-        const job = this.get(...value);
-        const fits =
-          job && (kind === undefined || job.kind === kind) && (status === undefined || job.status === status);
+        const job = kind === undefined || value[0] === kind ? this.get(...value) : undefined;
+        const fits = job && (status === undefined || job.status === status);
         if (fits && found.length < limit) found.push(job);
       }
       if (slice.length < LIST_SLICE) break;
