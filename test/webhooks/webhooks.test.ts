@@ -421,6 +421,24 @@ test('keeps what waits for as long as the webhook is paused', async () => {
   await remove(id);
 });
 
+test('delivers what follows in the log, although an older copy has replaced it', async () => {
+  const { id } = await create({ events: ['bad_status.changed'] });
+  await setBad('tris:uma', 5);
+  await eventually(async () => receiver.received.length === 1 && (await statusOf(id))[2] === 0);
+  const { jobs, keyValue } = service.stores;
+  await jobs.cancel('webhooks', 'dispatch');
+  // As of the log that was replaced, which was longer.
+  const progress = async () => (await keyValue.get(`webhook:${id}`)) as { position: number };
+  const { position, ...rest } = await progress();
+  await keyValue.put(`webhook:${id}`, { ...rest, position: position + 1_000 }, 60_000);
+  await jobs.retry('webhooks', 'dispatch');
+  await eventually(async () => (await progress()).position === position);
+  await setBad('tris:uma', 4);
+  await eventually(() => receiver.received.length === 2);
+  expect(receiver.received[1]!.message.data).toMatchObject({ tris_id: 'tris:uma', level: 4 });
+  await remove(id);
+});
+
 /** Lets the next call of a method fail whose first argument is this. */
 function failOnce<T extends object>(store: T, method: keyof T & string, first: string): void {
   const target = store as Record<string, unknown>;

@@ -252,9 +252,13 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     const known = this.pumps.get(webhook_id);
     const stored = known?.progress ?? (await this.deliveries.progressOf(webhook));
     const { at, after } = webhook.begins;
+    // Beyond the head if an older copy has replaced the log: what follows in it has not been read.
+    const head = known ? Infinity : await this.store.head();
     const progress =
       stored?.began === at
-        ? stored
+        ? stored.position <= head
+          ? stored
+          : { ...stored, position: head }
         : {
             began: at,
             // A position of another log, from which this one was imported, means nothing here.
