@@ -14,7 +14,7 @@ import { count, describeDamage, duration } from './progress.js';
 export function exportCommand(cli: Cli): void {
   cli.program
     .command('export')
-    .description('write the events of the log, or those about one identity, as NDJSON; credence import reads them')
+    .description('write the events of the log as NDJSON, which credence import reads, or those about one identity')
     .argument('[tris]', 'export only the events about this identity')
     .option('--out <file>', 'write to a file instead of standard output')
     .option('--force', 'replace the file if it exists')
