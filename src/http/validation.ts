@@ -143,7 +143,8 @@ function check(
     let value = Object.hasOwn(source, field.name) ? source[field.name] : undefined;
     if (value === undefined) {
       if (!field.optional && target[field.name] === undefined) {
-        const rule = field.checks[0];
+        const { checks } = field;
+        const rule = checks.find((check) => !holds(check, field, undefined, source)) ?? checks[0];
         const must = rule && messageOf(rule, field, undefined, source);
         const message = must ? `${field.name} is missing: ${must}` : `${field.name} is missing`;
         errors.push({ pointer: pointer(parent, field.name), code: 'required', message });

@@ -1,3 +1,5 @@
+import { RelayActionDto } from '../../src/features/relay/relay.dto.js';
+import { readBody } from '../../src/http/validation.js';
 import { Cursors } from '../../src/kernel/cursor.js';
 import { serve, type Served } from './app.fixture.js';
 import { type Answer, send, sendRaw } from './client.js';
@@ -80,6 +82,11 @@ describe('bodies', () => {
     expectProblem(answer, 400, code);
     expect(pointers(answer)).toEqual(errors);
     expect(answer.json.detail).toMatch(detail);
+  });
+
+  test('a missing field is refused with the form that it must have', () => {
+    const refused = () => readBody(RelayActionDto, {});
+    expect(refused).toThrow(/^tris_id is missing: tris_id must be a TRIS id: it starts with /);
   });
 
   test('a valid one arrives unchanged, with colons, quotes and escapes in its strings', async () => {
