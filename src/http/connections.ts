@@ -32,6 +32,7 @@ export function serverOf(handler: RequestListener): Server {
       headersTimeout: REQUEST_TIMEOUT_MS,
       connectionsCheckingInterval: CHECK_MS,
       keepAliveTimeout: KEEP_ALIVE_MS,
+      requireHostHeader: false, // `refuseUnlessOneHost` answers with a problem
     },
     inTurn(handler),
   );
@@ -137,15 +138,15 @@ export function refuseUnknownLength({ headers, socket }: IncomingMessage): void 
 }
 
 /**
- * Node keeps the first of several Host headers, a proxy in front may go by the last.
+ * Node keeps the first of several Host headers, a proxy in front may go by the last. Only HTTP/1.0 has requests without.
  * @throws Problem malformed_request (RFC 9112 section 3.2)
  */
-export function refuseSecondHost({ rawHeaders }: IncomingMessage): void {
+export function refuseUnlessOneHost({ rawHeaders, httpVersionMinor }: IncomingMessage): void {
   let hosts = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     if (rawHeaders[i]!.length === 4 && rawHeaders[i]!.toLowerCase() === 'host') hosts++;
   }
-  if (hosts <= 1) return;
+  if (hosts === 1 || (hosts === 0 && httpVersionMinor === 0)) return;
   throw new Problem('malformed_request', 'A request has one Host header.', { headers: { connection: 'close' } });
 }
 

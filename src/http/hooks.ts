@@ -8,7 +8,7 @@ import type { PublicReads } from '../kernel/config.js';
 import type { Cursors } from '../kernel/cursor.js';
 import { listOf } from './answers.js';
 import { compress, LEAST_COMPRESSED } from './compression.js';
-import { refuseSecondHost, refuseUnknownLength } from './connections.js';
+import { refuseUnknownLength, refuseUnlessOneHost } from './connections.js';
 import type { AccessTokens } from '../credentials/access-tokens.js';
 import type { ApiKeys } from '../credentials/api-keys.js';
 import { REQUEST_ID } from '../kernel/identifiers.js';
@@ -75,7 +75,7 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     request.startedAt = performance.now();
     startAnswer(request, reply);
     refuseUnknownLength(request.raw);
-    refuseSecondHost(request.raw);
+    refuseUnlessOneHost(request.raw);
     if (closing) throw new Problem('shutting_down', 'The service is stopping.', { headers: STOPPING_HEADERS });
     // In a hook, so that the body of a request to an unknown address is not read.
     if (request.is404) answerUnrouted(request, reply, addresses);

@@ -141,6 +141,7 @@ describe('a connection', () => {
   test.each([
     ['two Host headers', 'GET /health/live HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close\r\n\r\n'],
     ['two equal Host headers', 'GET /health/live HTTP/1.1\r\nhost: a\r\nHOST: a\r\nconnection: close\r\n\r\n'],
+    ['no Host header', 'GET /health/live HTTP/1.1\r\nconnection: close\r\n\r\n'],
     ['two lengths', 'POST /v1/x HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab'],
     ['a length in hexadecimal', 'POST /v1/x HTTP/1.1\r\nhost: x\r\ncontent-length: 0x1\r\n\r\na'],
     ['a negative length', 'POST /v1/x HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n'],
