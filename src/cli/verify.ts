@@ -52,13 +52,17 @@ async function verifyIndex(context: StoresContext, repair: boolean, json: boolea
   const bar = context.progress('Comparing the index', 'events');
   const check = await eventStore.checkIndex(repair, bar.update).finally(bar.stop);
   const seconds = (performance.now() - started) / 1000;
-  const { events, entries, missing, stray } = check;
+  const { events, entries, newest, missing, stray } = check;
   const compared = `${count(events)} events and ${count(entries)} entries of the index compared, in ${duration(seconds)}`;
+  const left =
+    newest > 0 ? `\nthe newest ${count(newest)} events are not in it yet: each process reads them from the log` : '';
   const wrong = missing + stray;
   const found = `${count(missing)} events have a missing or wrong entry, ${count(stray)} entries have no event`;
   const verdict = wrong === 0 ? 'identical' : `${repair ? 'REPAIRED' : 'DIFFERENT'}: ${found}`;
   context.print(
-    json ? JSON.stringify({ identical: wrong === 0, ...check, repaired: repair, seconds }) : `${compared}\n${verdict}`,
+    json
+      ? JSON.stringify({ identical: wrong === 0, ...check, repaired: repair, seconds })
+      : `${compared}${left}\n${verdict}`,
   );
   return wrong === 0 || repair ? EXIT.ok : EXIT.finding;
 }

@@ -186,7 +186,7 @@ export class StreamIndex {
     onProgress: (done: number, total: number) => void = () => undefined,
   ): Promise<IndexCheck> {
     const upTo = this.#env.read(() => this.#readStored());
-    const found: IndexCheck = { events: 0, entries: 0, missing: 0, stray: 0 };
+    const found: IndexCheck = { events: 0, entries: 0, newest: Math.max(0, this.#known - upTo), missing: 0, stray: 0 };
     for (let from = 1; from <= upTo; from += SLICE) {
       const missing = this.#env.read(() => this.#missingEntries(from, Math.min(from + SLICE - 1, upTo), found));
       found.missing += missing.length;

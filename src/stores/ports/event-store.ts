@@ -17,6 +17,8 @@ export interface IndexCheck {
   /** The number of events looked up, and of entries compared with their event. */
   events: number;
   entries: number;
+  /** The number of the newest events, which the stored index does not contain yet. */
+  newest: number;
   /** The number of events missing in the index, and of entries without an event. */
   missing: number;
   stray: number;
