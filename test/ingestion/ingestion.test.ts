@@ -329,6 +329,30 @@ test('a job that a crash kept out of the queue is enqueued by the next request',
   expect(await finished(again.json.job_id)).toMatchObject({ status: 'completed', result: { from_block: 7 } });
 });
 
+test('a finished job that the queue has forgotten is not run again, and holds up no other', async () => {
+  const { wallet, tokens } = await owner();
+  const first = (await ingest(wallet, bearer(tokens))).json.job_id as string;
+  await finished(first);
+  const { jobs } = service.stores;
+  const { enqueue, get } = jobs;
+  const forgotten: string[] = [];
+  try {
+    jobs.get = async (kind, id) => (id === first ? undefined : get.call(jobs, kind, id));
+    jobs.enqueue = async (kind, id, input) => {
+      if (id !== first) return enqueue.call(jobs, kind, id, input);
+      forgotten.push(id);
+      return { ...(await get.call(jobs, kind, id))!, status: 'queued' };
+    };
+    const next = await ingest(wallet, bearer(tokens), { from_block: 1 });
+    expect([next.status, next.json.code]).toEqual([202, undefined]);
+    expect(next.json.job_id).not.toBe(first);
+    expect(forgotten).toEqual([]);
+    await finished(next.json.job_id);
+  } finally {
+    Object.assign(jobs, { enqueue, get });
+  }
+});
+
 test('actions from before stay with the identity that the wallet belonged to', async () => {
   const { account, wallet, tokens } = await owner();
   const first = Number(await anvil.reader.getBlockNumber());

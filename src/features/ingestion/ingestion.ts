@@ -5,6 +5,7 @@ import { Config } from '../../kernel/config.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable } from '../../stores/ports/event-store.js';
 import { type CommandContext, bodyHash, internalActor } from '../../commands/context.js';
 import { hashOf } from '../../kernel/hash.js';
+import type { JsonObject } from '../../kernel/json.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Logger } from '../../kernel/logger.js';
@@ -90,11 +91,11 @@ export class Ingestion implements OnModuleInit {
     const earlier = other?.body_hash ?? known?.input['body_hash'];
     if (earlier !== undefined && earlier !== body_hash) throw idempotencyKeyReused();
     if (known) return known;
-    const slot = `ingest-open:${input.chain_id}:${input.wallet}`;
-    const mine = { id, input: { ...input, body_hash } };
+    const slot = slotOf(input);
+    const mine: Slot = { id, input: { ...input, body_hash } };
     for (;;) {
-      const last = (await this.keyValue.get(slot)) as typeof mine | undefined;
-      if (last) {
+      const last = (await this.keyValue.get(slot)) as Slot | undefined;
+      if (last && !last.finished) {
         // Returns the existing job. Creates it if a crash, or a concurrent request, left only the slot.
         const job = await this.jobs.enqueue(JOB_KIND, last.id, last.input);
         if (job.status === 'queued' || job.status === 'running' || last.id === id) {
@@ -180,6 +181,9 @@ export class Ingestion implements OnModuleInit {
     } catch (error) {
       throw signal.aborted ? error : stoppedAt(cursor, error as Error);
     }
+    // Should the queue ever lose the job, the next request does not run it again.
+    const mine = { id, input };
+    await this.keyValue.replace(slotOf({ chain_id, wallet }), mine, { ...mine, finished: true }, CURSOR_TTL_MS);
     return result;
   }
 
@@ -264,5 +268,15 @@ function isTooMuch({ reason, code, status, message }: RpcFailure): boolean {
     message,
   );
 }
+
+/** The last job of a wallet and chain. A type, not an interface: it is stored as JSON. */
+type Slot = {
+  id: string;
+  input: JsonObject & { from_block: number | null; tris_id: string };
+  finished?: true;
+};
+
+const slotOf = ({ chain_id, wallet }: Pick<IngestionInput, 'chain_id' | 'wallet'>) =>
+  `ingest-open:${chain_id}:${wallet}`;
 
 const askedKey = (id: string, organization: string) => `ingest-asked:${id}:${organization}`;
