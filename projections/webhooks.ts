@@ -12,7 +12,7 @@ export interface WebhookRow {
 /** Webhooks by id, and `webhooks.owner`: those of each organization, and those of the operators. */
 export const webhooks: Projection = {
   name: 'webhooks',
-  version: 1,
+  version: 2,
   views: ['webhooks', 'webhooks.owner'],
 
   reads(event) {
@@ -38,6 +38,8 @@ export const webhooks: Projection = {
   },
 };
 
+const STREAM = 'webhook-';
+
 function webhookIn(event: DomainEvent): string | undefined {
   switch (event.type) {
     case 'WebhookCreated':
@@ -48,6 +50,9 @@ function webhookIn(event: DomainEvent): string | undefined {
     case 'WebhookEnabled':
     case 'WebhookDeleted':
       return event.data.webhook_id;
+    case 'Undecodable':
+      // Who follows the webhook must see that its stream has changed.
+      return event.stream.startsWith(STREAM) ? event.stream.slice(STREAM.length) : undefined;
     default:
       return undefined;
   }

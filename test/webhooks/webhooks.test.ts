@@ -3,6 +3,7 @@ import { Webhook } from 'standardwebhooks';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { Dispatcher } from '../../src/features/webhooks/dispatcher.js';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
+import { plantEvent } from '../contracts/sample-events.js';
 import { eventually } from '../contracts/harness.js';
 import { send } from '../http/client.js';
 import { type Service, as, policyBody, relay, seen, startServiceWithKeys } from '../policies/service.fixture.js';
@@ -397,6 +398,23 @@ test('goes on for others when a webhook, or the policy that one watches, has an 
   expect(receiver.verified(sound.secret, 'bad_status.changed')).toMatchObject([{ level: 4 }, { level: 3 }]);
   await remove(sound.id);
   await remove(waiting.id);
+});
+
+test('gets no messages from the time that an event of its own cannot be decoded', async () => {
+  const [sound, damaged] = [
+    await create({ events: ['bad_status.changed'] }),
+    await create({ events: ['bad_status.changed'] }),
+  ];
+  await act('tris:olga');
+  await setBad('tris:olga', 5);
+  await eventually(() => receiver.received.length >= 2);
+  await plantEvent(service.stores.eventStore, `webhook-${damaged.id}`, 'WebhookChanged', {});
+  receiver.received.length = 0;
+  await setBad('tris:olga', 4);
+  await setBad('tris:olga', 3);
+  await eventually(() => receiver.received.length >= 2);
+  expect(receiver.verified(sound.secret, 'bad_status.changed')).toMatchObject([{ level: 4 }, { level: 3 }]);
+  await remove(sound.id);
 });
 
 test('keeps what waits for as long as the webhook is paused', async () => {
