@@ -271,6 +271,28 @@ test('an action that conflicts with the one of its external_id leaves no text', 
   expect(await keptText(service.stores.keyValue, sha256Hex('https://forum.example/5'))).toBeNull();
 });
 
+test('of actions that are sent at the same time with one external_id, only the recorded one leaves its text', async () => {
+  const ask = (external_id: string, evidence_uri: string) =>
+    service.post('/api/decision-relay', {
+      tris_id: 'tris:gus',
+      category: 'social',
+      action_type: 'vouch',
+      platform_id: 'forum',
+      criticality: 'high',
+      external_id,
+      evidence_uri,
+    });
+  const uris = Array.from({ length: 8 }, (_, n) => `https://forum.example/raced/${n}`);
+  // One of them is also the text of another action.
+  const [shared] = uris as [string];
+  const [other, ...answers] = await Promise.all([ask('other', shared), ...uris.map((uri) => ask('raced', uri))]);
+  expect(other!.status).toBe(202);
+  const recorded = uris.filter((_, n) => answers[n]!.status === 202);
+  expect(recorded).toHaveLength(1);
+  const stored = await Promise.all(uris.map((uri) => keptText(service.stores.keyValue, sha256Hex(uri))));
+  expect(stored).toEqual(uris.map((uri) => (recorded.includes(uri) || uri === shared ? uri : null)));
+});
+
 test('a key that an older build has claimed for an action goes on to be its key', async () => {
   const body = {
     tris_id: 'tris:fay',

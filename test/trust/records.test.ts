@@ -2,6 +2,7 @@ import { generateKeyPairSync, randomUUID, sign } from 'node:crypto';
 import { jest } from '@jest/globals';
 import { SCOPES } from '../../src/credentials/caller.js';
 import type { NewEvent } from '../../src/kernel/event.js';
+import { keptText } from '../../src/commands/kept-texts.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { CountedContent } from '../../src/features/trove/counted-content.js';
 import { eventually } from '../contracts/harness.js';
@@ -78,6 +79,18 @@ test('the keys of one organization submit the same record', async () => {
   const id = await submit(body, A1);
   expect(await submit(body, A2)).toBe(id);
   expect(await submit({ ...body, criticality: 'low' }, A2)).toBe('409 record_conflict');
+});
+
+test('a submission that another one with the same content has overtaken leaves no text', async () => {
+  const body = record();
+  const titles = Array.from({ length: 6 }, (_, n) => `${body.title}, edition ${n}`);
+  const answers = await Promise.all(
+    titles.map((title) => submit({ ...body, title, uri: `https://x.example/${title.length}` }, A1)),
+  );
+  const recorded = titles.filter((_, n) => !answers[n]!.startsWith('409'));
+  expect(recorded).toHaveLength(1);
+  const stored = await Promise.all(titles.map((title) => keptText(service.stores.keyValue, sha256Hex(title))));
+  expect(stored.filter((text) => text !== null)).toEqual(recorded);
 });
 
 test('nobody reviews what their organization, or the same key, submitted', async () => {

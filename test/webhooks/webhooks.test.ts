@@ -3,6 +3,8 @@ import { Webhook } from 'standardwebhooks';
 import { SCOPES } from '../../src/credentials/caller.js';
 import { Dispatcher } from '../../src/features/webhooks/dispatcher.js';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
+import { keptText } from '../../src/commands/kept-texts.js';
+import { sha256Hex } from '../../src/kernel/hash.js';
 import { plantEvent } from '../contracts/sample-events.js';
 import { eventually } from '../contracts/harness.js';
 import { send } from '../http/client.js';
@@ -415,6 +417,16 @@ test('gets no messages from the time that an event of its own cannot be decoded'
   await eventually(() => receiver.received.length >= 2);
   expect(receiver.verified(sound.secret, 'bad_status.changed')).toMatchObject([{ level: 4 }, { level: 3 }]);
   await remove(sound.id);
+});
+
+test('a change that is refused does not store its URL', async () => {
+  const { id } = await create({ events: ['bad_status.changed'] });
+  const change = (url: string) => patch(id, { url }, { ...LENDCO, 'idempotency-key': 'change' });
+  expect((await change(`${receiver.url}/first`)).status).toBe(200);
+  expect((await change(`${receiver.url}/second`)).json.code).toBe('idempotency_key_reused');
+  const stored = (path: string) => keptText(service.stores.keyValue, sha256Hex(`${receiver.url}/${path}`));
+  expect([await stored('first'), await stored('second')]).toEqual([`${receiver.url}/first`, null]);
+  await remove(id);
 });
 
 test('keeps what waits for as long as the webhook is paused', async () => {

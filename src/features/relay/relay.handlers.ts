@@ -58,25 +58,40 @@ export class ActionRecorder {
    * @returns in their order; what was refused or failed has its error as the outcome
    */
   async recordEach(actions: readonly Recording[]): Promise<(Relayed | Error)[]> {
-    const prepared = actions.map((recording) => this.prepare(recording));
+    const texts = new Map<Recording, () => Promise<void>>();
+    const prepared = actions.map((recording) => this.prepare(recording, texts));
     const failures = prepared.some(Boolean) ? await Promise.all(prepared) : prepared;
     const ready = failures.includes(undefined) ? actions.filter((_, n) => !failures[n]) : [];
     const written = await this.writer.createEach(
       ready.map(({ action, stream, owner, context }) => ({ stream, facts: decide(action, owner), context })),
     );
     let next = 0;
-    return actions.map(({ action, context }, n) => {
+    const refused: (() => Promise<void>)[] = [];
+    const outcomes = actions.map((recording, n) => {
       const failure = failures[n] as Error | undefined;
       if (failure) return failure;
       const outcome = written[next++]!;
       if (outcome instanceof Error) return outcome;
       const { events, position } = outcome;
-      return conflictWith(events, action, context) ?? { action_id: events[0]!.id, position };
+      const conflict = conflictWith(events, recording.action, recording.context);
+      const takeAway = conflict && texts.get(recording);
+      if (takeAway) refused.push(takeAway);
+      return conflict ?? { action_id: events[0]!.id, position };
     });
+    if (refused.length > 0) await Promise.all(refused.map((takeAway) => takeAway()));
+    return outcomes;
   }
 
-  /** What is written before the action. @returns undefined: nothing; or why the action cannot be recorded */
-  private prepare({ action, stream, context }: Recording): Promise<Error | undefined> | undefined {
+  /**
+   * What is written before the action.
+   * @param texts gets what takes its text away again
+   * @returns undefined: nothing; or why the action cannot be recorded
+   */
+  private prepare(
+    recording: Recording,
+    texts: Map<Recording, () => Promise<void>>,
+  ): Promise<Error | undefined> | undefined {
+    const { action, stream, context } = recording;
     if (context.idempotency === null && action.evidence_uri === null) return undefined;
     const prepare = async () => {
       if (context.idempotency !== null) await this.useKey(action, stream, context);
@@ -84,7 +99,7 @@ export class ActionRecorder {
       const recorded = await this.writer.firstOf(stream);
       // Not again for an action that is there: its text may have been deleted.
       if (recorded) return conflictWith([recorded], action, context);
-      await keepText(this.keyValue, action.evidence_uri);
+      texts.set(recording, await keepText(this.keyValue, action.evidence_uri));
       return undefined;
     };
     return prepare().catch((error: Error) => error);

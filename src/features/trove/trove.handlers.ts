@@ -7,7 +7,7 @@ import { type Actor, type CommandContext, refuseSelfStatement } from '../../comm
 import { Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
-import { keepText, keptText } from '../../commands/kept-texts.js';
+import { keptText, withTexts } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { Problem, refusal } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -67,10 +67,8 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
     const news = decideSubmit(troveRecordOf(await this.store.readStream(stream)), submission);
     if (proof && news.length > 0) await this.refuseUnlessFit(proof);
     await this.writer.claim(stream, context);
-    await keepText(this.keyValue, title);
-    if (uri !== null) await keepText(this.keyValue, uri);
-    const { position } = await this.writer.update(stream, context, (history) =>
-      decideSubmit(troveRecordOf(history), submission),
+    const { position } = await withTexts(this.keyValue, uri === null ? [title] : [title, uri], () =>
+      this.writer.update(stream, context, (history) => decideSubmit(troveRecordOf(history), submission)),
     );
     const record = troveRecordOf(await this.store.readStream(stream))!;
     await this.verification.enqueue(record);

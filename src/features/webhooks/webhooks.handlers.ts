@@ -3,7 +3,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type WebhookRow, webhooksOf } from '../../../projections/webhooks.js';
 import type { Actor, CommandContext } from '../../commands/context.js';
-import { keepText, keptText } from '../../commands/kept-texts.js';
+import { keptText, withTexts } from '../../commands/kept-texts.js';
 import { Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
@@ -164,10 +164,9 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
     if ((results[0] as unknown[]).length >= MAX_WEBHOOKS && !(await this.webhooks.read(webhook_id))) {
       throw new Problem('too_many_webhooks', `${owner ?? 'The operators'} may have at most ${MAX_WEBHOOKS} webhooks.`);
     }
-    await keepText(this.keyValue, url);
     const content = { webhook_id, owner, url_hash: sha256Hex(url), events, filter, policy_id };
-    const { position } = await this.writer.execute(webhookStream(webhook_id), context, (history) =>
-      decideCreate(webhookOf(history), content),
+    const { position } = await withTexts(this.keyValue, [url], () =>
+      this.writer.execute(webhookStream(webhook_id), context, (history) => decideCreate(webhookOf(history), content)),
     );
     await this.dispatcher.start();
     const webhook = await this.webhooks.get(webhook_id, context.actor);
@@ -201,10 +200,9 @@ export class ChangeWebhookHandler implements ICommandHandler<ChangeWebhook> {
     if (url !== undefined) checkUrl(this.receivers, url);
     check({ ...before, ...change });
     await checkPolicy(this.policies, change.policy_id ?? null, before.owner);
-    if (url !== undefined) await keepText(this.keyValue, url);
     const changed = { ...change, ...(url !== undefined && { url_hash: sha256Hex(url) }) };
-    const { position } = await this.writer.execute(webhookStream(webhookId), context, (history) =>
-      decideChange(webhookOf(history)!, changed),
+    const { position } = await withTexts(this.keyValue, url === undefined ? [] : [url], () =>
+      this.writer.execute(webhookStream(webhookId), context, (history) => decideChange(webhookOf(history)!, changed)),
     );
     return { body: await this.webhooks.view(await this.webhooks.get(webhookId, context.actor)), position };
   }
