@@ -1,13 +1,15 @@
-/** The same object, but for some methods. Its other methods are bound to it once, not at each call. */
+/** The same object, but for some methods. Its other methods are bound to it once: a proxy would cost as much at each call. */
 export function decorated<T extends object>(target: T, methods: Partial<T>): T {
-  const bound = new Map<unknown, unknown>();
-  return new Proxy(target, {
-    get(_, name) {
-      if (Object.hasOwn(methods, name)) return methods[name as keyof T];
-      const value: unknown = Reflect.get(target, name);
-      if (typeof value !== 'function') return value;
-      if (!bound.has(value)) bound.set(value, value.bind(target));
-      return bound.get(value);
-    },
-  });
+  const result = Object.create(Object.getPrototypeOf(target) as object) as T;
+  for (let from = target; from !== Object.prototype; from = Object.getPrototypeOf(from) as T) {
+    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(from))) {
+      if (name === 'constructor' || Object.hasOwn(result, name) || Object.hasOwn(methods, name)) continue;
+      if (from !== target && typeof value === 'function') {
+        Object.defineProperty(result, name, { value: (value as () => unknown).bind(target) });
+      } else {
+        Object.defineProperty(result, name, { get: () => Reflect.get(target, name), enumerable: true });
+      }
+    }
+  }
+  return Object.assign(result, methods);
 }
