@@ -200,6 +200,56 @@ test('with a ratio of traces, whatever follows from a recorded one is recorded, 
   expect(names.sort()).toEqual(['POST /api/decision-relay', 'RelayAction', 'append', 'project']);
 });
 
+test('of requests without a traceparent, the ratio is recorded, each as a trace of its own', async () => {
+  const env = { ...variables(), OTEL_TRACES_SAMPLER: 'parentbased_traceidratio', OTEL_TRACES_SAMPLER_ARG: '0.5' };
+  const server = await Server.start({ env });
+  const before = collector.spans.length;
+  await Promise.all(Array.from({ length: 400 }, (_, n) => server.request('GET', `/api/disc-score/tris:nobody-${n}`)));
+  await server.end();
+  const recorded = collector.spans.slice(before);
+  expect(recorded.length).toBeGreaterThan(100);
+  expect(recorded.length).toBeLessThan(300);
+  expect(new Set(recorded.map(({ traceId }) => traceId)).size).toBe(recorded.length);
+  expect(new Set(recorded.map(({ spanId }) => spanId)).size).toBe(recorded.length);
+  for (const { traceId, spanId } of recorded) expect(`${traceId}-${spanId}`).toMatch(/^[0-9a-f]{32}-[0-9a-f]{16}$/);
+});
+
+test('by default, spans are sent as protobuf', async () => {
+  const received: { type: string | undefined; body: Buffer }[] = [];
+  const accepting = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      received.push({ type: request.headers['content-type'], body: Buffer.concat(chunks) });
+      response.writeHead(200, { 'content-type': 'application/x-protobuf' }).end();
+    });
+  });
+  await new Promise<void>((resolve) => accepting.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(accepting.address() as AddressInfo).port}`;
+  const { OTEL_EXPORTER_OTLP_PROTOCOL: _, ...env } = { ...variables(), OTEL_EXPORTER_OTLP_ENDPOINT: url };
+  const server = await Server.start({ env });
+  const sent = { traceparent: traceparent('6'), tracestate: 'vendor=value' };
+  await server.request('POST', '/api/decision-relay', { body: ACTION, headers: sent });
+  await server.end();
+  expect(new Set(received.map(({ type }) => type))).toEqual(new Set(['application/x-protobuf']));
+  const text = Buffer.concat(received.map(({ body }) => body)).toString('latin1');
+  // Texts and ids are in it as they are.
+  const values = [
+    'POST /api/decision-relay',
+    'RelayAction',
+    'append',
+    'project',
+    'http.route',
+    'vendor=value',
+    'scores',
+  ];
+  for (const value of values) expect(text).toContain(value);
+  expect(text).toContain(Buffer.from('6'.repeat(32), 'hex').toString('latin1'));
+  expect(server.errors.join('')).not.toContain('tracing');
+  accepting.closeAllConnections();
+  await new Promise((resolve) => accepting.close(resolve));
+});
+
 test('without tracing, no module of it is loaded and nothing is sent', async () => {
   const coverage = await mkdtemp(join(tmpdir(), 'credence-loaded-'));
   const before = collector.requests.length;
