@@ -197,8 +197,8 @@ export function batches(rounds) {
 
 /**
  * Relays at the same rate to servers that trace none, a tenth and all of them, in turn: processor time of each, µs a
- * relay. All three run all the time and have first relayed as much as they can for a while: a server that has just
- * started compiles its code, and one that traces has more of it.
+ * relay. All three run all the time and have relayed for a while before: a server that has just started compiles its
+ * code, and one that traces has more of it.
  */
 export function tracing(rounds) {
   return inTemporaryFolder(async (folder) => {
@@ -217,9 +217,9 @@ export function tracing(rounds) {
         const server = await startServer(SERVER, { CREDENCE_DATA: data, ...env });
         started.push(server);
         await fetchReady(`${server.url}/health/ready`);
-        const relays = { ...relayOptions(server.url, keyOf(data)), connections: 64, seconds: 2 * SECONDS };
-        await load(relays);
-        contestants[name] = () => costOf(server.pid, { ...relays, overallRate: RELAY_RATE });
+        const relays = { ...relayOptions(server.url, keyOf(data)), connections: 64, overallRate: RELAY_RATE };
+        await load({ ...relays, seconds: 4 * SECONDS });
+        contestants[name] = () => costOf(server.pid, { ...relays, seconds: 2 * SECONDS });
       }
       return await interleave(rounds, contestants);
     } finally {
