@@ -90,7 +90,8 @@ export function isDue(): boolean {
 
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
-    if (waiting.push(resolve) === 1) setImmediate(resumeOne);
+    // What a message or a timer asks of the first `setImmediate` still runs in this turn.
+    if (waiting.push(resolve) === 1) setImmediate(() => setImmediate(resumeOne));
   });
 }
 

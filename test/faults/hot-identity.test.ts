@@ -23,9 +23,12 @@ const METRICS = long ? 20_000 : 5_000;
 const DAY = 86_400_000;
 const HOT = 'tris:hot';
 const OTHER = 'tris:other';
-/** The processor time that a turn may use, in the best of several tries: some collect garbage. At most 10 was measured. */
-const MOST_MS = 25;
-/** How long the work of turns.mjs takes on a machine that keeps to it. A slower one may take longer in proportion. */
+/** The processor time that a turn may use, in the best of several tries: some collect garbage. */
+const MOST_MS = 10;
+/**
+ * How long the work of turns.mjs takes on a machine that keeps to it. It is timed again after every turn that took longer:
+ * where it takes more time at that moment, the turn may, too, in proportion.
+ */
 const WORK_MS = 10;
 const TRIES = 5;
 const ROUNDS = 3;
@@ -192,9 +195,20 @@ function gets(name: string, pattern: string, { parameters = [] }: Operation): As
     .flatMap((parameter) =>
       valuesOf(parameter.name).map((value) => `?${parameter.name}=${encodeURIComponent(String(value))}`),
     );
-  const together = queries.some((query) => query.startsWith('?vp')) ? [`?vp=VP_HOT_V1&as_of=${iso(busyTime)}`] : [];
+  const isOf = (name: string) => parameters.some((parameter) => parameter.in === 'query' && parameter.name === name);
+  const together = isOf('as_of') && isOf('vp') ? combined() : [];
   return paths.flatMap((path) =>
     ['', ...queries, ...together].map((query) => ({ name: `${name}${query}`, method: 'GET', path: path + query })),
+  );
+}
+
+/** All coordinates together, as they can be. */
+function combined(): string[] {
+  const known = ['known_at', 'as_of_position'].map(
+    (name) => `&${name}=${encodeURIComponent(String(values[name]![1]))}`,
+  );
+  return ['&vp=VP_HOT_V1', '&model=disc-2'].flatMap((lens) =>
+    ['', ...known].map((until) => `?as_of=${iso(busyTime)}${until}${lens}`),
   );
 }
 
