@@ -1,15 +1,16 @@
 import { on } from 'node:events';
 import { existsSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import { type ActionFile, type ActionLine, type ActionSource, type CheckedPart, FileChanged } from './action-lines.js';
+import { type SentError, receivedError } from '../kernel/thread-error.js';
+import { type ActionFile, type ActionLine, type ActionSource, type CheckedPart, READ_ERRORS } from './action-lines.js';
 
 const SCRIPT = new URL('./action-lines-worker.js', import.meta.url);
 /** Parts that are read before they are asked for. */
 const AHEAD = 1;
 
 export type Pass = 'check' | 'read';
-/** The next part of a pass, null at its end; or the message of a FileChanged, whose class is lost between threads. */
-export type Answer = { pass: Pass; part: CheckedPart | ActionLine[] | null } | { pass: Pass; changed: string };
+/** The next part of a pass, null at its end; or why there is none. */
+export type Answer = { pass: Pass; part: CheckedPart | ActionLine[] | null } | { pass: Pass; failure: SentError };
 
 /** Reads, parses and checks the lines of a file, and computes their digests, in a separate thread. */
 export class ActionLinesThread implements ActionSource {
@@ -21,7 +22,7 @@ export class ActionLinesThread implements ActionSource {
 
   constructor(file: ActionFile) {
     this.worker = new Worker(SCRIPT, { workerData: file, resourceLimits: { maxYoungGenerationSizeMb: 16 } });
-    // An error of the thread is thrown to whoever waits for its next answer.
+    // What ends the thread is thrown to whoever waits for its next answer.
     this.answers = on(this.worker, 'message', { close: ['exit'] }) as AsyncIterator<[Answer]>;
   }
 
@@ -45,7 +46,7 @@ export class ActionLinesThread implements ActionSource {
       const [answer] = value;
       // What was asked for beyond the end of the pass before.
       if (answer.pass !== pass) continue;
-      if ('changed' in answer) throw new FileChanged(answer.changed);
+      if ('failure' in answer) throw receivedError(answer.failure, READ_ERRORS);
       if (answer.part === null) return;
       this.worker.postMessage(pass);
       yield answer.part as T;

@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { type ActionFile, ActionLines, FileChanged } from './action-lines.js';
+import { sentError } from '../kernel/thread-error.js';
+import { type ActionFile, ActionLines, READ_ERRORS } from './action-lines.js';
 import type { Answer, Pass } from './action-lines-thread.js';
 
 /** The thread of `action-lines-thread.ts`: each message asks for the next part of a pass. */
@@ -11,10 +12,7 @@ parentPort!.on('message', (pass: Pass) => {
   turn = turn.then(async () => {
     const answer: Answer = await passes[pass].next().then(
       ({ value = null }) => ({ pass, part: value }),
-      (error: Error) => {
-        if (!(error instanceof FileChanged)) throw error;
-        return { pass, changed: error.message };
-      },
+      (error: Error) => ({ pass, failure: sentError(error, READ_ERRORS) }),
     );
     parentPort!.postMessage(answer);
   });

@@ -69,6 +69,9 @@ export class FileChanged extends Error {
   override readonly name = 'FileChanged';
 }
 
+/** What `ActionSource.read` throws, besides errors of the disk. */
+export const READ_ERRORS = [FileChanged];
+
 export class ActionLines implements ActionSource {
   private readonly repeated: RepeatedLines;
 

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import { BuildDamaged, NoSpaceToBuild, type Part } from './bulk-files.js';
-import type { PartitionFiles, PartitionSizes } from './bulk-partition.js';
+import { type SentError, receivedError } from '../kernel/thread-error.js';
+import type { Part } from './bulk-files.js';
+import { PARTITION_ERRORS, type PartitionFiles, type PartitionSizes } from './bulk-partition.js';
 
 const SCRIPT = new URL('./bulk-fold-worker.js', import.meta.url);
 /** More saves no time. */
@@ -18,7 +19,7 @@ export interface FoldSetup {
 }
 
 /** The files of the rows, or why there are none. */
-export type FoldAnswer = { parts: Part[] } | { failure: 'damaged' | 'no_space' | 'other'; error: Error };
+export type FoldAnswer = { parts: Part[] } | { failure: SentError };
 
 /** The thread has ended, such as for lack of memory. What it has not answered is not done. */
 export class FoldThreadEnded extends Error {
@@ -34,7 +35,7 @@ export class FoldThread {
   private answered: ((answer: FoldAnswer | FoldThreadEnded) => void) | undefined;
   private ended: FoldThreadEnded | undefined;
 
-  constructor(private readonly setup: FoldSetup) {
+  constructor(setup: FoldSetup) {
     const resourceLimits = { maxYoungGenerationSizeMb: YOUNG_MB, maxOldGenerationSizeMb: setup.sizes.threadHeapMb };
     this.worker = new Worker(SCRIPT, { workerData: setup, resourceLimits });
     this.worker.on('message', (answer: FoldAnswer) => this.answered?.(answer));
@@ -51,10 +52,7 @@ export class FoldThread {
     });
     if (answer instanceof FoldThreadEnded) throw answer;
     if ('parts' in answer) return answer.parts;
-    const { failure, error } = answer;
-    // The class of an error is lost between threads.
-    if (failure === 'damaged') throw new BuildDamaged(error.message);
-    throw failure === 'no_space' ? new NoSpaceToBuild(this.setup.folder) : error;
+    throw receivedError(answer.failure, PARTITION_ERRORS);
   }
 
   /** Afterwards it writes no more. */

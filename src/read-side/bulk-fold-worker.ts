@@ -1,8 +1,9 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { PROJECTIONS } from './all-projections.js';
-import { BuildDamaged, BuildFolder, NoSpaceToBuild } from './bulk-files.js';
+import { sentError } from '../kernel/thread-error.js';
+import { BuildFolder } from './bulk-files.js';
 import type { FoldAnswer, FoldSetup } from './bulk-fold-thread.js';
-import { type PartitionFiles, foldPartition } from './bulk-partition.js';
+import { PARTITION_ERRORS, type PartitionFiles, foldPartition } from './bulk-partition.js';
 
 /** The thread of `bulk-fold-thread.ts`: each message is a partition to fold. */
 const setup = workerData as FoldSetup;
@@ -12,12 +13,7 @@ const projections = PROJECTIONS.filter(({ name }) => setup.projections.includes(
 parentPort!.on('message', async (files: PartitionFiles) => {
   const answer: FoldAnswer = await foldPartition(folder, projections, files, setup.sizes).then(
     (parts) => ({ parts }),
-    (error: Error) => ({ failure: failureOf(error), error }),
+    (error: Error) => ({ failure: sentError(error, PARTITION_ERRORS) }),
   );
   parentPort!.postMessage(answer);
 });
-
-function failureOf(error: Error): 'damaged' | 'no_space' | 'other' {
-  if (error instanceof BuildDamaged) return 'damaged';
-  return error instanceof NoSpaceToBuild ? 'no_space' : 'other';
-}

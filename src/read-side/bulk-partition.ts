@@ -2,7 +2,7 @@ import type { DomainEvent } from '../../projections/events.js';
 import type { Projection } from '../../projections/projection.js';
 import { yieldIfDue } from '../kernel/turn.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
-import type { BuildFolder, Part } from './bulk-files.js';
+import { BuildDamaged, type BuildFolder, NoSpaceToBuild, type Part } from './bulk-files.js';
 import { PartitionFold, SortedRows } from './bulk-fold.js';
 import { eventsOf } from './packed-events.js';
 
@@ -26,6 +26,9 @@ export interface PartitionFiles {
 
 /** Before each row of a file: the lengths of its address (16 bits) and of its content (32 bits). */
 export const ROW_HEADER = 6;
+
+/** What the fold of a partition throws for the whole build, besides errors of the disk. */
+export const PARTITION_ERRORS = [BuildDamaged, NoSpaceToBuild];
 
 /** Folds a partition in memory, and writes its rows to files. @throws BuildDamaged, NoSpaceToBuild */
 export async function foldPartition(
