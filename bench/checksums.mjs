@@ -1,12 +1,24 @@
 import { register } from 'node:module';
+import { join } from 'node:path';
+import { GetIdentity, GetIdentityHandler } from '../dist/src/features/disc/disc.handlers.js';
+import { IdentityReader } from '../dist/src/features/disc/identity-reader.js';
+import { score } from '../dist/src/features/disc/score.js';
+import { ValidationPolicies } from '../dist/src/features/lenses/validation-policies.js';
+import { Views } from '../dist/src/read-side/views.js';
 import { LmdbEventStore } from '../dist/src/stores/lmdb/lmdb-event-store.js';
+import { closeStores, openStores } from '../dist/src/stores/open.js';
 import { newAppends } from './log.mjs';
+import { populate } from './look-up.mjs';
 import { inTemporaryFolder, interleave, median } from './measure.mjs';
 
-/** The cost of the embedded log's checksums: the same code with and without them, in turn. */
+/** The cost of the checksums of the embedded log and of its read models: the same code with and without them, in turn. */
 
-/** Without them: the query of the import replaces the function in the files that compute them. */
-const STAND_INS = { 'node:zlib': 'export const crc32 = () => 0;' };
+/**
+ * Without them: the query of the import replaces the function in the files that compute them. Of a row that is followed
+ * by its checksum, any content has this one.
+ */
+const STAND_INS = { 'node:zlib': 'export const crc32 = () => 0x2144df1c;' };
+const WITHOUT = ['./stream-index.js', './stored-event.js', './lmdb-generation.js'];
 const HOOKS = `
   const standIns = ${JSON.stringify(STAND_INS)};
   export function resolve(specifier, context, next) {
@@ -14,19 +26,29 @@ const HOOKS = `
     if (standIns[specifier]) {
       return { url: 'data:text/javascript,' + encodeURIComponent(standIns[specifier]), shortCircuit: true };
     }
-    return next(['./stream-index.js', './stored-event.js'].includes(specifier) ? specifier + '?plain' : specifier, context);
+    return next(${JSON.stringify(WITHOUT)}.includes(specifier) ? specifier + '?plain' : specifier, context);
   }`;
 
 const EVENTS = 60_000;
 const IN_FLIGHT = 256;
+const IDENTITIES = 20_000;
+/** The difference is small: many short turns, which other work on the machine disturbs alike. */
+const LOOK_UPS = 5_000;
+const LOOK_UP_ROUNDS = 40;
+let isRegistered = false;
+
+function plain(file) {
+  if (!isRegistered) register(`data:text/javascript,${encodeURIComponent(HOOKS)}`);
+  isRegistered = true;
+  return import(`../dist/src/stores/lmdb/${file}?plain`);
+}
 
 /**
  * Microseconds of processor time per event: of durable appends, 256 in flight, and of reads of one event.
  * @returns {Promise<{ append: { ours: number, peer: number }, look: { ours: number, peer: number } }>} `peer`: without
  */
 export async function checksums(rounds) {
-  register(`data:text/javascript,${encodeURIComponent(HOOKS)}`);
-  const plain = await import('../dist/src/stores/lmdb/lmdb-event-store.js?plain');
+  const without = await plain('lmdb-event-store.js');
   const looks = { ours: [], peer: [] };
   const run = (Store, looks) =>
     inTemporaryFolder(async (folder) => {
@@ -39,9 +61,9 @@ export async function checksums(rounds) {
           await store.append(stream, 'no-stream', [event]);
         }
       };
-      const append = await processorTime(() => Promise.all(Array.from({ length: IN_FLIGHT }, worker)));
+      const append = await processorTime(EVENTS, () => Promise.all(Array.from({ length: IN_FLIGHT }, worker)));
       looks.push(
-        await processorTime(async () => {
+        await processorTime(EVENTS, async () => {
           for (let n = 0; n < EVENTS; n++) await store.readAt(1 + ((n * 7_919) % EVENTS));
         }),
       );
@@ -50,16 +72,48 @@ export async function checksums(rounds) {
     });
   const append = await interleave(rounds, {
     ours: () => run(LmdbEventStore, looks.ours),
-    peer: () => run(plain.LmdbEventStore, looks.peer),
+    peer: () => run(without.LmdbEventStore, looks.peer),
   });
   return { append, look: { ours: median(looks.ours), peer: median(looks.peer) } };
 }
 
-/** Microseconds per event, of all threads. */
-async function processorTime(work) {
+/**
+ * Microseconds of processor time of a score as the query answers it: of a random one of many identities, none of it
+ * cached. @returns {Promise<{ ours: number, peer: number }>} `peer`: without the checksum of its row
+ */
+export async function checksumsOfLookUps(rounds) {
+  const without = await plain('lmdb-read-models.js');
+  return inTemporaryFolder(async (folder) => {
+    const stores = await openStores(folder, Date.now);
+    const { eventStore, readModels } = stores;
+    await populate(stores, IDENTITIES);
+    const others = await without.LmdbReadModels.open(join(folder, 'views'), { clock: Date.now });
+    const run = (models) => {
+      const views = new Views(eventStore, models);
+      const reader = new IdentityReader(views, Date.now, new ValidationPolicies(eventStore));
+      const handler = new GetIdentityHandler(reader);
+      return () =>
+        processorTime(LOOK_UPS, async () => {
+          for (let n = 0; n < LOOK_UPS; n++) {
+            const query = new GetIdentity(`tris:identity-${(n * 7_919) % IDENTITIES}`, {});
+            score(await handler.execute(query), eventStore.logId);
+          }
+        });
+    };
+    const [ours, peer] = [run(readModels), run(others)];
+    for (let n = 0; n < 5; n++) for (const warmUp of [ours, peer]) await warmUp();
+    const figures = await interleave(LOOK_UP_ROUNDS * rounds, { ours, peer });
+    await others.close();
+    await closeStores(stores);
+    return figures;
+  });
+}
+
+/** Microseconds per item, of all threads. */
+async function processorTime(items, work) {
   globalThis.gc?.();
   const before = process.cpuUsage();
   await work();
   const { user, system } = process.cpuUsage(before);
-  return (user + system) / EVENTS;
+  return (user + system) / items;
 }

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { join } from 'node:path';
 import { bytesOfActions } from './bytes.mjs';
-import { checksums } from './checksums.mjs';
+import { checksums, checksumsOfLookUps } from './checksums.mjs';
 import { batches, boot, checks, duringRebuild, duringReplay, keyOf, overHttp, tracing } from './http.mjs';
 import { lag, lookUps, overload, reads, rebuilds, recoveries, relays, withCluster } from './cluster.mjs';
 import { deliveries, idleStreams, startDelivering } from './delivery.mjs';
@@ -79,6 +79,7 @@ const embedded = {
     };
     cost('checksums: processor time of an append at the store', append);
     cost('checksums: processor time of reading one event', look);
+    cost('checksums: processor time of a score, uncached, as the query answers it', await checksumsOfLookUps(rounds));
   },
   rebuild: async () => {
     for (const population of options.quick ? [10_000] : [10_000, 100_000]) {
