@@ -5,6 +5,7 @@ import { StoreUnavailable } from '../ports/event-store.js';
 import { CommitPause } from './commit-pause.js';
 import { shortageOf } from './damage.js';
 import { awaitingCall } from './lmdb-exit.js';
+import { IS_MEMORY_SHORT } from '../../kernel/memory.js';
 import { endOfTurn } from '../../kernel/turn.js';
 
 const READER_CHECK_MS = 60_000;
@@ -297,8 +298,9 @@ export class LmdbEnvironment {
         noSubdir: false,
         // With it, readers see a commit before its sync, and a failed sync leaves it there.
         overlappingSync: false,
-        // Present in the library, absent from its type declarations.
-        ...({ noMetaSync: this.#options.relaxed ?? false } as object),
+        // Both are present in the library, absent from its type declarations. Where few pages stay in memory, those that
+        // the system reads ahead take the place of pages that are needed again.
+        ...({ noMetaSync: this.#options.relaxed ?? false, noReadAhead: IS_MEMORY_SHORT } as object),
       }),
     );
     // Opening a database that does not exist is a commit.
