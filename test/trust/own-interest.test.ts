@@ -126,6 +126,13 @@ test.each(OPERATIONS)('a key of an organization with every scope does no %s %s',
   expect(outcome(answer)).toEqual([403, 'forbidden']);
 });
 
+test('a key of an organization makes no policy of another one, and the refusal names it as its owner does', async () => {
+  const policy = policyBody('VP_OTHER_V1', { financial_loan: 'Critical' }, 'tris:other');
+  const answer = await service.post('/v1/policies/vp', policy, LENDCO);
+  expect(outcome(answer)).toEqual([403, 'forbidden']);
+  expect(answer.json.detail).toMatch(/^The key "[a-z]+" is bound to tris:lendco and cannot act for tris:other\.$/);
+});
+
 test('a key of an organization promotes nothing for the platform', async () => {
   const policy = policyBody('VP_OWN_V1', { financial_loan: 'Critical' }, 'tris:lendco');
   expect((await service.post('/v1/policies/vp', policy, LENDCO)).status).toBe(201);

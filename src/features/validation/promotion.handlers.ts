@@ -32,7 +32,7 @@ import { ValidationPolicies } from '../lenses/validation-policies.js';
 import type { LensName, LensScope, ModelName } from '../lenses/domain/lenses.events.js';
 import type { ModelSwitchDto } from './models.dto.js';
 import type { PromotionDto, SwitchDto } from './vp.dto.js';
-import { refuseUnlessOwner } from './vp.input.js';
+import { keyIdOf, refuseUnlessOwner } from './vp.input.js';
 
 /** How long a switch waits for the read models to apply it. */
 export const WAIT_MS = 2_000;
@@ -43,7 +43,7 @@ const KEPT_MS = 86_400_000;
 export function refuseSwitch(actor: Actor, scope: LensScope, trisOrg: string): void {
   const needed = scope === 'platform' ? 'ops' : 'policies:write';
   if (!actor.scopes.has(needed)) {
-    throw new Problem('forbidden', `The key "${actor.name}" lacks the required scope "${needed}".`);
+    throw new Problem('forbidden', `The key "${keyIdOf(actor.name)}" lacks the scope "${needed}".`);
   }
   refuseUnlessOwner(actor, trisOrg);
 }

@@ -20,10 +20,16 @@ export function toContent({ policy_id, tris_org, inputs, metadata }: CreatePolic
   };
 }
 
+/** The id of a key as its owner knows it: the actor's name without what the log puts before it. */
+export const keyIdOf = (name: string): string => name.replace(/^key:/, '');
+
 /** A key bound to an organization can only act for that one. @throws Problem forbidden */
 export function refuseUnlessOwner({ name, organization }: Pick<Actor, 'name' | 'organization'>, trisOrg: string): void {
   if (organization === null || organization === trisOrg) return;
-  throw new Problem('forbidden', `The key "${name}" is bound to ${organization} and cannot act for ${trisOrg}.`);
+  throw new Problem(
+    'forbidden',
+    `The key "${keyIdOf(name)}" is bound to ${organization} and cannot act for ${trisOrg}.`,
+  );
 }
 
 /** What concerns the whole platform is not for keys of an organization. @throws Problem forbidden */
