@@ -294,8 +294,8 @@ function validation({ body, query, params, write, live }: RoutePolicy, { cursors
       checkEncoding(request.raw.url!);
       const read: { cursor?: string } = readQuery(query, given);
       const last = live ? request.raw.headers['last-event-id'] : undefined;
-      if (last !== undefined && last !== '') read.cursor = String(last);
-      if (read.cursor !== undefined) read.cursor = cursors.open(read.cursor, listOf(request));
+      if (last !== undefined && last !== '') read.cursor = cursors.open(String(last), listOf(request), true);
+      else if (read.cursor !== undefined) read.cursor = cursors.open(read.cursor, listOf(request));
       request.query = read;
     } else {
       for (const name in given) {

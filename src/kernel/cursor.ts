@@ -14,12 +14,15 @@ export class Cursors {
     return `${state}.${this.mac(state, list)}`;
   }
 
-  /** @throws Problem validation_failed unless `seal` made it for this list */
-  open(cursor: string, list: string): string {
+  /**
+   * @param isEventId whether it came as the id of the last event of a stream
+   * @throws Problem validation_failed unless `seal` made it for this list
+   */
+  open(cursor: string, list: string, isEventId = false): string {
     const dot = cursor.lastIndexOf('.');
     const state = cursor.slice(0, Math.max(0, dot));
     const [given, expected] = [cursor.slice(dot + 1), this.mac(state, list)].map((mac) => Buffer.from(mac));
-    if (given!.length !== expected!.length || !timingSafeEqual(given!, expected!)) throw unknownCursor();
+    if (given!.length !== expected!.length || !timingSafeEqual(given!, expected!)) throw unknownCursor(isEventId);
     return state;
   }
 
@@ -64,9 +67,10 @@ function isAfter(state: unknown): state is { after: string } {
   return typeof after === 'string' && /^\d{16}$/.test(after);
 }
 
-export function unknownCursor(): Problem {
-  const message = 'cursor must be the next_cursor of an earlier answer to the same request';
-  return new Problem('validation_failed', message, {
-    errors: [{ pointer: '?cursor', code: 'unknown_cursor', message }],
-  });
+/** @param isEventId whether it came as the id of the last event of a stream (Last-Event-ID) */
+export function unknownCursor(isEventId = false): Problem {
+  const [pointer, message] = isEventId
+    ? ['Last-Event-ID', 'Last-Event-ID must be the id of an event of this stream']
+    : ['?cursor', 'cursor must be the next_cursor of an earlier answer to the same request'];
+  return new Problem('validation_failed', message, { errors: [{ pointer, code: 'unknown_cursor', message }] });
 }

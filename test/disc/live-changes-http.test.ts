@@ -112,6 +112,9 @@ test('ids are cursors of the feed, and the other way round; others are refused',
     const answer = await send(service.port, 'GET', `${PATH}${query}`, { headers: { ...key, ...headers } });
     expect([answer.status, answer.json.code]).toEqual([400, 'validation_failed']);
   }
+  const { json } = await send(service.port, 'GET', PATH, { headers: { ...key, 'last-event-id': 'forged' } });
+  expect(json.errors).toMatchObject([{ pointer: 'Last-Event-ID', code: 'unknown_cursor' }]);
+  expect(json.detail).toMatch(/^Last-Event-ID must be the id of an event of this stream/);
   expect((await service.get(PATH)).status).toBe(401);
   const head = await send(service.port, 'HEAD', PATH, { headers: key });
   expect([head.status, head.text]).toEqual([200, '']);
