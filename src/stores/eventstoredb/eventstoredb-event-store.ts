@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { UnknownError } from '@eventstore/db-client';
 import { StartError } from '../../kernel/start-error.js';
 import { type NewEvent, type Position, type RecordedEvent, START } from '../../kernel/event.js';
@@ -40,6 +41,11 @@ const LEAST_SLICE = 50;
 const HEAD_PAGE = 32;
 /** A call on a connection that works is given up after this time, ms. */
 const LONGEST_CALL_MS = 8_000;
+/**
+ * At least this long, ms, from the start of a read at the head to the start of the next: what is appended meanwhile is
+ * read and applied together. A read and a batch cost much more than an event in them.
+ */
+const TOGETHER_MS = 20;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export interface EventStoreDbOptions {
@@ -191,6 +197,7 @@ export class EventStoreDbEventStore implements EventStore {
     try {
       while (!signal.aborted) {
         const { version } = this.#headWatch;
+        const began = performance.now();
         try {
           yield* this.#toHead(cursor, sliceSize, signal);
         } catch (error) {
@@ -201,6 +208,7 @@ export class EventStoreDbEventStore implements EventStore {
         }
         if (this.#connection.closed) throw closedError();
         await this.#headWatch.waitForChange(version, signal);
+        await pauseUntil(began + TOGETHER_MS, signal);
       }
     } finally {
       this.#headWatch.removeReader();
@@ -460,6 +468,11 @@ class Pace {
   shrink(): void {
     this.size = Math.max(Math.min(LEAST_SLICE, this.#most), Math.floor(this.size / 2));
   }
+}
+
+async function pauseUntil(time: number, signal: AbortSignal): Promise<void> {
+  const ms = time - performance.now();
+  if (ms > 0) await sleep(ms, undefined, { signal }).catch(() => undefined);
 }
 
 /** The server's answer to a read from the middle of a record. */
