@@ -210,11 +210,9 @@ export class Writer {
 
   /** Appends the first events of a stream. If the stream exists, returns its events. */
   async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<Outcome> {
-    // The store does not tell a repeated append from the first one.
-    const first = this.claimedBefore.has(context) && (await this.firstOf(stream));
-    const { isNew, ...outcome } = await this.createOnce(stream, facts, context);
-    if (outcome.own && (first || !isNew)) context.onRepeated?.();
-    return outcome;
+    const [outcome] = await this.createEach([{ stream, facts, context }]);
+    if (outcome instanceof Error) throw outcome;
+    return outcome!;
   }
 
   private async createOnce(
@@ -258,31 +256,30 @@ export class Writer {
       };
       if (left === 0) resolve(outcomes);
       creations.forEach(({ stream, facts, context }, index) => {
-        if (context.onRepeated && this.claimedBefore.has(context)) {
-          this.create(stream, facts, context).then(
-            (outcome) => settle(index, outcome),
-            (failure: Error) => settle(index, failure),
+        const fail = (failure: Error) => settle(index, failure);
+        const succeed = (outcome: Outcome, isRepeated: boolean) => {
+          if (isRepeated && outcome.own) context.onRepeated?.();
+          settle(index, outcome);
+        };
+        const append = (isThere: boolean) => {
+          const events = this.eventsOf(stream, facts, context, 0);
+          this.store.append(stream, 'no-stream', events).then(
+            ({ position }) => {
+              this.lastFailure = null;
+              succeed({ position, events, own: true }, isThere);
+            },
+            (error: Error) => {
+              this.noteFailure(error);
+              if (!(error instanceof WrongExpectedRevision)) return fail(error);
+              return this.existing(stream, context).then((outcome) => succeed(outcome, true), fail);
+            },
           );
-          return;
-        }
-        const events = this.eventsOf(stream, facts, context, 0);
-        this.store.append(stream, 'no-stream', events).then(
-          ({ position }) => {
-            this.lastFailure = null;
-            settle(index, { position, events, own: true });
-          },
-          (error: Error) => {
-            this.noteFailure(error);
-            if (!(error instanceof WrongExpectedRevision)) return settle(index, error);
-            return this.existing(stream, context).then(
-              (outcome) => {
-                if (outcome.own) context.onRepeated?.();
-                settle(index, outcome);
-              },
-              (failure: Error) => settle(index, failure),
-            );
-          },
-        );
+        };
+        // The store does not tell a repeated append from the first one.
+        if (context.onRepeated && this.claimedBefore.has(context)) {
+          const looking = this.firstOf(stream).then((first) => append(first !== undefined));
+          looking.catch(fail);
+        } else append(false);
       });
     });
   }
