@@ -45,6 +45,11 @@ test('every npm command of the documents is a script', () => {
     'CONTRIBUTING.md',
     'docs/architecture.md',
     'docs/operations.md',
+    'docs/runbook.md',
+    'docs/generations.md',
+    'docs/backup.md',
+    'docs/cluster.md',
+    'docs/monitoring.md',
     'docs/vouchers.md',
     'docs/wallets.md',
   ]

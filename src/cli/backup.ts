@@ -13,7 +13,7 @@ export function backupCommand(cli: Cli): void {
       cli.withConfig(async ({ config, print, note }, folder: string) => {
         if (config.profile === 'cluster') {
           throw new CommandFailed(
-            'In the cluster profile, back up EventStoreDB with its own tools (docs/operations.md); credence export copies the events.',
+            'In the cluster profile, back up EventStoreDB with its own tools (docs/cluster.md); credence export copies the events.',
           );
         }
         if (!storesExist(config.data)) throw new CommandFailed(`There is no store in ${config.data}.`);

@@ -402,7 +402,7 @@ export class Config {
   @Variable({
     name: 'OTEL_*',
     description:
-      'The standard variables of OpenTelemetry, such as `OTEL_EXPORTER_OTLP_ENDPOINT`: see [tracing](docs/operations.md#tracing)',
+      'The standard variables of OpenTelemetry, such as `OTEL_EXPORTER_OTLP_ENDPOINT`: see [tracing](docs/monitoring.md#tracing)',
     unset: 'no tracing',
     must: 'be a text',
     family: /^OTEL_(\w+)$/,

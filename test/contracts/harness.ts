@@ -25,7 +25,7 @@ export async function becomes<T>(look: () => Promise<T>, isSo: (seen: T) => bool
   }
 }
 
-/** Writes how long something took to recover: the figures of docs/operations.md. */
+/** Writes how long something took to recover: the figures of docs/cluster.md. */
 export async function recovery(what: string, recovered: Promise<unknown>): Promise<void> {
   const since = performance.now();
   await recovered;

@@ -200,7 +200,7 @@ describeFaulty('a disk that fails', () => {
       );
       for (let n = 0; n < repeated(2, 10); n++) {
         await ledger.acknowledges(10);
-        // Not a full disk: there the library itself may end the process (docs/operations.md), as kill -9 would.
+        // Not a full disk: there the library itself may end the process (docs/runbook.md), as kill -9 would.
         const fault = random() < 0.5 ? 'fail_syncs' : 'fail_metas';
         machine!.set(fault, EIO);
         const wanted = refused.length + 1 + Math.floor(random() * 50);

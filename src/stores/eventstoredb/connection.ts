@@ -149,7 +149,7 @@ export class Connection {
     if (!this.refusal) {
       this.warn(
         `log_replaced: EventStoreDB at ${this.place} ${message}. Nothing is read or appended. Bring the right log back, ` +
-          'or, to continue with this one permanently, restart every process (docs/operations.md).',
+          'or, to continue with this one permanently, restart every process (docs/cluster.md).',
       );
     }
     this.refusal = new StoreUnavailable(`EventStoreDB at ${this.place} ${message}`, { code: 'log_replaced' });
