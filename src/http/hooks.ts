@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify';
 import type { Logger } from '../kernel/logger.js';
 import type { RequestMetrics } from './request-metrics.js';
 import { Problem, refusal, unauthorized } from '../kernel/problems.js';
@@ -108,54 +108,58 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
     throw nothingHere();
   });
   fastify.addHook('onRoute', (route) => {
-    if (!parts.serves(route.url)) {
+    if (parts.serves(route.url)) {
+      addAddress(addresses, route);
+      addRouteHooks(route, admit, parts);
+    } else {
       route.onRequest = [
         () => {
           throw nothingHere();
         },
       ];
-      return;
-    }
-    const parameters = route.url.split(/[:*]/).length - 1;
-    const address = addresses.get(route.url) ?? { pattern: patternOf(route.url), parameters, methods: new Set() };
-    for (const method of [route.method].flat()) address.methods.add(method);
-    addresses.set(route.url, address);
-
-    const policy = policyOf(route.config);
-    if (policy) {
-      route.onRequest = [admission(route.url, policy, parts)];
-      route.preValidation = [validation(policy, parts)];
-      if (policy.counts !== undefined) route.preValidation.push(itemCount(policy, policy.counts, parts));
-      // A request with a body was admitted before the body was parsed.
-      if (policy.write && parts.admission) route.preValidation.unshift(admissionHook(admit));
-      route.handler = parts.handlerOf(policy) ?? route.handler;
-      route.preHandler = [
-        ...(policy.write ? [commandRefusal(parts)] : []),
-        ...(policy.waits ? [positionWait(parts)] : []),
-        ...(policy.admitsEach ? [leaving(parts)] : []),
-      ];
-    } else if (isDocument(route.url)) {
-      const headers = isConsole(route.url) ? CONSOLE_HEADERS : DOCS_HEADERS;
-      route.onRequest = [
-        (request, reply, done) => {
-          request.pattern = route.url;
-          reply.headers(headers);
-          const counting = parts.rateLimit?.take(request.ip, reply);
-          if (counting) counting.then(() => done(), done);
-          else done();
-        },
-      ];
-    } else {
-      throw new TypeError(
-        `${[route.method].flat().join('|')} ${route.url} has no route decorator (see src/http/routes.ts)`,
-      );
     }
   });
+}
+
+/** Gives a route its hooks and its handler, as its policy says. @throws TypeError for a route without a decorator */
+function addRouteHooks(route: RouteOptions, admit: Admit, parts: EdgeParts): void {
+  const policy = policyOf(route.config);
+  if (policy) {
+    route.onRequest = [admission(route.url, policy, parts)];
+    route.preValidation = [validation(policy, parts)];
+    if (policy.counts !== undefined) route.preValidation.push(itemCount(policy, policy.counts, parts));
+    // A request with a body was admitted before the body was parsed.
+    if (policy.write && parts.admission) route.preValidation.unshift(admissionHook(admit));
+    route.handler = parts.handlerOf(policy) ?? route.handler;
+    route.preHandler = [
+      ...(policy.write ? [commandRefusal(parts)] : []),
+      ...(policy.waits ? [positionWait(parts)] : []),
+      ...(policy.admitsEach ? [leaving(parts)] : []),
+    ];
+  } else if (isDocument(route.url)) {
+    route.onRequest = [documentAdmission(route.url, parts)];
+  } else {
+    throw new TypeError(
+      `${[route.method].flat().join('|')} ${route.url} has no route decorator (see src/http/routes.ts)`,
+    );
+  }
 }
 
 const isConsole = (url: string): boolean => url === '/' || url.startsWith('/console');
 /** Pages and their files, which have no route decorator. */
 const isDocument = (url: string): boolean => isConsole(url) || url === '/openapi.json' || url.startsWith('/docs');
+
+/** The rate limit and the headers of a page or one of its files. */
+function documentAdmission(pattern: string, { rateLimit }: EdgeParts): Hook {
+  const headers = isConsole(pattern) ? CONSOLE_HEADERS : DOCS_HEADERS;
+  return (request, reply, done) => {
+    request.pattern = pattern;
+    reply.headers(headers);
+    const counting = rateLimit?.take(request.ip, reply);
+    if (counting) counting.then(() => done(), done);
+    else done();
+  };
+}
 
 /** Headers of every answer. Also used where the framework fails before any hook runs. */
 export function startAnswer(request: FastifyRequest, reply: FastifyReply): void {
@@ -201,11 +205,13 @@ function itemCount({ scope }: RoutePolicy, list: string, { rateLimit }: EdgePart
   };
 }
 
+type Admit = (request: FastifyRequest) => Promise<void> | undefined;
+
 /**
  * Admits a request that may append, once for each request. It runs when the body has arrived, so that a client that sends
  * slowly keeps no other out.
  */
-function admitting({ admission }: EdgeParts): (request: FastifyRequest) => Promise<void> | undefined {
+function admitting({ admission }: EdgeParts): Admit {
   return (request) => {
     if (!admission || request.isAdmitted || !request.policy?.write) return undefined;
     const entering = admission.enter();
@@ -229,7 +235,7 @@ function leaving({ admission }: EdgeParts): Hook {
   };
 }
 
-function admissionHook(admit: ReturnType<typeof admitting>): Hook {
+function admissionHook(admit: Admit): Hook {
   return (request, _reply, done) => {
     const entering = admit(request);
     if (entering) entering.then(() => done(), done);
@@ -369,6 +375,14 @@ interface Address {
   parameters: number;
   methods: Set<string>;
 }
+
+function addAddress(addresses: Addresses, { url, method }: RouteOptions): void {
+  const parameters = url.split(/[:*]/).length - 1;
+  const address = addresses.get(url) ?? { pattern: patternOf(url), parameters, methods: new Set() };
+  for (const each of [method].flat()) address.methods.add(each);
+  addresses.set(url, address);
+}
+
 const byParameters = (a: Address, b: Address): number => a.parameters - b.parameters;
 
 /** Answers a request without a route: OPTIONS 204, a known path with another method 405 with Allow, else 404. */

@@ -183,88 +183,109 @@ function route(
   rules: Pick<RoutePolicy, 'scope' | 'write' | 'plain'>,
   problems: readonly ProblemCode[],
 ): MethodDecorator {
-  const { summary, description, type, status = 200 } = options;
-  const waits = options.waits ?? (!rules.write && !rules.plain);
-  const takesIdempotencyKey = rules.write && rules.scope !== null && !options.ignoresIdempotencyKey;
-  const isPublicRead = rules.scope === null && !rules.write && !rules.plain;
   return (target, property, descriptor) => {
-    // Parameter decorators have run by now, so the classes of @Body(), @Query() and @Param() are known.
     const policy: RoutePolicy = {
       ...rules,
-      publicWith: isPublicRead ? PUBLIC_TO[options.audience ?? 'scores'] : PUBLIC_READS,
+      publicWith: isPublicRead(rules) ? PUBLIC_TO[options.audience ?? 'scores'] : PUBLIC_READS,
       session: options.session ?? false,
-      waits,
+      waits: options.waits ?? (!rules.write && !rules.plain),
+      // Parameter decorators have run by now, so the classes of @Body(), @Query() and @Param() are known.
       ...inputsOf(target, property),
       list: options.list,
       counts: options.counts,
       admitsEach: options.list !== undefined || (options.admitsEach ?? false),
       live: options.live ?? false,
-      status,
+      status: options.status ?? 200,
       controller: target.constructor as RoutePolicy['controller'],
       method: property,
     };
-    const limits = (rules.scope === null && !rules.plain) || policy.session ? RATE_LIMIT : [];
-    const answerHeaders: HeaderName[] = [
-      ...(rules.write ? (['Credence-Position'] as const) : []),
-      ...(status === 201 ? (['Location'] as const) : []),
-      ...(takesIdempotencyKey ? (['Idempotency-Replayed'] as const) : []),
-      ...(options.etag ? (['ETag', 'Cache-Control'] as const) : []),
-      ...limits,
-    ];
-    const ofBody = policy.body ? BODY_PROBLEMS : [];
-    const refusals: ProblemCode[] = [
-      ...problems,
-      ...ofBody,
-      ...(options.session ? SESSION_PROBLEMS : []),
-      ...(policy.params ? (['uri_too_long'] as const) : []),
-      ...(options.waits ? WAITING : []),
-      ...(takesIdempotencyKey ? (['idempotency_key_reused'] as const) : []),
-      ...(options.problems ?? []),
-      'method_not_allowed',
-      'validation_failed',
-      'internal_error',
-      'history_unreadable',
-      'newer_schema',
-    ];
-    const decorators = [
+    applyDecorators(
       RouteConfig({ [POLICY]: policy }),
-      HttpCode(status),
-      ApiOperation({
-        summary,
-        description: [description, needs(rules.scope, policy.session)].filter(Boolean).join(' '),
-        ...(isPublicRead && { security: WITH_OR_WITHOUT_KEY }),
-        ...(rules.scope === null && !isPublicRead && { security: [] }),
-      }),
-      ApiResponse({
-        status,
-        description: summary,
-        ...(type && { type }),
-        ...(options.lines && { content: { [NDJSON]: { schema: { type: 'string' as const } } } }),
-        headers: headersOf(answerHeaders),
-      }),
-      ...problemResponses(refusals, limits),
-    ];
-    if (options.list) decorators.push(ApiExtension(LIST, options.list.name));
-    if (options.etag) {
-      const description = 'The client has this version, which `If-None-Match` names.';
-      decorators.push(ApiResponse({ status: 304, description, headers: headersOf(answerHeaders) }));
-      decorators.push(ApiHeader(IF_NONE_MATCH));
-    }
-    if (rules.scope && rules.scope !== 'any') decorators.push(ApiExtension(SCOPE, rules.scope));
-    if (isPublicRead) decorators.push(ApiExtension(PUBLIC_WITH, policy.publicWith));
-    const example: Example = { body: options.example, path: options.at };
-    if (example.body || example.path) decorators.push(ApiExtension(EXAMPLE, example));
-    if (rules.scope) decorators.push(ApiSecurity('api_key'));
-    if (options.session) decorators.push(ApiSecurity('session'));
-    if (waits) {
-      decorators.push(ApiHeader({ name: 'Credence-Min-Position', required: false, description: MIN_POSITION }));
-    }
-    if (options.live) {
-      decorators.push(ApiProduces('text/event-stream'), ApiHeader(LAST_EVENT_ID));
-    }
-    if (takesIdempotencyKey) decorators.push(ApiHeader(IDEMPOTENCY_HEADER));
-    applyDecorators(...decorators)(target, property, descriptor);
+      HttpCode(policy.status),
+      ...describedRequest(options, policy),
+      ...describedAnswers(options, policy, problems),
+    )(target, property, descriptor);
   };
+}
+
+const isPublicRead = ({ scope, write, plain }: Pick<RoutePolicy, 'scope' | 'write' | 'plain'>): boolean =>
+  scope === null && !write && !plain;
+const takesIdempotencyKey = (options: RouteOptions, { scope, write }: RoutePolicy): boolean =>
+  write && scope !== null && !options.ignoresIdempotencyKey;
+
+/** What the OpenAPI document says of the requests of a route. */
+function describedRequest(options: RouteOptions, policy: RoutePolicy): MethodDecorator[] {
+  const { scope, session, waits } = policy;
+  const decorators = [
+    ApiOperation({
+      summary: options.summary,
+      description: [options.description, needs(scope, session)].filter(Boolean).join(' '),
+      ...(isPublicRead(policy) && { security: WITH_OR_WITHOUT_KEY }),
+      ...(scope === null && !isPublicRead(policy) && { security: [] }),
+    }),
+  ];
+  if (options.list) decorators.push(ApiExtension(LIST, options.list.name));
+  if (options.etag) decorators.push(ApiHeader(IF_NONE_MATCH));
+  if (scope && scope !== 'any') decorators.push(ApiExtension(SCOPE, scope));
+  if (isPublicRead(policy)) decorators.push(ApiExtension(PUBLIC_WITH, policy.publicWith));
+  const example: Example = { body: options.example, path: options.at };
+  if (example.body || example.path) decorators.push(ApiExtension(EXAMPLE, example));
+  if (scope) decorators.push(ApiSecurity('api_key'));
+  if (session) decorators.push(ApiSecurity('session'));
+  if (waits) {
+    decorators.push(ApiHeader({ name: 'Credence-Min-Position', required: false, description: MIN_POSITION }));
+  }
+  if (options.live) decorators.push(ApiHeader(LAST_EVENT_ID));
+  if (takesIdempotencyKey(options, policy)) decorators.push(ApiHeader(IDEMPOTENCY_HEADER));
+  return decorators;
+}
+
+/** What the OpenAPI document says of its answers. @param problems of every route of its kind */
+function describedAnswers(
+  options: RouteOptions,
+  policy: RoutePolicy,
+  problems: readonly ProblemCode[],
+): MethodDecorator[] {
+  const { scope, write, plain, session, status } = policy;
+  const isRepeatable = takesIdempotencyKey(options, policy);
+  const limits = (scope === null && !plain) || session ? RATE_LIMIT : [];
+  const headers = headersOf([
+    ...(write ? (['Credence-Position'] as const) : []),
+    ...(status === 201 ? (['Location'] as const) : []),
+    ...(isRepeatable ? (['Idempotency-Replayed'] as const) : []),
+    ...(options.etag ? (['ETag', 'Cache-Control'] as const) : []),
+    ...limits,
+  ]);
+  const refusals: ProblemCode[] = [
+    ...problems,
+    ...(policy.body ? BODY_PROBLEMS : []),
+    ...(session ? SESSION_PROBLEMS : []),
+    ...(policy.params ? (['uri_too_long'] as const) : []),
+    ...(options.waits ? WAITING : []),
+    ...(isRepeatable ? (['idempotency_key_reused'] as const) : []),
+    ...(options.problems ?? []),
+    'method_not_allowed',
+    'validation_failed',
+    'internal_error',
+    'history_unreadable',
+    'newer_schema',
+  ];
+  const decorators = [
+    ApiResponse({
+      status,
+      description: options.summary,
+      ...(options.type && { type: options.type }),
+      ...(options.lines && { content: { [NDJSON]: { schema: { type: 'string' as const } } } }),
+      headers,
+    }),
+    ...problemResponses(refusals, limits),
+  ];
+  if (options.etag) {
+    const description = 'The client has this version, which `If-None-Match` names.';
+    decorators.push(ApiResponse({ status: 304, description, headers }));
+  }
+  if (options.live) decorators.push(ApiProduces('text/event-stream'));
+  return decorators;
 }
 
 /** The key selects the lens of its organization, so answers with and without it differ. */
