@@ -9,7 +9,7 @@ import { ensureManifest, refuseOtherLog } from '../read-side/manifest.js';
 import { listSnapshots, loadSnapshot, misfitOf } from '../read-side/snapshots.js';
 import { type Snapshot, SnapshotDamaged, snapshotAt } from '../stores/ports/snapshot-file.js';
 import { type Cli, CommandFailed, EXIT, type StoresContext, UsageError } from './cli.js';
-import { withHandlers } from './handlers.js';
+import { type HandlersContext, withHandlers } from './handlers.js';
 import { type Progress, count, duration } from './progress.js';
 import { table } from './table.js';
 
@@ -32,34 +32,7 @@ export function snapshotCommands(cli: Cli): void {
     .option('--generation <id>', 'save this generation only')
     .option('--folder <folder>', FOLDER)
     .option('--json', 'print the result as JSON')
-    .action(
-      withHandlers(cli, 'existing', [OperationsModule], async (context, options: Options) => {
-        const { commands, config, print, progress } = context;
-        const { signal } = new AbortController();
-        let saving = '';
-        let bar: Progress | undefined;
-        const onProgress = (id: string, rows: number, total: number) => {
-          if (id !== saving) {
-            bar?.stop();
-            bar = progress(`Saving ${id}`, 'rows');
-            saving = id;
-          }
-          bar!.update(rows, total);
-        };
-        const run = { signal, onProgress };
-        const { generation = null } = options;
-        const command = new SaveSnapshots(generation, folderOf(context, options), config.retainedSnapshots, run);
-        const saved = await commands.execute(command).finally(() => bar?.stop());
-        if (options.json) print(JSON.stringify(saved.map(described)));
-        else {
-          for (const { path, generation, rows, bytes, checkpoint, seconds } of saved) {
-            const size = `${count(rows)} rows up to position ${checkpoint.position}, ${megabytes(bytes)}`;
-            print(`${generation} saved as ${path}: ${size}, in ${duration(seconds)}`);
-          }
-        }
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', [OperationsModule], save));
 
   snapshot
     .command('load')
@@ -68,65 +41,92 @@ export function snapshotCommands(cli: Cli): void {
     .option('--swap', 'serve the generation once it is complete')
     .option('--folder <folder>', FOLDER)
     .option('--json', 'print the result as JSON')
-    .action(
-      cli.withStores('existing', async (context, file: string | undefined, options: Options) => {
-        const { eventStore, readModels } = context.stores;
-        refuseOtherLog(await readModels.manifest(), await readModels.generations(), eventStore.logId);
-        const chosen = file === undefined ? await newest(context, options) : await inOneSentence(snapshotOf(file));
-        const stopping = new AbortController();
-        const stop = () => stopping.abort();
-        process.once('SIGINT', stop).once('SIGTERM', stop);
-        try {
-          const { signal } = stopping;
-          const started = performance.now();
-          const loading = context.progress(`Loading ${chosen.rows} rows`, 'rows');
-          const id = await inOneSentence(
-            loadSnapshot(chosen, eventStore, readModels, { signal, onProgress: loading.update }),
-          ).finally(loading.stop);
-          const loaded = performance.now();
-          const applying = context.progress('Applying the events after it', 'events');
-          let events = 0;
-          await inOneSentence(
-            complete(id, eventStore, readModels, signal, (progress) => {
-              events = progress.events;
-              applying.update(progress.events, progress.total);
-            }),
-          ).finally(applying.stop);
-          if (options.swap) await inOneSentence(serve(context, id));
-          const [load, tail] = [(loaded - started) / 1000, (performance.now() - loaded) / 1000];
-          const next = options.swap ? `${id} serves now.` : `credence swap ${id} serves it.`;
-          context.print(
-            options.json
-              ? JSON.stringify({ ...described(chosen), generation: id, load_seconds: load, events, tail_seconds: tail })
-              : `${id} is ready: ${count(chosen.rows)} rows in ${duration(load)}, then ${count(events)} events in ${duration(tail)}. ${next}`,
-          );
-          return EXIT.ok;
-        } finally {
-          process.off('SIGINT', stop).off('SIGTERM', stop);
-        }
-      }),
-    );
+    .action(cli.withStores('existing', load));
 
   snapshot
     .command('list')
     .description('list the snapshots, the newest first, and why one cannot be used')
     .option('--folder <folder>', FOLDER)
     .option('--json', 'print it as JSON')
-    .action(
-      cli.withStores('existing', async (context, options: Options) => {
-        const { eventStore } = context.stores;
-        const folder = folderOf(context, options);
-        const rows = await Promise.all(
-          (await listSnapshots(folder)).map(async (listed) =>
-            'snapshot' in listed
-              ? { ...described(listed.snapshot), unfit: (await misfitOf(listed.snapshot, eventStore)) ?? null }
-              : { path: listed.path, unfit: listed.damage },
-          ),
-        );
-        context.print(options.json ? JSON.stringify(rows) : render(folder, rows));
-        return EXIT.ok;
+    .action(cli.withStores('existing', list));
+}
+
+async function save(context: HandlersContext, options: Options) {
+  const { commands, config, print, progress } = context;
+  const { signal } = new AbortController();
+  let saving = '';
+  let bar: Progress | undefined;
+  const onProgress = (id: string, rows: number, total: number) => {
+    if (id !== saving) {
+      bar?.stop();
+      bar = progress(`Saving ${id}`, 'rows');
+      saving = id;
+    }
+    bar!.update(rows, total);
+  };
+  const run = { signal, onProgress };
+  const { generation = null } = options;
+  const command = new SaveSnapshots(generation, folderOf(context, options), config.retainedSnapshots, run);
+  const saved = await commands.execute(command).finally(() => bar?.stop());
+  if (options.json) print(JSON.stringify(saved.map(described)));
+  else {
+    for (const { path, generation, rows, bytes, checkpoint, seconds } of saved) {
+      const size = `${count(rows)} rows up to position ${checkpoint.position}, ${megabytes(bytes)}`;
+      print(`${generation} saved as ${path}: ${size}, in ${duration(seconds)}`);
+    }
+  }
+  return EXIT.ok;
+}
+
+async function load(context: StoresContext, file: string | undefined, options: Options) {
+  const { eventStore, readModels } = context.stores;
+  refuseOtherLog(await readModels.manifest(), await readModels.generations(), eventStore.logId);
+  const chosen = file === undefined ? await newest(context, options) : await inOneSentence(snapshotOf(file));
+  const stopping = new AbortController();
+  const stop = () => stopping.abort();
+  process.once('SIGINT', stop).once('SIGTERM', stop);
+  try {
+    const { signal } = stopping;
+    const started = performance.now();
+    const loading = context.progress(`Loading ${chosen.rows} rows`, 'rows');
+    const id = await inOneSentence(
+      loadSnapshot(chosen, eventStore, readModels, { signal, onProgress: loading.update }),
+    ).finally(loading.stop);
+    const loaded = performance.now();
+    const applying = context.progress('Applying the events after it', 'events');
+    let events = 0;
+    await inOneSentence(
+      complete(id, eventStore, readModels, signal, (progress) => {
+        events = progress.events;
+        applying.update(progress.events, progress.total);
       }),
+    ).finally(applying.stop);
+    if (options.swap) await inOneSentence(serve(context, id));
+    const [load, tail] = [(loaded - started) / 1000, (performance.now() - loaded) / 1000];
+    const next = options.swap ? `${id} serves now.` : `credence swap ${id} serves it.`;
+    context.print(
+      options.json
+        ? JSON.stringify({ ...described(chosen), generation: id, load_seconds: load, events, tail_seconds: tail })
+        : `${id} is ready: ${count(chosen.rows)} rows in ${duration(load)}, then ${count(events)} events in ${duration(tail)}. ${next}`,
     );
+    return EXIT.ok;
+  } finally {
+    process.off('SIGINT', stop).off('SIGTERM', stop);
+  }
+}
+
+async function list(context: StoresContext, options: Options) {
+  const { eventStore } = context.stores;
+  const folder = folderOf(context, options);
+  const rows = await Promise.all(
+    (await listSnapshots(folder)).map(async (listed) =>
+      'snapshot' in listed
+        ? { ...described(listed.snapshot), unfit: (await misfitOf(listed.snapshot, eventStore)) ?? null }
+        : { path: listed.path, unfit: listed.damage },
+    ),
+  );
+  context.print(options.json ? JSON.stringify(rows) : render(folder, rows));
+  return EXIT.ok;
 }
 
 type Row = { path: string; unfit: string | null } & Partial<ReturnType<typeof described>>;

@@ -75,31 +75,7 @@ export function vpCommands(cli: Cli): void {
     .argument('<policy>', 'id of a policy, or a JSON file')
     .option('--subjects <list>', 'TRIS ids, separated by commas; default: all identities')
     .option('--access <list>', 'access policies whose decisions are compared, separated by commas')
-    .action(
-      withHandlers(
-        cli,
-        'existing',
-        FEATURES,
-        async ({ queries, print }, id: string, options: ScopeOptions & { subjects?: string; access?: string }) => {
-          const subjects = listOf(options.subjects);
-          const wrong = subjects?.find((subject) => !TRIS_ID.test(subject));
-          if (wrong !== undefined) throw new UsageError(`"${wrong}" is not a TRIS id.`);
-          const policy = id.endsWith('.json') ? readPolicy(id) : id;
-          const { signal } = new AbortController();
-          const scope = scopeOf(options.scope);
-          const evaluation = await queries.execute(
-            new EvaluatePolicy(policy, scope, subjects, listOf(options.access) ?? [], OPERATOR, signal),
-          );
-          if (options.json) print(JSON.stringify(evaluation));
-          else if (subjects) print(renderSubjects(evaluation.results));
-          else {
-            const { policy_id, lens, ...rest } = evaluation;
-            print(renderChange({ ...rest, ...rest.summary, before: lens, after: { policy_id } }));
-          }
-          return EXIT.ok;
-        },
-      ),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, evaluate));
 
   scoped(vp.command('replay'))
     .description('replay all identities under a policy, and keep the result for a promotion')
@@ -120,47 +96,7 @@ export function vpCommands(cli: Cli): void {
     .option('--csv <file>', 'write every change as CSV; - for standard output, instead of the summary')
     .option('--ndjson <file>', 'write every change as NDJSON; - for standard output, instead of the summary')
     .option('--json', 'print the summary as JSON')
-    .action(
-      withHandlers(
-        cli,
-        'existing',
-        FEATURES,
-        async (context, a: string, b: string, options: { csv?: string; ndjson?: string; json?: boolean }) => {
-          const policies = context.get(ValidationPolicies);
-          const replays = context.get(Replays);
-          const manifest = await context.get(Views).manifest();
-          const lens = (id: string): Promise<Scoring> =>
-            policies.resolve(id === ACTIVE ? {} : { vp: id }, manifest, [undefined]);
-          if (options.csv !== undefined && options.ndjson !== undefined) {
-            throw new UsageError('--csv and --ndjson cannot be combined.');
-          }
-          const file = options.csv ?? options.ndjson;
-          const rows =
-            file === undefined ? undefined : new DiffWriter(file, options.csv !== undefined, context.io.stdout);
-          const bar = context.progress('Comparing', 'identities');
-          const [before, after] = [await lens(a), await lens(b)];
-          const change = await replays
-            .between(
-              before,
-              after,
-              manifest,
-              await replays.probes(lensOwner('platform', ''), undefined),
-              new AbortController().signal,
-              {
-                onIdentity: rows && ((trisId, comparison) => rows.add(trisId, comparison)),
-                onPage: (done, total) => {
-                  bar.update(done, total);
-                  return rows?.flush();
-                },
-              },
-            )
-            .finally(bar.stop);
-          await rows?.end();
-          if (file !== '-') context.print(options.json ? JSON.stringify(change) : renderChange(change));
-          return EXIT.ok;
-        },
-      ),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, diff));
 
   scoped(vp.command('promote'))
     .description('make a policy the lens of the platform, or of the owning organization, from now on')
@@ -184,6 +120,68 @@ export function vpCommands(cli: Cli): void {
         return switchLens(context, options, new RollBackPolicy(id, scope, command, 0));
       }),
     );
+}
+
+async function evaluate(
+  { queries, print }: HandlersContext,
+  id: string,
+  options: ScopeOptions & { subjects?: string; access?: string },
+) {
+  const subjects = listOf(options.subjects);
+  const wrong = subjects?.find((subject) => !TRIS_ID.test(subject));
+  if (wrong !== undefined) throw new UsageError(`"${wrong}" is not a TRIS id.`);
+  const policy = id.endsWith('.json') ? readPolicy(id) : id;
+  const { signal } = new AbortController();
+  const scope = scopeOf(options.scope);
+  const evaluation = await queries.execute(
+    new EvaluatePolicy(policy, scope, subjects, listOf(options.access) ?? [], OPERATOR, signal),
+  );
+  if (options.json) print(JSON.stringify(evaluation));
+  else if (subjects) print(renderSubjects(evaluation.results));
+  else {
+    const { policy_id, lens, ...rest } = evaluation;
+    print(renderChange({ ...rest, ...rest.summary, before: lens, after: { policy_id } }));
+  }
+  return EXIT.ok;
+}
+
+async function diff(
+  context: HandlersContext,
+  a: string,
+  b: string,
+  options: { csv?: string; ndjson?: string; json?: boolean },
+) {
+  const policies = context.get(ValidationPolicies);
+  const replays = context.get(Replays);
+  const manifest = await context.get(Views).manifest();
+  const lens = (id: string): Promise<Scoring> =>
+    policies.resolve(id === ACTIVE ? {} : { vp: id }, manifest, [undefined]);
+  if (options.csv !== undefined && options.ndjson !== undefined) {
+    throw new UsageError('--csv and --ndjson cannot be combined.');
+  }
+  const file = options.csv ?? options.ndjson;
+  const rows = file === undefined ? undefined : new DiffWriter(file, options.csv !== undefined, context.io.stdout);
+  const bar = context.progress('Comparing', 'identities');
+  const [before, after] = [await lens(a), await lens(b)];
+  const change = await replays
+    .between(
+      before,
+      after,
+      manifest,
+      await replays.probes(lensOwner('platform', ''), undefined),
+      new AbortController().signal,
+      {
+        onIdentity: rows && ((trisId, comparison) => rows.add(trisId, comparison)),
+        onPage: (done, total) => {
+          bar.update(done, total);
+          return rows?.flush();
+        },
+      },
+    )
+    .finally(bar.stop);
+  await rows?.end();
+  if (file !== '-') context.print(options.json ? JSON.stringify(change) : renderChange(change));
+  return EXIT.ok;
 }
 
 function scoped(command: ReturnType<Cli['program']['command']>) {
