@@ -140,8 +140,7 @@ export class ProcessGroup {
   private async replace(place: Place, pid: number, how: string): Promise<void> {
     const steady = performance.now() - place.upSince! >= STEADY_MS;
     place.upSince = undefined;
-    if (place.metrics) await this.keepCounts(place.metrics);
-    place.metrics = undefined;
+    await this.keepCounts(place);
     if (steady) place.endings = 0;
     while (!this.isStopping) {
       const ms = Math.min(BACKOFF_MS * 2 ** place.endings++, MAX_BACKOFF_MS);
@@ -171,20 +170,24 @@ export class ProcessGroup {
 
   /** The sum of all processes. One that does not answer in time counts with what it last reported. */
   private async metrics(): Promise<string> {
-    const reports = this.places.map(async (place) => {
-      const asked = place.upSince === undefined ? undefined : place.channel?.ask<Metrics>('metrics');
-      const reported = asked && (await inTime(asked, METRICS_MS).catch(() => undefined));
+    const asked = this.places.map(async (place) => {
+      const answer = place.upSince === undefined ? undefined : place.channel?.ask<Metrics>('metrics');
+      const reported = answer && (await inTime(answer, METRICS_MS).catch(() => undefined));
       // It may have ended meanwhile, and counts as ended then.
       if (reported && place.upSince !== undefined) place.metrics = reported;
-      return place.metrics ?? [];
     });
     const own = await this.registry.getMetricsAsJSON();
-    return AggregatorRegistry.aggregate([own, ...(await Promise.all(reports)), this.ended]).metrics();
+    await Promise.all(asked);
+    // Looked at together, since a process that ends meanwhile must not count twice.
+    const reports = this.places.map(({ metrics }) => metrics ?? []);
+    return AggregatorRegistry.aggregate([own, ...reports, this.ended]).metrics();
   }
 
-  private async keepCounts(metrics: Metrics): Promise<void> {
-    const counts = metrics.filter(({ type }) => COUNTING.has(String(type)));
+  /** Adds what a process that has ended counted to the counts of the ended ones. */
+  private async keepCounts(place: Place): Promise<void> {
+    const counts = (place.metrics ?? []).filter(({ type }) => COUNTING.has(String(type)));
     this.ended = await AggregatorRegistry.aggregate([this.ended, counts]).getMetricsAsJSON();
+    place.metrics = undefined;
   }
 
   private async stop(signal: string): Promise<void> {

@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually, recovery } from '../contracts/harness.js';
 import { Ledger, WRITERS, expectVerified, reached } from '../e2e/ledger.js';
-import { membersOf } from '../e2e/members.js';
+import { type Member, membersOf } from '../e2e/members.js';
+import type { Answer } from '../http/client.js';
 import { ACTION, Server } from '../e2e/server.js';
 import { ended, spawnServer } from '../servers/launch.js';
 
@@ -76,6 +77,24 @@ test('kill -9 of a process that answers: the others go on, another takes its pla
   const lines = server.errors.join('').split('\n');
   expect(lines.filter((line) => line.includes('"a process that answers requests works again"'))).toHaveLength(1);
   expect(await server.stop()).toBe(0);
+});
+
+test('kill -9 of a process during a scrape: what it has counted is in the sum once', async () => {
+  const server = await Server.start({ data, env: { ...ENV, CREDENCE_PROCESSES: '3' } });
+  const [silent, victim, asked] = (await membersOf(server, 3)) as [Member, Member, Member];
+  const same = (await membersOf(server, 3)).find(({ pid }) => pid === asked.pid)!;
+  const counted = ({ text }: Answer) =>
+    Number(/^http_request_duration_seconds_count\{.*"\/health\/live",status="200"\} (\d+)$/m.exec(text)?.[1]);
+  const before = counted(await asked.send('GET', '/metrics'));
+  // The sum waits for two seconds for a process that does not answer.
+  process.kill(silent.pid, 'SIGSTOP');
+  const scrape = asked.send('GET', '/metrics');
+  // The first process gets the questions of a process in their order.
+  await same.send('GET', '/health/ready');
+  process.kill(victim.pid, 'SIGKILL');
+  expect(counted(await scrape)).toBe(before);
+  process.kill(silent.pid, 'SIGCONT');
+  await server.stop();
 });
 
 test('kill -9 of the process of projections and jobs: answers go on, and another applies what was written', async () => {
