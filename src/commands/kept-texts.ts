@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { sha256Hex } from '../kernel/hash.js';
 import { Problem } from '../kernel/problems.js';
-import type { KeyValue } from '../stores/ports/key-value.js';
+import { type KeyValue, TEXT_KEY } from '../stores/ports/key-value.js';
 
 /**
  * Free text is stored beside the log under its SHA-256, so that it can be deleted (docs/decisions/0010). It does not
@@ -14,7 +14,7 @@ type Claimed = { text: string; by: string };
 /** What a text that was taken away leaves for a moment. */
 const GONE = '';
 
-const keyOf = (hash: string) => `text:${hash}`;
+const keyOf = (hash: string) => TEXT_KEY + hash;
 
 /**
  * Call it before the event that names the text's hash is appended.

@@ -8,8 +8,8 @@ import type { EventStore } from './ports/event-store.js';
 import { LmdbEventStore, type LmdbEventStoreOptions, type LogExtent, copyLog } from './lmdb/lmdb-event-store.js';
 import type { Jobs } from './ports/jobs.js';
 import { LmdbJobs } from './lmdb/lmdb-jobs.js';
-import type { Counts, KeyValue } from './ports/key-value.js';
-import { LmdbKeyValue } from './lmdb/lmdb-key-value.js';
+import { type Counts, type KeyValue, TEXT_KEY } from './ports/key-value.js';
+import { LmdbKeyValue, copyMissing } from './lmdb/lmdb-key-value.js';
 import { LmdbEnvironment } from './lmdb/environment.js';
 import type { Logger } from '../kernel/logger.js';
 import { LARGE_BULK } from './lmdb/stream-index.js';
@@ -176,7 +176,11 @@ export async function backupStores(data: string, target: string): Promise<LogExt
   const state = await LmdbEnvironment.open(join(data, 'state'), { databases: {} });
   await state.backup(join(target, 'state')).finally(() => state.close());
   await mkdir(join(target, 'log'));
-  return copyLog(join(data, 'log'), join(target, 'log'));
+  // After the state: what it says has been read of the log, and of chains, must be in the copy of the log.
+  const extent = await copyLog(join(data, 'log'), join(target, 'log'));
+  // What was recorded in between may name texts that were stored in between.
+  await copyMissing(join(data, 'state'), join(target, 'state'), TEXT_KEY);
+  return extent;
 }
 
 /**

@@ -10,6 +10,8 @@ const SWEEP_SLICE = 1_000;
 /** Longer keys are stored under their hash: the library refuses more than 1,978 bytes. */
 const MAX_KEY_LENGTH = 400;
 
+const DATABASES = { databases: { entries: { encoding: 'json' } } } as const;
+
 interface Entry {
   value: Json;
   /** ms since the epoch */
@@ -25,7 +27,7 @@ export class LmdbKeyValue implements KeyValue {
   #closed = false;
 
   static async open(folder: string, options: { clock: Clock }): Promise<LmdbKeyValue> {
-    const env = await LmdbEnvironment.open(folder, { databases: { entries: { encoding: 'json' } } });
+    const env = await LmdbEnvironment.open(folder, DATABASES);
     return new LmdbKeyValue(env, options.clock);
   }
 
@@ -131,6 +133,34 @@ export class LmdbKeyValue implements KeyValue {
 
   #put(key: string, value: Json, ttlMs: number): void {
     this.#entries.putSync(key, { value, expires_at: this.#clock() + ttlMs });
+  }
+}
+
+/**
+ * Copies the entries whose keys begin with `prefix` and that another folder lacks, or lets expire sooner, while the
+ * folder is in use.
+ */
+export async function copyMissing(folder: string, target: string, prefix: string): Promise<void> {
+  const from = await LmdbEnvironment.open(folder, DATABASES);
+  try {
+    const to = await LmdbEnvironment.open(target, DATABASES);
+    try {
+      const entries = from.database<Entry>('entries');
+      const copied = to.database<Entry>('entries');
+      const range = { end: `${stored(prefix)}\uffff`, limit: SWEEP_SLICE + 1 };
+      let start: string | undefined = stored(prefix);
+      while (start !== undefined) {
+        const page: { key: string; value: Entry }[] = from.read(() => [...entries.getRange({ ...range, start })]);
+        start = page.length > SWEEP_SLICE ? page.pop()!.key : undefined;
+        const missing = page.filter(({ key, value }) => (copied.get(key)?.expires_at ?? 0) < value.expires_at);
+        if (missing.length > 0) await to.grow(() => missing.forEach(({ key, value }) => copied.putSync(key, value)));
+        await new Promise(setImmediate);
+      }
+    } finally {
+      await to.close();
+    }
+  } finally {
+    await from.close();
   }
 }
 

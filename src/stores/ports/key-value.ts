@@ -19,6 +19,9 @@ export interface KeyValue {
 }
 export const KEY_VALUE = Symbol('KeyValue');
 
+/** Begins the keys of texts that events name by their hash (src/commands/kept-texts.ts). */
+export const TEXT_KEY = 'text:';
+
 /** The part of it that rate limits need. */
 export type Counts = Pick<KeyValue, 'increment'>;
 export const COUNTS = Symbol('Counts');

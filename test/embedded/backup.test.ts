@@ -1,0 +1,42 @@
+import { jest } from '@jest/globals';
+import { join } from 'node:path';
+import { keepText, keptText } from '../../src/commands/kept-texts.js';
+import { sha256Hex } from '../../src/kernel/hash.js';
+import { backup } from '../../src/stores/backup.js';
+import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
+import { closeStores, openStores } from '../../src/stores/open.js';
+import { plantEvent } from '../contracts/sample-events.js';
+import { temporaryFolder } from './temporary-folder.js';
+
+test('a backup has the texts of all events in it, also of those recorded while the state was being copied', async () => {
+  const place = await temporaryFolder();
+  const [data, target] = [join(place.path, 'data'), join(place.path, 'copy')];
+  const stores = await openStores(data, Date.now);
+  const record = async (text: string) => {
+    await keepText(stores.keyValue, text);
+    await plantEvent(stores.eventStore, `text-${text}`, 'Named', { hash: sha256Hex(text) });
+  };
+  const late = Array.from({ length: 2_500 }, (_, n) => `late-${n}`);
+  await record('early');
+  const copyState = LmdbEnvironment.prototype.backup;
+  const copying = jest.spyOn(LmdbEnvironment.prototype, 'backup').mockImplementationOnce(async function (
+    this: LmdbEnvironment,
+    folder,
+  ) {
+    await copyState.call(this, folder);
+    await Promise.all(late.map(record));
+  });
+  await backup(data, target);
+  copying.mockRestore();
+  await closeStores(stores);
+
+  const restored = await openStores(target, Date.now);
+  const lost: string[] = [];
+  for (const text of ['early', ...late]) {
+    if ((await keptText(restored.keyValue, sha256Hex(text))) === null) lost.push(text);
+  }
+  const events = await restored.eventStore.countAfter(0);
+  await closeStores(restored);
+  await place.remove();
+  expect({ events, lost }).toEqual({ events: 2_501, lost: [] });
+});
