@@ -74,7 +74,7 @@ class Total {
 async function appending(most, tell) {
   await inTemporaryFolder(async (folder) => {
     const part = Math.ceil(most / 10);
-    const store = await LmdbEventStore.open(join(folder, 'log'));
+    let store = await LmdbEventStore.open(join(folder, 'log'));
     const log = open({ ...ENVIRONMENT, ...LOG, path: join(folder, 'raw') });
     const root = open({ ...ENVIRONMENT, path: join(folder, 'indexed') });
     const events = root.openDB({ name: 'log', ...LOG });
@@ -97,6 +97,9 @@ async function appending(most, tell) {
           (appends) => appends,
           ({ stream, event }) => store.append(stream, 'no-stream', [event]),
         );
+        // Waits until its index is written, which would otherwise slow the peers down.
+        await store.close();
+        store = await LmdbEventStore.open(join(folder, 'log'));
         await turn('raw lmdb', rawEntries, ({ key, entry }) => log.put(key, entry));
         await turn('raw lmdb with an index', rawEntries, ({ key, entry, stream }) => {
           position.writeUInt32LE(key);
