@@ -43,6 +43,7 @@ const FAULTS = [
   'test/examples/policy-change.test',
   'test/examples/sign-in-page.test',
   'test/faults/backup.test',
+  'test/faults/build.test',
   'test/faults/commands.test',
   'test/faults/damage.test',
   'test/faults/disk.test',

@@ -6,7 +6,18 @@ import { join } from 'node:path';
 import { Ledger, reached } from '../e2e/ledger.js';
 import { type Answer, Server, expectProblem, unique } from '../e2e/server.js';
 import { eventually } from '../contracts/harness.js';
-import { Progress, SEED, credence, limit, longCases, longTest, randomFrom, repeated, verified } from './faults.js';
+import {
+  Progress,
+  SEED,
+  canMount,
+  credence,
+  limit,
+  longCases,
+  longTest,
+  randomFrom,
+  repeated,
+  verified,
+} from './faults.js';
 import { EIO, ENOSPC, FaultyMachine, describeFaulty } from './faulty-machine.js';
 
 /** A disk that is slow, fails, is full, loses power or may not be written to. */
@@ -255,7 +266,7 @@ describeFaulty('a power cut', () => {
 });
 
 const isRoot = process.getuid?.() === 0;
-const mounts = isRoot && canMount();
+const mounts = canMount();
 (mounts ? describe : describe.skip)('a disk that is full (a small file system of its own)', () => {
   let place: string;
   beforeEach(() => {
@@ -320,17 +331,5 @@ describe('a folder that may not be written', () => {
     await again.stop();
   });
 });
-
-function canMount(): boolean {
-  try {
-    const probe = execFileSync('mktemp', ['-d']).toString().trim();
-    execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', probe], { stdio: 'ignore' });
-    execFileSync('umount', [probe]);
-    return true;
-  } catch {
-    process.stderr.write('a file system of its own cannot be mounted here: its tests are skipped\n');
-    return false;
-  }
-}
 
 const positionOf = ({ headers }: Answer) => Number(String(headers['credence-position']).split('.')[1]);

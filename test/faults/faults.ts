@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { type Ran, ended, runCommand, spawnCommand } from '../servers/launch.js';
 
 /**
@@ -69,6 +70,19 @@ export function credence(data: string, ...args: string[]): Promise<Ran> {
 /** As `credence`, as a process of its own with further variables. */
 export function credenceWith(variables: Record<string, string>, data: string, ...args: string[]): Promise<Ran> {
   return ended(spawnCommand(args, { ...variables, CREDENCE_DATA: data }));
+}
+
+/** Whether tests can have a file system of their own, which takes root. */
+export function canMount(): boolean {
+  try {
+    const probe = execFileSync('mktemp', ['-d']).toString().trim();
+    execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', probe], { stdio: 'ignore' });
+    execFileSync('umount', [probe]);
+    return true;
+  } catch {
+    process.stderr.write('a file system of its own cannot be mounted here: its tests are skipped\n');
+    return false;
+  }
 }
 
 /** Every row is what a fresh fold of the log comes to. */

@@ -1,0 +1,227 @@
+import { type ChildProcess, execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, readdirSync, statfsSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Action } from '../../src/features/relay/domain/relay.js';
+import type { BuildState } from '../../src/read-side/bulk-files.js';
+import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
+import { eventually } from '../contracts/harness.js';
+import { Ledger } from '../e2e/ledger.js';
+import { Server } from '../e2e/server.js';
+import { type Ran, ended, spawnCommand } from '../servers/launch.js';
+import { canMount, credence, credenceWith } from './faults.js';
+import { fill } from './fill.js';
+
+/**
+ * A bulk build by the command line, whose partitions are folded in threads where there is more than one processor. What
+ * a thread does that runs out of memory or fails is tested in test/embedded/bulk-build.test.ts.
+ */
+
+/** Of about two events each: enough for a build in bulk. */
+const ACTIONS = 110_000;
+const REBUILD = ['rebuild', 'all', '--swap'];
+const MINUTES = 60_000;
+
+if (availableParallelism() === 1) process.stderr.write('one processor: builds are tested without threads\n');
+
+/** A log with a generation that serves it. */
+let filled: string;
+let data: string;
+beforeAll(async () => {
+  filled = await mkdtemp(join(tmpdir(), 'credence-build-'));
+  await (await Server.start({ data: filled })).stop();
+  await fill(filled, ACTIONS, actionOf);
+  const { code, stderr } = await credenceWith({}, filled, ...REBUILD);
+  expect([code, code === 0 ? '' : stderr]).toEqual([0, '']);
+}, 30 * MINUTES);
+beforeEach(async () => {
+  data = await mkdtemp(join(tmpdir(), 'credence-build-'));
+  await cp(filled, data, { recursive: true });
+});
+afterEach(() => rm(data, { recursive: true, force: true }));
+afterAll(() => rm(filled, { recursive: true, force: true }));
+
+const now = Date.now();
+function actionOf(n: number): Action {
+  return {
+    tris_id: `tris:${(n * 7_919) % 10_000}`,
+    action_type: n % 20 === 19 ? 'trade_flags' : `kind_${n % 30}`,
+    category: MODEL.categories[n % MODEL.categories.length]!,
+    criticality: CRITICALITIES[n % CRITICALITIES.length]!,
+    platform_id: `platform-${n % 50}`,
+    occurred_at: now - ((n * 104_729) % 1_000) * 86_400_000,
+    external_id: null,
+    evidence_uri: null,
+  };
+}
+
+/** The folder of the files of the build under way. */
+function buildFolder(of = data): string | undefined {
+  const views = join(of, 'views');
+  return readdirSync(views)
+    .map((name) => join(views, name, 'build'))
+    .find((path) => existsSync(path));
+}
+
+/** How far the build under way has recorded its work. */
+function stateOf(of = data): BuildState | undefined {
+  try {
+    return JSON.parse(readFileSync(join(buildFolder(of)!, 'build.json'), 'utf8')) as BuildState;
+  } catch {
+    return undefined;
+  }
+}
+
+/** In a process of its own, which takes half the time. */
+async function isVerified(of: string): Promise<void> {
+  const { code, stdout, stderr } = await credenceWith({}, of, 'verify');
+  expect([code, code === 0 ? '' : stdout + stderr]).toEqual([0, '']);
+}
+
+class Rebuild {
+  private readonly child: ChildProcess;
+  readonly ended: Promise<Ran>;
+  private isOver = false;
+
+  constructor(of = data) {
+    this.child = spawnCommand(REBUILD, { CREDENCE_DATA: of });
+    this.ended = ended(this.child).finally(() => (this.isOver = true));
+  }
+
+  /** @throws if it ends before */
+  async until(isSo: () => boolean): Promise<void> {
+    while (!isSo()) {
+      if (this.isOver) throw new Error(`the build has ended: ${JSON.stringify(await this.ended)}`);
+      await sleep(2);
+    }
+  }
+
+  async kill(): Promise<void> {
+    this.child.kill('SIGKILL');
+    await this.ended;
+  }
+}
+
+const PHASES: Record<string, (state: BuildState | undefined) => boolean> = {
+  'the log is read': (state) => state !== undefined && state.position > 0 && !state.isDivided,
+  'partitions are folded': (state) => state !== undefined && state.rows.length > 3 && isFolding(state),
+  'rows are written': (state) => state !== undefined && state.isDivided && !isFolding(state),
+};
+const isFolding = ({ rows, partitions }: BuildState) => rows.length <= partitions;
+const filesOf = ({ own }: BuildState) => new Set(own.flat().map(({ name }) => name));
+
+/** What was recorded before is part of what is recorded now. */
+function expectKept(before: BuildState | undefined, after: BuildState): void {
+  if (!before) return;
+  expect([...filesOf(before)].filter((name) => !filesOf(after).has(name))).toEqual([]);
+  expect(after.rows).toEqual(expect.arrayContaining(before.rows));
+}
+
+test(
+  'kill -9 in each phase costs only what was not recorded, and the result is that of an unbroken build',
+  async () => {
+    let before: BuildState | undefined;
+    for (const [phase, isIn] of Object.entries(PHASES)) {
+      const build = new Rebuild();
+      await build.until(() => isIn(stateOf()));
+      await build.kill();
+      const after = stateOf()!;
+      expectKept(before, after);
+      process.stderr.write(`killed while ${phase}: ${after.rows.length} of ${after.partitions + 1} parts have rows\n`);
+      before = after;
+      await eventually(isReleased, 'the lease of the killed command has expired');
+    }
+    // When its files are gone, nothing is left but to serve it.
+    const build = new Rebuild();
+    await build.until(() => buildFolder() === undefined);
+    await build.kill();
+    await eventually(isReleased, 'the lease of the killed command has expired');
+    const built = (await generations()).at(-1)!;
+    // The kill may have come before it was marked as ready, before it served, or after that.
+    const rest = built.status === 'ready' ? ['swap', built.id] : REBUILD;
+    if (built.serves.length === 0) expect(await credenceWith({}, data, ...rest)).toMatchObject({ code: 0 });
+    expect((await generations()).find(({ serves }) => serves.length > 0)!.id).toBe(built.id);
+    expect(buildFolder()).toBeUndefined();
+    await isVerified(data);
+  },
+  30 * MINUTES,
+);
+
+interface Generation {
+  id: string;
+  serves: string[];
+  status: string;
+  lease: unknown;
+}
+const generations = async (): Promise<Generation[]> =>
+  JSON.parse((await credence(data, 'status', '--json')).stdout).generations;
+const isReleased = async () => (await generations()).every(({ lease }) => lease === null || lease === undefined);
+
+test(
+  'while a server records, a build has every event in the end, and what was acknowledged is there once',
+  async () => {
+    const server = await Server.start({ data });
+    const ledger = new Ledger('growing');
+    const head = await server.head();
+    const writers = Array.from({ length: 12 }, () => ledger.persist(server, () => undefined));
+    const began = performance.now();
+    const { code, stderr } = await new Rebuild().ended;
+    const rate = (((await server.head()) - head) * 1_000) / (performance.now() - began);
+    ledger.stop();
+    await Promise.all(writers);
+    process.stderr.write(`the log grew by ${rate.toFixed(0)} events a second\n`);
+    expect([code, code === 0 ? '' : stderr]).toEqual([0, '']);
+    await ledger.expectHistories(server, await ledger.retryAll(server));
+    expect(await server.stop()).toBe(0);
+    await isVerified(data);
+  },
+  30 * MINUTES,
+);
+
+const MB = 2 ** 20;
+(canMount() ? describe : describe.skip)('on a disk (a small file system of its own)', () => {
+  let place: string;
+  let folder: string;
+  beforeEach(async () => {
+    place = join(data, 'small');
+    folder = join(place, 'data');
+    await mkdir(place);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4g', 'tmpfs', place]);
+    await cp(filled, folder, { recursive: true });
+  });
+  afterEach(() => execFileSync('umount', ['-l', place]));
+
+  /** Makes the file system so large that this is free. */
+  function leave(megabytes: number): void {
+    const { blocks, bavail, bsize } = statfsSync(place);
+    const size = (blocks - bavail) * bsize + megabytes * MB;
+    execFileSync('mount', ['-o', `remount,size=${size}`, place]);
+  }
+
+  test.each(['the log is read', 'partitions are folded'])(
+    'that is almost full while %s, a build leaves no file, and succeeds when there is space again',
+    async (phase) => {
+      // More than the log needs to grow, less than the files of a build.
+      if (phase === 'the log is read') leave(100);
+      const build = new Rebuild(folder);
+      if (phase !== 'the log is read') {
+        await build.until(() => stateOf(folder)?.isDivided === true);
+        leave(50);
+      }
+      const { code, stderr } = await build.ended;
+      expect([code, stderr]).toEqual([1, expect.stringContaining('temporary files of the build were removed')]);
+      expect(buildFolder(folder)).toBeUndefined();
+      const server = await Server.start({ data: folder });
+      expect((await server.relay({ tris_id: 'tris:late' })).status).toBe(202);
+      expect(await server.stop()).toBe(0);
+
+      leave(2_000);
+      const again = await credenceWith({}, folder, ...REBUILD);
+      expect([again.code, again.code === 0 ? '' : again.stderr]).toEqual([0, '']);
+      await isVerified(folder);
+    },
+    30 * MINUTES,
+  );
+});
