@@ -19,8 +19,6 @@ import { type SharedBuildOptions, buildShared } from './shared-build.js';
 
 /** Events folded at once: enough to share a commit, few enough to keep the pauses of the event loop short. */
 const SLICE = 1_000;
-/** The same where each slice is a commit: when many events are waiting, fewer commits take less time for each. */
-const SLICE_OF_COMMIT = 2_000;
 /** Rows that are read before other work may run, where reading keeps the event loop. */
 const ROWS_PER_TURN = 100;
 /** Events folded at once while catching up, if rows are read over a network, all in one request. */
@@ -110,7 +108,6 @@ export class Follower {
     const { rowsPerBatch } = this.readModels;
     const inFlight = rowsPerBatch === undefined ? 1 : BATCHES_IN_FLIGHT;
     const bulkSlice = rowsPerBatch === undefined ? SLICE : FAR_BULK_SLICE;
-    const liveSlice = rowsPerBatch === undefined ? SLICE_OF_COMMIT : SLICE;
     /** Whether a batch may span slices. */
     const spans = options.toHead === true && rowsPerBatch === undefined;
     // All views of the generation, whatever this process serves: they share the checkpoint.
@@ -135,7 +132,7 @@ export class Follower {
       const { position } = checkpoint;
       const slices = options.toHead
         ? this.store.readAll(position, { sliceSize: bulkSlice, signal })
-        : this.store.subscribe(position, { sliceSize: liveSlice, signal });
+        : this.store.subscribe(position, { sliceSize: SLICE, signal });
       /** Rows that batches in flight have written are read from here. */
       let before: Overlay | undefined;
       let overlay = newOverlay();
