@@ -9,8 +9,6 @@ const AT_WORK = 4;
 const WAITING = 16;
 /** Items of one batch that are in flight. Those that arrive together are committed together. */
 const IN_FLIGHT = 64;
-/** Items that are executed together. More share a commit, but keep the event loop from other work for longer. */
-const TOGETHER = 128;
 
 /** What became of an item of a batch. */
 export type Outcome<T> = T | Problem | StoreUnavailable;
@@ -46,7 +44,7 @@ export class Batches {
     streamOf: (item: I) => string | undefined,
   ): Promise<Outcome<T>[]> {
     // A log with admission counts each append: a group would hold one place for many.
-    const size = this.store.admission ? 1 : TOGETHER;
+    const size = this.store.admission ? 1 : IN_FLIGHT;
     return this.run(new Batch(this.store, items, execute, size, streamOf));
   }
 

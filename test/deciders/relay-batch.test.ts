@@ -149,8 +149,7 @@ test('once the log takes nothing more, the remaining actions are not tried and a
   const outcomes = await handler.execute(new RelayActions(actions(1_000), request()));
   expect(outcomes.filter((outcome) => !(outcome instanceof Error))).toHaveLength(10);
   expect(new Set(summary(outcomes.slice(10)))).toEqual(new Set(['store_busy']));
-  // Those that are recorded together with the first refused one.
-  expect(tried).toBeLessThan(200);
+  expect(tried).toBeLessThan(100);
 });
 
 test('if the log takes none of them, the whole batch is refused', async () => {
