@@ -13,11 +13,12 @@ export interface DecisionRow {
 
 /**
  * Access decisions by the time of the check: all, `decisions.subject`, `decisions.policy`, and `decisions.owner`, those on
- * the policies of each organization. `decisions.policies` has the owner of each policy.
+ * the policies of each organization. `decisions.subject` has those of each organization about a subject apart, too.
+ * `decisions.policies` has the owner of each policy.
  */
 export const decisions: Projection = {
   name: 'decisions',
-  version: 1,
+  version: 2,
   views: ['decisions', 'decisions.subject', 'decisions.policy', 'decisions.owner', 'decisions.policies'],
   share: {
     ofEvent: (event) => (event.type === 'AccessChecked' ? event.data.subject_tris : undefined),
@@ -41,15 +42,17 @@ export const decisions: Projection = {
     rows.insert({ ...DECISIONS, sort }, row);
     rows.insert({ ...decisionsAbout(subject_tris), sort }, row);
     rows.insert({ ...decisionsBy(policy_id), sort }, row);
-    if (owner !== null) rows.insert({ ...decisionsOf(owner), sort }, row);
+    if (owner === null) return;
+    rows.insert({ ...decisionsOf(owner), sort }, row);
+    rows.insert({ ...decisionsAbout(subject_tris, owner), sort }, row);
   },
 };
 
 export const DECISIONS = { view: 'decisions', key: 'all' };
 
-/** The decisions about a subject. */
-export function decisionsAbout(trisId: string) {
-  return { view: 'decisions.subject', key: trisId };
+/** The decisions about a subject. @param owner only those by the policies of this organization */
+export function decisionsAbout(trisId: string, owner: string | null = null) {
+  return { view: 'decisions.subject', key: owner === null ? trisId : `${trisId} ${owner}` };
 }
 
 /** The decisions by a policy. */

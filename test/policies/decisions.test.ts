@@ -1,3 +1,5 @@
+import { jest } from '@jest/globals';
+import type { RangeRow } from '../../src/stores/ports/read-models.js';
 import { type Service, as, relay, seen, startServiceWithKeys } from './service.fixture.js';
 
 /** Recorded access decisions over HTTP: who sees which, and how they page. */
@@ -186,6 +188,25 @@ describe('a key of an organization', () => {
 
   test('of another organization sees none', async () => {
     expect(await timesOf('', 'other')).toEqual([]);
+  });
+
+  // Pages of a bounded number of rows would show how many there are, and their cursors when the checks were.
+  test('about a subject reads no rows of decisions by the policies of others', async () => {
+    const { readModels } = service.stores;
+    const read = jest.spyOn(readModels, 'read');
+    try {
+      for (const key of ['lender', 'other']) await list('?subject=tris:alice', key);
+      const answers = await Promise.all(
+        read.mock.results.map(({ value }) => value as ReturnType<typeof readModels.read>),
+      );
+      const rows = answers.flatMap((answer) => answer!.results.flat()) as RangeRow[];
+      const owners = rows
+        .map(({ value }) => (value as { owner?: string }).owner)
+        .filter((owner) => owner !== undefined);
+      expect(owners).toEqual(Array(3).fill(LENDER));
+    } finally {
+      read.mockRestore();
+    }
   });
 
   test.each([

@@ -360,12 +360,13 @@ describe('decisions', () => {
     checked('tris:bob', 'AP_B_V1', '2026-03-01T10:00:02.000Z', 'second'),
   ];
 
-  test.each([[[Infinity]], [[1]]])('stand in four lists by the time of the check, in batches of %p', async (sizes) => {
+  test.each([[[Infinity]], [[1]]])('stand in five lists by the time of the check, in batches of %p', async (sizes) => {
     const rows = await rowsAfter(log, { sizes });
     const ids = (list: { view: string; key: string }) =>
       rows.range(list).map(({ value }) => (value as { jti: string }).jti);
     expect(ids(DECISIONS)).toEqual(['first', 'second', 'third']);
     expect(ids(decisionsAbout(ALICE))).toEqual(['first', 'third']);
+    expect(ids(decisionsAbout(ALICE, 'tris:bank'))).toEqual(['first']);
     expect(ids(decisionsBy('AP_B_V1'))).toEqual(['first', 'second']);
     expect(ids(decisionsOf('tris:bank'))).toEqual(['first', 'second']);
     expect(rows.range(DECISIONS)[0]!.value).toEqual({

@@ -65,9 +65,10 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
     const { subject, policy_id, from = 0, to } = filter;
     const owner = ownerFor(actor);
     if (policy_id !== undefined) await this.refuseOther(policy_id, owner);
+    // Of an organization's own decisions alone: pages and cursors would show how many there are of others.
     const list =
       subject !== undefined
-        ? decisionsAbout(subject)
+        ? decisionsAbout(subject, owner)
         : policy_id !== undefined
           ? decisionsBy(policy_id)
           : owner !== null
@@ -75,8 +76,7 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
             : DECISIONS;
     const meets = (row: DecisionRow): boolean =>
       (policy_id === undefined || row.policy_id === policy_id) &&
-      (filter.granted === undefined || row.granted === filter.granted) &&
-      (owner === null || row.owner === owner);
+      (filter.granted === undefined || row.granted === filter.granted);
 
     const found: { sort: string; jti: string }[] = [];
     let after = cursor ?? (to === undefined ? undefined : sortByTime(to + 1));
