@@ -83,6 +83,7 @@ describeBrowser('the operations view', () => {
   }
   const sections = async (page: Page) => {
     await page.getByText(/^Key /).waitFor();
+    await settled(page);
     return page.getByRole('heading', { level: 2 }).allTextContents();
   };
   const status = async () => (await server.get('/v1/ops/status')).json;

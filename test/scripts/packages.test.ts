@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { eventually } from '../contracts/harness.js';
 import { spawnInstalledServer } from '../servers/launch.js';
 
 /** Both packages as npm packs them, installed in an empty folder with the dependencies that they declare. */
@@ -12,6 +12,14 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const execute = (program: string, args: string[], cwd = folder): string =>
   execFileSync(program, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+
+function isGroupAlive(leader: number): boolean {
+  try {
+    return process.kill(-leader, 0);
+  } catch {
+    return false;
+  }
+}
 
 /** What an integrator does who has installed both. */
 const PROGRAM = `
@@ -52,7 +60,6 @@ test('both packages work in an empty folder, where npx credence serve starts the
     `${JSON.parse(readFileSync('package.json', 'utf8')).version}\n`,
   );
   const service = spawnInstalledServer(folder);
-  const ended = once(service, 'exit');
   try {
     let output = '';
     for await (const chunk of service.stdout!.setEncoding('utf8')) {
@@ -66,6 +73,7 @@ test('both packages work in an empty folder, where npx credence serve starts the
     expect(existsSync(join(folder, 'data/log'))).toBe(true);
   } finally {
     process.kill(-service.pid!, 'SIGTERM');
-    await ended;
+    // npx ends before the service does.
+    await eventually(() => !isGroupAlive(service.pid!), 'the service has ended');
   }
 });
