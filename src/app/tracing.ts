@@ -6,6 +6,7 @@ import { decorated } from '../kernel/decorated.js';
 import type { Logger } from '../kernel/logger.js';
 import { Problem } from '../kernel/problems.js';
 import type { Span, Tracing } from '../kernel/tracing.js';
+import { inTime } from '../kernel/turn.js';
 import { VERSION } from '../kernel/version.js';
 import type { Stores } from '../stores/open.js';
 import type { EventStore } from '../stores/ports/event-store.js';
@@ -17,6 +18,8 @@ const SDK = new URL('../../tracing/sdk.mjs', import.meta.url);
 const PROTOCOLS = ['http/protobuf', 'http/json'];
 /** As many links as the SDK keeps of a span. */
 const MOST_LINKS = 128;
+/** A collector that is unavailable loses the last spans, and must not delay the end of the service for longer, ms. */
+const STOP_MS = 3_000;
 /** Traced commands that have been read and may not be applied yet. */
 const KEPT = 4_096;
 
@@ -51,7 +54,11 @@ export async function openTracing({ openTelemetry }: Config, logger: Logger): Pr
   const warn = (error: string) => {
     if (error !== said) logger.warn('tracing', { error: (said = error) });
   };
-  return startTracing({ protocol, version: VERSION, warn });
+  const tracing = startTracing({ protocol, version: VERSION, warn });
+  return {
+    start: tracing.start,
+    stop: () => inTime(tracing.stop(), STOP_MS).catch((error) => warn(`the last spans were not sent: ${error}`)),
+  };
 }
 
 /** The same stores, in which appends, jobs and the application of events are traced, whoever calls for them. */

@@ -64,6 +64,11 @@ class Collector {
     return this.of(name, other)!;
   }
 
+  /** Accepts requests from now on, but answers none. */
+  hang(): void {
+    this.server.removeAllListeners('request');
+  }
+
   async stop(): Promise<void> {
     this.server.closeAllConnections();
     await new Promise((resolve) => this.server.close(resolve));
@@ -294,4 +299,20 @@ test('what a collector says of spans that it did not take is logged', async () =
   await server.end();
   refusing.closeAllConnections();
   await new Promise((resolve) => refusing.close(resolve));
+});
+
+test.each([
+  ['is gone', (collector: Collector) => collector.stop()],
+  ['does not answer', async (collector: Collector) => collector.hang()],
+])('a service whose collector %s at its end says so, and ends in time as any other', async (_, disturb) => {
+  const failing = new Collector();
+  await failing.start();
+  const env = { ...variables(), OTEL_EXPORTER_OTLP_ENDPOINT: failing.url, OTEL_BSP_SCHEDULE_DELAY: '60000' };
+  const server = await Server.start({ env });
+  expect((await server.request('POST', '/api/decision-relay', { body: ACTION })).status).toBe(202);
+  await disturb(failing);
+  expect(await server.stop()).toBe(0);
+  await server.end();
+  expect(server.errors.join('')).toContain('the last spans were not sent');
+  await failing.stop();
 });
