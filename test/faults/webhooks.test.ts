@@ -64,9 +64,13 @@ test(
     const body = { url: receiver.url, events: ['bad_status.changed'] };
     expect((await server.request('POST', '/v1/webhooks', { body })).status).toBe(201);
     let acknowledged = 0;
+    /** By identity: the last level stated. Another one every time, also after a kill: the same again records nothing. */
+    const stated = new Map<string, number>();
     const write = async (tris_id: string) => {
-      for (let n = 0; ; n++) {
-        const statement = { level: (n % 6) + 1, reason_code: 'fraud' };
+      for (;;) {
+        const level = ((stated.get(tris_id) ?? 0) % 6) + 1;
+        stated.set(tris_id, level);
+        const statement = { level, reason_code: 'fraud' };
         const answer = await server.post(`/v1/identities/${tris_id}/bad-status`, statement).catch(() => undefined);
         if (!answer) return; // It was killed.
         expect(answer.status).toBe(200);
