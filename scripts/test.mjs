@@ -99,7 +99,12 @@ function run(command, args, stdio, env = {}) {
   const child = spawn(command, args, { cwd: ROOT, stdio, env: { ...process.env, ...env } });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', (text) => (output += text));
-  return new Promise((resolve) => child.once('close', (code) => resolve({ isGood: code === 0, output })));
+  return new Promise((resolve) => {
+    child.once('close', (code, signal) => {
+      if (signal) process.stderr.write(`${signal} ended ${command} ${args.join(' ')}\n`);
+      resolve({ isGood: code === 0, output });
+    });
+  });
 }
 const node = (args, stdio = 'inherit', env = undefined) => run(process.execPath, args, stdio, env);
 
