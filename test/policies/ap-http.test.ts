@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '../../src/kernel/json.js';
 import { isAbout } from '../../src/cli/export.js';
 import { appendsOf, exportLines } from '../../src/stores/transfer.js';
+import { SigningKeys } from '../../src/credentials/signing-keys.js';
 import { EligibilityTokens } from '../../src/features/access/tokens.js';
 import type { AccessDecision } from '../../src/features/access/domain/ap.events.js';
 import { audit } from '../../src/features/access/audit.js';
@@ -695,6 +696,13 @@ describe('POST /v1/eligibility/verify and /revoke', () => {
 
   test.each(['', 'x', 'a.b.c', '..', 'e30.e30.e30'])('%j is malformed', async (jwt) => {
     expect(await verify({ token: jwt })).toMatchObject({ active: false, reason: 'eligibility_malformed' });
+  });
+
+  test('a token whose decision is not in the log is unknown', async () => {
+    const claims = { ...claimsOf((await token()).token), jti: '00000000-0000-4000-8000-000000000000' };
+    const keys = service.app.get(SigningKeys, { strict: false });
+    const answer = await verify({ token: await keys.sign(claims, 'eligibility+jwt') });
+    expect(answer).toMatchObject({ active: false, reason: 'eligibility_unknown', claims });
   });
 
   test('a revocation counts at once, by token or by jti, and may be repeated', async () => {

@@ -352,12 +352,27 @@ describe('a proof by a registered issuer', () => {
     expect((await service.post('/v1/trove-issuers/former/retire')).json.retired).toBe(true);
     const again = await submit({ ...earlier, proof: proof(signed(statement), 'former') });
     expect([again.status, again.json.status]).toEqual([202, 'Approved']);
+    const message = {
+      version: 2,
+      schema: zeroHash,
+      recipient: zeroAddress,
+      time: 1,
+      expirationTime: 0,
+      revocable: true,
+      refUID: zeroHash,
+      data: zeroHash,
+      salt: zeroHash,
+    };
+    const domain = { name: 'EAS Attestation', version: '1.2.0', chainId: 10, verifyingContract: zeroAddress };
+    const attestation = { domain, message };
     for (const [wrong, pointer] of [
       [proof(plain, 'nobody'), '/proof/issuer'],
       [proof(plain, 'former'), '/proof/issuer'],
       [proof(ethereum), '/proof/signature'],
       [proof(plain, 'wallet'), '/proof/signature'],
       [{ ...proof(plain), type: 'eas' }, '/proof/attestation'],
+      [{ ...proof(plain), attestation }, '/proof/attestation'],
+      [{ ...proof(ethereum), type: 'eas', attestation }, '/proof/type'],
       [{ ...proof(plain), type: 'vouch' }, '/proof/type'],
     ] as const) {
       const answer = await submit(record({ proof: wrong }));
@@ -460,6 +475,9 @@ describe('a proof by a registered issuer', () => {
     const both = { issuer_id: 'both', platform_id: 'p', ed25519, address: account.address };
     expect((await service.post('/v1/trove-issuers', both)).status).toBe(400);
     expect((await service.post('/v1/trove-issuers', { issuer_id: 'none', platform_id: 'p' })).status).toBe(400);
+    const domain = { chain_id: 10, verifying_contract: account.address };
+    const named = { issuer_id: 'named', platform_id: 'p', ed25519, eas_domain: domain };
+    expect((await service.post('/v1/trove-issuers', named)).json.errors[0].pointer).toBe('/eas_domain');
     const [first, ...rest] = account.address.slice(2);
     const flipped = first === first!.toLowerCase() ? first!.toUpperCase() : first!.toLowerCase();
     if (flipped !== first) {

@@ -516,6 +516,24 @@ test('is disabled once the log is back', async () => {
   await remove(id);
 });
 
+test('does not deliver once more what still waits', async () => {
+  const id = await pausedWithTwoWaiting('tris:mary');
+  const { status, json } = await service.post(`${path}/${id}/deliveries/dlv_0/redeliver`, undefined, LENDCO);
+  expect([status, json.code]).toEqual([409, 'delivery_pending']);
+  await remove(id);
+});
+
+test('are at most 100 for an organization', async () => {
+  const one = () => service.post(path, { url: receiver.url, events: ['policy.promoted'] }, OTHER);
+  const answers = await Promise.all(Array.from({ length: 100 }, one));
+  expect(answers.filter(({ status }) => status !== 201)).toEqual([]);
+  await seen(service);
+  expect((await one()).json.code).toBe('too_many_webhooks');
+  await remove(answers[0]!.json.webhook_id, OTHER);
+  await seen(service);
+  expect((await one()).status).toBe(201);
+});
+
 test('leaves nothing that waits when the webhook is deleted', async () => {
   const id = await pausedWithTwoWaiting('tris:nina');
   await remove(id);
