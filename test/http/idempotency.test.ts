@@ -222,20 +222,19 @@ test('a key for an action with an external_id is not one for an action without, 
   }
 });
 
+const VOUCH = {
+  tris_id: 'tris:gus',
+  category: 'social',
+  action_type: 'vouch',
+  platform_id: 'forum',
+  criticality: 'high',
+};
+const askAs = (external_id: string, evidence_uri: string) =>
+  service.post('/api/decision-relay', { ...VOUCH, external_id, evidence_uri });
+
 describe('another action without external_id', () => {
   const ask = (evidence_uri: string | undefined, key: string) =>
-    service.post(
-      '/api/decision-relay',
-      {
-        tris_id: 'tris:gus',
-        category: 'social',
-        action_type: 'vouch',
-        platform_id: 'forum',
-        criticality: 'high',
-        evidence_uri,
-      },
-      keyed(key),
-    );
+    service.post('/api/decision-relay', { ...VOUCH, evidence_uri }, keyed(key));
   const kept = (text: string) => keptText(service.stores.keyValue, sha256Hex(text));
 
   test('with the key of one that is recorded is no retry of it, and its text is not stored', async () => {
@@ -256,36 +255,16 @@ describe('another action without external_id', () => {
 });
 
 test('an action that conflicts with the one of its external_id leaves no text', async () => {
-  const ask = (evidence_uri: string) =>
-    service.post('/api/decision-relay', {
-      tris_id: 'tris:gus',
-      category: 'social',
-      action_type: 'vouch',
-      platform_id: 'forum',
-      criticality: 'high',
-      external_id: 'of-gus',
-      evidence_uri,
-    });
-  expect((await ask('https://forum.example/4')).status).toBe(202);
-  expect((await ask('https://forum.example/5')).json.code).toBe('external_id_conflict');
+  expect((await askAs('of-gus', 'https://forum.example/4')).status).toBe(202);
+  expect((await askAs('of-gus', 'https://forum.example/5')).json.code).toBe('external_id_conflict');
   expect(await keptText(service.stores.keyValue, sha256Hex('https://forum.example/5'))).toBeNull();
 });
 
 test('of actions that are sent at the same time with one external_id, only the recorded one leaves its text', async () => {
-  const ask = (external_id: string, evidence_uri: string) =>
-    service.post('/api/decision-relay', {
-      tris_id: 'tris:gus',
-      category: 'social',
-      action_type: 'vouch',
-      platform_id: 'forum',
-      criticality: 'high',
-      external_id,
-      evidence_uri,
-    });
   const uris = Array.from({ length: 8 }, (_, n) => `https://forum.example/raced/${n}`);
   // One of them is also the text of another action.
   const [shared] = uris as [string];
-  const [other, ...answers] = await Promise.all([ask('other', shared), ...uris.map((uri) => ask('raced', uri))]);
+  const [other, ...answers] = await Promise.all([askAs('other', shared), ...uris.map((uri) => askAs('raced', uri))]);
   expect(other!.status).toBe(202);
   const recorded = uris.filter((_, n) => answers[n]!.status === 202);
   expect(recorded).toHaveLength(1);
