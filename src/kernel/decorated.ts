@@ -1,4 +1,4 @@
-/** The same object, but for some methods. Its other methods are bound to it once: a proxy would cost as much at each call. */
+/** The same object, but for some methods. The others are bound to it once; a proxy would cost time at each call. */
 export function decorated<T extends object>(target: T, methods: Partial<T>): T {
   const result = Object.create(Object.getPrototypeOf(target) as object) as T;
   for (let from = target; from !== Object.prototype; from = Object.getPrototypeOf(from) as T) {
