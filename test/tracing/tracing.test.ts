@@ -234,7 +234,8 @@ test('by default, spans are sent as protobuf', async () => {
   const { OTEL_EXPORTER_OTLP_PROTOCOL: _, ...env } = { ...variables(), OTEL_EXPORTER_OTLP_ENDPOINT: url };
   const server = await Server.start({ env });
   const sent = { traceparent: traceparent('6'), tracestate: 'vendor=value' };
-  await server.request('POST', '/api/decision-relay', { body: ACTION, headers: sent });
+  const relayed = await server.request('POST', '/api/decision-relay', { body: ACTION, headers: sent });
+  await server.getAfter(relayed, '/v1/disc/score/tris:alice');
   await server.end();
   expect(new Set(received.map(({ type }) => type))).toEqual(new Set(['application/x-protobuf']));
   const text = Buffer.concat(received.map(({ body }) => body)).toString('latin1');
