@@ -42,7 +42,11 @@ function processorTime() {
   try {
     const file = openSync(`/proc/self/task/${process.pid}/schedstat`);
     const bytes = Buffer.alloc(64);
-    return () => Number.parseInt(bytes.latin1Slice(0, readSync(file, bytes, 0, bytes.length, 0))) / 1e6;
+    return () => {
+      // The system adds what a running thread has used to the file every few milliseconds, and whenever it is asked this.
+      process.cpuUsage();
+      return Number.parseInt(bytes.latin1Slice(0, readSync(file, bytes, 0, bytes.length, 0))) / 1e6;
+    };
   } catch {
     return () => performance.now();
   }
