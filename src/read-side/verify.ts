@@ -3,6 +3,7 @@ import type { Position, RecordedEvent } from '../kernel/event.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { DomainEvent } from '../../projections/events.js';
 import { canonicalJson } from '../kernel/hash.js';
+import { isDue, yieldIfDue } from '../kernel/turn.js';
 import type { Json } from '../kernel/json.js';
 import { memoryLimit } from '../kernel/memory.js';
 import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
@@ -27,7 +28,8 @@ import { RowDigests, partOf } from './row-digests.js';
  * identities), and the process without them takes a quarter of a small limit.
  */
 const EVENTS_PER_PASS = Math.min(2_000_000, memoryLimit() / 1_024);
-const PAGE = 1_000;
+/** Rows read at once: few enough to keep the pauses of the event loop short. */
+const PAGE = 500;
 /** How often verification starts again because a generation was dropped meanwhile. */
 const ATTEMPTS = 3;
 
@@ -234,6 +236,7 @@ class GenerationVerifier {
     for (let cursor: string | null = null; ;) {
       const page = await this.readModels.scan(this.generation.id, view, cursor, PAGE);
       const own = page.rows.filter(({ row, value }) => this.isOf(part, projection.share?.ofRow(row, value), false));
+      await yieldIfDue();
       yield own.map(({ row }) => row);
       if (page.cursor === null) return;
       cursor = page.cursor;
@@ -330,6 +333,7 @@ class Pass {
     await this.fresh.advance(position);
     this.verifier.result.position = Math.max(this.verifier.result.position, position);
     for (const [i, row] of rows.entries()) {
+      if (isDue()) await yieldIfDue();
       const content = found[i] === undefined ? undefined : JSON.stringify(found[i]);
       if (this.digests.matches(addressOf(row), content)) continue;
       const difference = await this.examine(row, found[i], position);
