@@ -36,7 +36,7 @@ import { PackedEvents, packed } from './packed-events.js';
  */
 
 /** Shorter logs are folded by the ordinary follower, which takes less time for them and needs no files. */
-export const BULK_EVENTS = 200_000;
+export const BULK_EVENTS = 50_000;
 
 /** The defaults bound the memory of a build. Tests use others. */
 export interface BulkSizes extends PartitionSizes {
@@ -45,7 +45,7 @@ export interface BulkSizes extends PartitionSizes {
   partitionBytes: number;
   /** Events after which the progress of dividing is recorded. */
   recordEvery: number;
-  /** Rows written in one transaction. */
+  /** Rows written in one transaction: few enough to keep the pauses of the event loop short. */
   loadRows: number;
   /** Events read at once: few enough to keep the pauses of the event loop short. */
   slice: number;
@@ -65,7 +65,7 @@ const SIZES: BulkSizes = {
   runBytes: IS_MEMORY_SHORT ? 8 * 2 ** 20 : 32 * 2 ** 20,
   blockBytes: 128 * 1024,
   recordEvery: 100_000,
-  loadRows: 20_000,
+  loadRows: 4_000,
   slice: 1_000,
   reservedBytes: 64 * 2 ** 20,
   threads: THREADS,
@@ -220,7 +220,7 @@ class BulkBuild {
     try {
       let unrecorded = 0;
       for await (const slice of this.store.readAll(state.position, { sliceSize: sizes.slice, signal })) {
-        const { events, stop } = decodeSlice(slice.filter(({ position }) => position <= state.goal));
+        const { events, stop } = await decodeSlice(slice.filter(({ position }) => position <= state.goal));
         for (const event of events) {
           const { parts, isShared } = divider.take(event);
           if (parts.length === 0 && !isShared) continue;

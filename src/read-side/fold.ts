@@ -21,9 +21,13 @@ export async function loadRows(
       for (const projection of projections) {
         for (const row of readsOf(projection, event) ?? []) if (overlay.expect(row)) wanted.push(row);
       }
+      if (isDue()) await yieldIfDue();
     }
     const values = wanted.length > 0 ? await load(wanted) : [];
-    wanted.forEach((row, i) => overlay.load(row, values[i]));
+    for (const [i, row] of wanted.entries()) {
+      overlay.load(row, values[i]);
+      if (isDue()) await yieldIfDue();
+    }
   };
   await loadAll((projection, event) => projection.reads(event));
   await loadAll((projection, event) => projection.readsNext?.(event, overlay));
@@ -42,18 +46,6 @@ export function* runsOf<E extends { type: string }>(
     from = i;
   }
   yield from === 0 ? events : events.slice(from);
-}
-
-/** Folds events on top of the rows they read. */
-export async function foldInto(
-  overlay: RowOverlay,
-  projections: readonly Projection[],
-  events: readonly DomainEvent[],
-): Promise<void> {
-  for (const event of events) {
-    for (const projection of projections) projection.apply(event, overlay);
-    if (isDue()) await yieldIfDue();
-  }
 }
 
 /** Some whole appends, folded. */
@@ -81,17 +73,19 @@ export async function* foldInBatches<S extends RowSink>(
     if (isDue()) await yieldIfDue();
     const isLast = place === events.length - 1;
     if (!isLast && !(overlay.changedRows >= rows && endsAppend(place))) continue;
-    yield { events: place + 1 - from, last: event, changes: overlay.takeChanges() };
+    const changes = overlay.takeChanges();
+    if (isDue()) await yieldIfDue();
+    yield { events: place + 1 - from, last: event, changes };
     from = place + 1;
   }
 }
 
 /** Decodes up to the first event of a newer schema, and then only whole appends before it. */
-export function decodeSlice(slice: readonly RecordedEvent[]): {
+export async function decodeSlice(slice: readonly RecordedEvent[]): Promise<{
   events: DomainEvent[];
   endsAppend: (place: number) => boolean;
   stop?: NewerSchema;
-} {
+}> {
   const endsAppend = (place: number) => slice[place]!.metadata.index === slice[place]!.metadata.size - 1;
   const events: DomainEvent[] = [];
   for (const event of slice) {
@@ -101,6 +95,7 @@ export function decodeSlice(slice: readonly RecordedEvent[]): {
       if (!(error instanceof NewerSchema)) throw error;
       return { events: events.slice(0, events.length - event.metadata.index), endsAppend, stop: error };
     }
+    if (isDue()) await yieldIfDue();
   }
   return { events, endsAppend };
 }

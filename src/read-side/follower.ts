@@ -12,7 +12,7 @@ import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports
 import { PROJECTIONS } from './all-projections.js';
 import { BULK_EVENTS, type BulkSizes, buildInBulk } from './bulk-build.js';
 import { NoSpaceToBuild } from './bulk-files.js';
-import { type FoldedBatch, decodeSlice, foldInBatches, foldInto, loadRows, runsOf } from './fold.js';
+import { type FoldedBatch, decodeSlice, foldInBatches, loadRows, runsOf } from './fold.js';
 import { takeLease } from './lease.js';
 import { isInLog, reflectPlatformLens } from './manifest.js';
 import { type SharedBuildOptions, buildShared } from './shared-build.js';
@@ -40,7 +40,7 @@ export type Ended = 'at_head' | 'aborted' | 'lease_taken' | 'lease_lost' | 'gone
 
 export interface FollowOptions {
   signal: AbortSignal;
-  /** End at the head instead of waiting there for further events, and apply in large batches. */
+  /** End at the head instead of waiting there for further events. */
   toHead?: boolean;
   onApplied?: (checkpoint: Checkpoint, events: number) => void;
   logger?: Logger;
@@ -108,8 +108,6 @@ export class Follower {
     const { rowsPerBatch } = this.readModels;
     const inFlight = rowsPerBatch === undefined ? 1 : BATCHES_IN_FLIGHT;
     const bulkSlice = rowsPerBatch === undefined ? SLICE : FAR_BULK_SLICE;
-    /** Whether a batch may span slices. */
-    const spans = options.toHead === true && rowsPerBatch === undefined;
     // All views of the generation, whatever this process serves: they share the checkpoint.
     const projections = PROJECTIONS.filter(({ name }) => name in generation.views);
     let checkpoint = built ?? generation.checkpoint;
@@ -137,10 +135,6 @@ export class Follower {
       let before: Overlay | undefined;
       let overlay = newOverlay();
       let base = checkpoint;
-      /** Number of events whose changes are in the overlay, over several slices, and the last of them. */
-      let held: Omit<Folded, 'changes'> | undefined;
-      /** Changed rows that make the next batch. */
-      let bulkRows: number | undefined;
       const start = async (batch: Folded): Promise<boolean> => {
         if (!(await settled(inFlight - 1))) return false;
         const started = this.startToApply(id, base, batch);
@@ -148,51 +142,31 @@ export class Follower {
         base = started.next;
         return true;
       };
-      /** Applies the changes in the overlay as a batch. */
-      const release = async (): Promise<boolean> => {
-        if (!held) return true;
-        const batch = { ...held, changes: overlay.takeChanges() };
-        held = undefined;
-        bulkRows = undefined;
-        if (!(await start(batch))) return false;
-        before = overlay;
-        overlay = newOverlay();
-        return true;
-      };
       for await (const slice of runsOfSlices(projections, slices)) {
-        const { events, endsAppend, stop } = decodeSlice(slice);
+        const { events, endsAppend, stop } = await decodeSlice(slice);
         if (events.length > 0) {
           if (events.some(({ stream }) => stream === PLATFORM_LENS_STREAM)) {
             await reflectPlatformLens(this.store, this.readModels);
           }
           await this.load(id, projections, events, overlay, before);
-          if (spans) {
-            await foldInto(overlay, projections, events);
-            held = { events: (held?.events ?? 0) + events.length, last: events.at(-1)! };
-            // Once per batch, since it reads the store.
-            bulkRows ??= this.readModels.bulkRows?.(id) ?? Infinity;
-            if (overlay.changedRows >= bulkRows && !(await release())) return refused();
-          } else {
-            let batches = 0;
-            for await (const batch of foldInBatches(projections, events, endsAppend, overlay, rowsPerBatch)) {
-              if (!(await start(batch))) return refused();
-              batches++;
-            }
-            // No batch of an earlier slice is in flight: the next slice reads what those have written.
-            if (!(await settled(batches))) return refused();
-            before = overlay;
-            overlay = newOverlay();
+          let batches = 0;
+          for await (const batch of foldInBatches(projections, events, endsAppend, overlay, rowsPerBatch)) {
+            if (!(await start(batch))) return refused();
+            batches++;
           }
+          // No batch of an earlier slice is in flight: the next slice reads what those have written.
+          if (!(await settled(batches))) return refused();
+          before = overlay;
+          overlay = newOverlay();
         }
         if (stop || signal.aborted || !options.toHead) {
-          if (!(await release()) || !(await settled(0))) return refused();
+          if (!(await settled(0))) return refused();
           before = undefined;
           await isReady(checkpoint);
         }
         if (stop) throw stop;
         if (signal.aborted) return 'aborted';
       }
-      if (!(await release())) return refused();
       if (!(await settled(0))) return refused();
     } while (!signal.aborted && options.toHead && !(await isReady(checkpoint)));
     return signal.aborted ? 'aborted' : 'at_head';

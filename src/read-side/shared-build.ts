@@ -261,7 +261,7 @@ class BuildWorker {
     let bytes = 0;
     for await (const slice of this.store.readAll(after, { sliceSize: SLICE, signal: part.signal })) {
       const recorded = slice.filter(({ position }) => position <= end);
-      const { events, stop } = decodeSlice(recorded);
+      const { events, stop } = await decodeSlice(recorded);
       // The ordinary follower continues up to this event, and halts.
       if (stop) return this.build.fail(stop.message);
       for (const event of events) {

@@ -3,7 +3,6 @@ import { crc32 } from 'node:zlib';
 import { asBinary, type Database, type DatabaseOptions } from 'lmdb';
 import type { Clock } from '../../kernel/clock.js';
 import type { Json } from '../../kernel/json.js';
-import { IS_MEMORY_SHORT } from '../../kernel/memory.js';
 import { bytesAsValue, LmdbEnvironment } from './environment.js';
 import { EncodedRows, type PlacedRows } from '../ports/encoded-rows.js';
 import type { Batch, BulkLoad, Checkpoint, RowQuery, RangeRow, RowKey, StoredRow } from '../ports/read-models.js';
@@ -42,15 +41,6 @@ const viewOfValue = {
   encode: (value: Buffer) => value,
   decode: (bytes: Buffer, size: number) => firstBytes(bytes, size),
 };
-
-/**
- * A transaction keeps every changed page in memory and becomes slower with their number. While a generation is
- * small, many rows share a page, so larger batches write each page fewer times; later, nearly every row of a batch is
- * on a page of its own.
- */
-const SMALL_PAGES = 16_000;
-const BULK_ROWS_WHILE_SMALL = IS_MEMORY_SHORT ? 16_000 : 120_000;
-const BULK_ROWS = 8_000;
 
 /**
  * Separate names, so that this build never finds rows without checksums, and builds without checksums never use
@@ -348,12 +338,6 @@ export class LmdbGeneration {
       }
       return page;
     });
-  }
-
-  /** See ReadModels. */
-  bulkRows(): number {
-    const { treeLeafPageCount = 0 } = this.#env.read(() => this.#rows.getStats()) as { treeLeafPageCount?: number };
-    return treeLeafPageCount < SMALL_PAGES ? BULK_ROWS_WHILE_SMALL : BULK_ROWS;
   }
 
   /** Runs in slices, so that other work can run in between. */

@@ -216,10 +216,6 @@ export class LmdbReadModels implements ReadModels {
     }
   }
 
-  bulkRows(id: string): number {
-    return this.#of(id, undefined, (generation) => generation.bulkRows()) ?? 1;
-  }
-
   async load(id: string, holder: string): Promise<BulkLoad | undefined> {
     const load = await this.#ask(id, (generation) => generation.load(this.#buildPath(id), holder, this.#clock));
     if (!load) return undefined;

@@ -137,9 +137,6 @@ export interface ReadModels {
    */
   readonly rowsPerBatch?: number;
 
-  /** Otherwise: the number of changed rows of the next batch of a build, which nobody reads yet. */
-  bulkRows?(id: string): number;
-
   /**
    * Changes whenever rows or checkpoints may have gone back, because another server or an older snapshot may have
    * replaced the previous one. Absent if that cannot happen under a running process.
