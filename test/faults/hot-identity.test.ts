@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Action } from '../../src/features/relay/domain/relay.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
 import type { OpenApiDocument, Operation } from '../e2e/openapi.js';
@@ -260,6 +261,28 @@ test(
     const found = [...failed, ...held.map(([{ name }, ms]) => `${name} holds the loop for ${ms.toFixed(0)} ms`)];
     expect(found).toEqual([]);
     expect(statuses).toContain(200);
+  },
+  limit(600_000),
+);
+
+test.each(['rebuild', 'verify'])(
+  `the operation %s over ${ACTIONS} actions does not hold the event loop of the server`,
+  async (operation) => {
+    const { job_id } = (await server.post(`/v1/ops/${operation}`, {})).json;
+    const held: number[] = [];
+    let job: Answer['json'];
+    await longestTurn();
+    do {
+      await sleep(50);
+      held.push(await longestTurn());
+      job = (await server.send('GET', `/v1/jobs/${job_id}`)).json;
+    } while (job.finished_at === null);
+    if (process.env['SHOW']) process.stderr.write(`${operation}: ${held.map((ms) => ms.toFixed(1)).join(' ')}\n`);
+    expect(job).toMatchObject({ status: 'completed' });
+    // Each is the longest of many turns, and some turns collect garbage.
+    held.sort((a, b) => a - b);
+    expect(held[Math.floor(held.length / 2)]).toBeLessThan(MOST_MS);
+    expect(held.at(-1)).toBeLessThan(5 * MOST_MS);
   },
   limit(600_000),
 );
