@@ -21,7 +21,7 @@ import { type AccessPolicyContent, hashed } from '../features/access/domain/acce
 import { parseRules } from '../features/access/rules.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
 import { OPERATOR, commandOf } from './command-of.js';
-import { withHandlers } from './handlers.js';
+import { type HandlersContext, withHandlers } from './handlers.js';
 import { allPages } from './pages.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
@@ -59,97 +59,94 @@ export function apCommands(cli: Cli): void {
   ap.command('list')
     .description('list the policies by id')
     .option('--json', 'print the policies as JSON')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, async ({ queries, print }, { json }: Options) => {
-        const pages = await allPages((cursor) =>
-          queries.execute(new ListAccessPolicies(PAGE, cursor, undefined, READER)),
-        );
-        const policies = pages.flatMap((page) => page.policies);
-        if (json) print(JSON.stringify(policies));
-        else if (policies.length === 0) print('no access policies');
-        else {
-          print(
-            table(
-              policies.map(({ policy_id, status, tris_org, visibility, vp, ttl_seconds, created_at }) => ({
-                policy: policy_id,
-                status,
-                owner: tris_org ?? 'the operators',
-                rules: visibility,
-                lens: vp ?? (tris_org === null ? 'of the platform' : 'of the owner'),
-                'token s': ttl_seconds,
-                created: created_at,
-              })),
-            ),
-          );
-        }
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, list));
 
   ap.command('show')
     .description('show a policy with its rules, as JSON')
     .argument('<policy>', 'id of a policy')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, async ({ queries, print }, id: string) => {
-        print(JSON.stringify(await queries.execute(new GetAccessPolicy(id, READER)), null, 2));
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, show));
 
   ap.command('create')
     .description('create a policy of the operators from a JSON file; safe to repeat')
     .argument('<file>')
-    .action(
-      withHandlers(cli, 'create', FEATURES, async (context, file: string) => {
-        const content = readAccessPolicy(parseJson(readFileSync(file)));
-        const command = new CreateAccessPolicy(content, commandOf(hashed(content)));
-        const { body, own } = await context.commands.execute(command);
-        await applyAll(context.stores, context.config);
-        context.print(`${body.policy_id} ${own ? 'created' : 'exists'} ${body.content_hash}`);
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'create', FEATURES, create));
 
   ap.command('retire')
     .description('retire a policy: it can no longer be checked')
     .argument('<policy>', 'id of a policy')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, async (context, id: string) => {
-        const command = new RetireAccessPolicy(id, commandOf({ policy_id: id, retired: true }));
-        const { body } = await context.commands.execute(command);
-        await applyAll(context.stores, context.config);
-        context.print(`${body.policy_id} ${body.status}`);
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, retire));
 
   ap.command('check')
     .description('check a subject by a policy; the decision is recorded. Exit code 1: denied')
     .argument('<policy>', 'id of a policy')
     .argument('<subject>', 'TRIS id of the subject')
     .option('--json', 'print the decision as JSON')
-    .action(
-      withHandlers(cli, 'existing', CHECKS, async (context, id: string, subject: string, { json }: Options) => {
-        if (!TRIS_ID.test(subject)) throw new UsageError(`"${subject}" is not a TRIS id.`);
-        await applyAll(context.stores, context.config);
-        const request = { policy_id: id, subject_tris: subject, audience: null, target: null };
-        const command = new CheckAccess(request, commandOf({ ...request, at: Date.now() }));
-        const { body } = await context.commands.execute(command);
-        await applyAll(context.stores, context.config);
-        if (json) context.print(JSON.stringify(body));
-        else {
-          const score = body.score === null ? 'unknown' : `score ${body.score.toFixed(1)}`;
-          context.print(`${subject} ${body.granted ? 'granted' : 'denied'} by ${id} (${score})`);
-          for (const { pointer, rule, required, actual, outcome } of body.reasons) {
-            context.print(`  ${pointer || rule}: ${outcome}, required ${required}, is ${actual ?? 'unknown'}`);
-          }
-          for (const { fact, required, actual } of body.how_to_pass) {
-            context.print(`  would pass with ${fact} ${required ?? 'cleared'}, is ${actual ?? 'unknown'}`);
-          }
-        }
-        return body.granted ? EXIT.ok : EXIT.finding;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', CHECKS, check));
+}
+
+async function list({ queries, print }: HandlersContext, { json }: Options) {
+  const pages = await allPages((cursor) => queries.execute(new ListAccessPolicies(PAGE, cursor, undefined, READER)));
+  const policies = pages.flatMap((page) => page.policies);
+  const rows = policies.map(({ policy_id, status, tris_org, visibility, vp, ttl_seconds, created_at }) => ({
+    policy: policy_id,
+    status,
+    owner: tris_org ?? 'the operators',
+    rules: visibility,
+    lens: vp ?? (tris_org === null ? 'of the platform' : 'of the owner'),
+    'token s': ttl_seconds,
+    created: created_at,
+  }));
+  if (json) print(JSON.stringify(policies));
+  else print(rows.length > 0 ? table(rows) : 'no access policies');
+  return EXIT.ok;
+}
+
+async function show({ queries, print }: HandlersContext, id: string) {
+  print(JSON.stringify(await queries.execute(new GetAccessPolicy(id, READER)), null, 2));
+  return EXIT.ok;
+}
+
+async function create({ commands, stores, config, print }: HandlersContext, file: string) {
+  const content = readAccessPolicy(parseJson(readFileSync(file)));
+  const command = new CreateAccessPolicy(content, commandOf(hashed(content)));
+  const { body, own } = await commands.execute(command);
+  await applyAll(stores, config);
+  print(`${body.policy_id} ${own ? 'created' : 'exists'} ${body.content_hash}`);
+  return EXIT.ok;
+}
+
+async function retire({ commands, stores, config, print }: HandlersContext, id: string) {
+  const command = new RetireAccessPolicy(id, commandOf({ policy_id: id, retired: true }));
+  const { body } = await commands.execute(command);
+  await applyAll(stores, config);
+  print(`${body.policy_id} ${body.status}`);
+  return EXIT.ok;
+}
+
+async function check(
+  { commands, stores, config, print }: HandlersContext,
+  id: string,
+  subject: string,
+  { json }: Options,
+) {
+  if (!TRIS_ID.test(subject)) throw new UsageError(`"${subject}" is not a TRIS id.`);
+  await applyAll(stores, config);
+  const request = { policy_id: id, subject_tris: subject, audience: null, target: null };
+  const command = new CheckAccess(request, commandOf({ ...request, at: Date.now() }));
+  const { body } = await commands.execute(command);
+  await applyAll(stores, config);
+  if (json) print(JSON.stringify(body));
+  else {
+    const score = body.score === null ? 'unknown' : `score ${body.score.toFixed(1)}`;
+    print(`${subject} ${body.granted ? 'granted' : 'denied'} by ${id} (${score})`);
+    for (const { pointer, rule, required, actual, outcome } of body.reasons) {
+      print(`  ${pointer || rule}: ${outcome}, required ${required}, is ${actual ?? 'unknown'}`);
+    }
+    for (const { fact, required, actual } of body.how_to_pass) {
+      print(`  would pass with ${fact} ${required ?? 'cleared'}, is ${actual ?? 'unknown'}`);
+    }
+  }
+  return body.granted ? EXIT.ok : EXIT.finding;
 }
 
 /** Reads a policy in the form of the API. @throws Problem validation_failed with pointers to what is wrong */

@@ -2,7 +2,7 @@ import type { Config } from '../kernel/config.js';
 import { issuerKeyFile } from '../credentials/issuer-keys.js';
 import { ANNOUNCED_MS } from '../credentials/key-file.js';
 import { signingKeyFile } from '../credentials/signing-keys.js';
-import { type Cli, CommandFailed, EXIT, UsageError } from './cli.js';
+import { type Cli, CommandFailed, type Context, EXIT, UsageError } from './cli.js';
 import { table } from './table.js';
 
 const MINUTE_MS = 60_000;
@@ -20,6 +20,7 @@ interface RotateOptions extends Options {
   atOnce?: boolean;
 }
 
+/** signing-keys create, list, rotate, revoke, prune: the keys of tokens and proofs, or those of vouchers. */
 export function signingKeysCommands(cli: Cli): void {
   const keys = cli.program
     .command('signing-keys')
@@ -29,41 +30,14 @@ export function signingKeysCommands(cli: Cli): void {
     .command('create')
     .description('create the file, with one key that signs at once, for processes that share it')
     .option(...VOUCHERS)
-    .action(
-      cli.withConfig(async ({ config, print }, options: Options) => {
-        const file = fileOf(config, options);
-        if (!file.create())
-          throw new CommandFailed(`${file.path} exists already; "signing-keys rotate" adds a key to it.`);
-        print(`Created ${file.path}; keep it secret.`);
-        return EXIT.ok;
-      }),
-    );
+    .action(cli.withConfig(create));
 
   keys
     .command('list')
     .description('list the keys, without their private parts')
     .option(...VOUCHERS)
     .option('--json', 'print them as JSON')
-    .action(
-      cli.withConfig(async ({ config, print }, { json, ...options }: Options & { json?: boolean }) => {
-        const listed = fileOf(config, options)
-          .list(Date.now())
-          .map(({ kid, status, signs_from, prunable_from }) => ({
-            kid,
-            status,
-            signs_from: signs_from === null ? null : new Date(signs_from).toISOString(),
-            prunable_from: prunable_from === null ? null : new Date(prunable_from).toISOString(),
-          }));
-        if (json) print(JSON.stringify(listed));
-        else {
-          const rows = listed.map(({ kid, status, signs_from, prunable_from }) => {
-            return { kid, status, 'signs from': signs_from ?? '-', 'prunable from': prunable_from ?? '-' };
-          });
-          print(table(rows));
-        }
-        return EXIT.ok;
-      }),
-    );
+    .action(cli.withConfig(list));
 
   keys
     .command('rotate')
@@ -74,38 +48,61 @@ export function signingKeysCommands(cli: Cli): void {
       '--at-once',
       'sign with the new key now, although verifiers may not know it yet; for replacing a stolen key',
     )
-    .action(
-      cli.withConfig(async ({ config, print }, { in: minutes, atOnce, ...options }: RotateOptions) => {
-        const { kid, signs_from } = fileOf(config, options).rotate(Date.now(), delay(minutes, atOnce));
-        print(`${kid} signs from ${new Date(signs_from).toISOString()}`);
-        return EXIT.ok;
-      }),
-    );
+    .action(cli.withConfig(rotate));
 
   keys
     .command('revoke')
     .description('remove a leaked key: what it signed is refused within a second, and another key signs at once')
     .argument('<kid>')
     .option(...VOUCHERS)
-    .action(
-      cli.withConfig(async ({ config, print }, kid: string, options: Options) => {
-        const next = fileOf(config, options).revoke(kid, Date.now());
-        print(next === null ? `revoked ${kid}` : `revoked ${kid}; ${next} signs from now`);
-        return EXIT.ok;
-      }),
-    );
+    .action(cli.withConfig(revoke));
 
   keys
     .command('prune')
     .description('remove retired keys whose last token has expired; reports and metrics they signed no longer verify')
     .option(...VOUCHERS)
-    .action(
-      cli.withConfig(async ({ config, print }, options: Options) => {
-        const pruned = fileOf(config, options).prune(Date.now());
-        print(pruned.length > 0 ? `removed ${pruned.join(', ')}` : 'no key to remove');
-        return EXIT.ok;
-      }),
-    );
+    .action(cli.withConfig(prune));
+}
+
+async function create({ config, print }: Context, options: Options) {
+  const file = fileOf(config, options);
+  if (!file.create()) throw new CommandFailed(`${file.path} exists already; "signing-keys rotate" adds a key to it.`);
+  print(`Created ${file.path}; keep it secret.`);
+  return EXIT.ok;
+}
+
+async function list({ config, print }: Context, { json, ...options }: Options & { json?: boolean }) {
+  const listed = fileOf(config, options)
+    .list(Date.now())
+    .map(({ kid, status, signs_from, prunable_from }) => ({
+      kid,
+      status,
+      signs_from: signs_from === null ? null : new Date(signs_from).toISOString(),
+      prunable_from: prunable_from === null ? null : new Date(prunable_from).toISOString(),
+    }));
+  const rows = listed.map(({ kid, status, signs_from, prunable_from }) => {
+    return { kid, status, 'signs from': signs_from ?? '-', 'prunable from': prunable_from ?? '-' };
+  });
+  print(json ? JSON.stringify(listed) : table(rows));
+  return EXIT.ok;
+}
+
+async function rotate({ config, print }: Context, { in: minutes, atOnce, ...options }: RotateOptions) {
+  const { kid, signs_from } = fileOf(config, options).rotate(Date.now(), delay(minutes, atOnce));
+  print(`${kid} signs from ${new Date(signs_from).toISOString()}`);
+  return EXIT.ok;
+}
+
+async function revoke({ config, print }: Context, kid: string, options: Options) {
+  const next = fileOf(config, options).revoke(kid, Date.now());
+  print(next === null ? `revoked ${kid}` : `revoked ${kid}; ${next} signs from now`);
+  return EXIT.ok;
+}
+
+async function prune({ config, print }: Context, options: Options) {
+  const pruned = fileOf(config, options).prune(Date.now());
+  print(pruned.length > 0 ? `removed ${pruned.join(', ')}` : 'no key to remove');
+  return EXIT.ok;
 }
 
 const fileOf = (config: Config, { vouchers }: Options) => (vouchers ? issuerKeyFile(config) : signingKeyFile(config));

@@ -45,30 +45,12 @@ export function vpCommands(cli: Cli): void {
   vp.command('create')
     .description('create a policy from a JSON file; safe to repeat')
     .argument('<file>')
-    .action(
-      withHandlers(cli, 'create', FEATURES, async (context, file: string) => {
-        const content = readPolicy(file);
-        const { body } = await context.commands.execute(new CreatePolicy(content, commandOf(identityOf(content))));
-        await applyAll(context.stores, context.config);
-        for (const { message } of body.warnings) context.note(`warning: ${message}`);
-        context.print(`${body.policy_id} ${body.status} ${body.content_hash}`);
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'create', FEATURES, create));
 
   vp.command('retire')
     .description('retire a policy: it can no longer be promoted; where it is in use, it stays')
     .argument('<policy>', 'id of a policy')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, async (context, id: string) => {
-        const { body } = await context.commands.execute(
-          new RetirePolicy(id, commandOf({ policy_id: id, retired: true })),
-        );
-        await applyAll(context.stores, context.config);
-        context.print(`${body.policy_id} ${body.status}`);
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, retire));
 
   scoped(vp.command('evaluate'))
     .description('show what a policy would change; writes nothing')
@@ -80,14 +62,7 @@ export function vpCommands(cli: Cli): void {
   scoped(vp.command('replay'))
     .description('replay all identities under a policy, and keep the result for a promotion')
     .argument('<policy>', 'id of a policy')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, async (context, id: string, options: ScopeOptions) => {
-        const command = commandOf({ policy_id: id, scope: options.scope, replay: true });
-        const started = new StartReplay(id, scopeOf(options.scope), undefined, command);
-        await printReplay(context, await context.commands.execute(started), options);
-        return EXIT.ok;
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, replay));
 
   vp.command('diff')
     .description('compare two policies for all identities')
@@ -102,24 +77,48 @@ export function vpCommands(cli: Cli): void {
     .description('make a policy the lens of the platform, or of the owning organization, from now on')
     .argument('<policy>', 'id of a policy')
     .option('--replay <id>', 'id of the replay that the promotion is based on; recorded with it')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: ScopeOptions & { replay?: string }) => {
-        const scope = scopeOf(options.scope);
-        const command = commandOf({ policy_id: id, scope, at: Date.now() });
-        return switchLens(context, options, new PromotePolicy(id, scope, options.replay ?? null, command, 0));
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, promote));
 
   scoped(vp.command('rollback'))
     .description('return to the lens that was active before a policy was promoted')
     .argument('<policy>', 'id of the active policy')
-    .action(
-      withHandlers(cli, 'existing', FEATURES, (context, id: string, options: ScopeOptions) => {
-        const scope = scopeOf(options.scope);
-        const command = commandOf({ policy_id: id, scope, at: Date.now() });
-        return switchLens(context, options, new RollBackPolicy(id, scope, command, 0));
-      }),
-    );
+    .action(withHandlers(cli, 'existing', FEATURES, rollBack));
+}
+
+async function create({ commands, stores, config, print, note }: HandlersContext, file: string) {
+  const content = readPolicy(file);
+  const { body } = await commands.execute(new CreatePolicy(content, commandOf(identityOf(content))));
+  await applyAll(stores, config);
+  for (const { message } of body.warnings) note(`warning: ${message}`);
+  print(`${body.policy_id} ${body.status} ${body.content_hash}`);
+  return EXIT.ok;
+}
+
+async function retire({ commands, stores, config, print }: HandlersContext, id: string) {
+  const command = new RetirePolicy(id, commandOf({ policy_id: id, retired: true }));
+  const { body } = await commands.execute(command);
+  await applyAll(stores, config);
+  print(`${body.policy_id} ${body.status}`);
+  return EXIT.ok;
+}
+
+async function replay(context: HandlersContext, id: string, options: ScopeOptions) {
+  const command = commandOf({ policy_id: id, scope: options.scope, replay: true });
+  const started = new StartReplay(id, scopeOf(options.scope), undefined, command);
+  await printReplay(context, await context.commands.execute(started), options);
+  return EXIT.ok;
+}
+
+function promote(context: HandlersContext, id: string, options: ScopeOptions & { replay?: string }) {
+  const scope = scopeOf(options.scope);
+  const command = commandOf({ policy_id: id, scope, at: Date.now() });
+  return switchLens(context, options, new PromotePolicy(id, scope, options.replay ?? null, command, 0));
+}
+
+function rollBack(context: HandlersContext, id: string, options: ScopeOptions) {
+  const scope = scopeOf(options.scope);
+  const command = commandOf({ policy_id: id, scope, at: Date.now() });
+  return switchLens(context, options, new RollBackPolicy(id, scope, command, 0));
 }
 
 async function evaluate(
