@@ -1,6 +1,6 @@
 import { convertToCommandError } from '@eventstore/db-client';
 import type { Link } from './connection.js';
-import { NoAnswer } from './pulse.js';
+import { NoAnswer, type Pulse } from './pulse.js';
 import type { ReadResponse, ServerRecord } from './read-response.js';
 
 /** A read under way: the part of its gRPC call that is used here. */
@@ -30,87 +30,127 @@ interface Reading<R> {
 export async function* readServerStream<R>(
   link: Link,
   open: () => Promise<ServerStream>,
-  { take, rest, signal }: Reading<R>,
+  reading: Reading<R>,
 ): AsyncGenerator<R> {
-  const ready: R[] = [];
-  let [paused, ended, stopped] = [false, false, false];
-  let failure: unknown;
-  let wake = (): void => undefined;
-  let release = (): void => undefined;
-  const fail = (error: unknown) => {
-    failure ??= error;
-    // At once, since the reader may never continue.
-    release();
-    wake();
-  };
-  const stop = () => {
-    stopped = true;
-    wake();
-  };
-  const gone = () => fail(new NoAnswer('the connection was made again'));
-  if (signal?.aborted) return;
-  if (link.gone.aborted) throw new NoAnswer('the connection was made again');
-
-  let stream: ServerStream | undefined;
-  let released = false;
-  const watchdog = link.pulse.watch(() => !paused && !ended, fail);
-  // Within an event of the stream, a cancellation would be lost: https://github.com/grpc/grpc-node/issues/1652.
-  const cancel = (): void => void setImmediate(() => stream?.cancel());
-  release = () => {
-    if (released) return;
-    released = true;
-    watchdog.end();
-    link.gone.removeEventListener('abort', gone);
-    signal?.removeEventListener('abort', stop);
-    if (!ended) cancel();
-  };
-  link.gone.addEventListener('abort', gone);
-  signal?.addEventListener('abort', stop);
-  const listen = (opened: ServerStream): void => {
-    stream = opened;
-    opened.on('data', (response) => {
-      watchdog.alive();
-      if (failure !== undefined || response === 'no record') return;
-      try {
-        const taken = take(response);
-        if (taken === undefined) return;
-        ready.push(taken);
-      } catch (error) {
-        fail(error);
-        return;
-      }
-      paused = true;
-      opened.pause();
-      wake();
-    });
-    opened.on('error', (error) => fail(convertToCommandError(error)));
-    opened.on('end', () => {
-      ended = true;
-      wake();
-    });
-    if (released) cancel();
-  };
-  open().then(listen, fail);
+  if (reading.signal?.aborted) return;
+  if (link.gone.aborted) throw connectionReplaced();
+  const arrivals = new Arrivals(link, reading);
+  open().then(
+    (stream) => arrivals.listen(stream),
+    (error: unknown) => arrivals.fail(error),
+  );
   try {
-    while (!stopped) {
-      const next = ready.shift();
-      if (next !== undefined) {
-        if (paused) {
-          paused = false;
-          watchdog.alive();
-          stream!.resume();
-        }
-        yield next;
-      } else if (failure !== undefined) {
-        throw failure;
-      } else if (ended) {
-        yield rest();
+    while (!arrivals.stopped) {
+      const next = arrivals.next();
+      if (next !== undefined) yield next;
+      else if (arrivals.failure !== undefined) throw arrivals.failure;
+      else if (arrivals.ended) {
+        yield reading.rest();
         return;
       } else {
-        await new Promise<void>((resolve) => (wake = resolve));
+        await arrivals.change();
       }
     }
   } finally {
-    release();
+    arrivals.release();
   }
+}
+
+/** What has arrived of a stream, and how the stream ended. It is paused from the arrival of a result to its `next`. */
+class Arrivals<R> {
+  ended = false;
+  stopped = false;
+  failure: unknown;
+  #stream: ServerStream | undefined;
+  readonly #ready: R[] = [];
+  #paused = false;
+  #released = false;
+  #wake = (): void => undefined;
+  readonly #watchdog: ReturnType<Pulse['watch']>;
+  readonly #onGone = (): void => this.fail(connectionReplaced());
+  readonly #onStop = (): void => {
+    this.stopped = true;
+    this.#wake();
+  };
+
+  constructor(
+    private readonly link: Link,
+    private readonly reading: Reading<R>,
+  ) {
+    this.#watchdog = link.pulse.watch(
+      () => !this.#paused && !this.ended,
+      (error) => this.fail(error),
+    );
+    link.gone.addEventListener('abort', this.#onGone);
+    reading.signal?.addEventListener('abort', this.#onStop);
+  }
+
+  listen(stream: ServerStream): void {
+    this.#stream = stream;
+    stream.on('data', (response) => {
+      this.#watchdog.alive();
+      if (this.failure === undefined && response !== 'no record') this.#take(response);
+    });
+    stream.on('error', (error) => this.fail(convertToCommandError(error)));
+    stream.on('end', () => {
+      this.ended = true;
+      this.#wake();
+    });
+    if (this.#released) this.#cancel();
+  }
+
+  /** The next result that has arrived, if any. */
+  next(): R | undefined {
+    const next = this.#ready.shift();
+    if (next !== undefined && this.#paused) {
+      this.#paused = false;
+      this.#watchdog.alive();
+      this.#stream!.resume();
+    }
+    return next;
+  }
+
+  /** Waits until there is a result, a failure or an end. */
+  change(): Promise<void> {
+    return new Promise((resolve) => (this.#wake = resolve));
+  }
+
+  fail(error: unknown): void {
+    this.failure ??= error;
+    // At once, since the reader may never continue.
+    this.release();
+    this.#wake();
+  }
+
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#watchdog.end();
+    this.link.gone.removeEventListener('abort', this.#onGone);
+    this.reading.signal?.removeEventListener('abort', this.#onStop);
+    if (!this.ended) this.#cancel();
+  }
+
+  #take(record: ServerRecord): void {
+    try {
+      const taken = this.reading.take(record);
+      if (taken === undefined) return;
+      this.#ready.push(taken);
+    } catch (error) {
+      this.fail(error);
+      return;
+    }
+    this.#paused = true;
+    this.#stream!.pause();
+    this.#wake();
+  }
+
+  /** Not within an event of the stream, where it would be lost: https://github.com/grpc/grpc-node/issues/1652. */
+  #cancel(): void {
+    setImmediate(() => this.#stream?.cancel());
+  }
+}
+
+function connectionReplaced(): NoAnswer {
+  return new NoAnswer('the connection was made again');
 }
