@@ -61,6 +61,19 @@ interface Visit {
   to?: Buffer | undefined;
 }
 
+/** An entry of a page: a key with the number of a page, in a branch, or with a value, in a leaf. */
+interface Node {
+  /** Its index in the page. */
+  n: number;
+  /** Where it begins, where its key ends and its value begins, and where it ends, in bytes of the page. */
+  at: number;
+  value: number;
+  end: number;
+  /** The low 32 bits of the page number, of which `flags` are the high ones; in a leaf, the size of the value. */
+  low: number;
+  flags: number;
+}
+
 /**
  * What is wrong with a file, as a clause; undefined: nothing, or it is empty. Other work can run between two pages.
  * @param whole also check that nothing is missing or misplaced: each tree must have the described number of entries, in
@@ -130,7 +143,9 @@ function treeOf(page: Buffer, at: number): Tree {
 class PageCheck {
   readonly #pages: number;
   readonly #readsLeaves: boolean;
+  /** The page that is checked now, and its number. */
   readonly #page: Buffer;
+  #number = 0;
   readonly #trees: Tree[];
   #open: Visit[] = [];
   #left: number;
@@ -168,85 +183,117 @@ class PageCheck {
     return undefined;
   }
 
-  #flawOfPage({ page: place, depth, tree, from, to }: Visit): string | undefined {
-    const { lastPage, pageSize } = this.meta;
-    if (place < 2n || place > BigInt(lastPage)) return `is damaged: it refers to a page ${place} that it does not have`;
-    const number = Number(place);
-    if (number >= this.#pages) return `is cut: it has ${this.#pages} pages and refers to page ${number}`;
-    if (--this.#left < 0 || depth > 64) return 'is damaged: its pages refer to each other in a cycle';
+  #flawOfPage(visit: Visit): string | undefined {
+    const unreadable = this.#flawOfReference(visit);
+    if (unreadable) return unreadable;
+    const number = (this.#number = Number(visit.page));
     const page = this.#page;
+    const { pageSize } = this.meta;
     readSync(this.file, page, 0, pageSize, number * pageSize);
     const flags = page.readUInt16LE(18) & (BRANCH | LEAF | OVERFLOW);
     const [lower, upper] = [page.readUInt16LE(20), page.readUInt16LE(22)];
-    const flaw = `is damaged at page ${number}`;
-    if (Number(page.readBigUInt64LE(0)) !== number || (flags !== BRANCH && flags !== LEAF)) return flaw;
-    if (lower % 2 === 1 || lower > upper || upper > pageSize - HEADER) return flaw;
-    const { found } = tree;
-    found.depth = Math.max(found.depth, depth);
-    if (flags === BRANCH) found.branches++;
-    else found.leaves++;
+    if (Number(page.readBigUInt64LE(0)) !== number || (flags !== BRANCH && flags !== LEAF)) return this.#damage;
+    if (lower % 2 === 1 || lower > upper || upper > pageSize - HEADER) return this.#damage;
+
+    const isBranch = flags === BRANCH;
     const entries = lower / 2;
+    this.#count(visit, isBranch, entries);
     /** Bytes of the page that its nodes take. */
     let taken = 0;
-    let before: Visit | undefined;
-    let [lastAt, lastSize] = [0, -1];
+    let before: Node | undefined;
     for (let n = 0; n < entries; n++) {
-      const at = HEADER + page.readUInt16LE(HEADER + 2 * n);
-      if (at < HEADER + upper || at + NODE > pageSize) return flaw;
-      const low = page.readUInt32LE(at);
-      const nodeFlags = page.readUInt16LE(at + 4);
-      const keySize = page.readUInt16LE(at + 6);
-      const data = at + NODE + keySize;
-      if (data > pageSize) return flaw;
-      let size = NODE + keySize;
-      if (flags === BRANCH) {
-        const child = BigInt(low) + (BigInt(nodeFlags) << 32n);
-        // For the leaves of a large file, only their presence is checked. Their parent does not say which pages are
-        // leaves.
-        if (this.#readsLeaves || depth < 3) {
-          const visit: Visit = { page: child, depth: depth + 1, tree };
-          if (this.whole) {
-            // The first entry of a branch has no key: it leads to everything before the second.
-            visit.from = n === 0 ? from : Buffer.from(page.subarray(at + NODE, data));
-            visit.to = to;
-            if (before) before.to = visit.from;
-          }
-          before = visit;
-          this.#open.push(visit);
-        } else if (child >= BigInt(this.#pages)) {
-          return `is cut: it has ${this.#pages} pages and refers to page ${child}`;
-        }
-      } else {
-        found.entries++;
-        if (nodeFlags & BIG_DATA) {
-          if (data + BIG_VALUE > pageSize) return flaw;
-          const first = Number(page.readBigUInt64LE(data));
-          // It may have more pages than its data needs, if the data was longer before.
-          const count = Number(page.readBigUInt64LE(data + 16));
-          if (count < Math.ceil((HEADER + low) / pageSize)) return flaw;
-          const last = first + count - 1;
-          if (last >= this.#pages) return `is cut or damaged: it has ${this.#pages} pages and refers to page ${last}`;
-          found.overflows += count;
-          size += BIG_VALUE;
-        } else {
-          if (data + low > pageSize) return flaw;
-          size += low;
-          if (nodeFlags & SUB_DATABASE && low >= DESCRIPTION) this.#trees.push(treeOf(page, data));
-        }
-      }
+      const node = this.#node(n, isBranch);
+      if (node.at < HEADER + upper || node.end > pageSize) return this.#damage;
+      const flaw = isBranch ? this.#flawOfChild(node, visit) : this.#flawOfValue(node, visit.tree);
+      if (flaw) return flaw;
+      const size = node.end - node.at;
       taken += size + (size % 2);
-      if (!this.whole) continue;
-      const isFirstOfBranch = flags === BRANCH && n === 0;
-      if (tree.isOrdered && !isFirstOfBranch) {
-        const [start, end] = [at + NODE, data];
-        if (from && from.compare(page, start, end) > 0) return flaw;
-        if (to && to.compare(page, start, end) <= 0) return flaw;
-        if (lastSize >= 0 && page.compare(page, start, end, lastAt, lastAt + lastSize) >= 0) return flaw;
-        [lastAt, lastSize] = [start, keySize];
-      }
+      // The first node of a branch has no key.
+      if (!this.whole || !visit.tree.isOrdered || (isBranch && n === 0)) continue;
+      if (!this.#isInOrder(node, before, visit)) return this.#damage;
+      before = node;
     }
     // Nodes fill the end of a page without a gap.
-    if (this.whole && taken !== pageSize - HEADER - upper) return flaw;
+    if (this.whole && taken !== pageSize - HEADER - upper) return this.#damage;
     return undefined;
+  }
+
+  get #damage(): string {
+    return `is damaged at page ${this.#number}`;
+  }
+
+  #flawOfReference({ page, depth }: Visit): string | undefined {
+    if (page < 2n || page > BigInt(this.meta.lastPage)) {
+      return `is damaged: it refers to a page ${page} that it does not have`;
+    }
+    if (page >= BigInt(this.#pages)) return this.#cutAt(page);
+    if (--this.#left < 0 || depth > 64) return 'is damaged: its pages refer to each other in a cycle';
+    return undefined;
+  }
+
+  #cutAt(page: bigint): string {
+    return `is cut: it has ${this.#pages} pages and refers to page ${page}`;
+  }
+
+  #count({ depth, tree: { found } }: Visit, isBranch: boolean, entries: number): void {
+    found.depth = Math.max(found.depth, depth);
+    if (isBranch) found.branches++;
+    else {
+      found.leaves++;
+      found.entries += entries;
+    }
+  }
+
+  /** Its places may be outside the page, which is for the caller to check. */
+  #node(n: number, isBranch: boolean): Node {
+    const page = this.#page;
+    const at = HEADER + page.readUInt16LE(HEADER + 2 * n);
+    if (at + NODE > page.length) return { n, at, low: 0, flags: 0, value: at + NODE, end: at + NODE };
+    const low = page.readUInt32LE(at);
+    const flags = page.readUInt16LE(at + 4);
+    const value = at + NODE + page.readUInt16LE(at + 6);
+    const valueSize = isBranch ? 0 : flags & BIG_DATA ? BIG_VALUE : low;
+    return { n, at, low, flags, value, end: value + valueSize };
+  }
+
+  /** Adds the page that a node of a branch leads to, to those that will be read. */
+  #flawOfChild({ n, at, low, flags, value }: Node, { depth, tree, from, to }: Visit): string | undefined {
+    const page = BigInt(low) + (BigInt(flags) << 32n);
+    // For the leaves of a large file, only their presence is checked. Their parent does not say which pages are leaves.
+    if (!this.#readsLeaves && depth >= 3) return page >= BigInt(this.#pages) ? this.#cutAt(page) : undefined;
+    const child: Visit = { page, depth: depth + 1, tree };
+    if (this.whole) {
+      // The first node leads to everything before the second.
+      child.from = n === 0 ? from : Buffer.from(this.#page.subarray(at + NODE, value));
+      child.to = to;
+      if (n > 0) this.#open.at(-1)!.to = child.from;
+    }
+    this.#open.push(child);
+    return undefined;
+  }
+
+  /** Adds the tree that a value describes, if any, to those that will be read. */
+  #flawOfValue({ low: size, flags, value }: Node, { found }: Tree): string | undefined {
+    const page = this.#page;
+    if (!(flags & BIG_DATA)) {
+      if (flags & SUB_DATABASE && size >= DESCRIPTION) this.#trees.push(treeOf(page, value));
+      return undefined;
+    }
+    const first = Number(page.readBigUInt64LE(value));
+    // It may have more pages than its data needs, if the data was longer before.
+    const count = Number(page.readBigUInt64LE(value + 16));
+    if (count < Math.ceil((HEADER + size) / page.length)) return this.#damage;
+    const last = first + count - 1;
+    if (last >= this.#pages) return `is cut or damaged: it has ${this.#pages} pages and refers to page ${last}`;
+    found.overflows += count;
+    return undefined;
+  }
+
+  #isInOrder({ at, value }: Node, before: Node | undefined, { from, to }: Visit): boolean {
+    const page = this.#page;
+    const start = at + NODE;
+    if (from && from.compare(page, start, value) > 0) return false;
+    if (to && to.compare(page, start, value) <= 0) return false;
+    return !before || page.compare(page, start, value, before.at + NODE, before.value) < 0;
   }
 }
