@@ -33,7 +33,10 @@ export async function loadRows(
   await loadAll((projection, event) => projection.readsNext?.(event, overlay));
 }
 
-/** Divides events into runs that can be loaded and folded one after the other (see `Projection.precede`). */
+/**
+ * Divides events into runs that can be loaded and folded one after the other (see `Projection.precede`). Of whole
+ * appends, whole appends: an event that must precede others is the last or the only one of its append.
+ */
 export function* runsOf<E extends { type: string }>(
   projections: readonly Projection[],
   events: readonly E[],

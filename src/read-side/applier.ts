@@ -1,0 +1,143 @@
+import { randomUUID } from 'node:crypto';
+import { type Projection, RowOverlay } from '../../projections/projection.js';
+import { PLATFORM_LENS_STREAM } from '../../projections/lenses.js';
+import type { NewerSchema } from '../kernel/event-definition.js';
+import type { RecordedEvent } from '../kernel/event.js';
+import type { Json } from '../kernel/json.js';
+import { yieldIfDue } from '../kernel/turn.js';
+import { EncodedRows } from '../stores/ports/encoded-rows.js';
+import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
+import type { Checkpoint, Generation, ReadModels, RowKey } from '../stores/ports/read-models.js';
+import { PROJECTIONS } from './all-projections.js';
+import { type FoldedBatch, decodeSlice, foldInBatches, loadRows } from './fold.js';
+import { reflectPlatformLens } from './manifest.js';
+
+/** Rows that are read before other work may run, where reading keeps the event loop. */
+const ROWS_PER_TURN = 100;
+/** The number of small batches in flight. Each is applied on top of the one before it, or refused. */
+const BATCHES_IN_FLIGHT = 8;
+
+/** A batch was not applied: the lease is lost, or the generation was dropped. */
+export class BatchRefused extends Error {}
+
+type Overlay = RowOverlay<EncodedRows>;
+
+/** A batch whose rows are being written. */
+interface Applying {
+  next: Checkpoint;
+  events: number;
+  outcome: ReturnType<ReadModels['apply']>;
+}
+
+/** Folds events on top of the rows of one generation, and writes the changed rows in batches. */
+export class Applier {
+  /** Everything up to here is applied. */
+  checkpoint: Checkpoint;
+  /** All of the generation, whatever this process serves: they share the checkpoint. */
+  readonly projections: readonly Projection[];
+  /** That of the last batch in flight. */
+  private last: Checkpoint;
+  private readonly inFlight: Applying[] = [];
+  private overlay = newOverlay();
+  /** Rows that batches in flight have written are read from here. */
+  private before: Overlay | undefined;
+
+  /** @param holder of the lease of the generation */
+  constructor(
+    private readonly store: EventStore,
+    private readonly readModels: ReadModels,
+    private readonly generation: Pick<Generation, 'id' | 'views' | 'checkpoint'>,
+    private readonly holder: string,
+    private readonly onApplied: ((checkpoint: Checkpoint, events: number) => void) | undefined,
+  ) {
+    const { views, checkpoint } = generation;
+    this.checkpoint = this.last = checkpoint;
+    this.projections = PROJECTIONS.filter(({ name }) => name in views);
+  }
+
+  /**
+   * Applies a run of events (see `runsOf`). Its batches may still be in flight afterwards.
+   * @returns why only the events before one of them were applied, if this build cannot read it
+   * @throws BatchRefused
+   */
+  async apply(run: readonly RecordedEvent[]): Promise<NewerSchema | undefined> {
+    const { events, endsAppend, stop } = await decodeSlice(run);
+    if (events.length === 0) return stop;
+    if (events.some(({ stream }) => stream === PLATFORM_LENS_STREAM)) {
+      await reflectPlatformLens(this.store, this.readModels);
+    }
+    await loadRows(this.projections, events, (rows) => this.load(rows), this.overlay);
+    const { rowsPerBatch } = this.readModels;
+    let batches = 0;
+    for await (const batch of foldInBatches(this.projections, events, endsAppend, this.overlay, rowsPerBatch)) {
+      await this.settle(rowsPerBatch === undefined ? 0 : BATCHES_IN_FLIGHT - 1);
+      this.write(batch);
+      batches++;
+    }
+    // No batch of an earlier run stays in flight: the next run reads what those have written.
+    await this.settle(batches);
+    this.before = this.overlay;
+    this.overlay = newOverlay();
+    return stop;
+  }
+
+  /** Waits until every batch is applied. @throws BatchRefused */
+  async finish(): Promise<void> {
+    await this.settle(0);
+    this.before = undefined;
+  }
+
+  /** Waits until at most this many batches are in flight. @throws BatchRefused */
+  private async settle(left: number): Promise<void> {
+    while (this.inFlight.length > left) {
+      const { outcome, next, events } = this.inFlight.shift()!;
+      if ((await outcome) === 'refused') throw new BatchRefused();
+      this.checkpoint = next;
+      this.onApplied?.(next, events);
+    }
+  }
+
+  private write({ events, last, changes }: FoldedBatch<EncodedRows>): void {
+    const next = { log: this.store.logId, position: last.position, event_id: last.id };
+    const batch = { id: randomUUID(), base: this.last, holder: this.holder, next, ...changes };
+    const outcome = this.readModels.apply(this.generation.id, batch);
+    outcome.catch(() => undefined); // thrown where it is awaited
+    this.inFlight.push({ next, events, outcome });
+    this.last = next;
+  }
+
+  private async load(rows: RowKey[]): Promise<(Json | undefined)[]> {
+    const { before } = this;
+    if (!before) return this.readInParts(rows);
+    const values = await this.readInParts(rows.filter((row) => !before.knows(row)));
+    let i = 0;
+    return rows.map((row) => (before.knows(row) ? before.get(row) : values[i++]));
+  }
+
+  /** No other process writes, so one snapshot is not needed. */
+  private async readInParts(rows: readonly RowKey[]): Promise<(Json | undefined)[]> {
+    const { rowsPerBatch } = this.readModels;
+    const size = rowsPerBatch ?? ROWS_PER_TURN;
+    const parts = Array.from({ length: Math.ceil(rows.length / size) }, (_, i) => rows.slice(i * size, (i + 1) * size));
+    if (rowsPerBatch !== undefined) return (await Promise.all(parts.map((part) => this.read(part)))).flat();
+    const values: (Json | undefined)[] = [];
+    for (const part of parts) {
+      values.push(...(await this.read(part)));
+      await yieldIfDue();
+    }
+    return values;
+  }
+
+  private async read(rows: readonly RowKey[]): Promise<(Json | undefined)[]> {
+    const { id } = this.generation;
+    const queries = rows.map((row) => ({ get: row }));
+    const read = await this.readModels.read(id, queries);
+    if (read?.status === 'damaged') throw new StoreUnavailable(`${id} is damaged`, { code: 'read_models_damaged' });
+    // The generation was dropped: the batch folded without these rows will be refused.
+    return read ? (read.results as (Json | undefined)[]) : rows.map(() => undefined);
+  }
+}
+
+function newOverlay(): Overlay {
+  return new RowOverlay(() => new EncodedRows());
+}
