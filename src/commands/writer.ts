@@ -193,19 +193,21 @@ export class Writer {
   private async claimOnce(stream: string, context: CommandContext, refuse: () => Promise<void>): Promise<boolean> {
     if (context.idempotency === null) return true;
     const claims = claimsStream(context.idempotency);
-    const claim = fact(idempotencyKeyClaimed, { stream });
-    const earlier = await this.store.readStream(claims);
-    if (earlier.length === 0) await refuse();
-    const { events, isNew } =
-      earlier.length > 0 ? { events: earlier, isNew: false } : await this.createOnce(claims, [claim], context);
+    let events: readonly NewEvent[] = await this.store.readStream(claims);
+    if (events.length === 0) {
+      await refuse();
+      const claimed = this.eventsOf(claims, [fact(idempotencyKeyClaimed, { stream })], context, 0);
+      if (await this.appendFirst(claims, claimed)) return true;
+      events = await this.store.readStream(claims);
+    }
     refuseOtherUse(events[0]!, stream, context);
+    this.claimedBefore.add(context);
     const answered = events.filter(({ type }) => type === idempotencyKeyAnswered.type);
-    if (!isNew) this.claimedBefore.add(context);
     if (answered.length > 0) {
       const unchanged = answered.map(({ data }) => [data['stream'], data['events']] as [string, number]);
       this.unchanged.set(context, new Map(unchanged));
     }
-    return isNew;
+    return false;
   }
 
   /** Appends the first events of a stream. If the stream exists, returns its events. */
@@ -215,18 +217,14 @@ export class Writer {
     return outcome!;
   }
 
-  private async createOnce(
-    stream: string,
-    facts: readonly Fact[],
-    context: CommandContext,
-  ): Promise<Outcome & { isNew: boolean }> {
-    const events = this.eventsOf(stream, facts, context, 0);
+  /** Appends the first events of a stream. False if it exists. */
+  private async appendFirst(stream: string, events: readonly NewEvent[]): Promise<boolean> {
     try {
-      const { position } = await this.append(stream, 'no-stream', events);
-      return { position, events, own: true, isNew: true };
+      await this.append(stream, 'no-stream', events);
+      return true;
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error;
-      return { ...(await this.existing(stream, context)), isNew: false };
+      return false;
     }
   }
 
