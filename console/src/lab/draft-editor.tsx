@@ -3,19 +3,9 @@ import { type FieldError } from '../api.ts';
 import { decimal } from '../format.tsx';
 import { Head } from '../head.tsx';
 import { Region } from '../region.tsx';
-import {
-  CATEGORIES,
-  DOCUMENTED_METRICS,
-  HUNDREDTHS,
-  hundredthsOf,
-  isConfiguration,
-  isObject,
-  parsed,
-  toText,
-  weightsOf,
-  withValue,
-} from './draft.ts';
+import { isConfiguration, isObject, parsed, toText, weightsOf, withValue } from './draft.ts';
 import { Field, Problems } from './fields.tsx';
+import { CATEGORIES, DOCUMENTED_METRICS, HUNDREDTHS, hundredthsOf } from './metrics.ts';
 
 type Path = readonly (string | number)[];
 

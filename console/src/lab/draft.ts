@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import type { FieldError } from '../api.ts';
+import { canonicalMetric, CATEGORY_NAMES, categoryOf, CRITICALITIES, hundredthsOf } from './metrics.ts';
 import type { PolicyInput } from './policies.ts';
 
 /** Drafts of policies: JSON text that is kept in the tab. Form and JSON are two views of that text. */
@@ -11,31 +12,6 @@ export interface VpDraft {
   metadata: { total_weight: number; visibility: string; version: string };
 }
 
-export const CATEGORIES = ['financial', 'creative', 'educational', 'behavioral', 'social', 'security', 'compliance'];
-const ALIASES: Record<string, string> = { finance: 'financial', governance: 'behavioral' };
-export const CATEGORY_NAMES = [...CATEGORIES, ...Object.keys(ALIASES)];
-/** The weight of each criticality, in hundredths so that sums are exact. */
-export const HUNDREDTHS: Record<string, number> = { Minimal: 1, Low: 3, Moderate: 7, High: 10, Critical: 14 };
-/** Suggested while a metric is typed; other names are accepted. */
-export const DOCUMENTED_METRICS = [
-  'finance_loan_repayment_consistency',
-  'finance_liquidity_provision_duration',
-  'governance_vote_participation',
-  'security_multisig_participation',
-  'compliance_kyc_verified',
-  'financial_txn_consistency',
-  'financial_liquidity_provision',
-  'creative_code_contribution',
-  'creative_bugs_found',
-  'educational_research_authorship',
-  'educational_workshop_hosted',
-  'behavioral_peer_feedback_score',
-  'behavioral_votes_delegated',
-  'social_verified_identity_linked',
-  'security_login_pattern_stability',
-  'security_verified_identity',
-  'compliance_moderation_flags',
-];
 const TOTAL = { min: 95, max: 105 };
 const MAX_INPUTS = 100;
 
@@ -92,20 +68,6 @@ export function withValue(root: unknown, [first, ...rest]: readonly (string | nu
   return next;
 }
 
-/** The canonical category of a metric; undefined if it does not begin with one. */
-export function categoryOf(metric: string): string | undefined {
-  const name = metric.split('_', 1)[0]!;
-  return CATEGORIES.includes(name) ? name : ALIASES[name];
-}
-
-function canonicalMetric(metric: string): string | undefined {
-  const category = categoryOf(metric);
-  const action = metric.slice(metric.indexOf('_') + 1);
-  return category && /^[a-z][a-z0-9_]{0,63}$/.test(action) && metric.includes('_')
-    ? `${category}_${action}`
-    : undefined;
-}
-
 const inputsOf = (draft: unknown): unknown[] =>
   isObject(draft) && Array.isArray(draft['inputs']) ? (draft['inputs'] as unknown[]) : [];
 
@@ -121,11 +83,6 @@ export function weightsOf(draft: unknown): { total: number; byCategory: Map<stri
     if (category) byCategory.set(category, (byCategory.get(category) ?? 0) + hundredths);
   }
   return { total: total / 100, byCategory: new Map([...byCategory].map(([name, sum]) => [name, sum / 100])) };
-}
-
-export function hundredthsOf(criticality: unknown): number | undefined {
-  const name = Object.keys(HUNDREDTHS).find((known) => known.toLowerCase() === String(criticality).toLowerCase());
-  return name === undefined ? undefined : HUNDREDTHS[name];
 }
 
 /** What the service would refuse, with its codes and pointers. The service decides; this only tells sooner. */
@@ -178,7 +135,7 @@ function inputFaults(draft: object, fault: (pointer: string, code: string, messa
     } else seen.set(canonical, i);
     const due = hundredthsOf(criticality);
     if (due === undefined) {
-      fault(`/inputs/${i}/criticality`, 'unknown_criticality', `must be one of ${Object.keys(HUNDREDTHS).join(', ')}`);
+      fault(`/inputs/${i}/criticality`, 'unknown_criticality', `must be one of ${CRITICALITIES.join(', ')}`);
     } else if (weight !== due / 100) {
       const message = `the weight of ${String(criticality)} is ${due / 100}, not ${JSON.stringify(weight) ?? 'absent'}`;
       fault(`/inputs/${i}/weight`, 'weight_criticality_mismatch', message);

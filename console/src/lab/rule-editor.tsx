@@ -1,7 +1,8 @@
 import type { ReactNode } from 'react';
 import type { FieldError, Schemas } from '../api.ts';
 import { RATINGS } from '../format.tsx';
-import { CATEGORY_NAMES, isObject, withValue } from './draft.ts';
+import { isObject, withValue } from './draft.ts';
+import { CATEGORY_NAMES } from './metrics.ts';
 import { Problems } from './fields.tsx';
 import {
   CONDITION_NAMES,

@@ -1,4 +1,5 @@
-import { CATEGORIES, isObject } from './draft.ts';
+import { isObject } from './draft.ts';
+import { CATEGORIES } from './metrics.ts';
 
 /** Rules of access policies as JSON, as docs/policies.md describes them. */
 
