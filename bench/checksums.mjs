@@ -1,3 +1,4 @@
+import { cpSync } from 'node:fs';
 import { register } from 'node:module';
 import { join } from 'node:path';
 import { GetIdentity, GetIdentityHandler } from '../dist/src/features/disc/disc.handlers.js';
@@ -9,7 +10,9 @@ import { LmdbEventStore } from '../dist/src/stores/lmdb/lmdb-event-store.js';
 import { closeStores, openStores } from '../dist/src/stores/open.js';
 import { newAppends } from './log.mjs';
 import { populate } from './look-up.mjs';
-import { inTemporaryFolder, interleave, median } from './measure.mjs';
+import { costOf, fetchReady, lookUpOptions } from './http.mjs';
+import { ROOT, inTemporaryFolder, interleave, median, startServer } from './measure.mjs';
+import { fillLog } from './population.mjs';
 
 /** The cost of the checksums of the embedded log and of its read models: the same code with and without them, in turn. */
 
@@ -29,16 +32,29 @@ const HOOKS = `
     return next(${JSON.stringify(WITHOUT)}.includes(specifier) ? specifier + '?plain' : specifier, context);
   }`;
 
+const moduleOf = (text) => `data:text/javascript,${encodeURIComponent(text)}`;
+/** Preloaded into a server, does the same to the file that checks rows. */
+const PRELOAD = `
+  import { register } from 'node:module';
+  register(${JSON.stringify(
+    moduleOf(`
+      export function resolve(specifier, context, next) {
+        const isRow = specifier === 'node:zlib' && context.parentURL?.endsWith('/lmdb-generation.js');
+        return isRow ? { url: ${JSON.stringify(moduleOf(STAND_INS['node:zlib']))}, shortCircuit: true } : next(specifier, context);
+      }`),
+  )});`;
+
 const EVENTS = 60_000;
 const IN_FLIGHT = 256;
 const IDENTITIES = 20_000;
 /** The difference is small: many short turns, which other work on the machine disturbs alike. */
 const LOOK_UPS = 5_000;
 const LOOK_UP_ROUNDS = 40;
+const HTTP_ROUNDS = 10;
 let isRegistered = false;
 
 function plain(file) {
-  if (!isRegistered) register(`data:text/javascript,${encodeURIComponent(HOOKS)}`);
+  if (!isRegistered) register(moduleOf(HOOKS));
   isRegistered = true;
   return import(`../dist/src/stores/lmdb/${file}?plain`);
 }
@@ -106,6 +122,36 @@ export async function checksumsOfLookUps(rounds) {
     await others.close();
     await closeStores(stores);
     return figures;
+  });
+}
+
+/**
+ * Microseconds of processor time of a server for each score over HTTP, 64 connections: of one of many identities in
+ * turn, so that no answer is cached. @returns {Promise<{ ours: number, peer: number }>} `peer`: without the checksums
+ */
+export async function checksumsOverHttp(rounds) {
+  const names = Array.from({ length: IDENTITIES }, (_, n) => `tris:identity-${(n * 7_919) % IDENTITIES}`);
+  const started = [];
+  const start = async (data, env = {}) => {
+    const server = await startServer(join(ROOT, 'dist/src/main.js'), { CREDENCE_DATA: data, ...env });
+    started.push(server);
+    await fetchReady(`${server.url}/api/disc-score/${names[0]}`);
+    const request = { ...lookUpOptions(server.url, names), connections: 64, seconds: 2 };
+    const run = () => costOf(server.pid, request);
+    for (let n = 0; n < 3; n++) await run();
+    return run;
+  };
+  return inTemporaryFolder(async (folder) => {
+    const [data, copy] = ['with', 'without'].map((name) => join(folder, name));
+    await fillLog(data, IDENTITIES, 5);
+    try {
+      cpSync(data, copy, { recursive: true });
+      const ours = await start(data);
+      const peer = await start(copy, { NODE_OPTIONS: `--import ${moduleOf(PRELOAD)}` });
+      return await interleave(HTTP_ROUNDS * rounds, { ours, peer });
+    } finally {
+      await Promise.all(started.map(({ stop }) => stop()));
+    }
   });
 }
 

@@ -196,9 +196,9 @@ export function batches(rounds) {
 }
 
 /**
- * Relays at the same rate to servers that trace none, a tenth and all of them, in turn: processor time of each, µs a
- * relay. All three run all the time and have relayed for a while before: a server that has just started compiles its
- * code, and one that traces has more of it.
+ * Relays to servers that trace none, a tenth and all of them, in turn: processor time of each at the same rate, µs a
+ * relay, and relays a second, as many as it takes. All three run all the time and have relayed for a while before: a
+ * server that has just started compiles its code, and one that traces has more of it.
  */
 export function tracing(rounds) {
   return inTemporaryFolder(async (folder) => {
@@ -210,18 +210,21 @@ export function tracing(rounds) {
       all: { ...tracing, OTEL_TRACES_SAMPLER_ARG: '1' },
     };
     const started = [collector];
-    const contestants = {};
+    const costs = {};
+    const rates = {};
     try {
       for (const [name, env] of Object.entries(environments)) {
         const data = join(folder, name);
         const server = await startServer(SERVER, { CREDENCE_DATA: data, ...env });
         started.push(server);
         await fetchReady(`${server.url}/health/ready`);
-        const relays = { ...relayOptions(server.url, keyOf(data)), connections: 64, overallRate: RELAY_RATE };
-        await load({ ...relays, seconds: 4 * SECONDS });
-        contestants[name] = () => costOf(server.pid, { ...relays, seconds: 2 * SECONDS });
+        const relays = { ...relayOptions(server.url, keyOf(data)), seconds: 2 * SECONDS };
+        const paced = { ...relays, connections: 64, overallRate: RELAY_RATE };
+        await load({ ...paced, seconds: 4 * SECONDS });
+        costs[name] = () => costOf(server.pid, paced);
+        rates[name] = async () => (await load({ ...relays, connections: 256 })).rate;
       }
-      return await interleave(rounds, contestants);
+      return { costs: await interleave(rounds, costs), rates: await interleave(rounds, rates) };
     } finally {
       await Promise.all(started.map(({ stop }) => stop()));
     }
