@@ -165,7 +165,7 @@ test(
     const server = await Server.start({ data });
     const ledger = new Ledger('growing');
     const head = await server.head();
-    const writers = Array.from({ length: 12 }, () => ledger.persist(server, () => undefined));
+    const writers = Array.from({ length: 96 }, () => ledger.persist(server, () => undefined));
     const began = performance.now();
     const { code, stderr } = await new Rebuild().ended;
     const rate = (((await server.head()) - head) * 1_000) / (performance.now() - began);
