@@ -17,6 +17,7 @@ import { Views } from '../../src/read-side/views.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
 import { describeEventStore } from '../contracts/event-store.contract.js';
+import { eventually } from '../contracts/harness.js';
 import { newStream, sampleEvents } from '../contracts/sample-events.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { makeCertificates } from '../servers/certificates.js';
@@ -105,6 +106,25 @@ describeWithEventStored('the log in EventStoreDB', () => {
     expect(await store.head()).toBe(third.position);
     abort.abort();
     await following.next();
+  });
+
+  test('a subscription reads what is appended within 20 ms together, and everything in order', async () => {
+    const store = await open();
+    const abort = new AbortController();
+    const slices: RecordedEvent[][] = [];
+    const head = await store.head();
+    const following = (async () => {
+      for await (const slice of store.subscribe(head, { signal: abort.signal })) slices.push(slice);
+    })();
+    const appended: number[] = [];
+    const began = performance.now();
+    for (let n = 0; n < 60; n++) appended.push((await appendOne(store)).position);
+    await eventually(() => slices.flat().length >= appended.length, 'every event');
+    const took = performance.now() - began;
+    abort.abort();
+    await following;
+    expect(slices.flat().map(({ position }) => position)).toEqual(appended);
+    expect(slices.length).toBeLessThanOrEqual(took / 20 + 2);
   });
 
   test('a stream or type of the server’s, and an id that is no UUID, are refused before they are sent', async () => {
