@@ -32,8 +32,8 @@ const FEATURES = {
   trove: ['relay', 'organizations', 'jobs'],
   ingestion: ['relay', 'organizations', 'accounts', 'jobs'],
   disc: ['accounts', 'identity', 'lenses'],
-  validation: ['lenses', 'disc', 'jobs'],
-  access: ['accounts', 'identity', 'lenses', 'disc', 'validation', 'jobs'],
+  'validation-policies': ['lenses', 'disc', 'jobs'],
+  access: ['accounts', 'identity', 'lenses', 'disc', 'validation-policies', 'jobs'],
   webhooks: ['lenses', 'disc', 'access'],
 };
 

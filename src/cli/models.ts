@@ -1,7 +1,12 @@
 import { AccessPreviewModule } from '../features/access/access-probes.js';
 import { LensesModule } from '../features/lenses/lenses.module.js';
-import { ListModels, PromoteModel, RollBackModel, StartModelReplay } from '../features/validation/models.handlers.js';
-import { ValidationPoliciesModule } from '../features/validation/vp.module.js';
+import {
+  ListModels,
+  PromoteModel,
+  RollBackModel,
+  StartModelReplay,
+} from '../features/validation-policies/models.handlers.js';
+import { ValidationPoliciesModule } from '../features/validation-policies/vp.module.js';
 import { MODEL_IDS } from '../scoring/models/all.js';
 import type { ModelId } from '../scoring/models/scoring-model.js';
 import { type Cli, EXIT, UsageError } from './cli.js';

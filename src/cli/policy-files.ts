@@ -15,8 +15,8 @@ import {
   refuseUnsound,
   warningsOf,
 } from '../features/lenses/domain/validation-policy.js';
-import { CreatePolicyDto } from '../features/validation/vp.dto.js';
-import { toContent } from '../features/validation/vp.input.js';
+import { CreatePolicyDto } from '../features/validation-policies/vp.dto.js';
+import { toContent } from '../features/validation-policies/vp.input.js';
 import { readAccessPolicy } from './ap.js';
 import { UsageError } from './cli.js';
 

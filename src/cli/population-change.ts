@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RATINGS } from '../features/validation/comparison.js';
-import type { PopulationChange } from '../features/validation/replays.js';
-import { GetReplay } from '../features/validation/replays.handlers.js';
-import type { ReplayDto } from '../features/validation/vp.dto.js';
+import { RATINGS } from '../features/validation-policies/comparison.js';
+import type { PopulationChange } from '../features/validation-policies/replays.js';
+import { GetReplay } from '../features/validation-policies/replays.handlers.js';
+import type { ReplayDto } from '../features/validation-policies/vp.dto.js';
 import { CommandFailed } from './cli.js';
 import { OPERATOR } from './command-of.js';
 import type { HandlersContext } from './handlers.js';

@@ -4,7 +4,7 @@ import { jest } from '@jest/globals';
 import { stringify } from 'yaml';
 import { CreateAccessPolicy, CreateAccessPolicyHandler } from '../../src/features/access/ap.handlers.js';
 import { ValidationPolicies } from '../../src/features/lenses/validation-policies.js';
-import { Replays } from '../../src/features/validation/replays.js';
+import { Replays } from '../../src/features/validation-policies/replays.js';
 import { ended } from '../servers/launch.js';
 import { configuration } from '../policies/configuration.js';
 import { SLOW, Store, action } from './credence.js';

@@ -1,4 +1,5 @@
 import { existsSync, readdirSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { codes, read, section, tableRows } from './markdown.js';
 
 /** docs/architecture.md names what there is. */
@@ -17,6 +18,21 @@ test('every folder of the sources has a line, and every feature', () => {
   expect(tableRows(features).map(([cell]) => codes(cell!)[0])).toEqual(
     expect.arrayContaining(folders('src/features/')),
   );
+});
+
+test('the features that a feature may import are those of the checked rules', () => {
+  const { forbidden } = createRequire(import.meta.url)('../../.dependency-cruiser.cjs') as {
+    forbidden: { name: string; to: { pathNot: string[] } }[];
+  };
+  const nameOf = (folder: string): string => /features\/([\w-]+)\//.exec(folder)![1]!;
+  const checked = forbidden
+    .filter(({ name }) => name.startsWith('feature-'))
+    .map(({ name, to }) => [name.replace('feature-', ''), to.pathNot.slice(1).map(nameOf)]);
+  const features = section(DOCUMENT, 'Folders').split('The features:')[1]!;
+  const documented = tableRows(features).map(([folder, , imports]) => {
+    return [nameOf(folder!), imports === '-' ? [] : imports!.split(', ')];
+  });
+  expect(Object.fromEntries(documented)).toEqual(Object.fromEntries(checked));
 });
 
 test('every file it names exists', () => {

@@ -3,7 +3,7 @@ import type { NewEvent, RecordedEvent } from '../../src/kernel/event.js';
 import type { Fact } from '../../src/kernel/event-definition.js';
 import { canonicalJson, sha256Hex } from '../../src/kernel/hash.js';
 import { type IdentityState, newIdentity } from '../../projections/identities.js';
-import { Comparison, Summarizer, side } from '../../src/features/validation/comparison.js';
+import { Comparison, Summarizer, side } from '../../src/features/validation-policies/comparison.js';
 import {
   type LensOwner,
   activeLens,

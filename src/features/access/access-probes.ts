@@ -14,7 +14,7 @@ import {
   type AccessPreview,
   type AccessProbe,
   type RulesReader,
-} from '../validation/access-preview.js';
+} from '../validation-policies/access-preview.js';
 import { LensesModule } from '../lenses/lenses.module.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import type { LensOwner } from '../lenses/domain/lens-stream.js';
