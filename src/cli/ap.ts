@@ -10,12 +10,12 @@ import { parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
 import { CreateAccessPolicyDto } from '../features/access/ap.dto.js';
 import {
-  CheckAccess,
   CreateAccessPolicy,
   GetAccessPolicy,
   ListAccessPolicies,
   RetireAccessPolicy,
 } from '../features/access/ap.handlers.js';
+import { CheckAccess } from '../features/access/check.handlers.js';
 import { AccessPoliciesModule, AccessPolicyHandlersModule } from '../features/access/ap.module.js';
 import { type AccessPolicyContent, hashed } from '../features/access/domain/access-policy.js';
 import { parseRules } from '../features/access/rules.js';

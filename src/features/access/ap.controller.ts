@@ -31,15 +31,13 @@ import {
   SubjectsDto,
 } from './ap.dto.js';
 import {
-  CheckAccess,
-  CheckAccessOfMany,
-  type CheckOfMany,
   CreateAccessPolicy,
   GetAccessPolicy,
   ListAccessPolicies,
   RetireAccessPolicy,
   StartPopulation,
 } from './ap.handlers.js';
+import { CheckAccess, CheckAccessOfMany, type CheckOfMany } from './check.handlers.js';
 import type { VoucherTarget } from './access-check.js';
 import { EvaluateRules } from './dry-run.handlers.js';
 import { compile } from './evaluate.js';

@@ -9,14 +9,13 @@ import { AccessPolicyLookUpModule } from './access-policies.module.js';
 import { AccessPreviewModule } from './access-probes.js';
 import { AccessPoliciesController } from './ap.controller.js';
 import {
-  CheckAccessHandler,
-  CheckAccessOfManyHandler,
   CreateAccessPolicyHandler,
   GetAccessPolicyHandler,
   ListAccessPoliciesHandler,
   RetireAccessPolicyHandler,
   StartPopulationHandler,
 } from './ap.handlers.js';
+import { CheckAccessHandler, CheckAccessOfManyHandler } from './check.handlers.js';
 import { DecisionsController } from './decisions.controller.js';
 import { GetDecisionHandler, ListDecisionsHandler } from './decisions.handlers.js';
 import { EvaluateRulesHandler } from './dry-run.handlers.js';

@@ -1,0 +1,211 @@
+import { randomUUID } from 'node:crypto';
+import { Inject } from '@nestjs/common';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { Chains } from '../accounts/chains.js';
+import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
+import { CLOCK, type Clock } from '../../kernel/clock.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { Batches, keyOfItem, type Outcome } from '../../commands/batches.js';
+import { bodyHash, type CommandContext } from '../../commands/context.js';
+import { Writer } from '../../commands/writer.js';
+import { hashOf, uuidOf } from '../../kernel/hash.js';
+import { Problem, type ProblemCode } from '../../kernel/problems.js';
+import { WalletLinks } from '../accounts/wallet-links.js';
+import { trisActedFor } from '../accounts/domain/wallet.js';
+import { type CheckRequest, type VoucherTarget, decideCheck, judge } from './access-check.js';
+import { AccessPolicies } from './access-policies.js';
+import type { AccessDto } from './ap.dto.js';
+import type { AccessDecision } from './domain/ap.events.js';
+import { type AccessPolicy, mayReadRules } from './domain/access-policy.js';
+import { accessStream, checkedAt } from './domain/decision.js';
+import { Subjects } from './subjects.js';
+import { EligibilityTokens } from './tokens.js';
+import { Vouchers } from './vouchers.js';
+
+/** Checks a subject by an access policy, and records the decision. */
+export class CheckAccess extends Command<{ body: AccessDto; position: Position }> {
+  constructor(
+    readonly request: CheckRequest,
+    readonly context: CommandContext,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(CheckAccess)
+export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
+  constructor(
+    private readonly writer: Writer,
+    private readonly policies: AccessPolicies,
+    private readonly subjects: Subjects,
+    private readonly tokens: EligibilityTokens,
+    private readonly vouchers: Vouchers,
+    private readonly chains: Chains,
+    private readonly links: WalletLinks,
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(CLOCK) private readonly clock: Clock,
+  ) {}
+
+  /**
+   * @throws Problem policy_not_found, policy_not_active, chain_not_configured, wallet_not_linked,
+   * vouchers_not_configured, idempotency_key_reused, projection_rebuilding
+   */
+  async execute({ request, context }: CheckAccess): Promise<{ body: AccessDto; position: Position }> {
+    const { jti, earlier } = await this.earlierCheck(context);
+    const stream = accessStream(jti);
+    if (earlier) {
+      context.onRepeated?.();
+      return this.repeat(earlier, earlier.position, context);
+    }
+    const policy = await this.policies.get(request.policy_id);
+    if (policy.retired) throw new Problem('policy_not_active', `${policy.policy_id} is retired and cannot be checked.`);
+    const voucher_issuer = request.target && (await this.issuerFor(request.target, request.subject_tris));
+    const { rule, evaluate } = this.policies.rulesOf(policy);
+    const observation = await this.subjects.observe(request.subject_tris, policy);
+    const judgement = judge(rule, evaluate, observation.seen?.facts ?? null, observation.model);
+    const issued = { jti, iss: this.tokens.issuer, kid: this.tokens.kid, voucher_issuer };
+    const decision = decideCheck(request, policy, observation, judgement, issued);
+    if (context.idempotency === null) {
+      const recorded = this.writer.create(stream, [decision], context);
+      const answer = this.answer(decision.data as AccessDecision, observation.now, policy, context);
+      const [body, { position }] = await Promise.all([answer, recorded]);
+      return { body, position };
+    }
+    await this.writer.create(stream, [decision], context);
+    // Of two concurrent tries only one is stored, so the answer is made from the stored decision.
+    const [stored] = await this.store.readStream(stream, { limit: 1 });
+    return this.repeat(stored!, stored!.position, context);
+  }
+
+  /**
+   * The last check with this Idempotency-Key, if its answer can be repeated; else the id of the next one. A granted
+   * check whose token has expired is made again, since its token is of no use.
+   * @throws Problem idempotency_key_reused
+   */
+  private async earlierCheck({ idempotency, body_hash }: CommandContext) {
+    if (idempotency === null) return { jti: randomUUID() };
+    // A retry finds the decision by its id, which follows from the key.
+    const jtiOf = (n: number) => uuidOf(hashOf('access', idempotency, ...(n === 0 ? [] : [String(n)])), 8);
+    const checkOf = async (n: number) => (await this.store.readStream(accessStream(jtiOf(n)), { limit: 1 }))[0];
+    // There is a check with the number `last`, and none with the number `next`. A key may be used for long.
+    let [last, next] = [-1, 0];
+    let check: RecordedEvent | undefined;
+    for (let step = 1, found = await checkOf(next); found; found = await checkOf(next), step *= 2) {
+      [last, check, next] = [next, found, next + step];
+    }
+    while (next - last > 1) {
+      const middle = Math.floor((last + next) / 2);
+      const found = await checkOf(middle);
+      if (found) [last, check] = [middle, found];
+      else next = middle;
+    }
+    if (check && check.metadata.body_hash !== body_hash) throw reused();
+    const { exp = null } = (check?.data ?? {}) as Partial<AccessDecision>;
+    const isDead = exp !== null && exp * 1000 <= this.clock();
+    return check && !isDead ? { jti: jtiOf(last), earlier: check } : { jti: jtiOf(next) };
+  }
+
+  /** @throws Problem idempotency_key_reused */
+  private async repeat({ data, metadata }: NewEvent, position: Position, context: CommandContext) {
+    if (metadata.body_hash !== context.body_hash) throw reused();
+    const decision = data as AccessDecision;
+    const policy = await this.policies.get(decision.policy_id);
+    return { body: await this.answer(decision, Date.parse(metadata.occurred_at), policy, context), position };
+  }
+
+  /** The issuer of a voucher for a wallet. The wallet must belong to the subject by a link that it signed itself. */
+  private async issuerFor({ wallet, chain_id }: VoucherTarget, subject: string): Promise<string> {
+    if (!this.chains.has(chain_id)) {
+      throw wrong('chain_not_configured', '/chain_id', `Vouchers for chain ${chain_id} are not issued here.`);
+    }
+    const link = await this.links.of(wallet);
+    // A key controls its address on every chain, a contract only on its own.
+    if (![null, chain_id].some((chain) => trisActedFor(link, chain) === subject)) {
+      const how = 'it must have signed its link (purpose claim or link), a contract wallet on the same chain';
+      throw wrong('wallet_not_linked', '/wallet', `The wallet is not linked to ${subject}: ${how}.`);
+    }
+    const issuer = this.vouchers.issuer;
+    if (issuer === undefined) {
+      throw new Problem(
+        'vouchers_not_configured',
+        'This service has no keys for signing vouchers (CREDENCE_VOUCHER_KEYS).',
+      );
+    }
+    return issuer;
+  }
+
+  private async answer(
+    decision: AccessDecision,
+    at: number,
+    policy: AccessPolicy,
+    { actor }: CommandContext,
+  ): Promise<AccessDto> {
+    const { granted, policy_id, subject_tris, score, exp } = decision;
+    // To others, private rules are a yes or a no. That the subject is unknown follows from no rule.
+    const explains = mayReadRules(policy, actor);
+    const reasons = explains ? decision.reasons : decision.reasons.filter(({ rule }) => rule === 'identity');
+    const how_to_pass = explains ? decision.how_to_pass : [];
+    return {
+      granted,
+      eligibility_token: await this.tokens.sign(decision),
+      expires_at: exp === null ? null : new Date(exp * 1000).toISOString(),
+      voucher: this.vouchers.sign(decision),
+      policy_id,
+      subject_tris,
+      score,
+      reasons: reasons as unknown as AccessDto['reasons'],
+      how_to_pass: how_to_pass as unknown as AccessDto['how_to_pass'],
+      checked_at: new Date(checkedAt(decision, at)).toISOString(),
+    };
+  }
+}
+
+/** A check of a batch. */
+export interface CheckOfMany {
+  policy_id: string;
+  subject_tris: string;
+}
+
+/** Makes several checks, each as if it were sent alone: what happens to one makes no difference to the others. */
+export class CheckAccessOfMany extends Command<Outcome<{ body: AccessDto; position: Position }>[]> {
+  constructor(
+    readonly checks: readonly CheckOfMany[],
+    readonly audience: string | null,
+    readonly request: Omit<CommandContext, 'body_hash'>,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(CheckAccessOfMany)
+export class CheckAccessOfManyHandler implements ICommandHandler<CheckAccessOfMany> {
+  private readonly batches: Batches;
+
+  constructor(
+    private readonly single: CheckAccessHandler,
+    @Inject(EVENT_STORE) store: EventStore,
+  ) {
+    this.batches = new Batches(store);
+  }
+
+  /**
+   * @returns the outcome of each check, in order
+   * @throws StoreUnavailable if the log took none of them, so that the whole request can be repeated
+   */
+  async execute({ checks, audience, request: { actor, correlation_id, idempotency, trace } }: CheckAccessOfMany) {
+    return this.batches.execute(checks, (check, index) => {
+      const body_hash = bodyHash({ ...check, audience, wallet: null });
+      const context = { actor, correlation_id, idempotency: keyOfItem(idempotency, index), body_hash, trace };
+      return this.single.execute(new CheckAccess({ ...check, audience, target: null }, context));
+    });
+  }
+}
+
+const reused = () =>
+  new Problem(
+    'idempotency_key_reused',
+    'This Idempotency-Key was used for another check. Use a new key for a new check.',
+  );
+
+const wrong = (code: ProblemCode, pointer: string, message: string) =>
+  new Problem(code, message, { errors: [{ pointer, code, message }] });
