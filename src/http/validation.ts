@@ -24,11 +24,17 @@ interface Check {
   code: string | undefined;
 }
 
+/** A field whose value is an object of a class of its own, or a list of these. */
+interface Nested {
+  each: boolean;
+  plan: () => Plan;
+}
+
 interface Field {
   name: string;
   optional: boolean;
   checks: Check[];
-  nested: { each: boolean; plan: () => Plan } | undefined;
+  nested: Nested | undefined;
   /** How a query parameter's text becomes a value. */
   fromText: ((text: string) => unknown) | undefined;
   /** How a body's value becomes the DTO's, if a number may be sent as text. */
@@ -122,101 +128,91 @@ export function readParams<T extends object>(type: Class<T>, params: Record<stri
 
 type Pointer = (parent: string, name: string | number) => string;
 
-function run(plan: Plan, source: Record<string, unknown>, text: boolean, pointer: Pointer): object {
-  const errors: FieldError[] = [];
-  const result = check(plan, source, '', text, pointer, errors);
-  if (errors.length > 0) throw refusal(errors);
+function run(plan: Plan, source: Record<string, unknown>, isText: boolean, pointer: Pointer): object {
+  const reading = new Reading(pointer);
+  const result = reading.object(plan, source, '', isText);
+  if (reading.errors.length > 0) throw refusal(reading.errors);
   return result;
 }
 
-function check(
-  plan: Plan,
-  source: Record<string, unknown>,
-  parent: string,
-  text: boolean,
-  pointer: Pointer,
-  errors: FieldError[],
-): object {
-  const target = new plan.type() as Record<string, unknown>;
-  let present = 0;
-  for (const field of plan.fields) {
-    let value = Object.hasOwn(source, field.name) ? source[field.name] : undefined;
-    if (value === undefined) {
-      if (!field.optional && target[field.name] === undefined) {
-        const { checks } = field;
-        const rule = checks.find((check) => !holds(check, field, undefined, source)) ?? checks[0];
-        const must = rule && messageOf(rule, field, undefined, source);
-        const message = must ? `${field.name} is missing: ${must}` : `${field.name} is missing`;
-        errors.push({ pointer: pointer(parent, field.name), code: 'required', message });
-      }
-      continue;
-    }
-    present++;
-    if (text) {
-      if (Array.isArray(value) && isCommaSeparated(plan.type.prototype, field.name)) value = value.join(',');
-      if (Array.isArray(value)) {
-        const message = `${field.name} must be given once, not ${value.length} times`;
-        errors.push({ pointer: pointer(parent, field.name), code: 'repeated', message });
+/** The reading of one input, and what is wrong with it. */
+class Reading {
+  readonly errors: FieldError[] = [];
+
+  constructor(private readonly pointer: Pointer) {}
+
+  /** @param at the object's pointer; @param isText whether its values are texts, as those of query parameters */
+  object(plan: Plan, source: Record<string, unknown>, at: string, isText: boolean): object {
+    const target = new plan.type() as Record<string, unknown>;
+    let present = 0;
+    for (const field of plan.fields) {
+      const { name, nested } = field;
+      let value = Object.hasOwn(source, name) ? source[name] : undefined;
+      if (value === undefined) {
+        if (!field.optional && target[name] === undefined) this.noteMissing(field, source, at);
         continue;
       }
-      if (field.fromText) value = field.fromText(value as string);
-    } else if (field.fromBody) value = field.fromBody(value);
-    const failed = field.checks.find((rule) => !holds(rule, field, value, source));
-    if (failed) {
-      const at = failed.each && Array.isArray(value) ? firstWrong(failed, field, value, source) : -1;
-      const wrong = at < 0 ? value : (value as unknown[])[at];
-      errors.push({
-        pointer: at < 0 || text ? pointer(parent, field.name) : pointer(pointer(parent, field.name), at),
-        code: failed.code ?? snakeCase(failed.name),
-        message: messageOf(failed, field, wrong, source) + received(wrong),
-      });
-      continue;
+      present++;
+      if (isText) {
+        if (Array.isArray(value) && isCommaSeparated(plan.type.prototype, name)) value = value.join(',');
+        if (Array.isArray(value)) {
+          this.note(this.pointer(at, name), 'repeated', `${name} must be given once, not ${value.length} times`);
+          continue;
+        }
+        if (field.fromText) value = field.fromText(value as string);
+      } else if (field.fromBody) value = field.fromBody(value);
+      const failed = field.checks.find((rule) => !holds(rule, field, value, source));
+      if (failed) this.noteWrong(failed, field, value, source, at, isText);
+      else target[name] = nested ? this.nested(nested, name, value, this.pointer(at, name)) : value;
     }
-    target[field.name] = field.nested
-      ? checkNested(
-          field.nested.plan(),
-          field.nested.each,
-          field.name,
-          value,
-          pointer(parent, field.name),
-          pointer,
-          errors,
-        )
-      : value;
+    if (present < Object.keys(source).length) this.noteUnknown(plan, source, at, isText);
+    return target;
   }
-  const names = Object.keys(source);
-  if (present < names.length) {
-    for (const name of names) {
-      if (plan.names.has(name)) continue;
-      const known = [...plan.names].join(', ') || 'none';
-      errors.push({
-        pointer: pointer(parent, name),
-        code: text ? 'unknown_parameter' : 'unknown_field',
-        message: `${JSON.stringify(shorten(name))} is unknown; known are ${known}`,
-      });
-    }
-  }
-  return target;
-}
 
-function checkNested(
-  plan: Plan,
-  each: boolean,
-  name: string,
-  value: unknown,
-  at: string,
-  pointer: Pointer,
-  errors: FieldError[],
-): unknown {
-  if (each && Array.isArray(value)) {
-    return value.map((item, index) =>
-      checkNested(plan, false, `${name}[${index}]`, item, pointer(at, index), pointer, errors),
-    );
+  private nested({ each, plan }: Nested, name: string, value: unknown, at: string): unknown {
+    if (!each) return this.nestedObject(plan(), name, value, at);
+    if (!Array.isArray(value)) return this.noteKind('is_array', 'an array', name, value, at);
+    return value.map((item, i) => this.nestedObject(plan(), `${name}[${i}]`, item, this.pointer(at, i)));
   }
-  if (!each && isObject(value)) return check(plan, value, at, false, pointer, errors);
-  const [code, what] = each ? ['is_array', 'an array'] : ['is_object', 'a JSON object'];
-  errors.push({ pointer: at, code, message: `${name} must be ${what}${received(value)}` });
-  return value;
+
+  private nestedObject(plan: Plan, name: string, value: unknown, at: string): unknown {
+    if (isObject(value)) return this.object(plan, value, at, false);
+    return this.noteKind('is_object', 'a JSON object', name, value, at);
+  }
+
+  private note(pointer: string, code: string, message: string): void {
+    this.errors.push({ pointer, code, message });
+  }
+
+  private noteKind(code: string, what: string, name: string, value: unknown, at: string): void {
+    this.note(at, code, `${name} must be ${what}${received(value)}`);
+  }
+
+  private noteMissing(field: Field, source: object, at: string): void {
+    const { checks, name } = field;
+    const rule = checks.find((check) => !holds(check, field, undefined, source)) ?? checks[0];
+    const must = rule && messageOf(rule, field, undefined, source);
+    this.note(this.pointer(at, name), 'required', must ? `${name} is missing: ${must}` : `${name} is missing`);
+  }
+
+  private noteWrong(rule: Check, field: Field, value: unknown, source: object, at: string, isText: boolean): void {
+    const place = rule.each && Array.isArray(value) ? firstWrong(rule, field, value, source) : -1;
+    const wrong = place < 0 ? value : (value as unknown[])[place];
+    const pointer = this.pointer(at, field.name);
+    const code = rule.code ?? snakeCase(rule.name);
+    const message = messageOf(rule, field, wrong, source) + received(wrong);
+    this.note(place < 0 || isText ? pointer : this.pointer(pointer, place), code, message);
+  }
+
+  private noteUnknown(plan: Plan, source: object, at: string, isText: boolean): void {
+    const known = [...plan.names].join(', ') || 'none';
+    const code = isText ? 'unknown_parameter' : 'unknown_field';
+    for (const name of Object.keys(source)) {
+      if (plan.names.has(name)) continue;
+      const message = `${JSON.stringify(shorten(name))} is unknown; known are ${known}`;
+      this.note(this.pointer(at, name), code, message);
+    }
+  }
 }
 
 function holds(rule: Check, field: Field, value: unknown, object: object): boolean {
