@@ -117,6 +117,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const as_of = endOfHour(now);
     const fold = new Summarizer(before, after, probes, now);
     const large = new LargeIdentities(this.views, lensesOf(before, after, probes));
+    const comparison = { before, after, as_of, probes, now };
     const results: EvaluatedSubjectDto[] = [];
     for (const [i, tris_id] of subjects.entries()) {
       const row = read.results[i] as unknown as IdentityRow | undefined;
@@ -132,7 +133,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
       await yieldIfDue();
       fold.add(tris_id, state, reasons);
       await yieldIfDue();
-      results.push(await changeOf(tris_id, state, reasons, before, after, as_of, probes, now));
+      results.push(await changeOf(tris_id, state, reasons, comparison));
     }
     return {
       ...fold.summary(),
@@ -160,18 +161,23 @@ function nobody(tris_id: string): EvaluatedSubjectDto {
   };
 }
 
+/** What is compared, and at what times (ms): `as_of` for the evidence, `now` for access. */
+interface Compared {
+  before: Scoring;
+  after: Scoring;
+  as_of: number;
+  probes: readonly AccessProbe[];
+  now: number;
+}
+
 async function changeOf(
   tris_id: string,
   state: IdentityState,
   reasons: readonly MetricChange[],
-  before: Scoring,
-  after: Scoring,
-  asOf: number,
-  probes: readonly AccessProbe[],
-  now: number,
+  { before, after, as_of, probes, now }: Compared,
 ): Promise<EvaluatedSubjectDto> {
-  const current = await preview(state, before, asOf);
-  const projected = await preview(state, after, asOf);
+  const current = await preview(state, before, as_of);
+  const projected = await preview(state, after, as_of);
   const access: EvaluatedSubjectDto['access'] = [];
   for (const probe of probes) {
     const grants = { before: probe.grants(state, before, now), after: probe.grants(state, after, now) };
