@@ -5,9 +5,6 @@ import { canonicalJson } from '../kernel/hash.js';
 import type { NewEvent, Position, RecordedEvent } from '../kernel/event.js';
 import { type Appended, AppendRefused, type EventStore, WrongExpectedRevision } from './ports/event-store.js';
 
-/** One line of an export: an event with everything except its position. */
-type ExportedEvent = RecordedEvent;
-
 /** An export cannot be imported into this log; the message names the line or event. No append is partly written. */
 export class TransferError extends Error {
   override readonly name = 'TransferError';
@@ -56,13 +53,10 @@ export async function* exportLines(
   yield `${JSON.stringify(trailer)}\n`;
 }
 
-/** Events in log order, all or those that `wanted` accepts. */
-export async function* exportEvents(
-  store: EventStore,
-  wanted: (event: RecordedEvent) => boolean = () => true,
-): AsyncIterable<ExportedEvent> {
+/** All events, in log order. */
+export async function* exportEvents(store: EventStore): AsyncIterable<RecordedEvent> {
   for await (const slice of store.readAll(0, { sliceSize: 5_000 })) {
-    for (const event of slice) if (wanted(event)) yield event;
+    for (const event of slice) yield event;
   }
 }
 
@@ -113,7 +107,7 @@ export async function importEvents(
 }
 
 /** @throws TransferError if the log refuses the append, StoreUnavailable */
-async function send(append: readonly ExportedEvent[], store: EventStore): Promise<Appended> {
+async function send(append: readonly RecordedEvent[], store: EventStore): Promise<Appended> {
   const { id, stream, revision } = append[0]!;
   try {
     return await store.append(stream, revision === 0 ? 'no-stream' : revision - 1, append.map(newEventOf));
@@ -158,7 +152,7 @@ export async function hashLog(
  * @throws TransferError if the log has another one there
  */
 async function isPresent(
-  append: readonly ExportedEvent[],
+  append: readonly RecordedEvent[],
   present: AsyncIterator<RecordedEvent>,
   events: number,
 ): Promise<boolean> {

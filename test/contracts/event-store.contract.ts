@@ -203,8 +203,8 @@ export function describeEventStore(name: string, makeHarness: () => Promise<Harn
       test('metadata is checked in the same way', async () => {
         const stream = newStream();
         const events = sampleEvents(stream);
-        (events[0]!.metadata as { causation_id?: unknown }).causation_id = undefined;
-        await expect(store.append(stream, 'no-stream', events)).rejects.toThrow(/metadata\.causation_id/);
+        (events[0]!.metadata as { idempotency?: unknown }).idempotency = undefined;
+        await expect(store.append(stream, 'no-stream', events)).rejects.toThrow(/metadata\.idempotency/);
       });
 
       test('an append of more than 900 kB in total', async () => {

@@ -38,9 +38,9 @@ export type Rule =
   | { rule: 'at_least'; pointer: string; least: number; of: Rule[] }
   | { rule: 'not'; pointer: string; of: [Rule] };
 
-/** Parses rules from any JSON value; never throws. Each error points to the faulty node below `at`. */
-export function parseRules(value: unknown, at = '/rules'): { rule: Rule } | { errors: FieldError[] } {
-  const parser = new Parser(at);
+/** Parses rules from any JSON value; never throws. Each error points to the faulty node, below `/rules`. */
+export function parseRules(value: unknown): { rule: Rule } | { errors: FieldError[] } {
+  const parser = new Parser();
   const rule = parser.rule(value, '', 1);
   return rule && parser.errors.length === 0 ? { rule } : { errors: parser.errors };
 }
@@ -55,8 +55,6 @@ const CONDITIONS = ['disc_min', 'tct_min', 'rating_min', 'reliability_min', 'evi
 class Parser {
   readonly errors: FieldError[] = [];
   private nodes = 0;
-
-  constructor(private readonly at: string) {}
 
   rule(value: unknown, pointer: string, depth: number): Rule | undefined {
     if (!isObject(value)) return this.wrong(pointer, 'is_object', `a rule must be a JSON object, not ${kindOf(value)}`);
@@ -267,7 +265,7 @@ class Parser {
   }
 
   private wrong(pointer: string, code: string, message: string): undefined {
-    if (this.errors.length < MAX_ERRORS) this.errors.push({ pointer: this.at + pointer, code, message });
+    if (this.errors.length < MAX_ERRORS) this.errors.push({ pointer: `/rules${pointer}`, code, message });
     return undefined;
   }
 }

@@ -175,7 +175,7 @@ export function refuseUnsound({ inputs, metadata }: PolicyContent, parent = ''):
 }
 
 /** Things that are allowed but possibly not intended. */
-export function warningsOf(policy: PolicyContent, parent = ''): Warning[] {
+export function warningsOf(policy: PolicyContent): Warning[] {
   const { inputs, metadata } = policy;
   const names = namesOf(policy);
   const warnings: Warning[] = [];
@@ -183,16 +183,16 @@ export function warningsOf(policy: PolicyContent, parent = ''): Warning[] {
     const similar = similarDocumented(metric);
     if (similar === undefined) continue;
     const message = `${names[i]} is not a documented metric; did you mean ${similar}?`;
-    warnings.push({ pointer: `${parent}/inputs/${i}/metric`, code: 'similar_metric', message });
+    warnings.push({ pointer: `/inputs/${i}/metric`, code: 'similar_metric', message });
   }
   const computed = totalHundredths(inputs);
   const declared = metadata.total_weight;
   if (computed < TOTAL_HUNDREDTHS.min) {
     const message = `the weights of the inputs add up to ${computed / 100}, less than ${TOTAL_HUNDREDTHS.min / 100}; total_weight declares ${declared}`;
-    warnings.push({ pointer: `${parent}/inputs`, code: 'computed_weight_low', message });
+    warnings.push({ pointer: '/inputs', code: 'computed_weight_low', message });
   } else if (computed / 100 !== declared) {
     const message = `total_weight declares ${declared}, but the weights of the inputs add up to ${computed / 100}`;
-    warnings.push({ pointer: `${parent}/metadata/total_weight`, code: 'total_weight_differs', message });
+    warnings.push({ pointer: '/metadata/total_weight', code: 'total_weight_differs', message });
   }
   return warnings;
 }
