@@ -1,8 +1,20 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { type CheckedCopy, backupStores, checkCopy } from './open.js';
+import type { RecordedEvent } from '../kernel/event.js';
+import { checkDatabases } from './lmdb/check-databases.js';
+import { LmdbEnvironment } from './lmdb/environment.js';
+import { LmdbEventStore, type LogExtent, copyLog } from './lmdb/lmdb-event-store.js';
+import { LmdbKeyValue, copyMissing } from './lmdb/lmdb-key-value.js';
+import { TEXT_KEY } from './ports/key-value.js';
 import { TargetRefused, writtenAside } from './written-aside.js';
+
+/** The content of a checked copy of a log. */
+export interface CheckedCopy {
+  events: number;
+  /** Events that are damaged in the log and therefore in the copy. */
+  damaged: RecordedEvent[];
+}
 
 /** Files beside the stores that a restored service needs. They contain secrets. */
 const FILES = ['signing-keys.json', 'voucher-keys.json', 'api-keys.json', 'dev-api-key'];
@@ -22,7 +34,7 @@ export async function backup(data: string, target: string): Promise<CheckedCopy>
   let checked: CheckedCopy | undefined;
   await writtenAside(target, async (aside) => {
     await mkdir(aside, { recursive: true, mode: 0o700 });
-    const least = await backupStores(data, aside);
+    const least = await copyStores(data, aside);
     for (const file of FILES) {
       if (existsSync(join(data, file)))
         await writeFile(join(aside, file), await readFile(join(data, file)), { mode: 0o600 });
@@ -32,4 +44,48 @@ export async function backup(data: string, target: string): Promise<CheckedCopy>
     for (const name of ['log/lock.mdb', 'state/lock.mdb']) await rm(join(aside, name), { force: true });
   });
   return checked!;
+}
+
+/**
+ * Copies the log and the state into `<target>/log` and `<target>/state` while they are in use.
+ * @returns the state of the log before the copy, which the copy must contain
+ */
+async function copyStores(data: string, target: string): Promise<LogExtent> {
+  await mkdir(join(target, 'state'));
+  const state = await LmdbEnvironment.open(join(data, 'state'), { databases: {} });
+  await state.backup(join(target, 'state')).finally(() => state.close());
+  await mkdir(join(target, 'log'));
+  // After the state: what it says has been read of the log, and of chains, must be in the copy of the log.
+  const extent = await copyLog(join(data, 'log'), join(target, 'log'));
+  // What was recorded in between may name texts that were stored in between.
+  await copyMissing(join(data, 'state'), join(target, 'state'), TEXT_KEY);
+  return extent;
+}
+
+/**
+ * Opens a copy and reads every event of its log.
+ * @throws Error if it does not contain the log as it was, or cannot be read
+ */
+async function checkCopy(copy: string, { log_id, position }: LogExtent): Promise<CheckedCopy> {
+  try {
+    await checkDatabases(copy);
+    const state = await LmdbKeyValue.open(join(copy, 'state'), { clock: Date.now });
+    await state.close();
+    const log = await LmdbEventStore.open(join(copy, 'log'));
+    try {
+      if (log.logId !== log_id) throw new Error(`it contains the log ${log.logId} instead of ${log_id}`);
+      let last = 0;
+      const damaged: RecordedEvent[] = [];
+      for await (const slice of log.readAll(0, { sliceSize: 5_000 })) {
+        last = slice.at(-1)!.position;
+        damaged.push(...slice.filter((event) => event.damage));
+      }
+      if (last < position) throw new Error(`it ends at position ${last}, and the log was at ${position}`);
+      return { events: last, damaged };
+    } finally {
+      await log.close();
+    }
+  } catch (error) {
+    throw new Error(`The copy is not sound, and was removed: ${(error as Error).message}.`, { cause: error });
+  }
 }

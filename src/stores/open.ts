@@ -1,15 +1,13 @@
 import { existsSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import type { Clock } from '../kernel/clock.js';
 import type { Config, Profile } from '../kernel/config.js';
-import type { RecordedEvent } from '../kernel/event.js';
 import type { EventStore } from './ports/event-store.js';
-import { LmdbEventStore, type LmdbEventStoreOptions, type LogExtent, copyLog } from './lmdb/lmdb-event-store.js';
+import { LmdbEventStore, type LmdbEventStoreOptions } from './lmdb/lmdb-event-store.js';
 import type { Jobs } from './ports/jobs.js';
 import { LmdbJobs } from './lmdb/lmdb-jobs.js';
-import { type Counts, type KeyValue, TEXT_KEY } from './ports/key-value.js';
-import { LmdbKeyValue, copyMissing } from './lmdb/lmdb-key-value.js';
+import type { Counts, KeyValue } from './ports/key-value.js';
+import { LmdbKeyValue } from './lmdb/lmdb-key-value.js';
 import { LmdbEnvironment } from './lmdb/environment.js';
 import type { Logger } from '../kernel/logger.js';
 import { LARGE_BULK } from './lmdb/stream-index.js';
@@ -158,57 +156,6 @@ export async function openLog(profile: Profile, where: Where): Promise<EventStor
 /** Whether the folder contains a log: a command that only reads must not create one. */
 export function storesExist(data: string): boolean {
   return existsSync(join(data, 'log', 'data.mdb'));
-}
-
-/** The content of a checked copy of a log. */
-export interface CheckedCopy {
-  events: number;
-  /** Events that are damaged in the log and therefore in the copy. */
-  damaged: RecordedEvent[];
-}
-
-/**
- * Copies the log and the state into `<target>/log` and `<target>/state` while they are in use.
- * @returns the state of the log before the copy, which the copy must contain
- */
-export async function backupStores(data: string, target: string): Promise<LogExtent> {
-  await mkdir(join(target, 'state'));
-  const state = await LmdbEnvironment.open(join(data, 'state'), { databases: {} });
-  await state.backup(join(target, 'state')).finally(() => state.close());
-  await mkdir(join(target, 'log'));
-  // After the state: what it says has been read of the log, and of chains, must be in the copy of the log.
-  const extent = await copyLog(join(data, 'log'), join(target, 'log'));
-  // What was recorded in between may name texts that were stored in between.
-  await copyMissing(join(data, 'state'), join(target, 'state'), TEXT_KEY);
-  return extent;
-}
-
-/**
- * Opens a copy and reads every event of its log.
- * @throws Error if it does not contain the log as it was, or cannot be read
- */
-export async function checkCopy(copy: string, { log_id, position }: LogExtent): Promise<CheckedCopy> {
-  try {
-    await checkDatabases(copy);
-    const state = await LmdbKeyValue.open(join(copy, 'state'), { clock: Date.now });
-    await state.close();
-    const log = await LmdbEventStore.open(join(copy, 'log'));
-    try {
-      if (log.logId !== log_id) throw new Error(`it contains the log ${log.logId} instead of ${log_id}`);
-      let last = 0;
-      const damaged: RecordedEvent[] = [];
-      for await (const slice of log.readAll(0, { sliceSize: 5_000 })) {
-        last = slice.at(-1)!.position;
-        damaged.push(...slice.filter((event) => event.damage));
-      }
-      if (last < position) throw new Error(`it ends at position ${last}, and the log was at ${position}`);
-      return { events: last, damaged };
-    } finally {
-      await log.close();
-    }
-  } catch (error) {
-    throw new Error(`The copy is not sound, and was removed: ${(error as Error).message}.`, { cause: error });
-  }
 }
 
 /** Closes everything, the log last. */
