@@ -2,9 +2,10 @@ import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { getAddress } from 'ethers/address';
 import { type WalletRow, walletsAssertedBy, walletsOf } from '../../../projections/wallets.js';
-import type { Position } from '../../kernel/event.js';
+import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type Actor, type CommandContext, refuseSelfStatement } from '../../commands/context.js';
+import type { Session } from '../../credentials/caller.js';
 import { isRetryOf } from '../../commands/writer.js';
 import { sessionsEnded, walletLinked, walletUnlinked } from './domain/wallets.events.js';
 import { decoderFor } from '../../kernel/event-definition.js';
@@ -138,9 +139,6 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
   ) {}
 
   /**
-   * A session of the TRIS can end any of its links, a session of the wallet only its own. A key can end asserted links:
-   * an organization's key those that its organization asserted, an operator's any with a reason. No session alone ends the link
-   * of the wallet that founded the TRIS: whoever stole one would lock the owner out.
    * @throws Problem wallet_not_linked, also for a link that a session must not know of; forbidden, signature_required,
    * siwe_*, nonce_used
    */
@@ -150,38 +148,24 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
       throw new Problem('forbidden', 'reason_code is for operators’ keys only: leave it out.');
     const agreed = consent && (await this.agreedBy(wallet, consent, context));
     const session = context.actor.session && (await this.standing.of(context.actor.session));
-    const { link, position } = await this.links.unlink(
-      wallet,
-      context,
-      (now, history): asserts now is Link => {
-        if (now === null) throw notLinked();
-        if (!session) {
-          const isUnbound = context.actor.organization === null;
-          if (now.proof === 'asserted' && (isUnbound || isAssertedBy(context.actor, now, history))) return;
-          if (isOperator && reasonCode !== null) return;
-          const detail =
-            'A key can end only asserted links, an organization’s key only those that its organization asserted, and an operator’s key ' +
-            'any link with a reason_code.';
-          throw new Problem('forbidden', detail);
-        }
-        const isOwnWallet = session.wallet === wallet.toLowerCase();
-        const isOwnLink = isOwnWallet && (now.proof === 'asserted' || trisActedFor(now, session.chainId) !== null);
-        if (now.tris_id !== session.trisId && !isOwnLink) throw notLinked();
-        if (!isFounder(wallet, now) || agreed === 'earlier') return;
-        if (agreed?.trisId === now.tris_id && agreed.chainId === now.chain_id) return;
-        const detail = `This wallet founded ${now.tris_id}: it must sign a message with the purpose unlink.`;
-        throw new Problem('signature_required', detail);
-      },
-      reasonCode,
-    );
+    const refuse = (now: Link | null, history: readonly RecordedEvent[]): asserts now is Link => {
+      if (now === null) throw notLinked();
+      if (session) refuseToSession(session, wallet, now, agreed);
+      else if (!(isOperator && reasonCode !== null)) refuseToKey(context.actor, now, history);
+    };
+    const { link, position } = await this.links.unlink(wallet, context, refuse, reasonCode);
     return { trisId: link.tris_id, position };
   }
 
   /** What the wallet signed; `earlier` if it did so for the first try of this request. @throws Problem siwe_* */
-  private async agreedBy(wallet: string, { message, signature }: SignedMessage, context: CommandContext) {
+  private async agreedBy(
+    wallet: string,
+    { message, signature }: SignedMessage,
+    context: CommandContext,
+  ): Promise<Consent> {
     const history = context.idempotency === null ? [] : await this.store.readStream(walletStream(wallet));
     if (history.some((one) => isRetryOf(one, context) && one.metadata.body_hash === context.body_hash)) {
-      return 'earlier' as const;
+      return 'earlier';
     }
     const challenge = await this.challenges.find(message, ['unlink']);
     if (challenge.address.toLowerCase() !== wallet.toLowerCase()) {
@@ -192,6 +176,36 @@ export class UnlinkWalletHandler implements ICommandHandler<UnlinkWallet> {
 }
 
 type SignedMessage = NonNullable<UnlinkWallet['consent']>;
+type Consent = 'earlier' | { trisId: string | null; chainId: number | null };
+
+/**
+ * A session of the TRIS can end any of its links, a session of the wallet only its own. No session alone ends the link of
+ * the wallet that founded the TRIS: whoever stole one would lock the owner out.
+ * @throws Problem wallet_not_linked for a link that the session must not know of; signature_required
+ */
+function refuseToSession(session: Session, wallet: string, link: Link, consent: Consent | null): void {
+  const isOwnWallet = session.wallet === wallet.toLowerCase();
+  const isOwnLink = isOwnWallet && (link.proof === 'asserted' || trisActedFor(link, session.chainId) !== null);
+  if (link.tris_id !== session.trisId && !isOwnLink) throw notLinked();
+  if (!isFounder(wallet, link) || consent === 'earlier') return;
+  if (consent?.trisId === link.tris_id && consent.chainId === link.chain_id) return;
+  const detail = `This wallet founded ${link.tris_id}: it must sign a message with the purpose unlink.`;
+  throw new Problem('signature_required', detail);
+}
+
+/**
+ * A key can end asserted links: an organization's key those that its organization asserted. An operator's key with a
+ * reason can end any link.
+ * @throws Problem forbidden
+ */
+function refuseToKey(actor: Actor, link: Link, history: readonly RecordedEvent[]): void {
+  if (link.proof === 'asserted' && (actor.organization === null || isAssertedBy(actor, link, history))) return;
+  throw new Problem(
+    'forbidden',
+    'A key can end only asserted links, an organization’s key only those that its organization asserted, and an ' +
+      'operator’s key any link with a reason_code.',
+  );
+}
 
 /** Ends all sessions of a wallet, for an operator. */
 export class EndSessions extends Command<Position> {

@@ -168,12 +168,12 @@ export class IdentityReader {
     const lacking = ((results.at(-1) as number | undefined) ?? 0) > 0 ? { mayLackMore: true } : {};
     const position = limit ?? read.position;
     const isPresent = coordinates.as_of === undefined && coordinates.known_at === undefined;
+    const known = results.slice(0, trisIds.length) as unknown as (IdentityRow | undefined)[];
     const { ahead } = coordinates;
-    const isStamped = (row: unknown) => (row as IdentityRow | undefined)!.stamped >= coordinates.as_of!;
-    if (ahead && !results.slice(0, trisIds.length).some((row) => row !== undefined && isStamped(row))) throw ahead;
+    if (ahead && !known.some((row) => row && row.stamped >= coordinates.as_of!)) throw ahead;
     const found: (T | Problem)[] = [];
     for (const [i, tris_id] of trisIds.entries()) {
-      const row = results[i] as unknown as IdentityRow | undefined;
+      const row = known[i];
       if (!row) {
         found.push(unknownIdentity(tris_id));
         continue;

@@ -109,7 +109,8 @@ export class ActionRecorder {
   private async useKey(action: Action, stream: string, context: CommandContext): Promise<void> {
     if (action.external_id === null) return this.writer.useOwnStream(stream, context);
     await this.writer.claim(stream, context, async (history) => {
-      refuseIfOther(history, action, context);
+      const conflict = conflictWith(history, action, context);
+      if (conflict) throw conflict;
       // Without an external_id, the key was not claimed.
       const own = actionStream({ ...action, external_id: null }, context.idempotency, randomUUID);
       if (await this.writer.firstOf(own)) throw idempotencyKeyReused();
@@ -172,12 +173,7 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
   }
 }
 
-/** The stream of an action contains no other action. @throws Problem external_id_conflict */
-function refuseIfOther(events: readonly NewEvent[], action: Action, context: CommandContext): void {
-  const conflict = conflictWith(events, action, context);
-  if (conflict) throw conflict;
-}
-
+/** Why an action cannot be in a stream with these events: they are of another action. */
 function conflictWith([relayed]: readonly NewEvent[], action: Action, context: CommandContext): Problem | undefined {
   if (relayed === undefined || relayed.metadata.body_hash === context.body_hash) return undefined;
   if (action.external_id === null) return idempotencyKeyReused();
