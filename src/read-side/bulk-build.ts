@@ -3,7 +3,7 @@ import type { Projection } from '../../projections/projection.js';
 import type { Logger } from '../kernel/logger.js';
 import { IS_MEMORY_SHORT, memoryLimit } from '../kernel/memory.js';
 import { yieldIfDue } from '../kernel/turn.js';
-import { EncodedRows, PlacedRows } from '../stores/ports/encoded-rows.js';
+import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { BulkLoad, Checkpoint } from '../stores/ports/read-models.js';
 import {
@@ -26,6 +26,7 @@ import {
 } from './bulk-partition.js';
 import { decodeSlice } from './fold.js';
 import { PackedEvents, packed } from './packed-events.js';
+import { RowLoader } from './row-loader.js';
 
 /**
  * Builds a generation from the start of the log without reading stored rows: the log is read once and divided into
@@ -35,8 +36,8 @@ import { PackedEvents, packed } from './packed-events.js';
  * written yet.
  */
 
-/** Shorter logs are folded by the ordinary follower, which takes less time for them and needs no files. */
-export const BULK_EVENTS = 50_000;
+/** Shorter logs are built in memory, which takes less time. */
+export const BULK_EVENTS = IS_MEMORY_SHORT ? 20_000 : 200_000;
 
 /** The defaults bound the memory of a build. Tests use others. */
 export interface BulkSizes extends PartitionSizes {
@@ -59,13 +60,13 @@ export interface BulkSizes extends PartitionSizes {
 const heapMb = memoryLimit() / 2 ** 20;
 /** A thread takes about 130 MB, so there are none where memory is short, and none on a single processor. */
 const THREADS = availableParallelism() > 1 && heapMb >= 1_000 ? 2 : 0;
-const SIZES: BulkSizes = {
+export const SIZES: BulkSizes = {
   eventsPerPartition: THREADS > 0 || IS_MEMORY_SHORT ? 16_000 : 100_000,
   partitionBytes: IS_MEMORY_SHORT ? 16 * 2 ** 20 : Math.max(48 * 2 ** 20, memoryLimit() / 8),
   runBytes: IS_MEMORY_SHORT ? 8 * 2 ** 20 : 32 * 2 ** 20,
   blockBytes: 128 * 1024,
   recordEvery: 100_000,
-  loadRows: 4_000,
+  loadRows: 2_000,
   slice: 1_000,
   reservedBytes: 64 * 2 ** 20,
   threads: THREADS,
@@ -343,29 +344,23 @@ class BulkBuild {
     const runs = new MergedRuns();
     try {
       for (const file of files) await runs.add(folder.blocks([file]));
-      let batch = new PlacedRows();
-      let appending: Promise<boolean> | undefined;
-      const append = async (): Promise<boolean> => {
-        const isLost = appending && !(await appending);
-        if (isLost) return false;
-        this.progress((LOAD * state.events * batch.bytes) / bytes);
-        appending = load.append(batch);
-        appending.catch(() => undefined); // thrown where it is awaited
-        batch = new PlacedRows();
-        return true;
+      const loader = new RowLoader(load, this.sizes.loadRows);
+      const flush = (): Promise<boolean> => {
+        this.progress((LOAD * state.events * loader.bytes) / bytes);
+        return loader.flush();
       };
       for (let run = runs.first; run; run = runs.first) {
         const { block, start, middle, end } = run;
         const isWritten = last !== null && block.compare(last, 0, last.length, start, middle) <= 0;
-        if (!isWritten) batch.add(block, start, middle, end);
+        if (!isWritten) loader.add(block, start, middle, end);
         if (!runs.next()) await runs.fill();
-        if (batch.size >= this.sizes.loadRows) {
-          if (!(await append())) return 'refused';
-          if (this.options.signal.aborted) return (await appending) ? 'aborted' : 'refused';
+        if (loader.isFull) {
+          if (!(await flush())) return 'refused';
+          if (this.options.signal.aborted) return (await loader.written()) ? 'aborted' : 'refused';
         }
         await yieldIfDue();
       }
-      if (!(await append()) || !(await appending)) return 'refused';
+      if (!(await flush()) || !(await loader.written())) return 'refused';
       return 'written';
     } finally {
       await runs.close();

@@ -13,7 +13,7 @@ import { partOf } from './row-digests.js';
  */
 
 /** The rows of a fold from the start of the log. Rows that later events may change are kept as objects. */
-class FreshRows implements Rows {
+export class FreshRows implements Rows {
   private readonly held = new Map<string, Map<string, { row: RowKey; value: unknown }>>();
   /** The number of changes so far. */
   changes = 0;
@@ -220,18 +220,15 @@ export class SortedRows implements RowSink {
     range.places.push(place);
   }
 
-  /** Calls `visit` for each row, as `EncodedRows.forEach` does. Other work can run between two ranges. */
+  /** Calls `visit` for each row, as `EncodedRows.forEach` does. Other work can run after some rows. */
   *inOrder(visit: VisitRow): Generator<void> {
-    for (const view of byBytes([...this.views.keys()])) {
+    for (const view of yield* byBytes([...this.views.keys()])) {
       const ranges = this.views.get(view)!;
-      for (const key of byBytes([...ranges.keys()])) {
-        const { sorts, places, isSorted } = ranges.get(key)!;
-        if (isSorted && sorts.every(isPlain)) for (const place of places) this.rows.visit(place, visit);
-        else {
-          const bySort = new Map(sorts.map((sort, i) => [sort, places[i]!]));
-          for (const sort of byBytes([...sorts])) this.rows.visit(bySort.get(sort)!, visit);
+      for (const key of yield* byBytes([...ranges.keys()])) {
+        for (const [n, place] of (yield* placesInOrder(ranges.get(key)!)).entries()) {
+          this.rows.visit(place, visit);
+          if (n % ROWS_BETWEEN === 0) yield;
         }
-        yield;
       }
     }
   }
@@ -241,6 +238,11 @@ export class SortedRows implements RowSink {
     this.views.clear();
   }
 }
+
+/** Rows between which other work cannot run: as many take less than a millisecond. */
+const ROWS_BETWEEN = 256;
+/** Texts that are sorted at once. */
+const SORTED_AT_ONCE = 2_000;
 
 /** The rows of one key of a view. */
 interface Range {
@@ -254,10 +256,43 @@ function isPlain(text: string): boolean {
   return !/[\ud800-\udfff]/.test(text);
 }
 
-/** Sorts texts by the bytes of their UTF-8, in place. */
-function byBytes(texts: string[]): string[] {
-  if (texts.every(isPlain)) return texts.sort();
-  return texts.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+function* placesInOrder({ sorts, places, isSorted }: Range): Generator<void, number[]> {
+  if (isSorted && sorts.every(isPlain)) return places;
+  const bySort = new Map(sorts.map((sort, i) => [sort, places[i]!]));
+  return (yield* byBytes(sorts)).map((sort) => bySort.get(sort)!);
+}
+
+/** The texts in the order of the bytes of their UTF-8: sorted in parts, which are then merged. */
+function* byBytes(texts: readonly string[]): Generator<void, string[]> {
+  const isBefore = texts.every(isPlain)
+    ? (a: string, b: string) => a < b
+    : (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b)) < 0;
+  let parts: string[][] = [];
+  for (let from = 0; from < texts.length; from += SORTED_AT_ONCE) {
+    const part = texts.slice(from, from + SORTED_AT_ONCE);
+    parts.push(part.sort((a, b) => (isBefore(a, b) ? -1 : 1)));
+    yield;
+  }
+  while (parts.length > 1) {
+    const merged: string[][] = [];
+    for (let n = 0; n < parts.length; n += 2) merged.push(yield* merge(parts[n]!, parts[n + 1] ?? [], isBefore));
+    parts = merged;
+  }
+  return parts[0] ?? [];
+}
+
+function* merge(
+  left: readonly string[],
+  right: readonly string[],
+  isBefore: (a: string, b: string) => boolean,
+): Generator<void, string[]> {
+  const merged: string[] = [];
+  for (let l = 0, r = 0; l < left.length || r < right.length;) {
+    const isRight = l === left.length || (r < right.length && isBefore(right[r]!, left[l]!));
+    merged.push(isRight ? right[r++]! : left[l++]!);
+    if (merged.length % SORTED_AT_ONCE === 0) yield;
+  }
+  return merged;
 }
 
 function placeOf({ key, sort }: RowKey): string {

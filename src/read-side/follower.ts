@@ -4,11 +4,12 @@ import type { Logger } from '../kernel/logger.js';
 import type { Checkpoint, Generation, ReadModels } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { Applier, BatchRefused } from './applier.js';
-import { BULK_EVENTS, type BulkSizes, buildInBulk } from './bulk-build.js';
+import { BULK_EVENTS, type BulkSizes, SIZES, buildInBulk } from './bulk-build.js';
 import { NoSpaceToBuild } from './bulk-files.js';
 import { runsOf } from './fold.js';
 import { takeLease } from './lease.js';
 import { isInLog, reflectPlatformLens } from './manifest.js';
+import { type MemoryBuildSizes, buildInMemory } from './memory-build.js';
 import { type SharedBuildOptions, buildShared } from './shared-build.js';
 
 /** Events folded at once: enough to share a commit, few enough to keep the pauses of the event loop short. */
@@ -52,7 +53,7 @@ export class Follower {
   constructor(
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
-    private readonly bulk: { from: number } & Partial<BulkSizes> = { from: BULK_EVENTS },
+    private readonly bulk: { from: number } & Partial<BulkSizes & MemoryBuildSizes> = { from: BULK_EVENTS },
     /** Invites workers to builds that several processes can share. */
     private readonly shared: Pick<SharedBuildOptions, 'jobs' | 'sizes'> = {},
   ) {}
@@ -122,8 +123,8 @@ export class Follower {
   }
 
   /**
-   * Builds an empty generation in bulk, or together with other processes, if the log is long. Undefined: the follower
-   * applies the log.
+   * Builds an empty generation: of a short log in memory, of a long one in bulk or together with other processes.
+   * Undefined: the follower applies the log.
    */
   private async build(
     { id, views, checkpoint }: Generation,
@@ -140,8 +141,10 @@ export class Follower {
       return built;
     }
     const load = await this.readModels.load?.(id, this.holder);
-    const isBegun = load !== undefined && load.last !== null;
-    if (!load || !(isBegun || (this.inBulk && (await this.store.countAfter(0)) >= this.bulk.from))) return undefined;
+    if (!load) return undefined;
+    const isBegun = load.last !== null;
+    const events = isBegun ? Infinity : await this.store.countAfter(0);
+    if (events === 0 || !(isBegun || this.inBulk)) return undefined;
     const projections = PROJECTIONS.filter(({ name }) => name in views);
     const finish = async (next: Checkpoint) => {
       await reflectPlatformLens(this.store, this.readModels);
@@ -153,8 +156,12 @@ export class Follower {
         onProgress(done - this.told);
         this.told = done;
       };
-      const options = { projections, signal, onProgress: onDone, sizes: this.bulk, ...(logger && { logger }) };
-      const built = await buildInBulk(this.store, { ...load, finish }, options);
+      const sizes = { ...SIZES, ...this.bulk };
+      const options = { projections, signal, onProgress: onDone, sizes, ...(logger && { logger }) };
+      const finished = { ...load, finish };
+      const isShort = events < this.bulk.from;
+      let built = isShort ? await buildInMemory(this.store, finished, options, sizes) : ('too_large' as const);
+      if (built === 'too_large') built = await buildInBulk(this.store, finished, options);
       if (built !== 'too_large') return built;
       this.inBulk = false;
       return undefined;

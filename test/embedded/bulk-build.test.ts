@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
+import { decorated } from '../../src/kernel/decorated.js';
 import { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { buildInBulk } from '../../src/read-side/bulk-build.js';
@@ -11,6 +12,7 @@ import { type PartitionFiles, foldPartition } from '../../src/read-side/bulk-par
 import { Follower } from '../../src/read-side/follower.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
+import type { ReadModels } from '../../src/stores/ports/read-models.js';
 import { contentOf, severalLogs } from '../contracts/builds.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { type Given, logOf } from '../projections/log.js';
@@ -56,7 +58,13 @@ async function built(sizes: Sizes, id?: string, Builder = Follower): Promise<str
   expect(await new Builder(store, models, sizes).follow(id, { signal, toHead: true })).toBe('at_head');
   return id;
 }
-const ordinary = () => built({ from: Infinity });
+/** By the ordinary follower. */
+async function ordinary(id?: string): Promise<string> {
+  id ??= await newGeneration();
+  const follower = new Follower(store, decorated<ReadModels>(models, { load: undefined }));
+  expect(await follower.follow(id, { signal, toHead: true })).toBe('at_head');
+  return id;
+}
 
 const buildFolder = (id: string) => join(place.path, 'views', `g-${id}`, 'build');
 
@@ -111,6 +119,31 @@ const sizes = {
   slice: 20,
 };
 
+/** All in memory. */
+const inMemory = { from: Infinity, loadRows: 50, slice: 20 };
+
+test('of a short log, has these rows as well, however often it was killed, and needs no files', async () => {
+  const expected = await content(await ordinary());
+  let isLoading = false;
+  for (let steps = 0; !isLoading; steps++) {
+    const id = await newGeneration();
+    await killedAfter(steps, inMemory, id);
+    await models.acquireLease(id, 'me', 60_000);
+    isLoading = (await models.load(id, 'me'))!.last !== null;
+    await models.releaseLease(id, 'me');
+    expect(existsSync(buildFolder(id))).toBe(false);
+    await built(inMemory, id);
+    expect(await content(id)).toEqual(expected);
+  }
+});
+
+test('of a short log, is made in files if its rows take too much memory', async () => {
+  const follower = new Follower(store, models, { ...inMemory, mostBytes: 2_000, reservedBytes: Infinity });
+  const building = follower.follow(await newGeneration(), { signal, toHead: true });
+  await expect(building).rejects.toMatchObject({ code: 'store_full' });
+  expect(await content(await built({ ...inMemory, mostBytes: 2_000 }))).toEqual(await content(await ordinary()));
+});
+
 test('shows nothing before it is complete, and takes no batch of an ordinary follower', async () => {
   const id = await newGeneration();
   const [empty] = await content(id);
@@ -122,7 +155,7 @@ test('shows nothing before it is complete, and takes no batch of an ordinary fol
     isLoading = (await models.load(id, 'me'))!.last !== null;
     await models.releaseLease(id, 'me');
   }
-  expect(await content(await built({ from: Infinity }, id))).toEqual(await content(await ordinary()));
+  expect(await content(await built(sizes, id))).toEqual(await content(await ordinary()));
 });
 
 test('tells the progress of each event once, also if it is interrupted and continues', async () => {
@@ -174,15 +207,19 @@ test('continues with events that were appended meanwhile, and stops before one o
   expect(await content(id)).toEqual(await content(await ordinary()));
 
   await plantAction(store, { tris_id: 'tris:later' }, 99);
-  const [bulk, follower] = [await newGeneration(), await newGeneration()];
-  for (const [generation, how] of [
-    [bulk, sizes],
-    [follower, { from: Infinity }],
+  const contents = [];
+  for (const [how, readModels] of [
+    [sizes, models],
+    [inMemory, models],
+    [{ from: 0 }, decorated<ReadModels>(models, { load: undefined })],
   ] as const) {
-    const following = new Follower(store, models, how).follow(generation, { signal, toHead: true });
+    const generation = await newGeneration();
+    const following = new Follower(store, readModels, how).follow(generation, { signal, toHead: true });
     await expect(following).rejects.toThrow('this build knows up to 1');
+    contents.push(await content(generation));
   }
-  expect(await content(bulk)).toEqual(await content(follower));
+  expect(contents[0]).toEqual(contents[2]);
+  expect(contents[1]).toEqual(contents[2]);
 });
 
 test('without space for its files, says so, leaves none, and leaves the generation to the ordinary follower', async () => {
@@ -244,7 +281,7 @@ describe('where threads end', () => {
     const options = { projections: PROJECTIONS, signal, sizes: small, logger, startThread: start };
     await expect(buildInBulk(store, load, options)).resolves.toMatchObject({ log: store.logId });
     await models.releaseLease(id, 'me');
-    return built({ from: Infinity }, id);
+    return ordinary(id);
   }
 
   test('folds here a partition that ended a thread, without trying it in another one, and says why', async () => {
