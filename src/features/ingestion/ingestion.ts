@@ -204,45 +204,55 @@ export class Ingestion implements OnModuleInit {
   ) {
     const platform_id = chainPlatform(input.chain_id);
     const owner = await this.platforms.ownerOf(platform_id);
+    const actor = internalActor(`wallet:${input.wallet}`);
     for (let i = 0; i < occurrences.length; i += IN_FLIGHT) {
       const slice = occurrences.slice(i, i + IN_FLIGHT);
-      await Promise.all(
-        slice.map(async ({ block_hash, log_index, occurred_at, metric, criticality }) => {
-          const category = metricCategory(metric) as Category;
-          const action: Action = {
-            tris_id: input.tris_id,
-            category,
-            action_type: metric.slice(category.length + 1),
-            criticality,
-            platform_id,
-            occurred_at,
-            external_id: `${input.chain_id}:${block_hash}:${log_index}`,
-            evidence_uri: null,
-          };
-          const context = {
-            actor: internalActor(`wallet:${input.wallet}`),
-            correlation_id: job,
-            idempotency: null,
-            body_hash: bodyHash(action),
-          };
-          const stream = actionStream(action, null, () => '');
-          const [existing] = await this.store.readStream(stream, { limit: 1 });
-          if (existing?.metadata.body_hash === context.body_hash) {
-            result.already_present++;
-            return;
-          }
-          try {
-            await this.actions.record({ action, stream, owner, context });
-            result.recorded++;
-          } catch (error) {
-            // Recorded before for another identity that the wallet was linked to. It must not count twice.
-            if (!(error instanceof Problem && error.code === 'external_id_conflict')) throw error;
-            result.counted_elsewhere++;
-          }
+      const outcomes = await Promise.all(
+        slice.map((occurrence) => {
+          const action = actionOf(occurrence, input, platform_id);
+          const context = { actor, correlation_id: job, idempotency: null, body_hash: bodyHash(action) };
+          return this.recordOnce(action, owner, context);
         }),
       );
+      for (const outcome of outcomes) result[outcome]++;
     }
   }
+
+  private async recordOnce(
+    action: Action,
+    owner: string | null,
+    context: CommandContext,
+  ): Promise<'recorded' | 'already_present' | 'counted_elsewhere'> {
+    const stream = actionStream(action, null, () => '');
+    const [existing] = await this.store.readStream(stream, { limit: 1 });
+    if (existing?.metadata.body_hash === context.body_hash) return 'already_present';
+    try {
+      await this.actions.record({ action, stream, owner, context });
+      return 'recorded';
+    } catch (error) {
+      // Recorded before for another identity that the wallet was linked to. It must not count twice.
+      if (!(error instanceof Problem && error.code === 'external_id_conflict')) throw error;
+      return 'counted_elsewhere';
+    }
+  }
+}
+
+function actionOf(
+  { block_hash, log_index, occurred_at, metric, criticality }: Occurrence,
+  { tris_id, chain_id }: IngestionInput,
+  platform_id: string,
+): Action {
+  const category = metricCategory(metric) as Category;
+  return {
+    tris_id,
+    category,
+    action_type: metric.slice(category.length + 1),
+    criticality,
+    platform_id,
+    occurred_at,
+    external_id: `${chain_id}:${block_hash}:${log_index}`,
+    evidence_uri: null,
+  };
 }
 
 /** An error that says how far the job has come. That of an unavailable store is kept: the attempt does not count. */
