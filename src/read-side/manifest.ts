@@ -57,16 +57,7 @@ export async function ensureManifest(
     const versions = versionsOf(views, generations);
     const isCurrent = seesRight && manifest.model_hash === model_hash && isDeepStrictEqual(manifest.versions, versions);
     if (manifest && !adopts && unserved.length === 0 && isCurrent) {
-      // A generation that is ahead of this log, or has lost rows, is useless; so is one that was created here while
-      // another process was faster. One of another log may serve other processes.
-      const serving = new Set(Object.values(manifest.views));
-      for (const { id, status, checkpoint, lease } of generations) {
-        const isOwn = status !== 'dropped' && status !== 'loading' && checkpoint.log === store.logId;
-        const isUnused = id === created && !serving.has(id) && status === 'building' && lease === null;
-        if (isOwn && (status === 'damaged' || isUnused || !(await isInLog(checkpoint, store)))) {
-          await readModels.dropGeneration(id);
-        }
-      }
+      await dropUseless(manifest, generations, created, store, readModels);
       return manifest;
     }
 
@@ -92,6 +83,28 @@ export async function ensureManifest(
       ...(manifest?.dropping && { dropping: manifest.dropping }),
     });
     // Swapped, or beaten to it by another process: either way, look again.
+  }
+}
+
+/**
+ * Drops generations that are ahead of this log or have lost rows, and one that was created here while another process was
+ * faster. One of another log may serve other processes.
+ * @param created here; undefined: none
+ */
+async function dropUseless(
+  manifest: Manifest,
+  generations: readonly Generation[],
+  created: string | undefined,
+  store: EventStore,
+  readModels: ReadModels,
+): Promise<void> {
+  const serving = new Set(Object.values(manifest.views));
+  for (const { id, status, checkpoint, lease } of generations) {
+    const isOwn = status !== 'dropped' && status !== 'loading' && checkpoint.log === store.logId;
+    const isUnused = id === created && !serving.has(id) && status === 'building' && lease === null;
+    if (isOwn && (status === 'damaged' || isUnused || !(await isInLog(checkpoint, store)))) {
+      await readModels.dropGeneration(id);
+    }
   }
 }
 

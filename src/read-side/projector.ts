@@ -142,16 +142,10 @@ export class Projector {
     await this.dropUnloaded(generations);
     const missing = this.missing(manifest, generations);
     // Another process may be loading them; if it has ended, its generation is dropped soon.
-    if (missing.length > 0 && !(this.snapshots && this.loading(generations).length > 0)) {
-      // A server for the read models may have been emptied, or may have evicted rows.
-      const damaged = generations.filter(({ status }) => status === 'damaged');
-      const found = damaged.map(({ id, damage }) => (damage === undefined ? `${id} lost rows` : `${id}: ${damage}`));
-      const what = found.length > 0 ? `read_models_damaged: ${found.join(', ')}` : 'read models are gone';
-      const check = found.length > 0 ? '; if it happens again, check the disk and the memory of the machine' : '';
+    if (missing.length > 0 && !this.areLoaded(generations)) {
       const loaded = (await this.snapshots?.load(missing)) ?? [];
-      if (loaded.length === 0 && this.snapshots && this.loading(await this.readModels.generations()).length > 0) return;
-      if (loaded.length === 0) this.logger.warn(`${what}: they are built again from the log${check}`);
-      else this.logger.warn(`${what}: they are built again from snapshots and the log${check}`);
+      if (loaded.length === 0 && this.areLoaded(await this.readModels.generations())) return;
+      this.warnOfLoss(generations, loaded.length > 0);
       await ensureManifest(this.projections, this.store, this.readModels, loaded);
       [manifest, generations] = await this.serving();
     }
@@ -253,6 +247,21 @@ export class Projector {
     const whole = generations.filter(({ status }) => status !== 'dropped' && status !== 'damaged');
     const there = new Set(whole.map(({ id }) => id));
     return this.projections.flatMap(({ name }) => (there.has(manifest?.views[name] ?? '') ? [] : [name]));
+  }
+
+  /** Whether snapshots are used, and one is being loaded. */
+  private areLoaded(generations: readonly Generation[]): boolean {
+    return this.snapshots !== undefined && this.loading(generations).length > 0;
+  }
+
+  /** A server for the read models may have been emptied, or may have evicted rows. */
+  private warnOfLoss(generations: readonly Generation[], fromSnapshots: boolean): void {
+    const damaged = generations.filter(({ status }) => status === 'damaged');
+    const found = damaged.map(({ id, damage }) => (damage === undefined ? `${id} lost rows` : `${id}: ${damage}`));
+    const what = found.length > 0 ? `read_models_damaged: ${found.join(', ')}` : 'read models are gone';
+    const from = fromSnapshots ? 'snapshots and the log' : 'the log';
+    const check = found.length > 0 ? '; if it happens again, check the disk and the memory of the machine' : '';
+    this.logger.warn(`${what}: they are built again from ${from}${check}`);
   }
 
   /** The generations of this log that a snapshot is being loaded into. */
