@@ -15,11 +15,12 @@ import {
 } from '../ports/event-store.js';
 import { isDamage } from './damage.js';
 import { checkMarker, LogMarker, markerPath } from '../ports/log-marker.js';
+import { CHECKED_FROM, COMPACT_FROM, LOG_ID, logIdIn, OLD_LOG_ID, positionIn, putPosition } from './log-meta.js';
 import { INDEX_DATABASES, IndexDamaged, StreamIndex, StreamPositions } from './stream-index.js';
-import { crc32 } from 'node:zlib';
 import { Problem } from '../../kernel/problems.js';
 import { StartError } from '../../kernel/start-error.js';
-import { damaged, isOld, mostBytes, readEntry, writeEntry } from './stored-event.js';
+import { upgradeEvents } from './upgrade-events.js';
+import { damaged, mostBytes, readEntry, writeEntry } from './stored-event.js';
 
 /** Events read in one turn of the event loop. Their snapshot pins pages, and other work waits. */
 const MAX_SLICE = 5_000;
@@ -66,9 +67,6 @@ interface PendingAppend {
   resolve: (appended: Appended) => void;
   reject: (error: Error) => void;
 }
-
-/** The number of events that an upgrade writes in one transaction. */
-const UPGRADE_SLICE = 1_000;
 
 /**
  * The log in an LMDB environment: position -> entry of the event (stored-event.ts), positions dense from 1. A
@@ -280,45 +278,15 @@ export class LmdbEventStore implements EventStore {
   }
 
   /**
-   * Writes every event that an older build stored in the present form, from the newest to the oldest. An interrupted
-   * upgrade continues where it stopped. A damaged event stays as it is. The space that becomes free is used again.
+   * Writes every event that an older build stored in the present form. The space that becomes free is used again.
    * @returns the number of events written
    */
   async upgrade(onProgress: (done: number, total: number) => void = () => undefined): Promise<number> {
     this.#refuseIfClosed();
     await this.#refuseOlderBuilds();
-    let next = this.#env.read(() => positionIn(this.#env, COMPACT_FROM)) ?? (await this.head()) + 1;
-    const total = next - 1;
-    let written = 0;
-    while (next > 1) {
-      const from = Math.max(1, next - UPGRADE_SLICE);
-      const to = next - 1;
-      written += await this.#env.grow(() => this.#rewrite(from, to));
-      next = from;
-      onProgress(total - from + 1, total);
-    }
+    const written = await upgradeEvents(this.#env, await this.head(), this.#checkedFrom, onProgress);
     this.#checkedFrom = 1;
     return written;
-  }
-
-  #rewrite(from: Position, to: Position): number {
-    const events = this.#env.database<Buffer, number>('events');
-    const entries: { position: Position; entry: Buffer; isNew: boolean }[] = [];
-    for (let position = from; position <= to; position++) {
-      const entry = events.getBinary(position);
-      if (!entry) continue;
-      const written = isOld(entry) ? rewritten(entry, position, position >= this.#checkedFrom) : undefined;
-      entries.push({ position, entry: written ?? entry, isNew: written !== undefined });
-    }
-    const isNew = entries.filter((entry) => entry.isNew).length;
-    if (isNew > 0) {
-      // Removed first: in their places, smaller entries would leave the pages half empty.
-      for (const { position } of entries) events.removeSync(position);
-      for (const { position, entry } of entries) events.putSync(position, entry);
-    }
-    putPosition(this.#env, COMPACT_FROM, from);
-    if (from === 1) putPosition(this.#env, CHECKED_FROM, 1);
-    return isNew;
   }
 
   /** Copies the log into another folder while it is in use; the only sound way to copy it. */
@@ -640,49 +608,6 @@ export async function copyLog(folder: string, target: string): Promise<LogExtent
   } finally {
     await env.close();
   }
-}
-
-const LOG_ID = 'log';
-/** Of a log to which only builds before the present form of events have written. */
-const OLD_LOG_ID = 'log_id';
-/** The first position from which on every event has a checksum. */
-const CHECKED_FROM = 'checksums_from';
-/** The first position from which on no event is left that an upgrade would write. */
-const COMPACT_FROM = 'compact_from';
-
-function logIdIn(env: LmdbEnvironment): string | undefined {
-  const meta = env.database<string | undefined>('meta');
-  return meta.get(LOG_ID) ?? meta.get(OLD_LOG_ID);
-}
-
-interface CheckedPosition {
-  position: Position;
-  crc: number;
-}
-
-/** Undefined if the stored value is absent or damaged. */
-function positionIn(env: LmdbEnvironment, name: string): Position | undefined {
-  try {
-    const stored = env.database<CheckedPosition | undefined>('meta').get(name);
-    return stored && stored.crc === crc32(String(stored.position)) ? stored.position : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Call it in a write transaction. */
-function putPosition(env: LmdbEnvironment, name: string, position: Position): void {
-  env.database<CheckedPosition>('meta').putSync(name, { position, crc: crc32(String(position)) });
-}
-
-/** The present form of an event that an older build stored; undefined if it would not come back as the same JSON. */
-function rewritten(entry: Buffer, position: Position, mustBeChecked: boolean): Buffer | undefined {
-  const event = readEntry(entry, entry.length, position, mustBeChecked);
-  if (event.damage) return undefined;
-  const bytes = Buffer.alloc(mostBytes(event.stream, entry.length));
-  const length = writeEntry(bytes, 0, event);
-  const again = readEntry(bytes, length, position, true);
-  return JSON.stringify(again) === JSON.stringify(event) ? bytes.subarray(0, length) : undefined;
 }
 
 /** Runs a read while a log is opened. @throws StartError if the log is damaged there */
