@@ -37,7 +37,7 @@ import { RowLoader } from './row-loader.js';
  */
 
 /** Shorter logs are built in memory, which takes less time. */
-export const BULK_EVENTS = IS_MEMORY_SHORT ? 20_000 : 200_000;
+export const BULK_EVENTS = IS_MEMORY_SHORT ? 20_000 : 120_000;
 
 /** The defaults bound the memory of a build. Tests use others. */
 export interface BulkSizes extends PartitionSizes {

@@ -8,7 +8,7 @@ import { decodeSlice } from './fold.js';
 import { RowLoader } from './row-loader.js';
 
 /** The default of `mostBytes`. The fold of the rows takes up to three times as much memory. */
-const MOST_BYTES = Math.min(128 * 2 ** 20, memoryLimit() / 8);
+const MOST_BYTES = Math.min(64 * 2 ** 20, memoryLimit() / 8);
 /** The shares of the two steps in the progress. */
 const [FOLD, LOAD] = [0.7, 0.3];
 
