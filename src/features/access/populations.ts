@@ -37,7 +37,7 @@ export class Populations implements OnModuleInit {
   constructor(
     private readonly views: Views,
     private readonly policies: AccessPolicies,
-    private readonly lenses: ValidationPolicies,
+    private readonly validationPolicies: ValidationPolicies,
     private readonly kinds: JobKinds,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
@@ -68,10 +68,7 @@ export class Populations implements OnModuleInit {
     const policy = await this.policies.get(input['policy_id'] as string);
     const { evaluate } = this.policies.rulesOf(policy);
     const wish = { organization: policy.owner, ...(policy.vp !== null && { vp: policy.vp }) };
-    const queries = this.lenses.queries(wish);
-    const { manifest, results } =
-      queries.length > 0 ? await this.views.read(queries) : { manifest: await this.views.manifest(), results: [] };
-    const lens = await this.lenses.resolve(wish, manifest, results);
+    const { lens, manifest } = await this.validationPolicies.current(wish, this.views);
     const accreditations = await accreditationsOf(this.views);
     const trusts = (held: Verification) => isTrusted(held, accreditations.get(held.issuer), Number.MAX_SAFE_INTEGER);
     const population = await openPopulation(this.readModels, manifest);

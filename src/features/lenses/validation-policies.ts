@@ -4,6 +4,7 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import type { Json } from '../../kernel/json.js';
 import { BoundedMap } from '../../kernel/bounded-map.js';
 import { Problem } from '../../kernel/problems.js';
+import type { Views } from '../../read-side/views.js';
 import type { Manifest, RowQuery, RangeRow } from '../../stores/ports/read-models.js';
 import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
 import { type Scoring, modelOf, modelOrFirst, scoringBy } from '../../scoring/models/all.js';
@@ -70,6 +71,18 @@ export class ValidationPolicies {
       await this.lensFor(vp, manifest, rows),
       model ? modelOf(model) : modelOrFirst(manifest.model_hash),
     );
+  }
+
+  /**
+   * The lens of a selector, for what reads no other rows with it.
+   * @returns with the manifest that the lens was read with
+   * @throws Problem policy_not_found, projection_rebuilding
+   */
+  async current(selector: LensSelector, views: Views): Promise<{ lens: Scoring; manifest: Manifest }> {
+    const queries = this.queries(selector);
+    const { manifest, results } =
+      queries.length > 0 ? await views.read(queries) : { manifest: await views.manifest(), results: [] };
+    return { lens: await this.resolve(selector, manifest, results), manifest };
   }
 
   private async lensFor(

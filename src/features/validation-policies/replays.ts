@@ -167,10 +167,7 @@ export class Replays implements OnModuleInit {
     onProgress: (done: number, total: number) => void = () => undefined,
   ): Promise<PopulationChange> {
     const wish = { organization: whose.scope === 'organization' ? whose.tris_org : null, model: whose.model };
-    const queries = this.policies.queries(wish);
-    const { manifest, results } =
-      queries.length > 0 ? await this.views.read(queries) : { manifest: await this.views.manifest(), results: [] };
-    const before = await this.policies.resolve(wish, manifest, results);
+    const { lens: before, manifest } = await this.policies.current(wish, this.views);
     const probes = await this.probes(lensOwner(whose.scope, whose.tris_org), accessPolicies, whose.reader);
     return this.between(before, scoringBy(after, before.model), manifest, probes, signal, { onPage: onProgress });
   }

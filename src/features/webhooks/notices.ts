@@ -120,10 +120,7 @@ export class Notices {
 
   /** The lens that the organization's own requests use now. */
   private async lensOf(organization: string | null): Promise<Scoring> {
-    const queries = this.policies.queries({ organization });
-    const { manifest, results } =
-      queries.length > 0 ? await this.views.read(queries) : { manifest: await this.views.manifest(), results: [] };
-    return this.policies.resolve({ organization }, manifest, results);
+    return (await this.policies.current({ organization }, this.views)).lens;
   }
 
   /** What an event changes under the lens of each owner. Owners with the same lens share a standing. */
