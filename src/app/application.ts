@@ -37,7 +37,7 @@ import { traceRequests } from '../http/request-traces.js';
 import { TRACING, type Tracing } from '../kernel/tracing.js';
 import { traceCommands } from './tracing.js';
 
-/** Providers for every module: Config, Logger, Health, SigningKeys, ApiKeys, AccessTokens, Cursors, PublicAddress, prom-client's Registry, GroupMember, TRACING. */
+/** What every module can inject besides the ports, and the routes of the process itself. */
 @Module({})
 class EdgeModule {
   static register(config: Config, logger: Logger, tracing: Tracing | null, member: GroupMember | null): DynamicModule {

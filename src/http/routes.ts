@@ -121,7 +121,10 @@ export interface RouteOptions {
 /** The settings of CREDENCE_PUBLIC_READS that leave a query of this kind public. */
 const PUBLIC_TO = { feed: ['all'], scores: ['all', 'scores'], verifier: PUBLIC_READS } as const;
 
-/** A public query, unless CREDENCE_PUBLIC_READS says otherwise: no key needed (but a wrong one is refused), rate limited per address, may wait for `Credence-Min-Position`. */
+/**
+ * A public query, unless CREDENCE_PUBLIC_READS says otherwise: no key is needed (but a wrong one is refused), requests are
+ * limited per address, and it may wait for `Credence-Min-Position`.
+ */
 export const PublicRead = (options: RouteOptions): MethodDecorator =>
   route(options, { scope: null, write: false, plain: false }, [
     'unauthorized',

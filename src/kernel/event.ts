@@ -15,7 +15,10 @@ export interface EventMetadata {
   /** When it was appended, ISO 8601 UTC with milliseconds. */
   recorded_at: string;
   correlation_id: string;
-  /** Who caused it: `key:<id>`, `session:<tris or wallet>`, `cli`, `job:<kind>`, `start` (of a new log), or `wallet:<address>` for an imported on-chain history. */
+  /**
+   * Who caused it: `key:<id>`, `session:<tris or wallet>`, `cli`, `job:<kind>`, `start` (of a new log), or
+   * `wallet:<address>` for an imported on-chain history.
+   */
   actor: string;
   /** SHA-256, hex, of the validated command without server-filled fields. */
   body_hash: string;

@@ -186,7 +186,10 @@ export function rebuilding(detail: string, members: Record<string, unknown> = {}
   });
 }
 
-/** A refusal of input. If all errors have the same code and that code is a problem's, it is the problem's code; otherwise `validation_failed`. At most 100 errors are listed. */
+/**
+ * A refusal of input. If all errors have the same code and that code is a problem's, it is the problem's code; otherwise
+ * `validation_failed`. At most 100 errors are listed.
+ */
 export function refusal(errors: FieldError[]): Problem {
   const [first] = errors;
   const shared = errors.every(({ code }) => code === first?.code) && first && first.code in PROBLEMS;

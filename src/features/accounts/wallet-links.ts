@@ -52,7 +52,8 @@ export class WalletLinks {
   }
 
   /**
-   * Ends a link, and the wallet's sessions with it. `refuse` throws if the caller may not end it, and is called again if the link changes meanwhile.
+   * Ends a link, and the wallet's sessions with it.
+   * @param refuse throws if the caller may not end the link; called again if the link changes meanwhile
    * @returns the link that ended
    * @throws Problem idempotency_key_reused, and what `refuse` throws
    */

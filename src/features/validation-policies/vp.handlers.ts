@@ -58,7 +58,8 @@ export class CreatePolicyHandler implements ICommandHandler<CreatePolicy> {
   ) {}
 
   /**
-   * @throws Problem forbidden, policy_name_not_owned, weight_criticality_mismatch, duplicate_metric, total_weight_out_of_range, policy_conflict
+   * @throws Problem forbidden, policy_name_not_owned, weight_criticality_mismatch, duplicate_metric,
+   * total_weight_out_of_range, policy_conflict
    */
   async execute({ content, context }: CreatePolicy) {
     const { policy_id, tris_org } = content;
