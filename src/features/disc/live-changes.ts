@@ -10,7 +10,7 @@ import type { Position } from '../../kernel/event.js';
 import { Logger } from '../../kernel/logger.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
-import { yieldIfDue } from '../../kernel/turn.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { SessionEnds } from '../accounts/session-ends.js';
 import { SessionStanding } from '../accounts/session-standing.js';
 import { ChangeFeed, type FeedPart, type FeedScope, isFeedCursor, isSameScope } from './change-feed.js';
@@ -282,7 +282,7 @@ export class LiveChanges implements OnModuleDestroy {
       }
       if (performance.now() - checked >= CREDENTIALS_MS) {
         checked = performance.now();
-        this.endRefused();
+        await this.endRefused();
       }
       if (isEnd) await sleep(POLL_MS);
     }
@@ -314,25 +314,27 @@ export class LiveChanges implements OnModuleDestroy {
     const framesAfter = (position: Position) => [
       Buffer.from(frames.filter((_, i) => part.changes[i]!.at > position).join('')),
     ];
-    const receivers = new Map<Stream, Buffer[]>();
-    for (const stream of group.attached) {
-      if (stream.only !== null) continue;
-      const isWhole = stream.position <= before;
-      receivers.set(stream, isWhole ? [all] : framesAfter(stream.position));
-    }
-    part.changes.forEach(({ tris_id, at }, i) => {
-      for (const stream of group.byIdentity.get(tris_id) ?? []) {
-        if (at <= stream.position) continue;
-        const own = receivers.get(stream);
-        const frame = Buffer.from(frames[i]!);
-        if (own) own.push(frame);
-        else receivers.set(stream, [frame]);
-      }
-    });
     // From here on, a stream that is attached has this part already.
     group.position = part.last;
+    const receivers = new Map<Stream, Buffer[]>();
+    for (const stream of Array.from(group.attached)) {
+      if (stream.only === null) receivers.set(stream, stream.position <= before ? [all] : framesAfter(stream.position));
+      if (isDue()) await yieldIfDue();
+    }
+    for (const [i, { tris_id, at }] of part.changes.entries()) {
+      const frame = Buffer.from(frames[i]!);
+      for (const stream of Array.from(group.byIdentity.get(tris_id) ?? [])) {
+        if (at <= stream.position) continue;
+        const own = receivers.get(stream);
+        if (own) own.push(frame);
+        else receivers.set(stream, [frame]);
+        if (isDue()) await yieldIfDue();
+      }
+    }
     for (const [stream, buffers] of receivers) {
       for (const buffer of buffers) this.write(stream, buffer);
+      // The connection sends it in the next tick: its time is part of this turn.
+      await new Promise<void>((resolve) => process.nextTick(resolve));
       await yieldIfDue();
     }
   }
@@ -383,9 +385,10 @@ export class LiveChanges implements OnModuleDestroy {
   }
 
   /** Ends the streams whose key was deleted, replaced or changed, and those whose access token has expired. */
-  private endRefused(): void {
+  private async endRefused(): Promise<void> {
     const now = this.clock();
-    for (const stream of this.streams) {
+    for (const stream of Array.from(this.streams)) {
+      if (isDue()) await yieldIfDue();
       const { caller } = stream;
       if (!caller) continue;
       const { session, expiresAt = Infinity } = caller;
