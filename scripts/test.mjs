@@ -84,6 +84,7 @@ const MEASURED = [
   'test/cluster/load.test',
   'test/eventstoredb/load.test',
   'test/faults/hot-identity.test',
+  'test/faults/many.test',
   'test/trust/connections.test',
 ];
 

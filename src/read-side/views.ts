@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Position } from '../kernel/event.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
-import { inTime } from '../kernel/turn.js';
+import { inTime, yieldIfDue } from '../kernel/turn.js';
 import { unknownCursor } from '../kernel/cursor.js';
 import type { PositionGate } from '../kernel/positions.js';
 import type { Json } from '../kernel/json.js';
@@ -326,9 +326,12 @@ export class Views implements PositionGate {
     sortKey: RegExp,
   ): Promise<{ page: T[]; next_cursor: string | null }> {
     if (cursor !== undefined && !sortKey.test(cursor)) throw unknownCursor();
+    await yieldIfDue();
     const { results } = await this.read([{ range: { ...list, after: cursor, limit: limit + 1 } }]);
     const rows = results[0] as RangeRow[];
     const page = rows.slice(0, limit);
+    // The answer about so many rows takes as long again.
+    await yieldIfDue();
     return {
       page: page.map(({ value }) => value as unknown as T),
       next_cursor: rows.length > limit ? page.at(-1)!.sort : null,

@@ -1,9 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdtemp } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Action } from '../../src/features/relay/domain/relay.js';
 import { CRITICALITIES, MODEL } from '../../src/scoring/model.js';
@@ -11,6 +9,7 @@ import type { OpenApiDocument, Operation } from '../e2e/openapi.js';
 import { type Answer, Server } from '../e2e/server.js';
 import { credenceWith, limit, long } from './faults.js';
 import { fill } from './fill.js';
+import { MOST_MS, startTimed } from './timed-server.js';
 
 /**
  * No request about a large identity keeps the server from anything else: whatever is asked, no turn of its event loop
@@ -24,18 +23,11 @@ const METRICS = long ? 20_000 : 5_000;
 const DAY = 86_400_000;
 const HOT = 'tris:hot';
 const OTHER = 'tris:other';
-/** The processor time that a turn may use, in the best of several tries: some collect garbage. */
-const MOST_MS = 10;
-/**
- * How long the work of turns.mjs takes on a machine that keeps to it. It is timed again after every turn that took longer:
- * where it takes more time at that moment, the turn may, too, in proportion.
- */
-const WORK_MS = 10;
 const TRIES = 5;
 const ROUNDS = 3;
 
 let server: Server;
-let turns: string;
+let longestTurn: () => Promise<number>;
 let document: OpenApiDocument;
 /** Values of parameters and members by name. */
 const values: Record<string, unknown[]> = {};
@@ -52,9 +44,7 @@ beforeAll(async () => {
   // In a process of its own, which takes half the time.
   const { code, stderr } = await credenceWith({}, data, 'rebuild', 'all', '--swap');
   expect([code, code === 0 ? '' : stderr]).toEqual([0, '']);
-  turns = join(data, 'turns.socket');
-  const NODE_OPTIONS = `--max-semi-space-size=32 --import ${new URL('./turns.mjs', import.meta.url)}`;
-  server = await Server.start({ data, env: { NODE_OPTIONS, TURNS_SOCKET: turns, TURNS_MOST_MS: String(MOST_MS) } });
+  ({ server, longestTurn } = await startTimed(data));
   const head = await server.head();
   const post = async (path: string, body: unknown): Promise<Answer> => {
     const answer = await server.post(path, body);
@@ -211,15 +201,6 @@ function combined(): string[] {
   return ['&vp=VP_HOT_V1', '&model=disc-2'].flatMap((lens) =>
     ['', ...known].map((until) => `?as_of=${iso(busyTime)}${until}${lens}`),
   );
-}
-
-/**
- * The longest that one turn of the event loop has used the processor since this was asked last, ms: on a slower machine,
- * what it would have been on that one.
- */
-async function longestTurn(): Promise<number> {
-  const [most = 0, work = 0] = (await text(connect(turns))).split(' ').map(Number);
-  return most / Math.max(1, work / WORK_MS);
 }
 
 /** Asks, follows the pages of the answer, and resolves with the longest turn meanwhile. */

@@ -14,7 +14,7 @@ import type { Actor } from '../../commands/context.js';
 import { unknownCursor } from '../../kernel/cursor.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
-import { isDue, yieldIfDue } from '../../kernel/turn.js';
+import { mapInParts, yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
@@ -25,8 +25,6 @@ import { type RecordedDecision, accessStream, checkedAt, decisionOf } from './do
 /** The most rows of a list that one page reads, and the number read at a time. */
 const MOST_SEEN = 1_000;
 const SEEN_AT_ONCE = 250;
-/** Streams that are read at a time. */
-const READ_AT_ONCE = 25;
 
 export interface DecisionFilter {
   subject?: string;
@@ -84,6 +82,7 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
     let isEnd = false;
     // One more than the page has, to know whether there is a next page.
     while (!isEnd && found.length <= limit && seen < MOST_SEEN) {
+      await yieldIfDue();
       const { results } = await this.views.read([{ range: { ...list, after, reverse: true, limit: SEEN_AT_ONCE } }]);
       const rows = results[0] as RangeRow[];
       isEnd = rows.length < SEEN_AT_ONCE;
@@ -112,14 +111,9 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
   }
 
   private async read(ids: readonly string[]): Promise<DecisionDto[]> {
-    const decisions: DecisionDto[] = [];
-    for (let i = 0; i < ids.length; i += READ_AT_ONCE) {
-      const some = ids.slice(i, i + READ_AT_ONCE);
-      const histories = await Promise.all(some.map((jti) => this.store.readStream(accessStream(jti))));
-      for (const history of histories) decisions.push(dtoOf(decisionOf(history)!, this.store.logId));
-      if (isDue()) await yieldIfDue();
-    }
-    return decisions;
+    return mapInParts(ids, async (jti) =>
+      dtoOf(decisionOf(await this.store.readStream(accessStream(jti)))!, this.store.logId),
+    );
   }
 }
 

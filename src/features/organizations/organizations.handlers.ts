@@ -8,6 +8,7 @@ import { Writer } from '../../commands/writer.js';
 import { TRIS_ID } from '../../kernel/identifiers.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 import { Problem } from '../../kernel/problems.js';
+import { yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { decideRegister, decideVetting, organizationOf, organizationStream } from './domain/organization.js';
 import { Platforms, platformStream } from './platforms.js';
@@ -191,10 +192,12 @@ export class ListOrganizationsHandler implements IQueryHandler<ListOrganizations
 
 async function readAll<T>(views: Views, range: { view: string; key: string }, map: (row: RangeRow) => T): Promise<T[]> {
   const all: T[] = [];
+  await yieldIfDue();
   for (let after: string | undefined; ;) {
     const { results } = await views.read([{ range: { ...range, after, limit: 1_000 } }]);
     const rows = results[0] as RangeRow[];
     all.push(...rows.map(map));
+    await yieldIfDue();
     if (rows.length < 1_000) return all;
     after = rows.at(-1)!.sort;
   }

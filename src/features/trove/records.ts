@@ -1,5 +1,6 @@
 import type { TroveRecord } from './domain/record.js';
 import { type TroveEntry, recordRow } from '../../../projections/trove.js';
+import { yieldIfDue } from '../../kernel/turn.js';
 import type { Views } from '../../read-side/views.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
 
@@ -19,6 +20,7 @@ export async function pageOfRecords(
   const page = rows.slice(0, limit);
   if (page.length === 0) return { records: [], last: undefined };
   const gets = page.map(({ value }) => ({ get: recordRow((value as unknown as TroveEntry).record_id) }));
+  await yieldIfDue();
   const { results } = await views.readSince(listed.position, gets);
   return { records: results as unknown as TroveRecord[], last: rows.length > limit ? page.at(-1)!.sort : undefined };
 }

@@ -10,6 +10,7 @@ import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keptText, withTexts } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { Problem, refusal } from '../../kernel/problems.js';
+import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { CountedContent } from './counted-content.js';
 import { Issuers } from './issuers.js';
@@ -219,7 +220,7 @@ export class ListRecordsHandler implements IQueryHandler<ListRecords> {
   async execute({ trisId, status, limit, cursor }: ListRecords): Promise<RecordsDto> {
     const { records, last } = await pageOfRecords(this.views, troveList(trisId, status), rowAfter(cursor), limit);
     return {
-      records: await Promise.all(records.map((record) => recordDto(record, this.keyValue))),
+      records: await mapInParts(records, (record) => recordDto(record, this.keyValue)),
       next_cursor: last === undefined ? null : cursorAfter(last),
     };
   }

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Json } from '../../kernel/json.js';
+import { mapInParts } from '../../kernel/turn.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import type { Webhook } from './domain/webhook.js';
 import type { Outcome } from './receivers.js';
@@ -81,12 +82,12 @@ export class Deliveries {
     const progress = await this.progressOf({ webhook_id: webhookId });
     const next = before ?? progress?.next ?? 0;
     const numbers = Array.from({ length: Math.min(limit, next) }, (_, i) => next - 1 - i);
-    const found = await Promise.all(numbers.map((n) => this.get(webhookId, n)));
+    const found = await mapInParts(numbers, (n) => this.get(webhookId, n));
     const page = found.filter((delivery) => delivery !== undefined);
     if (page.length === limit) return page;
     // Those before have expired, except for those that still wait.
     const older = (progress?.open ?? []).filter((n) => n < next - limit).sort((a, b) => b - a);
-    const waiting = await Promise.all(older.slice(0, limit - page.length).map((n) => this.get(webhookId, n)));
+    const waiting = await mapInParts(older.slice(0, limit - page.length), (n) => this.get(webhookId, n));
     return [...page, ...waiting.filter((delivery) => delivery !== undefined)];
   }
 }

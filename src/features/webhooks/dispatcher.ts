@@ -21,6 +21,7 @@ import { Logger } from '../../kernel/logger.js';
 import { parsePosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { type Span, TRACING, type Tracing } from '../../kernel/tracing.js';
+import { mapInParts, yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { JOBS, type Jobs } from '../../stores/ports/jobs.js';
@@ -210,6 +211,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
         const row = value as unknown as WebhookRow;
         const { webhook_id, changed } = row;
         known.add(webhook_id);
+        await yieldIfDue();
         if (this.unreadable.get(webhook_id) === changed || this.pumps.get(webhook_id)?.changed === changed) continue;
         await this.loadUnlessUnreadable(row);
       }
@@ -283,7 +285,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       waitsUntil: 0,
       isDeleted: false,
     };
-    const open = await Promise.all(progress.open.map((n) => this.deliveries.get(webhook_id, n)));
+    const open = await mapInParts(progress.open, (n) => this.deliveries.get(webhook_id, n));
     const pending = open.filter((delivery) => delivery?.status === 'pending');
     progress.open = pending.map((delivery) => delivery!.n);
     for (const delivery of pending) enqueue(pump, delivery!);

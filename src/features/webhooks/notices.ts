@@ -5,7 +5,7 @@ import { timelineOf } from '../../../projections/timeline.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { hashOf } from '../../kernel/hash.js';
-import { yieldIfDue } from '../../kernel/turn.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import type { Standing } from '../../scoring/score.js';
@@ -97,23 +97,24 @@ export class Notices {
     for (const owner of owners) lenses.set(owner, await this.lensOf(owner));
     for (const event of events) {
       const subject = subjectOf(event);
-      const watching = [...lenses].filter(([owner]) =>
-        webhooks.some(
-          (webhook) => webhook.owner === owner && followsScores(webhook) && concerns(webhook, subject?.tris_id ?? null),
-        ),
-      );
-      const changes = subject ? await this.changes(subject, watching, standings) : undefined;
+      const trisId = subject?.tris_id ?? null;
+      const watching = new Set<string | null>();
       for (const webhook of webhooks) {
+        if (followsScores(webhook) && concerns(webhook, trisId)) watching.add(webhook.owner);
+        if (isDue()) await yieldIfDue();
+      }
+      const watched = [...lenses].filter(([owner]) => watching.has(owner));
+      const changes = subject ? await this.changes(subject, watched, standings) : undefined;
+      for (const webhook of webhooks) {
+        if (isDue()) await yieldIfDue();
         if (event.position <= from(webhook)) continue;
         const change = changes?.get(webhook.owner);
-        const trisId = subject?.tris_id ?? null;
         told.get(webhook)!.push(...this.messages(webhook, event, trisId, change));
         if (trisId === null || !webhook.events.includes('access.denied_now') || !concerns(webhook, trisId)) continue;
         const denied = await this.deniedNow(webhook, trisId, previous, event);
         if (denied) told.get(webhook)!.push(denied);
       }
       previous = event.position;
-      await yieldIfDue();
     }
     return told;
   }

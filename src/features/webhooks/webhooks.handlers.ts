@@ -12,6 +12,7 @@ import { sha256Hex } from '../../kernel/hash.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { formatPosition, parsePosition } from '../../kernel/positions.js';
 import { Problem, refusal } from '../../kernel/problems.js';
+import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { sortByPosition } from '../../../projections/projection.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -408,9 +409,11 @@ export class ListWebhooksHandler implements IQueryHandler<ListWebhooks> {
   async execute({ limit, cursor, actor }: ListWebhooks) {
     const list = webhooksOf(actor.organization);
     const { page, next_cursor } = await this.views.page<WebhookRow>(list, { cursor, limit }, WEBHOOK_ID);
-    const found = await Promise.all(page.map(({ webhook_id }) => this.webhooks.read(webhook_id)));
-    const kept = found.filter((webhook) => webhook !== undefined && !webhook.deleted);
-    return { webhooks: await Promise.all(kept.map((webhook) => this.webhooks.view(webhook!))), next_cursor };
+    const found = await mapInParts(page, async ({ webhook_id }) => {
+      const webhook = await this.webhooks.read(webhook_id);
+      return webhook && !webhook.deleted ? this.webhooks.view(webhook) : undefined;
+    });
+    return { webhooks: found.filter((webhook) => webhook !== undefined), next_cursor };
   }
 }
 
