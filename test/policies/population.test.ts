@@ -122,6 +122,23 @@ test('is for whoever may read the rules, and its job for the organization that s
   }
 });
 
+test('an operator’s key without ops reads and cancels only jobs about rules that it may read', async () => {
+  const jobOf = async (policy: string, key: string) => {
+    const { job_id } = (await start(policy, key)).json;
+    await completed(job_id, key);
+    return `/v1/jobs/${job_id}`;
+  };
+  const ofLender = await jobOf('AP_LENDER_V1', 'lender');
+  for (const request of [service.get(ofLender, as('writer')), service.get(`${ofLender}/result`, as('writer'))]) {
+    const { status, json } = await request;
+    expect([status, json.code]).toEqual([404, 'job_not_found']);
+  }
+  const cancelled = await service.delete(ofLender, as('writer'));
+  expect([cancelled.status, cancelled.json.code]).toEqual([404, 'job_not_found']);
+  expect((await service.get(ofLender, as('operator'))).status).toBe(200);
+  expect((await service.get(await jobOf('AP_ANY_V1', 'operator'), as('writer'))).status).toBe(200);
+});
+
 test('the lines are there for a day, and the sums longer', async () => {
   const { job_id } = (await start('AP_ANY_V1', 'operator')).json;
   await completed(job_id, 'operator');

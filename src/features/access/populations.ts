@@ -20,7 +20,7 @@ import { eachIdentity, openPopulation } from '../validation-policies/population.
 import { AccessPolicies } from './access-policies.js';
 import { accreditationsOf } from './access-probes.js';
 import { PopulationResultDto } from './ap.dto.js';
-import type { AccessPolicy } from './domain/access-policy.js';
+import { type AccessPolicy, mayReadRules } from './domain/access-policy.js';
 import { TRUE, UNKNOWN } from './evaluate.js';
 import { factsOf } from './facts.js';
 
@@ -51,6 +51,12 @@ export class Populations implements OnModuleInit {
       ...POPULATION,
       scope: 'policies:write',
       isOf: (organization, { input }) => input['organization'] === organization,
+      shownTo: async (actor, job) => {
+        // Whom a policy grants reveals as much as its rules. An organization's own job is about rules that it may read.
+        if (actor.organization !== null || actor.scopes.has('ops')) return job;
+        const policy = await this.policies.get(job.input['policy_id'] as string);
+        return mayReadRules(policy, actor) ? job : undefined;
+      },
       result: PopulationResultDto,
       lines: (job) => this.lines(job),
     });

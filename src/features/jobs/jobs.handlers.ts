@@ -130,8 +130,11 @@ async function readable(
   return { kind, job: await shownTo(actor, kind, job) };
 }
 
+/** @throws Problem job_not_found */
 async function shownTo(actor: Actor, kind: JobKind, job: Job): Promise<Job> {
-  return kind.shownTo ? kind.shownTo(actor, job) : job;
+  const shown = kind.shownTo ? await kind.shownTo(actor, job) : job;
+  if (!shown) throw unknownJob(job.id);
+  return shown;
 }
 
 function summaryOf({ id, kind, status, progress, error, enqueued_at, finished_at }: Job): JobSummaryDto {
