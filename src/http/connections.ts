@@ -44,6 +44,16 @@ export function serverOf(handler: RequestListener): Server {
     room.left--;
     socket.once('close', () => void room.left++);
   });
+  // Without a listener, Node closes the connection without an answer.
+  server.on('connect', (_request, socket: Socket) => {
+    // An answer that is still being sent would be mixed with it.
+    if (isAnswering(socket)) return void socket.destroy();
+    // No resource has this method, so no other one is listed either.
+    answerAndClose(
+      new Problem('method_not_allowed', 'This service is not a proxy.', { headers: { allow: '' } }),
+      socket,
+    );
+  });
   return server.setTimeout(STALL_MS, (socket: Socket) => {
     // Without unsent bytes the time is the handler's, not the client's, unless no request is under way.
     if (socket.writableLength > 0 || !isAnswering(socket)) socket.destroy();
@@ -158,14 +168,19 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
     'malformed_request',
     'The request is not well-formed HTTP/1.1.',
   ];
-  const problem = new Problem(code, detail);
-  const id = crypto.randomUUID();
-  const body = problemBody(problem, id);
   // A body after the head of an answer to HEAD would be read as the next answer.
   const { rawPacket } = error as { rawPacket?: Buffer };
   const isHead = rawPacket?.subarray(0, 5).toString('latin1') === 'HEAD ';
+  answerAndClose(new Problem(code, detail), socket, isHead);
+}
+
+/** @param isHead leaves the body out */
+function answerAndClose(problem: Problem, socket: Socket, isHead = false): void {
+  const id = crypto.randomUUID();
+  const body = problemBody(problem, id);
   const headers = Object.entries({
     ...NO_SNIFF,
+    ...problem.extra.headers,
     'x-request-id': id,
     'content-type': CONTENT_TYPE,
     connection: 'close',

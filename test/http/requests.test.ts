@@ -206,6 +206,14 @@ describe('paths', () => {
     expect(answer.headers.allow).toBe(allow);
   });
 
+  test('CONNECT is not allowed, and the connection ends', async () => {
+    const raw = await sendRaw(served.port, 'CONNECT elsewhere.example:443 HTTP/1.1\r\nhost: elsewhere.example\r\n\r\n');
+    const [head, body] = raw.split('\r\n\r\n') as [string, string];
+    expect(head).toMatch(/^HTTP\/1\.1 405 /);
+    expect(head.toLowerCase().split('\r\n')).toEqual(expect.arrayContaining(['allow: ', 'connection: close']));
+    expect(JSON.parse(body)).toMatchObject({ status: 405, code: 'method_not_allowed' });
+  });
+
   test('OPTIONS returns the methods, and the CORS headers for a browser', async () => {
     const plain = await send(served.port, 'OPTIONS', '/v1/things');
     expect([plain.status, plain.headers.allow, plain.text]).toEqual([204, 'GET, HEAD, POST, OPTIONS', '']);
