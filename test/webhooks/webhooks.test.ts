@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { SCOPES } from '../../src/credentials/caller.js';
+import { accessPolicyCreated } from '../../src/features/access/domain/ap.events.js';
 import { Dispatcher } from '../../src/features/webhooks/dispatcher.js';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import { keptText } from '../../src/commands/kept-texts.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
+import { parsePosition } from '../../src/kernel/positions.js';
 import { plantEvent } from '../contracts/sample-events.js';
 import { eventually } from '../contracts/harness.js';
 import { send } from '../http/client.js';
@@ -400,6 +402,60 @@ test('goes on for others when a webhook, or the policy that one watches, has an 
   expect(receiver.verified(sound.secret, 'bad_status.changed')).toMatchObject([{ level: 4 }, { level: 3 }]);
   await remove(sound.id);
   await remove(waiting.id);
+});
+
+test('goes on for others when a newer build made the policy that one watches', async () => {
+  const { eventStore } = service.stores;
+  const filter = { tris_ids: ['tris:newt'] };
+  const future = {
+    policy_id: 'AP_FUTURE_V1',
+    rules: { karma_min: 3 },
+    ttl_seconds: 60,
+    vp: null,
+    visibility: 'private',
+  };
+  const planted = { ...future, owner: 'tris:lendco', content_hash: 'f'.repeat(64) };
+  const schema = accessPolicyCreated.schema;
+  await plantEvent(eventStore, 'ap-AP_FUTURE_V1', 'AccessPolicyCreated', planted, schema);
+  await act('tris:newt');
+  const check = { policy_id: 'AP_FUTURE_V1', subject_tris: 'tris:newt' };
+  const checked = await service.post('/v1/policies/ap/check', check, LENDCO);
+  expect([checked.status, checked.json.code]).toEqual([503, 'newer_schema']);
+
+  const sound = await create({ events: ['bad_status.changed'], filter });
+  const waiting = await create({ events: ['access.denied_now'], filter, policy_id: 'AP_FUTURE_V1' });
+  await setBad('tris:newt', 5);
+  await eventually(() => receiver.received.length === 1);
+  await seen(service);
+  expect(receiver.received.map(({ message }) => message.data.level)).toEqual([5]);
+  for (const { id } of [sound, waiting]) await remove(id);
+});
+
+test('tells what precedes an event of a newer build, and what follows it once a build can read it', async () => {
+  const { eventStore, jobs } = service.stores;
+  const { id } = await create({ events: ['bad_status.changed'] });
+  await act('tris:nova');
+  await eventually(async () => (await statusOf(id))[0] === 'active');
+  await jobs.cancel('webhooks', 'dispatch');
+  await setBad('tris:nova', 5);
+  const newer = (await setBad('tris:later', 4)).headers['credence-position'];
+  await setBad('tris:nova', 3);
+  await seen(service);
+  const position = parsePosition(newer as string, eventStore.logId);
+  const { readAll } = eventStore;
+  eventStore.readAll = async function* (after, options) {
+    for await (const slice of readAll.call(eventStore, after, options)) {
+      yield slice.map((event) => (event.position === position ? { ...event, type: 'IdentityMoved' } : event));
+    }
+  };
+  await jobs.retry('webhooks', 'dispatch');
+  await eventually(() => receiver.received.length === 1);
+  expect(receiver.received[0]!.message.data.level).toBe(5);
+  eventStore.readAll = readAll;
+  ahead += 60_000;
+  await eventually(() => receiver.received.length === 3);
+  expect(receiver.received.map(({ message }) => message.data.level).sort()).toEqual([3, 4, 5]);
+  await remove(id);
 });
 
 test('gets no messages from the time that an event of its own cannot be decoded', async () => {

@@ -43,12 +43,15 @@ export class AccessPolicies {
     return policy;
   }
 
-  /** @throws Error if the stored rules are not valid here, for example because a later build wrote them */
+  /** @throws Problem newer_schema if this build does not know the stored rules: a later one wrote them */
   rulesOf({ policy_id, content_hash, rules }: AccessPolicy): CompiledRules {
     const known = this.compiled.get(content_hash);
     if (known) return known;
     const parsed = parseRules(rules);
-    if ('errors' in parsed) throw new Error(`the rules of ${policy_id} are not readable: ${parsed.errors[0]?.message}`);
+    if ('errors' in parsed) {
+      const why = parsed.errors[0]?.message ?? '';
+      throw new Problem('newer_schema', `The rules of ${policy_id} are not those of this build: ${why}.`);
+    }
     const compiled = { rule: parsed.rule, evaluate: compile(parsed.rule) };
     this.compiled.set(content_hash, compiled);
     return compiled;

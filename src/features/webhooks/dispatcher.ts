@@ -16,6 +16,7 @@ import { keptText } from '../../commands/kept-texts.js';
 import { Writer } from '../../commands/writer.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { Config } from '../../kernel/config.js';
+import { NewerSchema } from '../../kernel/event-definition.js';
 import { hashOf } from '../../kernel/hash.js';
 import { Logger } from '../../kernel/logger.js';
 import { parsePosition } from '../../kernel/positions.js';
@@ -320,17 +321,31 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     const events: DomainEvent[] = [];
     /** By position. */
     const traces = new Map<number, string>();
+    let newer: { at: number; error: NewerSchema } | undefined;
     for await (const slice of this.store.readAll(start, { sliceSize: SLICE })) {
       for (const event of slice) {
         if (event.position > applied) continue;
-        events.push(decodeEvent(event));
+        try {
+          events.push(decodeEvent(event));
+        } catch (error) {
+          if (!(error instanceof NewerSchema)) throw error;
+          newer = { at: event.position, error };
+          break;
+        }
         const { traceparent } = event.metadata;
         if (this.tracing && traceparent !== undefined) traces.set(event.position, traceparent);
       }
       break;
     }
     const end = events.at(-1)?.position;
-    if (end === undefined) return standings;
+    if (end === undefined) {
+      // All before that event has been told. It and what follows it are for a build that can read it.
+      for (const pump of newer ? pumps : []) {
+        const { position } = pump.progress;
+        if (position >= start && position < newer!.at) this.wait(pump, newer!.error);
+      }
+      return standings;
+    }
     const concerned = pumps.filter(({ progress: { position } }) => position >= start && position < end);
     const byWebhook = new Map(concerned.map((pump) => [pump.webhook, pump]));
     const told = await this.noticesOf(events, byWebhook, standings);
@@ -380,13 +395,16 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
         told.set(webhook, own.get(webhook)!);
       } catch (error) {
         if (!isUnreadable(error)) throw error;
-        if (pump.waitsUntil === 0) {
-          this.logger.warn('a webhook waits', { webhook: webhook.webhook_id, error: error.message });
-        }
-        pump.waitsUntil = this.clock() + MINUTE_MS;
+        this.wait(pump, error);
       }
     }
     return told;
+  }
+
+  private wait(pump: Pump, { message }: Error): void {
+    const { webhook_id } = pump.webhook;
+    if (pump.waitsUntil === 0) this.logger.warn('a webhook waits', { webhook: webhook_id, error: message });
+    pump.waitsUntil = this.clock() + MINUTE_MS;
   }
 
   private async save(): Promise<void> {
@@ -486,8 +504,10 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
   }
 }
 
-const isUnreadable = (error: unknown): error is Problem =>
-  error instanceof Problem && error.code === 'history_unreadable';
+/** Whether it is about an event that is damaged, or that only a newer build can read. */
+const isUnreadable = (error: unknown): error is Problem | NewerSchema =>
+  error instanceof NewerSchema ||
+  (error instanceof Problem && (error.code === 'history_unreadable' || error.code === 'newer_schema'));
 
 const isActive = ({ webhook, url }: Pump): boolean => webhook.disabled === null && url !== null;
 
