@@ -1,6 +1,6 @@
 import { audit } from '../../src/features/access/audit.js';
 import { becomes } from '../contracts/harness.js';
-import { type Service, policyBody, relay, seen, startService } from './service.fixture.js';
+import { type Service, applied, policyBody, relay, seen, startService } from './service.fixture.js';
 
 /** Which version of the model serves the platform: previewed on everyone, promoted, rolled back. */
 
@@ -36,7 +36,7 @@ beforeAll(async () => {
       })),
     ),
   );
-  await seen(service);
+  await applied(service);
 });
 afterAll(() => service.close());
 

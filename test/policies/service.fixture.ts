@@ -38,6 +38,11 @@ export async function seen({ stores: { eventStore } }: Service): Promise<Record<
   return { 'credence-min-position': formatPosition(eventStore.logId, await eventStore.head()) };
 }
 
+/** Waits until the read models have applied all of the log. */
+export async function applied(service: Service): Promise<void> {
+  await service.get('/v1/disc/score/tris:none', await seen(service));
+}
+
 /** A key whose secret is its id. */
 export interface TestKey {
   id: string;

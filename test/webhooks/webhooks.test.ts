@@ -10,7 +10,15 @@ import { parsePosition } from '../../src/kernel/positions.js';
 import { plantEvent } from '../contracts/sample-events.js';
 import { eventually } from '../contracts/harness.js';
 import { send } from '../http/client.js';
-import { type Service, as, policyBody, relay, seen, startServiceWithKeys } from '../policies/service.fixture.js';
+import {
+  type Service,
+  applied,
+  as,
+  policyBody,
+  relay,
+  seen,
+  startServiceWithKeys,
+} from '../policies/service.fixture.js';
 import { Receiver } from './receiver.js';
 
 /** Webhooks from the request that creates them to the message that arrives. */
@@ -89,7 +97,7 @@ async function pausedWithTwoWaiting(tris: string): Promise<string> {
 
 test('tells of ratings, scores, statuses and verifications, signed, in order, and nothing twice', async () => {
   await act('tris:alice');
-  await seen(service);
+  await applied(service);
   const { id, secret } = await create({ events: ALL, filter: { score_below: 7, score_above: 6.5 } });
   await setBad('tris:alice', 3);
   await service.post(
@@ -426,7 +434,7 @@ test('goes on for others when a newer build made the policy that one watches', a
   const waiting = await create({ events: ['access.denied_now'], filter, policy_id: 'AP_FUTURE_V1' });
   await setBad('tris:newt', 5);
   await eventually(() => receiver.received.length === 1);
-  await seen(service);
+  await applied(service);
   expect(receiver.received.map(({ message }) => message.data.level)).toEqual([5]);
   for (const { id } of [sound, waiting]) await remove(id);
 });
@@ -440,7 +448,7 @@ test('tells what precedes an event of a newer build, and what follows it once a 
   await setBad('tris:nova', 5);
   const newer = (await setBad('tris:later', 4)).headers['credence-position'];
   await setBad('tris:nova', 3);
-  await seen(service);
+  await applied(service);
   const position = parsePosition(newer as string, eventStore.logId);
   const { readAll } = eventStore;
   eventStore.readAll = async function* (after, options) {
@@ -487,7 +495,7 @@ test('a change that is refused does not store its URL', async () => {
 
 test('keeps what waits for as long as the webhook is paused', async () => {
   const id = await pausedWithTwoWaiting('tris:laura');
-  await seen(service);
+  await applied(service);
   const { jobs } = service.stores;
   await jobs.cancel('webhooks', 'dispatch');
   ahead += 30 * 86_400_000;
@@ -538,7 +546,7 @@ function failOnce<T extends object>(store: T, method: keyof T & string, first: s
 
 test('sends what it has stored although the store of its progress was away', async () => {
   const { id } = await create({ events: ['bad_status.changed'] });
-  await seen(service);
+  await applied(service);
   await setBad('tris:rosa', 5);
   await eventually(() => receiver.received.length === 1);
   await eventually(async () => (await statusOf(id))[2] === 0);
@@ -583,10 +591,10 @@ test('are at most 100 for an organization', async () => {
   const one = () => service.post(path, { url: receiver.url, events: ['policy.promoted'] }, OTHER);
   const answers = await Promise.all(Array.from({ length: 100 }, one));
   expect(answers.filter(({ status }) => status !== 201)).toEqual([]);
-  await seen(service);
+  await applied(service);
   expect((await one()).json.code).toBe('too_many_webhooks');
   await remove(answers[0]!.json.webhook_id, OTHER);
-  await seen(service);
+  await applied(service);
   expect((await one()).status).toBe(201);
 });
 
