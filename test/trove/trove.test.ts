@@ -5,6 +5,7 @@ import { jest } from '@jest/globals';
 import { encodeAbiParameters, encodePacked, keccak256, parseAbiParameters, zeroAddress, zeroHash } from 'viem';
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts';
 import { createKey } from '../../src/credentials/api-keys.js';
+import { deleteText } from '../../src/commands/kept-texts.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { Platforms } from '../../src/features/organizations/platforms.js';
 import { EAS_SCHEMA } from '../../src/features/trove/proofs.js';
@@ -156,6 +157,14 @@ describe('the same content', () => {
       expect(await service.stores.eventStore.head()).toBe(head);
     },
   );
+
+  test('does not store a deleted text again', async () => {
+    const body = record();
+    const id = await submitted(body);
+    for (const text of [body.title, body.uri]) await deleteText(service.stores.keyValue, sha256Hex(text));
+    expect(await submitted(body)).toBe(id);
+    expect(await get(id)).toMatchObject({ title: null, uri: null });
+  });
 
   test('is one record under concurrent submissions', async () => {
     const body = record();

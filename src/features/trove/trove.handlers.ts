@@ -65,10 +65,13 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
     const recordId = recordIdOf(submission.content_hash, submission.submitter);
     const stream = troveStream(recordId);
     // Checked before anything is written. A repeat gets its first answer even if the issuer has been retired since.
-    const news = decideSubmit(troveRecordOf(await this.store.readStream(stream)), submission);
+    const earlier = troveRecordOf(await this.store.readStream(stream));
+    const news = decideSubmit(earlier, submission);
     if (proof && news.length > 0) await this.refuseUnlessFit(proof);
     await this.writer.claim(stream, context);
-    const { position } = await withTexts(this.keyValue, uri === null ? [title] : [title, uri], () =>
+    // Not again for a record that is there: its texts may have been deleted.
+    const texts = earlier ? [] : uri === null ? [title] : [title, uri];
+    const { position } = await withTexts(this.keyValue, texts, () =>
       this.writer.update(stream, context, (history) => decideSubmit(troveRecordOf(history), submission)),
     );
     const record = troveRecordOf(await this.store.readStream(stream))!;
