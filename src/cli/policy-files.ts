@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { readFileSync, readdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { type Document, LineCounter, type Node, isMap, isNode, isScalar, isSeq, parseDocument, visit } from 'yaml';
 import { type FieldError, Problem } from '../kernel/problems.js';
 import { isObject } from '../kernel/json.js';
@@ -50,21 +50,27 @@ export type PolicyFile = ValidationPolicyFile | AccessPolicyFile;
 const KINDS = ['vp', 'ap'];
 
 /**
- * Reads all files of a folder and of the folders in it whose names end with .yaml or .yml.
+ * Reads all files of a folder and of the folders in it whose names end with .yaml or .yml. Links to folders are not
+ * followed.
  * @returns the valid files, and what is wrong with the others as `<file>:<line>:<column>: <message>`
  * @throws UsageError if it is not a folder, or has no such file
  */
 export function readPolicyFiles(folder: string): { files: PolicyFile[]; errors: string[] } {
   if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) throw new UsageError(`"${folder}" is not a folder.`);
-  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((name) => /\.ya?ml$/.test(name) && !statSync(join(folder, name)).isDirectory())
+  // With types, links to folders are not followed: they may lead in circles.
+  const names = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => /\.ya?ml$/.test(entry.name) && !entry.isDirectory())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
     .sort();
   if (names.length === 0) throw new UsageError(`There is no .yaml file in "${folder}".`);
   const files: PolicyFile[] = [];
   const errors: string[] = [];
   for (const name of names) {
     try {
-      files.push(readPolicyFile(name, readFileSync(join(folder, name))));
+      const path = join(folder, name);
+      // Reading a pipe or a device might not end.
+      if (!statSync(path, { throwIfNoEntry: false })?.isFile()) throw new WrongFile([`${name}:1:1: this is no file`]);
+      files.push(readPolicyFile(name, readFileSync(path)));
     } catch (error) {
       if (!(error instanceof WrongFile)) throw error;
       errors.push(...error.errors);

@@ -1,4 +1,5 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { jest } from '@jest/globals';
 import { stringify } from 'yaml';
@@ -118,6 +119,23 @@ describe('credence policies', () => {
       mkdirSync(join(folder, 'folder.yaml'));
       expect(await plan()).toMatchObject({ code: 2, stderr: expect.stringMatching(/There is no \.yaml file in/) });
       expect((await store.run('policies', 'plan', join(folder, 'none'))).stderr).toMatch(/none" is not a folder/);
+    },
+    SLOW,
+  );
+
+  test(
+    'links to folders are not followed, and what is no file is refused',
+    async () => {
+      write({ 'a.yaml': ap('AP_LINKED_V1') });
+      symlinkSync('.', join(folder, 'again'));
+      expect(await plan()).toMatchObject({ code: 1, files: [{ policy_id: 'AP_LINKED_V1', state: 'new' }] });
+      symlinkSync('nowhere', join(folder, 'broken.yaml'));
+      execFileSync('mkfifo', [join(folder, 'pipe.yaml')]);
+      const { code, stderr } = await plan();
+      expect([code, stderr.split('\n').slice(0, 2)]).toEqual([
+        2,
+        ['broken.yaml:1:1: this is no file', 'pipe.yaml:1:1: this is no file'],
+      ]);
     },
     SLOW,
   );
