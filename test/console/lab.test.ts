@@ -199,6 +199,23 @@ describeBrowser('the policy lab', () => {
     expect(await page.getByLabel(/^Identities, up to 100/).inputValue()).toBe(subjects.join('\n'));
   });
 
+  test('tries a draft with the access decisions also when their policies are still being listed', async () => {
+    const page = await open('#/');
+    let answer = () => {};
+    const tried = new Promise<void>((resolve) => (answer = resolve));
+    await page.route(/policies\/ap\?/, async (route) => {
+      await tried;
+      await route.fallback();
+    });
+    await goTo(page, '#/lab/draft');
+    await editDraft(page, { ...TRADE_1, policy_id: 'VP_TRADE_V7' });
+    await page.getByLabel(/^Identities, up to 100/).fill('tris:otc:905');
+    await page.getByRole('button', { name: 'Try on these' }).click();
+    await page.getByText('Comparing…').waitFor();
+    answer();
+    await page.getByText('gains AP_TRADE_V1').waitFor();
+  });
+
   test('what the service refuses of a draft stands at its field, and names that try HTML are text', async () => {
     const page = await open('#/lab/draft');
     const tries = '<img src=x onerror=alert(1)>';

@@ -1,4 +1,4 @@
-import { useMutation } from '@tanstack/react-query';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { ApiError, type FieldError, post } from '../api.ts';
 import { count, Rating, score, signed } from '../format.tsx';
@@ -10,10 +10,21 @@ import { Change, Reasons } from './change.tsx';
 import { useStoredText } from './draft.ts';
 import { Needs } from './needs.tsx';
 import { idsIn, under } from './fields.tsx';
-import { type EvaluatedSubject, type Evaluation, type Scope, SCOPES, useAccessPolicies, VP_PATH } from './policies.ts';
+import {
+  ACCESS_POLICIES,
+  type EvaluatedSubject,
+  type Evaluation,
+  type ListedAccessPolicy,
+  type Scope,
+  SCOPES,
+  useAccessPolicies,
+  VP_PATH,
+} from './policies.ts';
 
 const MOST_SUBJECTS = 100;
 const MOST_ACCESS_POLICIES = 20;
+
+const activeOf = (policies: readonly ListedAccessPolicy[]) => policies.filter(({ status }) => status === 'active');
 
 /** Shows what a draft would change for some identities, or for all. Nothing is stored. */
 export function DryRun(props: {
@@ -25,19 +36,22 @@ export function DryRun(props: {
   const [text, setText] = useStoredText('subjects', () => '');
   const [scope, setScope] = useState<Scope>('platform');
   const [withAccess, setWithAccess] = useState(true);
-  const accessPolicies = useAccessPolicies();
-  const active = (accessPolicies.data ?? []).filter(({ status }) => status === 'active');
+  const client = useQueryClient();
+  const active = activeOf(useAccessPolicies().data ?? []);
   const ids = idsIn(text);
   const run = useMutation({
-    mutationFn: (subjects: readonly string[] | undefined) =>
-      post<Evaluation>(`${VP_PATH}/evaluate`, {
+    mutationFn: async (subjects: readonly string[] | undefined) => {
+      // The list may still be on its way.
+      const listed = withAccess ? activeOf(await client.ensureQueryData(ACCESS_POLICIES)) : [];
+      return post<Evaluation>(`${VP_PATH}/evaluate`, {
         policy,
         scope,
         ...(subjects && { subjects }),
         ...(withAccess && {
-          access_policies: active.slice(0, MOST_ACCESS_POLICIES).map(({ policy_id }) => policy_id),
+          access_policies: listed.slice(0, MOST_ACCESS_POLICIES).map(({ policy_id }) => policy_id),
         }),
-      }),
+      });
+    },
     onError: (error) => onRefused(error instanceof ApiError ? under('/policy', error.errors) : []),
   });
   const submit = (event: FormEvent) => {

@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query';
+import { queryOptions, useQuery } from '@tanstack/react-query';
 import { type Schemas, get } from '../api.ts';
 
 /** The parts of the public HTTP interface that the lab uses: docs/http.md, docs/policies.md. */
@@ -53,8 +53,12 @@ async function all<T>(path: string, signal: AbortSignal): Promise<T[]> {
 export const usePolicies = () =>
   useQuery({ queryKey: ['lab', 'vps'], queryFn: ({ signal }) => all<ListedPolicy>(VP_PATH, signal) });
 
-export const useAccessPolicies = () =>
-  useQuery({ queryKey: ['lab', 'aps'], queryFn: ({ signal }) => all<ListedAccessPolicy>(AP_PATH, signal) });
+export const ACCESS_POLICIES = queryOptions({
+  queryKey: ['lab', 'aps'],
+  queryFn: ({ signal }) => all<ListedAccessPolicy>(AP_PATH, signal),
+});
+
+export const useAccessPolicies = () => useQuery(ACCESS_POLICIES);
 
 export const usePolicy = (policyId: string) =>
   useQuery({
