@@ -42,6 +42,8 @@ export const BULK_EVENTS = IS_MEMORY_SHORT ? 20_000 : 120_000;
 /** The defaults bound the memory of a build. Tests use others. */
 export interface BulkSizes extends PartitionSizes {
   eventsPerPartition: number;
+  /** The most that the rows of a build in memory may take. Their fold takes up to three times as much memory. */
+  memoryBytes: number;
   /** The most that the events of a partition may take in its file. Its fold takes up to three times as much memory. */
   partitionBytes: number;
   /** Events after which the progress of dividing is recorded. */
@@ -62,6 +64,7 @@ const heapMb = memoryLimit() / 2 ** 20;
 const THREADS = availableParallelism() > 1 && heapMb >= 1_000 ? 2 : 0;
 export const SIZES: BulkSizes = {
   eventsPerPartition: THREADS > 0 || IS_MEMORY_SHORT ? 16_000 : 100_000,
+  memoryBytes: Math.min(64 * 2 ** 20, memoryLimit() / 8),
   partitionBytes: IS_MEMORY_SHORT ? 16 * 2 ** 20 : Math.max(48 * 2 ** 20, memoryLimit() / 8),
   runBytes: IS_MEMORY_SHORT ? 8 * 2 ** 20 : 32 * 2 ** 20,
   blockBytes: 128 * 1024,

@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { Logger } from '../kernel/logger.js';
-import type { Checkpoint, Generation, ReadModels } from '../stores/ports/read-models.js';
+import type { BulkLoad, Checkpoint, Generation, ReadModels } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { Applier, BatchRefused } from './applier.js';
-import { BULK_EVENTS, type BulkSizes, SIZES, buildInBulk } from './bulk-build.js';
+import { BULK_EVENTS, type BulkSizes, buildInBulk } from './bulk-build.js';
 import { NoSpaceToBuild } from './bulk-files.js';
 import { runsOf } from './fold.js';
 import { takeLease } from './lease.js';
 import { isInLog, reflectPlatformLens } from './manifest.js';
-import { type MemoryBuildSizes, buildInMemory } from './memory-build.js';
+import { buildInMemory } from './memory-build.js';
 import { type SharedBuildOptions, buildShared } from './shared-build.js';
 
 /** Events folded at once: enough to share a commit, few enough to keep the pauses of the event loop short. */
@@ -28,6 +28,9 @@ const READY_MS = 1_000;
  * that has lost rows.
  */
 export type Ended = 'at_head' | 'aborted' | 'lease_taken' | 'lease_lost' | 'gone' | 'unsound';
+
+/** How a build ended; undefined if there was none. */
+type Built = Checkpoint | 'refused' | 'aborted' | undefined;
 
 export interface FollowOptions {
   signal: AbortSignal;
@@ -53,7 +56,7 @@ export class Follower {
   constructor(
     private readonly store: EventStore,
     private readonly readModels: ReadModels,
-    private readonly bulk: { from: number } & Partial<BulkSizes & MemoryBuildSizes> = { from: BULK_EVENTS },
+    private readonly bulk: { from: number } & Partial<BulkSizes> = { from: BULK_EVENTS },
     /** Invites workers to builds that several processes can share. */
     private readonly shared: Pick<SharedBuildOptions, 'jobs' | 'sizes'> = {},
   ) {}
@@ -122,46 +125,49 @@ export class Follower {
     return this.store.readAll(position, { sliceSize, signal });
   }
 
-  /**
-   * Builds an empty generation: of a short log in memory, of a long one in bulk or together with other processes.
-   * Undefined: the follower applies the log.
-   */
-  private async build(
-    { id, views, checkpoint }: Generation,
-    { onApplied, logger }: FollowOptions,
-    signal: AbortSignal,
-  ): Promise<Checkpoint | 'refused' | 'aborted' | undefined> {
+  /** Builds an empty generation. @returns undefined if the log is to be applied event by event instead */
+  private async build(generation: Generation, options: FollowOptions, signal: AbortSignal): Promise<Built> {
+    const { id, checkpoint } = generation;
     if (checkpoint.position > 0) return undefined;
-    const onProgress = (events: number) => onApplied?.(checkpoint, events);
     if (this.readModels.beginBuild && this.store.marks && this.inBulk) {
       const finishing = () => reflectPlatformLens(this.store, this.readModels);
-      const options = { ...this.shared, signal, onProgress };
-      const built = await buildShared(id, this.holder, this.store, this.readModels, finishing, options);
+      const onProgress = (events: number) => options.onApplied?.(checkpoint, events);
+      const ofBuild = { ...this.shared, signal, onProgress };
+      const built = await buildShared(id, this.holder, this.store, this.readModels, finishing, ofBuild);
       this.inBulk = built !== undefined;
       return built;
     }
     const load = await this.readModels.load?.(id, this.holder);
-    if (!load) return undefined;
+    return load && this.buildAlone(generation, load, options, signal);
+  }
+
+  /** Builds a generation in this process: of a short log in memory, of a long one with files. */
+  private async buildAlone(
+    { id, views, checkpoint }: Generation,
+    load: BulkLoad,
+    { onApplied, logger }: FollowOptions,
+    signal: AbortSignal,
+  ): Promise<Built> {
     const isBegun = load.last !== null;
-    const events = isBegun ? Infinity : await this.store.countAfter(0);
-    if (events === 0 || !(isBegun || this.inBulk)) return undefined;
-    const projections = PROJECTIONS.filter(({ name }) => name in views);
+    const events = await this.store.countAfter(0);
+    if (!isBegun && (events === 0 || !this.inBulk)) return undefined;
     const finish = async (next: Checkpoint) => {
       await reflectPlatformLens(this.store, this.readModels);
       return load.finish(next);
     };
+    const onProgress = (done: number) => {
+      if (done <= this.told) return;
+      onApplied?.(checkpoint, done - this.told);
+      this.told = done;
+    };
+    const projections = PROJECTIONS.filter(({ name }) => name in views);
+    const options = { projections, signal, onProgress, sizes: this.bulk, ...(logger && { logger }) };
     try {
-      const onDone = (done: number) => {
-        if (done <= this.told) return;
-        onProgress(done - this.told);
-        this.told = done;
-      };
-      const sizes = { ...SIZES, ...this.bulk };
-      const options = { projections, signal, onProgress: onDone, sizes, ...(logger && { logger }) };
-      const finished = { ...load, finish };
-      const isShort = events < this.bulk.from;
-      let built = isShort ? await buildInMemory(this.store, finished, options, sizes) : ('too_large' as const);
-      if (built === 'too_large') built = await buildInBulk(this.store, finished, options);
+      if (!isBegun && events < this.bulk.from) {
+        const built = await buildInMemory(this.store, { ...load, finish }, options);
+        if (built !== 'too_large') return built;
+      }
+      const built = await buildInBulk(this.store, { ...load, finish }, options);
       if (built !== 'too_large') return built;
       this.inBulk = false;
       return undefined;

@@ -1,21 +1,13 @@
-import { memoryLimit } from '../kernel/memory.js';
 import { isDue, yieldIfDue } from '../kernel/turn.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { BulkLoad, Checkpoint } from '../stores/ports/read-models.js';
-import type { BulkOptions, BulkSizes } from './bulk-build.js';
+import { type BulkOptions, SIZES } from './bulk-build.js';
 import { FreshRows, SortedRows } from './bulk-fold.js';
 import { decodeSlice } from './fold.js';
 import { RowLoader } from './row-loader.js';
 
-/** The default of `mostBytes`. The fold of the rows takes up to three times as much memory. */
-const MOST_BYTES = Math.min(64 * 2 ** 20, memoryLimit() / 8);
 /** The shares of the two steps in the progress. */
 const [FOLD, LOAD] = [0.7, 0.3];
-
-export interface MemoryBuildSizes extends Pick<BulkSizes, 'slice' | 'loadRows'> {
-  /** The most that the rows may take. */
-  mostBytes?: number;
-}
 
 /**
  * Builds a generation of a short log without files: all events are folded in memory, and the rows are written in the
@@ -26,16 +18,16 @@ export interface MemoryBuildSizes extends Pick<BulkSizes, 'slice' | 'loadRows'> 
 export async function buildInMemory(
   store: EventStore,
   load: BulkLoad,
-  { projections, signal, onProgress }: BulkOptions,
-  { slice: sliceSize, loadRows, mostBytes = MOST_BYTES }: MemoryBuildSizes,
+  options: BulkOptions,
 ): Promise<Checkpoint | 'refused' | 'aborted' | 'too_large'> {
+  const { signal, onProgress } = options;
   const rows = new SortedRows();
-  const folded = await fold(store, rows, { projections, signal, onProgress }, sliceSize, mostBytes);
+  const folded = await fold(store, rows, options);
   if (signal.aborted) return 'aborted';
   if (!folded) return 'too_large';
   const { checkpoint, events } = folded;
   const { bytes } = rows;
-  const loader = new RowLoader(load, loadRows);
+  const loader = new RowLoader(load, { ...SIZES, ...options.sizes }.loadRows);
   let written = 0;
   for (const _ of rows.inOrder((...row) => loader.add(...row))) {
     await yieldIfDue();
@@ -55,10 +47,9 @@ export async function buildInMemory(
 async function fold(
   store: EventStore,
   sorted: SortedRows,
-  { projections, signal, onProgress }: Pick<BulkOptions, 'projections' | 'signal' | 'onProgress'>,
-  sliceSize: number,
-  mostBytes: number,
+  { projections, signal, onProgress, sizes }: BulkOptions,
 ): Promise<{ checkpoint: Checkpoint; events: number } | undefined> {
+  const { slice: sliceSize, memoryBytes } = { ...SIZES, ...sizes };
   const rows = new FreshRows(sorted);
   const goal = await store.head();
   const checkpoint: Checkpoint = { log: store.logId, position: 0, event_id: null };
@@ -72,11 +63,11 @@ async function fold(
     const last = events.at(-1);
     if (last) [checkpoint.position, checkpoint.event_id] = [last.position, last.id];
     folded += events.length;
-    if (sorted.bytes > mostBytes) return undefined;
+    if (sorted.bytes > memoryBytes) return undefined;
     onProgress?.(Math.floor(FOLD * folded));
     // An event of a newer schema: the follower continues up to it, and halts.
     if (stop || slice.at(-1)!.position >= goal) break;
   }
   for (const _ of rows.finish()) await yieldIfDue();
-  return sorted.bytes > mostBytes ? undefined : { checkpoint, events: folded };
+  return sorted.bytes > memoryBytes ? undefined : { checkpoint, events: folded };
 }

@@ -138,10 +138,10 @@ test('of a short log, has these rows as well, however often it was killed, and n
 });
 
 test('of a short log, is made in files if its rows take too much memory', async () => {
-  const follower = new Follower(store, models, { ...inMemory, mostBytes: 2_000, reservedBytes: Infinity });
+  const follower = new Follower(store, models, { ...inMemory, memoryBytes: 2_000, reservedBytes: Infinity });
   const building = follower.follow(await newGeneration(), { signal, toHead: true });
   await expect(building).rejects.toMatchObject({ code: 'store_full' });
-  expect(await content(await built({ ...inMemory, mostBytes: 2_000 }))).toEqual(await content(await ordinary()));
+  expect(await content(await built({ ...inMemory, memoryBytes: 2_000 }))).toEqual(await content(await ordinary()));
 });
 
 test('shows nothing before it is complete, and takes no batch of an ordinary follower', async () => {

@@ -342,7 +342,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       // All before that event has been told. It and what follows it are for a build that can read it.
       for (const pump of newer ? pumps : []) {
         const { position } = pump.progress;
-        if (position >= start && position < newer!.at) this.wait(pump, newer!.error);
+        if (position >= start && position < newer!.at) this.pause(pump, newer!.error);
       }
       return standings;
     }
@@ -395,13 +395,14 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
         told.set(webhook, own.get(webhook)!);
       } catch (error) {
         if (!isUnreadable(error)) throw error;
-        this.wait(pump, error);
+        this.pause(pump, error);
       }
     }
     return told;
   }
 
-  private wait(pump: Pump, { message }: Error): void {
+  /** Leaves a webhook alone for a minute. */
+  private pause(pump: Pump, { message }: Error): void {
     const { webhook_id } = pump.webhook;
     if (pump.waitsUntil === 0) this.logger.warn('a webhook waits', { webhook: webhook_id, error: message });
     pump.waitsUntil = this.clock() + MINUTE_MS;
