@@ -225,6 +225,19 @@ test('is created once for an Idempotency-Key, with the same secret', async () =>
   await remove(first.json.webhook_id);
 });
 
+test('a retry of its deletion gets the first answer again, any other is refused', async () => {
+  const { id } = await create({ events: ['policy.promoted'] });
+  const deletion = (key: string, by = LENDCO) => remove(id, { ...by, 'idempotency-key': key });
+  const [first, again, another, others] = [
+    await deletion('delete'),
+    await deletion('delete'),
+    await deletion('delete-again'),
+    await deletion('delete', OTHER),
+  ];
+  expect([first.status, again.status, another.status, others.status]).toEqual([200, 200, 404, 404]);
+  expect([again.text, again.headers['credence-position']]).toEqual([first.text, first.headers['credence-position']]);
+});
+
 test('is refused with a pointer to what is wrong', async () => {
   const valid = { url: receiver.url, events: ['rating.changed'] };
   const cases: [object, string][] = [

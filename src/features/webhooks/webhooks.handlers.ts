@@ -52,10 +52,17 @@ export class Webhooks {
   ) {}
 
   /** A webhook of the caller's organization, or of the operators. @throws Problem webhook_not_found */
-  async get(id: string, { organization }: Pick<Actor, 'organization'>): Promise<Webhook> {
+  async get(id: string, actor: Pick<Actor, 'organization'>): Promise<Webhook> {
+    const webhook = await this.getAlsoDeleted(id, actor);
+    if (webhook.deleted) throw unknownWebhook(id);
+    return webhook;
+  }
+
+  /** @throws Problem webhook_not_found */
+  async getAlsoDeleted(id: string, { organization }: Pick<Actor, 'organization'>): Promise<Webhook> {
     const webhook = WEBHOOK_ID.test(id) ? await this.read(id) : undefined;
-    if (webhook && !webhook.deleted && webhook.owner === organization) return webhook;
-    throw new Problem('webhook_not_found', `There is no webhook ${id}.`);
+    if (webhook?.owner !== organization) throw unknownWebhook(id);
+    return webhook;
   }
 
   async read(id: string): Promise<Webhook | undefined> {
@@ -87,6 +94,7 @@ export class Webhooks {
     };
   }
 }
+const unknownWebhook = (id: string) => new Problem('webhook_not_found', `There is no webhook ${id}.`);
 type WebhookView = Awaited<ReturnType<Webhooks['view']>>;
 
 interface Result<T> {
@@ -228,10 +236,13 @@ export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
 
   /** @throws Problem webhook_not_found */
   async execute({ webhookId, context }: DeleteWebhook) {
-    await this.webhooks.get(webhookId, context.actor);
-    const { position } = await this.writer.execute(webhookStream(webhookId), context, (history) =>
-      decideDelete(webhookOf(history)!),
-    );
+    // A retry with its Idempotency-Key finds the webhook deleted, and gets its first answer again.
+    await this.webhooks.getAlsoDeleted(webhookId, context.actor);
+    const { position } = await this.writer.execute(webhookStream(webhookId), context, (history) => {
+      const webhook = webhookOf(history)!;
+      if (webhook.deleted) throw unknownWebhook(webhookId);
+      return decideDelete(webhook);
+    });
     await this.deliveries.forget(webhookId);
     return { position };
   }

@@ -120,5 +120,4 @@ export const decideRotate = ({ webhook_id }: Webhook): Fact[] => [fact(webhookSe
 export const decideReplay = ({ webhook_id }: Webhook, after: string): Fact[] => [
   fact(webhookReplayed, { webhook_id, after }),
 ];
-export const decideDelete = ({ webhook_id, deleted }: Webhook): Fact[] =>
-  deleted ? [] : [fact(webhookDeleted, { webhook_id })];
+export const decideDelete = ({ webhook_id }: Webhook): Fact[] => [fact(webhookDeleted, { webhook_id })];
