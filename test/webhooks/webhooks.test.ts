@@ -4,7 +4,7 @@ import { SCOPES } from '../../src/credentials/caller.js';
 import { accessPolicyCreated } from '../../src/features/access/domain/ap.events.js';
 import { Dispatcher } from '../../src/features/webhooks/dispatcher.js';
 import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
-import { keptText } from '../../src/commands/kept-texts.js';
+import { deleteText, keptText } from '../../src/commands/kept-texts.js';
 import { sha256Hex } from '../../src/kernel/hash.js';
 import { parsePosition } from '../../src/kernel/positions.js';
 import { plantEvent } from '../contracts/sample-events.js';
@@ -223,6 +223,17 @@ test('is created once for an Idempotency-Key, with the same secret', async () =>
   const other = await service.post(path, { ...body, events: ['policy.promoted'] }, headers);
   expect(other.json.code).toBe('idempotency_key_reused');
   await remove(first.json.webhook_id);
+});
+
+test('a retry of its creation does not store a deleted URL again', async () => {
+  const url = `${receiver.url}/deleted`;
+  const by = { ...LENDCO, 'idempotency-key': 'create-and-delete' };
+  const body = { url, events: ['policy.promoted'] };
+  const { id } = await create(body, by);
+  await deleteText(service.stores.keyValue, sha256Hex(url));
+  expect((await create(body, by)).id).toBe(id);
+  expect((await service.get(`${path}/${id}`, LENDCO)).json.url).toBeNull();
+  await remove(id);
 });
 
 test('a retry of its deletion gets the first answer again, any other is refused', async () => {

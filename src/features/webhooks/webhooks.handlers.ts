@@ -174,7 +174,9 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
       throw new Problem('too_many_webhooks', `${owner ?? 'The operators'} may have at most ${MAX_WEBHOOKS} webhooks.`);
     }
     const content = { webhook_id, owner, url_hash: sha256Hex(url), events, filter, policy_id };
-    const { position } = await withTexts(this.keyValue, [url], () =>
+    // Not again for a webhook that is there: its URL may have been deleted.
+    const texts = (await this.webhooks.read(webhook_id)) ? [] : [url];
+    const { position } = await withTexts(this.keyValue, texts, () =>
       this.writer.execute(webhookStream(webhook_id), context, (history) => decideCreate(webhookOf(history), content)),
     );
     await this.dispatcher.start();
