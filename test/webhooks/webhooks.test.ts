@@ -611,15 +611,24 @@ test('does not deliver once more what still waits', async () => {
   await remove(id);
 });
 
-test('are at most 100 for an organization', async () => {
-  const one = () => service.post(path, { url: receiver.url, events: ['policy.promoted'] }, OTHER);
-  const answers = await Promise.all(Array.from({ length: 100 }, one));
-  expect(answers.filter(({ status }) => status !== 201)).toEqual([]);
+test('are at most 100 for an organization, also if they are created at the same time', async () => {
+  const one = (n: number) =>
+    service.post(
+      path,
+      { url: receiver.url, events: ['policy.promoted'] },
+      { ...OTHER, 'idempotency-key': `hook-${n}` },
+    );
+  const answers = await Promise.all(Array.from({ length: 110 }, (_, n) => one(n)));
+  const codes = answers.map(({ status, json }) => (status === 201 ? 'created' : json.code));
+  expect(codes.filter((code) => code === 'created')).toHaveLength(100);
+  expect(codes.filter((code) => code === 'too_many_webhooks')).toHaveLength(10);
+  const [created, refused] = [codes.indexOf('created'), codes.indexOf('too_many_webhooks')];
   await applied(service);
-  expect((await one()).json.code).toBe('too_many_webhooks');
-  await remove(answers[0]!.json.webhook_id, OTHER);
+  expect((await one(refused)).json.code).toBe('too_many_webhooks');
+  expect((await one(created)).status).toBe(201);
+  await remove(answers[created]!.json.webhook_id, OTHER);
   await applied(service);
-  expect((await one()).status).toBe(201);
+  expect((await one(refused)).status).toBe(201);
 });
 
 test('leaves nothing that waits when the webhook is deleted', async () => {

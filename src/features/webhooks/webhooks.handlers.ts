@@ -35,10 +35,9 @@ import {
 import type { WebhookEvent, WebhookFilter } from './domain/webhooks.events.js';
 import { type Outcome, Receivers, isDelivered } from './receivers.js';
 import { Signatures } from './signatures.js';
+import { WebhookLimit } from './webhook-limit.js';
 import type { AttemptDto } from './webhooks.dto.js';
 
-/** The maximum number of webhooks of an organization. */
-const MAX_WEBHOOKS = 100;
 /** Tests and repeated deliveries that a process sends at a time, since each may take five seconds. */
 const MAX_SENDING = 8;
 
@@ -153,7 +152,7 @@ export class CreateWebhook extends Command<Result<WebhookView & { secret: string
 export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
   constructor(
     private readonly writer: Writer,
-    private readonly views: Views,
+    private readonly limit: WebhookLimit,
     private readonly webhooks: Webhooks,
     private readonly receivers: Receivers,
     private readonly signatures: Signatures,
@@ -169,16 +168,19 @@ export class CreateWebhookHandler implements ICommandHandler<CreateWebhook> {
     const owner = context.actor.organization;
     await checkPolicy(this.policies, policy_id, owner);
     const webhook_id = `whk_${context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
-    const { results } = await this.views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
-    if ((results[0] as unknown[]).length >= MAX_WEBHOOKS && !(await this.webhooks.read(webhook_id))) {
-      throw new Problem('too_many_webhooks', `${owner ?? 'The operators'} may have at most ${MAX_WEBHOOKS} webhooks.`);
-    }
+    const isNew = !(await this.webhooks.read(webhook_id));
+    if (isNew) await this.limit.take(webhook_id, owner);
     const content = { webhook_id, owner, url_hash: sha256Hex(url), events, filter, policy_id };
-    // Not again for a webhook that is there: its URL may have been deleted.
-    const texts = (await this.webhooks.read(webhook_id)) ? [] : [url];
-    const { position } = await withTexts(this.keyValue, texts, () =>
-      this.writer.execute(webhookStream(webhook_id), context, (history) => decideCreate(webhookOf(history), content)),
-    );
+    let position: Position;
+    try {
+      // Not again for a webhook that is there: its URL may have been deleted.
+      ({ position } = await withTexts(this.keyValue, isNew ? [url] : [], () =>
+        this.writer.execute(webhookStream(webhook_id), context, (history) => decideCreate(webhookOf(history), content)),
+      ));
+    } catch (error) {
+      this.limit.release(webhook_id);
+      throw error;
+    }
     await this.dispatcher.start();
     const webhook = await this.webhooks.get(webhook_id, context.actor);
     return { body: { ...(await this.webhooks.view(webhook)), secret: this.signatures.secretOf(webhook) }, position };
@@ -234,6 +236,7 @@ export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
     private readonly writer: Writer,
     private readonly webhooks: Webhooks,
     private readonly deliveries: Deliveries,
+    private readonly limit: WebhookLimit,
   ) {}
 
   /** @throws Problem webhook_not_found */
@@ -245,6 +248,7 @@ export class DeleteWebhookHandler implements ICommandHandler<DeleteWebhook> {
       if (webhook.deleted) throw unknownWebhook(webhookId);
       return decideDelete(webhook);
     });
+    this.limit.release(webhookId);
     await this.deliveries.forget(webhookId);
     return { position };
   }

@@ -7,6 +7,7 @@ import { Dispatcher } from './dispatcher.js';
 import { Notices } from './notices.js';
 import { Receivers } from './receivers.js';
 import { Signatures } from './signatures.js';
+import { WebhookLimit } from './webhook-limit.js';
 import { WebhooksController } from './webhooks.controller.js';
 import {
   ChangeWebhookHandler,
@@ -31,6 +32,7 @@ import {
     Deliveries,
     Notices,
     Dispatcher,
+    WebhookLimit,
     CreateWebhookHandler,
     ChangeWebhookHandler,
     DeleteWebhookHandler,
