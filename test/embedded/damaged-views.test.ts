@@ -30,13 +30,13 @@ const get = (n: number): RowQuery => ({ get: { view: 'people', key: person(n) } 
 const range: RowQuery = { range: { view: 'deeds', key: 'all', limit: 10_000 } };
 
 /** A closed generation `one` of many rows. @returns the path of its file */
-async function generation(rows = 2_000): Promise<string> {
+async function generation(rows = 2_000, more = ''): Promise<string> {
   const models = await LmdbReadModels.open(folder.path, { clock });
   await models.createGeneration('one', { people: 1 }, 'log');
   await models.acquireLease('one', 'me', 60_000);
   const puts = EncodedRows.of(
     Array.from({ length: rows }, (_, n) => [
-      { row: { view: 'people', key: person(n) }, value: { total: n, name: `name-${n}` } },
+      { row: { view: 'people', key: person(n) }, value: { total: n, name: `name-${n}${more}` } },
       { row: { view: 'deeds', key: 'all', sort: person(n) }, value: n },
     ]).flat(),
   );
@@ -86,22 +86,39 @@ test.each([
 );
 
 describe('a row that is not what was written', () => {
-  test.each([
+  const changed: [what: string, from: string, to: string, queries: RowQuery[]][] = [
     ['its content', '"total":700,', '"total":701,', [get(700)]],
     ['its key, which a look-up of it does not find', 'people\0person-00700', 'people\0person-00709', [get(700)]],
     ['its key, read in a range', 'deeds\0all\0person-00700', 'deeds\0all\0person-007o0', [range]],
-  ])('(%s) makes the generation damaged, for this process and the next', async (_what, from, to, queries) => {
+    ['its key, in its place but beyond its range', 'deeds\0all\0person-01999', 'deeds\0all person-01999', [range]],
+  ];
+
+  test.each(changed)('(%s) is found where the file is opened, whatever is read', async (_what, from, to, queries) => {
     change(await generation(), from, to);
-    const found = await read(...queries);
-    expect(found).toMatchObject({ status: 'damaged' });
-    expect(found.results).toEqual([queries[0] === range ? [] : undefined]);
-    expect(found.damage).toMatch(/is not what was written|its file is damaged at page/);
-    expect(await read(get(3))).toMatchObject({ status: 'damaged', results: [undefined] });
+    const found = await read(get(3));
+    expect(found).toMatchObject({ status: 'damaged', results: [undefined] });
+    expect(found.damage).toMatch(/its file is damaged at page/);
+    expect((await read(...queries)).status).toBe('damaged');
   });
 
-  test('is not found by reads of others', async () => {
-    change(await generation(), '"total":700,', '"total":701,');
-    expect(await read(get(3))).toMatchObject({ status: 'ready', results: [{ total: 3, name: 'name-3' }] });
+  test('(the last bytes of a long one) is found where the file is opened', async () => {
+    const path = await generation(1, 'x'.repeat(20_000));
+    change(path, 'xx"}', 'xy"}');
+    expect(await read(get(3))).toMatchObject({ status: 'damaged', damage: expect.stringContaining('at page') });
+  });
+
+  test('makes an open generation damaged once it is read, for this process and the next', async () => {
+    const path = await generation();
+    const models = await LmdbReadModels.open(folder.path, { clock });
+    const statusOf = async (query: RowQuery) => (await models.read('one', [query]))!.status;
+    expect(await statusOf(get(3))).toBe('ready');
+    change(path, '"total":700,', '"total":701,');
+    expect(await statusOf(get(3))).toBe('ready');
+    expect(await statusOf(get(700))).toBe('damaged');
+    expect(await statusOf(get(3))).toBe('damaged');
+    expect((await models.generations())[0]!.damage).toBe('a row of people is not what was written');
+    await models.close();
+    expect((await read(get(3))).status).toBe('damaged');
   });
 });
 

@@ -39,6 +39,8 @@ interface Meta {
 
 /** The numbers in the description of a tree, and the numbers found. */
 interface Tree {
+  /** Of a database that is not the main one. */
+  name?: string;
   root: bigint;
   isOrdered: boolean;
   described: Counts;
@@ -50,6 +52,13 @@ interface Counts {
   leaves: number;
   overflows: number;
   entries: number;
+}
+
+/** Trees of a file whose entries contain checksums. */
+export interface Sealed {
+  name: string;
+  /** @param entry the bytes of its key and of its value, which are adjacent */
+  isSound: (entry: Buffer) => boolean;
 }
 
 /** A page to read, and the keys between which its own must be. */
@@ -78,9 +87,10 @@ interface Node {
  * What is wrong with a file, as a clause; undefined: nothing, or it is empty. Other work can run between two pages.
  * @param whole also check that nothing is missing or misplaced: each tree must have the described number of entries, in
  * order, so that a look-up that finds nothing can be trusted
+ * @param sealed with `whole`: also check the checksums in the entries of this tree
  * @throws the file system's errors
  */
-export async function flawOf(path: string, whole = false): Promise<string | undefined> {
+export async function flawOf(path: string, whole = false, sealed?: Sealed): Promise<string | undefined> {
   const file = openSync(path, 'r+');
   try {
     for (let attempt = 1; ; attempt++) {
@@ -88,7 +98,7 @@ export async function flawOf(path: string, whole = false): Promise<string | unde
       if (size === 0) return undefined;
       const meta = readMeta(file);
       if (!meta) return 'is not a database that this build can read';
-      const flaw = await new PageCheck(file, size, meta, whole).run();
+      const flaw = await new PageCheck(file, size, meta, whole, sealed).run();
       // A running process may reuse pages of a state that it has superseded meanwhile: check once more.
       if (!flaw || readMeta(file)?.transaction === meta.transaction) return flaw;
       if (attempt === ATTEMPTS) return undefined;
@@ -140,6 +150,10 @@ function treeOf(page: Buffer, at: number): Tree {
   };
 }
 
+/** The name of a database, which the library ends with a NUL. */
+const nameOf = (page: Buffer, { at, value }: Node): string =>
+  page.toString('utf8', at + NODE, value).replace(/\0$/, '');
+
 class PageCheck {
   readonly #pages: number;
   readonly #readsLeaves: boolean;
@@ -155,6 +169,7 @@ class PageCheck {
     size: number,
     private readonly meta: Meta,
     private readonly whole: boolean,
+    private readonly sealed: Sealed | undefined,
   ) {
     this.#pages = Math.floor(size / meta.pageSize);
     this.#left = this.#pages;
@@ -273,10 +288,13 @@ class PageCheck {
   }
 
   /** Adds the tree that a value describes, if any, to those that will be read. */
-  #flawOfValue({ low: size, flags, value }: Node, { found }: Tree): string | undefined {
+  #flawOfValue(node: Node, tree: Tree): string | undefined {
     const page = this.#page;
+    const { at, low: size, flags, value, end } = node;
     if (!(flags & BIG_DATA)) {
-      if (flags & SUB_DATABASE && size >= DESCRIPTION) this.#trees.push(treeOf(page, value));
+      if (flags & SUB_DATABASE && size >= DESCRIPTION)
+        this.#trees.push({ ...treeOf(page, value), name: nameOf(page, node) });
+      else if (this.#isSealed(tree) && !this.sealed!.isSound(page.subarray(at + NODE, end))) return this.#damage;
       return undefined;
     }
     const first = Number(page.readBigUInt64LE(value));
@@ -285,8 +303,16 @@ class PageCheck {
     if (count < Math.ceil((HEADER + size) / page.length)) return this.#damage;
     const last = first + count - 1;
     if (last >= this.#pages) return `is cut or damaged: it has ${this.#pages} pages and refers to page ${last}`;
-    found.overflows += count;
-    return undefined;
+    tree.found.overflows += count;
+    if (!this.#isSealed(tree)) return undefined;
+    const entry = Buffer.alloc(value - at - NODE + size);
+    page.copy(entry, 0, at + NODE, value);
+    readSync(this.file, entry, value - at - NODE, size, first * page.length + HEADER);
+    return this.sealed!.isSound(entry) ? undefined : this.#damage;
+  }
+
+  #isSealed({ name }: Tree): boolean {
+    return name !== undefined && name === this.sealed?.name;
   }
 
   #isInOrder({ at, value }: Node, before: Node | undefined, { from, to }: Visit): boolean {

@@ -9,6 +9,7 @@ import type { Batch, BulkLoad, Checkpoint, RowQuery, RangeRow, RowKey, StoredRow
 import { rowAddress } from '../ports/row-key.js';
 import { firstBytes, sealedJson, unsealedJson } from './checksums.js';
 import { isDamage } from './damage.js';
+import type { Sealed } from './database-file.js';
 
 /** Rows read or encoded in one turn of the event loop. */
 const MAX_SLICE = 5_000;
@@ -52,6 +53,9 @@ const DATABASES = {
 } as const;
 const HEADER = 'header';
 const LEASE = 'lease';
+
+/** How the rows in a generation's file are checked. */
+export const SEALED_ROWS: Sealed = { name: 'checked_rows', isSound: (entry) => crc32(entry) === RESIDUE };
 
 /** A row or the header of a generation differs from what was written. Then no other row can be trusted either. */
 export class GenerationDamaged extends Error {

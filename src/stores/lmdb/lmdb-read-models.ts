@@ -12,7 +12,7 @@ import { StoreUnavailable } from '../ports/event-store.js';
 import { isDamage, shortageOf } from './damage.js';
 import { flawOf } from './database-file.js';
 import { LmdbEnvironment } from './environment.js';
-import { GenerationDamaged, LmdbGeneration } from './lmdb-generation.js';
+import { GenerationDamaged, LmdbGeneration, SEALED_ROWS } from './lmdb-generation.js';
 import { sealedJson, unsealedJson } from './checksums.js';
 import {
   CopyFailed,
@@ -482,7 +482,7 @@ async function fileFlaw(folder: string): Promise<string | undefined> {
   if (LmdbEnvironment.isOpenHere(folder)) return undefined;
   const path = join(folder, 'data.mdb');
   try {
-    return existsSync(path) ? await flawOf(path, true) : undefined;
+    return existsSync(path) ? await flawOf(path, true, SEALED_ROWS) : undefined;
   } catch (error) {
     const shortage = shortageOf(error);
     if (shortage === undefined) throw error;
