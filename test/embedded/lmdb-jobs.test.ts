@@ -1,3 +1,4 @@
+import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
 import { LmdbJobs } from '../../src/stores/lmdb/lmdb-jobs.js';
 import { eventually } from '../contracts/harness.js';
 import { describeJobs } from '../contracts/jobs.contract.js';
@@ -72,6 +73,52 @@ test('a clock that is set back delays no job, whether queued or waiting for its 
     now -= 86_400_000;
     await eventually(async () => (await jobs.get('work', 'tried again'))?.status === 'completed');
     expect(await jobs.get('work', 'tried again')).toMatchObject({ result: 2 });
+  } finally {
+    await jobs.close();
+    await folder.remove();
+  }
+});
+
+test('a job takes no longer while thousands of its kind wait, and several kinds', async () => {
+  const COUNT = 2_000;
+  const PART = 200;
+  const folder = await temporaryFolder();
+  const jobs = await LmdbJobs.open(folder.path, { clock: Date.now });
+  try {
+    await Promise.all(Array.from({ length: COUNT }, (_, n) => jobs.enqueue('work', String(n), {})));
+    /** Processor time at each job, µs. */
+    const times: number[] = [];
+    const now = () => process.cpuUsage().user + process.cpuUsage().system;
+    for (const kind of ['a', 'b', 'c', 'd', 'e', 'f', 'g']) jobs.handle(kind, async () => null);
+    jobs.handle('work', async () => times.push(now()));
+    await jobs.start();
+    await eventually(async () => times.length === COUNT);
+    const first = times[PART]! - times[0]!;
+    const last = times.at(-1)! - times.at(-1 - PART)!;
+    expect(first / last).toBeLessThan(5);
+  } finally {
+    await jobs.close();
+    await folder.remove();
+  }
+}, 60_000);
+
+test('open jobs of an earlier build, which did not list them by kind, are run', async () => {
+  const folder = await temporaryFolder();
+  const earlier = await LmdbJobs.open(folder.path, { clock: Date.now });
+  for (const id of ['one', 'two']) await earlier.enqueue('work', id, {});
+  await earlier.close();
+  const env = await LmdbEnvironment.open(folder.path, { databases: { open_of_kind: { encoding: 'json' } } });
+  await env.write(() => env.database('open_of_kind').clearSync());
+  await env.close();
+
+  const jobs = await LmdbJobs.open(folder.path, { clock: Date.now });
+  try {
+    const ran: string[] = [];
+    jobs.handle('work', async ({ id }) => ran.push(id));
+    expect(await jobs.waiting()).toEqual({ work: 2 });
+    await jobs.start();
+    await eventually(async () => (await jobs.get('work', 'two'))?.status === 'completed');
+    expect(ran).toEqual(['one', 'two']);
   } finally {
     await jobs.close();
     await folder.remove();

@@ -5,6 +5,7 @@ import type { Json, JsonObject } from '../../kernel/json.js';
 import { LmdbEnvironment } from './environment.js';
 import type { Job, JobStatus } from '../ports/jobs.js';
 import { isAlive } from '../../kernel/processes.js';
+import { isDue, yieldIfDue } from '../../kernel/turn.js';
 
 /** The instance that runs a job. The claim ends after its time, or when its process has ended (docs/decisions/0028). */
 interface Claim {
@@ -31,6 +32,7 @@ const LONGEST_WAIT_MS = 600_000;
  */
 const instances = new Set<string>();
 const LIST_SLICE = 1_000;
+const OPEN_SLICE = 100;
 const MAX_NAME_LENGTH = 300;
 
 /** The jobs on disk and every change of state they may make, each in one durable transaction. */
@@ -42,8 +44,10 @@ export class JobStore {
 
   static async open(folder: string, clock: Clock, claimMs: number): Promise<JobStore> {
     const json = { encoding: 'json' } as const;
-    const databases = { jobs: json, job_order: json, open_jobs: json };
-    return new JobStore(await LmdbEnvironment.open(folder, { databases }), clock, claimMs);
+    const databases = { jobs: json, job_order: json, open_jobs: json, open_of_kind: json };
+    const store = new JobStore(await LmdbEnvironment.open(folder, { databases }), clock, claimMs);
+    await store.#indexOpen();
+    return store;
   }
 
   private constructor(env: LmdbEnvironment, clock: Clock, claimMs: number) {
@@ -96,6 +100,7 @@ export class JobStore {
         const job = kind === undefined || value[0] === kind ? this.get(...value) : undefined;
         const fits = job && (status === undefined || job.status === status);
         if (fits && found.length < limit) found.push(job);
+        if (isDue()) await yieldIfDue();
       }
       if (slice.length < LIST_SLICE) break;
       start = slice.at(-1)!.key - 1;
@@ -104,39 +109,30 @@ export class JobStore {
     return found;
   }
 
-  /** The kinds of all queued jobs, each as often as it has one. */
-  queued(): string[] {
-    const open = [...this.#open.getRange({ start: 0 })].map(({ value }) => value);
-    return open.filter((name) => this.get(...name)?.status === 'queued').map(([kind]) => kind);
+  /** The number of queued jobs of a kind. */
+  async queued(kind: string): Promise<number> {
+    let count = 0;
+    for await (const job of this.#openOf(kind)) if (job.status === 'queued') count++;
+    return count;
   }
 
   /** Takes the oldest job of a kind that is due, or whose runner is gone. */
   async claim(kind: string, maxAttempts: number): Promise<StoredJob | undefined> {
-    const due = () => {
-      for (const { value } of this.#open.getRange({ start: 0 })) {
-        if (value[0] !== kind) continue;
-        const job = this.get(...value);
-        if (job && this.#isDue(job)) return job;
-      }
-      return undefined;
-    };
-    if (!due()) return undefined;
-    return this.#env.write(() => {
-      let job = due();
-      while (job && job.attempts >= maxAttempts) {
-        this.#put({
-          ...job,
-          status: 'failed',
-          error: job.error ?? 'its process ended while it ran',
-          ...this.#finished(),
-        });
-        job = due();
-      }
-      if (!job) return undefined;
-      const claimed: StoredJob = { ...job, status: 'running', attempts: job.attempts + 1, claim: this.#claim() };
-      this.#put(claimed);
-      return claimed;
-    });
+    for await (const { id } of this.#openOf(kind)) {
+      if (!this.#dueJob(kind, id)) continue;
+      const claimed = await this.#env.write(() => {
+        // Another process may have taken it meanwhile.
+        const job = this.#dueJob(kind, id);
+        if (!job) return undefined;
+        if (job.attempts >= maxAttempts) {
+          const error = job.error ?? 'its process ended while it ran';
+          return this.#put({ ...job, status: 'failed', error, ...this.#finished() });
+        }
+        return this.#put({ ...job, status: 'running', attempts: job.attempts + 1, claim: this.#claim() });
+      });
+      if (claimed?.status === 'running') return claimed;
+    }
+    return undefined;
   }
 
   /** Whether this instance still holds the claim under which it runs the job. */
@@ -235,6 +231,38 @@ export class JobStore {
     await this.#env.close();
   }
 
+  /** The open jobs of a kind, oldest first, in parts between which other work continues. */
+  async *#openOf(kind: string): AsyncIterable<StoredJob> {
+    let after = 0;
+    for (;;) {
+      await yieldIfDue();
+      const range = { start: [kind, after + 1], end: [kind, Number.MAX_SAFE_INTEGER], limit: OPEN_SLICE };
+      const slice = this.#env.read(() => [...this.#openOfKind.getRange(range)]);
+      for (const { key, value: id } of slice) {
+        after = key[1];
+        const job = this.get(kind, id);
+        if (job?.finished_at === null) yield job;
+      }
+      if (slice.length < OPEN_SLICE) return;
+    }
+  }
+
+  /** Earlier builds have left open jobs that are not listed by kind. */
+  async #indexOpen(): Promise<void> {
+    const isListed = ({ key, value: [kind] }: { key: number; value: Name }) =>
+      this.#openOfKind.get([kind, key]) !== undefined;
+    const missing = () => [...this.#open.getRange({ start: 0 })].filter((open) => !isListed(open));
+    if (this.#env.read(missing).length === 0) return;
+    await this.#env.grow(() => {
+      for (const { key, value } of missing()) this.#openOfKind.putSync([value[0], key], value[1]);
+    });
+  }
+
+  #dueJob(kind: string, id: string): StoredJob | undefined {
+    const job = this.get(kind, id);
+    return job && this.#isDue(job) ? job : undefined;
+  }
+
   #isDue({ status, run_at, claim }: StoredJob): boolean {
     const wait = run_at - this.#clock();
     // A wait longer than any job may have means that the clock was set back.
@@ -261,8 +289,13 @@ export class JobStore {
 
   #put(job: StoredJob): StoredJob {
     this.#jobs.putSync(keyOf(job.kind, job.id), job);
-    if (job.finished_at === null) this.#open.putSync(job.sequence, [job.kind, job.id]);
-    else this.#open.removeSync(job.sequence);
+    if (job.finished_at === null) {
+      this.#open.putSync(job.sequence, [job.kind, job.id]);
+      this.#openOfKind.putSync([job.kind, job.sequence], job.id);
+    } else {
+      this.#open.removeSync(job.sequence);
+      this.#openOfKind.removeSync([job.kind, job.sequence]);
+    }
     return job;
   }
 
@@ -286,6 +319,9 @@ export class JobStore {
   }
   get #open() {
     return this.#env.database<Name, number>('open_jobs');
+  }
+  get #openOfKind() {
+    return this.#env.database<string, [kind: string, sequence: number]>('open_of_kind');
   }
 }
 

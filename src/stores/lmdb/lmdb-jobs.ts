@@ -79,8 +79,8 @@ export class LmdbJobs implements Jobs {
   }
 
   async waiting(): Promise<Record<string, number>> {
-    const counts = Object.fromEntries([...this.#kinds.keys()].map((kind) => [kind, 0]));
-    for (const kind of this.#store.queued()) if (kind in counts) counts[kind]!++;
+    const counts: Record<string, number> = {};
+    for (const kind of this.#kinds.keys()) counts[kind] = await this.#store.queued(kind);
     return counts;
   }
 
