@@ -1,4 +1,4 @@
-import { cpSync } from 'node:fs';
+import { cpSync, mkdirSync } from 'node:fs';
 import { register } from 'node:module';
 import { join } from 'node:path';
 import { GetIdentity, GetIdentityHandler } from '../dist/src/features/disc/disc.handlers.js';
@@ -10,7 +10,7 @@ import { LmdbEventStore } from '../dist/src/stores/lmdb/lmdb-event-store.js';
 import { closeStores, openStores } from '../dist/src/stores/open.js';
 import { newAppends } from './log.mjs';
 import { populate } from './look-up.mjs';
-import { costOf, fetchReady, lookUpOptions } from './http.mjs';
+import { costOf, fetchReady, keyOf, lookUpOptions, relayOptions } from './http.mjs';
 import { ROOT, inTemporaryFolder, interleave, median, startServer } from './measure.mjs';
 import { fillLog } from './population.mjs';
 
@@ -33,16 +33,19 @@ const HOOKS = `
   }`;
 
 const moduleOf = (text) => `data:text/javascript,${encodeURIComponent(text)}`;
-/** Preloaded into a server, does the same to the file that checks rows. */
-const PRELOAD = `
-  import { register } from 'node:module';
-  register(${JSON.stringify(
-    moduleOf(`
-      export function resolve(specifier, context, next) {
-        const isRow = specifier === 'node:zlib' && context.parentURL?.endsWith('/lmdb-generation.js');
-        return isRow ? { url: ${JSON.stringify(moduleOf(STAND_INS['node:zlib']))}, shortCircuit: true } : next(specifier, context);
-      }`),
-  )});`;
+/** The environment of a server in which these files compute no checksums. */
+const withoutChecksums = (files) => ({
+  NODE_OPTIONS: `--import ${moduleOf(`
+    import { register } from 'node:module';
+    register(${JSON.stringify(
+      moduleOf(`
+        const files = ${JSON.stringify(files.map((file) => file.slice(1)))};
+        export function resolve(specifier, context, next) {
+          const isAsked = specifier === 'node:zlib' && files.some((file) => context.parentURL?.endsWith(file));
+          return isAsked ? { url: ${JSON.stringify(moduleOf(STAND_INS['node:zlib']))}, shortCircuit: true } : next(specifier, context);
+        }`),
+    )});`)}`,
+});
 
 const EVENTS = 60_000;
 const IN_FLIGHT = 256;
@@ -129,25 +132,38 @@ export async function checksumsOfLookUps(rounds) {
  * Microseconds of processor time of a server for each score over HTTP, 64 connections: of one of many identities in
  * turn, so that no answer is cached. @returns {Promise<{ ours: number, peer: number }>} `peer`: without the checksums
  */
-export async function checksumsOverHttp(rounds) {
+export function checksumsOverHttp(rounds) {
   const names = Array.from({ length: IDENTITIES }, (_, n) => `tris:identity-${(n * 7_919) % IDENTITIES}`);
+  const request = (url) => ({ ...lookUpOptions(url, names), connections: 64 });
+  const prepare = (data) => fillLog(data, IDENTITIES, 5);
+  // Both check the events of the log that they are started with.
+  return ofServers(rounds, prepare, request, ['./lmdb-generation.js']);
+}
+
+/** As `checksumsOverHttp`, for each action that is relayed over 256 connections. */
+export function checksumsOfRelays(rounds) {
+  const request = (url, data) => ({ ...relayOptions(url, keyOf(data)), connections: 256 });
+  return ofServers(rounds, () => undefined, request, WITHOUT);
+}
+
+async function ofServers(rounds, prepare, request, files) {
   const started = [];
   const start = async (data, env = {}) => {
     const server = await startServer(join(ROOT, 'dist/src/main.js'), { CREDENCE_DATA: data, ...env });
     started.push(server);
-    await fetchReady(`${server.url}/api/disc-score/${names[0]}`);
-    const request = { ...lookUpOptions(server.url, names), connections: 64, seconds: 2 };
-    const run = () => costOf(server.pid, request);
+    await fetchReady(`${server.url}/health/ready`);
+    const run = () => costOf(server.pid, { ...request(server.url, data), seconds: 2 });
     for (let n = 0; n < 3; n++) await run();
     return run;
   };
   return inTemporaryFolder(async (folder) => {
     const [data, copy] = ['with', 'without'].map((name) => join(folder, name));
-    await fillLog(data, IDENTITIES, 5);
+    mkdirSync(data);
+    await prepare(data);
+    cpSync(data, copy, { recursive: true });
     try {
-      cpSync(data, copy, { recursive: true });
       const ours = await start(data);
-      const peer = await start(copy, { NODE_OPTIONS: `--import ${moduleOf(PRELOAD)}` });
+      const peer = await start(copy, withoutChecksums(files));
       return await interleave(HTTP_ROUNDS * rounds, { ours, peer });
     } finally {
       await Promise.all(started.map(({ stop }) => stop()));

@@ -1,4 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { TRIS, fetchReady, keyOf, relayOptions } from './http.mjs';
 import { ROOT, inTemporaryFolder, interleave, load, median, processorTime, startServer } from './measure.mjs';
@@ -29,11 +31,17 @@ async function memoryOf(pid) {
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }
 
+/** Lets processes, with all their threads, run on one processor only. */
+function pin(pids, processor) {
+  for (const pid of pids) execFileSync('taskset', ['-apc', String(processor), String(pid)], { stdio: 'ignore' });
+}
+
 /**
  * Reads of one identity over 64 connections and relays over 256, by services of one process and of several.
+ * @param isPinned whether the processes of a service share one processor, and the load generator has another
  * @returns for each request: the rates and the processor times in µs; and the anonymous memory of each service in MB
  */
-export async function overProcesses(rounds, processes) {
+export async function overProcesses(rounds, processes, isPinned = false) {
   const contestants = { one: 1, several: processes };
   const costs = {};
   const memory = {};
@@ -55,7 +63,9 @@ export async function overProcesses(rounds, processes) {
           });
           services[name] = { ...server, key: keyOf(folder) };
           await fetchReady(`${server.url}/api/disc-score/${TRIS}`);
+          if (isPinned) pin(await familyOf(server.pid), 0);
         }
+        if (isPinned) pin([process.pid], 1);
         const rates = {};
         for (const [what, request] of Object.entries(asked)) {
           costs[what] = { one: [], several: [] };
@@ -73,6 +83,7 @@ export async function overProcesses(rounds, processes) {
         const medians = ({ one, several }) => ({ one: median(one), several: median(several) });
         return { rates, costs: { reads: medians(costs.reads), relays: medians(costs.relays) }, memory };
       } finally {
+        if (isPinned) pin([process.pid], `0-${cpus().length - 1}`);
         await Promise.all(Object.values(services).map(({ stop }) => stop()));
       }
     }),

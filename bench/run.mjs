@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { join } from 'node:path';
 import { bytesOfActions } from './bytes.mjs';
-import { checksums, checksumsOfLookUps, checksumsOverHttp } from './checksums.mjs';
+import { checksums, checksumsOfLookUps, checksumsOfRelays, checksumsOverHttp } from './checksums.mjs';
 import { batches, boot, checks, duringRebuild, duringReplay, keyOf, overHttp, tracing } from './http.mjs';
 import { lag, lookUps, overload, reads, rebuilds, recoveries, relays, withCluster } from './cluster.mjs';
 import { deliveries, idleStreams, startDelivering } from './delivery.mjs';
@@ -78,6 +78,7 @@ const embedded = {
       add(what, ...times, ratio(ours, peer), '≤ 1.03×');
     };
     cost('checksums: processor time of an append at the store', append);
+    cost('checksums: processor time of a relay', await checksumsOfRelays(rounds));
     cost('checksums: processor time of reading one event', look);
     cost('checksums: processor time of a score, uncached, as the query answers it', await checksumsOfLookUps(rounds));
     cost('checksums: processor time of a score, uncached, over HTTP', await checksumsOverHttp(rounds));
@@ -191,6 +192,11 @@ const embedded = {
         ratio(cost.several, cost.one),
         '–',
       );
+    }
+    const pinned = await overProcesses(rounds, 2, true);
+    for (const what of ['reads', 'relays']) {
+      const { one, several } = pinned.rates[what];
+      rates(`${what} of 2 processes that share one core`, { ours: several, peer: one }, 'one process on it', '–');
     }
     const against = `one process: ${count(memory.one)} MB`;
     add('anonymous memory of 2 processes, with their others', `${count(memory.several)} MB`, against, '–', '–');
