@@ -195,10 +195,28 @@ export function batches(rounds) {
   });
 }
 
+/** The same with the `traceparent` of a client that records a share of its traces; the server does as it does. */
+function tracedOptions(url, key, share) {
+  const relays = relayOptions(url, key);
+  const setupClient = (client) => {
+    relays.setupClient(client);
+    let n = Math.floor(Math.random() * 1e9);
+    const next = () => {
+      const id = (++n).toString(16).padStart(16, '0');
+      const flags = (n * share) % 1 < share ? '01' : '00';
+      client.setHeaders({ ...relays.headers, traceparent: `00-${id}${id}-${id}-${flags}` });
+    };
+    next();
+    client.on('response', next);
+  };
+  return { ...relays, setupClient };
+}
+
 /**
- * Relays to servers that trace none, a tenth and all of them, in turn: processor time of each at the same rate, µs a
- * relay, and relays a second, as many as it takes. All three run all the time and have relayed for a while before: a
- * server that has just started compiles its code, and one that traces has more of it.
+ * Processor time of a relay, µs, of servers that trace none, a tenth and all of them, in turn, at the same rate. And
+ * relays a second, as many as it takes, of one that is told with each relay whether to record it, beside one without
+ * tracing: at the highest rate, two servers without tracing may differ by a seventh. All run all the time and have
+ * relayed for a while before: a server that has just started compiles its code, and one that traces has more of it.
  */
 export function tracing(rounds) {
   return inTemporaryFolder(async (folder) => {
@@ -211,20 +229,27 @@ export function tracing(rounds) {
     };
     const started = [collector];
     const costs = {};
-    const rates = {};
+    let rates = {};
     try {
       for (const [name, env] of Object.entries(environments)) {
         const data = join(folder, name);
         const server = await startServer(SERVER, { CREDENCE_DATA: data, ...env });
         started.push(server);
         await fetchReady(`${server.url}/health/ready`);
-        const relays = { ...relayOptions(server.url, keyOf(data)), seconds: 2 * SECONDS };
-        const paced = { ...relays, connections: 64, overallRate: RELAY_RATE };
+        const key = keyOf(data);
+        const paced = {
+          ...relayOptions(server.url, key),
+          seconds: 2 * SECONDS,
+          connections: 64,
+          overallRate: RELAY_RATE,
+        };
         await load({ ...paced, seconds: 4 * SECONDS });
         costs[name] = () => costOf(server.pid, paced);
-        rates[name] = async () => (await load({ ...relays, connections: 256 })).rate;
+        const of = (share) => async () =>
+          (await load({ ...tracedOptions(server.url, key, share), connections: 256, seconds: SECONDS })).rate;
+        rates = name === 'off' ? { off: of(0) } : { off: rates.off, none: of(0), tenth: of(0.1), all: of(1) };
       }
-      return { costs: await interleave(rounds, costs), rates: await interleave(rounds, rates) };
+      return { costs: await interleave(rounds, costs), rates: await interleave(3 * rounds, rates) };
     } finally {
       await Promise.all(started.map(({ stop }) => stop()));
     }
