@@ -45,7 +45,10 @@ interface Watching {
   mustExist?: boolean;
   /** A great many events are about to be appended: the embedded log uses more memory, and writes less. */
   inBulk?: boolean;
-  /** Deletes embedded read models whose list of generations is damaged, to be folded again. */
+  /**
+   * Checks the embedded log's index of streams and repairs it. Deletes embedded read models whose list of generations is
+   * damaged, to be folded again.
+   */
   repairs?: boolean;
 }
 type Where = Pick<Config, 'profile' | 'data' | 'eventStoreUrl' | 'redisUrl'>;
@@ -73,6 +76,7 @@ export async function openStores(
     onCommit,
     onWarning: (message) => logger?.error(message),
     ...(inBulk && { indexBulk: LARGE_BULK }),
+    ...((repairs || inBulk) && { checksIndex: true }),
   });
   try {
     return {

@@ -1,9 +1,13 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { Problem } from '../../src/kernel/problems.js';
 import type { RecordedEvent } from '../../src/kernel/event.js';
+import { Logger } from '../../src/kernel/logger.js';
+import { closeStores, openStores } from '../../src/stores/open.js';
 import { StoreUnavailable, WrongExpectedRevision } from '../../src/stores/ports/event-store.js';
 import { LmdbEnvironment } from '../../src/stores/lmdb/environment.js';
-import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
+import { LmdbEventStore, type LmdbEventStoreOptions } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { INDEX_DATABASES } from '../../src/stores/lmdb/stream-index.js';
 import { decodeEvent } from '../../projections/events.js';
 import { temporaryFolder } from './temporary-folder.js';
@@ -25,15 +29,15 @@ const append = (store: LmdbEventStore, n: number) =>
   );
 
 /** A log of so many events, closed. */
-async function log(events: number, indexBulk?: number): Promise<void> {
-  const store = await LmdbEventStore.open(folder.path, { indexBulk });
+async function log(events: number, indexBulk?: number, path = folder.path): Promise<void> {
+  const store = await LmdbEventStore.open(path, { indexBulk });
   for (let n = 1; n <= events; n++) await append(store, n);
   await store.close();
 }
 
 /** Changes what stands in the closed log. */
-async function change(action: (env: LmdbEnvironment) => void): Promise<void> {
-  const env = await LmdbEnvironment.open(folder.path, { databases: { events: EVENTS, ...INDEX_DATABASES } });
+async function change(action: (env: LmdbEnvironment) => void, path = folder.path): Promise<void> {
+  const env = await LmdbEnvironment.open(path, { databases: { events: EVENTS, ...INDEX_DATABASES } });
   await env.write(() => action(env));
   await env.close();
 }
@@ -281,7 +285,9 @@ describe.each([true, false])('a log of a build before the compact form (with che
 
 describe('the stored index of streams', () => {
   const BULK = 4;
-  const open = () => LmdbEventStore.open(folder.path, { indexBulk: BULK });
+  const warnings: string[] = [];
+  const open = (options: LmdbEventStoreOptions = {}) =>
+    LmdbEventStore.open(folder.path, { indexBulk: BULK, onWarning: (text) => warnings.push(text), ...options });
   const damageEntry = (how: (value: Buffer) => Buffer) =>
     change((env) => {
       const index = env.database<Buffer, Buffer>('index');
@@ -310,6 +316,52 @@ describe('the stored index of streams', () => {
     expect(await store.readStream('action-2')).toHaveLength(1);
     expect(await store.checkIndex(false)).toMatchObject({ missing: 0, stray: 0 });
     await store.close();
+  });
+
+  /** A damaged key, in its place between its neighbours or not. */
+  test.each([
+    ['in its place', (key: Buffer) => (key[key.length - 5]! ^= 32)],
+    ['elsewhere', (key: Buffer) => (key[7]! ^= 64)],
+  ])(
+    'is repaired at the start where the key of an entry is damaged (%s), so that nothing counts twice',
+    async (_, how) => {
+      await log(9, BULK);
+      const path = join(folder.path, 'data.mdb');
+      const bytes = readFileSync(path);
+      const entry = Buffer.from('action-2\0\0\0\0\0');
+      let changed = 0;
+      // Not the event, which contains the name of its stream, too.
+      for (let at = bytes.indexOf(entry); at >= 0; at = bytes.indexOf(entry, at + 1), changed++) {
+        how(bytes.subarray(at, at + entry.length));
+      }
+      expect(changed).toBeGreaterThan(0);
+      writeFileSync(path, bytes);
+      warnings.length = 0;
+      const store = await open({ checksIndex: true });
+      expect(await append(store, 2)).toEqual({ position: 2, revision: 0 });
+      expect(warnings).toEqual([
+        expect.stringMatching(/^the index of streams was damaged, and is repaired: [12] missing, 1 stray entries$/),
+      ]);
+      expect((await store.readStream('action-3')).length).toBe(1);
+      expect(await store.checkIndex(false)).toMatchObject({ missing: 0, stray: 0 });
+      await store.close();
+    },
+  );
+
+  test('is repaired where a worker starts on one with a missing entry, and is left alone where none is', async () => {
+    const path = join(folder.path, 'log');
+    await log(9, BULK, path);
+    await change((env) => {
+      const [first] = [...env.database<Buffer, Buffer>('index').getRange({ limit: 1 })];
+      env.database<Buffer, Buffer>('index').removeSync(Buffer.from(first!.key));
+    }, path);
+    const lines: string[] = [];
+    const logger = new Logger('warn', (line) => lines.push(line));
+    const { eventStore, ...others } = await openStores(folder.path, Date.now, { logger, repairs: true });
+    expect(await eventStore.checkIndex!(false)).toMatchObject({ missing: 0, stray: 0 });
+    await closeStores({ eventStore, ...others });
+    await closeStores(await openStores(folder.path, Date.now, { logger, inBulk: true }));
+    expect(lines).toEqual([expect.stringContaining('is repaired: 1 missing, 0 stray entries')]);
   });
 
   test('is compared with the log, and repaired if entries are missing or have no event', async () => {

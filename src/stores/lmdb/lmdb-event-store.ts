@@ -29,6 +29,8 @@ const DEFAULT_SLICE = 1_000;
 const POLL_MS = 10;
 /** How often to check that the log is still in its folder, besides each commit. */
 const PLACE_CHECK_MS = 1_000;
+/** The index of a log of at most this many events is checked before the log is used, which takes half a second. */
+const INDEX_CHECKED_FIRST = 500_000;
 /** A larger queue is committed in several steps. */
 const MAX_BATCH_APPENDS = 4_096;
 /** The newest events of this process that are kept for subscribers: more than are appended between two of their reads. */
@@ -43,6 +45,8 @@ export interface LmdbEventStoreOptions {
   onWarning?: (message: string) => void;
   /** Called for each commit with the number of events made durable and the time it took, in milliseconds. */
   onCommit?: (commit: { events: number; milliseconds: number }) => void;
+  /** Whether to check the stored index of streams at the start, and repair it. */
+  checksIndex?: boolean;
   /** Entries of the stream index held in memory before they are written; default 60,000. */
   indexBulk?: number;
 }
@@ -98,7 +102,7 @@ export class LmdbEventStore implements EventStore {
   #checkedFrom: Position;
   /** Whether older builds refuse this log, since this build has written to it. */
   #isMarked = false;
-  #closed = false;
+  readonly #closing = new AbortController();
 
   /** @throws StartError if the folder contains a different or shorter log than before (see LogMarker) */
   static async open(folder: string, options: LmdbEventStoreOptions = {}): Promise<LmdbEventStore> {
@@ -119,6 +123,10 @@ export class LmdbEventStore implements EventStore {
       });
       const store = new LmdbEventStore(folder, env, logId, options);
       await store.#index.catchUpTo(head);
+      if (options.checksIndex) {
+        store.#repairing = store.#checkStoredIndex().finally(() => (store.#repairing = undefined));
+        if (head <= INDEX_CHECKED_FIRST) await store.#repairing;
+      }
       return store;
     } catch (error) {
       await env.close();
@@ -296,8 +304,8 @@ export class LmdbEventStore implements EventStore {
 
   /** Waits for the appends in flight. */
   async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort();
     clearInterval(this.#placeCheck);
     await this.#draining;
     await this.#storing;
@@ -562,6 +570,19 @@ export class LmdbEventStore implements EventStore {
       .finally(() => (this.#repairing = undefined));
   }
 
+  /** A look-up does not find an entry with a damaged key: its event would count twice if it were sent again. */
+  async #checkStoredIndex(): Promise<void> {
+    try {
+      if (await this.#index.isSound(this.#closing.signal)) return;
+      const { missing, stray } = await this.#index.check(true);
+      this.#onWarning?.(
+        `the index of streams was damaged, and is repaired: ${missing} missing, ${stray} stray entries`,
+      );
+    } catch (error) {
+      this.#onWarning?.(`the index of streams could not be checked: ${String(error)}`);
+    }
+  }
+
   /** Resolves when there may be an event after the position, or on abort. */
   #nextAppend(position: Position, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
@@ -587,7 +608,7 @@ export class LmdbEventStore implements EventStore {
   }
 
   #refuseIfClosed(): void {
-    if (this.#closed) throw new StoreUnavailable('the event store is closed');
+    if (this.#closing.signal.aborted) throw new StoreUnavailable('the event store is closed');
     if (this.#refusal) throw this.#refusal;
   }
 }

@@ -179,7 +179,7 @@ export class StreamIndex {
 
   /**
    * Looks up every event through the stored index, and the event of every entry. Runs in slices, beside appends.
-   * @param repair adds missing entries and removes stray ones
+   * @param repair adds missing entries and removes stray ones; makes all of it again if that is not enough
    */
   async check(
     repair: boolean,
@@ -202,10 +202,62 @@ export class StreamIndex {
           for (const key of stray) void this.#env.database<Buffer, Buffer>('index').remove(key);
         });
       }
-      if (!last) return found;
+      if (!last) break;
       after = last;
       await setImmediate();
     }
+    // A damaged key that is out of order cannot be removed, and leads look-ups of others astray.
+    if (repair && found.stray > 0 && !(await this.isSound())) await this.#env.write(() => this.#makeAgain());
+    return found;
+  }
+
+  /** In one transaction, since another process would take what is missing meanwhile for a stream that does not exist. */
+  #makeAgain(): void {
+    const events = this.#env.database<Buffer, number>('events');
+    const index = this.#env.database<Buffer, Buffer>('index');
+    index.clearSync();
+    // Also what is not stored yet: another process may be writing it.
+    const [last = 0] = events.getKeys({ reverse: true, limit: 1 });
+    for (let position = 1; position <= last; position++) {
+      const entry = events.getBinary(position);
+      const place = entry && placeOf(entry);
+      if (!place) continue; // the event itself is damaged
+      const key = lookUpKey(place.stream, place.revision);
+      index.putSync(key, entryOf(key, position));
+    }
+  }
+
+  /**
+   * Whether the stored index has an entry for each event that it should contain, each with the right checksum. Does not
+   * read the events. Runs in slices, beside appends.
+   */
+  async isSound(signal?: AbortSignal): Promise<boolean> {
+    const upTo = this.#readStored();
+    let entries = 0;
+    for (let after: Buffer | undefined; ;) {
+      const { last, count } = this.#env.read(() => this.#soundEntries(after));
+      if (count === undefined) return false;
+      entries += count;
+      if (!last) return entries >= upTo;
+      after = last;
+      await setImmediate();
+      if (signal?.aborted) return true;
+    }
+  }
+
+  /** The number of the next entries, and the last key; no number if one of them is damaged. */
+  #soundEntries(after: Buffer | undefined): { last?: Buffer | undefined; count?: number } {
+    let count = 0;
+    let last: Buffer | undefined;
+    const range = { ...(after && { start: after, exclusiveStart: true }), limit: SLICE };
+    for (const { key, value } of this.#env.database<Buffer, Buffer>('index').getRange(range as object)) {
+      // Entries of builds without checksums are checked when they are looked up.
+      const isSound = value.length === 4 || (value.length === ENTRY_BYTES && isEntryOf(key, value));
+      if (!isSound) return {};
+      count++;
+      last = key;
+    }
+    return { last: last && Buffer.from(last), count };
   }
 
   #missingEntries(from: Position, to: Position, found: IndexCheck): Entry[] {
@@ -276,7 +328,7 @@ export class StreamIndex {
     if (value.length < 4) throw new IndexDamaged(stream);
     const position = value.readUInt32LE(0);
     if (value.length === ENTRY_BYTES) {
-      if (value.readUInt32LE(4) !== crc32(key, position)) throw new IndexDamaged(stream);
+      if (!isEntryOf(key, value)) throw new IndexDamaged(stream);
       return position;
     }
     // An entry of a build without checksums: the event shows whether the entry is right.
@@ -295,6 +347,11 @@ function entryOf(key: Buffer, position: Position): Buffer {
   value.writeUInt32LE(position);
   value.writeUInt32LE(crc32(key, position), 4);
   return value;
+}
+
+/** @param value of ENTRY_BYTES bytes */
+function isEntryOf(key: Buffer, value: Buffer): boolean {
+  return value.readUInt32LE(4) === crc32(key, value.readUInt32LE(0));
 }
 
 /** Undefined if the value is absent or not a number. */
