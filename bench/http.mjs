@@ -195,7 +195,7 @@ export function batches(rounds) {
   });
 }
 
-/** The same with the `traceparent` of a client that records a share of its traces; the server does as it does. */
+/** Relays of a client that records a share of its traces and says so in `traceparent`: the server records the same ones. */
 function tracedOptions(url, key, share) {
   const relays = relayOptions(url, key);
   const setupClient = (client) => {

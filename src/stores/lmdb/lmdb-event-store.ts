@@ -575,6 +575,8 @@ export class LmdbEventStore implements EventStore {
     try {
       if (await this.#index.isSound(this.#closing.signal)) return;
       const { missing, stray } = await this.#index.check(true);
+      // An event that was damaged before it was indexed has no entry, either.
+      if (missing + stray === 0) return;
       this.#onWarning?.(
         `the index of streams was damaged, and is repaired: ${missing} missing, ${stray} stray entries`,
       );
