@@ -39,8 +39,8 @@ interface Meta {
 
 /** The numbers in the description of a tree, and the numbers found. */
 interface Tree {
-  /** Of a database that is not the main one. */
-  name?: string;
+  /** Checks an entry of a sealed tree. */
+  isSound?: Sealed['isSound'] | undefined;
   root: bigint;
   isOrdered: boolean;
   described: Counts;
@@ -54,7 +54,7 @@ interface Counts {
   entries: number;
 }
 
-/** Trees of a file whose entries contain checksums. */
+/** A database whose entries contain checksums. */
 export interface Sealed {
   name: string;
   /** @param entry the bytes of its key and of its value, which are adjacent */
@@ -87,7 +87,7 @@ interface Node {
  * What is wrong with a file, as a clause; undefined: nothing, or it is empty. Other work can run between two pages.
  * @param whole also check that nothing is missing or misplaced: each tree must have the described number of entries, in
  * order, so that a look-up that finds nothing can be trusted
- * @param sealed with `whole`: also check the checksums in the entries of this tree
+ * @param sealed also check the checksums in the entries of this database
  * @throws the file system's errors
  */
 export async function flawOf(path: string, whole = false, sealed?: Sealed): Promise<string | undefined> {
@@ -149,10 +149,6 @@ function treeOf(page: Buffer, at: number): Tree {
     found: { depth: 0, branches: 0, leaves: 0, overflows: 0, entries: 0 },
   };
 }
-
-/** The name of a database, which the library ends with a NUL. */
-const nameOf = (page: Buffer, { at, value }: Node): string =>
-  page.toString('utf8', at + NODE, value).replace(/\0$/, '');
 
 class PageCheck {
   readonly #pages: number;
@@ -293,8 +289,8 @@ class PageCheck {
     const { at, low: size, flags, value, end } = node;
     if (!(flags & BIG_DATA)) {
       if (flags & SUB_DATABASE && size >= DESCRIPTION)
-        this.#trees.push({ ...treeOf(page, value), name: nameOf(page, node) });
-      else if (this.#isSealed(tree) && !this.sealed!.isSound(page.subarray(at + NODE, end))) return this.#damage;
+        this.#trees.push({ ...treeOf(page, value), isSound: this.#checkOf(node) });
+      else if (tree.isSound?.(page.subarray(at + NODE, end)) === false) return this.#damage;
       return undefined;
     }
     const first = Number(page.readBigUInt64LE(value));
@@ -304,15 +300,18 @@ class PageCheck {
     const last = first + count - 1;
     if (last >= this.#pages) return `is cut or damaged: it has ${this.#pages} pages and refers to page ${last}`;
     tree.found.overflows += count;
-    if (!this.#isSealed(tree)) return undefined;
+    if (!tree.isSound) return undefined;
     const entry = Buffer.alloc(value - at - NODE + size);
     page.copy(entry, 0, at + NODE, value);
     readSync(this.file, entry, value - at - NODE, size, first * page.length + HEADER);
-    return this.sealed!.isSound(entry) ? undefined : this.#damage;
+    return tree.isSound(entry) ? undefined : this.#damage;
   }
 
-  #isSealed({ name }: Tree): boolean {
-    return name !== undefined && name === this.sealed?.name;
+  /** How the entries of the database that a node describes are checked. */
+  #checkOf({ at, value }: Node): Sealed['isSound'] | undefined {
+    // The library ends the name with a NUL.
+    const name = this.#page.toString('utf8', at + NODE, value).replace(/\0$/, '');
+    return name === this.sealed?.name ? this.sealed.isSound : undefined;
   }
 
   #isInOrder({ at, value }: Node, before: Node | undefined, { from, to }: Visit): boolean {
