@@ -154,15 +154,7 @@ export class StreamIndex {
     this.#newest = new StreamPositions();
     try {
       // Another process may write the same entries, which changes nothing.
-      for (const slice of entries.slices(SLICE)) {
-        await this.#env.writeIf(null, () => {
-          const index = this.#env.database<Buffer, Buffer>('index');
-          for (const { stream, revision, position } of slice) {
-            const key = lookUpKey(stream, revision);
-            void index.put(key, entryOf(key, position));
-          }
-        });
-      }
+      for (const slice of entries.slices(SLICE)) await this.#put(slice);
       await this.#env.write(() => {
         if (upTo > this.#readStored()) this.#putStored(upTo);
       });
