@@ -42,13 +42,15 @@ export function DryRun(props: {
   const run = useMutation({
     mutationFn: async (subjects: readonly string[] | undefined) => {
       // The list may still be on its way.
-      const listed = withAccess ? activeOf(await client.ensureQueryData(ACCESS_POLICIES)) : [];
+      const listed = withAccess && (await client.ensureQueryData(ACCESS_POLICIES));
       return post<Evaluation>(`${VP_PATH}/evaluate`, {
         policy,
         scope,
         ...(subjects && { subjects }),
-        ...(withAccess && {
-          access_policies: listed.slice(0, MOST_ACCESS_POLICIES).map(({ policy_id }) => policy_id),
+        ...(listed && {
+          access_policies: activeOf(listed)
+            .slice(0, MOST_ACCESS_POLICIES)
+            .map(({ policy_id }) => policy_id),
         }),
       });
     },
