@@ -229,7 +229,7 @@ export function tracing(rounds) {
     };
     const started = [collector];
     const costs = {};
-    let rates = {};
+    const rates = {};
     try {
       for (const [name, env] of Object.entries(environments)) {
         const data = join(folder, name);
@@ -247,7 +247,8 @@ export function tracing(rounds) {
         costs[name] = () => costOf(server.pid, paced);
         const of = (share) => async () =>
           (await load({ ...tracedOptions(server.url, key, share), connections: 256, seconds: SECONDS })).rate;
-        rates = name === 'off' ? { off: of(0) } : { off: rates.off, none: of(0), tenth: of(0.1), all: of(1) };
+        if (name === 'off') rates.off = of(0);
+        if (name === 'all') Object.assign(rates, { none: of(0), tenth: of(0.1), all: of(1) });
       }
       return { costs: await interleave(rounds, costs), rates: await interleave(3 * rounds, rates) };
     } finally {
