@@ -43,7 +43,7 @@ interface Watching {
   waits?: boolean;
   /** A server without a log is refused. */
   mustExist?: boolean;
-  /** A great many events are about to be appended: the embedded log uses more memory, and writes less. */
+  /** A great many events are about to be appended: the embedded log checks its index of streams, uses more memory, and writes less. */
   inBulk?: boolean;
   /**
    * Checks the embedded log's index of streams and repairs it. Deletes embedded read models whose list of generations is

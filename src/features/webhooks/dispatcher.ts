@@ -339,10 +339,11 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     }
     const end = events.at(-1)?.position;
     if (end === undefined) {
+      if (!newer) return standings;
       // All before that event has been told. It and what follows it are for a build that can read it.
-      for (const pump of newer ? pumps : []) {
+      for (const pump of pumps) {
         const { position } = pump.progress;
-        if (position >= start && position < newer!.at) this.pause(pump, newer!.error);
+        if (position >= start && position < newer.at) this.pause(pump, newer.error);
       }
       return standings;
     }

@@ -20,7 +20,7 @@ export class WebhookLimit {
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
 
-  /** Call `release` if the webhook is not created, or deleted. @throws Problem too_many_webhooks */
+  /** Counts a webhook before it is created. `release` takes that back. @throws Problem too_many_webhooks */
   async take(webhookId: string, owner: string | null): Promise<void> {
     const { results } = await this.views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
     const ids = new Set((results[0] as RangeRow[]).map(({ value }) => (value as unknown as WebhookRow).webhook_id));
@@ -35,6 +35,7 @@ export class WebhookLimit {
     this.created.set(webhookId, { owner, at: now });
   }
 
+  /** For a webhook that could not be created, or is deleted. */
   release(webhookId: string): void {
     this.created.delete(webhookId);
   }
