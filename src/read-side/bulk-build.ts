@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import type { Projection } from '../../projections/projection.js';
 import type { Logger } from '../kernel/logger.js';
 import { IS_MEMORY_SHORT, memoryLimit } from '../kernel/memory.js';
-import { yieldIfDue } from '../kernel/turn.js';
+import { isDue, yieldIfDue } from '../kernel/turn.js';
 import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { BulkLoad, Checkpoint } from '../stores/ports/read-models.js';
@@ -215,9 +215,9 @@ class BulkBuild {
     const recorded = { own: state.own, shared: state.shared };
     /** Makes what was divided so far part of the state. */
     const record = async (isDivided: boolean) => {
-      for (const spill of [...spills, shared]) await spill.flush();
-      state.own = recorded.own.map((parts, n) => [...parts, spills[n]!.part]);
-      state.shared = [...recorded.shared, shared.part];
+      const written = await Promise.all(spills.map((spill) => spill.part()));
+      state.own = recorded.own.map((parts, n) => [...parts, written[n]!]);
+      state.shared = [...recorded.shared, await shared.part()];
       state.isDivided = isDivided;
       await folder.record(state);
     };
@@ -361,7 +361,7 @@ class BulkBuild {
           if (!(await flush())) return 'refused';
           if (this.options.signal.aborted) return (await loader.written()) ? 'aborted' : 'refused';
         }
-        await yieldIfDue();
+        if (isDue()) await yieldIfDue();
       }
       if (!(await flush()) || !(await loader.written())) return 'refused';
       return 'written';
@@ -393,8 +393,10 @@ class EventSpill {
     return new EventSpill(await folder.create(kind), blockBytes);
   }
 
-  get part(): Part {
-    return this.file.part;
+  /** All events that were added, once they are written. */
+  async part(): Promise<Part> {
+    await this.flush();
+    return this.file.part();
   }
 
   get isDue(): boolean {

@@ -62,7 +62,7 @@ export class BuildFolder {
    */
   private readonly writer = randomUUID().slice(0, 8);
   private files = 0;
-  private space: { isEnough: boolean; until: number } | undefined;
+  private space: { isEnough: Promise<boolean>; until: number } | undefined;
 
   /** @param reserved no file is written if fewer bytes are free: the log must still be able to grow */
   constructor(
@@ -115,25 +115,24 @@ export class BuildFolder {
     });
   }
 
-  /** @throws BuildDamaged */
+  /** The blocks of the parts. The next block is read while the caller works on one. @throws BuildDamaged */
   async *blocks(parts: readonly Part[]): AsyncGenerator<Buffer> {
-    for (const { name, length } of parts) {
-      const file = await open(join(this.path, name), 'r').catch((error: NodeJS.ErrnoException) => {
-        throw error.code === 'ENOENT' ? new BuildDamaged(`${name} is missing`) : error;
+    for (const part of parts) {
+      const file = await open(join(this.path, part.name), 'r').catch((error: NodeJS.ErrnoException) => {
+        throw error.code === 'ENOENT' ? new BuildDamaged(`${part.name} is missing`) : error;
       });
+      let next: Promise<Block | undefined> = Promise.resolve(undefined);
       try {
-        const header = Buffer.alloc(HEADER);
-        for (let at = 0; at < length;) {
-          await readWhole(file, header, at, name);
-          const size = header.readUInt32LE(0);
-          if (at + HEADER + size > length) throw new BuildDamaged(`${name} is damaged`);
-          const bytes = Buffer.allocUnsafeSlow(size);
-          await readWhole(file, bytes, at + HEADER, name);
-          if (crc32(bytes) !== header.readUInt32LE(4)) throw new BuildDamaged(`${name} is damaged`);
-          yield bytes;
-          at += HEADER + size;
+        const first = Buffer.alloc(HEADER);
+        if (part.length > 0) await readWhole(file, first, 0, part.name);
+        next = readBlock(file, part, HEADER, first);
+        for (let block; (block = await next);) {
+          next = readBlock(file, part, block.end + HEADER, block.next);
+          next.catch(() => undefined); // thrown where it is awaited
+          yield block.bytes;
         }
       } finally {
+        await next.catch(() => undefined);
         await file.close();
       }
     }
@@ -151,13 +150,43 @@ export class BuildFolder {
   }
 
   private async checkSpace(): Promise<void> {
-    if (!this.space || this.space.until < performance.now()) {
-      await mkdir(this.path, { recursive: true });
-      const { bavail, bsize } = await statfs(this.path);
-      this.space = { isEnough: bavail * bsize >= this.reserved, until: performance.now() + SPACE_CHECK_MS };
+    const now = performance.now();
+    if (!this.space || this.space.until < now) {
+      this.space = { isEnough: this.hasSpace(), until: now + SPACE_CHECK_MS };
     }
-    if (!this.space.isEnough) throw Object.assign(new Error('the disk is almost full'), { code: 'ENOSPC' });
+    if (!(await this.space.isEnough)) throw Object.assign(new Error('the disk is almost full'), { code: 'ENOSPC' });
   }
+
+  private async hasSpace(): Promise<boolean> {
+    await mkdir(this.path, { recursive: true });
+    const { bavail, bsize } = await statfs(this.path);
+    return bavail * bsize >= this.reserved;
+  }
+}
+
+interface Block {
+  bytes: Buffer;
+  /** Where it ends in the file, and the header of the block that follows. */
+  end: number;
+  next: Buffer;
+}
+
+/** The block whose bytes start at `start`, with the next header; undefined at the end of the part. @throws BuildDamaged */
+async function readBlock(
+  file: FileHandle,
+  { name, length }: Part,
+  start: number,
+  header: Buffer,
+): Promise<Block | undefined> {
+  if (start > length) return undefined;
+  const size = header.readUInt32LE(0);
+  const end = start + size;
+  if (end > length) throw new BuildDamaged(`${name} is damaged`);
+  const read = Buffer.allocUnsafeSlow(end < length ? size + HEADER : size);
+  await readWhole(file, read, start, name);
+  const bytes = read.subarray(0, size);
+  if (crc32(bytes) !== header.readUInt32LE(4)) throw new BuildDamaged(`${name} is damaged`);
+  return { bytes, end, next: read.subarray(size) };
 }
 
 async function readWhole(file: FileHandle, target: Buffer, at: number, name: string): Promise<void> {
@@ -165,8 +194,10 @@ async function readWhole(file: FileHandle, target: Buffer, at: number, name: str
   if (bytesRead < target.length) throw new BuildDamaged(`${name} is cut`);
 }
 
+/** Writes one block while the caller makes the next. */
 export class BlockWriter {
   private length = 0;
+  private writing: Promise<unknown> = Promise.resolve();
 
   constructor(
     private readonly name: string,
@@ -174,21 +205,30 @@ export class BlockWriter {
     private readonly orWithoutSpace: <T>(work: () => Promise<T>) => Promise<T>,
   ) {}
 
-  get part(): Part {
+  /** All blocks, once they are written. @throws as `append` */
+  async part(): Promise<Part> {
+    await this.writing;
     return { name: this.name, length: this.length };
   }
 
-  /** @param bytes must not change before it resolves */
+  /**
+   * Resolves when the block before this one is written.
+   * @param bytes must not change until the block is written
+   * @throws NoSpaceToBuild, and any error of the disk, also of the block before this one
+   */
   async append(bytes: Buffer): Promise<void> {
+    await this.writing;
     const header = Buffer.alloc(HEADER);
     header.writeUInt32LE(bytes.length, 0);
     header.writeUInt32LE(crc32(bytes), 4);
     const at = this.length;
     this.length += HEADER + bytes.length;
-    await this.orWithoutSpace(() => this.file.writev([header, bytes], at));
+    this.writing = this.orWithoutSpace(() => this.file.writev([header, bytes], at));
+    this.writing.catch(() => undefined); // thrown where it is awaited
   }
 
   async close(): Promise<void> {
+    await this.writing.catch(() => undefined);
     await this.file.close();
   }
 }

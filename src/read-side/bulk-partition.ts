@@ -94,7 +94,7 @@ export async function writeRows(folder: BuildFolder, rows: SortedRows, sizes: Pa
     if (used > 0) full.push(block.subarray(0, used));
     for (const bytes of full) await file.append(bytes);
     rows.clear();
-    return file.part;
+    return await file.part();
   } finally {
     await file.close();
   }
