@@ -58,3 +58,41 @@ test('1,000 logs over 5,000 blocks are found once each, by a node that refuses l
   expect(asked.filter(({ method }) => method === 'eth_getLogs').length).toBeLessThan(100);
   await anvil.stop();
 }, 300_000);
+
+test('the ranges of a crowded history shrink, so that each answer has about 2,000 logs', async () => {
+  const wallet = newAccount().address.toLowerCase();
+  const pool = newAccount().address.toLowerCase();
+  const perBlock = 20;
+  const last = 2_999;
+  const word = (digits: string) => `0x${digits.padStart(64, '0')}`;
+  const answers: number[] = [];
+  const ask: Ask = async (method, params) => {
+    const [asked] = params as [{ fromBlock: string; toBlock: string; topics: [string[], ...unknown[]] }];
+    if (method === 'eth_getBlockByNumber') return { hash: word('ab'), number: `0x${last.toString(16)}` };
+    const { topics } = asked;
+    // The repayments: their user is the second argument.
+    const isRepayment = topics.length === 3;
+    const [from, to] = [Number(asked.fromBlock), Number(asked.toBlock)];
+    const count = isRepayment ? perBlock * (to - from + 1) : 0;
+    if (isRepayment) answers.push(count);
+    return Array.from({ length: count }, (_, n) => ({
+      address: pool,
+      topics: [topics[0][0], word('1'), word(wallet.slice(2)), word('2')],
+      blockHash: word((from + Math.floor(n / perBlock)).toString(16)),
+      blockNumber: `0x${(from + Math.floor(n / perBlock)).toString(16)}`,
+      blockTimestamp: '0x65000000',
+      logIndex: `0x${(n % perBlock).toString(16)}`,
+    }));
+  };
+  const scan = new Scan(ask, wallet, [{ address: pool, protocol: 'aave-v3' }]);
+  let cursor = { since: 0, next_block: 0, last_hash: null as string | null, tokens: [] as string[] };
+  let found = 0;
+  while (cursor.next_block <= last) {
+    const read = await scan.next(cursor, last);
+    found += read.logs;
+    cursor = read.cursor;
+  }
+  expect(found).toBe(perBlock * (last + 1));
+  // Nothing is known about the first range.
+  expect(Math.max(...answers.slice(1))).toBeLessThanOrEqual(2_000);
+});

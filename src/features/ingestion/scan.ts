@@ -52,6 +52,8 @@ interface Mapping extends ChainEvent {
 
 const FIRST_RANGE = 2_000;
 const MAX_RANGE = 100_000;
+/** Wanted in a range: the logs of an answer are parsed and sorted in one turn of the event loop. */
+const LOGS = 2_000;
 /** Token ids in one request. */
 const TOKENS = 100;
 const ERC721_TRANSFER = 'Transfer(address indexed from, address indexed to, uint256 indexed tokenId)';
@@ -108,7 +110,9 @@ export class Scan {
       const to = Math.min(from + this.range - 1, last);
       try {
         const read = await this.read(cursor, from, to);
-        this.range = Math.min(this.range * 2, this.ceiling);
+        // With as many logs in each block as there were, the next range has that many.
+        const enough = Math.ceil(((to - from + 1) * LOGS) / read.logs);
+        this.range = Math.min(this.range * 2, this.ceiling, enough);
         this.ceiling = Math.min(Math.ceil(this.ceiling * 1.1), MAX_RANGE); // only a part of the chain may be this dense
         return read;
       } catch (error) {
@@ -123,11 +127,10 @@ export class Scan {
     const logs = [...(await this.ofWallet(from, to)), ...(await this.ofContract(from, to))];
     const tokens = new Set(cursor.tokens);
     logs.push(...(await this.ofTokens(logs, tokens, from, to)));
-    const order = (log: EvmLog) => [Number(log.blockNumber), Number(log.logIndex)] as const;
-    const inOrder = [...new Map(logs.map((log) => [`${log.blockHash}/${log.logIndex}`, log])).values()].sort((a, b) => {
-      const [[blockA, indexA], [blockB, indexB]] = [order(a), order(b)];
-      return blockA - blockB || indexA - indexB;
-    });
+    const different = new Map(logs.map((log) => [`${log.blockHash}/${log.logIndex}`, log]));
+    const inOrder = [...different.values()].sort(
+      (a, b) => Number(a.blockNumber) - Number(b.blockNumber) || Number(a.logIndex) - Number(b.logIndex),
+    );
     const found: { log: EvmLog; mapping: Mapping }[] = [];
     for (const log of inOrder) {
       this.keepAccount(log, tokens);
