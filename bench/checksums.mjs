@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, readdirSync } from 'node:fs';
 import { register } from 'node:module';
 import { join } from 'node:path';
 import { GetIdentity, GetIdentityHandler } from '../dist/src/features/disc/disc.handlers.js';
@@ -11,7 +11,7 @@ import { closeStores, openStores } from '../dist/src/stores/open.js';
 import { newAppends } from './log.mjs';
 import { populate } from './look-up.mjs';
 import { costOf, fetchReady, keyOf, lookUpOptions, relayOptions } from './http.mjs';
-import { ROOT, inTemporaryFolder, interleave, median, startServer } from './measure.mjs';
+import { ROOT, inTemporaryFolder, interleave, load, median, startServer } from './measure.mjs';
 import { fillLog } from './population.mjs';
 
 /** The cost of the checksums of the embedded log and of its read models: the same code with and without them, in turn. */
@@ -33,20 +33,20 @@ const HOOKS = `
   }`;
 
 const moduleOf = (text) => `data:text/javascript,${encodeURIComponent(text)}`;
-/** The environment of a server in which these files compute no checksums. */
-const withoutChecksums = (files) => ({
+/** The environment of a server that computes no checksums of rows. It checks the events that it starts with. */
+const WITHOUT_CHECKSUMS_OF_ROWS = {
   NODE_OPTIONS: `--import ${moduleOf(`
     import { register } from 'node:module';
     register(${JSON.stringify(
       moduleOf(`
-        const files = ${JSON.stringify(files.map((file) => file.slice(1)))};
         export function resolve(specifier, context, next) {
-          const isAsked = specifier === 'node:zlib' && files.some((file) => context.parentURL?.endsWith(file));
-          return isAsked ? { url: ${JSON.stringify(moduleOf(STAND_INS['node:zlib']))}, shortCircuit: true } : next(specifier, context);
+          const isOfRows = specifier === 'node:zlib' && context.parentURL?.endsWith('/lmdb-generation.js');
+          return isOfRows ? { url: ${JSON.stringify(moduleOf(STAND_INS['node:zlib']))}, shortCircuit: true } : next(specifier, context);
         }`),
     )});`)}`,
-});
+};
 
+const SERVER = join(ROOT, 'dist/src/main.js');
 const EVENTS = 60_000;
 const IN_FLIGHT = 256;
 const IDENTITIES = 20_000;
@@ -54,6 +54,7 @@ const IDENTITIES = 20_000;
 const LOOK_UPS = 5_000;
 const LOOK_UP_ROUNDS = 40;
 const HTTP_ROUNDS = 10;
+const PROFILED_SECONDS = 20;
 let isRegistered = false;
 
 function plain(file) {
@@ -134,40 +135,58 @@ export async function checksumsOfLookUps(rounds) {
  */
 export function checksumsOverHttp(rounds) {
   const names = Array.from({ length: IDENTITIES }, (_, n) => `tris:identity-${(n * 7_919) % IDENTITIES}`);
-  const request = (url) => ({ ...lookUpOptions(url, names), connections: 64 });
-  const prepare = (data) => fillLog(data, IDENTITIES, 5);
-  // Both check the events of the log that they are started with.
-  return ofServers(rounds, prepare, request, ['./lmdb-generation.js']);
-}
-
-/** As `checksumsOverHttp`, for each action that is relayed over 256 connections. */
-export function checksumsOfRelays(rounds) {
-  const request = (url, data) => ({ ...relayOptions(url, keyOf(data)), connections: 256 });
-  return ofServers(rounds, () => undefined, request, WITHOUT);
-}
-
-async function ofServers(rounds, prepare, request, files) {
   const started = [];
   const start = async (data, env = {}) => {
-    const server = await startServer(join(ROOT, 'dist/src/main.js'), { CREDENCE_DATA: data, ...env });
+    const server = await startServer(SERVER, { CREDENCE_DATA: data, ...env });
     started.push(server);
     await fetchReady(`${server.url}/health/ready`);
-    const run = () => costOf(server.pid, { ...request(server.url, data), seconds: 2 });
+    const run = () => costOf(server.pid, { ...lookUpOptions(server.url, names), connections: 64, seconds: 2 });
     for (let n = 0; n < 3; n++) await run();
     return run;
   };
   return inTemporaryFolder(async (folder) => {
     const [data, copy] = ['with', 'without'].map((name) => join(folder, name));
     mkdirSync(data);
-    await prepare(data);
+    await fillLog(data, IDENTITIES, 5);
     cpSync(data, copy, { recursive: true });
     try {
       const ours = await start(data);
-      const peer = await start(copy, withoutChecksums(files));
+      const peer = await start(copy, WITHOUT_CHECKSUMS_OF_ROWS);
       return await interleave(HTTP_ROUNDS * rounds, { ours, peer });
     } finally {
       await Promise.all(started.map(({ stop }) => stop()));
     }
+  });
+}
+
+/** The functions of a relay that compute, write or compare checksums. */
+const OF_CHECKSUMS = new Set(['crc32', 'subjectChecksum', 'writeChecksum', 'readChecksum', 'checkedValue']);
+
+/**
+ * Relays over 256 connections to a server that is profiled: microseconds of its main thread for each, and of these the
+ * share of the checksums. Two servers, with and without them, differ by more than that.
+ */
+export function checksumsOfRelays() {
+  return inTemporaryFolder(async (folder) => {
+    const [data, profiles] = ['data', 'profiles'].map((name) => join(folder, name));
+    const profiling = ['--cpu-prof', '--cpu-prof-interval=200', `--cpu-prof-dir=${profiles}`];
+    const server = await startServer(SERVER, { CREDENCE_DATA: data }, profiling);
+    await fetchReady(`${server.url}/health/ready`);
+    const relays = { ...relayOptions(server.url, keyOf(data)), connections: 256, seconds: PROFILED_SECONDS };
+    const { requests } = await load(relays);
+    await server.stop();
+    let [all, share] = [0, 0];
+    // That of the main thread is the longest.
+    const texts = readdirSync(profiles).map((name) => readFileSync(join(profiles, name), 'utf8'));
+    const { nodes, samples, timeDeltas } = JSON.parse(texts.sort((a, b) => b.length - a.length)[0]);
+    const names = new Map(nodes.map(({ id, callFrame }) => [id, callFrame.functionName]));
+    samples.forEach((id, n) => {
+      const name = names.get(id);
+      if (name === '(idle)') return;
+      all += timeDeltas[n];
+      if (OF_CHECKSUMS.has(name)) share += timeDeltas[n];
+    });
+    return { relay: all / requests, checksums: share / requests };
   });
 }
 

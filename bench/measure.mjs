@@ -35,9 +35,12 @@ export async function inTemporaryFolder(work) {
   }
 }
 
-/** Starts a Node script, as `npm start` does, that prints `... http://host:port ...`, and returns its address. */
-export async function startServer(script, env = {}) {
-  const child = spawn(process.execPath, ['--max-semi-space-size=32', script], {
+/**
+ * Starts a Node script, as `npm start` does, that prints `... http://host:port ...`, and returns its address.
+ * @param options of Node
+ */
+export async function startServer(script, env = {}, options = []) {
+  const child = spawn(process.execPath, ['--max-semi-space-size=32', ...options, script], {
     env: {
       PATH: process.env.PATH,
       CREDENCE_RATE_LIMIT: '1000000000',

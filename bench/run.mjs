@@ -78,7 +78,9 @@ const embedded = {
       add(what, ...times, ratio(ours, peer), '≤ 1.03×');
     };
     cost('checksums: processor time of an append at the store', append);
-    cost('checksums: processor time of a relay', await checksumsOfRelays(rounds));
+    const { relay, checksums: ofRelay } = await checksumsOfRelays();
+    const times = [`${ofRelay.toFixed(1)} µs`, `all of it: ${relay.toFixed(1)} µs`];
+    add('checksums: main thread of a server, for a relay', ...times, ratio(ofRelay, relay), '≤ 0.03×');
     cost('checksums: processor time of reading one event', look);
     cost('checksums: processor time of a score, uncached, as the query answers it', await checksumsOfLookUps(rounds));
     cost('checksums: processor time of a score, uncached, over HTTP', await checksumsOverHttp(rounds));
