@@ -2130,10 +2130,6 @@ export interface components {
             reason_code: string;
         };
         DeadLetterDto: {
-            /** @description The identity that the event is about; null if it could not be determined. */
-            tris_id: string | null;
-            /** @description null: open, and the identity is incomplete. */
-            acknowledged: components["schemas"]["AcknowledgementDto"] | null;
             /**
              * Format: uuid
              * @description The id of an event in the log.
@@ -2143,8 +2139,12 @@ export interface components {
             event_type: string;
             /** @description A position in the log, `<log id>.<decimal>`. */
             position: string;
+            /** @description The identity that the event is about; null if it could not be determined. */
+            tris_id: string | null;
             /** @description Why the event cannot be decoded. */
             reason: string;
+            /** @description null: open, and the identity is incomplete. */
+            acknowledged: components["schemas"]["AcknowledgementDto"] | null;
         };
         DeadLettersDto: {
             /** @description The events, in log order. */
@@ -2158,6 +2158,12 @@ export interface components {
              * @example confirmed_fraud
              */
             reason_code: string;
+        };
+        JobProgressDto: {
+            /** @description How much is done. */
+            done: number;
+            /** @description How much there is to do. */
+            total: number;
         };
         /**
          * @description Stable, machine-readable name of the kind.
@@ -2189,36 +2195,30 @@ export interface components {
             /** @description The first ten wrong fields, with pointers into the item. */
             errors?: components["schemas"]["FieldErrorDto"][];
         };
-        JobProgressDto: {
-            /** @description How much is done. */
-            done: number;
-            /** @description How much there is to do. */
-            total: number;
-        };
         JobSummaryDto: {
             /**
              * @description The state of the job.
              * @enum {string}
              */
             status: "queued" | "running" | "completed" | "failed" | "cancelled";
-            /** @description Why it failed; null unless it did. */
-            problem: components["schemas"]["ItemProblemDto"] | null;
-            /**
-             * Format: date-time
-             * @description When it ended; null while it has not.
-             */
-            finished_at: string | null;
             /** @description The id of a job, for querying its status. */
             job_id: string;
             /** @description What it does, such as `vp_replay`. */
             kind: string;
             /** @description How much of the work is done. */
             progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
             /**
              * Format: date-time
              * @description When it was requested.
              */
             started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
         };
         JobsDto: {
             /** @description The newest first. */
@@ -2248,8 +2248,6 @@ export interface components {
             applied_events: number | null;
             /** @description Events that it has not applied; null if counting takes too long. */
             lag_events: number | null;
-            /** @description The worker that applies events to it now; null if none does. */
-            lease: components["schemas"]["LeaseDto"] | null;
             /** @description Such as `g2`. */
             id: string;
             /** @description Whether it was folded from this log. */
@@ -2260,10 +2258,10 @@ export interface components {
             position: string;
             /** @description Age of the oldest event that it has not applied; 0 at the head. */
             lag_seconds: number;
+            /** @description The worker that applies events to it now; null if none does. */
+            lease: components["schemas"]["LeaseDto"] | null;
         };
         OpenDeadLetterDto: {
-            /** @description The TRIS id of an identity. */
-            tris_id: string | null;
             /**
              * Format: uuid
              * @description The id of an event in the log.
@@ -2273,6 +2271,8 @@ export interface components {
             event_type: string;
             /** @description A position in the log, `<log id>.<decimal>`. */
             position: string;
+            /** @description The TRIS id of an identity. */
+            tris_id: string | null;
             /** @description Why the token is not active. */
             reason: string;
         };
@@ -2287,6 +2287,10 @@ export interface components {
         FailedJobDto: {
             /** @description The number of attempts so far. */
             attempts: number;
+            /** @description What it was to do. */
+            kind: string;
+            /** @description Its `job_id`. */
+            id: string;
             /** @description Why it failed; null if it did not. */
             error: string | null;
             /**
@@ -2294,10 +2298,6 @@ export interface components {
              * @description When it ended; null while it has not.
              */
             finished_at: string | null;
-            /** @description What it was to do. */
-            kind: string;
-            /** @description Its `job_id`. */
-            id: string;
         };
         FailedJobsDto: {
             /** @description Over HTTP among the newest 50 jobs. */
@@ -2351,26 +2351,26 @@ export interface components {
         MeDto: {
             /** @description What the key permits. */
             scopes: ("relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
-            /** @description The TRIS id of the organization. */
-            organization: string | null;
             /** @description The id of an API key. */
             key_id: string;
+            /** @description The TRIS id of the organization. */
+            organization: string | null;
         };
         KeyDto: {
             /** @description What the key permits. */
             scopes: ("relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
-            /** @description The TRIS id of the organization. */
-            organization: string | null;
             /** @description The id of an API key. */
             key_id: string;
+            /** @description The TRIS id of the organization. */
+            organization: string | null;
             /** @description Whether it is the development key, which is in a separate file and cannot be deleted here. */
             is_development: boolean;
         };
         KeysDto: {
-            /** @description Why keys can be neither created nor deleted here; null if they can. */
-            read_only: string | null;
             /** @description The keys (RFC 7517). */
             keys: components["schemas"]["KeyDto"][];
+            /** @description Why keys can be neither created nor deleted here; null if they can. */
+            read_only: string | null;
         };
         CreateKeyDto: {
             /** @description What it permits: scopes that the key of this request has. */
@@ -2386,10 +2386,10 @@ export interface components {
         CreatedKeyDto: {
             /** @description What the key permits. */
             scopes: ("relay:write" | "policies:write" | "access:check" | "audit:read" | "identity:write" | "trove:write" | "trove:review" | "webhooks:write" | "ops")[];
-            /** @description The TRIS id of the organization. */
-            organization: string | null;
             /** @description The id of an API key. */
             key_id: string;
+            /** @description The TRIS id of the organization. */
+            organization: string | null;
             /** @description Whether it is the development key, which is in a separate file and cannot be deleted here. */
             is_development: boolean;
             /** @description The key itself. It is shown only this once. */
@@ -2517,17 +2517,6 @@ export interface components {
             /** @description Accumulated TCT, at least 0. */
             tct_total: number;
         };
-        BadStatusSinceDto: {
-            /** @description The level of the BAD status, 1 (worst) to 6. */
-            level: number;
-            /** @description The reason, as a code of lower-case letters, digits and underscores. */
-            reason_code: string;
-            /**
-             * Format: date-time
-             * @description When the status was set.
-             */
-            since: string;
-        };
         EvidenceDto: {
             /**
              * @description The amount of evidence in a word.
@@ -2552,6 +2541,17 @@ export interface components {
             /** @description Whether it counts in policies that name no issuer: a proof, an operator's grant, or an accredited issuer's. */
             accredited: boolean;
         };
+        BadStatusSinceDto: {
+            /** @description The level of the BAD status, 1 (worst) to 6. */
+            level: number;
+            /** @description The reason, as a code of lower-case letters, digits and underscores. */
+            reason_code: string;
+            /**
+             * Format: date-time
+             * @description When the status was set.
+             */
+            since: string;
+        };
         LensDto: {
             /** @description null: the model's own lens, which weighs an action by its criticality. */
             policy_id: string | null;
@@ -2575,8 +2575,6 @@ export interface components {
             score_rating: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
             /** @description The range that contains the reliability with a probability of 90 %. From disc-2 on. */
             reliability_interval?: number[];
-            /** @description The BAD status that overrides the score; null if none is set. */
-            bad_status: components["schemas"]["BadStatusSinceDto"] | null;
             /** @description The TRIS id of an identity. */
             tris_id: string;
             /** @description 1.0..100.0, one decimal. */
@@ -2595,6 +2593,8 @@ export interface components {
             disc_metrics: components["schemas"]["DiscMetricsDto"];
             /** @description The current verification statuses of the identity. */
             verification: components["schemas"]["VerificationDto"][];
+            /** @description The BAD status that overrides the score; null if none is set. */
+            bad_status: components["schemas"]["BadStatusSinceDto"] | null;
             /** @description Generation of the read models that the answer comes from. */
             generation: string;
             /** @description Present if an event about the identity could not be decoded and has not been acknowledged. */
@@ -2659,17 +2659,6 @@ export interface components {
             /** @description The `cursor` of the next page; null on the last page. */
             next_cursor: string | null;
         };
-        NextRatingDto: {
-            /**
-             * @description The next rating.
-             * @enum {string}
-             */
-            rating: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
-            /** @description The minimum number of UTC days it takes, since the TCT of a day is limited; null: never. From disc-2 on. */
-            days_needed?: number | null;
-            /** @description Net TCT that is still missing. */
-            tct_needed: number;
-        };
         ContributionDto: {
             /** @description A metric, `<category>_<name>`. */
             metric: string;
@@ -2720,11 +2709,20 @@ export interface components {
              */
             last_at: string;
         };
+        NextRatingDto: {
+            /**
+             * @description The next rating.
+             * @enum {string}
+             */
+            rating: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
+            /** @description The minimum number of UTC days it takes, since the TCT of a day is limited; null: never. From disc-2 on. */
+            days_needed?: number | null;
+            /** @description Net TCT that is still missing. */
+            tct_needed: number;
+        };
         ExplanationDto: {
             /** @description The range that contains the reliability with a probability of 90 %. */
             reliability_interval?: number[];
-            /** @description null at the highest rating, and under an explicit BAD status. */
-            next_rating: components["schemas"]["NextRatingDto"] | null;
             /** @description The TRIS id of an identity. */
             tris_id: string;
             /** @description The DISC score, one decimal. */
@@ -2743,6 +2741,8 @@ export interface components {
             platforms: components["schemas"]["PlatformShareDto"][];
             /** @description The 1,000 metrics with the most flagged TCT. */
             forfeits: components["schemas"]["ForfeitDto"][];
+            /** @description null at the highest rating, and under an explicit BAD status. */
+            next_rating: components["schemas"]["NextRatingDto"] | null;
             /** @description The lens: the validation policy by which actions are weighed. */
             lens: components["schemas"]["LensDto"];
             /** @description The version of the scoring model. */
@@ -2932,14 +2932,14 @@ export interface components {
             detail: string;
         };
         ScoreResultDto: {
-            /** @description Why there is no data. */
-            problem?: components["schemas"]["BatchProblemDto"];
             /** @description The answer that a request for this identity alone would have returned. */
             data?: components["schemas"]["ScoreDto"];
             /** @description The TRIS id of an identity. */
             tris_id: string;
             /** @description The HTTP status that a request for this identity alone would have returned. */
             status: number;
+            /** @description Why there is no data. */
+            problem?: components["schemas"]["BatchProblemDto"];
         };
         ScoreBatchResultDto: {
             /** @description One result for each item of the request, in order. */
@@ -2974,14 +2974,14 @@ export interface components {
             metrics?: string[];
         };
         MetricsResultDto: {
-            /** @description Why there is no data. */
-            problem?: components["schemas"]["BatchProblemDto"];
             /** @description The answer that a request for this identity alone would have returned. */
             data?: components["schemas"]["MetricsDto"];
             /** @description The TRIS id of an identity. */
             tris_id: string;
             /** @description The HTTP status that a request for this identity alone would have returned. */
             status: number;
+            /** @description Why there is no data. */
+            problem?: components["schemas"]["BatchProblemDto"];
         };
         MetricsBatchResultDto: {
             /** @description One result for each item of the request, in order. */
@@ -3026,14 +3026,14 @@ export interface components {
             model?: "disc-1" | "disc-2";
         };
         ReportResultDto: {
-            /** @description Why there is no data. */
-            problem?: components["schemas"]["BatchProblemDto"];
             /** @description The answer that a request for this identity alone would have returned. */
             data?: components["schemas"]["ReportDto"];
             /** @description The TRIS id of an identity. */
             tris_id: string;
             /** @description The HTTP status that a request for this identity alone would have returned. */
             status: number;
+            /** @description Why there is no data. */
+            problem?: components["schemas"]["BatchProblemDto"];
         };
         ReportBatchResultDto: {
             /** @description One result for each item of the request, in order. */
@@ -3199,10 +3199,10 @@ export interface components {
             reason_code: string;
         };
         IdentityBadStatusDto: {
-            /** @description The BAD status that overrides the score; null if none is set. */
-            bad_status: components["schemas"]["BadStatusDto"] | null;
             /** @description The TRIS id of an identity. */
             tris_id: string;
+            /** @description The BAD status that overrides the score; null if none is set. */
+            bad_status: components["schemas"]["BadStatusDto"] | null;
         };
         GrantVerificationDto: {
             /**
@@ -3383,8 +3383,6 @@ export interface components {
              * @enum {string}
              */
             status: "zk-KYH" | "zk-KYC (ID only)" | "zk-KYC (ID + AML)";
-            /** @description SHA-256 of the transcript of the key's setup, as declared; null for a scheme registered before it was required. */
-            transcript_hash: string | null;
             /** @description The public signal that encodes the scope. */
             scope_value: string;
             /** @description What each public signal means, in their order. */
@@ -3401,6 +3399,8 @@ export interface components {
             scope: string;
             /** @description SHA-256 of the key's RFC 8785 JSON, without vk_alphabeta_12. */
             verification_key_hash: string;
+            /** @description SHA-256 of the transcript of the key's setup, as declared; null for a scheme registered before it was required. */
+            transcript_hash: string | null;
             /**
              * Format: date-time
              * @description When it was registered.
@@ -3415,8 +3415,6 @@ export interface components {
              * @enum {string}
              */
             status: "zk-KYH" | "zk-KYC (ID only)" | "zk-KYC (ID + AML)";
-            /** @description SHA-256 of the transcript of the key's setup, as declared; null for a scheme registered before it was required. */
-            transcript_hash: string | null;
             /** @description How it was established: `operator`, or the id of a verification scheme. */
             scheme: string;
             /** @description Who granted it: the TRIS id of an organization, or `key:<id>`. */
@@ -3425,6 +3423,8 @@ export interface components {
             scope: string;
             /** @description SHA-256 of the key's RFC 8785 JSON, without vk_alphabeta_12. */
             verification_key_hash: string;
+            /** @description SHA-256 of the transcript of the key's setup, as declared; null for a scheme registered before it was required. */
+            transcript_hash: string | null;
             /**
              * Format: date-time
              * @description When it was registered.
@@ -3434,10 +3434,10 @@ export interface components {
             retired: boolean;
         };
         SchemesDto: {
-            /** @description The `cursor` of the next page; null on the last page. */
-            next_cursor: string | null;
             /** @description The schemes. */
             schemes: components["schemas"]["ListedSchemeDto"][];
+            /** @description The `cursor` of the next page; null on the last page. */
+            next_cursor: string | null;
         };
         AddRootDto: {
             /**
@@ -3474,8 +3474,6 @@ export interface components {
             eas_domain?: components["schemas"]["EasDomainDto"];
         };
         IssuerDto: {
-            /** @description null: attestations of any domain are accepted. */
-            eas_domain: components["schemas"]["EasDomainDto"] | null;
             /** @description The id of a registered issuer of records. */
             issuer_id: string;
             /** @description The platform that verified an action. */
@@ -3484,6 +3482,8 @@ export interface components {
             ed25519: string | null;
             /** @description The Ethereum address; null if it has an Ed25519 key. */
             address: string | null;
+            /** @description null: attestations of any domain are accepted. */
+            eas_domain: components["schemas"]["EasDomainDto"] | null;
             /** @description Whether it was retired. */
             retired: boolean;
         };
@@ -3662,10 +3662,6 @@ export interface components {
              * @enum {string}
              */
             record_type: "milestone" | "activity" | "ai_behavior";
-            /** @description The proof that the record came with; null: without a proof. */
-            proof: components["schemas"]["OfferedProofDto"] | null;
-            /** @description The first approval, or the rejection by an operator or for the proof; null: pending. */
-            decision: components["schemas"]["RecordDecisionDto"] | null;
             /** @description The TRIS id of an identity. */
             tris_id: string;
             /** @description A metric, `<category>_<name>`. */
@@ -3698,8 +3694,12 @@ export interface components {
             agent_id: string | null;
             /** @description The TRIS id of the agent’s operator; null for other records. */
             operator_tris: string | null;
+            /** @description The proof that the record came with; null: without a proof. */
+            proof: components["schemas"]["OfferedProofDto"] | null;
             /** @description The organization that submitted it; null: an operator. */
             submitter: string | null;
+            /** @description The first approval, or the rejection by an operator or for the proof; null: pending. */
+            decision: components["schemas"]["RecordDecisionDto"] | null;
             /** @description Those of organizations, each for its own platforms. */
             reviews: components["schemas"]["RecordReviewDto"][];
             /** @description The text that an issuer signs: canonical JSON, RFC 8785. */
@@ -3778,14 +3778,14 @@ export interface components {
              * @enum {string}
              */
             token_type: "Bearer";
-            /** @description The TRIS the session acts for; null: the wallet is not linked, or did not sign for its link. */
-            tris_id: string | null;
             /** @description For `Authorization: Bearer`. */
             access_token: string;
             /** @description Lifetime of the access token, s. */
             expires_in: number;
             /** @description Can be used once. */
             refresh_token: string;
+            /** @description The TRIS the session acts for; null: the wallet is not linked, or did not sign for its link. */
+            tris_id: string | null;
             /** @description EIP-55. */
             wallet: string;
         };
@@ -3884,10 +3884,10 @@ export interface components {
              * @enum {string}
              */
             proof: "signed" | "asserted";
-            /** @description The chain whose contract accepted the signature; null: signed by the key of the address, or not signed. */
-            chain_id: number | null;
             /** @description EIP-55. */
             wallet: string;
+            /** @description The chain whose contract accepted the signature; null: signed by the key of the address, or not signed. */
+            chain_id: number | null;
             /**
              * Format: date-time
              * @description When the wallet was linked.
@@ -3895,12 +3895,12 @@ export interface components {
             linked_at: string;
         };
         WalletsDto: {
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
             /** @description The linked wallets, by address. */
             wallets: components["schemas"]["WalletDto"][];
             /** @description The `cursor` of the next page; null on the last page. */
             next_cursor: string | null;
-            /** @description The TRIS id of an identity. */
-            tris_id: string;
         };
         IngestWalletDto: {
             /**
@@ -3917,6 +3917,12 @@ export interface components {
             /** @description The id of a job, for querying its status. */
             job_id: string;
         };
+        IngestionProgressDto: {
+            /** @description How much is done. */
+            done: number;
+            /** @description How much there is to do. */
+            total: number;
+        };
         IngestionResultDto: {
             /** @description The first block that was read. */
             from_block: number;
@@ -3931,15 +3937,7 @@ export interface components {
             /** @description Recorded earlier for another identity that the wallet was linked to. */
             counted_elsewhere: number;
         };
-        IngestionProgressDto: {
-            /** @description How much is done. */
-            done: number;
-            /** @description How much there is to do. */
-            total: number;
-        };
         IngestionDto: {
-            /** @description The TRIS that the history counts for; null for an organization's key. */
-            tris_id: string | null;
             /** @description The chain (EIP-155). */
             chain_id: number;
             /**
@@ -3947,14 +3945,16 @@ export interface components {
              * @enum {string}
              */
             status: "queued" | "running" | "completed" | "failed" | "cancelled";
-            /** @description The result; null before it is completed. */
-            result: components["schemas"]["IngestionResultDto"] | null;
             /** @description The id of a job, for querying its status. */
             job_id: string;
+            /** @description The TRIS that the history counts for; null for an organization's key. */
+            tris_id: string | null;
             /** @description The address of a wallet. */
             wallet: string;
             /** @description How much of the work is done. */
             progress: components["schemas"]["IngestionProgressDto"];
+            /** @description The result; null before it is completed. */
+            result: components["schemas"]["IngestionResultDto"] | null;
             /** @description Why it failed; null if it did not. */
             error: string | null;
             /**
@@ -4008,59 +4008,25 @@ export interface components {
             score_above: number | null;
         };
         CreatedWebhookDto: {
-            /** @description The owner; null: the platform's operators. */
-            tris_org: string | null;
-            /** @description null if it was deleted with `credence texts delete`; nothing is sent then. */
-            url: string | null;
             /** @description The events that it reports. */
             events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now")[];
-            /** @description The access policy of `access.denied_now`; null: none. */
-            policy_id: string | null;
             /**
              * @description Whether messages are sent.
              * @enum {string}
              */
             status: "active" | "disabled";
-            /** @description `paused` by its owner; `gone`: the receiver answered 410; `failed`: a delivery failed for three days. */
-            disabled_reason: string | null;
-            /**
-             * Format: date-time
-             * @description When it was disabled; null while it is active.
-             */
-            disabled_at: string | null;
-            /**
-             * Format: date-time
-             * @description When the secret was last replaced; null if never.
-             */
-            rotated_at: string | null;
             /** @description The key of its signatures. It is not shown again. */
             secret: string;
             /** @description The id of a webhook. */
             webhook_id: string;
-            /** @description Limits what it reports. */
-            filter: components["schemas"]["StoredFilterDto"];
-            /** @description Number of deliveries that wait for their first or next attempt. */
-            pending: number;
-            /**
-             * Format: date-time
-             * @description When it was created.
-             */
-            created_at: string;
-        };
-        WebhookDto: {
             /** @description The owner; null: the platform's operators. */
             tris_org: string | null;
             /** @description null if it was deleted with `credence texts delete`; nothing is sent then. */
             url: string | null;
-            /** @description The events that it reports. */
-            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now")[];
+            /** @description Limits what it reports. */
+            filter: components["schemas"]["StoredFilterDto"];
             /** @description The access policy of `access.denied_now`; null: none. */
             policy_id: string | null;
-            /**
-             * @description Whether messages are sent.
-             * @enum {string}
-             */
-            status: "active" | "disabled";
             /** @description `paused` by its owner; `gone`: the receiver answered 410; `failed`: a delivery failed for three days. */
             disabled_reason: string | null;
             /**
@@ -4068,15 +4034,6 @@ export interface components {
              * @description When it was disabled; null while it is active.
              */
             disabled_at: string | null;
-            /**
-             * Format: date-time
-             * @description When the secret was last replaced; null if never.
-             */
-            rotated_at: string | null;
-            /** @description The id of a webhook. */
-            webhook_id: string;
-            /** @description Limits what it reports. */
-            filter: components["schemas"]["StoredFilterDto"];
             /** @description Number of deliveries that wait for their first or next attempt. */
             pending: number;
             /**
@@ -4084,12 +4041,55 @@ export interface components {
              * @description When it was created.
              */
             created_at: string;
+            /**
+             * Format: date-time
+             * @description When the secret was last replaced; null if never.
+             */
+            rotated_at: string | null;
+        };
+        WebhookDto: {
+            /** @description The events that it reports. */
+            events: ("rating.changed" | "score.crossed" | "verification.changed" | "bad_status.changed" | "policy.promoted" | "access.denied_now")[];
+            /**
+             * @description Whether messages are sent.
+             * @enum {string}
+             */
+            status: "active" | "disabled";
+            /** @description The id of a webhook. */
+            webhook_id: string;
+            /** @description The owner; null: the platform's operators. */
+            tris_org: string | null;
+            /** @description null if it was deleted with `credence texts delete`; nothing is sent then. */
+            url: string | null;
+            /** @description Limits what it reports. */
+            filter: components["schemas"]["StoredFilterDto"];
+            /** @description The access policy of `access.denied_now`; null: none. */
+            policy_id: string | null;
+            /** @description `paused` by its owner; `gone`: the receiver answered 410; `failed`: a delivery failed for three days. */
+            disabled_reason: string | null;
+            /**
+             * Format: date-time
+             * @description When it was disabled; null while it is active.
+             */
+            disabled_at: string | null;
+            /** @description Number of deliveries that wait for their first or next attempt. */
+            pending: number;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When the secret was last replaced; null if never.
+             */
+            rotated_at: string | null;
         };
         WebhooksDto: {
-            /** @description The `cursor` of the next page; null on the last page. */
-            next_cursor: string | null;
             /** @description The webhooks of the organization. */
             webhooks: components["schemas"]["WebhookDto"][];
+            /** @description The `cursor` of the next page; null on the last page. */
+            next_cursor: string | null;
         };
         ChangeWebhookDto: {
             /**
@@ -4126,14 +4126,14 @@ export interface components {
             secret: string;
         };
         AttemptDto: {
-            /** @description Status of the receiver's answer. */
-            status: number | null;
-            /** @description Why there is no status. */
-            failure: string | null;
             /** @description The `webhook-id` of the message. */
             message_id: string;
             /** @description Whether the receiver answered with a status of 2xx. */
             delivered: boolean;
+            /** @description Status of the receiver's answer. */
+            status: number | null;
+            /** @description Why there is no status. */
+            failure: string | null;
             /** @description How long the attempt took, in milliseconds. */
             ms: number;
         };
@@ -4148,26 +4148,41 @@ export interface components {
             after: string;
         };
         LastAttemptDto: {
-            /** @description Status of the receiver’s answer; null without one. */
-            status: number | null;
-            /** @description Why the attempt has no status, such as `timeout`; null if it has one. */
-            failure: string | null;
             /**
              * Format: date-time
              * @description The time of this entry.
              */
             at: string;
+            /** @description Status of the receiver’s answer; null without one. */
+            status: number | null;
+            /** @description Why the attempt has no status, such as `timeout`; null if it has one. */
+            failure: string | null;
             /** @description How long the attempt took, in milliseconds. */
             ms: number;
         };
         DeliveryDto: {
-            /** @description The TRIS id of an identity. */
-            tris_id: string | null;
             /**
              * @description Whether it was delivered, has failed permanently, or is waiting.
              * @enum {string}
              */
             status: "pending" | "delivered" | "failed";
+            /** @description The number of a delivery of the webhook, after `dlv_`. */
+            delivery_id: string;
+            /** @description The `webhook-id` of the message; the same whenever this event is sent to this webhook. */
+            message_id: string;
+            /** @description The kind of event that the message reports. */
+            event: string;
+            /** @description The TRIS id of an identity. */
+            tris_id: string | null;
+            /** @description The position of the event. */
+            position: string;
+            /** @description The number of attempts so far. */
+            attempts: number;
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            created_at: string;
             /**
              * Format: date-time
              * @description When the next attempt is due; null if there is none.
@@ -4179,27 +4194,12 @@ export interface components {
             payload: {
                 [key: string]: unknown;
             };
-            /** @description The number of a delivery of the webhook, after `dlv_`. */
-            delivery_id: string;
-            /** @description The `webhook-id` of the message; the same whenever this event is sent to this webhook. */
-            message_id: string;
-            /** @description The kind of event that the message reports. */
-            event: string;
-            /** @description The position of the event. */
-            position: string;
-            /** @description The number of attempts so far. */
-            attempts: number;
-            /**
-             * Format: date-time
-             * @description When it was created.
-             */
-            created_at: string;
         };
         DeliveriesDto: {
-            /** @description The `cursor` of the next page; null on the last page. */
-            next_cursor: string | null;
             /** @description The deliveries, newest first. */
             deliveries: components["schemas"]["DeliveryDto"][];
+            /** @description The `cursor` of the next page; null on the last page. */
+            next_cursor: string | null;
         };
         PolicyInputDto: {
             /**
@@ -4298,13 +4298,13 @@ export interface components {
             next_cursor: string | null;
         };
         ShownInputDto: {
+            /** @description The name that the policy was created with. */
+            metric: string;
             /**
              * @description The criticality of the metric.
              * @enum {string}
              */
             criticality: "Minimal" | "Low" | "Moderate" | "High" | "Critical";
-            /** @description The name that the policy was created with. */
-            metric: string;
             /** @description The weight of the metric. */
             weight: number;
         };
@@ -4441,21 +4441,6 @@ export interface components {
              */
             to: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
         };
-        SubjectProblemDto: {
-            /**
-             * Format: uri-reference
-             * @description A URI reference that identifies the kind of problem.
-             */
-            type: string;
-            /** @description The name of the kind of problem. */
-            title: string;
-            /** @description The HTTP status of the problem. */
-            status: number;
-            /** @description What is wrong, in words. */
-            detail: string;
-            /** @description The stable, machine-readable name of the problem. */
-            code: string;
-        };
         ReasonDto: {
             /** @description A metric, `<category>_<name>`. */
             metric: string;
@@ -4472,7 +4457,24 @@ export interface components {
             /** @description Whether the check would grant. */
             after: boolean;
         };
+        SubjectProblemDto: {
+            /**
+             * Format: uri-reference
+             * @description A URI reference that identifies the kind of problem.
+             */
+            type: string;
+            /** @description The name of the kind of problem. */
+            title: string;
+            /** @description The HTTP status of the problem. */
+            status: number;
+            /** @description What is wrong, in words. */
+            detail: string;
+            /** @description The stable, machine-readable name of the problem. */
+            code: string;
+        };
         EvaluatedSubjectDto: {
+            /** @description The TRIS id of an identity. */
+            tris_id: string;
             /** @description This and the next three are null for an unknown identity. */
             current: components["schemas"]["PreviewDto"] | null;
             /** @description The answer with the policy. */
@@ -4481,14 +4483,12 @@ export interface components {
             delta: components["schemas"]["DeltaDto"] | null;
             /** @description null if the rating does not change. */
             rating_change: components["schemas"]["RatingChangeDto"] | null;
-            /** @description Why there is no data. */
-            problem?: components["schemas"]["SubjectProblemDto"];
-            /** @description The TRIS id of an identity. */
-            tris_id: string;
             /** @description The metrics whose shares of the net TCT change most, up to five. Empty for an unknown identity. */
             reasons: components["schemas"]["ReasonDto"][];
             /** @description Decisions that differ, by access policy. */
             access: components["schemas"]["AccessFlipDto"][];
+            /** @description Why there is no data. */
+            problem?: components["schemas"]["SubjectProblemDto"];
         };
         HistogramDto: {
             /** @description Number of identities by rating. */
@@ -4615,6 +4615,12 @@ export interface components {
              */
             scope?: "platform" | "organization";
         };
+        ProgressDto: {
+            /** @description Identities compared so far. */
+            done: number;
+            /** @description How much there is to do. */
+            total: number;
+        };
         ScoringNameDto: {
             /** @description null: the model's own lens, or the platform's lens if content_hash is null too. */
             policy_id: string | null;
@@ -4660,21 +4666,7 @@ export interface components {
              */
             as_of: string;
         };
-        ProgressDto: {
-            /** @description Identities compared so far. */
-            done: number;
-            /** @description How much there is to do. */
-            total: number;
-        };
         ReplayDto: {
-            /** @description null, as the next two, in a replay of a version of the model. */
-            policy_id: string | null;
-            /** @description The TRIS id of the organization. */
-            tris_org: string | null;
-            /** @description A SHA-256 that identifies the content. */
-            content_hash: string | null;
-            /** @description The version of the model that is compared with the platform's; null in a replay of a policy. */
-            promotes: components["schemas"]["ModelDto"] | null;
             /**
              * @description Whether the policy is compared with the lens of the platform or with that of the organization.
              * @enum {string}
@@ -4685,24 +4677,32 @@ export interface components {
              * @enum {string}
              */
             status: "queued" | "running" | "completed" | "failed" | "cancelled";
+            /** @description The id of a replay. */
+            replay_id: string;
+            /** @description null, as the next two, in a replay of a version of the model. */
+            policy_id: string | null;
+            /** @description The TRIS id of the organization. */
+            tris_org: string | null;
+            /** @description A SHA-256 that identifies the content. */
+            content_hash: string | null;
+            /** @description The version of the model that is compared with the platform's; null in a replay of a policy. */
+            promotes: components["schemas"]["ModelDto"] | null;
+            /** @description How much of the work is done. */
+            progress: components["schemas"]["ProgressDto"];
             /** @description The result; null before it is completed. */
             result: components["schemas"]["ReplayResultDto"] | null;
             /** @description Why it failed; null if it did not. */
             error: string | null;
             /**
              * Format: date-time
-             * @description When it ended; null while it has not.
-             */
-            finished_at: string | null;
-            /** @description The id of a replay. */
-            replay_id: string;
-            /** @description How much of the work is done. */
-            progress: components["schemas"]["ProgressDto"];
-            /**
-             * Format: date-time
              * @description When it was requested.
              */
             started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
         };
         PromotePolicyDto: {
             /**
@@ -4719,16 +4719,16 @@ export interface components {
              * @enum {string}
              */
             scope: "platform" | "organization";
-            /** @description Generation of the read models; null while the switch is not applied yet. */
-            generation: string | null;
-            /** @description The id of a replay. */
-            replay_id: string | null;
             /** @description The id of a policy, with its version. */
             policy_id: string;
             /** @description The lens that is active from `position` on. */
             active: components["schemas"]["LensNameDto"];
             /** @description What was active before. */
             previous: components["schemas"]["LensNameDto"];
+            /** @description Generation of the read models; null while the switch is not applied yet. */
+            generation: string | null;
+            /** @description The id of a replay. */
+            replay_id: string | null;
             /** @description Reads at or after this position use the active lens. */
             position: string;
             /** @description Only with status 202: id for querying the status. */
@@ -4747,10 +4747,6 @@ export interface components {
              * @enum {string}
              */
             scope: "platform" | "organization";
-            /** @description Generation of the read models; null while the switch is not applied yet. */
-            generation: string | null;
-            /** @description The id of a replay. */
-            replay_id: string | null;
             /**
              * @description Whether the read models have switched.
              * @enum {string}
@@ -4762,6 +4758,10 @@ export interface components {
             active: components["schemas"]["LensNameDto"];
             /** @description What was active before. */
             previous: components["schemas"]["LensNameDto"];
+            /** @description Generation of the read models; null while the switch is not applied yet. */
+            generation: string | null;
+            /** @description The id of a replay. */
+            replay_id: string | null;
             /** @description Reads at or after this position use the active lens. */
             position: string;
             /** @description Only with status 202: id for querying the status. */
@@ -4791,14 +4791,14 @@ export interface components {
             replay_id?: string;
         };
         ModelSwitchDto: {
-            /** @description The id of a replay. */
-            replay_id: string | null;
-            /** @description Generation of the read models; null while the switch is not applied yet. */
-            generation: string | null;
             /** @description The version that is active from `position` on. */
             active: components["schemas"]["ModelDto"];
             /** @description What was active before. */
             previous: components["schemas"]["ModelDto"];
+            /** @description The id of a replay. */
+            replay_id: string | null;
+            /** @description Generation of the read models; null while the switch is not applied yet. */
+            generation: string | null;
             /** @description Reads at or after this position are computed by the active version. */
             position: string;
             /** @description Only with status 202. Reads that wait for `position` see the switch. */
@@ -4851,15 +4851,6 @@ export interface components {
              */
             status: "active" | "retired";
             /**
-             * @description SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds, vp, and visibility unless it is private. null for
-             *     callers who may not read the rules: the hash would confirm a guess of them.
-             */
-            content_hash: string | null;
-            /** @description The validation policy that is used as the lens; null: the default lens. */
-            vp: string | null;
-            /** @description The owner; null: the platform's operators. */
-            tris_org: string | null;
-            /**
              * @description Who may read the policy.
              * @enum {string}
              */
@@ -4868,10 +4859,19 @@ export interface components {
             rules: {
                 [key: string]: unknown;
             } & components["schemas"]["AccessRule"];
+            /**
+             * @description SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds, vp, and visibility unless it is private. null for
+             *     callers who may not read the rules: the hash would confirm a guess of them.
+             */
+            content_hash: string | null;
             /** @description The id of a policy, with its version. */
             policy_id: string;
             /** @description Lifetime of the tokens, s. */
             ttl_seconds: number;
+            /** @description The validation policy that is used as the lens; null: the default lens. */
+            vp: string | null;
+            /** @description The owner; null: the platform's operators. */
+            tris_org: string | null;
             /**
              * Format: date-time
              * @description When it was created.
@@ -4967,18 +4967,20 @@ export interface components {
             required: (number | string | boolean) | null;
             /** @description null: no evidence yet. */
             actual: (number | string | boolean) | null;
+            /** @description `net_tct`, `health.<category>`, `reliability`, `evidence`, `verification.<status>`, `bad_status` or `actions`. */
+            fact: string;
             /** @description The value must stay below this, since a rule sets an upper limit. */
             below?: number;
+            /** @description JSON pointers to the conditions that the change fulfils, alone or with the others. */
+            pointers: string[];
             /** @description For a verification: one of these issuers must grant it. */
             issuers?: string[];
             /** @description For a verification: it must be by one of these schemes. */
             schemes?: string[];
-            /** @description `net_tct`, `health.<category>`, `reliability`, `evidence`, `verification.<status>`, `bad_status` or `actions`. */
-            fact: string;
-            /** @description JSON pointers to the conditions that the change fulfils, alone or with the others. */
-            pointers: string[];
         };
         AccessDto: {
+            /** @description Whether access is granted. */
+            granted: boolean;
             /** @description JWT of the type eligibility+jwt; null: not granted. */
             eligibility_token: string | null;
             /**
@@ -4988,14 +4990,12 @@ export interface components {
             expires_at: string | null;
             /** @description The same decision for a contract to verify; null: not granted, or not requested. */
             voucher: components["schemas"]["VoucherDto"] | null;
-            /** @description null: the subject is unknown. */
-            score: number | null;
-            /** @description Whether access is granted. */
-            granted: boolean;
             /** @description The id of a policy, with its version. */
             policy_id: string;
             /** @description The TRIS id of the identity that is checked. */
             subject_tris: string;
+            /** @description null: the subject is unknown. */
+            score: number | null;
             /** @description All parts of the rules that prevent access, in the order of the rules; empty if granted. */
             reasons: components["schemas"]["AccessReasonDto"][];
             /** @description A smallest set of changes after which the check grants; empty if granted, or if no increase is sufficient. */
@@ -5066,8 +5066,6 @@ export interface components {
             pointer: string;
         };
         DryRunResultDto: {
-            /** @description null: the subject is unknown. */
-            score: number | null;
             /** @description All parts of the rules that prevent access, in the order of the rules; empty if granted. */
             reasons: components["schemas"]["AccessReasonDto"][];
             /** @description A smallest set of changes after which the rules grant; empty if they do, or if no increase is sufficient. */
@@ -5078,6 +5076,8 @@ export interface components {
             subject_tris: string;
             /** @description Whether access is granted. */
             granted: boolean;
+            /** @description null: the subject is unknown. */
+            score: number | null;
             /**
              * Format: date-time
              * @description The facts are of this time: that of the request or, if it is later, the latest that a server gave to one of them.
@@ -5085,10 +5085,10 @@ export interface components {
             as_of: string;
         };
         DryRunDto: {
-            /** @description null: no subject is known, so none was used. */
-            lens: components["schemas"]["LensDto"] | null;
             /** @description One for each subject, in order. */
             results: components["schemas"]["DryRunResultDto"][];
+            /** @description null: no subject is known, so none was used. */
+            lens: components["schemas"]["LensDto"] | null;
             /** @description The version of the scoring model. */
             model: components["schemas"]["ModelDto"];
             /** @description A position in the log, `<log id>.<decimal>`. */
@@ -5101,23 +5101,23 @@ export interface components {
              */
             status: "active" | "retired";
             /**
-             * @description SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds, vp, and visibility unless it is private. null for
-             *     callers who may not read the rules: the hash would confirm a guess of them.
-             */
-            content_hash: string | null;
-            /** @description The validation policy that is used as the lens; null: the default lens. */
-            vp: string | null;
-            /** @description The owner; null: the platform's operators. */
-            tris_org: string | null;
-            /**
              * @description Who may read the policy.
              * @enum {string}
              */
             visibility: "public" | "private";
             /** @description The id of a policy, with its version. */
             policy_id: string;
+            /**
+             * @description SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds, vp, and visibility unless it is private. null for
+             *     callers who may not read the rules: the hash would confirm a guess of them.
+             */
+            content_hash: string | null;
             /** @description Lifetime of the tokens, s. */
             ttl_seconds: number;
+            /** @description The validation policy that is used as the lens; null: the default lens. */
+            vp: string | null;
+            /** @description The owner; null: the platform's operators. */
+            tris_org: string | null;
             /**
              * Format: date-time
              * @description When it was created.
@@ -5155,10 +5155,6 @@ export interface components {
             verifying_contract: string;
         };
         DecisionDto: {
-            /** @description The audience of the token; null: anybody, or no token. */
-            audience: string | null;
-            /** @description null: the subject was unknown. */
-            score: number | null;
             /** @description All parts of the rules that prevented access; empty if granted. */
             reasons: components["schemas"]["AccessReasonDto"][];
             /** @description A smallest set of changes after which the check would have granted. */
@@ -5168,10 +5164,6 @@ export interface components {
              * @description When its token expires; null: not granted.
              */
             expires_at: string | null;
-            /** @description null: none was requested. */
-            voucher: components["schemas"]["DecisionVoucherDto"] | null;
-            /** @description null: the subject was unknown, so none was used. */
-            lens: components["schemas"]["LensDto"] | null;
             /**
              * Format: uuid
              * @description Id of the decision, and of its token if it granted.
@@ -5185,6 +5177,10 @@ export interface components {
             subject_tris: string;
             /** @description Whether access is granted. */
             granted: boolean;
+            /** @description The audience of the token; null: anybody, or no token. */
+            audience: string | null;
+            /** @description null: the subject was unknown. */
+            score: number | null;
             /**
              * Format: date-time
              * @description When the check was made.
@@ -5194,6 +5190,8 @@ export interface components {
             checked_by: string;
             /** @description Whether its token was revoked. */
             revoked: boolean;
+            /** @description null: none was requested. */
+            voucher: components["schemas"]["DecisionVoucherDto"] | null;
             /**
              * Format: date-time
              * @description The facts are of this time: that of the check or, if it is later, the latest that a server gave to one of them.
@@ -5201,16 +5199,18 @@ export interface components {
             as_of: string;
             /** @description Events up to this position counted. Of the first log, if the decision was imported. */
             position: string;
+            /** @description null: the subject was unknown, so none was used. */
+            lens: components["schemas"]["LensDto"] | null;
             /** @description The version of the scoring model. */
             model: components["schemas"]["ModelDto"];
             /** @description Where the record is in this log. */
             recorded_position: string;
         };
         DecisionsDto: {
-            /** @description null: there are no more. */
-            next_cursor: string | null;
             /** @description The latest first. A page may contain fewer than `limit`, or none, although others follow. */
             decisions: components["schemas"]["DecisionDto"][];
+            /** @description null: there are no more. */
+            next_cursor: string | null;
         };
         VerifyEligibilityDto: {
             /** @description An eligibility token. */
@@ -5233,12 +5233,12 @@ export interface components {
             hash: string;
         };
         EligibilityClaimsDto: {
-            /** @description The only audience that the token is for; absent: any. */
-            aud?: string;
             /** @description The URL of the service that issued the token. */
             iss: string;
             /** @description The TRIS id of the subject. */
             sub: string;
+            /** @description The only audience that the token is for; absent: any. */
+            aud?: string;
             /**
              * Format: uuid
              * @description The id of an eligibility token.
@@ -5310,6 +5310,8 @@ export interface components {
              * @enum {string}
              */
             status: "next" | "signing" | "retired" | "published";
+            /** @description EIP-55. */
+            address: string;
             /**
              * Format: date-time
              * @description null: since the beginning, or never.
@@ -5320,8 +5322,6 @@ export interface components {
              * @description When its last voucher expires; null: it is not retired.
              */
             ends_at: string | null;
-            /** @description EIP-55. */
-            address: string;
         };
         VoucherDomainDto: {
             /**
@@ -5336,8 +5336,6 @@ export interface components {
             version: "1";
         };
         VoucherIssuersDto: {
-            /** @description The addresses that sign vouchers. */
-            issuers: components["schemas"]["VoucherIssuerDto"][];
             /**
              * @description The EIP-712 type that is signed.
              * @enum {string}
@@ -5347,6 +5345,8 @@ export interface components {
             types: {
                 [key: string]: components["schemas"]["TypedFieldDto"][];
             };
+            /** @description The addresses that sign vouchers. */
+            issuers: components["schemas"]["VoucherIssuerDto"][];
             /** @description The EIP-712 domain. */
             domain: components["schemas"]["VoucherDomainDto"];
         };
@@ -5434,26 +5434,6 @@ export interface components {
                 [key: string]: string;
             };
         };
-        DifferenceDto: {
-            /** @description Its sort key; null: it has none. */
-            sort: string | null;
-            /** @description The row according to the log; null: no such row. */
-            expected: {
-                [key: string]: unknown;
-            } | unknown[] | string | number | boolean | null;
-            /** @description The row in the read model; null: no such row. */
-            found: {
-                [key: string]: unknown;
-            } | unknown[] | string | number | boolean | null;
-            /** @description Applied events at which both were compared. */
-            position: number;
-            /** @description The generation of the read models that the answer comes from. */
-            generation: string;
-            /** @description `checkpoint` if what the generation says it has applied is not in the log. */
-            view: string;
-            /** @description The key of the row. */
-            key: string;
-        };
         VerifiedGenerationDto: {
             /** @description Events up to which it was followed. */
             position: number;
@@ -5470,11 +5450,31 @@ export interface components {
             /** @description Whether it has not caught up with the log, so that only a part of its final rows was compared. */
             isBuilding: boolean;
         };
+        DifferenceDto: {
+            /** @description The row according to the log; null: no such row. */
+            expected: {
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null;
+            /** @description The row in the read model; null: no such row. */
+            found: {
+                [key: string]: unknown;
+            } | unknown[] | string | number | boolean | null;
+            /** @description Applied events at which both were compared. */
+            position: number;
+            /** @description The generation of the read models that the answer comes from. */
+            generation: string;
+            /** @description `checkpoint` if what the generation says it has applied is not in the log. */
+            view: string;
+            /** @description The key of the row. */
+            key: string;
+            /** @description Its sort key; null: it has none. */
+            sort: string | null;
+        };
         DamageDto: {
-            /** @description The identity that the event is about; null if that is not certain. */
-            tris_id: string | null;
             /** @description What is wrong with the event, as a clause. */
             reason: string;
+            /** @description The identity that the event is about; null if that is not certain. */
+            tris_id: string | null;
         };
         DamagedEventDto: {
             /** @description A position in the log, `<log id>.<decimal>`. */
@@ -5496,14 +5496,14 @@ export interface components {
             events: number;
             /** @description Rows compared. */
             rows: number;
-            /** @description The first difference; null if all compared rows are correct. */
-            difference: components["schemas"]["DifferenceDto"] | null;
             /** @description Number of events that cannot be read. */
             damaged_events: number;
             /** @description Whether everything was compared, and no difference was found. */
             identical: boolean;
             /** @description The compared generations: those that serve. */
             generations: components["schemas"]["VerifiedGenerationDto"][];
+            /** @description The first difference; null if all compared rows are correct. */
+            difference: components["schemas"]["DifferenceDto"] | null;
             /** @description The first 20 events of the log that cannot be read. */
             damaged: components["schemas"]["DamagedEventDto"][];
             /** @description How long it took. */
@@ -5580,13 +5580,6 @@ export interface components {
              * @enum {string}
              */
             status: "queued" | "running" | "completed" | "failed" | "cancelled";
-            /** @description Why it failed; null unless it did. */
-            problem: components["schemas"]["ItemProblemDto"] | null;
-            /**
-             * Format: date-time
-             * @description When it ended; null while it has not.
-             */
-            finished_at: string | null;
             /** @description Null before the job is completed. */
             result: components["schemas"]["ReplayResultDto"] | null;
             /** @description The id of a job, for querying its status. */
@@ -5598,11 +5591,18 @@ export interface components {
             kind: "vp_replay";
             /** @description How much of the work is done. */
             progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
             /**
              * Format: date-time
              * @description When it was requested.
              */
             started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
         };
         ApPopulationJobDto: {
             /**
@@ -5610,13 +5610,6 @@ export interface components {
              * @enum {string}
              */
             status: "queued" | "running" | "completed" | "failed" | "cancelled";
-            /** @description Why it failed; null unless it did. */
-            problem: components["schemas"]["ItemProblemDto"] | null;
-            /**
-             * Format: date-time
-             * @description When it ended; null while it has not.
-             */
-            finished_at: string | null;
             /** @description Null before the job is completed. */
             result: components["schemas"]["PopulationResultDto"] | null;
             /** @description The id of a job, for querying its status. */
@@ -5628,11 +5621,18 @@ export interface components {
             kind: "ap_population";
             /** @description How much of the work is done. */
             progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
             /**
              * Format: date-time
              * @description When it was requested.
              */
             started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
         };
         RebuildJobDto: {
             /**
@@ -5640,13 +5640,6 @@ export interface components {
              * @enum {string}
              */
             status: "queued" | "running" | "completed" | "failed" | "cancelled";
-            /** @description Why it failed; null unless it did. */
-            problem: components["schemas"]["ItemProblemDto"] | null;
-            /**
-             * Format: date-time
-             * @description When it ended; null while it has not.
-             */
-            finished_at: string | null;
             /** @description Null before the job is completed. */
             result: components["schemas"]["RebuiltDto"] | null;
             /** @description The id of a job, for querying its status. */
@@ -5658,11 +5651,18 @@ export interface components {
             kind: "rebuild";
             /** @description How much of the work is done. */
             progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
             /**
              * Format: date-time
              * @description When it was requested.
              */
             started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
         };
         SwapJobDto: {
             /**
@@ -5670,13 +5670,6 @@ export interface components {
              * @enum {string}
              */
             status: "queued" | "running" | "completed" | "failed" | "cancelled";
-            /** @description Why it failed; null unless it did. */
-            problem: components["schemas"]["ItemProblemDto"] | null;
-            /**
-             * Format: date-time
-             * @description When it ended; null while it has not.
-             */
-            finished_at: string | null;
             /** @description Null before the job is completed. */
             result: components["schemas"]["ServingDto"] | null;
             /** @description The id of a job, for querying its status. */
@@ -5688,11 +5681,18 @@ export interface components {
             kind: "swap";
             /** @description How much of the work is done. */
             progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
             /**
              * Format: date-time
              * @description When it was requested.
              */
             started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
         };
         RollbackJobDto: {
             /**
@@ -5700,13 +5700,6 @@ export interface components {
              * @enum {string}
              */
             status: "queued" | "running" | "completed" | "failed" | "cancelled";
-            /** @description Why it failed; null unless it did. */
-            problem: components["schemas"]["ItemProblemDto"] | null;
-            /**
-             * Format: date-time
-             * @description When it ended; null while it has not.
-             */
-            finished_at: string | null;
             /** @description Null before the job is completed. */
             result: components["schemas"]["ServingDto"] | null;
             /** @description The id of a job, for querying its status. */
@@ -5718,11 +5711,18 @@ export interface components {
             kind: "rollback";
             /** @description How much of the work is done. */
             progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
             /**
              * Format: date-time
              * @description When it was requested.
              */
             started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
         };
         VerifyJobDto: {
             /**
@@ -5730,13 +5730,6 @@ export interface components {
              * @enum {string}
              */
             status: "queued" | "running" | "completed" | "failed" | "cancelled";
-            /** @description Why it failed; null unless it did. */
-            problem: components["schemas"]["ItemProblemDto"] | null;
-            /**
-             * Format: date-time
-             * @description When it ended; null while it has not.
-             */
-            finished_at: string | null;
             /** @description Null before the job is completed. */
             result: components["schemas"]["VerifiedDto"] | null;
             /** @description The id of a job, for querying its status. */
@@ -5748,11 +5741,18 @@ export interface components {
             kind: "verify";
             /** @description How much of the work is done. */
             progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
             /**
              * Format: date-time
              * @description When it was requested.
              */
             started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
         };
         SnapshotJobDto: {
             /**
@@ -5760,13 +5760,6 @@ export interface components {
              * @enum {string}
              */
             status: "queued" | "running" | "completed" | "failed" | "cancelled";
-            /** @description Why it failed; null unless it did. */
-            problem: components["schemas"]["ItemProblemDto"] | null;
-            /**
-             * Format: date-time
-             * @description When it ended; null while it has not.
-             */
-            finished_at: string | null;
             /** @description Null before the job is completed. */
             result: components["schemas"]["SnapshotsDto"] | null;
             /** @description The id of a job, for querying its status. */
@@ -5778,11 +5771,18 @@ export interface components {
             kind: "snapshot";
             /** @description How much of the work is done. */
             progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
             /**
              * Format: date-time
              * @description When it was requested.
              */
             started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
         };
         TroveVerificationJobDto: {
             /**
@@ -5790,13 +5790,6 @@ export interface components {
              * @enum {string}
              */
             status: "queued" | "running" | "completed" | "failed" | "cancelled";
-            /** @description Why it failed; null unless it did. */
-            problem: components["schemas"]["ItemProblemDto"] | null;
-            /**
-             * Format: date-time
-             * @description When it ended; null while it has not.
-             */
-            finished_at: string | null;
             /** @description Null before the job is completed. */
             result: string | null;
             /** @description The id of a job, for querying its status. */
@@ -5808,11 +5801,18 @@ export interface components {
             kind: "trove_verification";
             /** @description How much of the work is done. */
             progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
             /**
              * Format: date-time
              * @description When it was requested.
              */
             started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
         };
         ChainIngestionJobDto: {
             /**
@@ -5820,13 +5820,6 @@ export interface components {
              * @enum {string}
              */
             status: "queued" | "running" | "completed" | "failed" | "cancelled";
-            /** @description Why it failed; null unless it did. */
-            problem: components["schemas"]["ItemProblemDto"] | null;
-            /**
-             * Format: date-time
-             * @description When it ended; null while it has not.
-             */
-            finished_at: string | null;
             /** @description Null before the job is completed. */
             result: components["schemas"]["IngestionResultDto"] | null;
             /** @description The id of a job, for querying its status. */
@@ -5838,11 +5831,18 @@ export interface components {
             kind: "chain_ingestion";
             /** @description How much of the work is done. */
             progress: components["schemas"]["JobProgressDto"];
+            /** @description Why it failed; null unless it did. */
+            problem: components["schemas"]["ItemProblemDto"] | null;
             /**
              * Format: date-time
              * @description When it was requested.
              */
             started_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            finished_at: string | null;
         };
     };
     responses: never;

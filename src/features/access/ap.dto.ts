@@ -84,13 +84,10 @@ export class ListedAccessPolicyDto {
    * SHA-256 of the RFC 8785 JSON of policy_id, rules, ttl_seconds, vp, and visibility unless it is private. null for
    * callers who may not read the rules: the hash would confirm a guess of them.
    */
-  @ApiProperty({ type: String, nullable: true })
   content_hash: string | null;
   ttl_seconds: number;
-  @ApiProperty({ type: String, nullable: true })
   vp: string | null;
   /** The owner; null: the platform's operators. */
-  @ApiProperty({ type: String, nullable: true })
   tris_org: string | null;
   @ApiProperty({ enum: VISIBILITIES })
   visibility: (typeof VISIBILITIES)[number];
@@ -98,7 +95,6 @@ export class ListedAccessPolicyDto {
 }
 
 export class AccessPolicyDto extends ListedAccessPolicyDto {
-  @ApiProperty({ type: String })
   declare content_hash: string;
   @ApiProperty(RULES)
   rules: JsonObject;
@@ -126,7 +122,6 @@ export class PopulationStartedDto {
 }
 
 class PolicyLensDto {
-  @ApiProperty({ type: String, nullable: true })
   policy_id: string | null;
   content_hash: string;
 }
@@ -287,15 +282,12 @@ export class FactChangeDto {
   @ApiProperty(ANY_VALUE)
   actual: number | false | null;
   /** The value must stay below this, since a rule sets an upper limit. */
-  @ApiProperty({ type: Number, required: false })
   below?: number;
   /** JSON pointers to the conditions that the change fulfils, alone or with the others. */
   pointers: string[];
   /** For a verification: one of these issuers must grant it. */
-  @ApiProperty({ type: [String], required: false })
   issuers?: string[];
   /** For a verification: it must be by one of these schemes. */
-  @ApiProperty({ type: [String], required: false })
   schemes?: string[];
 }
 
@@ -303,17 +295,13 @@ export class FactChangeDto {
 export class AccessDto {
   granted: boolean;
   /** JWT of the type eligibility+jwt; null: not granted. */
-  @ApiProperty({ type: String, nullable: true })
   eligibility_token: string | null;
-  @ApiProperty({ type: String, nullable: true })
   expires_at: string | null;
   /** The same decision for a contract to verify; null: not granted, or not requested. */
-  @ApiProperty({ type: VoucherDto, nullable: true })
   voucher: VoucherDto | null;
   policy_id: string;
   subject_tris: string;
   /** null: the subject is unknown. */
-  @ApiProperty({ type: Number, nullable: true })
   score: number | null;
   /** All parts of the rules that prevent access, in the order of the rules; empty if granted. */
   reasons: AccessReasonDto[];
@@ -377,7 +365,6 @@ export class DryRunResultDto {
   subject_tris: string;
   granted: boolean;
   /** null: the subject is unknown. */
-  @ApiProperty({ type: Number, nullable: true })
   score: number | null;
   /** All parts of the rules that prevent access, in the order of the rules; empty if granted. */
   @ApiProperty({ type: [AccessReasonDto] })
@@ -397,7 +384,6 @@ export class DryRunDto {
   /** One for each subject, in order. */
   results: DryRunResultDto[];
   /** null: no subject is known, so none was used. */
-  @ApiProperty({ type: LensDto, nullable: true })
   lens: LensDto | null;
   model: ModelDto;
   position: string;

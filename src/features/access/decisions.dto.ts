@@ -71,10 +71,8 @@ export class DecisionDto {
   subject_tris: string;
   granted: boolean;
   /** The audience of the token; null: anybody, or no token. */
-  @ApiProperty({ type: String, nullable: true })
   audience: string | null;
   /** null: the subject was unknown. */
-  @ApiProperty({ type: Number, nullable: true })
   score: number | null;
   /** All parts of the rules that prevented access; empty if granted. */
   @ApiProperty({ type: [AccessReasonDto] })
@@ -91,14 +89,12 @@ export class DecisionDto {
   /** Whether its token was revoked. */
   revoked: boolean;
   /** null: none was requested. */
-  @ApiProperty({ type: DecisionVoucherDto, nullable: true })
   voucher: DecisionVoucherDto | null;
   /** The facts are of this time: that of the check or, if it is later, the latest that a server gave to one of them. */
   as_of: string;
   /** Events up to this position counted. Of the first log, if the decision was imported. */
   position: string;
   /** null: the subject was unknown, so none was used. */
-  @ApiProperty({ type: LensDto, nullable: true })
   lens: LensDto | null;
   model: ModelDto;
   /** Where the record is in this log. */
@@ -109,6 +105,5 @@ export class DecisionsDto {
   /** The latest first. A page may contain fewer than `limit`, or none, although others follow. */
   decisions: DecisionDto[];
   /** null: there are no more. */
-  @ApiProperty({ type: String, nullable: true })
   next_cursor: string | null;
 }

@@ -21,7 +21,6 @@ export class VerifyEligibilityDto {
 }
 
 class LensClaimDto {
-  @ApiProperty({ type: String, nullable: true })
   policy_id: string | null;
   content_hash: string;
 }
@@ -35,7 +34,6 @@ class ModelClaimDto {
 export class EligibilityClaimsDto {
   iss: string;
   sub: string;
-  @ApiProperty({ type: String, required: false })
   aud?: string;
   jti: string;
   iat: number;
@@ -135,10 +133,8 @@ class VoucherIssuerDto {
   @ApiProperty({ enum: ISSUER_STATUSES })
   status: (typeof ISSUER_STATUSES)[number];
   /** null: since the beginning, or never. */
-  @ApiProperty({ type: String, nullable: true })
   signs_from: string | null;
   /** When its last voucher expires; null: it is not retired. */
-  @ApiProperty({ type: String, nullable: true })
   ends_at: string | null;
 }
 
@@ -150,7 +146,6 @@ class TypedFieldDto {
 /** The issuers that a contract should trust, and the type they sign. */
 @ApiExtraModels(TypedFieldDto)
 export class VoucherIssuersDto {
-  @ApiProperty({ type: [VoucherIssuerDto] })
   issuers: VoucherIssuerDto[];
   domain: VoucherDomainDto;
   @ApiProperty({ enum: ['Voucher'] })

@@ -102,7 +102,6 @@ export class TokensDto {
   /** Can be used once. */
   refresh_token: string;
   /** The TRIS the session acts for; null: the wallet is not linked, or did not sign for its link. */
-  @ApiProperty({ type: String, nullable: true })
   tris_id: string | null;
   /** EIP-55. */
   wallet: string;

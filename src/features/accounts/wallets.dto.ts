@@ -71,15 +71,12 @@ export class WalletDto {
   @ApiProperty({ enum: LINK_PROOFS })
   proof: (typeof LINK_PROOFS)[number];
   /** The chain whose contract accepted the signature; null: signed by the key of the address, or not signed. */
-  @ApiProperty({ type: Number, nullable: true })
   chain_id: number | null;
   linked_at: string;
 }
 
 export class WalletsDto {
   tris_id: string;
-  @ApiProperty({ type: [WalletDto] })
   wallets: WalletDto[];
-  @ApiProperty({ type: String, nullable: true })
   next_cursor: string | null;
 }

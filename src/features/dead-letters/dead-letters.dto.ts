@@ -1,4 +1,3 @@
-import { ApiProperty } from '@nestjs/swagger';
 import { IsIn, IsOptional, IsUUID } from 'class-validator';
 import { PageQuery } from '../../http/common.dto.js';
 import { IsReasonCode } from '../../http/fields.js';
@@ -36,12 +35,10 @@ export class DeadLetterDto {
   event_type: string;
   position: string;
   /** The identity that the event is about; null if it could not be determined. */
-  @ApiProperty({ type: String, nullable: true })
   tris_id: string | null;
   /** Why the event cannot be decoded. */
   reason: string;
   /** null: open, and the identity is incomplete. */
-  @ApiProperty({ type: AcknowledgementDto, nullable: true })
   acknowledged: AcknowledgementDto | null;
 }
 

@@ -232,7 +232,6 @@ export class ScoreDto extends CoordinatesDto {
   reliability_interval?: [number, number];
   disc_metrics: DiscMetricsDto;
   verification: VerificationDto[];
-  @ApiProperty({ type: BadStatusSinceDto, nullable: true })
   bad_status: BadStatusSinceDto | null;
   /** Generation of the read models that the answer comes from. */
   generation: string;
@@ -322,7 +321,6 @@ export class ExplanationDto extends CoordinatesDto {
   /** The 1,000 metrics with the most flagged TCT. */
   forfeits: ForfeitDto[];
   /** null at the highest rating, and under an explicit BAD status. */
-  @ApiProperty({ type: NextRatingDto, nullable: true })
   next_rating: NextRatingDto | null;
 }
 
@@ -455,7 +453,6 @@ class BatchResultDto {
   tris_id: string;
   /** The HTTP status that a request for this identity alone would have returned. */
   status: number;
-  @ApiProperty({ type: BatchProblemDto, required: false })
   problem?: BatchProblemDto;
 }
 

@@ -43,8 +43,6 @@ export class AccreditedIssuerDto {
 }
 
 export class AccreditedIssuersDto {
-  @ApiProperty({ type: [AccreditedIssuerDto] })
   issuers: AccreditedIssuerDto[];
-  @ApiProperty({ type: String, nullable: true })
   next_cursor: string | null;
 }

@@ -23,7 +23,6 @@ export class BadStatusDto {
 
 export class IdentityBadStatusDto {
   tris_id: string;
-  @ApiProperty({ type: BadStatusDto, nullable: true })
   bad_status: BadStatusDto | null;
 }
 

@@ -59,7 +59,6 @@ export class IngestionResultDto {
 export class IngestionDto {
   job_id: string;
   /** The TRIS that the history counts for; null for an organization's key. */
-  @ApiProperty({ type: String, nullable: true })
   tris_id: string | null;
   wallet: string;
   @ApiProperty({ type: 'integer' })
@@ -67,7 +66,6 @@ export class IngestionDto {
   @ApiProperty({ enum: ['queued', 'running', 'completed', 'failed', 'cancelled'] })
   status: string;
   progress: IngestionProgressDto;
-  @ApiProperty({ type: IngestionResultDto, nullable: true })
   result: IngestionResultDto | null;
   error: string | null;
   started_at: string;

@@ -35,10 +35,8 @@ export class JobSummaryDto {
   status: JobStatus;
   progress: JobProgressDto;
   /** Why it failed; null unless it did. */
-  @ApiProperty({ type: ItemProblemDto, nullable: true })
   problem: ItemProblemDto | null;
   started_at: string;
-  @ApiProperty({ type: String, nullable: true })
   finished_at: string | null;
 }
 

@@ -32,7 +32,6 @@ export class KeyDto {
   key_id: string;
   @ApiProperty({ type: 'array', items: { type: 'string', enum: [...SCOPES] } })
   scopes: Scope[];
-  @ApiProperty({ type: String, nullable: true })
   organization: string | null;
   /** Whether it is the development key, which is in a separate file and cannot be deleted here. */
   is_development: boolean;
@@ -46,7 +45,6 @@ export class CreatedKeyDto extends KeyDto {
 export class KeysDto {
   keys: KeyDto[];
   /** Why keys can be neither created nor deleted here; null if they can. */
-  @ApiProperty({ type: String, nullable: true })
   read_only: string | null;
 }
 
@@ -59,6 +57,5 @@ export class MeDto {
   key_id: string;
   @ApiProperty({ type: 'array', items: { type: 'string', enum: [...SCOPES] } })
   scopes: Scope[];
-  @ApiProperty({ type: String, nullable: true })
   organization: string | null;
 }

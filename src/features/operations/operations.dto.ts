@@ -98,7 +98,6 @@ class DifferenceDto {
   /** The key of the row. */
   key: string;
   /** Its sort key; null: it has none. */
-  @ApiProperty({ type: String, nullable: true })
   sort: string | null;
   /** The row according to the log; null: no such row. */
   @ApiProperty(ANY)
@@ -115,7 +114,6 @@ class DamageDto {
   /** What is wrong with the event, as a clause. */
   reason: string;
   /** The identity that the event is about; null if that is not certain. */
-  @ApiProperty({ type: String, nullable: true })
   tris_id: string | null;
 }
 
@@ -144,7 +142,6 @@ export class VerifiedDto {
   /** The compared generations: those that serve. */
   generations: VerifiedGenerationDto[];
   /** The first difference; null if all compared rows are correct. */
-  @ApiProperty({ type: DifferenceDto, nullable: true })
   difference: DifferenceDto | null;
   /** The first 20 events of the log that cannot be read. */
   damaged: DamagedEventDto[];
@@ -214,7 +211,6 @@ class GenerationDto {
   /** Age of the oldest event that it has not applied; 0 at the head. */
   lag_seconds: number;
   /** The worker that applies events to it now; null if none does. */
-  @ApiProperty({ type: LeaseDto, nullable: true })
   lease: LeaseDto | null;
 }
 
@@ -222,7 +218,6 @@ class OpenDeadLetterDto {
   event_id: string;
   event_type: string;
   position: string;
-  @ApiProperty({ type: String, nullable: true })
   tris_id: string | null;
   reason: string;
 }
@@ -245,9 +240,7 @@ class FailedJobDto {
   id: string;
   @ApiProperty({ type: 'integer' })
   attempts: number;
-  @ApiProperty({ type: String, nullable: true })
   error: string | null;
-  @ApiProperty({ type: String, nullable: true })
   finished_at: string | null;
 }
 

@@ -268,12 +268,10 @@ export class RecordDto extends SubmittedRecordDto {
   submitted_at: string;
   agent_id: string | null;
   operator_tris: string | null;
-  @ApiProperty({ type: OfferedProofDto, nullable: true })
   proof: OfferedProofDto | null;
   /** The organization that submitted it; null: an operator. */
   submitter: string | null;
   /** The first approval, or the rejection by an operator or for the proof; null: pending. */
-  @ApiProperty({ type: RecordDecisionDto, nullable: true })
   decision: RecordDecisionDto | null;
   /** Those of organizations, each for its own platforms. */
   reviews: RecordReviewDto[];
@@ -336,7 +334,6 @@ export class IssuerDto {
   ed25519: string | null;
   address: string | null;
   /** null: attestations of any domain are accepted. */
-  @ApiProperty({ type: EasDomainDto, nullable: true })
   eas_domain: EasDomainDto | null;
   retired: boolean;
 }

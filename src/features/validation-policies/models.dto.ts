@@ -1,4 +1,3 @@
-import { ApiProperty } from '@nestjs/swagger';
 import { ArrayMaxSize, IsArray, IsIn, IsOptional, Matches } from 'class-validator';
 import { IsUnique } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
@@ -41,10 +40,8 @@ export class ModelsDto {
 export class ModelSwitchDto {
   active: ModelDto;
   previous: ModelDto;
-  @ApiProperty({ type: String, nullable: true })
   replay_id: string | null;
   /** Generation of the read models; null while the switch is not applied yet. */
-  @ApiProperty({ type: String, nullable: true })
   generation: string | null;
   /** Reads at or after this position are computed by the active version. */
   position: string;

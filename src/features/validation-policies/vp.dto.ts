@@ -131,7 +131,6 @@ export class CreatedPolicyDto {
 class ShownInputDto {
   /** The name that the policy was created with. */
   metric: string;
-  @ApiProperty({ type: String })
   criticality: Criticality;
   weight: number;
 }
@@ -143,7 +142,6 @@ class PolicyStateDto {
   @ApiProperty({ enum: ['platform', 'organization'], required: false })
   scope?: 'platform' | 'organization';
   /** The replay that a promotion was based on. */
-  @ApiProperty({ type: String, nullable: true, required: false })
   replay_id?: string | null;
   at: string;
   position: string;
@@ -307,27 +305,20 @@ class SubjectProblemDto {
 export class EvaluatedSubjectDto {
   tris_id: string;
   /** This and the next three are null for an unknown identity. */
-  @ApiProperty({ type: PreviewDto, nullable: true })
   current: PreviewDto | null;
-  @ApiProperty({ type: PreviewDto, nullable: true })
   projected: PreviewDto | null;
-  @ApiProperty({ type: DeltaDto, nullable: true })
   delta: DeltaDto | null;
   /** null if the rating does not change. */
-  @ApiProperty({ type: RatingChangeDto, nullable: true })
   rating_change: RatingChangeDto | null;
   /** The metrics whose shares of the net TCT change most, up to five. Empty for an unknown identity. */
   reasons: ReasonDto[];
   access: AccessFlipDto[];
-  @ApiProperty({ type: SubjectProblemDto, required: false })
   problem?: SubjectProblemDto;
 }
 
 class LensNameDto {
   /** null: the model's own lens, or the platform's lens if content_hash is null too. */
-  @ApiProperty({ type: String, nullable: true })
   policy_id: string | null;
-  @ApiProperty({ type: String, nullable: true })
   content_hash: string | null;
 }
 
@@ -342,7 +333,6 @@ class HistogramDto implements Histogram {
   @ApiProperty(BY_RATING)
   by_rating: Record<Rating, number>;
   /** Identities with a score in [0, 10), [10, 20), … [90, 100]. */
-  @ApiProperty({ type: [Number] })
   by_score: number[];
 }
 
@@ -437,14 +427,10 @@ const JOB_STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] a
 export class ReplayDto {
   replay_id: string;
   /** null, as the next two, in a replay of a version of the model. */
-  @ApiProperty({ type: String, nullable: true })
   policy_id: string | null;
-  @ApiProperty({ type: String, nullable: true })
   tris_org: string | null;
-  @ApiProperty({ type: String, nullable: true })
   content_hash: string | null;
   /** The version of the model that is compared with the platform's; null in a replay of a policy. */
-  @ApiProperty({ type: ModelDto, nullable: true })
   promotes: ModelDto | null;
   /** Whether the policy is compared with the lens of the platform or with that of the organization. */
   @ApiProperty({ enum: LENS_SCOPES })
@@ -452,12 +438,9 @@ export class ReplayDto {
   @ApiProperty({ enum: JOB_STATUSES })
   status: (typeof JOB_STATUSES)[number];
   progress: ProgressDto;
-  @ApiProperty({ type: ReplayResultDto, nullable: true })
   result: ReplayResultDto | null;
-  @ApiProperty({ type: String, nullable: true })
   error: string | null;
   started_at: string;
-  @ApiProperty({ type: String, nullable: true })
   finished_at: string | null;
 }
 
@@ -468,9 +451,7 @@ export class SwitchDto {
   active: LensNameDto;
   previous: LensNameDto;
   /** Generation of the read models; null while the switch is not applied yet. */
-  @ApiProperty({ type: String, nullable: true })
   generation: string | null;
-  @ApiProperty({ type: String, nullable: true })
   replay_id: string | null;
   /** Reads at or after this position use the active lens. */
   position: string;

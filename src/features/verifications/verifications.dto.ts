@@ -189,7 +189,6 @@ export class ListedSchemeDto {
   /** SHA-256 of the key's RFC 8785 JSON, without vk_alphabeta_12. */
   verification_key_hash: string;
   /** SHA-256 of the transcript of the key's setup, as declared; null for a scheme registered before it was required. */
-  @ApiProperty({ type: String, nullable: true })
   transcript_hash: string | null;
   registered_at: string;
   retired: boolean;
@@ -198,7 +197,6 @@ export class ListedSchemeDto {
 export class StoredInputDto {
   @ApiProperty({ enum: INPUT_ROLES })
   role: string;
-  @ApiProperty({ type: String, nullable: true })
   value: string | null;
 }
 
@@ -212,6 +210,5 @@ export class SchemeDto extends ListedSchemeDto {
 
 export class SchemesDto {
   schemes: ListedSchemeDto[];
-  @ApiProperty({ type: String, nullable: true })
   next_cursor: string | null;
 }

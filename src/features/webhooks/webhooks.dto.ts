@@ -134,41 +134,31 @@ export class ReplayWebhookDto {
 }
 
 export class StoredFilterDto {
-  @ApiProperty({ type: [String], nullable: true })
   tris_ids: string[] | null;
-  @ApiProperty({ type: [String], nullable: true })
   ratings: string[] | null;
-  @ApiProperty({ type: Number, nullable: true })
   score_below: number | null;
-  @ApiProperty({ type: Number, nullable: true })
   score_above: number | null;
 }
 
 export class WebhookDto {
   webhook_id: string;
   /** The owner; null: the platform's operators. */
-  @ApiProperty({ type: String, nullable: true })
   tris_org: string | null;
   /** null if it was deleted with `credence texts delete`; nothing is sent then. */
-  @ApiProperty({ type: String, nullable: true })
   url: string | null;
   @ApiProperty({ type: 'array', items: { type: 'string', enum: [...WEBHOOK_EVENTS] } })
   events: WebhookEvent[];
   filter: StoredFilterDto;
   /** The access policy of `access.denied_now`; null: none. */
-  @ApiProperty({ type: String, nullable: true })
   policy_id: string | null;
   @ApiProperty({ enum: WEBHOOK_STATUSES })
   status: (typeof WEBHOOK_STATUSES)[number];
   /** `paused` by its owner; `gone`: the receiver answered 410; `failed`: a delivery failed for three days. */
-  @ApiProperty({ type: String, nullable: true })
   disabled_reason: string | null;
-  @ApiProperty({ type: String, nullable: true })
   disabled_at: string | null;
   /** Number of deliveries that wait for their first or next attempt. */
   pending: number;
   created_at: string;
-  @ApiProperty({ type: String, nullable: true })
   rotated_at: string | null;
 }
 
@@ -179,7 +169,6 @@ export class CreatedWebhookDto extends WebhookDto {
 
 export class WebhooksDto {
   webhooks: WebhookDto[];
-  @ApiProperty({ type: String, nullable: true })
   next_cursor: string | null;
 }
 
@@ -205,19 +194,15 @@ export class AttemptDto {
   message_id: string;
   delivered: boolean;
   /** Status of the receiver's answer. */
-  @ApiProperty({ type: Number, nullable: true })
   status: number | null;
   /** Why there is no status. */
-  @ApiProperty({ type: String, nullable: true })
   failure: string | null;
   ms: number;
 }
 
 export class LastAttemptDto {
   at: string;
-  @ApiProperty({ type: Number, nullable: true })
   status: number | null;
-  @ApiProperty({ type: String, nullable: true })
   failure: string | null;
   ms: number;
 }
@@ -227,7 +212,6 @@ export class DeliveryDto {
   /** The `webhook-id` of the message; the same whenever this event is sent to this webhook. */
   message_id: string;
   event: string;
-  @ApiProperty({ type: String, nullable: true })
   tris_id: string | null;
   /** The position of the event. */
   position: string;
@@ -235,17 +219,13 @@ export class DeliveryDto {
   status: string;
   attempts: number;
   created_at: string;
-  @ApiProperty({ type: String, nullable: true })
   next_attempt_at: string | null;
-  @ApiProperty({ type: () => LastAttemptDto, nullable: true })
   last_attempt: LastAttemptDto | null;
   /** The message. */
-  @ApiProperty({ type: Object })
   payload: JsonObject;
 }
 
 export class DeliveriesDto {
   deliveries: DeliveryDto[];
-  @ApiProperty({ type: String, nullable: true })
   next_cursor: string | null;
 }
