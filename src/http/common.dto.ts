@@ -45,10 +45,8 @@ export const PROBLEM_CODE = { enum: Object.keys(PROBLEMS), enumName: 'ProblemCod
 /** How far read models are built. */
 export class BuildProgressDto {
   /** Events applied so far. */
-  @ApiProperty({ type: 'integer' })
   done: number;
   /** Events in the log. */
-  @ApiProperty({ type: 'integer' })
   total: number;
 }
 

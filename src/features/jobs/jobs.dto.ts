@@ -21,9 +21,7 @@ export class JobsQuery {
 
 /** In units of its kind, such as identities, events or blocks; both 0 before the job is run. */
 export class JobProgressDto {
-  @ApiProperty({ type: 'integer' })
   done: number;
-  @ApiProperty({ type: 'integer' })
   total: number;
 }
 
