@@ -24,7 +24,7 @@ describeRedis('ingestion by several processes', () => {
     const processes = [await open(), await open()] as const;
     const input: IngestionInput = { wallet: `0x${'1'.repeat(40)}`, chain_id: 1, from_block: null, tris_id: 'tris:a' };
     const enqueue = (n: number) =>
-      processes[n % 2]!.ingestion.enqueue(`ing_${n}`, input, { body_hash: 'same' } as never);
+      processes[n % 2]!.ingestion.enqueue(input, { body_hash: 'same', idempotency: `key${n}` } as never);
     const ids = async (from: number) =>
       new Set((await Promise.all(Array.from({ length: 20 }, (_, n) => enqueue(from + n)))).map(({ id }) => id));
     const [{ jobs }] = processes;
@@ -34,7 +34,7 @@ describeRedis('ingestion by several processes', () => {
       jobs.handle('chain_ingestion', async () => null);
       await jobs.start();
       await eventually(async () => (await jobs.get('chain_ingestion', first!))?.status === 'completed', 'completed');
-      expect((await enqueue(100)).id).toBe('ing_100');
+      expect((await enqueue(100)).id).toBe('ing_key100');
     } finally {
       for (const { jobs, keyValue } of processes) await Promise.all([jobs.close(), keyValue.close()]);
       await clear();

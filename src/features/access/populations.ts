@@ -3,7 +3,6 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import type { IdentityRow } from '../../../projections/identities.js';
 import type { CommandContext } from '../../commands/context.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
-import type { Json } from '../../kernel/json.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
@@ -13,7 +12,7 @@ import { READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js'
 import { LargeIdentities } from '../validation-policies/large-identities.js';
 import type { Verification } from '../identity/domain/identity.js';
 import { isTrusted } from '../identity/domain/accreditation.js';
-import { JobKinds } from '../jobs/job-kinds.js';
+import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
 import { startJob } from '../jobs/start-job.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { eachIdentity, openPopulation } from '../validation-policies/population.js';
@@ -46,8 +45,7 @@ export class Populations implements OnModuleInit {
   ) {}
 
   onModuleInit(): void {
-    this.jobs.handle(POPULATION.kind, async (job) => (await this.run(job)) as unknown as Json);
-    this.kinds.add({
+    const kind: JobKind<PopulationResultDto> = {
       ...POPULATION,
       scope: 'policies:write',
       isOf: (organization, { input }) => input['organization'] === organization,
@@ -59,7 +57,8 @@ export class Populations implements OnModuleInit {
       },
       result: PopulationResultDto,
       lines: (job) => this.lines(job),
-    });
+    };
+    this.kinds.add(kind, (job) => this.run(job));
   }
 
   /** @throws Problem idempotency_key_reused, rate_limited */

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { getAddress } from 'ethers/address';
 import type { CommandContext, Actor } from '../../commands/context.js';
@@ -41,9 +40,8 @@ export class IngestWalletHandler implements ICommandHandler<IngestWallet> {
     if (tris_id === null) {
       throw new Problem('wallet_not_linked', 'The wallet has not signed a link to a TRIS that counts on this chain.');
     }
-    const unique = context.idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '');
     const input = { wallet: small, chain_id: chainId, from_block: fromBlock, tris_id };
-    const { id } = await this.ingestion.enqueue(`ing_${unique}`, input, context);
+    const { id } = await this.ingestion.enqueue(input, context);
     if (context.actor.organization !== null) await this.ingestion.noteAsked(id, context.actor.organization);
     return { job_id: id };
   }

@@ -5,11 +5,11 @@ import { Config } from '../../kernel/config.js';
 import { EVENT_STORE, type EventStore, StoreUnavailable } from '../../stores/ports/event-store.js';
 import { type CommandContext, bodyHash, internalActor } from '../../commands/context.js';
 import { hashOf } from '../../kernel/hash.js';
-import type { JsonObject } from '../../kernel/json.js';
 import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { Logger } from '../../kernel/logger.js';
 import { JobKinds } from '../jobs/job-kinds.js';
+import { jobId, noteFinished, startInSlot } from '../jobs/start-job.js';
 import { Platforms } from '../organizations/platforms.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
 import { type Action, actionStream } from '../relay/domain/relay.js';
@@ -23,6 +23,7 @@ import { IngestionResultDto } from './ingestion.dto.js';
 import type { Cursor, Occurrence } from './scan.js';
 
 const JOB_KIND = 'chain_ingestion';
+const PREFIX = 'ing';
 /** Concurrent appends. */
 const IN_FLIGHT = 256;
 /** Effectively permanent. If a cursor is lost, the history is read again. */
@@ -60,9 +61,12 @@ export class Ingestion implements OnModuleInit {
 
   onModuleInit(): void {
     this.contracts = loadContracts(this.config.chainContracts);
-    this.jobs.handle(JOB_KIND, (job) => this.run(job) as never, { attempts: 5, backoffMs: 2_000 });
     const isOf = (organization: string, { id }: Job) => this.wasAskedBy(id, organization);
-    this.kinds.add({ kind: JOB_KIND, prefix: 'ing', scope: 'identity:write', isOf, result: IngestionResultDto });
+    this.kinds.add(
+      { kind: JOB_KIND, prefix: PREFIX, scope: 'identity:write', isOf, result: IngestionResultDto },
+      (job) => this.run(job),
+      { attempts: 5, backoffMs: 2_000 },
+    );
   }
 
   /** Whether the chain has an endpoint and contracts whose events count. */
@@ -84,36 +88,25 @@ export class Ingestion implements OnModuleInit {
    * the same Idempotency-Key gets its first job.
    * @throws Problem idempotency_key_reused; ingestion_open if the open job has other parameters
    */
-  async enqueue(id: string, input: IngestionInput, { body_hash, idempotency }: CommandContext): Promise<Job> {
+  async enqueue(input: IngestionInput, context: CommandContext): Promise<Job> {
+    const { body_hash, idempotency } = context;
+    const id = jobId(PREFIX, context);
     const answered = `ingest-answered:${id}`;
     const other = (await this.keyValue.get(answered)) as { id: string; body_hash: string } | undefined;
-    const known = await this.jobs.get(JOB_KIND, other?.id ?? id);
-    const earlier = other?.body_hash ?? known?.input['body_hash'];
-    if (earlier !== undefined && earlier !== body_hash) throw idempotencyKeyReused();
+    if (other && other.body_hash !== body_hash) throw idempotencyKeyReused();
+    const known = other && (await this.jobs.get(JOB_KIND, other.id));
     if (known) return known;
-    const slot = slotOf(input);
-    const mine: Slot = { id, input: { ...input, body_hash } };
-    for (;;) {
-      const last = (await this.keyValue.get(slot)) as Slot | undefined;
-      if (last && !last.finished) {
-        // Returns the existing job. Creates it if a crash, or a concurrent request, left only the slot.
-        const job = await this.jobs.enqueue(JOB_KIND, last.id, last.input);
-        if (job.status === 'queued' || job.status === 'running' || last.id === id) {
-          if (last.input.from_block === input.from_block && last.input.tris_id === input.tris_id) {
-            if (idempotency !== null && job.id !== id) {
-              await this.keyValue.putIfAbsent(answered, { id: job.id, body_hash }, ANSWERED_TTL_MS);
-            }
-            return job;
-          }
-          throw new Problem(
-            'ingestion_open',
-            'Another job that reads the wallet’s history on this chain has not finished yet.',
-          );
-        }
+    const mine = { kind: JOB_KIND, id, input: { ...input } };
+    return startInSlot(this.jobs, this.keyValue, slotOf(input), mine, body_hash, async (open) => {
+      if (open.input['from_block'] !== input.from_block || open.input['tris_id'] !== input.tris_id) {
+        const detail = 'Another job that reads the wallet’s history on this chain has not finished yet.';
+        throw new Problem('ingestion_open', detail);
       }
-      if (last) await this.keyValue.replace(slot, last, mine, CURSOR_TTL_MS);
-      else await this.keyValue.putIfAbsent(slot, mine, CURSOR_TTL_MS);
-    }
+      if (idempotency !== null) {
+        await this.keyValue.putIfAbsent(answered, { id: open.id, body_hash }, ANSWERED_TTL_MS);
+      }
+      return open;
+    });
   }
 
   async find(id: string): Promise<Job | undefined> {
@@ -129,7 +122,8 @@ export class Ingestion implements OnModuleInit {
     return (await this.keyValue.get(askedKey(id, organization))) !== undefined;
   }
 
-  private async run({ id, input, signal, progress }: RunningJob): Promise<IngestionResultDto> {
+  private async run(job: RunningJob): Promise<IngestionResultDto> {
+    const { id, input, signal, progress } = job;
     const { wallet, chain_id, from_block, tris_id } = input as unknown as IngestionInput;
     const { RefusedRange, Scan } = await import('./scan.js'); // loads the decoder of event signatures
     const contracts = this.contracts[chain_id] ?? [];
@@ -181,9 +175,7 @@ export class Ingestion implements OnModuleInit {
     } catch (error) {
       throw signal.aborted ? error : stoppedAt(cursor, error as Error);
     }
-    // Should the queue ever lose the job, the next request does not run it again.
-    const mine = { id, input };
-    await this.keyValue.replace(slotOf({ chain_id, wallet }), mine, { ...mine, finished: true }, CURSOR_TTL_MS);
+    await noteFinished(this.keyValue, slotOf({ chain_id, wallet }), job);
     return result;
   }
 
@@ -278,13 +270,6 @@ function isTooMuch({ reason, code, status, message }: RpcFailure): boolean {
     message,
   );
 }
-
-/** The last job of a wallet and chain. A type, not an interface: it is stored as JSON. */
-type Slot = {
-  id: string;
-  input: JsonObject & { from_block: number | null; tris_id: string };
-  finished?: true;
-};
 
 const slotOf = ({ chain_id, wallet }: Pick<IngestionInput, 'chain_id' | 'wallet'>) =>
   `ingest-open:${chain_id}:${wallet}`;

@@ -1,10 +1,11 @@
-import { Injectable, type Type } from '@nestjs/common';
+import { Inject, Injectable, type Type } from '@nestjs/common';
 import type { Actor } from '../../commands/context.js';
 import type { Scope } from '../../credentials/caller.js';
-import type { Job } from '../../stores/ports/jobs.js';
+import type { Json } from '../../kernel/json.js';
+import { JOBS, type Job, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 
 /** A kind of job that `/v1/jobs` shows. */
-export interface JobKind {
+export interface JobKind<T extends object | string = object | string> {
   /** Its name on the Jobs port, and `kind` in answers. */
   kind: string;
   /** The ids of its jobs begin with this and "_". */
@@ -16,7 +17,7 @@ export interface JobKind {
   /** The part of the job that this actor may read; undefined: none, nor may it cancel the job. Absent: all of it. */
   shownTo?(actor: Actor, job: Job): Promise<Job | undefined>;
   /** What describes the result of a completed job to clients: a DTO, or the schema of a text. */
-  result: Type<object> | { type: 'string'; description: string };
+  result: Type<T> | { type: 'string'; description: string };
   /**
    * The result of a completed job as lines of JSON, if it is more than `result` says. Each text has whole lines.
    * @throws Problem job_result_expired
@@ -24,13 +25,21 @@ export interface JobKind {
   lines?(job: Job): Promise<AsyncIterable<string>>;
 }
 
-/** Every kind of job that clients can read and cancel. A feature adds its own where it registers the handler. */
+/** Every kind of job that clients can read and cancel. */
 @Injectable()
 export class JobKinds {
   private readonly byPrefix = new Map<string, JobKind>();
   private readonly byName = new Map<string, JobKind>();
 
-  add(kind: JobKind): void {
+  constructor(@Inject(JOBS) private readonly jobs: Jobs) {}
+
+  /** Adds a kind, with what runs its jobs, as `Jobs.handle` does for other kinds. */
+  add<T extends object | string>(
+    kind: JobKind<T>,
+    run: (job: RunningJob) => Promise<T>,
+    retries?: { attempts?: number; backoffMs?: number },
+  ): void {
+    this.jobs.handle(kind.kind, async (job) => (await run(job)) as Json, retries);
     this.byPrefix.set(kind.prefix, kind);
     this.byName.set(kind.kind, kind);
   }

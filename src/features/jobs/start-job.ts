@@ -2,12 +2,20 @@ import { randomUUID } from 'node:crypto';
 import type { CommandContext } from '../../commands/context.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
-import type { Job, Jobs } from '../../stores/ports/jobs.js';
+import type { Job, Jobs, RunningJob } from '../../stores/ports/jobs.js';
+import type { KeyValue } from '../../stores/ports/key-value.js';
 
 /** The maximum number of queued or running jobs of one kind and caller. */
 const MAX_OPEN = 5;
 /** More open jobs than callers have in practice. */
 const MOST = 1_000;
+/** Effectively permanent. */
+const SLOT_TTL_MS = 100 * 365 * 86_400_000;
+
+/** The id of a job that a command starts. A retry with the same Idempotency-Key has the same. */
+export function jobId(prefix: string, { idempotency }: CommandContext): string {
+  return `${prefix}_${idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
+}
 
 /**
  * Enqueues a job over the whole population for a caller. A retry with the same Idempotency-Key gets the first one.
@@ -18,13 +26,12 @@ export async function startJob(
   jobs: Jobs,
   of: { kind: string; prefix: string; plural: string },
   input: JsonObject,
-  { idempotency, body_hash, actor }: CommandContext,
+  context: CommandContext,
 ): Promise<Job> {
-  const id = `${of.prefix}_${idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
+  const { actor, body_hash } = context;
+  const id = jobId(of.prefix, context);
   if (!(await jobs.get(of.kind, id))) await refuseMany(jobs, of, actor.name);
-  const job = await jobs.enqueue(of.kind, id, { caller: actor.name, ...input, body_hash });
-  if (job.input['body_hash'] !== body_hash) throw idempotencyKeyReused();
-  return job;
+  return unlessReused(await jobs.enqueue(of.kind, id, { caller: actor.name, ...input, body_hash }), body_hash);
 }
 
 async function refuseMany(jobs: Jobs, of: { kind: string; plural: string }, caller: string): Promise<void> {
@@ -33,4 +40,50 @@ async function refuseMany(jobs: Jobs, of: { kind: string; plural: string }, call
   if (open.filter(({ input }) => input['caller'] === caller).length < MAX_OPEN) return;
   const detail = `${MAX_OPEN} ${of.plural} of this caller are queued or running. Wait for one to finish, or cancel one.`;
   throw new Problem('rate_limited', detail, { headers: { 'retry-after': '10' } });
+}
+
+/** The last job that was started in a slot. A type, not an interface: it is stored as JSON. */
+type Slot = { id: string; input: JsonObject; finished?: true };
+
+/**
+ * Enqueues a job in a slot, in which at most one job is queued or running. A retry with the same Idempotency-Key gets the
+ * first one.
+ * @param id of `jobId`
+ * @param meet called with the open job of another request: returns it if it does for this one, too
+ * @throws Problem idempotency_key_reused, and what `meet` throws
+ */
+export async function startInSlot(
+  jobs: Jobs,
+  keyValue: KeyValue,
+  slot: string,
+  { kind, id, input }: { kind: string; id: string; input: JsonObject },
+  body_hash: string,
+  meet: (open: Job) => Job | Promise<Job>,
+): Promise<Job> {
+  const known = await jobs.get(kind, id);
+  if (known) return unlessReused(known, body_hash);
+  const mine: Slot = { id, input: { ...input, body_hash } };
+  for (;;) {
+    const last = (await keyValue.get(slot)) as Slot | undefined;
+    if (last && !last.finished) {
+      // Creates it if a crash, or a concurrent request, left only the slot.
+      const job = await jobs.enqueue(kind, last.id, last.input);
+      if (last.id === id) return unlessReused(job, body_hash);
+      if (job.status === 'queued' || job.status === 'running') return meet(job);
+    }
+    if (last) await keyValue.replace(slot, last, mine, SLOT_TTL_MS);
+    else await keyValue.putIfAbsent(slot, mine, SLOT_TTL_MS);
+  }
+}
+
+/** Should the queue ever lose a finished job of a slot, the next request does not run it again. */
+export async function noteFinished(keyValue: KeyValue, slot: string, { id, input }: RunningJob): Promise<void> {
+  const mine: Slot = { id, input };
+  await keyValue.replace(slot, mine, { ...mine, finished: true }, SLOT_TTL_MS);
+}
+
+/** @throws Problem idempotency_key_reused if the job was started by another body */
+function unlessReused(job: Job, bodyHash: string): Job {
+  if (job.input['body_hash'] !== bodyHash) throw idempotencyKeyReused();
+  return job;
 }

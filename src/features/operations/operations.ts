@@ -1,12 +1,11 @@
-import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Inject, Injectable, type OnModuleInit, type Type } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import type { CommandContext } from '../../commands/context.js';
 import { Config } from '../../kernel/config.js';
-import type { Json, JsonObject } from '../../kernel/json.js';
+import type { JsonObject } from '../../kernel/json.js';
 import { formatPosition } from '../../kernel/positions.js';
-import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
+import { Problem } from '../../kernel/problems.js';
 import { GenerationError } from '../../read-side/generations.js';
 import { BUILD_JOB, helpBuild } from '../../read-side/shared-build.js';
 import { isIdentical } from '../../read-side/verify.js';
@@ -14,7 +13,8 @@ import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js'
 import { JOBS, JobGivenUp, type Jobs, type RunningJob } from '../../stores/ports/jobs.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { type Manifest, READ_MODELS, type ReadModels } from '../../stores/ports/read-models.js';
-import { JobKinds } from '../jobs/job-kinds.js';
+import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
+import { jobId, startInSlot } from '../jobs/start-job.js';
 import { RebuiltDto, ServingDto, SnapshotsDto, VerifiedDto } from './operations.dto.js';
 import {
   RebuildViews,
@@ -28,8 +28,6 @@ import {
 const PREFIXES = { rebuild: 'rbd', swap: 'swp', rollback: 'rbk', verify: 'vfy', snapshot: 'snp' } as const;
 export type OperationName = keyof typeof PREFIXES;
 
-/** Effectively permanent. */
-const SLOT_TTL_MS = 100 * 365 * 86_400_000;
 /** A lease of a process that ended expires after 2 s: a later attempt succeeds. */
 const RETRIES = { attempts: 5, backoffMs: 1_000 };
 /** The maximum number of damaged events in a result. */
@@ -61,41 +59,28 @@ export class Operations implements OnModuleInit {
   private handle<T extends object>(name: OperationName, result: Type<T>, run: (job: RunningJob) => Promise<T>): void {
     const handler = async (job: RunningJob) => {
       try {
-        return (await run(job)) as unknown as Json;
+        return await run(job);
       } catch (error) {
         // Only a generation that is being built is free again later.
         const isFinal = error instanceof Problem && error.code !== 'operation_open' && !job.signal.aborted;
         throw isFinal ? new JobGivenUp(error.message) : error;
       }
     };
-    this.jobs.handle(name, handler, RETRIES);
-    this.kinds.add({ kind: name, prefix: PREFIXES[name], scope: 'ops', isOf: () => false, result });
+    const kind: JobKind<T> = { kind: name, prefix: PREFIXES[name], scope: 'ops', isOf: () => false, result };
+    this.kinds.add(kind, handler, RETRIES);
   }
 
   /**
    * Enqueues an operation. A retry with the same Idempotency-Key gets its first job.
    * @throws Problem operation_open while another of the same name is queued or running; idempotency_key_reused
    */
-  async start(name: OperationName, input: JsonObject, { body_hash, idempotency }: CommandContext): Promise<string> {
-    const id = `${PREFIXES[name]}_${idempotency?.slice(0, 32) ?? randomUUID().replaceAll('-', '')}`;
-    const known = await this.jobs.get(name, id);
-    if (known && known.input['body_hash'] !== body_hash) throw idempotencyKeyReused();
-    if (known) return id;
-    const mine = { id, input: { ...input, body_hash } };
+  async start(name: OperationName, input: JsonObject, context: CommandContext): Promise<string> {
+    const mine = { kind: name, id: jobId(PREFIXES[name], context), input };
     const slot = `operation-open:${name}`;
-    for (;;) {
-      const last = (await this.keyValue.get(slot)) as typeof mine | undefined;
-      if (last) {
-        // Creates it if a crash, or a concurrent request, left only the slot.
-        const { status } = await this.jobs.enqueue(name, last.id, last.input);
-        if (last.id === id) return id;
-        if (status === 'queued' || status === 'running') {
-          throw new Problem('operation_open', `The job ${last.id} is ${status}: wait for it to finish, or cancel it.`);
-        }
-      }
-      if (last) await this.keyValue.replace(slot, last, mine, SLOT_TTL_MS);
-      else await this.keyValue.putIfAbsent(slot, mine, SLOT_TTL_MS);
-    }
+    const job = await startInSlot(this.jobs, this.keyValue, slot, mine, context.body_hash, ({ id, status }) => {
+      throw new Problem('operation_open', `The job ${id} is ${status}: wait for it to finish, or cancel it.`);
+    });
+    return job.id;
   }
 
   /** What the rollback that is asked for now would change. @throws GenerationError if there was no swap */

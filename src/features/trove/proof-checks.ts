@@ -58,8 +58,11 @@ export class ProofChecks implements OnModuleInit, OnApplicationBootstrap, OnAppl
   ) {}
 
   onModuleInit(): void {
-    this.jobs.handle(JOB_KIND, async ({ input }) => this.verify(input['record_id'] as string), { attempts: 10 });
-    this.kinds.add({ kind: JOB_KIND, prefix: 'trv', scope: 'ops', isOf: () => false, result: RESULT });
+    this.kinds.add(
+      { kind: JOB_KIND, prefix: 'trv', scope: 'ops', isOf: () => false, result: RESULT },
+      ({ input }) => this.verify(input['record_id'] as string),
+      { attempts: 10 },
+    );
   }
 
   /** A crash between a record's append and its job, or a lost queue, leaves a pending record without a job. */

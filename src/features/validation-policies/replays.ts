@@ -66,10 +66,11 @@ export class Replays implements OnModuleInit {
   ) {}
 
   onModuleInit(): void {
-    this.jobs.handle(JOB_KIND, async (job) => (await this.run(job)) as unknown as Json);
     const isOf = (organization: string, { input }: Job) => input['tris_org'] === organization;
     const shownTo = (actor: RulesReader, job: Job) => this.shownTo(actor, job);
-    this.kinds.add({ ...REPLAY, scope: 'policies:write', isOf, shownTo, result: ReplayResultDto });
+    this.kinds.add({ ...REPLAY, scope: 'policies:write', isOf, shownTo, result: ReplayResultDto }, (job) =>
+      this.run(job),
+    );
   }
 
   /**
