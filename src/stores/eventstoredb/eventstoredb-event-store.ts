@@ -161,7 +161,6 @@ export class EventStoreDbEventStore implements EventStore {
     const appended = await this.#pipe.append(stream, expected, events);
     this.#written = Math.max(this.#written, appended.position);
     this.#note(appended.position, events.at(-1)!.id);
-    this.#marker?.touch();
     const commit = { events: events.length, milliseconds: performance.now() - started };
     queueMicrotask(() => this.#onCommit?.(commit));
     return appended;
@@ -259,10 +258,10 @@ export class EventStoreDbEventStore implements EventStore {
     }
     this.#logId = known ?? (await this.#claimLogId());
     this.#written = head;
+    await this.#connection.guard((link) => this.#check(link));
     if (markerPath !== undefined) {
       this.#marker = new LogMarker(markerPath, () => ({ log_id: this.#logId, position: this.#written }));
     }
-    await this.#connection.guard((link) => this.#check(link));
   }
 
   #readLogId(): Promise<string | undefined> {

@@ -357,7 +357,6 @@ export class LmdbEventStore implements EventStore {
       if (stored === 0) return;
       if (this.#subscribers > 0) this.#keep(staged.events);
       for (const wakeUp of this.#wakeUps) wakeUp();
-      this.#marker.touch();
       // Separate, so that an observer that throws cannot stop the appends.
       queueMicrotask(() => this.#onCommit?.({ events: stored, milliseconds }));
       if (this.#index.due) this.#storeIndex();

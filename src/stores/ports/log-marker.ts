@@ -11,35 +11,29 @@ interface Marker {
 
 /**
  * A small file with the id of a log and the position it had at least reached, so that a log that was emptied, lost or
- * replaced by an older copy is detected at start, and not when a position no longer exists. Written at most once a
- * second and at close: it may lag behind, but never contains more than was durable.
+ * replaced by an older copy is detected at start, and not when a position no longer exists. Written once a second while
+ * the log grows, and at close: it may lag behind, but never contains more than was durable.
  */
 export class LogMarker {
   #written: Position = -1;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #timer: NodeJS.Timeout;
   #writing: Promise<void> = Promise.resolve();
 
   constructor(
     private readonly path: string,
     private readonly current: () => Marker,
-  ) {}
-
-  /** Call it after each commit. */
-  touch(): void {
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined;
-      void this.write().catch(() => undefined); // The next commit tries again.
-    }, WRITE_EVERY_MS).unref();
-  }
-
-  write(): Promise<void> {
-    this.#writing = this.#writing.catch(() => undefined).then(() => this.#write());
-    return this.#writing;
+  ) {
+    this.#timer = setInterval(() => this.#writeNext(), WRITE_EVERY_MS).unref();
   }
 
   async close(): Promise<void> {
-    clearTimeout(this.#timer);
-    await this.write().catch(() => undefined);
+    clearInterval(this.#timer);
+    await this.#writeNext();
+  }
+
+  #writeNext(): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#write()).catch(() => undefined); // The next one tries again.
+    return this.#writing;
   }
 
   async #write(): Promise<void> {
