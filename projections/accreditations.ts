@@ -4,7 +4,7 @@ import type { Projection } from './projection.js';
 /** Issuers by name, with the statuses they are and were accredited for. */
 export const accreditations: Projection = {
   name: 'accreditations',
-  version: 1,
+  version: 2,
   views: ['accreditations'],
 
   reads(event) {

@@ -76,6 +76,42 @@ test('an accredited issuer’s grants count from then on, until that is withdraw
   expect(await accreditedAt('')).toEqual([false]);
 });
 
+test('with known_at, what counts is what was known of the issuer by then, whenever the identity’s own events were', async () => {
+  let now = Date.parse('2026-05-01T00:00:00.000Z');
+  const days = (count: number) => (now += count * 86_400_000);
+  const own = await startServiceWithKeys(KEYS, {}, () => now);
+  try {
+    const body = { status: KYC, evidence_hash: 'a'.repeat(64) };
+    await own.post('/v1/identities/tris:c/verifications', body, as('bank'));
+    days(1);
+    await own.post('/v1/issuers', { issuer: 'tris:bank', statuses: [KYC] }, OPERATOR);
+    days(1);
+    await own.delete('/v1/issuers/tris:bank', OPERATOR);
+    days(1);
+    await own.post('/v1/identities/tris:c/bad-status', { level: 6, reason_code: 'review' }, OPERATOR);
+    days(1);
+    const headers = await seen(own);
+    const at = async (query: string) => {
+      const { verification, position } = (await own.get(`/v1/disc/score/tris:c?${query}`, headers)).json;
+      return [verification[0].accredited, position.split('.')[1]];
+    };
+    const known = (day: string) => at(`known_at=2026-05-${day}T12:00:00Z`);
+    const [granted, accredited, withdrawn, reviewed] = [
+      await known('01'),
+      await known('02'),
+      await known('03'),
+      await known('04'),
+    ];
+    expect([granted, accredited, withdrawn, reviewed].map(([counts]) => counts)).toEqual([false, true, false, false]);
+    // The position says so too: asked for, it gives the same answer.
+    for (const answer of [granted, accredited, withdrawn, reviewed]) {
+      expect(await at(`as_of_position=${own.stores.eventStore.logId}.${answer[1]}`)).toEqual(answer);
+    }
+  } finally {
+    await own.close();
+  }
+});
+
 test('an accreditation counts only for its statuses', async () => {
   await grant('bank', 'tris:d');
   await accredit('tris:bank', ['zk-KYH']);

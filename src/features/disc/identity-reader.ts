@@ -18,7 +18,7 @@ import { CLOCK, type Clock } from '../../kernel/clock.js';
 import type { Position } from '../../kernel/event.js';
 import { parsePosition } from '../../kernel/positions.js';
 import { Problem, unknownIdentity } from '../../kernel/problems.js';
-import { type Accreditation, isTrusted } from '../identity/domain/accreditation.js';
+import { type Accreditation, isTrusted, lastChange } from '../identity/domain/accreditation.js';
 import type { Verification } from '../identity/domain/identity.js';
 import { ValidationPolicies } from '../lenses/validation-policies.js';
 import { Views } from '../../read-side/views.js';
@@ -55,6 +55,8 @@ export interface IdentitySnapshot extends Viewpoint {
   large: SpreadIdentity | null;
   /** Whether a verification counts for a policy that names no issuer, as of the position. */
   trusts: (verification: Verification) => boolean;
+  /** With `known_at`: the identity has no event after `position` and before this one. */
+  end?: Position;
 }
 type WithoutTrust = Omit<IdentitySnapshot, 'trusts'>;
 
@@ -99,18 +101,23 @@ export class IdentityReader {
     const found = await this.each(trisIds, coordinates, async (viewpoint, row) =>
       lackingMore(await this.stateAt(viewpoint, row, coordinates)),
     );
-    return this.withTrust(found);
+    return this.withTrust(found, coordinates);
   }
 
-  /** Reads the accreditations of those issuers whose grants count only with one. Few identities have any. */
-  private async withTrust(found: (WithoutTrust | Problem)[]): Promise<(IdentitySnapshot | Problem)[]> {
+  /**
+   * Reads the accreditations of those issuers whose grants count only with one. Few identities have any. With
+   * `known_at`, the position becomes that of the last accreditation or withdrawal that was known, if it is later.
+   */
+  private async withTrust(
+    found: (WithoutTrust | Problem)[],
+    { known_at }: Coordinates,
+  ): Promise<(IdentitySnapshot | Problem)[]> {
     const known = new Map<string, Accreditation | undefined>();
     let position = 0;
     for (const each of found) {
       if (each instanceof Problem) continue;
-      for (const held of each.state.verifications) {
-        if (isTrusted(held, undefined, each.position)) continue;
-        known.set(held.issuer, undefined);
+      for (const issuer of issuersToTrust(each)) {
+        known.set(issuer, undefined);
         position = Math.max(position, each.position);
       }
     }
@@ -122,8 +129,13 @@ export class IdentityReader {
     }
     return found.map((each) => {
       if (each instanceof Problem) return each;
-      const trusts = (held: Verification) => isTrusted(held, known.get(held.issuer), each.position);
-      return { ...each, trusts };
+      let { position } = each;
+      if (known_at !== undefined) {
+        const changes = issuersToTrust(each).map((issuer) => lastChange(known.get(issuer), known_at, each.end!));
+        position = Math.max(position, ...changes);
+      }
+      const trusts = (held: Verification) => isTrusted(held, known.get(held.issuer), position);
+      return { ...each, position, trusts };
     });
   }
 
@@ -232,9 +244,7 @@ export class IdentityReader {
     row: IdentityRow,
     { known_at }: Coordinates,
   ): Promise<IdentityViewpoint> {
-    return known_at === undefined
-      ? viewpoint
-      : { ...viewpoint, position: await this.lastKnown(viewpoint, row, known_at) };
+    return known_at === undefined ? viewpoint : { ...viewpoint, ...(await this.lastKnown(viewpoint, row, known_at)) };
   }
 
   private async stateAt(
@@ -288,7 +298,8 @@ export class IdentityReader {
    * was. When they occurred does not matter. For a clock that was set back see `lastKnown`.
    */
   async lastRecorded({ past: _none, ...viewpoint }: IdentityViewpoint, time: number): Promise<Position> {
-    return Math.min(viewpoint.position, await this.lastKnown(viewpoint, await this.rowOf(viewpoint), time));
+    const { position } = await this.lastKnown(viewpoint, await this.rowOf(viewpoint), time);
+    return Math.min(viewpoint.position, position);
   }
 
   private async rowOf({ tris_id, position }: IdentityViewpoint): Promise<IdentityRow> {
@@ -339,15 +350,16 @@ export class IdentityReader {
   /**
    * Position of the identity's last event before the first one that was recorded after a time; 0 if there is none.
    * Later events with an earlier time, from a clock that was set back, do not count, so that what is known at a time is
-   * always a prefix of the log.
+   * always a prefix of the log. `end` is the position of that first one or, if there is none, follows the viewpoint's.
    */
   private async lastKnown(
     { tris_id, ...present }: IdentityViewpoint,
     row: IdentityRow,
     knownAt: number,
-  ): Promise<Position> {
+  ): Promise<{ position: Position; end: Position }> {
     const viewpoint: IdentityViewpoint = { tris_id, ...present, as_of: Infinity };
-    if (row.recorded <= knownAt && row.changed <= present.position) return row.changed;
+    const end = present.position + 1;
+    if (row.recorded <= knownAt && row.changed <= present.position) return { position: row.changed, end };
     let last = 0;
     let after = 0;
     if (row.spread) {
@@ -360,11 +372,11 @@ export class IdentityReader {
     }
     for await (const page of this.events(tris_id, viewpoint, after)) {
       for (const event of page) {
-        if (event.recorded_at > knownAt) return last;
+        if (event.recorded_at > knownAt) return { position: last, end: event.position };
         last = event.position;
       }
     }
-    return last;
+    return { position: last, end };
   }
 
   /** Position of an identity's last event up to one; 0 if there is none. */
@@ -398,6 +410,11 @@ export class IdentityReader {
 
 /** Actions read one by one at once: about half a millisecond's work. */
 const PAGE = 128;
+
+/** Issuers of an identity's verifications whose grants count only if they are accredited. */
+function issuersToTrust({ state, position }: WithoutTrust): string[] {
+  return state.verifications.filter((held) => !isTrusted(held, undefined, position)).map(({ issuer }) => issuer);
+}
 
 function pastOf(viewpoint: IdentityViewpoint, { spread, latest }: IdentityRow): IdentityViewpoint {
   return spread && viewpoint.as_of < latest ? { ...viewpoint, past: spread } : viewpoint;

@@ -1,13 +1,18 @@
-import type { RecordedEvent } from '../../../kernel/event.js';
+import type { Position, RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, hashedStream, streamDecoderFor } from '../../../kernel/event-definition.js';
 import type { GrantableStatus, Verification } from './identity.js';
 import { accreditationWithdrawn, issuerAccredited } from './accreditation.events.js';
 
-/** The statuses that an issuer is or was accredited for, with the range of log positions of each accreditation. */
+/** The statuses that an issuer is or was accredited for, and when each accreditation began and ended. */
 export interface Accreditation {
   issuer: string;
-  /** `to`: the position of the withdrawal; null: not withdrawn. */
-  spans: { status: GrantableStatus; from: number; to: number | null }[];
+  /** `to`: the withdrawal; null: not withdrawn. */
+  spans: { status: GrantableStatus; from: Change; to: Change | null }[];
+}
+/** `recorded_at` in ms. */
+interface Change {
+  position: Position;
+  recorded_at: number;
 }
 
 export function accreditationStream(issuer: string): string {
@@ -26,11 +31,13 @@ export function accreditationOf(history: readonly RecordedEvent[]): Accreditatio
 /** Applies one event. The read model uses it too. */
 export function evolve(before: Accreditation | undefined, event: AccreditationEvent): Accreditation {
   const { issuer, statuses } = event.data;
+  const { position, recorded_at } = event;
+  const change: Change = { position, recorded_at };
   const ended = (before?.spans ?? []).map((span) =>
-    span.to === null && statuses.includes(span.status) ? { ...span, to: event.position } : span,
+    span.to === null && statuses.includes(span.status) ? { ...span, to: change } : span,
   );
   if (event.type === 'AccreditationWithdrawn') return { issuer, spans: ended };
-  return { issuer, spans: [...ended, ...statuses.map((status) => ({ status, from: event.position, to: null }))] };
+  return { issuer, spans: [...ended, ...statuses.map((status) => ({ status, from: change, to: null }))] };
 }
 
 /** The statuses that it is accredited for now. */
@@ -67,10 +74,18 @@ export function decideWithdraw(
 export function isTrusted(
   { status, scheme, operator }: Verification,
   accreditation: Accreditation | undefined,
-  position: number,
+  position: Position,
 ): boolean {
   if (scheme !== 'operator' || operator) return true;
   return (accreditation?.spans ?? []).some(
-    (span) => span.status === status && span.from <= position && (span.to === null || position < span.to),
+    ({ status: accredited, from, to }) =>
+      accredited === status && from.position <= position && (to === null || position < to.position),
   );
+}
+
+/** Position of the last change that was recorded by a time (ms) and stands before a position; 0 if there is none. */
+export function lastChange(accreditation: Accreditation | undefined, time: number, before: Position): Position {
+  const changes = (accreditation?.spans ?? []).flatMap(({ from, to }) => (to ? [from, to] : [from]));
+  const known = changes.filter((change) => change.recorded_at <= time && change.position < before);
+  return Math.max(0, ...known.map(({ position }) => position));
 }
