@@ -233,7 +233,7 @@ describe('a version of the model', () => {
     expect(history.entries.at(-1)!.score).toBe(own);
     const { data: explanation } = await client.get('/v1/disc/score/{tris_id}/explain', by);
     expect(explanation.contributions.reduce((sum, { tct }) => sum + tct, 0)).toBe(earned_tct);
-    expect(explanation.summary).toMatch(/^[\d.]+ good days and [\d.]+ flags still count\. Praise counts once a day, /);
+    expect(explanation.summary).toMatch(/^[\d.]+ good days? and [\d.]+ flags? still count\. Praise counts once a day, /);
     const next = explanation.next_rating!;
     expect(next.days_needed).toBe(Math.ceil(next.tct_needed / 140));
     const { data: report } = await client.get('/v1/disc/report/{tris_id}', by);

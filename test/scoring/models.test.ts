@@ -93,6 +93,13 @@ describe('disc-2', () => {
     expect(earned(oneOnly)).toBe(earned(several));
   });
 
+  test('the summary counts one in the singular', () => {
+    const summary = (...actions: ScoredAction[]) => disc2.summary(of(...actions), MODEL_LENS, TODAY);
+    const [good, flag] = [action('social_vouch', 'Low', 0), action(FLAGS, 'Low', 0)];
+    expect(summary(good, flag)).toMatch(/^1 good day and 1 flag still count\./);
+    expect(summary(flag, flag)).toMatch(/^0 good days and 2 flags still count\./);
+  });
+
   test('half of a day is left after 45 days', () => {
     const evidence = of(action('social_praise', 'Low', 45), action(FLAGS, 'Low', 90));
     const { good, flags } = decayedDays(evidence, MODEL_LENS, TODAY);

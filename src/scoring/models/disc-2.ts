@@ -120,7 +120,7 @@ export const disc2 = {
   summary(evidence: Evidence, lens: Lens, asOf: number) {
     const { good, flags } = decayedDays(evidence, lens, asOf);
     return (
-      `${round(good, 1)} good days and ${round(flags, 1)} flags still count. ` +
+      `${counted(good, 'good day')} and ${counted(flags, 'flag')} still count. ` +
       'Praise counts once a day, a flag up to twice; half of it fades in 45 days.'
     );
   },
@@ -146,6 +146,12 @@ function certaintyOf(days: DecayedDays): Certainty {
     evidence: { amount, word: wordFor(amount) },
     reliability_interval: [round(Math.max(0, mean - margin), 4), round(Math.min(1, mean + margin), 4)],
   };
+}
+
+/** One decimal: `1 flag`, `0.3 flags`. */
+function counted(amount: number, word: string): string {
+  const shown = round(amount, 1);
+  return `${shown} ${word}${shown === 1 ? '' : 's'}`;
 }
 
 function wordFor(amount: number): Certainty['evidence']['word'] {
