@@ -233,7 +233,9 @@ describe('a version of the model', () => {
     expect(history.entries.at(-1)!.score).toBe(own);
     const { data: explanation } = await client.get('/v1/disc/score/{tris_id}/explain', by);
     expect(explanation.contributions.reduce((sum, { tct }) => sum + tct, 0)).toBe(earned_tct);
-    expect(explanation.summary).toMatch(/^[\d.]+ good days? and [\d.]+ flags? still count\. Praise counts once a day, /);
+    expect(explanation.summary).toMatch(
+      /^[\d.]+ good days? and [\d.]+ flags? still count\. Praise counts once a day, /,
+    );
     const next = explanation.next_rating!;
     expect(next.days_needed).toBe(Math.ceil(next.tct_needed / 140));
     const { data: report } = await client.get('/v1/disc/report/{tris_id}', by);
@@ -445,6 +447,23 @@ describe('metrics', () => {
       expect(answer.json.detail).toContain('financial_loan_repayment');
     },
   );
+
+  test('a refusal lists the metrics that the identity had at that time, however many actions it has', async () => {
+    const tris_id = 'tris:e2e-metrics-known';
+    const actions = Array.from({ length: 80 }, (_, i) => ({
+      ...ACTION,
+      tris_id,
+      action_type: i === 79 ? 'later' : 'first',
+      occurred_at: i === 79 ? '2026-02-02T00:00:00Z' : '2026-02-01T00:00:00Z',
+    }));
+    await server.client.post('/v1/decision-relay/batch', { body: { actions } });
+    const path = `/v1/disc/metrics/${tris_id}?metrics=financial_later&as_of=2026-02-01T12:00:00Z`;
+    const answer = await server.get(path, { headers: { 'credence-min-position': server.client.position! } });
+    expectProblem(answer, 400, 'unknown_metric', '?metrics');
+    const [, known] = answer.json.detail.split('Known metrics: ');
+    expect(known).toContain('financial_first');
+    expect(known).not.toContain('financial_later');
+  });
 
   test('carry a proof that node:crypto verifies against the published keys', async () => {
     const { payload, proof, timestamp } = await metrics({ metrics: ['finance', 'security'] });

@@ -246,7 +246,8 @@ export class GetMetricsHandler implements IQueryHandler<GetMetrics> {
     const evidence = await this.identities.evidence.ofMetrics(large, asked);
     const payload = metrics(snapshot, names, weighed, pointer, evidence, []);
     if (!(payload instanceof Problem)) return payload;
-    const known = await this.identities.evidence.metrics(large, LISTED_METRICS);
+    const recorded = await this.identities.evidence.metrics(large, LISTED_METRICS);
+    const known = Object.keys(await this.identities.evidence.ofMetrics(large, recorded));
     return metrics(snapshot, names, weighed, pointer, evidence, known);
   }
 
