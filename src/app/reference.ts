@@ -369,7 +369,7 @@ export const REFERENCE: Reference = {
     exp: { description: 'When the token expires.', type: 'integer' },
     expiresAt: { description: 'When the voucher expires, in seconds since the epoch.', type: 'integer' },
     policy_hash: { description: 'The content hash of the policy.' },
-    access: { description: 'Decisions that differ, by access policy.' },
+    access: { description: 'The decisions of the compared access policies, now and with the policy.' },
     'AccessFlipDto.before': { description: 'Whether the check grants now.' },
     'AccessFlipDto.after': { description: 'Whether the check would grant.' },
     before: { description: 'As it is now.' },

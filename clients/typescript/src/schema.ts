@@ -4485,7 +4485,7 @@ export interface components {
             rating_change: components["schemas"]["RatingChangeDto"] | null;
             /** @description The metrics whose shares of the net TCT change most, up to five. Empty for an unknown identity. */
             reasons: components["schemas"]["ReasonDto"][];
-            /** @description Decisions that differ, by access policy. */
+            /** @description The decisions of the compared access policies, now and with the policy. */
             access: components["schemas"]["AccessFlipDto"][];
             /** @description Why there is no data. */
             problem?: components["schemas"]["SubjectProblemDto"];
@@ -4570,7 +4570,7 @@ export interface components {
             histogram: components["schemas"]["HistogramsDto"];
             /** @description The identities whose scores change most. */
             top_movers: components["schemas"]["TopMoversDto"];
-            /** @description Decisions that differ, by access policy. */
+            /** @description The decisions of the compared access policies, now and with the policy. */
             access: components["schemas"]["AccessChangeDto"][];
         };
         EvaluationDto: {
@@ -4650,7 +4650,7 @@ export interface components {
             histogram: components["schemas"]["HistogramsDto"];
             /** @description The identities whose scores change most. */
             top_movers: components["schemas"]["TopMoversDto"];
-            /** @description Decisions that differ, by access policy. */
+            /** @description The decisions of the compared access policies, now and with the policy. */
             access: components["schemas"]["AccessChangeDto"][];
             /** @description The compared lenses: the one that was active during the replay, and that of the policy. */
             before: components["schemas"]["ScoringNameDto"];
