@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { yieldIfDue } from '../src/kernel/turn.js';
+import { BatchPerTurn, yieldIfDue } from '../src/kernel/turn.js';
 
 /** Uses the processor until another piece of work is due, and resolves when this one may continue. */
 async function work(): Promise<void> {
@@ -31,4 +31,44 @@ test('of several long pieces of work, one continues in each turn', async () => {
   );
   isCounting = false;
   expect(new Set(continued).size).toBe(3);
+});
+
+test('what is added in one turn is executed together, at most so many at once, and each gets its own outcome', async () => {
+  const executed: (readonly number[])[] = [];
+  const batches = new BatchPerTurn(async (items: readonly number[]) => {
+    executed.push(items);
+    return items.map((n) => (n === 2 ? new Error('no twos') : n * 10));
+  }, 3);
+  const first = await Promise.allSettled([1, 2, 3, 4].map((n) => batches.add(n)));
+  expect(first.map((each) => (each.status === 'fulfilled' ? each.value : String(each.reason)))).toEqual([
+    10,
+    'Error: no twos',
+    30,
+    40,
+  ]);
+  expect(await batches.add(5)).toBe(50);
+  expect(executed).toEqual([[1, 2, 3], [4], [5]]);
+});
+
+test('what is added while a batch is executed is in the next one, and does not wait for it', async () => {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => (release = resolve));
+  const batches = new BatchPerTurn(async (items: readonly string[]) => {
+    if (items.includes('slow')) await held;
+    return items;
+  }, 8);
+  const slow = batches.add('slow');
+  await new Promise(setImmediate);
+  expect(await batches.add('fast')).toBe('fast');
+  release();
+  expect(await slow).toBe('slow');
+});
+
+test('a failure of the whole batch is that of each of its items', async () => {
+  const batches = new BatchPerTurn(() => Promise.reject(new Error('away')), 8);
+  const outcomes = await Promise.allSettled([batches.add(1), batches.add(2)]);
+  expect(outcomes.map((each) => each.status === 'rejected' && String(each.reason))).toEqual([
+    'Error: away',
+    'Error: away',
+  ]);
 });

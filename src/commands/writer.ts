@@ -238,7 +238,7 @@ export class Writer {
 
   /**
    * As `create` of each, at the same time.
-   * @param creations of different streams
+   * @param creations of one stream: only one of them is written, and the others find it
    * @returns in their order; what failed has its error as the outcome
    */
   createEach(

@@ -5,7 +5,7 @@ import {
   RelayActions,
   RelayActionsHandler,
 } from '../../src/features/relay/relay-batch.handlers.js';
-import { type RelayAction, RelayActionHandler } from '../../src/features/relay/relay.handlers.js';
+import { RelayAction, RelayActionHandler } from '../../src/features/relay/relay.handlers.js';
 import { MetricLimit } from '../../src/features/relay/metric-limit.js';
 import { type Action, METRICS_PER_ORGANIZATION } from '../../src/features/relay/domain/relay.js';
 import { Problem } from '../../src/kernel/problems.js';
@@ -58,21 +58,67 @@ test('a refused action affects no other, and results are in the order of the act
   expect(summary(outcomes)).toEqual(['x0', 'validation_failed', 'x1', 'platform_not_owned', 'x3']);
 });
 
-test('what is damaged for one action of a group affects no other', async () => {
-  const unreadable = new Problem('history_unreadable', 'the stream of a platform is damaged');
+const unreadable = new Problem('history_unreadable', 'the stream of a platform is damaged');
+
+/** A handler of single relays that knows no owners; reading that of the platform `damaged` fails. */
+function singleOf(store: Partial<EventStore> = {}, recordedTogether: string[][] = []): RelayActionHandler {
   const parts = [
     { ownerOf: async (id: string) => (id === 'damaged' ? Promise.reject(unreadable) : null) },
     {
-      recordEach: async (of: { action: Action }[]) =>
-        of.map(({ action: { external_id } }) => ({ action_id: external_id })),
+      recordEach: async (of: { action: Action }[]) => {
+        const ids = of.map(({ action: { external_id } }) => external_id!);
+        recordedTogether.push(ids);
+        return ids.map((action_id) => ({ action_id }));
+      },
     },
     { withinEach: (relays: unknown[], record: (relays: unknown[]) => unknown) => record(relays) },
+    store,
   ];
-  const single = new RelayActionHandler(...(parts as unknown as ConstructorParameters<typeof RelayActionHandler>));
+  return new RelayActionHandler(...(parts as unknown as ConstructorParameters<typeof RelayActionHandler>));
+}
+
+test('what is damaged for one action of a group affects no other', async () => {
   const [a, b, c] = actions(3);
-  const handler = new RelayActionsHandler(single, {} as EventStore);
+  const handler = new RelayActionsHandler(singleOf(), {} as EventStore);
   const outcomes = await handler.execute(new RelayActions([a!, { ...b!, platform_id: 'damaged' }, c!], request()));
   expect(summary(outcomes)).toEqual(['x0', 'history_unreadable', 'x2']);
+});
+
+describe('single relays that arrive in one turn of the event loop', () => {
+  const relayOf = (of: Action, idempotency: string | null = null) =>
+    new RelayAction(of, { ...request(idempotency), body_hash: '' }, null);
+  const [a, b, c, d] = actions(4) as [Action, Action, Action, Action];
+
+  test('are recorded together; what one is refused for affects no other', async () => {
+    const together: string[][] = [];
+    const single = singleOf({}, together);
+    const relays = [relayOf(a), relayOf({ ...b, platform_id: 'damaged' }), relayOf(c)];
+    const outcomes = await Promise.allSettled(relays.map((relay) => single.execute(relay)));
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+    expect(outcomes[1]).toMatchObject({ reason: unreadable });
+    expect(together).toEqual([['x0', 'x2']]);
+  });
+
+  test('do not wait for those that record their Idempotency-Key or a text first', async () => {
+    const together: string[][] = [];
+    const single = singleOf({}, together);
+    const withText = { ...c, evidence_uri: 'ipfs://evidence' };
+    await Promise.all(
+      [relayOf(a), relayOf(b, 'key'), relayOf(withText), relayOf(d)].map((each) => single.execute(each)),
+    );
+    expect(together.sort()).toEqual([
+      ['x0', 'x3'],
+      ['x1', 'x2'],
+    ]);
+  });
+
+  test('are recorded one by one in a log that answers each append at its own time', async () => {
+    const together: string[][] = [];
+    const admission = { refuseIfFull: () => undefined, enter: () => undefined, leave: () => undefined };
+    const single = singleOf({ admission }, together);
+    await Promise.all([relayOf(a), relayOf(b)].map((each) => single.execute(each)));
+    expect(together).toEqual([['x0'], ['x1']]);
+  });
 });
 
 test('a metric counts once its second action is recorded, although its first one failed', async () => {

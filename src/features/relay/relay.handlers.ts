@@ -4,10 +4,12 @@ import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { NewEvent, Position } from '../../kernel/event.js';
 import { type CommandContext, refuseSelfStatement } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { keepText } from '../../commands/kept-texts.js';
 import { Platforms, refuseUnlessOwned } from '../organizations/platforms.js';
 import { idempotencyKeyReused, Problem } from '../../kernel/problems.js';
+import { BatchPerTurn } from '../../kernel/turn.js';
 import { type Action, actionStream, decide } from './domain/relay.js';
 import { MetricLimit } from './metric-limit.js';
 
@@ -54,7 +56,7 @@ export class ActionRecorder {
 
   /**
    * Writes actions to their streams, all at the same time, or finds those that are written already.
-   * @param actions of different streams
+   * @param actions those of one stream are written in any order
    * @returns in their order; what was refused or failed has its error as the outcome
    */
   async recordEach(actions: readonly Recording[]): Promise<(Relayed | Error)[]> {
@@ -92,7 +94,7 @@ export class ActionRecorder {
     texts: Map<Recording, () => Promise<void>>,
   ): Promise<Error | undefined> | undefined {
     const { action, stream, context } = recording;
-    if (context.idempotency === null && action.evidence_uri === null) return undefined;
+    if (!isPrepared(action, context)) return undefined;
     const prepare = async () => {
       if (context.idempotency !== null) await this.useKey(action, stream, context);
       if (action.evidence_uri === null) return undefined;
@@ -118,26 +120,39 @@ export class ActionRecorder {
   }
 }
 
+/** Relays that arrive in one turn of the event loop and are recorded together, at most. */
+const TOGETHER = 64;
+
 @CommandHandler(RelayAction)
 export class RelayActionHandler implements ICommandHandler<RelayAction> {
+  private readonly plain: BatchPerTurn<RelayAction, Relayed>;
+  /** Relays that write something before the action: others must not wait for that. */
+  private readonly prepared: BatchPerTurn<RelayAction, Relayed>;
+
   constructor(
     private readonly platforms: Platforms,
     private readonly recorder: ActionRecorder,
     private readonly limit: MetricLimit,
-  ) {}
+    @Inject(EVENT_STORE) store: EventStore,
+  ) {
+    // A log with admission answers each append at its own time: none waits for another there.
+    const most = store.admission ? 1 : TOGETHER;
+    const execute = (relays: readonly RelayAction[]) => this.executeEach(relays);
+    this.plain = new BatchPerTurn(execute, most);
+    this.prepared = new BatchPerTurn(execute, most);
+  }
 
   /**
    * @throws Problem self_statement, platform_not_owned, too_many_metrics, external_id_conflict, idempotency_key_reused
    */
-  async execute(relay: RelayAction): Promise<Relayed> {
-    const [outcome] = await this.executeEach([relay]);
-    if (outcome instanceof Error) throw outcome;
-    return outcome!;
+  execute(relay: RelayAction): Promise<Relayed> {
+    const { action, context } = relay;
+    return (isPrepared(action, context) ? this.prepared : this.plain).add(relay);
   }
 
   /**
    * As `execute` of each, at the same time: what they have in common is looked up once.
-   * @param relays of different streams
+   * @param relays those of one stream are recorded in any order
    * @returns in their order; what was refused or failed has its error as the outcome
    */
   async executeEach(relays: readonly RelayAction[]): Promise<(Relayed | Error)[]> {
@@ -171,6 +186,11 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     const found = await Promise.all(platforms.map((id) => this.platforms.ownerOf(id).catch((error: Error) => error)));
     return new Map(platforms.map((id, n) => [id, found[n]!]));
   }
+}
+
+/** Whether something is written before the action. */
+function isPrepared(action: Action, context: CommandContext): boolean {
+  return context.idempotency !== null || action.evidence_uri !== null;
 }
 
 /** Why an action cannot be in a stream with these events: they are of another action. */
