@@ -3,7 +3,6 @@ import type { Projection } from '../../projections/projection.js';
 import type { Logger } from '../kernel/logger.js';
 import { IS_MEMORY_SHORT, memoryLimit } from '../kernel/memory.js';
 import { isDue, yieldIfDue } from '../kernel/turn.js';
-import { EncodedRows } from '../stores/ports/encoded-rows.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { BulkLoad, Checkpoint } from '../stores/ports/read-models.js';
 import {
@@ -16,15 +15,9 @@ import {
 } from './bulk-files.js';
 import { Divider, SortedRows } from './bulk-fold.js';
 import { type FoldSetup, FoldThread, FoldThreadEnded } from './bulk-fold-thread.js';
-import {
-  type PartitionFiles,
-  type PartitionSizes,
-  ROW_HEADER,
-  eventsIn,
-  foldPartition,
-  writeRows,
-} from './bulk-partition.js';
+import { type PartitionFiles, type PartitionSizes, eventsIn, foldPartition, writeRows } from './bulk-partition.js';
 import { decodeSlice } from './fold.js';
+import { MergedRuns } from './merged-runs.js';
 import { PackedEvents, packed } from './packed-events.js';
 import { RowLoader } from './row-loader.js';
 
@@ -413,101 +406,5 @@ class EventSpill {
 
   close(): Promise<void> {
     return this.file.close();
-  }
-}
-
-/** The rows of one file, one after the other: the address is block[start, middle), the content block[middle, end). */
-class Run {
-  block: Buffer = Buffer.alloc(0);
-  start = 0;
-  middle = 0;
-  end = 0;
-  private next = 0;
-
-  constructor(private readonly blocks: AsyncGenerator<Buffer>) {}
-
-  /** Moves to the next row. False at the end of the block. */
-  advance(): boolean {
-    if (this.next >= this.block.length) return false;
-    this.start = this.next + ROW_HEADER;
-    this.middle = this.start + this.block.readUInt16LE(this.next);
-    this.end = this.middle + this.block.readUInt32LE(this.next + 2);
-    this.next = this.end + EncodedRows.ROOM;
-    return true;
-  }
-
-  /** Moves to the first row of the next block. False at the end of the file. */
-  async fill(): Promise<boolean> {
-    const { value, done } = await this.blocks.next();
-    if (done) return false;
-    this.block = value;
-    this.next = 0;
-    return this.advance();
-  }
-
-  isBefore(other: Run): boolean {
-    return this.block.compare(other.block, other.start, other.middle, this.start, this.middle) < 0;
-  }
-
-  async close(): Promise<void> {
-    await this.blocks.return(undefined);
-  }
-}
-
-/** The rows of several sorted files in the order of their addresses: a heap of files by their present row. */
-class MergedRuns {
-  private readonly runs: Run[] = [];
-
-  async add(blocks: AsyncGenerator<Buffer>): Promise<void> {
-    const run = new Run(blocks);
-    if (!(await run.fill())) return;
-    this.runs.push(run);
-    for (let at = this.runs.length - 1; at > 0;) {
-      const parent = (at - 1) >> 1;
-      if (!run.isBefore(this.runs[parent]!)) break;
-      this.swap(at, parent);
-      at = parent;
-    }
-  }
-
-  /** The file whose present row is the first of all. */
-  get first(): Run | undefined {
-    return this.runs[0];
-  }
-
-  /** Moves to the next row. False if `fill` is needed for that. */
-  next(): boolean {
-    if (!this.runs[0]!.advance()) return false;
-    this.sink();
-    return true;
-  }
-
-  async fill(): Promise<void> {
-    if (!(await this.runs[0]!.fill())) {
-      const last = this.runs.pop()!;
-      if (this.runs.length > 0) this.runs[0] = last;
-    }
-    this.sink();
-  }
-
-  async close(): Promise<void> {
-    for (const run of this.runs) await run.close();
-  }
-
-  private sink(): void {
-    const { runs } = this;
-    for (let at = 0; ;) {
-      let least = at;
-      for (const child of [2 * at + 1, 2 * at + 2]) {
-        if (child < runs.length && runs[child]!.isBefore(runs[least]!)) least = child;
-      }
-      if (least === at) return;
-      this.swap(at, least);
-      at = least;
-    }
-  }
-
-  private swap(a: number, b: number): void {
-    [this.runs[a], this.runs[b]] = [this.runs[b]!, this.runs[a]!];
   }
 }
