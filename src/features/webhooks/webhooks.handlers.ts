@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { type WebhookRow, webhooksOf } from '../../../projections/webhooks.js';
 import type { Actor, CommandContext } from '../../commands/context.js';
-import { keptText, withTexts } from '../../commands/kept-texts.js';
+import { withTexts } from '../../commands/kept-texts.js';
 import { Writer } from '../../commands/writer.js';
 import { cursorAfter, rowAfter } from '../../kernel/cursor.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
@@ -15,14 +15,12 @@ import { Problem, refusal } from '../../kernel/problems.js';
 import { mapInParts } from '../../kernel/turn.js';
 import { Views } from '../../read-side/views.js';
 import { sortByPosition } from '../../../projections/projection.js';
-import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
 import { AccessPolicies } from '../access/access-policies.js';
 import { Deliveries, type Delivery } from './deliveries.js';
 import { Dispatcher } from './dispatcher.js';
 import {
   WEBHOOK_ID,
-  type Webhook,
   type WebhookContent,
   decideChange,
   decideCreate,
@@ -37,64 +35,10 @@ import { type Outcome, Receivers, isDelivered } from './receivers.js';
 import { Signatures } from './signatures.js';
 import { WebhookLimit } from './webhook-limit.js';
 import type { AttemptDto } from './webhooks.dto.js';
+import { Webhooks, type WebhookView, unknownWebhook } from './webhooks.js';
 
 /** Tests and repeated deliveries that a process sends at a time, since each may take five seconds. */
 const MAX_SENDING = 8;
-
-/** Webhooks by id, each read from its own stream, so always current. */
-@Injectable()
-export class Webhooks {
-  constructor(
-    @Inject(EVENT_STORE) private readonly store: EventStore,
-    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
-    private readonly deliveries: Deliveries,
-  ) {}
-
-  /** A webhook of the caller's organization, or of the operators. @throws Problem webhook_not_found */
-  async get(id: string, actor: Pick<Actor, 'organization'>): Promise<Webhook> {
-    const webhook = await this.getAlsoDeleted(id, actor);
-    if (webhook.deleted) throw unknownWebhook(id);
-    return webhook;
-  }
-
-  /** @throws Problem webhook_not_found */
-  async getAlsoDeleted(id: string, { organization }: Pick<Actor, 'organization'>): Promise<Webhook> {
-    const webhook = WEBHOOK_ID.test(id) ? await this.read(id) : undefined;
-    if (webhook?.owner !== organization) throw unknownWebhook(id);
-    return webhook;
-  }
-
-  async read(id: string): Promise<Webhook | undefined> {
-    return webhookOf(await this.store.readStream(webhookStream(id)));
-  }
-
-  /** null if its text was deleted. */
-  urlOf({ url_hash }: Webhook): Promise<string | null> {
-    return keptText(this.keyValue, url_hash);
-  }
-
-  /** A webhook as its owner sees it. */
-  async view(webhook: Webhook) {
-    const { webhook_id, owner, events, filter, policy_id, disabled, rotated_at, created_at } = webhook;
-    const progress = await this.deliveries.progressOf(webhook);
-    return {
-      webhook_id,
-      tris_org: owner,
-      url: await this.urlOf(webhook),
-      events,
-      filter,
-      policy_id,
-      status: disabled ? ('disabled' as const) : ('active' as const),
-      disabled_reason: disabled?.reason ?? null,
-      disabled_at: disabled ? new Date(disabled.at).toISOString() : null,
-      pending: progress?.open.length ?? 0,
-      created_at: new Date(created_at).toISOString(),
-      rotated_at: rotated_at === null ? null : new Date(rotated_at).toISOString(),
-    };
-  }
-}
-const unknownWebhook = (id: string) => new Problem('webhook_not_found', `There is no webhook ${id}.`);
-type WebhookView = Awaited<ReturnType<Webhooks['view']>>;
 
 interface Result<T> {
   body: T;

@@ -19,8 +19,8 @@ import {
   ReplayWebhookHandler,
   RotateSecretHandler,
   SendNowHandler,
-  Webhooks,
 } from './webhooks.handlers.js';
+import { Webhooks } from './webhooks.js';
 
 @Module({
   imports: [LensesModule, IdentityReaderModule, AccessPolicyLookUpModule],

@@ -1,0 +1,63 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { Actor } from '../../commands/context.js';
+import { keptText } from '../../commands/kept-texts.js';
+import { Problem } from '../../kernel/problems.js';
+import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
+import { KEY_VALUE, type KeyValue } from '../../stores/ports/key-value.js';
+import { Deliveries } from './deliveries.js';
+import { WEBHOOK_ID, type Webhook, webhookOf, webhookStream } from './domain/webhook.js';
+
+/** Webhooks by id, each read from its own stream, so always current. */
+@Injectable()
+export class Webhooks {
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
+    private readonly deliveries: Deliveries,
+  ) {}
+
+  /** A webhook of the caller's organization, or of the operators. @throws Problem webhook_not_found */
+  async get(id: string, actor: Pick<Actor, 'organization'>): Promise<Webhook> {
+    const webhook = await this.getAlsoDeleted(id, actor);
+    if (webhook.deleted) throw unknownWebhook(id);
+    return webhook;
+  }
+
+  /** @throws Problem webhook_not_found */
+  async getAlsoDeleted(id: string, { organization }: Pick<Actor, 'organization'>): Promise<Webhook> {
+    const webhook = WEBHOOK_ID.test(id) ? await this.read(id) : undefined;
+    if (webhook?.owner !== organization) throw unknownWebhook(id);
+    return webhook;
+  }
+
+  async read(id: string): Promise<Webhook | undefined> {
+    return webhookOf(await this.store.readStream(webhookStream(id)));
+  }
+
+  /** null if its text was deleted. */
+  urlOf({ url_hash }: Webhook): Promise<string | null> {
+    return keptText(this.keyValue, url_hash);
+  }
+
+  /** A webhook as its owner sees it. */
+  async view(webhook: Webhook) {
+    const { webhook_id, owner, events, filter, policy_id, disabled, rotated_at, created_at } = webhook;
+    const progress = await this.deliveries.progressOf(webhook);
+    return {
+      webhook_id,
+      tris_org: owner,
+      url: await this.urlOf(webhook),
+      events,
+      filter,
+      policy_id,
+      status: disabled ? ('disabled' as const) : ('active' as const),
+      disabled_reason: disabled?.reason ?? null,
+      disabled_at: disabled ? new Date(disabled.at).toISOString() : null,
+      pending: progress?.open.length ?? 0,
+      created_at: new Date(created_at).toISOString(),
+      rotated_at: rotated_at === null ? null : new Date(rotated_at).toISOString(),
+    };
+  }
+}
+export const unknownWebhook = (id: string) => new Problem('webhook_not_found', `There is no webhook ${id}.`);
+export type WebhookView = Awaited<ReturnType<Webhooks['view']>>;
