@@ -13,7 +13,6 @@ import {
   type GenerationStatus,
   type Manifest,
   type RowQuery,
-  type RangeRow,
   type ReadModels,
   type ReadResult,
   type RowKey,
@@ -22,6 +21,7 @@ import {
 import { rowAddress } from '../ports/row-key.js';
 import type { BuildPlan, SharedBuild } from '../ports/shared-build.js';
 import { packRows } from './packed-rows.js';
+import { type ReadAnswer, ReadBatch, checkpointOf, checkpointText } from './read-batch.js';
 import { type BuiltGeneration, RedisSharedBuild } from './redis-shared-build.js';
 import {
   ACQUIRE_LEASE,
@@ -481,62 +481,6 @@ function textOf(stored: string): string | null {
 const ROWS = 'r';
 const RANGES = 's';
 
-type ReadAnswer = [status: string, checkpoint: string, rows: (string | null)[], ...others: (string | string[])[]];
-
-interface Found {
-  at: Omit<ReadResult, 'results'>;
-  rows: (string | null)[];
-  others: (string | string[])[];
-}
-
-/** Queries of several callers that are sent as one script. */
-class ReadBatch {
-  /** Approximate number of rows that the server has to read. */
-  weight = 0;
-  private readonly rows: string[] = [];
-  private readonly others: (string | number)[][] = [];
-  private readonly answer: Promise<Found | undefined>;
-
-  /** @param send gets the arguments when no more queries can be added */
-  constructor(send: (args: () => (string | number)[]) => Promise<ReadAnswer | null>) {
-    this.answer = send(() => [this.rows.length, ...this.rows, ...this.others.flat()]).then((found) => {
-      if (!found) return undefined;
-      const [status, checkpoint, rows, ...others] = found;
-      return { at: { status: status as GenerationStatus, checkpoint: checkpointOf(checkpoint) }, rows, others };
-    });
-  }
-
-  async ask(queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
-    const places = queries.map((query) => this.add(query));
-    const answer = await this.answer;
-    if (!answer) return undefined;
-    const { at, rows, others } = answer;
-    const results = queries.map((query, n) => resultOf(query, (isPlainRow(query) ? rows : others)[places[n]!]));
-    return { status: at.status, checkpoint: at.checkpoint, results };
-  }
-
-  /** The place of its answer: among the rows, or among the others. */
-  private add(query: RowQuery): number {
-    this.weight += 'get' in query ? 1 : query.range.limit;
-    if (isPlainRow(query)) return this.rows.push(rowAddress(query.get)) - 1;
-    return this.others.push(queryArguments(query)) - 1;
-  }
-}
-
-function isPlainRow(query: RowQuery): query is { get: RowKey } {
-  return 'get' in query && query.get.sort === undefined;
-}
-
-/** One text for one checkpoint, so that equal checkpoints are equal texts. */
-function checkpointText({ log, position, event_id }: Checkpoint): string {
-  return JSON.stringify([log, position, event_id]);
-}
-
-function checkpointOf(text: string): Checkpoint {
-  const [log, position, event_id] = JSON.parse(text) as [string, number, string | null];
-  return { log, position, event_id };
-}
-
 /** Arguments of APPLY from the counts on. */
 function changesOf({ puts, inserted, deletes }: Batch): (string | number | Buffer)[] {
   const gone = deletes.filter(({ sort }) => sort === undefined).map(rowAddress);
@@ -544,29 +488,4 @@ function changesOf({ puts, inserted, deletes }: Batch): (string | number | Buffe
   const packed = packRows(puts, inserted);
   const { plain, entries, span } = packed;
   return [gone.length, plain, entries, packed.inserted, ...(span ?? ['', '']), ...gone, ...goneOfRanges];
-}
-
-function queryArguments(query: RowQuery): (string | number)[] {
-  if ('get' in query) return ['s', rowAddress(query.get)];
-  const { view, key, after, reverse = false, limit } = query.range;
-  const first = `${rowAddress({ view, key })}\0`;
-  const beyond = `(${view}\0${key}\x01`;
-  const size = Math.max(0, limit);
-  if (reverse) return ['b', after === undefined ? beyond : `(${first}${after}\0`, `[${first}`, size];
-  return ['f', after === undefined ? `[${first}` : `(${first}${after}\x01`, beyond, size];
-}
-
-/** @param found null or empty if the row does not exist */
-function resultOf(query: RowQuery, found: string | string[] | null | undefined): Json | undefined | RangeRow[] {
-  if ('range' in query) {
-    const { view, key } = query.range;
-    const start = view.length + key.length + 2;
-    return (found as string[]).map((member) => {
-      const end = member.indexOf('\0', start);
-      return { sort: member.slice(start, end), value: JSON.parse(member.slice(end + 1)) as Json };
-    });
-  }
-  if (typeof found !== 'string' || found === '') return undefined;
-  const content = query.get.sort === undefined ? found : found.slice(found.lastIndexOf('\0') + 1);
-  return JSON.parse(content) as Json;
 }
