@@ -2,16 +2,8 @@ import { type OperatorState, evolve as evolveStatements } from '../src/features/
 import { type Evidence, addAction } from '../src/scoring/evidence.js';
 import { isFlags } from '../src/scoring/names.js';
 import { CRITICALITIES, TCT_BY_CRITICALITY } from '../src/scoring/model.js';
-import {
-  type Owner,
-  type Spread,
-  addToRows,
-  endorse,
-  ownerRow,
-  rowsToAddTo,
-  rowsToEndorse,
-  spread,
-} from './evidence-rows.js';
+import { addToRows, endorse, rowsToAddTo, rowsToEndorse, spread } from './evidence-fold.js';
+import { type Owner, type Spread, ownerRow } from './evidence-rows.js';
 import { type IdentityEvent, subjectOf } from './identity-events.js';
 import { type Projection, rowAt } from './projection.js';
 

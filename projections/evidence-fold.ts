@@ -1,0 +1,315 @@
+import { type Evidence, STRIDE, addToDays, dayOf } from '../src/scoring/evidence.js';
+import { isFlags } from '../src/scoring/names.js';
+import { CRITICALITIES } from '../src/scoring/model.js';
+import { relayerOf } from '../src/features/relay/domain/relay.js';
+import type { EventOf } from './events.js';
+import {
+  ACTIONS_PER_ROW,
+  BLOCK,
+  type Cell,
+  type DayEntry,
+  EARLIEST,
+  FEW_ENTRIES,
+  LEVELS,
+  type Named,
+  type Owner,
+  type PackedActions,
+  type PackedMetric,
+  type PlatformRow,
+  type Row,
+  SENDER_PARTS,
+  SENDER_STRIDE,
+  type Spread,
+  actionsOf,
+  blocksOf,
+  cellsOf,
+  entriesOf,
+  metricPart,
+  metricRow,
+  namesRow,
+  packMetric,
+  partsOf,
+  periodOf,
+  platformsOf,
+  relayedRow,
+  sendersOf,
+  slotOf,
+  statementsOf,
+  timeOfDay,
+  totalOf,
+  totalPart,
+  totalsOf,
+  unpackMetric,
+} from './evidence-rows.js';
+import type { IdentityEvent } from './identity-events.js';
+import { packNumbers } from './packed-numbers.js';
+import { type Rows, rowAt, sortByPosition } from './projection.js';
+import { pack } from './timeline.js';
+
+/** How an event changes the rows of a large identity's evidence (evidence-rows.ts). */
+
+type Action = EventOf<'ActionRelayed'>;
+type Credonation = EventOf<'CredonationRecorded'>;
+
+/** A series of counts over time that an event counts in. */
+interface Series {
+  /** Its cell of the event's period. */
+  cell: Row;
+  /** Its name among the cells of divided days. */
+  part: string;
+  stride: number;
+  count(slots: number[], at: number): void;
+  /** The number of events in the slot at this index. */
+  countAt(slots: readonly number[], at: number): number;
+  from?: string;
+}
+
+/** The number of entries of the first one decides when a day is divided. */
+function seriesOf(trisId: string, { data, occurred_at }: Action): Series[] {
+  const { metric } = data;
+  const criticality = CRITICALITIES.indexOf(data.criticality);
+  const period = periodOf(dayOf(occurred_at));
+  const total = totalOf(metric);
+  const count = (slots: number[], at: number) => void slots[at + 1 + criticality]!++;
+  const countAt = (slots: readonly number[], at: number) => {
+    let actions = 0;
+    for (let i = at + 1; i < at + STRIDE; i++) actions += slots[i]!;
+    return actions;
+  };
+  return [
+    {
+      cell: { ...totalsOf(trisId), sort: `${total}/${period}` },
+      part: totalPart(total),
+      stride: STRIDE,
+      count,
+      countAt,
+    },
+    { cell: { ...cellsOf(trisId, metric), sort: period }, part: metricPart(metric), stride: STRIDE, count, countAt },
+  ];
+}
+
+function seriesOfSender(trisId: string, { data, occurred_at }: Credonation, owner: Owner | undefined): Series {
+  const { platform_id, amount } = data;
+  const sender = `${platform_id}/${owner?.at ?? 0}`;
+  return {
+    cell: { ...sendersOf(trisId), sort: `${periodOf(dayOf(occurred_at))}/${sender}` },
+    part: SENDER_PARTS + sender,
+    stride: SENDER_STRIDE,
+    count(slots, at) {
+      slots[at + 1]!++;
+      slots[at + 2]! += amount;
+    },
+    countAt: (slots, at) => slots[at + 1]!,
+    from: relayerOf(platform_id, owner?.org),
+  };
+}
+
+/**
+ * Rows that an action changes.
+ * @param owner the owner of its platform
+ */
+export function rowsToAddTo(trisId: string, state: Spread, event: Action, owner: Owner | undefined): Row[] {
+  const { metric, platform_id } = event.data;
+  const rows = [
+    metricRow(trisId, metric),
+    { ...platformsOf(trisId), sort: platform_id },
+    relayedRow(trisId, relayerOf(platform_id, owner?.org)),
+    rowAt(actionsOf(trisId), state.row) as Row,
+    namesRow(trisId, 'metric', state.metrics),
+    namesRow(trisId, 'platform', state.platforms),
+  ];
+  return [...rows, ...cellsOfSeries(trisId, seriesOf(trisId, event), event.occurred_at, state.divided)];
+}
+
+/** Rows that a credonation changes. @param owner the owner of its platform */
+export function rowsToEndorse(trisId: string, state: Spread, event: Credonation, owner: Owner | undefined): Row[] {
+  return cellsOfSeries(trisId, [seriesOfSender(trisId, event, owner)], event.occurred_at, state.divided);
+}
+
+function cellsOfSeries(trisId: string, series: readonly Series[], ms: number, divided = false): Row[] {
+  const rows = series.map(({ cell }) => cell);
+  if (!divided) return rows;
+  for (let level = 0; level < LEVELS; level++) {
+    for (const { part } of series) rows.push({ ...partsOf(trisId, level, ms), sort: part });
+  }
+  return rows;
+}
+
+/**
+ * Spreads evidence that was stored in one row. That row contains no platforms and no credonations: for the events up to
+ * `since`, these are in the timeline and in the view of credonations.
+ * @param since position of the last event in the row
+ */
+export function spread(trisId: string, evidence: Evidence, since: number, rows: Rows): Spread {
+  const state: Spread = { since, block: 0, in_block: BLOCK, metrics: 0, platforms: 0, row: 0, in_row: ACTIONS_PER_ROW };
+  // Sorted: the order of an object's members may differ between a stored row and one that was folded just now.
+  for (const metric of Object.keys(evidence).sort()) {
+    const { last, days } = evidence[metric]!;
+    const number = addName(trisId, 'metric', state.metrics++, metric, rows);
+    const counts = CRITICALITIES.map(() => 0);
+    for (let at = 0; at < days.length; at += STRIDE) {
+      const day = days[at]!;
+      const period = periodOf(day);
+      for (const criticality of CRITICALITIES.keys()) {
+        for (let n = days[at + 1 + criticality]!; n > 0; n--) {
+          counts[criticality]!++;
+          for (const row of [
+            { ...cellsOf(trisId, metric), sort: period },
+            { ...totalsOf(trisId), sort: `${totalOf(metric)}/${period}` },
+          ]) {
+            const cell = rows.find<Cell>(row) ?? { changed: since, slots: [] };
+            addToDays(cell.slots, day, criticality);
+            rows.put(row, cell);
+          }
+        }
+      }
+    }
+    rows.put(metricRow(trisId, metric), packMetric(number, last, counts));
+  }
+  return state;
+}
+
+/**
+ * Adds an event to the rows of an identity's evidence, and updates `state`.
+ * @param recorded latest recording time of the events before it, ms
+ * @param ownerOf the owner of a platform
+ */
+export function addToRows(
+  trisId: string,
+  state: Spread,
+  event: IdentityEvent,
+  recorded: number,
+  ownerOf: (platformId: string) => Owner | undefined,
+  rows: Rows,
+): void {
+  const { position, occurred_at } = event;
+  if (state.in_block === BLOCK) {
+    state.block = position;
+    state.in_block = 0;
+    rows.insert(rowAt(blocksOf(trisId), position), recorded);
+  }
+  state.in_block++;
+  if (event.type !== 'ActionRelayed') {
+    rows.insert(rowAt(statementsOf(trisId), position), pack(event));
+    return;
+  }
+  const { metric, platform_id } = event.data;
+  const criticality = CRITICALITIES.indexOf(event.data.criticality);
+  const sumsRow = metricRow(trisId, metric);
+  const packed = rows.find<PackedMetric>(sumsRow);
+  const counts = CRITICALITIES.map(() => 0);
+  let number: number;
+  let last = occurred_at;
+  if (packed === undefined) {
+    number = addName(trisId, 'metric', state.metrics++, metric, rows);
+    const relayed = relayedRow(trisId, relayerOf(platform_id, ownerOf(platform_id)?.org));
+    rows.put(relayed, (rows.find<number>(relayed) ?? 0) + 1);
+  } else {
+    const sums = unpackMetric(packed, counts, 0);
+    number = sums.number;
+    last = Math.max(sums.last, occurred_at);
+  }
+  counts[criticality]!++;
+  rows.put(sumsRow, packMetric(number, last, counts));
+  const platformRow = { ...platformsOf(trisId), sort: platform_id };
+  let platform = rows.find<PlatformRow>(platformRow);
+  if (!platform) {
+    const number = addName(trisId, 'platform', state.platforms++, platform_id, rows);
+    platform = { number, counts: [...CRITICALITIES, ...CRITICALITIES].map(() => 0) };
+  }
+  platform.counts[criticality + (isFlags(metric) ? CRITICALITIES.length : 0)]!++;
+  rows.put(platformRow, platform);
+  addToActions(trisId, state, event, number * CRITICALITIES.length + criticality, platform.number, rows);
+  addToSeries(trisId, state, event, seriesOf(trisId, event), [metric, criticality], rows);
+}
+
+/** Adds a name to those of its kind. @returns its number */
+function addName(trisId: string, named: Named, number: number, name: string, rows: Rows): number {
+  const row = namesRow(trisId, named, number);
+  rows.put(row, [...(rows.find<string[]>(row) ?? []), name]);
+  return number;
+}
+
+function addToActions(
+  trisId: string,
+  state: Spread,
+  { position, occurred_at }: Action,
+  kind: number,
+  platform: number,
+  rows: Rows,
+): void {
+  if (state.in_row === ACTIONS_PER_ROW) {
+    state.row = position;
+    state.in_row = 0;
+  }
+  state.in_row++;
+  const row = rowAt(actionsOf(trisId), state.row);
+  const action: PackedActions = packNumbers([position - state.row, occurred_at - EARLIEST, kind, platform]);
+  rows.put(row, (rows.find<PackedActions>(row) ?? '') + action);
+}
+
+/**
+ * Adds a credonation to the rows of its receiver, if the receiver is not the owner of the platform itself.
+ * @returns whether `state` was changed
+ */
+export function endorse(
+  trisId: string,
+  state: Spread,
+  event: Credonation,
+  owner: Owner | undefined,
+  rows: Rows,
+): boolean {
+  const series = seriesOfSender(trisId, event, owner);
+  if (series.from === trisId) return false;
+  const wasDivided = state.divided;
+  addToSeries(trisId, state, event, [series], [event.data.amount, series.from!], rows);
+  return state.divided !== wasDivided;
+}
+
+/** Adds an event to its cells and, if its day or its part of the day has few entries, adds an entry there. */
+function addToSeries(
+  trisId: string,
+  state: Spread,
+  { position, occurred_at }: Pick<IdentityEvent, 'position' | 'occurred_at'>,
+  series: readonly Series[],
+  entry: DayEntry,
+  rows: Rows,
+): void {
+  const entries = series.map((each) => add(each.cell, dayOf(occurred_at), each, state, position, rows));
+  for (let level = 0, before = entries[0]!; level < LEVELS; level++) {
+    if (before < FEW_ENTRIES) {
+      rows.insert({ ...entriesOf(trisId, level, occurred_at), sort: timeOfDay(occurred_at, position) }, entry);
+      return;
+    }
+    state.divided = true;
+    const slot = slotOf(level, occurred_at);
+    const parts = partsOf(trisId, level, occurred_at);
+    before = series.map((each) => add({ ...parts, sort: each.part }, slot, each, state, position, rows))[0]!;
+  }
+}
+
+/** Counts an event in a cell. @returns the number of events that its slot had before */
+function add(row: Row, slot: number, series: Series, { block }: Spread, position: number, rows: Rows): number {
+  const { stride, from } = series;
+  const cell = rows.find<Cell>(row) ?? { changed: block, slots: [], ...(from !== undefined && { from }) };
+  // The first change in the present block: keep the previous cell.
+  if (cell.changed < block) {
+    const sort = `${row.sort}/${sortByPosition(cell.changed)}`;
+    rows.insert({ view: 'identities.earlier', key: row.key, sort }, cell);
+  }
+  const at = slotIn(cell.slots, slot, stride);
+  const before = series.countAt(cell.slots, at);
+  series.count(cell.slots, at);
+  cell.changed = position;
+  rows.put(row, cell);
+  return before;
+}
+
+/** The index of a slot among slots of `stride` numbers each; a missing slot is added. */
+function slotIn(slots: number[], slot: number, stride: number): number {
+  let at = slots.length;
+  while (at > 0 && slots[at - stride]! > slot) at -= stride;
+  if (at > 0 && slots[at - stride] === slot) return at - stride;
+  slots.splice(at, 0, slot, ...Array<number>(stride - 1).fill(0));
+  return at;
+}
