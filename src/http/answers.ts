@@ -7,6 +7,7 @@ import { digest64 } from '../kernel/hash.js';
 import { isObject } from '../kernel/json.js';
 import { formatPosition, type PositionGate } from '../kernel/positions.js';
 import { setApart } from './connections.js';
+import { CORS_HEADERS } from './headers.js';
 import { NDJSON } from './json-body.js';
 
 /** The answer to a command. `position` goes into the `Credence-Position` header; null when nothing was written. */
@@ -82,7 +83,8 @@ export class Answers {
     else if (body instanceof Written) sendWritten(reply, body, this.gate?.logId);
     else if (body instanceof Live) sendLive(reply, body);
     else if (body instanceof Lines) sendLines(reply, body);
-    else reply.send(sealed(body, reply.request, this.cursors));
+    // Without this, a shared cache may keep it for a time of its own choice, and give it to callers with other keys.
+    else reply.header('cache-control', 'no-store').send(sealed(body, reply.request, this.cursors));
   }
 }
 
@@ -106,6 +108,8 @@ const JSON_TYPE = 'application/json; charset=utf-8';
 function sendRead(reply: FastifyReply, answer: Read, cursors: Cursors): void {
   const etag = etagOf(answer.etagParts);
   reply.header('etag', etag).header('cache-control', answer.cacheControl);
+  // A cache may give the answer to a web page without asking here, whoever asked first.
+  if (answer.cacheControl.startsWith('public')) reply.headers(CORS_HEADERS);
   const known = reply.request.raw.headers['if-none-match'];
   if (known !== undefined && matches(known, etag)) {
     reply.code(304).send();

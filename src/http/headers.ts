@@ -22,7 +22,8 @@ export const CONSOLE_HEADERS = {
 
 /**
  * Any web page may call the service: browsers send no credential automatically (keys and tokens are headers that a
- * page must set), so an origin check would protect nothing. Set only for browsers' cross-origin requests.
+ * page must set), so an origin check would protect nothing. Set only for browsers' cross-origin requests, and for what
+ * shared caches keep.
  */
 export const CORS_HEADERS = {
   'access-control-allow-origin': '*',

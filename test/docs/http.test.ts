@@ -18,23 +18,42 @@ test('every scope', () => {
 });
 
 interface Operation {
+  parameters?: { name: string }[];
+  responses: Record<string, { headers?: Record<string, unknown> }>;
   security: { api_key?: string[]; session?: string[] }[];
   'x-scope'?: string;
 }
 
-test('every route of the OpenAPI document, with its scope', async () => {
+let operations: [address: string, Operation][];
+beforeAll(async () => {
   const server = await Server.start();
   const { json } = await server.send('GET', '/openapi.json').finally(() => server.end());
-  const paths = Object.entries((json as { paths: Record<string, Record<string, Operation>> }).paths);
-  const served = paths.flatMap(([path, operations]) =>
-    Object.entries(operations).map(([method, { security, 'x-scope': scope = 'any' }]) => {
-      const address = `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`;
-      if (!security.some(({ api_key }) => api_key) || security.some((way) => Object.keys(way).length === 0)) {
-        return `${address} public`;
-      }
-      return `${address} ${scope}${security.some(({ session }) => session) ? ', session' : ''}`;
-    }),
+  const { paths } = json as { paths: Record<string, Record<string, Operation>> };
+  operations = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]): [string, Operation] => [
+      `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`,
+      operation,
+    ]),
   );
+});
+
+test('every route of the OpenAPI document, with its scope', () => {
+  const served = operations.map(([address, { security, 'x-scope': scope = 'any' }]) => {
+    if (!security.some(({ api_key }) => api_key) || security.some((way) => Object.keys(way).length === 0)) {
+      return `${address} public`;
+    }
+    return `${address} ${scope}${security.some(({ session }) => session) ? ', session' : ''}`;
+  });
   const listed = rows('Endpoints').map(([address, scope]) => `${codes(address!)[0]} ${scope!.replaceAll('`', '')}`);
   expect(listed.sort()).toEqual(served.sort());
+});
+
+test('every write that ignores the Idempotency-Key', () => {
+  const isWrite = ({ responses }: Operation) =>
+    Object.values(responses).some(({ headers }) => headers && 'Credence-Position' in headers);
+  const ignoring = operations.filter(
+    ([, operation]) => isWrite(operation) && !operation.parameters?.some(({ name }) => name === 'Idempotency-Key'),
+  );
+  const listed = codes(section(DOCUMENT, 'Idempotency')).filter((code) => /^(POST|DELETE) /.test(code));
+  expect(listed.sort()).toEqual(ignoring.map(([address]) => address).sort());
 });

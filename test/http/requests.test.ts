@@ -358,6 +358,20 @@ describe('answers', () => {
     expect([none.status, none.headers['credence-position']]).toEqual([201, undefined]);
   });
 
+  test('no cache may keep an answer that has no version', async () => {
+    const kept = async (path: string, headers: Record<string, string> = {}) =>
+      (await get(path, headers)).headers['cache-control'];
+    const key = { 'x-api-key': served.key };
+    const paths = ['/v1/keyed', '/v1/things', '/v1/decorated', '/health/live', '/metrics'];
+    expect(await Promise.all(paths.map((path) => kept(path, key)))).toEqual(paths.map(() => 'no-store'));
+    expect(await kept('/v1/things/tris@a')).toBe('no-cache');
+  });
+
+  test('what a shared cache may keep can be read by web pages, whoever asked first', async () => {
+    const { headers } = await get('/.well-known/jwks.json');
+    expect(headers).toMatchObject({ 'cache-control': 'public, max-age=60', 'access-control-allow-origin': '*' });
+  });
+
   test('an answer that the client already has is not sent again', async () => {
     const { headers } = await get('/v1/things/tris@a');
     const etag = headers.etag as string;
