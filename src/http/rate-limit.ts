@@ -86,15 +86,11 @@ export class RateLimit implements RequestLimit {
       this.ends = now + WINDOW_MS;
     }
     for (const [key, limit] of countsOf(address, this.limit)) {
-      answer(reply, limit, this.count(key, more), this.ends - now, more);
+      const client = this.counts.has(key) || this.counts.size < MAX_ADDRESSES ? key : 'others';
+      const before = this.counts.get(client) ?? 0;
+      answer(reply, limit, before, this.ends - now, more);
+      this.counts.set(client, before + (more ?? 1));
     }
-  }
-
-  private count(key: string, more = 1): number {
-    const counted = this.counts.has(key) || this.counts.size < MAX_ADDRESSES ? key : 'others';
-    const count = (this.counts.get(counted) ?? 0) + more;
-    this.counts.set(counted, count);
-    return count;
   }
 }
 
@@ -131,26 +127,36 @@ export class SharedRateLimit implements RequestLimit {
     const client = this.seen.has(key) || this.seen.size < MAX_ADDRESSES ? key : 'others';
     this.seen.add(client);
     const until = this.refusedUntil.get(client);
-    if (until !== undefined && until > now && until <= now + WINDOW_MS)
-      answer(reply, limit, limit + 1, until - now, more);
+    if (until !== undefined && until > now && until <= now + WINDOW_MS) answer(reply, limit, limit, until - now, more);
     let counted: Awaited<ReturnType<Counts['increment']>>;
+    const name = `${this.prefix}:${client}`;
+    const asked = more ?? 1;
     try {
-      counted = await this.counts.increment(`${this.prefix}:${client}`, WINDOW_MS, more);
+      counted = await this.counts.increment(name, WINDOW_MS, asked);
+      if (counted.count > limit && more !== undefined) await this.counts.increment(name, WINDOW_MS, -asked);
     } catch (error) {
       // If the store is unavailable, requests are not limited: some of them do not need the store.
       if (error instanceof StoreUnavailable) return;
       throw error;
     }
     const { count, resets_at } = counted;
-    if (count > limit) this.refusedUntil.set(client, resets_at);
-    answer(reply, limit, count, resets_at - this.clock(), more);
+    const before = count - asked;
+    if (before >= limit) this.refusedUntil.set(client, resets_at);
+    answer(reply, limit, before, resets_at - this.clock(), more);
   }
 }
 
-/** Sets the RateLimit headers, to those of the count that is nearer to its limit. @throws Problem rate_limited */
-function answer(reply: FastifyReply | undefined, limit: number, count: number, leftMs: number, more?: number): void {
+/**
+ * Sets the RateLimit headers, to those of the count that is nearer to its limit.
+ * @param before the count without this request
+ * @throws Problem rate_limited; the request is then not counted, so that a smaller batch can still fit
+ */
+function answer(reply: FastifyReply | undefined, limit: number, before: number, leftMs: number, more?: number): void {
   const seconds = Math.max(1, Math.ceil(leftMs / 1000));
-  const remaining = Math.max(0, limit - count);
+  const asked = more ?? 1;
+  const left = Math.max(0, limit - before);
+  const isRefused = asked > left;
+  const remaining = isRefused ? left : left - asked;
   const other = reply?.getHeader('ratelimit-remaining');
   if (reply && (other === undefined || remaining < Number(other))) {
     reply.header('ratelimit-limit', limit);
@@ -160,9 +166,13 @@ function answer(reply: FastifyReply | undefined, limit: number, count: number, l
     reply.header('ratelimit-policy', `"address";q=${limit};w=${WINDOW_MS / 1000}`);
     reply.header('ratelimit', `"address";r=${remaining};t=${seconds}`);
   }
-  if (count > limit) {
+  if (isRefused) {
     const what = more === undefined ? '' : `, and this one counts as ${more + 1}`;
-    const then = more !== undefined && more >= limit ? 'send fewer at once' : `try again in ${seconds} s`;
+    const fitsLater = more === undefined || more < limit;
+    const fewer = more !== undefined && (left > 0 || !fitsLater);
+    const then = [fewer && 'send fewer at once', fitsLater && `try again in ${seconds} s`]
+      .filter(Boolean)
+      .join(', or ');
     const detail = `At most ${limit} requests per minute are accepted from one address${what}; ${then}.`;
     throw new Problem('rate_limited', detail, { headers: { 'retry-after': String(seconds) } });
   }

@@ -82,6 +82,22 @@ describe('public routes', () => {
     expect(json.detail).toMatch(/At most 2 requests .*, and this one counts as 3; send fewer at once\./);
   });
 
+  test('count a batch that does not fit as one request, so that a smaller one fits', async () => {
+    served = await serve({ CREDENCE_RATE_LIMIT: '4' });
+    const ask = (things: number[]) =>
+      send(served.port, 'POST', '/v1/things/some', {
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ things }),
+      });
+    const left = ({ status, headers }: Answer) => [status, headers['ratelimit-remaining']];
+    expect(left(await ask([1]))).toEqual([200, '3']);
+    expect(left(await ask([1]))).toEqual([200, '2']);
+    const refused = await ask([1, 2, 3]);
+    expect(left(refused)).toEqual([429, '1']);
+    expect(refused.json.detail).toMatch(/this one counts as 3; send fewer at once, or try again in \d+ s\./);
+    expect(left(await ask([1]))).toEqual([200, '0']);
+  });
+
   test('send no RateLimit headers without a limit', async () => {
     served = await serve({ CREDENCE_RATE_LIMIT: '0' });
     expect((await get('/v1/things/tris@a')).headers).not.toHaveProperty('ratelimit-limit');
@@ -188,6 +204,15 @@ describe('a limit that several processes share', () => {
     await limit.take('1.1.1.1', answer, 2);
     expect(answer.headers['ratelimit-remaining']).toBe(0);
     await expect(limit.take('1.1.1.1', reply())).rejects.toThrow(/At most 3/);
+  });
+
+  test('takes back what a refused batch asked for', async () => {
+    const limit = process();
+    const refused = reply();
+    await expect(limit.take('1.1.1.1', refused, 5)).rejects.toThrow(/At most 3/);
+    expect(refused.headers['ratelimit-remaining']).toBe(3);
+    await limit.take('1.1.1.1', reply(), 3);
+    await expect(limit.take('1.1.1.1', reply(), 1)).rejects.toThrow(/At most 3/);
   });
 
   test('does not query the store again for a refused client until the minute is over', async () => {
