@@ -19,7 +19,7 @@ import type { RequestLimit } from './rate-limit.js';
 import type { Caller } from '../credentials/caller.js';
 import { policyOf, type RoutePolicy } from './routes.js';
 import type { Admission } from '../stores/ports/event-store.js';
-import { isObject, pointerTo } from '../kernel/json.js';
+import { isObject, pointerTo, shorten } from '../kernel/json.js';
 import { readBody, readParams, readQuery } from './validation.js';
 
 const WAIT_MS = 2_000;
@@ -305,7 +305,8 @@ function validation({ body, query, params, write, live }: RoutePolicy, { cursors
       request.query = read;
     } else {
       for (const name in given) {
-        throw refusal([{ pointer: `?${name}`, code: 'unknown_parameter', message: 'this address has no parameters' }]);
+        const message = `${JSON.stringify(shorten(name))} is unknown; this address has no query parameters`;
+        throw refusal([{ pointer: `?${name}`, code: 'unknown_parameter', message }]);
       }
     }
     if (body) request.body = readBody(body, request.body);
@@ -330,7 +331,7 @@ function refuseBody(body: unknown): void {
   const errors = Object.keys(body).map((name) => ({
     pointer: pointerTo('', name),
     code: 'unknown_field',
-    message: `${JSON.stringify(name)} is unknown; this address has no parameters`,
+    message: `${JSON.stringify(shorten(name))} is unknown; the body of this request has no fields`,
   }));
   if (errors.length > 0) throw refusal(errors);
 }

@@ -119,9 +119,16 @@ function putInPlace(errors: readonly FieldError[], value: unknown, { name, most 
 }
 
 function whereItBreaks(text: string, error: Error): string {
+  if (text.startsWith('\ufeff')) return 'it begins with a byte order mark';
   const position = /position (\d+)/.exec(error.message)?.[1];
-  // A short text is quoted without the position.
-  if (position === undefined) return /end of JSON/.test(error.message) ? 'it ends too early' : 'unexpected text';
+  if (position === undefined) {
+    if (/end of JSON/.test(error.message)) return 'it ends too early';
+    // Of some errors Node does not say the position, but quotes up to twenty characters around it.
+    const quoted = /^(?:Unexpected token '.+?', (?:\.{3})?)?"(.*)"(?:\.{3})? is not valid JSON$/s.exec(
+      error.message,
+    )?.[1];
+    return quoted === undefined ? 'unexpected text' : `unexpected text in ${JSON.stringify(quoted)}`;
+  }
   const before = text.slice(0, Number(position)).split('\n');
   return `unexpected text at line ${before.length}, column ${before.at(-1)!.length + 1}`;
 }
@@ -136,7 +143,8 @@ function inspect(value: unknown, pointer: string, depth: number, errors: FieldEr
       return 0;
     case 'number':
       if (!isExact(value)) {
-        const message = 'the number must be exact as a double: no integer beyond 2^53 - 1, no -0';
+        const message =
+          'the number cannot be kept exactly: an integer beyond 2^53 - 1, beyond the range of a double, or -0';
         errors.push({ pointer, code: 'unsafe_number', message });
       }
       return 0;

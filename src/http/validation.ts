@@ -82,7 +82,8 @@ export function planOf(type: Class): Plan {
       }
     }
   }
-  const plan = { type, fields: [...fields.values()].reverse(), names: new Set(fields.keys()) };
+  const inOrder = [...fields.values()].reverse();
+  const plan = { type, fields: inOrder, names: new Set(inOrder.map(({ name }) => name)) };
   plans.set(type, plan);
   return plan;
 }
@@ -225,12 +226,30 @@ function firstWrong(rule: Check, field: Field, values: unknown[], object: object
   return values.findIndex((item) => !holds({ ...rule, each: false }, field, item, object));
 }
 
+/** In place of what class-validator says of its checks. */
+const MESSAGES: Record<string, string> = {
+  isInt: 'must be an integer',
+  isNumber: 'must be a number',
+  isUuid: 'must be a UUID',
+  isIn: 'must be one of $constraint1',
+  min: 'must be at least $constraint1',
+  max: 'must be at most $constraint1',
+  isLength: 'must have $constraint1 to $constraint2 characters',
+  maxLength: 'must have at most $constraint1 characters',
+  arrayMinSize: 'must list at least $constraint1',
+  arrayMaxSize: 'must list at most $constraint1',
+  arrayNotEmpty: 'must list at least 1',
+  matches: 'must match $constraint1',
+};
+
 function messageOf(rule: Check, field: Field, value: unknown, object: object): string {
   const args = { value, object, property: field.name, targetName: '', constraints: rule.constraints };
   const template =
     typeof rule.message === 'function'
       ? rule.message(args as never)
-      : (rule.message ?? rule.validator.defaultMessage?.(args) ?? '$property is not valid');
+      : (rule.message ??
+        (rule.name in MESSAGES ? `$property ${MESSAGES[rule.name]}` : rule.validator.defaultMessage?.(args)) ??
+        '$property is not valid');
   return template
     .replaceAll('$property', field.name)
     .replaceAll('$value', () => received(value).slice('; received '.length))

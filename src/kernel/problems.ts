@@ -194,8 +194,8 @@ export function refusal(errors: FieldError[]): Problem {
   const [first] = errors;
   const shared = errors.every(({ code }) => code === first?.code) && first && first.code in PROBLEMS;
   const count = errors.length === 1 ? '' : ` (and ${errors.length - 1} more)`;
-  const where = first?.pointer ? ` at ${first.pointer}` : '';
-  return new Problem(shared ? (first.code as ProblemCode) : 'validation_failed', `${first?.message}${where}${count}`, {
+  const where = first?.pointer ? `${first.pointer}: ` : '';
+  return new Problem(shared ? (first.code as ProblemCode) : 'validation_failed', `${where}${first?.message}${count}`, {
     errors: errors.slice(0, 100),
   });
 }

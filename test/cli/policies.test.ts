@@ -88,7 +88,7 @@ describe('credence policies', () => {
         /^again\.yml?:2:12: VP_LENDING_V1 is in a\.yaml already$/m,
         /^alias\.yaml:4:5: .*no aliases/m,
         /^duplicate\.yaml:5:3: .*unique/m,
-        /^field\.yaml:5:1: "ttl" is unknown; known are .*rules, policy_id$/m,
+        /^field\.yaml:5:1: "ttl" is unknown; known are policy_id, rules, .*visibility$/m,
         /^infinite\.yaml:3:19: a number must be finite/m,
         /^kind\.yaml:1:1: kind must be vp or ap/m,
         /^list\.yaml:1:1: a policy is a mapping of fields/m,

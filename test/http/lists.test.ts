@@ -22,9 +22,9 @@ describe('lines', () => {
     ]);
     expect(codesOf(parseLines(text, 100))).toEqual([
       { a: 1 },
-      ['malformed_json', 'The line is not JSON: unexpected text.'],
+      ['malformed_json', 'The line is not JSON: unexpected text in "nonsense".'],
       ['malformed_json', 'The name "a" occurs twice in one object.'],
-      ['validation_failed', expect.stringMatching(/ at \/a$/)],
+      ['validation_failed', expect.stringMatching(/^\/a: /)],
       ['malformed_json', 'The line is not valid UTF-8.'],
       { a: 2 },
       ['malformed_json', 'The line is not JSON: it ends too early.'],

@@ -214,7 +214,7 @@ export class CheckManyDto {
   policy_ids?: string[];
 
   /** With `policy_id` a list of subjects, with `policy_ids` one subject. */
-  @IsDefined()
+  @IsDefined({ message: '$property must be a list of subjects or, with policy_ids, one subject' })
   @ApiProperty({
     oneOf: [{ type: 'array', minItems: 1, maxItems: MOST_SUBJECTS, uniqueItems: true, items: TRIS }, TRIS],
   })
