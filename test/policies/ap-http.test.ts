@@ -340,11 +340,12 @@ describe('POST /v1/policies/ap/check', () => {
   test('concurrent tries with one Idempotency-Key get one decision', async () => {
     const id = await createPolicy({ disc_min: 1 });
     const position = await act('tris:racer');
-    const tries = Array.from({ length: 8 }, () =>
-      check(id, 'tris:racer', position, {}, { 'idempotency-key': 'race-1' }),
-    );
-    const tokens = (await Promise.all(tries)).map(({ eligibility_token }) => eligibility_token);
-    expect(new Set(tokens).size).toBe(1);
+    const body = { policy_id: id, subject_tris: 'tris:racer' };
+    const headers = { 'idempotency-key': 'race-1', 'credence-min-position': position };
+    const tries = Array.from({ length: 8 }, () => service.post('/v1/policies/ap/check', body, headers));
+    const answers = await Promise.all(tries);
+    expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+    expect(answers.filter((answer) => answer.headers['idempotency-replayed'] === 'true')).toHaveLength(7);
   });
 });
 

@@ -74,6 +74,7 @@ export class CheckAccessHandler implements ICommandHandler<CheckAccess> {
     await this.writer.create(stream, [decision], context);
     // Of two concurrent tries only one is stored, so the answer is made from the stored decision.
     const [stored] = await this.store.readStream(stream, { limit: 1 });
+    if (stored!.metadata.correlation_id !== context.correlation_id) context.onRepeated?.();
     return this.repeat(stored!, stored!.position, context);
   }
 
