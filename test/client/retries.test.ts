@@ -93,6 +93,14 @@ test('the last failure is thrown when the repetitions are used up', async () => 
   await expect(second.client.get('/.well-known/jwks.json')).rejects.toMatchObject({ code: 'store_busy' });
 });
 
+test('the error says why no answer came, also where fetch hides it', async () => {
+  const refused = new TypeError('fetch failed', { cause: new Error('connect ECONNREFUSED 127.0.0.1:3000') });
+  for (const failure of [refused, new Error('connect ECONNREFUSED 127.0.0.1:3000')]) {
+    const { client } = clientOf([failure], 0);
+    await expect(client.get('/.well-known/jwks.json')).rejects.toThrow(/no answer came: .*ECONNREFUSED/);
+  }
+});
+
 test('waits as long as Retry-After says, and not at all if that is longer than a minute', async () => {
   const { client, requests } = clientOf([problem(503, 'store_busy', { 'retry-after': '1' }), good()]);
   await client.get('/.well-known/jwks.json');

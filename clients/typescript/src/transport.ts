@@ -113,7 +113,7 @@ export class Transport {
       return new Response(body, { status: response.status, headers: response.headers });
     } catch (cause) {
       if (request.signal.aborted) throw request.signal.reason;
-      return new ConnectionError(`${request.method} ${request.url}: no answer came: ${String(cause)}`, { cause });
+      return new ConnectionError(`${request.method} ${request.url}: no answer came: ${reasonOf(cause)}`, { cause });
     } finally {
       clearTimeout(timer);
       if (!isStream) request.signal.removeEventListener('abort', abort);
@@ -149,6 +149,9 @@ export class Transport {
     return (await response.json()) as Tokens;
   }
 }
+
+/** Node says only "fetch failed", and has the reason in the cause of that. */
+const reasonOf = (error: unknown): string => String((error as Error | null)?.cause ?? error);
 
 const MIN_POSITION = 'credence-min-position';
 
