@@ -9,6 +9,9 @@ import { Logger } from './kernel/logger.js';
  * that only the others need.
  */
 
+// A log that cannot be written (its disk is full, or its reader has ended) must not end the service.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
+
 let member: GroupMember | null = null;
 
 /** Ends the process with the reason, in one sentence if possible, if `work` fails. */

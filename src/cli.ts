@@ -1,12 +1,14 @@
 #!/usr/bin/env node
 import 'reflect-metadata';
+import { EXIT } from './cli/cli.js';
 import { programFor } from './cli/commands.js';
 
 const cli = await programFor(process.argv, process);
-// The reader of the output may close the pipe, as `head` does.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit(cli.exitCode);
-  throw error;
+process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+  // The reader of the output may close the pipe, as `head` does.
+  if (code === 'EPIPE') process.exit(cli.exitCode);
+  process.stderr.write(`credence: the output cannot be written: ${message}\n`);
+  process.exit(EXIT.finding);
 });
 await cli.run(process.argv);
 process.exitCode = cli.exitCode;

@@ -8,6 +8,8 @@ export function serveCommand(cli: Cli): void {
       cli.withConfig(async ({ config }) => {
         // The server reads its configuration itself.
         process.env['CREDENCE_DATA'] = config.data;
+        // Unlike a command, it continues if its output cannot be written.
+        process.stdout.removeAllListeners('error');
         await import('../main.js');
         return EXIT.ok;
       }),

@@ -62,3 +62,15 @@ test('exits with 0 if the reader of its output closes the pipe, as head does', a
   child.stdout!.destroy();
   expect(await code).toBe(0);
 });
+
+const onLinux = process.platform === 'linux' ? test : test.skip;
+onLinux('says in one sentence that its output cannot be written', async () => {
+  for (const command of ['export', 'status']) {
+    const { code, stderr } = await store.runInto('/dev/full', command);
+    expect([command, code, stderr]).toEqual([
+      command,
+      1,
+      expect.stringMatching(/^credence: the output cannot be written: ENOSPC[^\n]+\n$/),
+    ]);
+  }
+});

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 import { type Ran, ended, runCommand, spawnCommand } from '../servers/launch.js';
@@ -36,6 +36,14 @@ export class Store {
     const { code, stdout, stderr } = await this.run(...args, '--json');
     if (code !== 0) throw new Error(`credence ${args.join(' ')} ended with ${code}: ${stdout}${stderr}`);
     return JSON.parse(stdout) as T;
+  }
+
+  /** As it is shipped, with a file or device as its standard output. */
+  async runInto(path: string, ...args: string[]): Promise<Ran> {
+    const output = openSync(path, 'w');
+    const child = spawnCommand(args, this.env, output);
+    closeSync(output);
+    return ended(child);
   }
 
   /** As a process that can be killed. */

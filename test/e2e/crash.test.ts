@@ -43,3 +43,15 @@ test('SIGTERM in the middle of writes ends with 0 in time, and every acknowledge
   await again.stop();
   expect(again.errors.join('')).not.toContain('"level":"error"');
 });
+
+test('whoever reads its log may end: the service goes on', async () => {
+  for (const processes of ['1', '2']) {
+    const env = { CREDENCE_PROCESSES: processes, CREDENCE_LOG_LEVEL: 'debug' };
+    const server = await Server.start({ data, env });
+    server.child.stdout!.destroy();
+    server.child.stderr!.destroy();
+    // Each is a line in the log.
+    for (let n = 0; n < 5; n++) expect((await server.relay()).status).toBe(202);
+    expect(await server.stop()).toBe(0);
+  }
+});

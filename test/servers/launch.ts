@@ -27,15 +27,15 @@ function start(
   program: string,
   args: readonly string[],
   env: Record<string, string>,
-  node = process.execPath,
+  { node = process.execPath, stdout }: { node?: string | undefined; stdout?: number | undefined } = {},
 ): ChildProcess {
   if (!existsSync(program)) throw new Error(`${program} does not exist: run "npm run build" before these tests`);
-  return spawn(node, [program, ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] });
+  return spawn(node, [program, ...args], { env, stdio: ['pipe', stdout ?? 'pipe', 'pipe'] });
 }
 
 /** The built service, or another build of it, on a free port unless told another. @param node the program of Node */
 export function spawnServer(env: Environment, server = SERVER, node?: string): ChildProcess {
-  const child = start(server, [], { CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...environment(env) }, node);
+  const child = start(server, [], { CREDENCE_PORT: '0', CREDENCE_RATE_LIMIT: '0', ...environment(env) }, { node });
   child.stdin!.end();
   return child;
 }
@@ -56,15 +56,18 @@ export interface Ran {
 
 const QUIET = { CREDENCE_LOG_LEVEL: 'error' };
 
-/** The built command line as a process of its own: for what is killed, what may end its process, and as proof. */
-export function spawnCommand(args: readonly string[], env: Environment): ChildProcess {
-  return start(CLI, args, { ...QUIET, ...environment(env) });
+/**
+ * The built command line as a process of its own: for what is killed, what may end its process, and as proof.
+ * @param stdout an open file
+ */
+export function spawnCommand(args: readonly string[], env: Environment, stdout?: number): ChildProcess {
+  return start(CLI, args, { ...QUIET, ...environment(env) }, { stdout });
 }
 
 export function ended(child: ChildProcess, input = ''): Promise<Ran> {
   return new Promise((settle) => {
     let [stdout, stderr] = ['', ''];
-    child.stdout!.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+    child.stdout?.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
     child.stderr!.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
     child.on('close', (code) => settle({ code, stdout, stderr }));
     // It may end without reading.
