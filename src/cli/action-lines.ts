@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { bodyHash } from '../commands/context.js';
 import { BODY_LIMIT, parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
+import { type Line, readLines } from '../kernel/lines.js';
 import { type FieldError, Problem } from '../kernel/problems.js';
 import { aaveAction } from '../features/ingestion/aave-file.js';
 import { type Action, actionStream } from '../features/relay/domain/relay.js';
 import { RelayActionDto, toAction } from '../features/relay/relay.dto.js';
-import { type Line, readLines } from './lines.js';
 import { RepeatedLines } from './repeated-lines.js';
 
 /** Lines that are recorded together. */
@@ -81,7 +81,7 @@ export class ActionLines implements ActionSource {
 
   async *check(): AsyncGenerator<CheckedPart> {
     let described = 0;
-    for await (const { lines, bytesRead } of readLines(this.file.path)) {
+    for await (const { lines, bytesRead } of readLines(this.file.path, BODY_LIMIT)) {
       const part: CheckedPart = { bytesRead, lines: lines.length, wrong: 0, errors: [] };
       for (const line of lines) {
         try {
@@ -99,7 +99,7 @@ export class ActionLines implements ActionSource {
   }
 
   async *read(): AsyncGenerator<ActionLine[]> {
-    for await (const { lines } of readLines(this.file.path)) {
+    for await (const { lines } of readLines(this.file.path, BODY_LIMIT)) {
       for (let from = 0; from < lines.length; from += BATCH) {
         yield lines.slice(from, from + BATCH).map((line) => this.valid(line));
       }

@@ -1,11 +1,11 @@
 import { isUtf8 } from 'node:buffer';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { NEWLINE, isBlank } from '../kernel/lines.js';
 import { type FieldError, Problem, refusal } from '../kernel/problems.js';
 import { isExact, pointerTo, shorten } from '../kernel/json.js';
 
 export const BODY_LIMIT = 1024 * 1024;
 const MAX_DEPTH = 32;
-const NEWLINE = 0x0a;
 export const NDJSON = 'application/x-ndjson';
 
 /** A list in a body, under a name, of at most so many items. Its items are judged one by one. */
@@ -72,10 +72,6 @@ export function parseLines(bytes: Buffer, most: number): unknown[] {
     }
   }
   return items;
-}
-
-export function isBlank(line: Buffer): boolean {
-  return line.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);
 }
 
 /**

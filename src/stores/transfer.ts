@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { createInterface } from 'node:readline';
 import { canonicalJson } from '../kernel/hash.js';
+import { readLines } from '../kernel/lines.js';
 import type { NewEvent, Position, RecordedEvent } from '../kernel/event.js';
 import { type Appended, AppendRefused, type EventStore, WrongExpectedRevision } from './ports/event-store.js';
 
@@ -11,6 +10,8 @@ export class TransferError extends Error {
 }
 
 const IN_FLIGHT = 1_000;
+/** Bytes of a line of an export: more than the largest append and the name of its stream take. */
+const MAX_LINE_BYTES = 2 ** 20;
 
 /**
  * The last line of an export: the number of events before it, the number of events left out because they are damaged,
@@ -187,9 +188,9 @@ function newEventOf({ id, type, data, metadata }: RecordedEvent): NewEvent {
 
 /** Whether a file is an export of events rather than a list of actions, by its first line. */
 export async function isExport(file: string): Promise<boolean> {
-  for await (const line of linesOf(file)) {
+  for await (const { text } of linesOf(file)) {
     try {
-      const first = JSON.parse(line) as object;
+      const first = JSON.parse(text ?? '') as object;
       return isTrailer(first) || ('stream' in first && 'revision' in first && 'metadata' in first);
     } catch {
       return false;
@@ -204,11 +205,11 @@ export async function checkExport(file: string): Promise<void> {
   let events = 0;
   let trailer: Trailer | undefined;
   for await (const line of linesOf(file)) {
-    if (line === '') continue;
     if (trailer) throw new TransferError(`${file} has lines after its trailer: it is not one export.`);
-    trailer = trailerIn(line);
+    const text = textOf(line);
+    trailer = trailerIn(text);
     if (trailer) continue;
-    hash.update(`${line}\n`);
+    hash.update(`${text}\n`);
     events++;
   }
   if (!trailer) {
@@ -232,22 +233,38 @@ export async function checkExport(file: string): Promise<void> {
 /** The events of an export, grouped as they were appended. @throws TransferError */
 export async function* appendsIn(file: string): AsyncIterable<RecordedEvent[]> {
   let append: RecordedEvent[] = [];
-  let line = 0;
-  for await (const text of linesOf(file)) {
-    line++;
-    if (text === '' || trailerIn(text)) continue;
-    const event = parse(text, line);
+  let last = 0;
+  for await (const line of linesOf(file)) {
+    last = line.number;
+    const text = textOf(line);
+    if (trailerIn(text)) continue;
+    const event = parse(text, last);
     append.push(event);
     if (event.metadata.index === event.metadata.size - 1) {
       yield append;
       append = [];
     }
   }
-  if (append.length > 0) throw new TransferError(`The file ends in the middle of an append, at line ${line}.`);
+  if (append.length > 0) throw new TransferError(`The file ends in the middle of an append, at line ${last}.`);
 }
 
-function linesOf(file: string): AsyncIterable<string> {
-  return createInterface({ input: createReadStream(file), crlfDelay: Infinity });
+interface TextLine {
+  number: number;
+  /** Null: it is longer than any event. */
+  text: string | null;
+}
+
+/** The lines of a file that are not blank. */
+async function* linesOf(file: string): AsyncIterable<TextLine> {
+  for await (const { lines } of readLines(file, MAX_LINE_BYTES)) {
+    for (const { number, bytes } of lines) yield { number, text: bytes && bytes.toString().replace(/\r$/, '') };
+  }
+}
+
+/** @throws TransferError */
+function textOf({ number, text }: TextLine): string {
+  if (text === null) throw new TransferError(`Line ${number} is longer than any event: it is not an exported event.`);
+  return text;
 }
 
 function trailerIn(line: string): Trailer | undefined {

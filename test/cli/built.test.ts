@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { SLOW, Store, action, actions } from './credence.js';
 
@@ -61,6 +61,17 @@ test('exits with 0 if the reader of its output closes the pipe, as head does', a
   const code = new Promise((settle) => child.once('close', settle));
   child.stdout!.destroy();
   expect(await code).toBe(0);
+});
+
+test('refuses a line that is longer than any text can be', async () => {
+  const file = store.file('long.ndjson', []);
+  truncateSync(file, 600 * 2 ** 20);
+  const { code, stdout, stderr } = await store.run('import', file);
+  expect([code, stdout, stderr]).toEqual([
+    1,
+    '1 of 1 lines are invalid; nothing was recorded.\n',
+    expect.stringMatching(/^line 1: the line is longer than 1048576 bytes$/m),
+  ]);
 });
 
 const onLinux = process.platform === 'linux' ? test : test.skip;

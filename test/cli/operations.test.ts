@@ -229,6 +229,7 @@ describe('an operator', () => {
       /was changed since it was exported: nothing was imported/,
     ],
     ['two in one', (lines: string[]) => [...lines, ...lines], /has lines after its trailer/],
+    ['joined', (lines: string[]) => [lines[0]!, lines.join('').repeat(10)], /Line 2 is longer than any event/],
   ])('does not import an export that was %s, and nothing of it', async (_how, change, why) => {
     const out = join(store.folder, 'export.ndjson');
     await store.run('export', '--out', out, '--force');

@@ -1,21 +1,21 @@
 import { createReadStream } from 'node:fs';
-import { BODY_LIMIT, isBlank } from '../http/json-body.js';
 
-const NEWLINE = 0x0a;
+export const NEWLINE = 0x0a;
 
 export interface Line {
   /** From 1, empty lines counted. */
   number: number;
-  /** Without the newline; null for a line longer than 1 MiB, which is not kept. */
+  /** Without the newline; null for a line that is too long, which is not kept. */
   bytes: Buffer | null;
 }
 
 /**
  * The lines of a file that are not blank, in groups (those that end in one chunk read), so that a file of any size is
  * read in constant memory.
+ * @param most bytes of a line
  * @throws Error with the code ENOENT, EACCES … if it cannot be read
  */
-export async function* readLines(file: string): AsyncGenerator<{ lines: Line[]; bytesRead: number }> {
+export async function* readLines(file: string, most: number): AsyncGenerator<{ lines: Line[]; bytesRead: number }> {
   let number = 0;
   let bytesRead = 0;
   let rest: Buffer[] = [];
@@ -24,7 +24,7 @@ export async function* readLines(file: string): AsyncGenerator<{ lines: Line[]; 
   const take = (end: Buffer): Line | undefined => {
     number++;
     const length = restLength + end.length;
-    const bytes = length > BODY_LIMIT ? null : rest.length === 0 ? end : Buffer.concat([...rest, end]);
+    const bytes = length > most ? null : rest.length === 0 ? end : Buffer.concat([...rest, end]);
     rest = [];
     restLength = 0;
     return bytes === null || !isBlank(bytes) ? { number, bytes } : undefined;
@@ -40,7 +40,7 @@ export async function* readLines(file: string): AsyncGenerator<{ lines: Line[]; 
     }
     if (start < chunk.length) {
       // Only the length of a line that is too long is needed.
-      if (restLength <= BODY_LIMIT) rest.push(chunk.subarray(start));
+      if (restLength <= most) rest.push(chunk.subarray(start));
       restLength += chunk.length - start;
     }
     bytesRead += chunk.length;
@@ -48,4 +48,8 @@ export async function* readLines(file: string): AsyncGenerator<{ lines: Line[]; 
   }
   const last = restLength > 0 ? take(Buffer.alloc(0)) : undefined;
   if (last) yield { lines: [last], bytesRead };
+}
+
+export function isBlank(line: Buffer): boolean {
+  return line.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);
 }
