@@ -7,7 +7,16 @@ import type { Jobs } from '../stores/ports/jobs.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
 import { PROJECTIONS } from './all-projections.js';
 import { Follower } from './follower.js';
-import { createGeneration, isInLog, isOf, isSound, platformLens, refuseOtherLog, versionsOf } from './manifest.js';
+import {
+  createGeneration,
+  isInLog,
+  isOf,
+  isOfThisBuild,
+  isSound,
+  platformLens,
+  refuseOtherLog,
+  versionsOf,
+} from './manifest.js';
 import { workOnBuild } from './shared-build.js';
 
 /** Operations on generations: build one beside the serving one, swap, roll back, drop. */
@@ -217,9 +226,8 @@ async function unfinishedBuild(
  */
 export async function swap(id: string, store: EventStore, readModels: ReadModels, newLog = false): Promise<Manifest> {
   const generation = await find(id, readModels);
-  if (generation.status !== 'ready') throw new GenerationError(`${id} is ${generation.status}, not ready.`);
-  if (!(await isSound(generation, store)))
-    throw new GenerationError(`${id} was not built from this log by this build of Credence.`);
+  const flaw = await flawOf(generation, store);
+  if (flaw) throw new GenerationError(`${id} ${flaw}.`);
   await caughtUp(generation, store, readModels);
   const manifest = await manifestOf(readModels);
   if (!newLog) refuseOtherLog(manifest, await present(readModels), store.logId);
@@ -227,6 +235,15 @@ export async function swap(id: string, store: EventStore, readModels: ReadModels
   if (Object.keys(taken).every((view) => manifest.views[view] === id))
     throw new GenerationError(`${id} already serves.`);
   return point(manifest, { ...manifest.views, ...taken }, store, readModels);
+}
+
+/** Why this build cannot serve from a generation, as a clause. */
+async function flawOf(generation: Generation, store: EventStore): Promise<string | undefined> {
+  const { status, checkpoint } = generation;
+  if (status !== 'ready') return `is ${status}, not ready`;
+  if (!isOfThisBuild(generation)) return 'was made by another build of Credence';
+  if (checkpoint.log !== store.logId) return 'was made from another log';
+  return (await isInLog(checkpoint, store)) ? undefined : 'has applied events that this log does not contain';
 }
 
 /** Applies what a generation lacks, unless another process does. @returns whether it has reached the head */
@@ -270,10 +287,8 @@ export async function rollback(store: EventStore, readModels: ReadModels): Promi
   const manifest = await manifestOf(readModels);
   if (!manifest.previous_views) throw new GenerationError('There was no swap that could be rolled back.');
   for (const id of new Set(Object.values(manifest.previous_views))) {
-    const generation = await find(id, readModels);
-    const sound = generation.status === 'ready' && (await isSound(generation, store));
-    if (!sound)
-      throw new GenerationError(`${id}, which served before, is ${generation.status} or belongs to another log.`);
+    const flaw = await flawOf(await find(id, readModels), store);
+    if (flaw) throw new GenerationError(`${id}, which served before, ${flaw}.`);
     await catchUp(id, store, readModels);
   }
   return point(manifest, manifest.previous_views, store, readModels);

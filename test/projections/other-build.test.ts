@@ -24,7 +24,8 @@ async function buildWith(view: string, version: number) {
   const { Projector } = await import('../../src/read-side/projector.js');
   const { Views } = await import('../../src/read-side/views.js');
   const { applyAll } = await import('../../src/cli/read-models.js');
-  return { projections, Projector, Views, applyAll };
+  const { rollback, swap } = await import('../../src/read-side/generations.js');
+  return { projections, Projector, Views, applyAll, rollback, swap };
 }
 type Build = Awaited<ReturnType<typeof buildWith>>;
 
@@ -135,4 +136,9 @@ test('a command of another build is refused while a process serves, and builds i
   await server.stop();
   await apply();
   expect(await readBy(newer)).toBe('g2');
+  // Nor does a command serve what this build cannot read.
+  await expect(newer.swap('g1', store, models)).rejects.toThrow('g1 was made by another build of Credence.');
+  await expect(newer.rollback(store, models)).rejects.toThrow(
+    'g1, which served before, was made by another build of Credence.',
+  );
 });
