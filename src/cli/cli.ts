@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { type Config, ConfigError, loadConfig } from '../kernel/config.js';
 import { VERSION } from '../kernel/version.js';
 import { Problem } from '../kernel/problems.js';
+import { StoreUnavailable } from '../stores/ports/event-store.js';
 import { type Stores, closeStores, openProfile, storesExist } from '../stores/open.js';
 import { type Progress, startProgress } from './progress.js';
 
@@ -116,7 +117,8 @@ export class Cli {
     // commander has already printed its own errors, and the help.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     const isBug = error instanceof TypeError || error instanceof ReferenceError || error instanceof RangeError;
-    this.io.stderr.write(`credence: ${isBug ? error.stack : error.message}\n`);
+    const message = error instanceof StoreUnavailable ? error.explanation : error.message;
+    this.io.stderr.write(`credence: ${isBug ? error.stack : message}\n`);
     const isUsage = error instanceof UsageError || error instanceof ConfigError;
     return isUsage || (error instanceof Problem && error.code === 'validation_failed') ? EXIT.usage : EXIT.finding;
   }

@@ -51,7 +51,8 @@ export class ImportStopped extends Error {
     cause: StoreUnavailable | Problem,
   ) {
     const done = `${recorded} lines were recorded by this run, and every line before that one is in the log`;
-    super(`Stopped at line ${line}: ${cause.message.replace(/\.$/, '')}. ${done}; run the command again to continue.`, {
+    const reason = cause instanceof StoreUnavailable ? cause.explanation : cause.message.replace(/\.$/, '');
+    super(`Stopped at line ${line}: ${reason}. ${done}; run the command again to continue.`, {
       cause,
     });
   }

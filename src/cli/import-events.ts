@@ -25,7 +25,7 @@ export async function importExport(
     if (error instanceof TransferError) throw new CommandFailed(error.message);
     if (error instanceof StoreUnavailable) {
       const done = `The first ${count(settled)} events of the file are in the log`;
-      throw new CommandFailed(`${error.message}. ${done}; run the command again to continue.`);
+      throw new CommandFailed(`${error.explanation}. ${done}; run the command again to continue.`);
     }
     throw error;
   } finally {

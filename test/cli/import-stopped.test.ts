@@ -49,7 +49,8 @@ test('waits for a log that is busy or unavailable, and records every line once',
 test('ends at a definite refusal, says how far it came, and continues when it is run again', async () => {
   let calls = 0;
   const full = (...append: Parameters<EventStore['append']>) => {
-    if (++calls > 120) throw new StoreUnavailable('the disk is full', { code: 'store_full' });
+    if (++calls > 120)
+      throw new StoreUnavailable('not stored', { code: 'store_full', cause: new Error('the disk is full') });
     return log.append(...append);
   };
   const stopped: ImportStopped = await importing(full, true).then(
@@ -58,7 +59,7 @@ test('ends at a definite refusal, says how far it came, and continues when it is
   );
   expect(stopped).toBeInstanceOf(ImportStopped);
   expect(stopped.message).toMatch(
-    /^Stopped at line \d+: the disk is full\. 120 lines were recorded by this run, and every line before that one is in the log; run/,
+    /^Stopped at line \d+: not stored: the disk is full\. 120 lines were recorded by this run, and every line before that one is in the log; run/,
   );
   const again = await importing((...append) => log.append(...append), true);
   expect(again).toMatchObject({ recorded: LINES - 120, already_present: 120 });

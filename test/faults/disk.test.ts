@@ -288,6 +288,11 @@ const mounts = canMount();
     expectProblem(refused, 503, 'store_full');
     expect(await total(server, 'tris:late')).toBe(0);
     expect(server.errors.join('')).toMatch(/the append was not stored.*less than 32 MB are free on the disk of/);
+    const register = await credence(folder, 'orgs', 'register', 'tris:org');
+    expect(register).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/was not stored: less than 32 MB are free/),
+    });
     // What frees space, and the small changes that keep a service going, may use the rest.
     expect((await credence(folder, 'rebuild', 'all')).code).toBe(1);
     expect(await credence(folder, 'drop', 'g2')).toMatchObject({ code: 0 });
