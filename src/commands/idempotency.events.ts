@@ -1,6 +1,9 @@
 import { defineEvent, text, wholeNumber } from '../kernel/event-definition.js';
 
-/** An Idempotency-Key was used for a request that writes to `stream`. Stream `idem-<hash>`, revision 0. */
+/**
+ * An Idempotency-Key was used for a request that writes to `stream`. Revision 0 of `idem-<hash>`, or of the stream that
+ * the request would write to without a name of its own for it.
+ */
 export const idempotencyKeyClaimed = defineEvent('IdempotencyKeyClaimed', { stream: text });
 
 /**

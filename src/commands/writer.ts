@@ -150,19 +150,23 @@ export class Writer {
    * Records that this Idempotency-Key is used for this stream and body, before anything else is written, so that a
    * retry can continue. Does nothing without a key.
    * @param refuse throws if the stream's history refuses the command; called before a new key is recorded
+   * @param claims the stream to record it in: that of `useOwnStream`, for a command that can have one. Of two requests
+   * with the key, one is the first there
    * @throws Problem idempotency_key_reused if it was used for another body or stream
    */
   async claim(
     stream: string,
     context: CommandContext,
-    refuse?: (history: readonly RecordedEvent[]) => unknown,
+    refuse?: (history: readonly RecordedEvent[]) => void,
+    claims?: string,
   ): Promise<void> {
-    await this.claimOnce(stream, context, async () => {
+    const check = async () => {
       if (!refuse) return;
       const history = await this.store.readStream(stream);
       // The first try may have been recorded since.
-      if (!history.some((event) => isRetryOf(event, context))) await refuse(history);
-    });
+      if (!history.some((event) => isRetryOf(event, context))) refuse(history);
+    };
+    await this.claimOnce(stream, context, check, claims);
   }
 
   /**
@@ -171,6 +175,7 @@ export class Writer {
    * @throws Problem idempotency_key_reused if the key was claimed for another body or stream, or used for another body
    */
   async useOwnStream(stream: string, context: CommandContext): Promise<void> {
+    // Earlier builds recorded every claim there.
     const [claimed] = await this.store.readStream(claimsStream(context.idempotency!), { limit: 1 });
     if (claimed) refuseOtherUse(claimed, stream, context);
     // Not for the items of a batch: what `create` finds is enough for them.
@@ -188,12 +193,20 @@ export class Writer {
 
   /**
    * @param refuse called before a new key is recorded
+   * @param claims the stream to record it in
    * @returns whether the key was recorded by this call, or there is none
    */
-  private async claimOnce(stream: string, context: CommandContext, refuse: () => Promise<void>): Promise<boolean> {
+  private async claimOnce(
+    stream: string,
+    context: CommandContext,
+    refuse: () => Promise<void>,
+    claims?: string,
+  ): Promise<boolean> {
     if (context.idempotency === null) return true;
-    const claims = claimsStream(context.idempotency);
-    let events: readonly NewEvent[] = await this.store.readStream(claims);
+    const usual = claimsStream(context.idempotency);
+    let events: readonly NewEvent[] = await this.store.readStream(usual);
+    if (events.length === 0 && claims !== undefined) events = await this.store.readStream(claims);
+    claims ??= usual;
     if (events.length === 0) {
       await refuse();
       const claimed = this.eventsOf(claims, [fact(idempotencyKeyClaimed, { stream })], context, 0);

@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
 import { bodyHash, internalActor } from '../../src/commands/context.js';
-import { fact } from '../../src/kernel/event-definition.js';
+import { fact, hashedStream } from '../../src/kernel/event-definition.js';
 import { keptText } from '../../src/commands/kept-texts.js';
 import { Writer } from '../../src/commands/writer.js';
 import { createKey } from '../../src/credentials/api-keys.js';
@@ -192,7 +192,7 @@ describe('a request that was refused leaves nothing in the log, and its key to a
   });
 });
 
-test('a key for an action with an external_id is not one for an action without, nor the other way round', async () => {
+describe('one key for an action with an external_id and one without', () => {
   const ask = (key: string, more: object) =>
     service.post(
       '/api/decision-relay',
@@ -206,20 +206,51 @@ test('a key for an action with an external_id is not one for an action without, 
       },
       keyed(key),
     );
-  const [without, withOne] = [{}, { external_id: 'of-emil' }];
-  for (const [key, first, second] of [
-    ['with', withOne, without],
-    ['without', without, { external_id: 'of-emil-too' }],
-  ] as const) {
-    const recorded = await ask(key, first);
-    expect(recorded.status).toBe(202);
-    const written = await head();
-    const other = await ask(key, second);
+
+  test('is refused to the second', async () => {
+    const [without, withOne] = [{}, { external_id: 'of-emil' }];
+    for (const [key, first, second] of [
+      ['with', withOne, without],
+      ['without', without, { external_id: 'of-emil-too' }],
+    ] as const) {
+      const recorded = await ask(key, first);
+      expect(recorded.status).toBe(202);
+      const written = await head();
+      const other = await ask(key, second);
+      expect([other.status, other.json.code]).toEqual([422, 'idempotency_key_reused']);
+      const retry = await ask(key, first);
+      expect([retry.text, retry.headers['idempotency-replayed']]).toEqual([recorded.text, 'true']);
+      expect(await head()).toBe(written);
+    }
+  });
+
+  test('is refused to one of them, if both are sent at once', async () => {
+    for (let n = 0; n < 20; n++) {
+      const askBoth = () => Promise.all([ask(`both ${n}`, {}), ask(`both ${n}`, { external_id: `both-${n}` })]);
+      const first = await askBoth();
+      expect(first.map(({ status }) => status).toSorted()).toEqual([202, 422]);
+      const again = await askBoth();
+      expect(again.map(({ status, json }) => [status, json.action_id])).toEqual(
+        first.map(({ status, json }) => [status, json.action_id]),
+      );
+    }
+  });
+
+  test('that an earlier build recorded in a stream of its own is known', async () => {
+    const withOne = { external_id: 'of-an-earlier-build' };
+    const { eventStore } = service.stores;
+    const recorded = await ask('earlier', withOne);
+    const own = hashOf('dev', 'POST', '/api/decision-relay', 'another');
+    const [claim] = await eventStore.readStream(
+      hashedStream('action', hashOf('dev', 'POST', '/api/decision-relay', 'earlier')),
+    );
+    const { id, type, data, metadata } = claim!;
+    expect(type).toBe('IdempotencyKeyClaimed');
+    await eventStore.append(`idem-${own}`, 'no-stream', [{ id, type, data, metadata }]);
+    const other = await ask('another', {});
     expect([other.status, other.json.code]).toEqual([422, 'idempotency_key_reused']);
-    const retry = await ask(key, first);
-    expect([retry.text, retry.headers['idempotency-replayed']]).toEqual([recorded.text, 'true']);
-    expect(await head()).toBe(written);
-  }
+    expect((await ask('another', withOne)).json).toEqual(recorded.json);
+  });
 });
 
 const VOUCH = {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
-import type { NewEvent, Position } from '../../kernel/event.js';
+import type { NewEvent, Position, RecordedEvent } from '../../kernel/event.js';
 import { type CommandContext, refuseSelfStatement } from '../../commands/context.js';
 import { Writer } from '../../commands/writer.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
@@ -110,13 +110,13 @@ export class ActionRecorder {
   /** @throws Problem idempotency_key_reused, external_id_conflict */
   private async useKey(action: Action, stream: string, context: CommandContext): Promise<void> {
     if (action.external_id === null) return this.writer.useOwnStream(stream, context);
-    await this.writer.claim(stream, context, async (history) => {
+    const refuse = (history: readonly RecordedEvent[]) => {
       const conflict = conflictWith(history, action, context);
       if (conflict) throw conflict;
-      // Without an external_id, the key was not claimed.
-      const own = actionStream({ ...action, external_id: null }, context.idempotency, randomUUID);
-      if (await this.writer.firstOf(own)) throw idempotencyKeyReused();
-    });
+    };
+    // Where an action without an external_id would use the key.
+    const own = actionStream({ ...action, external_id: null }, context.idempotency, randomUUID);
+    await this.writer.claim(stream, context, refuse, own);
   }
 }
 
