@@ -144,8 +144,8 @@ describe('the embedded log', () => {
     const check = async (opened: LmdbEventStore) => {
       expect((await opened.readStream(stream)).map(({ revision }) => revision)).toEqual([0, 1]);
       for (const n of [0, 17, 2_999]) {
-        const many = await opened.readStream(`many-${n}`, { direction: 'backward' });
-        expect(many.map(({ revision }) => revision)).toEqual(Array.from({ length: 15 }, (_, k) => 14 - k));
+        const many = await opened.readStream(`many-${n}`);
+        expect(many.map(({ revision }) => revision)).toEqual(Array.from({ length: 15 }, (_, k) => k));
       }
       await expect(opened.append('many-5', 'no-stream', sampleEvents('many-5', 1, { x: 1 }))).rejects.toMatchObject({
         actual: 14,

@@ -220,7 +220,7 @@ describeWithEventStored('the log in EventStoreDB', () => {
       const embedded = await LmdbEventStore.open(join(folder.path, 'log'));
       for (let n = 0; n < 150; n++) {
         const stream = `transfer-${n % 40}-${folder.path}`;
-        const last = (await embedded.readStream(stream, { direction: 'backward', limit: 1 }))[0];
+        const last = (await embedded.readStream(stream)).at(-1);
         const events = sampleEvents(stream, 1 + (n % 3), { n });
         await embedded.append(stream, last ? last.revision : 'no-stream', events);
       }

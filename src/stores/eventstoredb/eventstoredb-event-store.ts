@@ -168,15 +168,11 @@ export class EventStoreDbEventStore implements EventStore {
 
   async readStream(
     stream: string,
-    options: { direction?: 'forward' | 'backward'; from?: number; limit?: number } = {},
+    { from = 0, limit = Number.MAX_SAFE_INTEGER }: { from?: number; limit?: number } = {},
   ): Promise<RecordedEvent[]> {
-    const { direction = 'forward', limit = Number.MAX_SAFE_INTEGER } = options;
     if (isReserved(stream) || stream === '' || limit <= 0) return [];
-    const first = direction === 'forward' ? 'start' : 'end';
-    const from = options.from === undefined ? first : Math.max(options.from, 0);
-    const extent = { direction, maxCount: limit };
     return this.#connection.persist((link) =>
-      this.#collect(link, () => readStream(link, stream, from, extent), recordedEvent),
+      this.#collect(link, () => readStream(link, stream, from, limit), recordedEvent),
     );
   }
 
@@ -269,11 +265,7 @@ export class EventStoreDbEventStore implements EventStore {
   }
 
   async #logIdOn(link: Link): Promise<string | undefined> {
-    const [event] = await this.#collect(
-      link,
-      () => readStream(link, LOG_STREAM, 'start', { maxCount: 1 }),
-      recordedEvent,
-    );
+    const [event] = await this.#collect(link, () => readStream(link, LOG_STREAM, 0, 1), recordedEvent);
     return event?.data['log_id'] as string | undefined;
   }
 

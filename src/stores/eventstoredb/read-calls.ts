@@ -30,21 +30,14 @@ export function readAll(link: Link, from: 'start' | 'end' | Position, extent: Ex
   return read(link, extent, (options) => options.setAll(all));
 }
 
-/** Records of a stream. */
-export function readStream(
-  link: Link,
-  name: string,
-  from: 'start' | 'end' | number,
-  extent: Extent = {},
-): Promise<ServerStream> {
+/** Records of a stream, from a revision on. */
+export function readStream(link: Link, name: string, from: number, maxCount: number): Promise<ServerStream> {
   const identifier = new shared.StreamIdentifier();
   identifier.setStreamName(Buffer.from(name));
   const stream = new ReadReq.Options.StreamOptions();
   stream.setStreamIdentifier(identifier);
-  if (from === 'start') stream.setStart(new shared.Empty());
-  else if (from === 'end') stream.setEnd(new shared.Empty());
-  else stream.setRevision(String(from));
-  return read(link, extent, (options) => options.setStream(stream));
+  stream.setRevision(String(from));
+  return read(link, { maxCount }, (options) => options.setStream(stream));
 }
 
 async function read(

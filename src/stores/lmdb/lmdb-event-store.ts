@@ -181,23 +181,15 @@ export class LmdbEventStore implements EventStore {
 
   async readStream(
     stream: string,
-    options: { direction?: 'forward' | 'backward'; from?: number; limit?: number } = {},
+    { from = 0, limit = Infinity }: { from?: number; limit?: number } = {},
   ): Promise<RecordedEvent[]> {
-    const { direction = 'forward', limit = Infinity } = options;
     this.#refuseIfClosed();
     await this.#catchUp();
-    const backward = direction === 'backward';
-    let revision = Math.max(options.from ?? 0, 0);
-    if (backward) {
-      const last = this.#lookUp(() => this.#index.last(stream)) ?? -1;
-      revision = Math.min(options.from ?? last, last);
-    }
     const events: RecordedEvent[] = [];
-    while (revision >= 0 && events.length < limit) {
+    for (let revision = from; events.length < limit; revision++) {
       const position = this.#lookUp(() => this.#index.position(stream, revision));
       if (position === undefined) break;
       events.push(this.#readable(stream, revision, position));
-      revision += backward ? -1 : 1;
       if (events.length % MAX_SLICE === 0) await setImmediate();
     }
     return events;

@@ -49,11 +49,8 @@ export interface EventStore {
    */
   append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended>;
 
-  /** Events of one stream; an unknown stream is empty. `from` is a revision, inclusive, in the direction read. */
-  readStream(
-    stream: string,
-    options?: { direction?: 'forward' | 'backward'; from?: number; limit?: number },
-  ): Promise<RecordedEvent[]>;
+  /** Events of one stream, in order, from a revision on; an unknown stream is empty. */
+  readStream(stream: string, options?: { from?: number; limit?: number }): Promise<RecordedEvent[]>;
 
   /**
    * All domain events after a position, in order, in slices that end at append boundaries; ends at the head (as of each
