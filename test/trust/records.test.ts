@@ -200,6 +200,15 @@ test('a content’s place is not given away while the platform’s organization 
   expect(await totalOf(body.tris_id)).toBe(100);
 });
 
+test('a content’s place is given away if the platform’s organization cannot approve its record, which it submitted', async () => {
+  const body = record();
+  const [byA, byC] = [await submit(body, A1), await submit(body, C)];
+  afterTaking(() => review(byA, REJECT, OPERATOR_2));
+  expect(await review(byA, approveFor('a-app'), OPERATOR)).toBe('409 record_decided');
+  expect(await review(byC, approveFor('a-app'), A1)).toBe('Approved');
+  expect(await totalOf(body.tris_id)).toBe(100);
+});
+
 const { privateKey, publicKey } = generateKeyPairSync('ed25519');
 /** With the issuer's signature. */
 async function proven(body: ReturnType<typeof record>, issuer: string, by = A1) {

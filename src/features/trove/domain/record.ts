@@ -312,11 +312,14 @@ export function decideLift(history: readonly RecordedEvent[], lifted_by: string)
 }
 
 /**
- * Whether operators, the proof and the owner of a platform have rejected a record, so that nobody approves it for the
- * platform unless a rejection is lifted or another proof submitted.
+ * Whether nobody approves a record for a platform any more, unless a rejection is lifted or another proof submitted:
+ * operators or the proof have rejected it, and so has the platform's owner, or the owner may not review it.
  * @param owner TRIS of the organization that owns the platform, or null
  */
-export function isRuledOut({ rulings }: TroveRecord, platformId: string, owner: string | null): boolean {
+export function isRuledOut(record: TroveRecord, platformId: string, owner: string | null): boolean {
+  const { rulings, submitter, tris_id, operator_tris } = record;
   if (rulings.some(({ platform_id }) => platform_id === platformId)) return false;
-  return [null, owner].every((reviewer) => rulings.some((ruling) => ruling.reviewer === reviewer && !ruling.approved));
+  const isRejectedBy = (by: string | null) => rulings.some(({ reviewer, approved }) => reviewer === by && !approved);
+  const ownerMayReview = owner !== null && ![submitter, tris_id, operator_tris].includes(owner);
+  return isRejectedBy(null) && (!ownerMayReview || isRejectedBy(owner));
 }
