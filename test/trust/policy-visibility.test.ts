@@ -178,10 +178,12 @@ describe('a private policy', () => {
   });
 
   test('does not confirm a guess of its rules', async () => {
-    const right = await create(ID, OTHER);
-    const wrong = await create(ID, OTHER, { rules: { disc_min: 1 } });
-    expect(right.status).toBe(409);
-    expect(right.json.detail).toBe(wrong.json.detail);
+    for (const by of [OTHER, as('integrator')]) {
+      const right = await create(ID, by);
+      const wrong = await create(ID, by, { rules: { disc_min: 1 } });
+      expect(right.status).toBe(409);
+      expect(right.json.detail).toBe(wrong.json.detail);
+    }
   });
 });
 

@@ -51,7 +51,7 @@ export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPo
     const { organization } = context.actor;
     if (vp !== null) await this.validationPolicies.lens(vp);
     const { position, own } = await this.names.create(policy_id, organization, ACCESS_POLICY, context, (history) =>
-      decideCreate(accessPolicyOf(history), content, organization),
+      decideCreate(accessPolicyOf(history), content, context.actor),
     );
     return { body: policyDto(await this.policies.get(policy_id)), position, own };
   }

@@ -60,13 +60,20 @@ export function hashed({ policy_id, rules, ttl_seconds, vp, visibility }: Access
   return { policy_id, rules, ttl_seconds, vp, ...(visibility === 'public' && { visibility }) };
 }
 
+/** Who asks: a key or a session. A key without an organization is an operator's. */
+interface Reader {
+  organization: string | null;
+  scopes: ReadonlySet<string>;
+  session: object | null;
+}
+
 /**
  * Whether a caller may read the rules: everybody if the policy is public, else the keys of its owner and of operators.
- * @param caller null: without a credential; a key without an organization is an operator's
+ * @param caller null: without a credential
  */
 export function mayReadRules(
   { owner, visibility }: Pick<AccessPolicy, 'owner' | 'visibility'>,
-  caller: { organization: string | null; scopes: ReadonlySet<string>; session: object | null } | null,
+  caller: Reader | null,
 ): boolean {
   if (visibility === 'public') return true;
   if (caller === null || caller.session !== null) return false;
@@ -76,19 +83,17 @@ export function mayReadRules(
 
 /**
  * A policy never changes. Creating it again with the same content does nothing.
- * @param organization of the key, which becomes the owner; null: an operator's key
+ * @param actor its organization becomes the owner; null: the operators
  * @throws Problem policy_conflict
  */
-export function decideCreate(
-  policy: AccessPolicy | undefined,
-  content: AccessPolicyContent,
-  organization: string | null,
-): Fact[] {
+export function decideCreate(policy: AccessPolicy | undefined, content: AccessPolicyContent, actor: Reader): Fact[] {
   const { policy_id } = content;
+  const { organization } = actor;
   const content_hash = contentHash(content);
   if (!policy) return [fact(accessPolicyCreated, { ...content, owner: organization, content_hash })];
   // First, so that nobody can guess the rules of another owner's policy by repeating them.
-  if (organization !== null && organization !== policy.owner) throw conflict(policy_id, 'belongs to another owner');
+  const isOthers = organization !== null && organization !== policy.owner;
+  if (isOthers || !mayReadRules(policy, actor)) throw conflict(policy_id, 'belongs to another owner');
   if (policy.content_hash !== content_hash) {
     throw conflict(policy_id, 'exists with other content; a policy cannot be changed, create a new version');
   }
