@@ -102,6 +102,12 @@ const granted = { tris_id: 'tris:alice', status: 'zk-KYH', issuer: 'tris:registr
 const expires_at = new Date(Number(FAR) * 1000).toISOString();
 
 describe('a proof', () => {
+  test('under an issuer’s own scheme does not verify the issuer', async () => {
+    const answer = await submit('humans', 'tris:registry', proven.alice);
+    expect(refused(answer)).toEqual([403, 'self_statement']);
+    expect(await held('tris:registry')).toBe(404);
+  });
+
   test.each([
     ['of another root', 'humans', 'tris:alice', () => proven.aliceRenewed, '/public_signals/1 unknown_root'],
     ['bound to another identity', 'humans', 'tris:mallory', () => proven.alice, '/public_signals/3 wrong_subject'],

@@ -37,6 +37,7 @@ export class VerificationsController {
       'personal_data',
       'scheme_not_found',
       'scheme_retired',
+      'self_statement',
       'public_signal_mismatch',
       'proof_expired',
       'proof_invalid',

@@ -75,7 +75,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
   }
 
   /**
-   * @throws Problem forbidden, session_revoked, scheme_not_found, scheme_retired, validation_failed,
+   * @throws Problem forbidden, session_revoked, scheme_not_found, scheme_retired, validation_failed, self_statement,
    * public_signal_mismatch, verifier_unavailable, proof_invalid, nullifier_used, proof_expired, verification_revoked
    */
   private async submit({ submission, request }: SubmitProof) {
@@ -95,6 +95,9 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     if (signals.length !== scheme.public_inputs.length) {
       const message = `the scheme ${id} has ${scheme.public_inputs.length} public signals, not ${signals.length}`;
       throw refusal([{ pointer: '/public_signals', code: 'signal_count', message }]);
+    }
+    if (scheme.issuer === trisId) {
+      throw new Problem('self_statement', `The scheme ${id} is ${trisId}'s own: it cannot verify ${trisId} itself.`);
     }
     const { nullifier, expires_at } = readSignals(scheme, signals, trisId);
     const { verification_key_hash: hash, verification_key: key } = scheme;
