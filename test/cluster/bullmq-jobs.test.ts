@@ -2,6 +2,7 @@ import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
 import { becomes } from '../contracts/harness.js';
 import { describeJobs } from '../contracts/jobs.contract.js';
 import { Child } from '../embedded/processes/child.js';
+import { Proxy } from '../servers/proxy.js';
 import { describeRedis, startRedis } from '../servers/redis.js';
 
 /** Of a worker on its job: much less than where nobody waits for it. */
@@ -101,6 +102,27 @@ describeRedis('BullMQ', () => {
       expect((await child.printed(2))[1]).toEqual({ stopped: expect.any(String) });
       expect(await jobs.get('work', 'one')).toEqual(done);
       await child.kill();
+    });
+
+    test('a process whose connections are dead without being closed makes new ones, and runs jobs again', async () => {
+      const proxy = await Proxy.to(Number(new URL(at.url).port));
+      const url = `redis://127.0.0.1:${proxy.port}`;
+      const remote = await BullmqJobs.open(url, { prefix: at.prefix, lockMs: LOCK_MS });
+      remote.handle('work', async ({ id }) => id);
+      await remote.start();
+      await remote.enqueue('work', 'one', {});
+      await reaches('one', 'completed');
+
+      proxy.freeze();
+      await jobs.enqueue('work', 'two', {});
+      await reaches('two', 'completed');
+      const found = await becomes(
+        () => remote.get('work', 'two').catch(() => undefined),
+        (job) => job !== undefined,
+      );
+      expect(found?.status).toBe('completed');
+      await remote.close();
+      await proxy.close();
     });
 
     test('a job whose worker died in its last attempt is a dead letter with that reason, and can be put back', async () => {

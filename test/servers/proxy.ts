@@ -67,6 +67,14 @@ export class Proxy {
     for (const pair of this.#pairs) this.#apply(pair);
   }
 
+  /** Every present connection stays open and passes nothing on any more, as where a firewall has forgotten it. */
+  freeze(): void {
+    for (const { client, server } of this.#pairs) {
+      client.removeAllListeners('data');
+      server.removeAllListeners('data');
+    }
+  }
+
   /** Breaks every connection. */
   cut(): void {
     for (const { client, server } of this.#pairs) {

@@ -3,7 +3,7 @@ import { type DynamicModule, type INestApplicationContext, Module, type Type } f
 import { NestFactory } from '@nestjs/core';
 import { BullModule, OnWorkerEvent, Processor, WorkerHost } from '@nestjs/bullmq';
 import { type Job as BullJob, type JobState, Queue, UnrecoverableError, WaitingError } from 'bullmq';
-import type { Cluster, Redis } from 'ioredis';
+import { Cluster, type ClusterOptions, type Redis, type RedisOptions } from 'ioredis';
 import { StoreUnavailable } from '../ports/event-store.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import type { Logger } from '../../kernel/logger.js';
@@ -20,6 +20,8 @@ const LOCK_MS = 6_000;
 /** How long closing waits for a handler after its abort signal. */
 const GRACE_MS = 5_000;
 const COMMAND_TIMEOUT_MS = 2_000;
+/** A connection with pending answers that is silent for this long is dead, ms. */
+const SILENCE_MS = 3_000;
 const LIST_SLICE = 200;
 /** A worker logs the same error at most once in this time. */
 const REPEAT_MS = 60_000;
@@ -89,6 +91,7 @@ export class BullmqJobs implements Jobs {
     this.#logger = logger;
     this.#client = createRedis(parseRedisUrl(url), {
       commandTimeout: COMMAND_TIMEOUT_MS,
+      socketTimeout: SILENCE_MS,
       maxRetriesPerRequest: null,
       enableAutoPipelining: true,
     });
@@ -103,8 +106,7 @@ export class BullmqJobs implements Jobs {
   /** The workers are providers of a separate Nest application, since jobs also run in processes without another one. */
   async start(): Promise<void> {
     if (this.#runtime) return;
-    // Without a time limit: a worker waits for its next job in a blocking command.
-    const client = createRedis(parseRedisUrl(this.#url), { maxRetriesPerRequest: null });
+    const client = clientOfWorkers(this.#url);
     client.on('error', () => undefined);
     const processors = [...this.#kinds].map(([kind, registration]) => this.#processor(kind, registration));
     const context = await NestFactory.createApplicationContext(JobsRuntime.with(processors, client, this.#prefix), {
@@ -406,6 +408,24 @@ class JobsRuntime {
       providers: processors,
     };
   }
+}
+
+/**
+ * The client of all workers. BullMQ duplicates it for each worker, which waits for its next job on the duplicate: that
+ * connection is silent as long as there is no job, and BullMQ itself notices when it is dead.
+ */
+function clientOfWorkers(url: string): Redis | Cluster {
+  const client = createRedis(parseRedisUrl(url), { maxRetriesPerRequest: null, socketTimeout: SILENCE_MS });
+  const silent: RedisOptions = { socketTimeout: undefined };
+  if (client instanceof Cluster) {
+    const duplicate = client.duplicate.bind(client);
+    client.duplicate = (nodes, options: ClusterOptions = {}) =>
+      duplicate(nodes, { ...options, redisOptions: { ...options.redisOptions, ...silent } });
+  } else {
+    const duplicate = client.duplicate.bind(client);
+    client.duplicate = (options) => duplicate({ ...options, ...silent });
+  }
+  return client;
 }
 
 const OPTIONS = (id: string) => ({
