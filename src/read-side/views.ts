@@ -102,8 +102,9 @@ export class Views implements PositionGate {
       if (!manifest) break;
       this.refuseForeign(manifest);
       this.lastManifest = manifest;
-      const serving = guess && manifest === last ? guess : queries.map((query) => generationOf(manifest, query));
-      const read = sameAs(serving, guess) ? guessed : await this.readFrom(serving, queries);
+      const isSame = guess !== undefined && manifest === last;
+      const serving = isSame ? guess : queries.map((query) => generationOf(manifest, query));
+      const read = isSame ? guessed : await this.readFrom(serving, queries);
       if (!read) continue; // A generation was dropped: read the manifest again.
       if (read.status === 'building') return read;
       return { manifest, generation: serving[0]!, position: read.checkpoint.position, results: read.results };
@@ -408,8 +409,4 @@ function viewOf(query: RowQuery): string {
   const { view } = 'get' in query ? query.get : query.range;
   const dot = view.indexOf('.');
   return dot < 0 ? view : view.slice(0, dot);
-}
-
-function sameAs(ids: readonly string[], others: readonly string[] | undefined): boolean {
-  return others !== undefined && ids.every((id, n) => id === others[n]);
 }

@@ -1,4 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { Redis } from 'ioredis';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Follower } from '../../src/read-side/follower.js';
 import { complete } from '../../src/read-side/generations.js';
@@ -6,7 +8,8 @@ import { ensureManifest } from '../../src/read-side/manifest.js';
 import { loadSnapshot, saveSnapshot } from '../../src/read-side/snapshots.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
-import type { ReadModels } from '../../src/stores/ports/read-models.js';
+import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
+import type { Manifest, ReadModels } from '../../src/stores/ports/read-models.js';
 import { RedisReadModels } from '../../src/stores/redis/redis-read-models.js';
 import { eventually } from '../contracts/harness.js';
 import { describeReadModels } from '../contracts/read-models.contract.js';
@@ -92,7 +95,57 @@ describeRedis('Redis', () => {
     await models.close();
     await clear();
   });
+
+  test('once a generation was created again under its id, no process reads or applies to the old one', async () => {
+    const { url, prefix, clear } = redis.place();
+    const [one, other] = [await RedisReadModels.open({ url, prefix }), await RedisReadModels.open({ url, prefix })];
+    const at = (position: number) => ({ log: 'log', position, event_id: position === 0 ? null : `e${position}` });
+    const create = async () => {
+      await one.createGeneration('g1', { people: 1 }, 'log');
+      await one.swapManifest(manifestOf('g1'));
+    };
+    const apply = (models: ReadModels, position: number) =>
+      models.apply('g1', {
+        id: randomUUID(),
+        base: at(position - 1),
+        next: at(position),
+        holder: 'me',
+        puts,
+        deletes: [],
+      });
+    const puts = EncodedRows.of([]);
+    await create();
+    expect(await one.acquireLease('g1', 'me', 60_000)).toBe(true);
+    expect(await apply(one, 1)).toBe('applied');
+    await other.manifest();
+    expect((await other.read('g1', []))?.checkpoint).toEqual(at(1));
+
+    const raw = new Redis(url);
+    await raw.del(`{${prefix}:views}:manifest`, `{${prefix}:views}:generations`);
+    await raw.quit();
+    await create();
+    for (const models of [one, other]) {
+      await models.manifest();
+      expect((await models.read('g1', []))?.checkpoint).toEqual(at(0));
+    }
+    expect(await one.acquireLease('g1', 'me', 60_000)).toBe(false);
+    expect(await apply(one, 2)).toBe('refused');
+    await Promise.all([one.close(), other.close()]);
+    await clear();
+  });
 });
+
+function manifestOf(id: string): Manifest {
+  return {
+    revision: 1,
+    lens: { policy_id: 'VP_A_V1', content_hash: 'hash' },
+    model_hash: 'model',
+    lens_revision: -1,
+    views: { people: id },
+    previous_views: null,
+    incarnation: randomUUID(),
+  };
+}
 
 async function rowsOf(models: ReadModels, id: string): Promise<Map<string, string | null>> {
   const rows = new Map<string, string | null>();

@@ -142,7 +142,11 @@ export class RedisReadModels implements ReadModels {
   async #readManifest(): Promise<Manifest | null> {
     const text = await this.#reads.send((redis) => redis.hget(this.#manifestKey, 'text'));
     if (text === null) return null;
-    if (this.#lastManifest?.text !== text) this.#lastManifest = { text, manifest: JSON.parse(text) as Manifest };
+    if (this.#lastManifest?.text !== text) {
+      this.#lastManifest = { text, manifest: JSON.parse(text) as Manifest };
+      // It may name a generation that was created again under its id, while keys of the old one are still there.
+      this.#incarnations.clear();
+    }
     return this.#lastManifest.manifest;
   }
 
