@@ -39,6 +39,7 @@ const COUNT_MS = 100;
 const CATCH_UP_MS = 500;
 const REQUIRE_MS = 2_000;
 const IF_SERVED_MS = 200;
+const LOG_MS = 1_000;
 const TRIES = 5;
 /** For this many ms the result of a check for commands counts. */
 const CHECKED_MS = 250;
@@ -289,8 +290,15 @@ export class Views implements PositionGate {
     return { progress: { done: Math.max(0, total - left), total } };
   }
 
+  /** Reads continue while the log gives no answer: a position that the read models have reached was in it. */
   async has(position: Position): Promise<boolean> {
-    return position === 0 || (await this.store.readAt(position)) !== undefined;
+    if (position === 0) return true;
+    const found = this.store.readAt(position).then((event) => event !== undefined);
+    try {
+      return await inTime(found, LOG_MS);
+    } catch {
+      return (await this.applied()) >= position || found;
+    }
   }
 
   async waitForPosition(position: Position, timeoutMs: number): Promise<boolean> {

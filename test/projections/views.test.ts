@@ -9,6 +9,7 @@ import { ensureManifest } from '../../src/read-side/manifest.js';
 import { Views } from '../../src/read-side/views.js';
 import { EncodedRows } from '../../src/stores/ports/encoded-rows.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
+import { StoreUnavailable } from '../../src/stores/ports/event-store.js';
 import type { RowKey } from '../../src/stores/ports/read-models.js';
 import { eventually } from '../contracts/harness.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
@@ -166,6 +167,16 @@ describe('reading the views', () => {
     await apply('g2', 2, 3);
     expect(await views.read([wallet])).toMatchObject({ generation: 'g2', position: 3 });
     expect(await views.read([{ get: row }, wallet])).toMatchObject({ generation: 'g1', position: 3 });
+  });
+
+  test('knows a position that it has reached while the log gives no answer', async () => {
+    await put('g1', 'first', 0, 2);
+    const away = new StoreUnavailable('the log is away');
+    for (const answer of [() => Promise.reject(away), () => sleep(1_500).then(() => Promise.reject(away))]) {
+      jest.spyOn(store, 'readAt').mockImplementation(answer);
+      expect(await views.has(2)).toBe(true);
+      await expect(views.has(3)).rejects.toBe(away);
+    }
   });
 
   test('all requests that wait for a position share the polls', async () => {
