@@ -1,5 +1,7 @@
+import { Redis } from 'ioredis';
+import { Logger } from '../../src/kernel/logger.js';
 import { BullmqJobs } from '../../src/stores/redis/bullmq-jobs.js';
-import { becomes } from '../contracts/harness.js';
+import { becomes, eventually } from '../contracts/harness.js';
 import { describeJobs } from '../contracts/jobs.contract.js';
 import { Child } from '../embedded/processes/child.js';
 import { Proxy } from '../servers/proxy.js';
@@ -123,6 +125,26 @@ describeRedis('BullMQ', () => {
       expect(found?.status).toBe('completed');
       await remote.close();
       await proxy.close();
+    });
+
+    test('an error that all workers of a process get is logged once', async () => {
+      const lines: string[] = [];
+      const logger = new Logger('warn', (line) => lines.push(line));
+      const several = await BullmqJobs.open(at.url, { prefix: at.prefix, logger });
+      for (const kind of ['one', 'two', 'three']) several.handle(kind, async () => null);
+      await several.start();
+      const redis = new Redis(at.url);
+      const blocked = async () =>
+        String(await redis.client('LIST'))
+          .split('\n')
+          .filter((client) => / cmd=bzpopmin/.test(client) && / flags=\w*b/.test(client))
+          .map((client) => / ?id=(\d+)/.exec(client)![1]!);
+      await eventually(async () => (await blocked()).length === 3);
+      for (const id of await blocked()) await redis.client('UNBLOCK', id, 'ERROR');
+      await eventually(async () => (await blocked()).length === 3);
+      expect(lines).toEqual([expect.stringContaining('UNBLOCKED')]);
+      await redis.quit();
+      await several.close();
     });
 
     test('a job whose worker died in its last attempt is a dead letter with that reason, and can be put back', async () => {

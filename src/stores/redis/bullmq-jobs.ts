@@ -23,7 +23,7 @@ const COMMAND_TIMEOUT_MS = 2_000;
 /** A connection with pending answers that is silent for this long is dead, ms. */
 const SILENCE_MS = 3_000;
 const LIST_SLICE = 200;
-/** A worker logs the same error at most once in this time. */
+/** The workers log the same error at most once in this time. */
 const REPEAT_MS = 60_000;
 /** A valid kind: it names a queue and, joined with ":", is part of a key. */
 const KIND = /^[\w-]+$/;
@@ -72,6 +72,8 @@ export class BullmqJobs implements Jobs {
   readonly #kinds = new Map<string, Registration>();
   readonly #queues = new Map<string, Queue<Payload, Json>>();
   readonly #runs = new Set<Run>();
+  /** Errors of the workers that were logged lately, and when. */
+  readonly #said = new Map<string, number>();
   #runtime: { context: INestApplicationContext; hosts: WorkerHost[]; client: Redis | Cluster } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #closing = false;
@@ -240,8 +242,7 @@ export class BullmqJobs implements Jobs {
   #processor(kind: string, registration: Registration): Type<WorkerHost> {
     const perform = (job: StoredJob, token: string, signal: AbortSignal) =>
       this.#perform(job, token, signal, registration);
-    const logger = this.#logger;
-    const said = new Map<string, number>();
+    const warn = (message: string) => this.#warn(message);
 
     @Processor(
       { name: kind },
@@ -266,12 +267,8 @@ export class BullmqJobs implements Jobs {
 
       @OnWorkerEvent('error')
       onError(error: Error): void {
-        const { message } = error;
         // The read models' connection logs once that Redis is unavailable, and once that it is back.
-        if (isOutage(error)) return;
-        if (performance.now() - (said.get(message) ?? -Infinity) < REPEAT_MS) return;
-        said.set(message, performance.now());
-        logger?.warn(`worker of ${kind}: ${message}`);
+        if (!isOutage(error)) warn(error.message);
       }
 
       @OnWorkerEvent('lockRenewalFailed')
@@ -280,6 +277,15 @@ export class BullmqJobs implements Jobs {
       }
     }
     return KindProcessor;
+  }
+
+  /** One line for all workers, which share a server and its errors. */
+  #warn(message: string): void {
+    const now = performance.now();
+    for (const [said, at] of this.#said) if (now - at >= REPEAT_MS) this.#said.delete(said);
+    if (this.#said.has(message)) return;
+    this.#said.set(message, now);
+    this.#logger?.warn(`workers of jobs: ${message}`);
   }
 
   /** One attempt. What it throws makes BullMQ try again later, or give up. */
@@ -456,7 +462,8 @@ function isPassing(error: unknown): boolean {
 
 /** Whether an error of the client only says that Redis is unavailable. */
 function isOutage({ name, message, ...rest }: Error): boolean {
-  return 'syscall' in rest || name === 'ClusterAllFailedError' || /^(?:LOADING\b|Connection is closed)/.test(message);
+  const isNamed = /^(?:LOADING\b|Connection is closed|Socket timeout)/.test(message);
+  return isNamed || 'syscall' in rest || name === 'ClusterAllFailedError';
 }
 
 /** ms to wait before the next attempt; −1: that was the last. */
