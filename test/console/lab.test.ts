@@ -163,7 +163,7 @@ describeBrowser('the policy lab', () => {
     expect(await page.getByRole('button', { name: 'Create the policy' }).isDisabled()).toBe(true);
     await page.reload();
     expect(await page.getByLabel('The policy as JSON').inputValue()).toBe('{"policy_id": ');
-    await page.getByRole('button', { name: 'Start anew' }).click();
+    await page.getByRole('button', { name: 'Start over' }).click();
     expect(await page.getByLabel('Id, with its version').inputValue()).toBe('VP_NEW_V1');
   });
 

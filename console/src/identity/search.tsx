@@ -40,6 +40,9 @@ export function SearchView() {
         Shows an identity’s score, every event behind it, and the score as of any time and under any policy. A wallet
         address shows the identity that the wallet founded.
       </p>
+      <p>
+        To find one, <a href={hrefOf('live')}>Live</a> lists the identities whose scores changed last.
+      </p>
     </section>
   );
 }

@@ -55,11 +55,12 @@ export function AccessView() {
       <p className="actions">
         <a href={hrefOf('lab')}>All policies</a>
         <button type="button" onClick={() => edit(toText(NEW_AP))}>
-          Start anew
+          Start over
         </button>
       </p>
       <section aria-labelledby="check-title">
         <h2 id="check-title">Check</h2>
+        <Needs scope="policies:write" what="A check of rules" />
         <label>
           Subject to check the rules against{' '}
           <input
@@ -151,7 +152,6 @@ function Settings(props: {
   const names = (policies.data ?? []).map(({ policy_id }) => policy_id);
   return (
     <div className="coordinates plain">
-      <Needs scope="policies:write" what="A check of rules" />
       <Field label="Id, with its version" problems={problems} pointer="/policy_id">
         {(tied) => (
           <input

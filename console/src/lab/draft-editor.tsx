@@ -206,7 +206,6 @@ const InputRow = memo(function InputRow(props: InputRowProps) {
 /** The sums of the weights by category, and in total. */
 export function Weights({ draft }: { draft: unknown }) {
   const { total, byCategory } = weightsOf(draft);
-  const most = Math.max(0.01, ...byCategory.values());
   return (
     <Region label="Weights by category">
       <table>
@@ -217,7 +216,7 @@ export function Weights({ draft }: { draft: unknown }) {
               <th scope="row">{name}</th>
               <td>
                 <span className="bar" aria-hidden="true">
-                  <span style={{ width: `${(100 * byCategory.get(name)!) / most}%` }} />
+                  <span style={{ width: `${(100 * byCategory.get(name)!) / Math.max(total, 0.01)}%` }} />
                 </span>
               </td>
               <td className="number">{decimal(byCategory.get(name)!)}</td>

@@ -35,7 +35,7 @@ export function DraftView() {
       <p className="actions">
         <a href={hrefOf('lab')}>All policies</a>
         <button type="button" onClick={() => edit(toText(NEW_VP))}>
-          Start anew
+          Start over
         </button>
       </p>
       <h2>Policy</h2>

@@ -86,7 +86,7 @@ function Shown({ policy }: { policy: Policy }) {
         </section>
       </div>
       <section aria-labelledby="states-title">
-        <h2 id="states-title">What happened to it</h2>
+        <h2 id="states-title">History</h2>
         <ul>
           {policy.history.map(({ status: state, scope, replay_id, at, position }) => (
             <li key={`${position} ${state}`}>

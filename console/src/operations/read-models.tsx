@@ -50,7 +50,7 @@ function Log({ status, at }: { status: Status; at: number }) {
     ['Head', numberOf(status.head), `position of log ${status.log_id}`],
     ['Events', counted(status.events), 'in the log'],
     ['Throughput', rate === null ? '…' : `${count(rate)}/s`, 'events recorded in the last 20 s'],
-    ['Lag', lag === null ? 'being counted' : `${count(lag)} events`, `${duration(seconds)} behind, in what is read`],
+    ['Lag', lag === null ? 'being counted' : `${count(lag)} events`, `reads are ${duration(seconds)} behind`],
     ['Dead letters', count(status.dead_letters.open), `open; ${count(status.dead_letters.acknowledged)} acknowledged`],
     ['Failed jobs', count(status.failed_jobs.count), 'of the newest 50'],
   ];
