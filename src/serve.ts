@@ -15,7 +15,7 @@ import { PROJECTIONS } from './read-side/all-projections.js';
 import { refuseOtherLog } from './read-side/manifest.js';
 import { Projector } from './read-side/projector.js';
 import { SnapshotKeeper } from './read-side/snapshot-keeper.js';
-import { listenFailure, prepareDataFolder } from './app/start-failure.js';
+import { listenFailure, prepareFolder } from './app/start-failure.js';
 import { closeStores, openProfile } from './stores/open.js';
 import { openTracing, tracedStores } from './app/tracing.js';
 import { welcome } from './app/welcome.js';
@@ -42,7 +42,8 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
   const tracing = await openTracing(config, logger);
   if (tracing) opened.push(() => tracing.stop());
   const metrics = new StoreMetrics();
-  if (config.profile === 'embedded') prepareDataFolder(config.data);
+  if (config.profile === 'embedded') prepareFolder('CREDENCE_DATA', config.data);
+  if (config.snapshots !== undefined && config.has('worker')) prepareFolder('CREDENCE_SNAPSHOTS', config.snapshots);
   const opening = await openProfile(config, Date.now, {
     logger,
     onCommit: metrics.observe,

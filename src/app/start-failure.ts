@@ -4,16 +4,20 @@ import type { Config } from '../kernel/config.js';
 import { StartError } from '../kernel/start-error.js';
 import { StoreUnavailable } from '../stores/ports/event-store.js';
 
-/** Creates the data folder if it does not exist. @throws StartError if it is not a folder or not writable */
-export function prepareDataFolder(data: string): void {
+/**
+ * Creates a folder if it does not exist.
+ * @param variable that names it
+ * @throws StartError if it is not a folder or not writable
+ */
+export function prepareFolder(variable: string, folder: string): void {
   try {
-    makeFolder(resolve(data));
-    accessSync(data, constants.R_OK | constants.W_OK | constants.X_OK);
+    makeFolder(resolve(folder));
+    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const isFile = code === 'EEXIST' || code === 'ENOTDIR';
     const reason = isFile ? 'is not a folder' : `cannot be created or written (${code})`;
-    throw new StartError(`CREDENCE_DATA names ${data}, which ${reason}.`);
+    throw new StartError(`${variable} names ${folder}, which ${reason}.`);
   }
 }
 
@@ -21,7 +25,7 @@ export function prepareDataFolder(data: string): void {
 function makeFolder(path: string): void {
   if (!existsSync(dirname(path))) makeFolder(dirname(path));
   try {
-    // The log and the keys are for this user only, whatever the umask.
+    // Logs, keys and snapshots are for this user only, whatever the umask.
     mkdirSync(path, { mode: 0o700 });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error;

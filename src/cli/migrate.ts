@@ -1,7 +1,7 @@
 import { PROFILES, type Profile } from '../kernel/config.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import { TransferError, appendsOf, hashLog, importEvents } from '../stores/transfer.js';
-import { prepareDataFolder } from '../app/start-failure.js';
+import { prepareFolder } from '../app/start-failure.js';
 import { openLog, storesExist } from '../stores/open.js';
 import { type Cli, CommandFailed, type Context, EXIT, UsageError } from './cli.js';
 import { count, duration } from './progress.js';
@@ -32,7 +32,7 @@ export function migrateCommand(cli: Cli): void {
         if (from === 'embedded' && !storesExist(config.data)) {
           throw new CommandFailed(`There is no store in ${config.data}; set --data or CREDENCE_DATA to its folder.`);
         }
-        if (to === 'embedded') prepareDataFolder(config.data);
+        if (to === 'embedded') prepareFolder('CREDENCE_DATA', config.data);
 
         const source = await openLog(from, config);
         try {

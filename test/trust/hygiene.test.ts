@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { secp256k1 } from '@noble/curves/secp256k1';
 import { privateKeyToAccount } from 'viem/accounts';
-import { prepareDataFolder } from '../../src/app/start-failure.js';
+import { prepareFolder } from '../../src/app/start-failure.js';
 import { verify } from '../../src/credentials/jws.js';
 import { ApiKeys } from '../../src/credentials/api-keys.js';
 import type { Issuer } from '../../src/features/trove/domain/issuer.js';
@@ -25,7 +25,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 test('a data folder that is created is readable to its user only', () => {
   const umask = process.umask(0o000);
   try {
-    prepareDataFolder(join(folder, 'a', 'data'));
+    prepareFolder('CREDENCE_DATA', join(folder, 'a', 'data'));
     expect(statSync(join(folder, 'a', 'data')).mode & 0o777).toBe(0o700);
   } finally {
     process.umask(umask);
