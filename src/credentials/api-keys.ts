@@ -8,7 +8,7 @@ import { sha256Hex } from '../kernel/hash.js';
 import type { Logger } from '../kernel/logger.js';
 import { SHA256_HEX, TRIS_ID } from '../kernel/identifiers.js';
 import { type Scope, SCOPES, type Caller } from './caller.js';
-import { isObject } from '../kernel/json.js';
+import { isObject, parseJsonText } from '../kernel/json.js';
 import { Problem } from '../kernel/problems.js';
 import { FileWatch, createFile, exclusively, exclusivelyWithoutBlocking, replaceFile } from './secret-file.js';
 
@@ -205,7 +205,7 @@ export function listKeys(config: Config): ApiKeyRecord[] {
   const file = keysFile(config);
   let entries: unknown;
   try {
-    entries = JSON.parse(readFileSync(file, 'utf8'));
+    entries = parseJsonText(readFileSync(file, 'utf8'), true);
   } catch (error) {
     throw new ConfigError(`${file} cannot be read as JSON: ${(error as Error).message}.`);
   }

@@ -4,7 +4,7 @@ import type { Clock } from '../kernel/clock.js';
 import { ConfigError } from '../kernel/config.js';
 import { parseTimestamp } from '../kernel/identifiers.js';
 import { FileWatch, createFile, exclusively, replaceFile } from './secret-file.js';
-import { type JsonObject, isObject } from '../kernel/json.js';
+import { type JsonObject, isObject, parseJsonText } from '../kernel/json.js';
 import type { Logger } from '../kernel/logger.js';
 
 /** Files of private signing keys that rotate: JWK sets (RFC 7517) of any key type. */
@@ -152,7 +152,7 @@ export class KeyFile<K extends Key> {
   private set(): JsonObject & { keys: unknown[] } {
     let set: unknown;
     try {
-      set = JSON.parse(readFileSync(this.path, 'utf8'));
+      set = parseJsonText(readFileSync(this.path, 'utf8'), true);
     } catch (error) {
       throw new ConfigError(`${this.path} cannot be read as JSON: ${(error as Error).message}.`);
     }

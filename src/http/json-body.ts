@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { NEWLINE, isBlank } from '../kernel/lines.js';
 import { type FieldError, Problem, refusal } from '../kernel/problems.js';
-import { isExact, pointerTo, shorten } from '../kernel/json.js';
+import { isExact, parseJsonText, pointerTo, shorten } from '../kernel/json.js';
 
 export const BODY_LIMIT = 1024 * 1024;
 const MAX_DEPTH = 32;
@@ -83,9 +83,9 @@ export function parseJson(bytes: Buffer, list?: ListOfBody): unknown {
   const text = bytes.toString('utf8');
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJsonText(text);
   } catch (error) {
-    throw new Problem('malformed_json', `The body is not JSON: ${whereItBreaks(text, error as Error)}.`);
+    throw new Problem('malformed_json', `The body is not JSON: ${(error as Error).message}.`);
   }
   const errors: FieldError[] = [];
   const members = inspect(value, '', 1, errors);
@@ -112,21 +112,6 @@ function putInPlace(errors: readonly FieldError[], value: unknown, { name, most 
   }
   for (const [index, own] of byItem) items[index] = refusal(own);
   return true;
-}
-
-function whereItBreaks(text: string, error: Error): string {
-  if (text.startsWith('\ufeff')) return 'it begins with a byte order mark';
-  const position = /position (\d+)/.exec(error.message)?.[1];
-  if (position === undefined) {
-    if (/end of JSON/.test(error.message)) return 'it ends too early';
-    // Of some errors Node does not say the position, but quotes up to twenty characters around it.
-    const quoted = /^(?:Unexpected token '.+?', (?:\.{3})?)?"(.*)"(?:\.{3})? is not valid JSON$/s.exec(
-      error.message,
-    )?.[1];
-    return quoted === undefined ? 'unexpected text' : `unexpected text in ${JSON.stringify(quoted)}`;
-  }
-  const before = text.slice(0, Number(position)).split('\n');
-  return `unexpected text at line ${before.length}, column ${before.at(-1)!.length + 1}`;
 }
 
 /** Collects what cannot be accepted; returns the number of members of all objects. */

@@ -74,6 +74,24 @@ test('a data folder that is a file, is in one, or cannot be made', async () => {
   );
 });
 
+test('a folder of snapshots that is a file', async () => {
+  const file = join(folder, 'file');
+  await writeFile(file, '');
+  expect(await refusal({ CREDENCE_SNAPSHOTS: file })).toBe(
+    sentence(`CREDENCE_SNAPSHOTS names ${file}, which is not a folder.`),
+  );
+});
+
+test('files of keys that are not JSON, whose contents are not shown', async () => {
+  const file = join(folder, 'keys.json');
+  await writeFile(file, '{"keys": [{"crv": "Ed25519", "d": "SECRET"; "kty": "OKP"}]}');
+  for (const variable of ['CREDENCE_API_KEYS', 'CREDENCE_SIGNING_KEYS', 'CREDENCE_VOUCHER_KEYS']) {
+    expect(await refusal({ [variable]: file })).toMatch(
+      new RegExp(`^ended with 2: credence: ${file} cannot be read as JSON: unexpected text[^\\n"]*\\.\n$`),
+    );
+  }
+});
+
 test('a different log, or a shorter one', async () => {
   await (await Server.start({ data: folder })).stop();
   const marker = join(folder, 'log.marker.json');

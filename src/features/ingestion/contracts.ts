@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { isAddress } from 'ethers/address';
 import { ConfigError } from '../../kernel/config.js';
 import { CONTRACTS, type Contract, PROTOCOLS, PROTOCOL_NAMES, type Protocol } from './chain-events.js';
-import { isObject } from '../../kernel/json.js';
+import { isObject, parseJsonText } from '../../kernel/json.js';
 
 export type ContractsByChain = Readonly<Record<string, readonly Contract[]>>;
 
@@ -16,7 +16,7 @@ export function loadContracts(file: string | undefined): ContractsByChain {
   const wrong = (what: string) => new ConfigError(`The contracts in ${file} cannot be used: ${what}.`);
   let chains: unknown;
   try {
-    chains = JSON.parse(readFileSync(file, 'utf8'));
+    chains = parseJsonText(readFileSync(file, 'utf8'));
   } catch (error) {
     throw wrong((error as Error).message);
   }
