@@ -141,12 +141,12 @@ const matches = (header: string, etag: string): boolean =>
  * collision would only mislead the client's own cache.
  */
 export function etagOf(parts: readonly (string | number)[]): string {
-  const text = parts.join('\u0000');
-  if (text !== last.text) {
-    const [a, b] = digest64(text);
-    last = { text, etag: `W/"${a.toString(36)}.${b.toString(36)}"` };
+  const isLast = parts.length === last.parts.length && parts.every((part, n) => part === last.parts[n]);
+  if (!isLast) {
+    const [a, b] = digest64(parts.join('\u0000'));
+    last = { parts, etag: `W/"${a.toString(36)}.${b.toString(36)}"` };
   }
   return last.etag;
 }
 /** Until the read models change, the answers about most identities have the same. */
-let last = { text: '', etag: '' };
+let last: { parts: readonly (string | number)[]; etag: string } = { parts: [], etag: '' };

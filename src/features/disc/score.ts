@@ -2,6 +2,7 @@ import { isIncomplete } from '../../../projections/identities.js';
 import { BoundedMap } from '../../kernel/bounded-map.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { categoryHealth } from '../../scoring/health.js';
+import type { Scoring } from '../../scoring/models/all.js';
 import { type Standing, standingOf } from '../../scoring/score.js';
 import type { BadStatus } from '../identity/domain/identity.js';
 import type { BadStatusSinceDto, DiscScoreDto, ScoreDto } from './disc.dto.js';
@@ -24,7 +25,7 @@ const KEPT = 4_000;
 
 interface Answered {
   generation: string;
-  lens: string;
+  lens: Scoring;
   as_of: number;
   isPresent: boolean;
   changed: number;
@@ -39,9 +40,8 @@ export class ScoreAnswers {
   private readonly known = new BoundedMap<string, Answered>(KEPT);
 
   of(snapshot: IdentitySnapshot): string {
-    const { tris_id, generation, as_of, isPresent } = snapshot;
+    const { tris_id, generation, lens, as_of, isPresent } = snapshot;
     const { changed } = snapshot.state;
-    const lens = `${snapshot.lens.content_hash}/${snapshot.lens.model.hash}`;
     const last = this.known.get(tris_id);
     if (
       last?.changed === changed &&
