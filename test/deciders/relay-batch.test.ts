@@ -86,7 +86,7 @@ test('what is damaged for one action of a group affects no other', async () => {
 
 describe('single relays that arrive in one turn of the event loop', () => {
   const relayOf = (of: Action, idempotency: string | null = null) =>
-    new RelayAction(of, { ...request(idempotency), body_hash: '' }, null);
+    new RelayAction(of, { ...request(idempotency), body_hash: '' });
   const [a, b, c, d] = actions(4) as [Action, Action, Action, Action];
 
   test('are recorded together; what one is refused for affects no other', async () => {

@@ -42,7 +42,7 @@ export class RelayActionsHandler implements ICommandHandler<RelayActions> {
     const commandOf = (action: Action, index: number) => {
       const own = keyOfItem(idempotency, index);
       const context = { actor, correlation_id, idempotency: own, body_hash: bodyHash(action), trace };
-      return new RelayAction(action, context, actor.organization);
+      return new RelayAction(action, context);
     };
     return this.batches.executeTogether(
       actions,

@@ -61,10 +61,7 @@ export class RelayController {
   })
   async relay(@Body() body: RelayActionDto, @Context() request: RequestContext) {
     const action = toAction(body, this.clock());
-    const context = request.of(action);
-    const { action_id, position } = await this.commands.execute(
-      new RelayAction(action, context, request.actor.organization),
-    );
+    const { action_id, position } = await this.commands.execute(new RelayAction(action, request.of(action)));
     const answer: RelayedDto = { status: 'received', message: 'Action received for scoring.', action_id };
     return new Written(answer, position);
   }

@@ -23,8 +23,6 @@ export class RelayAction extends Command<Relayed> {
   constructor(
     readonly action: Action,
     readonly context: CommandContext,
-    /** The organization the caller's key is bound to; null for an operator's key. */
-    readonly organization: string | null,
   ) {
     super();
   }
@@ -157,12 +155,12 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
    */
   async executeEach(relays: readonly RelayAction[]): Promise<(Relayed | Error)[]> {
     const owners = await this.ownersOf(relays);
-    const refusals = relays.map(({ action, organization }) => {
+    const refusals = relays.map(({ action, context: { actor } }) => {
       const owner = owners.get(action.platform_id)!;
       try {
-        refuseSelfStatement(organization, action.tris_id);
+        refuseSelfStatement(actor.organization, action.tris_id);
         if (owner instanceof Error) return owner;
-        refuseUnlessOwned(action.platform_id, organization, owner);
+        refuseUnlessOwned(action.platform_id, actor.organization, owner);
         return undefined;
       } catch (refusal) {
         return refusal as Error;
