@@ -125,7 +125,7 @@ export function installHooks(fastify: FastifyInstance, parts: EdgeParts): void {
 function addRouteHooks(route: RouteOptions, admit: Admit, parts: EdgeParts): void {
   const policy = policyOf(route.config);
   if (policy) {
-    route.onRequest = [admission(route.url, policy, parts)];
+    route.onRequest = [authorization(route.url, policy, parts)];
     route.preValidation = [validation(policy, parts)];
     if (policy.counts !== undefined) route.preValidation.push(itemCount(policy, policy.counts, parts));
     // A request with a body was admitted before the body was parsed.
@@ -137,7 +137,7 @@ function addRouteHooks(route: RouteOptions, admit: Admit, parts: EdgeParts): voi
       ...(policy.admitsEach ? [leaving(parts)] : []),
     ];
   } else if (isDocument(route.url)) {
-    route.onRequest = [documentAdmission(route.url, parts)];
+    route.onRequest = [documentLimit(route.url, parts)];
   } else {
     throw new TypeError(
       `${[route.method].flat().join('|')} ${route.url} has no route decorator (see src/http/routes.ts)`,
@@ -150,7 +150,7 @@ const isConsole = (url: string): boolean => url === '/' || url.startsWith('/cons
 const isDocument = (url: string): boolean => isConsole(url) || url === '/openapi.json' || url.startsWith('/docs');
 
 /** The rate limit and the headers of a page or one of its files. */
-function documentAdmission(pattern: string, { rateLimit }: EdgeParts): Hook {
+function documentLimit(pattern: string, { rateLimit }: EdgeParts): Hook {
   const headers = isConsole(pattern) ? CONSOLE_HEADERS : DOCS_HEADERS;
   return (request, reply, done) => {
     request.pattern = pattern;
@@ -170,7 +170,7 @@ export function startAnswer(request: FastifyRequest, reply: FastifyReply): void 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
 
 /** Authentication, authorisation and the rate limit. */
-function admission(pattern: string, route: RoutePolicy, parts: EdgeParts): Hook {
+function authorization(pattern: string, route: RoutePolicy, parts: EdgeParts): Hook {
   const { keys, tokens, rateLimit, publicReads } = parts;
   const policy = route.publicWith.includes(publicReads) ? route : { ...route, scope: 'any' as const };
   const { scope, plain, write } = policy;
