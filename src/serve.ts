@@ -75,7 +75,7 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
   // The features have registered their job handlers by now.
   if (config.has('worker')) await stores.jobs.start();
   metrics.register(app, stores, projector);
-  const server = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
+  const server = app.getHttpAdapter().getInstance() as FastifyInstance;
   const listens = !member || config.has('api');
   if (listens) {
     const { host, port } = config;

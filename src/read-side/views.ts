@@ -5,7 +5,6 @@ import { EVENT_STORE, type EventStore, StoreUnavailable } from '../stores/ports/
 import { inTime, yieldIfDue } from '../kernel/turn.js';
 import { unknownCursor } from '../kernel/cursor.js';
 import type { PositionGate } from '../kernel/positions.js';
-import type { Json } from '../kernel/json.js';
 import { Problem, rebuilding } from '../kernel/problems.js';
 import {
   type Checkpoint,
@@ -18,16 +17,14 @@ import {
 } from '../stores/ports/read-models.js';
 import { isInLog, isReadable } from './manifest.js';
 
-/** The result of a query: the row or undefined for `get`, the rows for `range`. */
-type Result = Json | undefined | RangeRow[];
-
 export interface ViewRead {
   manifest: Manifest;
   /** The generation that serves the first query's view. */
   generation: string;
   /** Applied position that the rows reflect (the least, where several generations took part). */
   position: Position;
-  results: Result[];
+  /** In the order of the queries: the row or undefined for `get`, `RangeRow[]` for `range`. */
+  results: unknown[];
 }
 
 const RETRY_SOON = { headers: { 'retry-after': '1' } };
@@ -147,7 +144,7 @@ export class Views implements PositionGate {
 
   /** As `readFrom`, of several generations. */
   private async readEach(serving: readonly string[], queries: readonly RowQuery[]): Promise<ReadResult | undefined> {
-    const results: Result[] = [];
+    const results: unknown[] = [];
     let least: ReadResult | undefined;
     for (const id of new Set(serving)) {
       const at = serving.flatMap((other, i) => (other === id ? [i] : []));
@@ -342,7 +339,7 @@ export class Views implements PositionGate {
     // The answer about so many rows takes as long again.
     await yieldIfDue();
     return {
-      page: page.map(({ value }) => value as unknown as T),
+      page: page.map(({ value }) => value as T),
       next_cursor: rows.length > limit ? page.at(-1)!.sort : null,
     };
   }

@@ -104,7 +104,7 @@ function probeOf(policy_id: string, evaluate: Evaluator, own: Lens | null, facts
 /** The accreditation of every issuer that has one. */
 export async function accreditationsOf(views: Views): Promise<Map<string, Accreditation>> {
   const rows = await rowsOf(views, ACCREDITATIONS);
-  return new Map(rows.map(({ sort, value }) => [sort, value as unknown as Accreditation]));
+  return new Map(rows.map(({ sort, value }) => [sort, value as Accreditation]));
 }
 
 async function rowsOf(views: Views, list: { view: string; key: string }): Promise<RangeRow[]> {

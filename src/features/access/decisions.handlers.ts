@@ -91,7 +91,7 @@ export class ListDecisionsHandler implements IQueryHandler<ListDecisions> {
           isEnd = true;
           break;
         }
-        const row = value as unknown as DecisionRow;
+        const row = value as DecisionRow;
         if (meets(row)) found.push({ sort, jti: row.jti });
         if (found.length > limit) break;
       }

@@ -93,7 +93,7 @@ export class Populations implements OnModuleInit {
       signal,
       (tris_id, state) => {
         // As a check: as of now or, if it is later, of the latest time that a server has given to an event about it.
-        const asOf = Math.max(now, (state as unknown as IdentityRow).stamped);
+        const asOf = Math.max(now, (state as IdentityRow).stamped);
         const value = evaluate(factsOf(state, lens, asOf, trusts));
         const outcome = value === TRUE ? 'granted' : value === UNKNOWN ? 'unknown' : 'denied';
         sums.count++;

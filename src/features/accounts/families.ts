@@ -158,7 +158,7 @@ export class RefreshFamilies {
   }
 
   private async find(id: string): Promise<Family | undefined> {
-    const family = (await this.keyValue.get(keyOf(id))) as unknown as Family | undefined;
+    const family = (await this.keyValue.get(keyOf(id))) as Family | undefined;
     return family && family.expires_at > this.clock() ? family : undefined;
   }
 

@@ -34,7 +34,7 @@ export class ListCredonationsHandler implements IQueryHandler<ListCredonations> 
     if (!identity) throw unknownIdentity(trisId);
     const page = rows.slice(0, limit);
     const validations = page.map(({ value }) => {
-      const { from, amount, occurred_at, category } = value as unknown as CredonationRow;
+      const { from, amount, occurred_at, category } = value as CredonationRow;
       return { from, amount, timestamp: new Date(occurred_at).toISOString(), category };
     });
     const next_cursor = rows.length > limit ? cursorAfter(page.at(-1)!.sort) : null;

@@ -102,7 +102,7 @@ export class ChangeFeed {
   async of(trisIds: readonly string[], after: Position, selector: LensSelector): Promise<FeedPart> {
     const gets = trisIds.map((trisId) => ({ get: identityRow(trisId) }));
     const { scope, lens, position, results } = await this.begin(gets, selector);
-    const rows = (results as unknown as (IdentityRow | undefined)[])
+    const rows = (results as (IdentityRow | undefined)[])
       .flatMap((row, i) =>
         row && row.changed > after ? [{ sort: sortByPosition(row.changed), value: trisIds[i]! }] : [],
       )
@@ -131,7 +131,7 @@ export class ChangeFeed {
     for (const [i, { sort, value }] of rows.entries()) {
       const tris_id = value as string;
       const position = Number(sort);
-      let row: IdentityRow | undefined = results[i] as unknown as IdentityRow;
+      let row: IdentityRow | undefined = results[i] as IdentityRow;
       let ledger = ledgerOfRow(row, lens);
       const isLarge = !ledger;
       if (!ledger) ({ row, ledger } = (await readLedger(this.views, tris_id, lens, position)) ?? {});

@@ -98,9 +98,9 @@ export class GetRankHandler implements IQueryHandler<GetRank> {
     ];
     const { manifest, results, position, generation } = await this.views.lookUp(
       () => this.views.read(queries),
-      (read) => (read.results[0] as unknown as OrganizationRow | undefined)?.vetted === true,
+      (read) => (read.results[0] as OrganizationRow | undefined)?.vetted === true,
     );
-    const [organization, row] = results as unknown as [OrganizationRow?, IdentityRow?];
+    const [organization, row] = results as [OrganizationRow?, IdentityRow?];
     if (!organization?.vetted) {
       throw new Problem('organization_not_vetted', `${trisId} is not a vetted organization; only those have a rank.`);
     }
@@ -364,7 +364,7 @@ async function* credonationsUpTo(views: Views, { tris_id, position }: IdentitySn
     const [rows, [next]] = results as [RangeRow[], RangeRow[]];
     for (const { sort, value } of rows) {
       if (next && sort >= next.sort) return;
-      yield value as unknown as CredonationRow;
+      yield value as CredonationRow;
     }
     if (rows.length < PAGE) return;
     last = Number(rows.at(-1)!.sort);

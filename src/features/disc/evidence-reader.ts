@@ -155,7 +155,7 @@ export class EvidenceReader {
       );
       for (const [i, cell] of some.entries()) {
         const [found] = results[i] as RangeRow[];
-        cell.slots = found && isEarlier(found.sort, cell) ? (found.value as unknown as Cell).slots : [];
+        cell.slots = found && isEarlier(found.sort, cell) ? (found.value as Cell).slots : [];
       }
       await yieldIfDue();
     }
@@ -251,7 +251,7 @@ export class EvidenceReader {
         // Rows are in the order of occurrence.
         const past = rows.filter(({ sort }) => sort.slice(0, last.length) <= last);
         for (const { sort, value } of past) {
-          const entry = value as unknown as DayEntry;
+          const entry = value as DayEntry;
           if (!isWanted(entry)) continue;
           const at = midnight + Number(sort.slice(0, last.length));
           entries.push({ at, position: Number(sort.slice(last.length + 1)), entry });
@@ -319,7 +319,7 @@ export class EvidenceReader {
       for (const [i, each] of some.entries()) {
         const [found] = results[i] as RangeRow[];
         const isFound = found && isEarlier(found.sort, each);
-        each.cell = isFound ? (found.value as unknown as Cell) : { ...each.cell, slots: [] };
+        each.cell = isFound ? (found.value as Cell) : { ...each.cell, slots: [] };
       }
       await yieldIfDue();
     }
@@ -373,7 +373,7 @@ const DAY_MS = 86_400_000;
 const TOTALS = MODEL.categories.flatMap((category) => [`${category}_action`, `${category}_flags`].map(totalOf));
 
 function cellAt({ key, metric }: CellList, { sort, value }: RangeRow, position: Position): CellAt {
-  const { changed, slots } = value as unknown as Cell;
+  const { changed, slots } = value as Cell;
   const name = metric ?? sort.slice(0, -PERIOD_DIGITS - 1);
   return { key, sort, name, slots: changed <= position ? slots : undefined };
 }

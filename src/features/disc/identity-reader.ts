@@ -129,7 +129,7 @@ export class IdentityReader {
     if (issuers.length > 0) {
       const gets = issuers.map((issuer) => ({ get: accreditationRow(issuer) }));
       const { results } = await this.views.readSince(position, gets);
-      issuers.forEach((issuer, i) => known.set(issuer, results[i] as unknown as Accreditation | undefined));
+      issuers.forEach((issuer, i) => known.set(issuer, results[i] as Accreditation | undefined));
     }
     return found.map((each) => {
       if (each instanceof Problem) return each;
@@ -187,7 +187,7 @@ export class IdentityReader {
     const mayLackMore = ((results.at(-1) as number | undefined) ?? 0) > 0;
     const position = limit ?? read.position;
     const isPresent = coordinates.as_of === undefined && coordinates.known_at === undefined;
-    const known = results.slice(0, trisIds.length) as unknown as (IdentityRow | undefined)[];
+    const known = results.slice(0, trisIds.length) as (IdentityRow | undefined)[];
     const { ahead } = coordinates;
     if (ahead && !known.some((row) => row && row.stamped >= coordinates.as_of!)) throw ahead;
     const found: (T | Problem)[] = [];
@@ -312,7 +312,7 @@ export class IdentityReader {
 
   private async rowOf({ tris_id, position }: IdentityViewpoint): Promise<IdentityRow> {
     const { results } = await this.views.readSince(position, [{ get: identityRow(tris_id) }]);
-    return results[0] as unknown as IdentityRow;
+    return results[0] as IdentityRow;
   }
 
   /** The state of an identity that had few events at the viewpoint. */

@@ -29,7 +29,7 @@ export async function readLedger(
   const weighed = [...(lens.tct_by_metric ?? [])];
   const queries = weighed.map(([metric]) => ({ get: metricRow(trisId, metric) }));
   const read = await views.readSince(position, [{ get: identityRow(trisId) }, ...queries]);
-  const [row, ...sums] = read.results as unknown as [IdentityRow?, ...(PackedMetric | undefined)[]];
+  const [row, ...sums] = read.results as [IdentityRow?, ...(PackedMetric | undefined)[]];
   if (!row) return undefined;
   const known = ledgerOfRow(row, lens);
   if (known) return { row, ledger: known, position: read.position };
@@ -46,7 +46,7 @@ export async function readLedger(
 /** As `readLedger`, if the TCT of a day is limited, which needs the evidence by day. */
 async function readLimited(views: Pick<Views, 'readSince'>, trisId: string, lens: Scoring, since: Position) {
   const { results, position } = await views.readSince(since, [{ get: identityRow(trisId) }]);
-  const row = results[0] as unknown as IdentityRow | undefined;
+  const row = results[0] as IdentityRow | undefined;
   if (!row) return undefined;
   const known = ledgerOfRow(row, lens);
   if (known) return { row, ledger: known, position };

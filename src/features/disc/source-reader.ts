@@ -189,7 +189,7 @@ export class SourceReader {
     for await (const rows of this.evidence.pages(platformsOf(tris_id), position, Infinity)) found.push(...rows);
     // Again: an event that was added meanwhile counts too.
     if (!(await this.isLast(tris_id, position))) return undefined;
-    for (const { sort, value } of found) platforms.addRow(sort, value as unknown as PlatformRow);
+    for (const { sort, value } of found) platforms.addRow(sort, value as PlatformRow);
     for (const { type, data } of await this.evidence.firstEvents(identity)) {
       if (type === 'ActionRelayed') platforms.addAction(data, CRITICALITIES.indexOf(data.criticality));
     }
@@ -202,7 +202,7 @@ export class SourceReader {
 
   private async isLast(trisId: string, position: Position): Promise<boolean> {
     const { results } = await this.views.readSince(position, [{ get: identityRow(trisId) }]);
-    return (results[0] as unknown as IdentityRow).changed <= position;
+    return (results[0] as IdentityRow).changed <= position;
   }
 
   /**
@@ -221,7 +221,7 @@ export class SourceReader {
       for await (const rows of this.evidence.pages(list, identity.position, Infinity, sortByPosition(begin - 1))) {
         for (const { sort, value } of rows) {
           if (Number(sort) >= end) return;
-          const row = value as unknown as CredonationRow;
+          const row = value as CredonationRow;
           if (isCounted(row)) counting(row.from, 1, row.amount);
         }
       }
@@ -276,7 +276,7 @@ export class SourceReader {
     for await (const rows of this.evidence.pages(list, identity.position, Infinity, after)) {
       for (const { sort, value } of rows) {
         if (last !== undefined && sort.slice(0, PERIOD_DIGITS) > last) return cells;
-        cells.push({ key: list.key, sort, cell: value as unknown as StoredCell['cell'] });
+        cells.push({ key: list.key, sort, cell: value as StoredCell['cell'] });
       }
     }
     return cells;

@@ -29,7 +29,7 @@ export function loadContracts(file: string | undefined): ContractsByChain {
       if (problem) throw wrong(`/${chainId}/${i} ${problem}`);
     });
   }
-  return chains as unknown as ContractsByChain;
+  return chains as ContractsByChain;
 }
 
 function problemOf(contract: unknown): string | undefined {

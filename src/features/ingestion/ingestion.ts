@@ -181,7 +181,7 @@ export class Ingestion implements OnModuleInit {
 
   /** Where to start: the job's own cursor after an interruption, the requested block, or the end of the last job. */
   private async cursor(key: string, fromBlock: number | null, id: string): Promise<Cursor> {
-    const kept = (await this.keyValue.get(key)) as unknown as (Cursor & { job: string }) | undefined;
+    const kept = (await this.keyValue.get(key)) as (Cursor & { job: string }) | undefined;
     if (!kept || (fromBlock !== null && kept.job !== id)) return startAt(fromBlock ?? 0);
     const { since, next_block, last_hash, tokens } = kept;
     return { since, next_block, last_hash, tokens };

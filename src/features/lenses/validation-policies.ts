@@ -1,11 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type LensRow, lensRow } from '../../../projections/lenses.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
-import type { Json } from '../../kernel/json.js';
 import { BoundedMap } from '../../kernel/bounded-map.js';
 import { Problem } from '../../kernel/problems.js';
 import type { Views } from '../../read-side/views.js';
-import type { Manifest, RowQuery, RangeRow } from '../../stores/ports/read-models.js';
+import type { Manifest, RowQuery } from '../../stores/ports/read-models.js';
 import { type Lens, MODEL_LENS } from '../../scoring/lens.js';
 import { type Scoring, modelOf, modelOrFirst, scoringBy } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
@@ -62,11 +61,7 @@ export class ValidationPolicies {
   }
 
   /** @param rows results of `queries` @throws Problem policy_not_found for an unknown `vp` */
-  async resolve(
-    { vp, model }: LensSelector,
-    manifest: Manifest,
-    rows: readonly (Json | RangeRow[] | undefined)[],
-  ): Promise<Scoring> {
+  async resolve({ vp, model }: LensSelector, manifest: Manifest, rows: readonly unknown[]): Promise<Scoring> {
     return scoringBy(
       await this.lensFor(vp, manifest, rows),
       model ? modelOf(model) : modelOrFirst(manifest.model_hash),
@@ -85,14 +80,10 @@ export class ValidationPolicies {
     return { lens: await this.resolve(selector, manifest, results), manifest };
   }
 
-  private async lensFor(
-    vp: string | undefined,
-    manifest: Manifest,
-    rows: readonly (Json | RangeRow[] | undefined)[],
-  ): Promise<Lens> {
+  private async lensFor(vp: string | undefined, manifest: Manifest, rows: readonly unknown[]): Promise<Lens> {
     if (vp === MODEL_VP) return MODEL_LENS;
     if (vp !== undefined) return this.lens(vp);
-    const own = rows[0] as unknown as LensRow | undefined;
+    const own = rows[0] as LensRow | undefined;
     const { policy_id } = own ?? manifest.lens;
     return policy_id === null ? MODEL_LENS : this.lens(policy_id);
   }

@@ -104,7 +104,7 @@ export class GetStatusHandler implements IQueryHandler<GetStatus> {
       const missing = rows.slice(0, LISTED - found.oldest_open.length);
       found.oldest_open.push(
         ...missing.map(({ value }) => {
-          const { event_id, event_type, position, tris_id, reason } = value as unknown as DeadLetterRow;
+          const { event_id, event_type, position, tris_id, reason } = value as DeadLetterRow;
           return { event_id, event_type, position: formatPosition(this.store.logId, position), tris_id, reason };
         }),
       );

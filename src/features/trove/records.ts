@@ -19,8 +19,8 @@ export async function pageOfRecords(
   const rows = listed.results[0] as RangeRow[];
   const page = rows.slice(0, limit);
   if (page.length === 0) return { records: [], last: undefined };
-  const gets = page.map(({ value }) => ({ get: recordRow((value as unknown as TroveEntry).record_id) }));
+  const gets = page.map(({ value }) => ({ get: recordRow((value as TroveEntry).record_id) }));
   await yieldIfDue();
   const { results } = await views.readSince(listed.position, gets);
-  return { records: results as unknown as TroveRecord[], last: rows.length > limit ? page.at(-1)!.sort : undefined };
+  return { records: results as TroveRecord[], last: rows.length > limit ? page.at(-1)!.sort : undefined };
 }

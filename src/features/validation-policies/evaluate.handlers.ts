@@ -120,7 +120,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const comparison = { before, after, as_of, probes, now };
     const results: EvaluatedSubjectDto[] = [];
     for (const [i, tris_id] of subjects.entries()) {
-      const row = read.results[i] as unknown as IdentityRow | undefined;
+      const row = read.results[i] as IdentityRow | undefined;
       if (!row) {
         results.push(nobody(tris_id));
         continue;

@@ -73,5 +73,5 @@ async function largeNow(
   trisId: string,
 ): Promise<LargeState | undefined> {
   const read = await readModels.read(generation, [{ get: identityRow(trisId) }]);
-  return read && large.state(trisId, read.results[0] as unknown as IdentityRow, read.checkpoint.position);
+  return read && large.state(trisId, read.results[0] as IdentityRow, read.checkpoint.position);
 }

@@ -106,7 +106,7 @@ export class Promotions {
     return this.switch(owner, this.models, { context, waitMs }, decide, (events, stack) => {
       const event = events.at(-1);
       const { model, previous, replay_id } = event
-        ? (event.data as unknown as { model: ModelName; previous: ModelName; replay_id: string | null })
+        ? (event.data as { model: ModelName; previous: ModelName; replay_id: string | null })
         : { model: stack.at(-1)!, previous: stack.at(-2) ?? stack.at(-1)!, replay_id: null };
       return { active: model, previous, replay_id };
     });
@@ -135,7 +135,7 @@ export class Promotions {
         return { body: { ...body, generation: await this.generation() }, position, applied: true };
       }
       const job_id = outcome.events.at(-1)?.id ?? before.last_id!;
-      const answer = { ...body, job_id } as unknown as JsonObject;
+      const answer = { ...body, job_id } as JsonObject;
       await this.keyValue.put(keyOf(job_id), { position, answer }, KEPT_MS);
       return { body: { ...body, job_id }, position, applied: false };
     } catch (error) {
@@ -168,7 +168,7 @@ const keyOf = (jobId: string) => `promotion:${jobId}`;
 function switchOf(events: readonly NewEvent[]) {
   const event = events.at(-1);
   if (!event) return undefined;
-  const { policy_id, content_hash, previous, replay_id } = event.data as unknown as LensName & {
+  const { policy_id, content_hash, previous, replay_id } = event.data as LensName & {
     previous: LensName;
     replay_id: string | null;
   };

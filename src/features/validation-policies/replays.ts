@@ -138,7 +138,7 @@ export class Replays implements OnModuleInit {
 
   /** Its result without the access policies whose rules the reader may not read: another caller may have started it. */
   private async shownTo(reader: RulesReader, job: Job): Promise<Job> {
-    const result = job.result as unknown as Partial<PopulationChange> | null;
+    const result = job.result as Partial<PopulationChange> | null;
     if (!result?.access?.length) return job;
     const readable = await this.accessPreview?.readable(
       result.access.map(({ policy_id }) => policy_id),
@@ -240,7 +240,7 @@ export class Replays implements OnModuleInit {
   }
 
   private async run({ input, signal, progress }: RunningJob): Promise<PopulationChange> {
-    const { policy_id, tris_org, scope, access_policies, model, promotes, ...rest } = input as unknown as ReplayInput;
+    const { policy_id, tris_org, scope, access_policies, model, promotes, ...rest } = input as ReplayInput;
     const reader = rest.reader && readerOf(rest.reader);
     if (policy_id === null || tris_org === null) {
       return this.compareModels(promotes!.id, access_policies ?? undefined, reader, signal, progress);
@@ -270,7 +270,7 @@ function readerOf({ organization, ops }: NonNullable<ReplayInput['reader']>): Ru
 }
 
 function replayOf({ id, status, input, progress, result, error, enqueued_at, finished_at }: Job): ReplayDto {
-  const { policy_id, tris_org, content_hash, scope, promotes = null } = input as unknown as ReplayInput;
+  const { policy_id, tris_org, content_hash, scope, promotes = null } = input as ReplayInput;
   return {
     replay_id: id,
     promotes,
@@ -280,7 +280,7 @@ function replayOf({ id, status, input, progress, result, error, enqueued_at, fin
     scope,
     status,
     progress,
-    result: result as unknown as ReplayDto['result'],
+    result: result as ReplayDto['result'],
     error,
     started_at: enqueued_at,
     finished_at,

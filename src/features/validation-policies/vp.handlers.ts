@@ -152,7 +152,7 @@ export class ListPoliciesHandler implements IQueryHandler<ListPolicies> {
     if (page.length === 0) return { policies: [], next_cursor };
     const owners = [...new Set(page.map(({ tris_org }) => tris_org))];
     const { manifest, results } = await this.views.read(owners.map((owner) => ({ get: lensRow(owner) })));
-    const own = new Map(owners.map((owner, i) => [owner, (results[i] as unknown as LensRow | undefined)?.policy_id]));
+    const own = new Map(owners.map((owner, i) => [owner, (results[i] as LensRow | undefined)?.policy_id]));
     return {
       policies: page.map(({ created_at, retired, ...row }) => ({
         ...row,

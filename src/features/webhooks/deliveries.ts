@@ -59,7 +59,7 @@ export class Deliveries {
   }
 
   async get(webhookId: string, n: number): Promise<Delivery | undefined> {
-    return (await this.keyValue.get(`webhook:${webhookId}:${n}`)) as unknown as Delivery | undefined;
+    return (await this.keyValue.get(`webhook:${webhookId}:${n}`)) as Delivery | undefined;
   }
 
   async keep(webhookId: string, delivery: Delivery): Promise<void> {
@@ -73,7 +73,7 @@ export class Deliveries {
    * @param open numbers of deliveries that may not be in the stored progress
    */
   async forget(webhookId: string, open: readonly number[] = []): Promise<void> {
-    const progress = (await this.keyValue.take(`webhook:${webhookId}`)) as unknown as Progress | undefined;
+    const progress = (await this.keyValue.take(`webhook:${webhookId}`)) as Progress | undefined;
     for (const n of [...open, ...(progress?.open ?? [])]) await this.keyValue.take(`webhook:${webhookId}:${n}`);
   }
 

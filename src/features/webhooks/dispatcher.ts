@@ -209,7 +209,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
       applied = Math.min(applied, position);
       const rows = results[0] as RangeRow[];
       for (const { value } of rows) {
-        const row = value as unknown as WebhookRow;
+        const row = value as WebhookRow;
         const { webhook_id, changed } = row;
         known.add(webhook_id);
         await yieldIfDue();

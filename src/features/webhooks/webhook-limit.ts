@@ -23,7 +23,7 @@ export class WebhookLimit {
   /** Counts a webhook before it is created. `release` takes that back. @throws Problem too_many_webhooks */
   async take(webhookId: string, owner: string | null): Promise<void> {
     const { results } = await this.views.read([{ range: { ...webhooksOf(owner), limit: MAX_WEBHOOKS } }]);
-    const ids = new Set((results[0] as RangeRow[]).map(({ value }) => (value as unknown as WebhookRow).webhook_id));
+    const ids = new Set((results[0] as RangeRow[]).map(({ value }) => (value as WebhookRow).webhook_id));
     const now = this.clock();
     for (const [id, created] of this.created) {
       if (created.at < now - REMEMBERED_MS) this.created.delete(id);

@@ -24,7 +24,7 @@ export function uint64(reader: Reader): number {
 
 /** The 16 hexadecimal digits of an integer of 64 bits. */
 export function hexOfInt64(reader: Reader): string {
-  const { high, low } = reader.int64() as unknown as { high: number; low: number };
+  const { high, low } = reader.int64() as { high: number; low: number };
   return hexOf(high) + hexOf(low);
 }
 

@@ -142,7 +142,7 @@ export class LmdbEnvironment {
       this.#isFresh = true;
       process.nextTick(this.#callbackEnded);
     }
-    return this.#databases[name] as unknown as Database<V, K>;
+    return this.#databases[name] as Database<V, K>;
   }
 
   /**

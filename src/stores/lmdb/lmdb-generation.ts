@@ -48,7 +48,7 @@ const viewOfValue = {
  * these rows.
  */
 const DATABASES = {
-  checked_rows: { encoding: 'binary', keyEncoder: rowKeyEncoder, encoder: viewOfValue } as unknown as DatabaseOptions,
+  checked_rows: { encoding: 'binary', keyEncoder: rowKeyEncoder, encoder: viewOfValue } as DatabaseOptions,
   state: { encoding: 'string' },
 } as const;
 const HEADER = 'header';

@@ -333,8 +333,8 @@ export class LmdbReadModels implements ReadModels {
     }
     if (key === 'manifest') return value;
     const { checked_views: views, ...record } = value;
-    if (views || record.status === 'dropped') return { ...record, views: views ?? {} } as unknown as T;
-    return { ...record, views: {}, status: 'damaged', damage: 'its rows have no checksums' } as unknown as T;
+    if (views || record.status === 'dropped') return { ...record, views: views ?? {} } as T;
+    return { ...record, views: {}, status: 'damaged', damage: 'its rows have no checksums' } as T;
   }
 
   #put(key: string, value: object): void {

@@ -89,14 +89,15 @@ export type RowQuery =
 
 export interface RangeRow {
   sort: string;
-  value: Json;
+  /** JSON, of the type that the projection of its view wrote. */
+  value: unknown;
 }
 
 export interface ReadResult {
   status: GenerationStatus;
   checkpoint: Checkpoint;
   /** In the order of the queries: the value or undefined for `get`, the rows for `range`. One consistent snapshot. */
-  results: (Json | undefined | RangeRow[])[];
+  results: unknown[];
 }
 
 /**
