@@ -53,9 +53,9 @@ export interface VerifiedGeneration {
   /** Position up to which it was followed. */
   position: Position;
   /** Whether it has not caught up with the log yet, so that only a part of its final rows was compared. */
-  isBuilding: boolean;
+  is_building: boolean;
   /** Events that were in the log when the comparison began, and that it has not applied. */
-  notApplied: number;
+  not_applied: number;
   rows: number;
   passes: number;
 }
@@ -73,7 +73,7 @@ export interface VerifyResult {
 
 /** Whether everything was compared, and no difference was found. */
 export function isIdentical({ difference, damaged, generations }: VerifyResult): boolean {
-  return difference === null && damaged.length === 0 && !generations.some(({ isBuilding }) => isBuilding);
+  return difference === null && damaged.length === 0 && !generations.some(({ is_building }) => is_building);
 }
 
 export interface VerifyProgress {
@@ -125,8 +125,8 @@ async function verifyServing(store: EventStore, readModels: ReadModels, options:
     const verifier = new GenerationVerifier(generation, store, readModels, damaged, options);
     verification.difference = await verifier.run();
     const { result } = verifier;
-    if (result.position < head) result.notApplied = await countBetween(result.position, head, store);
-    else result.isBuilding = false; // The generation has caught up meanwhile.
+    if (result.position < head) result.not_applied = await countBetween(result.position, head, store);
+    else result.is_building = false; // The generation has caught up meanwhile.
     verification.generations.push(result);
     verification.rows += result.rows;
     verification.events = Math.max(verification.events, await countBetween(0, result.position, store));
@@ -173,8 +173,8 @@ class GenerationVerifier {
       id,
       views: Object.keys(views),
       position: checkpoint.position,
-      isBuilding: status === 'building',
-      notApplied: 0,
+      is_building: status === 'building',
+      not_applied: 0,
       rows: 0,
       passes: 1,
     };

@@ -5438,7 +5438,7 @@ export interface components {
             /** @description Events up to which it was followed. */
             position: number;
             /** @description Events that were in the log when the comparison began, and that it has not applied. */
-            notApplied: number;
+            not_applied: number;
             /** @description Rows compared. */
             rows: number;
             /** @description How often the log was folded, each time for a part of the rows. */
@@ -5448,7 +5448,7 @@ export interface components {
             /** @description Its views. */
             views: string[];
             /** @description Whether it has not caught up with the log, so that only a part of its final rows was compared. */
-            isBuilding: boolean;
+            is_building: boolean;
         };
         DifferenceDto: {
             /** @description The row according to the log; null: no such row. */

@@ -70,10 +70,10 @@ class VerifiedGenerationDto {
   @ApiProperty({ type: 'integer' })
   position: number;
   /** Whether it has not caught up with the log, so that only a part of its final rows was compared. */
-  isBuilding: boolean;
+  is_building: boolean;
   /** Events that were in the log when the comparison began, and that it has not applied. */
   @ApiProperty({ type: 'integer' })
-  notApplied: number;
+  not_applied: number;
   /** Rows compared. */
   @ApiProperty({ type: 'integer' })
   rows: number;
