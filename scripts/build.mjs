@@ -70,6 +70,7 @@ function buildChanged(part, build) {
 }
 
 buildChanged(SERVICE, () => {
+  console.error('Building the service, which takes some seconds whenever its sources have changed.');
   // Nest empties dist/ first, with its stamps.
   run('node_modules/@nestjs/cli/bin/nest.js', 'build');
   run('scripts/bundle-dependencies.mjs');

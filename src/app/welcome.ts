@@ -1,15 +1,17 @@
 import { join } from 'node:path';
 import { hasDevelopmentKey } from '../credentials/api-keys.js';
 import type { Config } from '../kernel/config.js';
+import { hasConsole } from './console.js';
 
 /**
- * What a new user needs first: the key, the documentation, and three commands to paste.
+ * What a new user needs first: the key, the documentation, the console, and three commands to paste.
  * @param created the development key, if this boot created it
  */
 export function welcome(config: Config, url: string, created: string | undefined): string {
   if (!config.has('api')) return `Credence is running as a worker; health and metrics: ${url}`;
   const from = config.profile === 'embedded' ? config.data : 'EventStoreDB and Redis';
   const lines = [`Credence serves ${url} from ${from}`, `Documentation: ${url}/docs`];
+  if (hasConsole(config)) lines.push(`Console: ${url}/console`);
   if (config.apiKeys !== undefined) return lines.join('\n');
   if (!hasDevelopmentKey(config)) return [...lines, 'API keys: `credence keys create`'].join('\n');
   const keyFile = join(config.data, 'dev-api-key');
