@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import { SigningKeys } from '../credentials/signing-keys.js';
 import { Config } from '../kernel/config.js';
@@ -6,7 +5,6 @@ import { Logger } from '../kernel/logger.js';
 import { PublicAddress } from '../kernel/public-address.js';
 import { TRIS_ID } from '../kernel/identifiers.js';
 import { refusal } from '../kernel/problems.js';
-import { parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
 import { CreateAccessPolicyDto } from '../features/access/ap.dto.js';
 import {
@@ -19,6 +17,7 @@ import { CheckAccess } from '../features/access/check.handlers.js';
 import { AccessPoliciesModule, AccessPolicyHandlersModule } from '../features/access/ap.module.js';
 import { type AccessPolicyContent, hashed } from '../features/access/domain/access-policy.js';
 import { parseRules } from '../features/access/rules.js';
+import { readBodyFile } from './body-file.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
 import { OPERATOR, commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
@@ -107,7 +106,7 @@ async function show({ queries, print }: HandlersContext, id: string) {
 }
 
 async function create({ commands, stores, config, print }: HandlersContext, file: string) {
-  const content = readAccessPolicy(parseJson(readFileSync(file)));
+  const content = readAccessPolicy(readBodyFile(file));
   const command = new CreateAccessPolicy(content, commandOf(hashed(content)));
   const { body, own } = await commands.execute(command);
   await applyAll(stores, config);

@@ -52,7 +52,7 @@ export class Cli {
   readonly program = new Command('credence')
     .description('Operates a Credence store, also while a server runs on it.')
     .version(VERSION, '--version', 'print the version')
-    .option('--data <folder>', 'folder of the store; default: CREDENCE_DATA')
+    .option('--data <folder>', 'folder of the store; default: CREDENCE_DATA, or ./data')
     .showHelpAfterError('(see --help)')
     .exitOverride()
     .configureOutput({

@@ -4,7 +4,7 @@ import type { StatusDto } from '../features/operations/operations.dto.js';
 import { type Cli, EXIT } from './cli.js';
 import { withHandlers } from './handlers.js';
 import { count, duration } from './progress.js';
-import { table } from './table.js';
+import { table, viewNames } from './table.js';
 
 export function statusCommand(cli: Cli): void {
   cli.program
@@ -27,7 +27,7 @@ function render({ log_id, events, head, generations, dead_letters, failed_jobs }
       generation: id,
       status: of_this_log ? status : 'of another log',
       serves: serves.length === Object.keys(views).length ? 'all its views' : serves.join(', ') || '-',
-      views: Object.keys(views).join(', '),
+      views: viewNames(Object.keys(views)),
       'applied events': applied_events === null ? '-' : count(applied_events),
       'lag events': count(lag_events!),
       'lag time': duration(lag_seconds),

@@ -4,6 +4,7 @@ import { type Difference, type VerifyResult, isIdentical } from '../read-side/ve
 import { type Cli, CommandFailed, EXIT, type ExitCode, type StoresContext, UsageError } from './cli.js';
 import { withHandlers } from './handlers.js';
 import { type Progress, count, describeDamage, duration } from './progress.js';
+import { viewNames } from './table.js';
 
 interface Options {
   json?: boolean;
@@ -70,12 +71,12 @@ async function verifyIndex(context: StoresContext, repair: boolean, json: boolea
 function render(result: VerifyResult, seconds: number): string {
   const { events, rows, generations, difference, damaged } = result;
   const names = generations.map(({ id, views, position, rows, passes }) => {
-    return `  ${id} (${views.join(', ')}): ${count(rows)} rows at position ${position}${passes > 1 ? `, ${passes} passes` : ''}`;
+    return `  ${id} (${viewNames(views)}): ${count(rows)} rows at position ${position}${passes > 1 ? `, ${passes} passes` : ''}`;
   });
   const compared = `${count(rows)} rows of ${generations.length} generation${generations.length > 1 ? 's' : ''} compared with a fresh fold of ${count(events)} events, in ${duration(seconds)}`;
-  const unfinished = generations.flatMap(({ id, isBuilding, notApplied }) => {
-    if (isBuilding) return `STILL BUILDING: ${id} has not applied ${count(notApplied)} events of the log yet`;
-    return notApplied > 0 ? `${id} has not applied the last ${count(notApplied)} events of the log yet` : [];
+  const unfinished = generations.flatMap(({ id, is_building, not_applied }) => {
+    if (is_building) return `STILL BUILDING: ${id} has not applied ${count(not_applied)} events of the log yet`;
+    return not_applied > 0 ? `${id} has not applied the last ${count(not_applied)} events of the log yet` : [];
   });
   const unread = damaged.slice(0, MAX_DAMAGED).map((event) => `DAMAGED: ${describeDamage(event)}`);
   if (damaged.length > unread.length) unread.push(`DAMAGED: ${count(damaged.length - unread.length)} more events`);

@@ -1,8 +1,7 @@
 import { once } from 'node:events';
-import { createWriteStream, readFileSync } from 'node:fs';
+import { createWriteStream } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { TRIS_ID } from '../kernel/identifiers.js';
-import { parseJson } from '../http/json-body.js';
 import { readBody } from '../http/validation.js';
 import { AccessPreviewModule } from '../features/access/access-probes.js';
 import { type Comparison, side } from '../features/validation-policies/comparison.js';
@@ -21,6 +20,7 @@ import { ValidationPoliciesModule } from '../features/validation-policies/vp.mod
 import { type PolicyContent, identityOf } from '../features/lenses/domain/validation-policy.js';
 import { Views } from '../read-side/views.js';
 import type { Scoring } from '../scoring/models/all.js';
+import { readBodyFile } from './body-file.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
 import { OPERATOR, commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
@@ -206,7 +206,7 @@ async function switchLens(
 }
 
 function readPolicy(file: string): PolicyContent {
-  return toContent(readBody(CreatePolicyDto, parseJson(readFileSync(file))));
+  return toContent(readBody(CreatePolicyDto, readBodyFile(file)));
 }
 
 function scopeOf(text: string): LensScope {

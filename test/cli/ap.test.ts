@@ -33,6 +33,11 @@ describe('credence ap', () => {
       const wrong = await store.run('ap', 'create', policy('AP_WRONG_V1', { rules: { any: [{ disc_min: 101 }] } }));
       expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringMatching(/\/rules\/any\/0\/disc_min/)]);
 
+      expect(await store.run('ap', 'create', '/nowhere.json')).toMatchObject({
+        code: 2,
+        stderr: 'credence: /nowhere.json does not exist.\n',
+      });
+
       expect(await store.json('ap', 'list')).toMatchObject([
         { policy_id: 'AP_LOAN_V1', status: 'active', tris_org: null },
       ]);

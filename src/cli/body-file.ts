@@ -1,0 +1,26 @@
+import { readFileSync } from 'node:fs';
+import { parseJson } from '../http/json-body.js';
+import { Problem } from '../kernel/problems.js';
+import { UsageError } from './cli.js';
+
+const REASONS: Record<string, string> = { ENOENT: 'does not exist', EISDIR: 'is a folder', EACCES: 'is not readable' };
+
+/**
+ * A file with the body of a request, checked as that is.
+ * @throws UsageError if it cannot be read, Problem if it is not JSON
+ */
+export function readBodyFile(file: string): unknown {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(file);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? '';
+    throw new UsageError(`${file} ${REASONS[code] ?? `cannot be read (${code})`}.`);
+  }
+  try {
+    return parseJson(bytes);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    throw new Problem(error.code, error.message.replace(/^The body/, file), error.extra);
+  }
+}
