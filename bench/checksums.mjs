@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { GetIdentity, GetIdentityHandler } from '../dist/src/features/disc/disc.handlers.js';
 import { IdentityReader } from '../dist/src/features/disc/identity-reader.js';
 import { score } from '../dist/src/features/disc/score.js';
-import { ValidationPolicies } from '../dist/src/features/lenses/validation-policies.js';
+import { Lenses } from '../dist/src/features/lenses/lenses.js';
 import { Views } from '../dist/src/read-side/views.js';
 import { LmdbEventStore } from '../dist/src/stores/lmdb/lmdb-event-store.js';
 import { closeStores, openStores } from '../dist/src/stores/open.js';
@@ -110,7 +110,7 @@ export async function checksumsOfLookUps(rounds) {
     const others = await without.LmdbReadModels.open(join(folder, 'views'), { clock: Date.now });
     const run = (models) => {
       const views = new Views(eventStore, models);
-      const reader = new IdentityReader(views, Date.now, new ValidationPolicies(eventStore));
+      const reader = new IdentityReader(views, Date.now, new Lenses(eventStore));
       const handler = new GetIdentityHandler(reader);
       return () =>
         processorTime(LOOK_UPS, async () => {

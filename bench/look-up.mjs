@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { identityRow } from '../dist/projections/identities.js';
 import { IdentityReader } from '../dist/src/features/disc/identity-reader.js';
 import { score } from '../dist/src/features/disc/score.js';
-import { ValidationPolicies } from '../dist/src/features/lenses/validation-policies.js';
+import { Lenses } from '../dist/src/features/lenses/lenses.js';
 import { Views } from '../dist/src/read-side/views.js';
 import { ensureManifest } from '../dist/src/read-side/manifest.js';
 import { PROJECTIONS } from '../dist/src/read-side/all-projections.js';
@@ -93,7 +93,7 @@ export async function populate({ readModels, eventStore }, identities, more = {}
 /** Scores of random identities, so many at a time: per second. */
 export async function lookUpsOf(stores, identities, inFlight, selector = {}, lookUps = LOOKUPS) {
   const views = new Views(stores.eventStore, stores.readModels);
-  const reader = new IdentityReader(views, Date.now, new ValidationPolicies(stores.eventStore));
+  const reader = new IdentityReader(views, Date.now, new Lenses(stores.eventStore));
   const started = performance.now();
   let left = lookUps;
   const reading = async () => {

@@ -9,7 +9,7 @@ import { type PopulationChange, Replays } from '../features/validation-policies/
 import { activeLens, lensOwner, lensStackOf, lensStream } from '../features/lenses/domain/lens-stream.js';
 import type { LensScope } from '../features/lenses/domain/lenses.events.js';
 import { lensOf } from '../features/lenses/domain/validation-policy.js';
-import { ValidationPolicies } from '../features/lenses/validation-policies.js';
+import { Lenses } from '../features/lenses/lenses.js';
 import { Views } from '../read-side/views.js';
 import type { Lens } from '../scoring/lens.js';
 import { modelOrFirst, scoringBy } from '../scoring/models/all.js';
@@ -70,7 +70,7 @@ export async function planOf(context: HandlersContext, files: readonly PolicyFil
       refusals.push(`${file.at('/policy_id')}: ${policy_id} exists with other content. ${how}`);
     }
     if (file.kind === 'vp' || file.content.vp === null || inFiles.has(file.content.vp)) continue;
-    if (await orNull(context.get(ValidationPolicies).lens(file.content.vp))) continue;
+    if (await orNull(context.get(Lenses).of(file.content.vp))) continue;
     refusals.push(`${file.at('/vp')}: There is no validation policy ${file.content.vp}, neither stored nor in a file.`);
   }
 
@@ -125,7 +125,7 @@ export async function activePolicy(
 
 async function storedPolicy({ get }: HandlersContext, { kind, policy_id }: PolicyFile) {
   return orNull<{ content_hash: string; retired: boolean }>(
-    kind === 'vp' ? get(ValidationPolicies).get(policy_id) : get(AccessPolicies).get(policy_id),
+    kind === 'vp' ? get(Lenses).policy(policy_id) : get(AccessPolicies).get(policy_id),
   );
 }
 
@@ -164,14 +164,14 @@ export async function previewOf(
   plan: Plan,
   onPage: (done: number, total: number) => void,
 ): Promise<Preview> {
-  const policies = context.get(ValidationPolicies);
+  const lenses = context.get(Lenses);
   const replays = context.get(Replays);
   const probes = context.get<AccessProbes>(ACCESS_PREVIEW);
   const { signal } = new AbortController();
   const lensOfFile = ({ content, content_hash }: ValidationPolicyFile) => lensOf({ ...content, content_hash });
   const lens = async (id: string): Promise<Lens> => {
     const planned = plan.files.find(({ file }) => file.policy_id === id)?.file;
-    return planned?.kind === 'vp' ? lensOfFile(planned) : policies.lens(id);
+    return planned?.kind === 'vp' ? lensOfFile(planned) : lenses.of(id);
   };
   const created = policiesToCreate(plan).filter((file): file is AccessPolicyFile => file.kind === 'ap');
   const isNew = new Set(created.map(({ policy_id }) => policy_id));
@@ -189,11 +189,7 @@ export async function previewOf(
   const seen = new Set<string>();
   const pass = async (scope: LensScope, trisOrg: string, promoted: ValidationPolicyFile | undefined) => {
     const wish = { organization: scope === 'organization' ? trisOrg : null };
-    const views = context.get(Views);
-    const queries = policies.queries(wish);
-    const { manifest, results } =
-      queries.length > 0 ? await views.read(queries) : { manifest: await views.manifest(), results: [] };
-    const before = await policies.resolve(wish, manifest, results);
+    const { lens: before, manifest } = await lenses.current(wish, context.get(Views));
     const after = promoted ? scoringBy(lensOfFile(promoted), before.model) : before;
     const stored = promoted ? await replays.probes(lensOwner(scope, trisOrg), undefined) : [];
     const affected = stored.filter((probe) => probe.lens === null && !seen.has(probe.policy_id));

@@ -6,7 +6,7 @@ import { RunningStanding, historyEntry } from '../features/disc/history.js';
 import { IdentityReader } from '../features/disc/identity-reader.js';
 import { score } from '../features/disc/score.js';
 import { IdentityReaderModule } from '../features/disc/identity-reader.module.js';
-import { MODEL_VP } from '../features/lenses/validation-policies.js';
+import { MODEL_VP } from '../features/lenses/lenses.js';
 import { MODEL_IDS } from '../scoring/models/all.js';
 import { type Cli, EXIT, UsageError } from './cli.js';
 import { withHandlers } from './handlers.js';

@@ -9,7 +9,7 @@ import { EvaluatePolicy } from '../features/validation-policies/evaluate.handler
 import { lensOwner } from '../features/lenses/domain/lens-stream.js';
 import { Replays } from '../features/validation-policies/replays.js';
 import { LensesModule } from '../features/lenses/lenses.module.js';
-import { MODEL_VP, ValidationPolicies } from '../features/lenses/validation-policies.js';
+import { MODEL_VP, Lenses } from '../features/lenses/lenses.js';
 import { LENS_SCOPES, type LensScope } from '../features/lenses/domain/lenses.events.js';
 import { PromotePolicy, RollBackPolicy } from '../features/validation-policies/promotion.handlers.js';
 import { StartReplay } from '../features/validation-policies/replays.handlers.js';
@@ -150,11 +150,10 @@ async function diff(
   b: string,
   options: { csv?: string; ndjson?: string; json?: boolean },
 ) {
-  const policies = context.get(ValidationPolicies);
+  const lenses = context.get(Lenses);
   const replays = context.get(Replays);
   const manifest = await context.get(Views).manifest();
-  const lens = (id: string): Promise<Scoring> =>
-    policies.resolve(id === ACTIVE ? {} : { vp: id }, manifest, [undefined]);
+  const lens = (id: string): Promise<Scoring> => lenses.resolve(id === ACTIVE ? {} : { vp: id }, manifest, [undefined]);
   if (options.csv !== undefined && options.ndjson !== undefined) {
     throw new UsageError('--csv and --ndjson cannot be combined.');
   }

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { jest } from '@jest/globals';
 import { stringify } from 'yaml';
 import { CreateAccessPolicy, CreateAccessPolicyHandler } from '../../src/features/access/ap.handlers.js';
-import { ValidationPolicies } from '../../src/features/lenses/validation-policies.js';
+import { Lenses } from '../../src/features/lenses/lenses.js';
 import { Replays } from '../../src/features/validation-policies/replays.js';
 import { ended } from '../servers/launch.js';
 import { configuration } from '../policies/configuration.js';
@@ -247,10 +247,10 @@ describe('credence policies', () => {
       expect((await apply()).stderr).toMatch(/^lens\.yaml:5:5: There is no validation policy VP_NONE_V1, neither/);
       expect(await head()).toBe(before);
 
-      const { get } = ValidationPolicies.prototype;
-      const retired = jest.spyOn(ValidationPolicies.prototype, 'get');
-      retired.mockImplementation(async function (this: ValidationPolicies, id) {
-        return { ...(await get.call(this, id)), retired: true };
+      const { policy } = Lenses.prototype;
+      const retired = jest.spyOn(Lenses.prototype, 'policy');
+      retired.mockImplementation(async function (this: Lenses, id) {
+        return { ...(await policy.call(this, id)), retired: true };
       });
       write({ 'own.yaml': vp('VP_LENDING_V1', 'Critical', 0.14, { promote: 'organization' }) });
       const refused = await plan();

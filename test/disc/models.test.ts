@@ -14,7 +14,7 @@ import { IdentityReader } from '../../src/features/disc/identity-reader.js';
 import { readLedger } from '../../src/features/disc/ledgers.js';
 import { ReportBuilder } from '../../src/features/disc/report.js';
 import { score } from '../../src/features/disc/score.js';
-import type { ValidationPolicies } from '../../src/features/lenses/validation-policies.js';
+import type { Lenses } from '../../src/features/lenses/lenses.js';
 import type { Problem } from '../../src/kernel/problems.js';
 import type { Views } from '../../src/read-side/views.js';
 import { type Lens, MODEL_LENS } from '../../src/scoring/lens.js';
@@ -59,8 +59,8 @@ const scorings = fc.tuple(lenses, fc.constantFrom(...MODELS)).map(([lens, model]
 async function readerOf(given: readonly Given[], lens: Scoring) {
   const views = new GrowingViews(logOf(given).map(decodeEvent), 0);
   await views.grow(given.length);
-  const policies = { queries: () => [], resolve: async () => lens } as unknown as ValidationPolicies;
-  return { views, policies, reader: new IdentityReader(views as unknown as Views, () => NOW, policies) };
+  const fixedLens = { queries: () => [], resolve: async () => lens } as unknown as Lenses;
+  return { views, fixedLens, reader: new IdentityReader(views as unknown as Views, () => NOW, fixedLens) };
 }
 
 test('a history in pages is one large page, and ends where the score is', async () => {
@@ -126,9 +126,9 @@ test('a report has at each time the score as of that time', async () => {
 test('feed and rank have the TCT of the score', async () => {
   await fc.assert(
     fc.asyncProperty(logs, scorings, async (given, lens) => {
-      const { reader, views, policies } = await readerOf(given, lens);
+      const { reader, views, fixedLens } = await readerOf(given, lens);
       const { score: present, total_tct, earned_tct } = score(await reader.snapshot(ALICE, {}), LOG);
-      const feed = new ChangeFeed(views as unknown as Views, policies);
+      const feed = new ChangeFeed(views as unknown as Views, fixedLens);
       const { changes } = await new GetChangesHandler(feed).execute(new GetChanges(10, undefined, {}));
       expect(changes.find(({ tris_id }) => tris_id === ALICE)).toMatchObject({ score: present, total_tct });
       const read = await readLedger(views as unknown as Views, ALICE, lens, 0);

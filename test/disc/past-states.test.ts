@@ -13,7 +13,7 @@ import {
   counts,
 } from '../../src/features/disc/identity-reader.js';
 import { score } from '../../src/features/disc/score.js';
-import type { ValidationPolicies } from '../../src/features/lenses/validation-policies.js';
+import type { Lenses } from '../../src/features/lenses/lenses.js';
 import { formatPosition, parsePosition } from '../../src/kernel/positions.js';
 import { Problem } from '../../src/kernel/problems.js';
 import type { Views } from '../../src/read-side/views.js';
@@ -110,8 +110,8 @@ function lastKnown(log: readonly DomainEvent[], knownAt: number): number {
 async function readerOf(log: readonly DomainEvent[], applied: number, perRead: number, now: number, lens: Scoring) {
   const views = new GrowingViews(log, perRead);
   await views.grow(applied);
-  const policies = { queries: () => [], resolve: async () => lens } as unknown as ValidationPolicies;
-  return new IdentityReader(views as unknown as Views, () => now, policies);
+  const fixedLens = { queries: () => [], resolve: async () => lens } as unknown as Lenses;
+  return new IdentityReader(views as unknown as Views, () => now, fixedLens);
 }
 
 async function compare(log: readonly DomainEvent[], applied: number, perRead: number, at: Coordinates, lens: Scoring) {
@@ -250,8 +250,8 @@ test('the pages of a history as of a past time are the events that had occurred 
       async (log, grows, at, as_of, lens, limit, recorded) => {
         const views = new GrowingViews(log, grows);
         await views.grow(log.length - 10);
-        const policies = { queries: () => [], resolve: async () => lens } as unknown as ValidationPolicies;
-        const reader = new IdentityReader(views as unknown as Views, () => START + 2 * DAY, policies);
+        const fixedLens = { queries: () => [], resolve: async () => lens } as unknown as Lenses;
+        const reader = new IdentityReader(views as unknown as Views, () => START + 2 * DAY, fixedLens);
         const position = 1 + (at % (log.length - 10));
         const coordinates = { as_of, as_of_position: formatPosition(LOG, position) };
         const running = new RunningStanding(lens);
@@ -289,8 +289,8 @@ test('a state as of a time within a day reads about as much with five times as m
     );
     const views = new GrowingViews(logOf(given).map(decodeEvent), 0);
     await views.grow(actions);
-    const policies = { queries: () => [], resolve: async () => LENSES[0] } as unknown as ValidationPolicies;
-    const reader = new IdentityReader(views as unknown as Views, () => START, policies);
+    const fixedLens = { queries: () => [], resolve: async () => LENSES[0] } as unknown as Lenses;
+    const reader = new IdentityReader(views as unknown as Views, () => START, fixedLens);
     const before = views.bytesRead;
     const { state } = await reader.snapshot(ALICE, { as_of: day + 45_296_789 });
     expect(state.actions / actions).toBeCloseTo(45_296_789 / DAY, 1);

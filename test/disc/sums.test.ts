@@ -14,7 +14,7 @@ import { explain, partsOf } from '../../src/features/disc/explain.js';
 import { IdentityReader, type IdentitySnapshot, counts } from '../../src/features/disc/identity-reader.js';
 import { type Depth, ReportBuilder, type Window } from '../../src/features/disc/report.js';
 import { score } from '../../src/features/disc/score.js';
-import type { ValidationPolicies } from '../../src/features/lenses/validation-policies.js';
+import type { Lenses } from '../../src/features/lenses/lenses.js';
 import type { SigningKeys } from '../../src/credentials/signing-keys.js';
 import { formatPosition } from '../../src/kernel/positions.js';
 import { Problem } from '../../src/kernel/problems.js';
@@ -144,8 +144,8 @@ async function compare(log: readonly DomainEvent[], applied: number, perRead: nu
   const { at, lens, window, depth } = asked;
   const views = new GrowingViews(log, perRead, after);
   await views.grow(applied);
-  const policies = { queries: () => [], resolve: async () => lens } as unknown as ValidationPolicies;
-  const reader = new IdentityReader(views as unknown as Views, () => START + 2 * DAY, policies);
+  const fixedLens = { queries: () => [], resolve: async () => lens } as unknown as Lenses;
+  const reader = new IdentityReader(views as unknown as Views, () => START + 2 * DAY, fixedLens);
   // Each handler sees the identity from where it was seen first.
   const [seen] = await reader.snapshots([ALICE], at);
   if (!seen || seen instanceof Problem) return;

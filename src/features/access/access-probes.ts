@@ -16,7 +16,7 @@ import {
   type RulesReader,
 } from '../validation-policies/access-preview.js';
 import { LensesModule } from '../lenses/lenses.module.js';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { Lenses } from '../lenses/lenses.js';
 import type { LensOwner } from '../lenses/domain/lens-stream.js';
 import { type AccessPolicy, type AccessPolicyContent, mayReadRules } from './domain/access-policy.js';
 import { AccessPolicyLookUpModule } from './access-policies.module.js';
@@ -33,7 +33,7 @@ export class AccessProbes implements AccessPreview {
   constructor(
     private readonly views: Views,
     private readonly policies: AccessPolicies,
-    private readonly validationPolicies: ValidationPolicies,
+    private readonly lenses: Lenses,
   ) {}
 
   async probes(switched: LensOwner, policyIds?: readonly string[], reader?: RulesReader): Promise<AccessProbe[]> {
@@ -76,16 +76,16 @@ export class AccessProbes implements AccessPreview {
 
   /** The lens of a policy's checks, if the switch does not affect it; null if it is the one that is switched. */
   private async fixedLens({ vp, owner }: AccessPolicy, switched: LensOwner): Promise<Lens | null> {
-    if (vp !== null) return this.validationPolicies.lens(vp);
+    if (vp !== null) return this.lenses.of(vp);
     if (switched.scope === 'organization' && owner === switched.tris_org) return null;
     if (switched.scope === 'platform' && owner === null) return null;
     const wish = { organization: owner };
-    const queries = this.validationPolicies.queries(wish);
-    if (queries.length === 0) return this.validationPolicies.resolve(wish, await this.views.manifest(), []);
+    const queries = this.lenses.queries(wish);
+    if (queries.length === 0) return this.lenses.resolve(wish, await this.views.manifest(), []);
     const { manifest, results } = await this.views.read(queries);
     // An organization that has promoted no lens uses the platform's.
     if (switched.scope === 'platform' && results[0] === undefined) return null;
-    return this.validationPolicies.resolve(wish, manifest, results);
+    return this.lenses.resolve(wish, manifest, results);
   }
 
   private async all(): Promise<string[]> {

@@ -7,7 +7,7 @@ import { Problem, unauthorized } from '../../kernel/problems.js';
 import type { Caller } from '../../credentials/caller.js';
 import { Views } from '../../read-side/views.js';
 import { PolicyNames } from '../lenses/policy-names.js';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { Lenses } from '../lenses/lenses.js';
 import { AccessPolicies } from './access-policies.js';
 import type { AccessPoliciesDto, AccessPolicyDto, PopulationStartedDto, RetiredAccessPolicyDto } from './ap.dto.js';
 import {
@@ -42,14 +42,14 @@ export class CreateAccessPolicyHandler implements ICommandHandler<CreateAccessPo
   constructor(
     private readonly names: PolicyNames,
     private readonly policies: AccessPolicies,
-    private readonly validationPolicies: ValidationPolicies,
+    private readonly lenses: Lenses,
   ) {}
 
   /** @throws Problem policy_not_found for the VP, policy_conflict, policy_name_not_owned */
   async execute({ content, context }: CreateAccessPolicy) {
     const { policy_id, vp } = content;
     const { organization } = context.actor;
-    if (vp !== null) await this.validationPolicies.lens(vp);
+    if (vp !== null) await this.lenses.of(vp);
     const { position, own } = await this.names.create(policy_id, organization, ACCESS_POLICY, context, (history) =>
       decideCreate(accessPolicyOf(history), content, context.actor),
     );

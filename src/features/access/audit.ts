@@ -8,7 +8,7 @@ import { canonicalJson } from '../../kernel/hash.js';
 import { Problem } from '../../kernel/problems.js';
 import { MODEL_LENS } from '../../scoring/lens.js';
 import { modelOrFirst, scoringBy } from '../../scoring/models/all.js';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { Lenses } from '../lenses/lenses.js';
 import { AccessPolicies } from './access-policies.js';
 import { judge } from './access-check.js';
 import { accessStream, checkedAt } from './domain/decision.js';
@@ -43,7 +43,7 @@ export async function* audit(
   onProgress: (done: number, total: number) => void = () => undefined,
 ): AsyncIterable<Audited> {
   const policies = new AccessPolicies(store);
-  const validationPolicies = new ValidationPolicies(store);
+  const lenses = new Lenses(store);
   const subjectAt = new Replayed();
   const issuers = new Map<string, Accreditation>();
   const total = await store.countAfter(0);
@@ -63,7 +63,7 @@ export async function* audit(
         const isOfThisLog = (event.data.log ?? store.logId) === store.logId;
         const at = isOfThisLog ? event.data.position : event.position;
         const trusts = (held: Verification) => event.data.trust === 1 || isTrusted(held, issuers.get(held.issuer), at);
-        yield await derive(event, subjectAt.state(event.data, isOfThisLog), trusts, policies, validationPolicies);
+        yield await derive(event, subjectAt.state(event.data, isOfThisLog), trusts, policies, lenses);
       }
       if (event.type === 'Undecodable' && subject_tris === subject) yield unreadable(event);
     }
@@ -77,7 +77,7 @@ async function derive(
   state: IdentityState | null,
   trusts: (held: Verification) => boolean,
   policies: AccessPolicies,
-  validationPolicies: ValidationPolicies,
+  lenses: Lenses,
 ): Promise<Audited> {
   const { jti, policy_id, granted, score, as_of } = data;
   const audited: Audited = {
@@ -99,7 +99,7 @@ async function derive(
     const policy = await policies.get(policy_id);
     compare('policy', data.policy_hash, policy.content_hash);
     const { rule, evaluate } = policies.rulesOf(policy);
-    const lens = data.lens_policy_id === null ? MODEL_LENS : await validationPolicies.lens(data.lens_policy_id);
+    const lens = data.lens_policy_id === null ? MODEL_LENS : await lenses.of(data.lens_policy_id);
     compare('lens', data.lens_hash, state && lens.content_hash);
     const judgement = judge(
       rule,

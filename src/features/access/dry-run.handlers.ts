@@ -1,7 +1,7 @@
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { formatPosition } from '../../kernel/positions.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { Lenses } from '../lenses/lenses.js';
 import { judge } from './access-check.js';
 import type { CompiledRules } from './access-policies.js';
 import type { DryRunDto, DryRunResultDto } from './ap.dto.js';
@@ -26,12 +26,12 @@ export class EvaluateRules extends Query<DryRunDto> {
 export class EvaluateRulesHandler implements IQueryHandler<EvaluateRules> {
   constructor(
     private readonly subjects: Subjects,
-    private readonly validationPolicies: ValidationPolicies,
+    private readonly lenses: Lenses,
   ) {}
 
   /** @throws Problem policy_not_found for the VP, projection_rebuilding */
   async execute({ rules: { rule, evaluate }, vp, subjects, organization }: EvaluateRules): Promise<DryRunDto> {
-    if (vp !== null) await this.validationPolicies.lens(vp);
+    if (vp !== null) await this.lenses.of(vp);
     const observations = await this.subjects.observeAll(subjects, { vp, owner: organization });
     const results: DryRunResultDto[] = [];
     for (const [i, { seen, model, as_of }] of observations.entries()) {

@@ -14,7 +14,7 @@ import type { Verification } from '../identity/domain/identity.js';
 import { isTrusted } from '../identity/domain/accreditation.js';
 import { type JobKind, JobKinds } from '../jobs/job-kinds.js';
 import { startJob } from '../jobs/start-job.js';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { Lenses } from '../lenses/lenses.js';
 import { eachIdentity, openPopulation } from '../validation-policies/population.js';
 import { AccessPolicies } from './access-policies.js';
 import { accreditationsOf } from './access-probes.js';
@@ -36,7 +36,7 @@ export class Populations implements OnModuleInit {
   constructor(
     private readonly views: Views,
     private readonly policies: AccessPolicies,
-    private readonly validationPolicies: ValidationPolicies,
+    private readonly lenses: Lenses,
     private readonly kinds: JobKinds,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
     @Inject(KEY_VALUE) private readonly keyValue: KeyValue,
@@ -73,7 +73,7 @@ export class Populations implements OnModuleInit {
     const policy = await this.policies.get(input['policy_id'] as string);
     const { evaluate } = this.policies.rulesOf(policy);
     const wish = { organization: policy.owner, ...(policy.vp !== null && { vp: policy.vp }) };
-    const { lens, manifest } = await this.validationPolicies.current(wish, this.views);
+    const { lens, manifest } = await this.lenses.current(wish, this.views);
     const accreditations = await accreditationsOf(this.views);
     const trusts = (held: Verification) => isTrusted(held, accreditations.get(held.issuer), Number.MAX_SAFE_INTEGER);
     const population = await openPopulation(this.readModels, manifest);

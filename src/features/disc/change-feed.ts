@@ -8,7 +8,7 @@ import { Views } from '../../read-side/views.js';
 import type { Scoring } from '../../scoring/models/all.js';
 import { type Standing, standingOf } from '../../scoring/score.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
-import { type LensSelector, ValidationPolicies } from '../lenses/validation-policies.js';
+import { type LensSelector, Lenses } from '../lenses/lenses.js';
 import { ledgerOfRow, readLedger } from './ledgers.js';
 
 /** What all scores of the feed depend on besides the events: log, lens and model. If it changes, the feed starts again. */
@@ -60,7 +60,7 @@ export function isFeedCursor(state: unknown): state is FeedCursor {
 export class ChangeFeed {
   constructor(
     private readonly views: Views,
-    private readonly policies: ValidationPolicies,
+    private readonly lenses: Lenses,
   ) {}
 
   /** The scope, and the position up to which the read models contain all changes. */
@@ -114,8 +114,8 @@ export class ChangeFeed {
 
   /** Reads rows together with the lens of the selector. */
   private async begin(queries: Parameters<Views['read']>[0], selector: LensSelector) {
-    const read = await this.views.read([...queries, ...this.policies.queries(selector)]);
-    const lens = await this.policies.resolve(selector, read.manifest, read.results.slice(queries.length));
+    const read = await this.views.read([...queries, ...this.lenses.queries(selector)]);
+    const lens = await this.lenses.resolve(selector, read.manifest, read.results.slice(queries.length));
     const scope = { g: this.views.logId, l: lens.content_hash, m: lens.model.hash };
     return { scope, lens, position: read.position, results: read.results };
   }

@@ -9,7 +9,7 @@ import { timelineOf } from '../../../projections/timeline.js';
 import { CLOCK, type Clock } from '../../kernel/clock.js';
 import { decodeCursor, encodeCursor } from '../../kernel/cursor.js';
 import type { JsonObject } from '../../kernel/json.js';
-import { type LensSelector, ValidationPolicies } from '../lenses/validation-policies.js';
+import { type LensSelector, Lenses } from '../lenses/lenses.js';
 import { Problem } from '../../kernel/problems.js';
 import { Views } from '../../read-side/views.js';
 import { SigningKeys } from '../../credentials/signing-keys.js';
@@ -86,16 +86,12 @@ export class GetRank extends Query<QueryAnswer<DiscRankDto>> {
 export class GetRankHandler implements IQueryHandler<GetRank> {
   constructor(
     private readonly views: Views,
-    private readonly policies: ValidationPolicies,
+    private readonly lenses: Lenses,
   ) {}
 
   /** @throws Problem organization_not_vetted */
   async execute({ trisId, selector }: GetRank): Promise<QueryAnswer<DiscRankDto>> {
-    const queries = [
-      { get: organizationRow(trisId) },
-      { get: identityRow(trisId) },
-      ...this.policies.queries(selector),
-    ];
+    const queries = [{ get: organizationRow(trisId) }, { get: identityRow(trisId) }, ...this.lenses.queries(selector)];
     const { manifest, results, position, generation } = await this.views.lookUp(
       () => this.views.read(queries),
       (read) => (read.results[0] as OrganizationRow | undefined)?.vetted === true,
@@ -104,7 +100,7 @@ export class GetRankHandler implements IQueryHandler<GetRank> {
     if (!organization?.vetted) {
       throw new Problem('organization_not_vetted', `${trisId} is not a vetted organization; only those have a rank.`);
     }
-    const lens = await this.policies.resolve(selector, manifest, results.slice(2));
+    const lens = await this.lenses.resolve(selector, manifest, results.slice(2));
     const own = row && ledgerOfRow(row, lens);
     const read = row && !own ? await readLedger(this.views, trisId, lens, position) : undefined;
     const ledger = own ?? read?.ledger;

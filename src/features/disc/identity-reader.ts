@@ -20,7 +20,7 @@ import { parsePosition } from '../../kernel/positions.js';
 import { Problem, unknownIdentity } from '../../kernel/problems.js';
 import { type Accreditation, isTrusted, lastChange } from '../identity/domain/accreditation.js';
 import type { Verification } from '../identity/domain/identity.js';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { Lenses } from '../lenses/lenses.js';
 import { Views } from '../../read-side/views.js';
 import { isDue, yieldIfDue } from '../../kernel/turn.js';
 import type { RangeRow } from '../../stores/ports/read-models.js';
@@ -79,7 +79,7 @@ export class IdentityReader {
   constructor(
     private readonly views: Views,
     @Inject(CLOCK) private readonly clock: Clock,
-    private readonly policies: ValidationPolicies,
+    private readonly lenses: Lenses,
   ) {
     this.evidence = new EvidenceReader(views);
     this.sources = new SourceReader(views, this.evidence);
@@ -181,9 +181,9 @@ export class IdentityReader {
     look: (viewpoint: IdentityViewpoint, row: IdentityRow) => Promise<T | Problem>,
   ): Promise<(T | Problem)[]> {
     const rows = trisIds.map((trisId) => ({ get: identityRow(trisId) }));
-    const read = await this.views.read([...rows, ...this.policies.queries(coordinates), { get: UNATTRIBUTED }]);
+    const read = await this.views.read([...rows, ...this.lenses.queries(coordinates), { get: UNATTRIBUTED }]);
     const { manifest, generation, results } = read;
-    const lens = await this.policies.resolve(coordinates, manifest, results.slice(trisIds.length, -1));
+    const lens = await this.lenses.resolve(coordinates, manifest, results.slice(trisIds.length, -1));
     const mayLackMore = ((results.at(-1) as number | undefined) ?? 0) > 0;
     const position = limit ?? read.position;
     const isPresent = coordinates.as_of === undefined && coordinates.known_at === undefined;

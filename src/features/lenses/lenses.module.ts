@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 import { PolicyNames } from './policy-names.js';
-import { ValidationPolicies } from './validation-policies.js';
+import { Lenses } from './lenses.js';
 
-@Module({ providers: [ValidationPolicies, PolicyNames], exports: [ValidationPolicies, PolicyNames] })
+@Module({ providers: [Lenses, PolicyNames], exports: [Lenses, PolicyNames] })
 export class LensesModule {}

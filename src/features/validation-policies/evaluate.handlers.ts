@@ -21,7 +21,7 @@ import type { AccessProbe } from './access-preview.js';
 import { type MetricChange, REASONS, Summarizer } from './comparison.js';
 import { lensOwner } from '../lenses/domain/lens-stream.js';
 import { type PopulationChange, Replays, lensesOf, nameOf } from './replays.js';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { Lenses } from '../lenses/lenses.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { EvaluatedSubjectDto, EvaluationDto, PreviewDto } from './vp.dto.js';
 import { refuseUnlessOwner } from './vp.input.js';
@@ -50,7 +50,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
 
   constructor(
     private readonly views: Views,
-    private readonly policies: ValidationPolicies,
+    private readonly lenses: Lenses,
     private readonly replays: Replays,
     @Inject(CLOCK) private readonly clock: Clock,
   ) {}
@@ -61,7 +61,7 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
    */
   async execute(query: EvaluatePolicy): Promise<EvaluationDto> {
     const { policy, scope, subjects, accessPolicies, actor, signal, model } = query;
-    const content = typeof policy === 'string' ? await this.policies.get(policy) : policy;
+    const content = typeof policy === 'string' ? await this.lenses.policy(policy) : policy;
     refuseUnlessOwner(actor, content.tris_org);
     if (typeof policy !== 'string') refuseUnsound(content, '/policy');
     const { policy_id, tris_org } = content;
@@ -110,8 +110,8 @@ export class EvaluatePolicyHandler implements IQueryHandler<EvaluatePolicy> {
     const wish = { organization: scope === 'organization' ? tris_org : null, model };
     const probes = await this.replays.probes(lensOwner(scope, tris_org), accessPolicies, reader);
     const rows = subjects.map((trisId) => ({ get: identityRow(trisId) }));
-    const read = await this.views.read([...rows, ...this.policies.queries(wish)]);
-    const before = await this.policies.resolve(wish, read.manifest, read.results.slice(subjects.length));
+    const read = await this.views.read([...rows, ...this.lenses.queries(wish)]);
+    const before = await this.lenses.resolve(wish, read.manifest, read.results.slice(subjects.length));
     const after = scoringBy(lensAfter, before.model);
     const now = this.clock();
     const as_of = endOfHour(now);

@@ -28,7 +28,7 @@ import {
   refuseUnlessBasis,
 } from '../lenses/domain/lens-stream.js';
 import { Replays } from './replays.js';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { Lenses } from '../lenses/lenses.js';
 import type { LensName, LensScope, ModelName } from '../lenses/domain/lenses.events.js';
 import type { ModelSwitchDto } from './models.dto.js';
 import type { PromotionDto, SwitchDto } from './vp.dto.js';
@@ -203,7 +203,7 @@ export class PromotePolicy extends Command<Switched> {
 export class PromotePolicyHandler implements ICommandHandler<PromotePolicy> {
   constructor(
     private readonly promotions: Promotions,
-    private readonly policies: ValidationPolicies,
+    private readonly lenses: Lenses,
     private readonly replays: Replays,
   ) {}
 
@@ -213,7 +213,7 @@ export class PromotePolicyHandler implements ICommandHandler<PromotePolicy> {
    */
   async execute(command: PromotePolicy): Promise<Switched> {
     const { policyId, scope, replayId, context } = command;
-    const policy = await this.policies.get(policyId);
+    const policy = await this.lenses.policy(policyId);
     refuseSwitch(context.actor, scope, policy.tris_org);
     if (replayId !== null) refuseUnlessBasis(await this.replays.find(replayId), policy, scope);
     const owner = lensOwner(scope, policy.tris_org);
@@ -239,13 +239,13 @@ export class RollBackPolicy extends Command<Switched> {
 export class RollBackPolicyHandler implements ICommandHandler<RollBackPolicy> {
   constructor(
     private readonly promotions: Promotions,
-    private readonly policies: ValidationPolicies,
+    private readonly lenses: Lenses,
   ) {}
 
   /** @throws Problem policy_not_found, forbidden, policy_not_active, promotion_conflict */
   async execute(command: RollBackPolicy): Promise<Switched> {
     const { policyId, scope, context } = command;
-    const { tris_org } = await this.policies.get(policyId);
+    const { tris_org } = await this.lenses.policy(policyId);
     refuseSwitch(context.actor, scope, tris_org);
     const owner = lensOwner(scope, tris_org);
     return this.promotions.switchLens(owner, policyId, command, (stack) => decideRollback(stack, owner, policyId));

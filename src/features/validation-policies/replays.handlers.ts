@@ -1,7 +1,7 @@
 import { Command, CommandHandler, type ICommandHandler, type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import type { CommandContext, Actor } from '../../commands/context.js';
 import { Replays } from './replays.js';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { Lenses } from '../lenses/lenses.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
 import type { LensScope } from '../lenses/domain/lenses.events.js';
 import type { ReplayDto } from './vp.dto.js';
@@ -25,12 +25,12 @@ export class StartReplay extends Command<ReplayDto> {
 export class StartReplayHandler implements ICommandHandler<StartReplay> {
   constructor(
     private readonly replays: Replays,
-    private readonly policies: ValidationPolicies,
+    private readonly lenses: Lenses,
   ) {}
 
   /** @throws Problem policy_not_found, forbidden, idempotency_key_reused */
   async execute({ policyId, scope, accessPolicies, context, model }: StartReplay): Promise<ReplayDto> {
-    const policy = await this.policies.get(policyId);
+    const policy = await this.lenses.policy(policyId);
     refuseUnlessOwner(context.actor, policy.tris_org);
     return this.replays.start(policy, scope, accessPolicies, context, model);
   }

@@ -18,7 +18,7 @@ import { LargeIdentities } from './large-identities.js';
 import { JobKinds } from '../jobs/job-kinds.js';
 import { startJob } from '../jobs/start-job.js';
 import { eachIdentity, openPopulation } from './population.js';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { Lenses } from '../lenses/lenses.js';
 import type { LensScope, ModelName } from '../lenses/domain/lenses.events.js';
 import { type ReplayDto, ReplayResultDto } from './vp.dto.js';
 import type { PolicyContent } from '../lenses/domain/validation-policy.js';
@@ -57,7 +57,7 @@ export function lensesOf(before: Lens, after: Lens, probes: readonly AccessProbe
 export class Replays implements OnModuleInit {
   constructor(
     private readonly views: Views,
-    private readonly policies: ValidationPolicies,
+    private readonly lenses: Lenses,
     private readonly kinds: JobKinds,
     @Inject(READ_MODELS) private readonly readModels: ReadModels,
     @Inject(JOBS) private readonly jobs: Jobs,
@@ -168,7 +168,7 @@ export class Replays implements OnModuleInit {
     onProgress: (done: number, total: number) => void = () => undefined,
   ): Promise<PopulationChange> {
     const wish = { organization: whose.scope === 'organization' ? whose.tris_org : null, model: whose.model };
-    const { lens: before, manifest } = await this.policies.current(wish, this.views);
+    const { lens: before, manifest } = await this.lenses.current(wish, this.views);
     const probes = await this.probes(lensOwner(whose.scope, whose.tris_org), accessPolicies, whose.reader);
     return this.between(before, scoringBy(after, before.model), manifest, probes, signal, { onPage: onProgress });
   }
@@ -182,8 +182,8 @@ export class Replays implements OnModuleInit {
     onPage: (done: number, total: number) => void,
   ): Promise<PopulationChange> {
     const manifest = await this.views.manifest();
-    const before = await this.policies.resolve({}, manifest, [undefined]);
-    const after = await this.policies.resolve({ model }, manifest, [undefined]);
+    const before = await this.lenses.resolve({}, manifest, [undefined]);
+    const after = await this.lenses.resolve({ model }, manifest, [undefined]);
     const probes = await this.probes(lensOwner('platform', ''), accessPolicies, reader);
     return this.between(before, after, manifest, probes, signal, { onPage });
   }
@@ -245,7 +245,7 @@ export class Replays implements OnModuleInit {
     if (policy_id === null || tris_org === null) {
       return this.compareModels(promotes!.id, access_policies ?? undefined, reader, signal, progress);
     }
-    const lens = await this.policies.lens(policy_id);
+    const lens = await this.lenses.of(policy_id);
     return this.compare(lens, { scope, tris_org, model, reader }, access_policies ?? undefined, signal, progress);
   }
 }

@@ -11,7 +11,7 @@ import { formatPosition } from '../../kernel/positions.js';
 import { Views } from '../../read-side/views.js';
 import { activeLens, lensOwner, lensStackOf, lensStream } from '../lenses/domain/lens-stream.js';
 import { PolicyNames } from '../lenses/policy-names.js';
-import { ValidationPolicies, unknownPolicy } from '../lenses/validation-policies.js';
+import { Lenses, unknownPolicy } from '../lenses/lenses.js';
 import {
   LENS_SCOPES,
   lensActivated,
@@ -54,7 +54,7 @@ const VALIDATION_POLICY = {
 export class CreatePolicyHandler implements ICommandHandler<CreatePolicy> {
   constructor(
     private readonly names: PolicyNames,
-    private readonly policies: ValidationPolicies,
+    private readonly lenses: Lenses,
   ) {}
 
   /**
@@ -68,7 +68,7 @@ export class CreatePolicyHandler implements ICommandHandler<CreatePolicy> {
     const { position, own } = await this.names.create(policy_id, tris_org, VALIDATION_POLICY, context, (history) =>
       decideCreate(policyOf(history), content),
     );
-    return { body: created(await this.policies.get(policy_id)), position, own };
+    return { body: created(await this.lenses.policy(policy_id)), position, own };
   }
 }
 
@@ -86,13 +86,13 @@ export class RetirePolicy extends Command<{ body: RetiredPolicyDto; position: Po
 export class RetirePolicyHandler implements ICommandHandler<RetirePolicy> {
   constructor(
     private readonly writer: Writer,
-    private readonly policies: ValidationPolicies,
+    private readonly lenses: Lenses,
   ) {}
 
   /** @throws Problem policy_not_found, forbidden */
   async execute({ policyId, context }: RetirePolicy) {
     // A policy's owner never changes.
-    const { tris_org } = await this.policies.get(policyId);
+    const { tris_org } = await this.lenses.policy(policyId);
     refuseUnlessOwner(context.actor, tris_org);
     const { position } = await this.writer.execute(policyStream(policyId), context, (history) =>
       decideRetire(policyOf(history)!),

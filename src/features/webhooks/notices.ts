@@ -16,7 +16,7 @@ import { TRUE } from '../access/evaluate.js';
 import { factsOf } from '../access/facts.js';
 import { RunningStanding } from '../disc/history.js';
 import { IdentityReader } from '../disc/identity-reader.js';
-import { ValidationPolicies } from '../lenses/validation-policies.js';
+import { Lenses } from '../lenses/lenses.js';
 import type { Webhook } from './domain/webhook.js';
 import type { WebhookEvent } from './domain/webhooks.events.js';
 
@@ -74,7 +74,7 @@ export class Notices {
   constructor(
     private readonly views: Views,
     private readonly identities: IdentityReader,
-    private readonly policies: ValidationPolicies,
+    private readonly lenses: Lenses,
     private readonly accessPolicies: AccessPolicies,
   ) {}
 
@@ -121,7 +121,7 @@ export class Notices {
 
   /** The lens that the organization's own requests use now. */
   private async lensOf(organization: string | null): Promise<Scoring> {
-    return (await this.policies.current({ organization }, this.views)).lens;
+    return (await this.lenses.current({ organization }, this.views)).lens;
   }
 
   /** What an event changes under the lens of each owner. Owners with the same lens share a standing. */

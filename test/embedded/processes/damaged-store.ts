@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { sentenceOf } from '../../../src/app/start-failure.js';
 import { IdentityReader } from '../../../src/features/disc/identity-reader.js';
 import { score } from '../../../src/features/disc/score.js';
-import { ValidationPolicies } from '../../../src/features/lenses/validation-policies.js';
+import { Lenses } from '../../../src/features/lenses/lenses.js';
 import { Logger } from '../../../src/kernel/logger.js';
 import { Problem } from '../../../src/kernel/problems.js';
 import { PROJECTIONS } from '../../../src/read-side/all-projections.js';
@@ -53,7 +53,7 @@ async function run({ data, members }: Asked): Promise<Read> {
   const { eventStore, readModels } = opened;
   const projector = new Projector(PROJECTIONS, eventStore, readModels, logger);
   const views = new Views(eventStore, readModels);
-  const reader = new IdentityReader(views, Date.now, new ValidationPolicies(eventStore));
+  const reader = new IdentityReader(views, Date.now, new Lenses(eventStore));
   const look = async (member: string): Promise<Read['identities'][string]> => {
     try {
       const { total_tct, incomplete } = score(await reader.snapshot(member, {}), eventStore.logId);

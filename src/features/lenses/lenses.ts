@@ -26,25 +26,25 @@ export interface LensSelector {
 /** The value of `vp=` for the lens that weighs every action by its own criticality, whatever was promoted. */
 export const MODEL_VP = 'model';
 
-/** Validation policies by id and their lenses, each read from its own stream, so always current. */
+/** Lenses: of requests, and of validation policies by id, each read from its own stream, so always current. */
 @Injectable()
-export class ValidationPolicies {
-  private readonly lenses = new BoundedMap<string, Lens>(CACHED_LENSES);
+export class Lenses {
+  private readonly known = new BoundedMap<string, Lens>(CACHED_LENSES);
 
   constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
 
   /** @throws Problem policy_not_found, history_unreadable */
-  async get(policyId: string): Promise<Policy> {
+  async policy(policyId: string): Promise<Policy> {
     return this.read(policyId);
   }
 
   /** The lens of a policy, even a retired one, so that old scores can be explained. @throws Problem policy_not_found */
-  async lens(policyId: string): Promise<Lens> {
-    const known = this.lenses.get(policyId);
-    if (known) return known;
+  async of(policyId: string): Promise<Lens> {
+    const kept = this.known.get(policyId);
+    if (kept) return kept;
     // The first event contains the content, which never changes. Later events do not affect scores.
     const lens = lensOf(await this.read(policyId, 1));
-    this.lenses.set(policyId, lens);
+    this.known.set(policyId, lens);
     return lens;
   }
 
@@ -82,10 +82,10 @@ export class ValidationPolicies {
 
   private async lensFor(vp: string | undefined, manifest: Manifest, rows: readonly unknown[]): Promise<Lens> {
     if (vp === MODEL_VP) return MODEL_LENS;
-    if (vp !== undefined) return this.lens(vp);
+    if (vp !== undefined) return this.of(vp);
     const own = rows[0] as LensRow | undefined;
     const { policy_id } = own ?? manifest.lens;
-    return policy_id === null ? MODEL_LENS : this.lens(policy_id);
+    return policy_id === null ? MODEL_LENS : this.of(policy_id);
   }
 }
 
