@@ -25,6 +25,7 @@ const FEATURES = {
   keys: [],
   operations: ['jobs'],
   lenses: [],
+  'policy-names': [],
   credonations: [],
   accounts: [],
   relay: ['organizations'],
@@ -32,8 +33,8 @@ const FEATURES = {
   trove: ['relay', 'organizations', 'jobs'],
   ingestion: ['relay', 'organizations', 'accounts', 'jobs'],
   disc: ['accounts', 'identity', 'lenses'],
-  'validation-policies': ['lenses', 'disc', 'jobs'],
-  access: ['accounts', 'identity', 'lenses', 'disc', 'validation-policies', 'jobs'],
+  'validation-policies': ['lenses', 'policy-names', 'disc', 'jobs'],
+  access: ['accounts', 'identity', 'lenses', 'policy-names', 'disc', 'validation-policies', 'jobs'],
   webhooks: ['lenses', 'disc', 'access'],
 };
 

@@ -19,10 +19,10 @@ import { accessChecked, accessPolicyCreated, accessPolicyRetired } from '../src/
 import {
   lensActivated,
   modelActivated,
-  policyNameAssigned,
   validationPolicyCreated,
   validationPolicyRetired,
 } from '../src/features/lenses/domain/lenses.events.js';
+import { policyNameAssigned } from '../src/features/policy-names/domain/policy-names.events.js';
 import { actionRelayed, credonationRecorded } from '../src/features/relay/domain/relay.events.js';
 import {
   issuerRegistered,

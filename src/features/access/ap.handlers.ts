@@ -6,7 +6,7 @@ import { Writer } from '../../commands/writer.js';
 import { Problem, unauthorized } from '../../kernel/problems.js';
 import type { Caller } from '../../credentials/caller.js';
 import { Views } from '../../read-side/views.js';
-import { PolicyNames } from '../lenses/policy-names.js';
+import { PolicyNames } from '../policy-names/policy-names.js';
 import { Lenses } from '../lenses/lenses.js';
 import { AccessPolicies } from './access-policies.js';
 import type { AccessPoliciesDto, AccessPolicyDto, PopulationStartedDto, RetiredAccessPolicyDto } from './ap.dto.js';

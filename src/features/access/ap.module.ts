@@ -5,6 +5,7 @@ import { JobsModule } from '../jobs/jobs.module.js';
 import { EligibilityModule } from './eligibility.module.js';
 import { WalletLinksModule } from '../accounts/wallet-links.module.js';
 import { LensesModule } from '../lenses/lenses.module.js';
+import { PolicyNameOwnershipModule } from '../policy-names/policy-names.module.js';
 import { AccessPolicyLookUpModule } from './access-policies.module.js';
 import { AccessPreviewModule } from './access-probes.js';
 import { AccessPoliciesController } from './ap.controller.js';
@@ -24,7 +25,7 @@ import { Subjects } from './subjects.js';
 
 /** Policies without checks, which need keys that sign. */
 @Module({
-  imports: [AccessPolicyLookUpModule, LensesModule],
+  imports: [AccessPolicyLookUpModule, LensesModule, PolicyNameOwnershipModule],
   providers: [CreateAccessPolicyHandler, RetireAccessPolicyHandler, GetAccessPolicyHandler, ListAccessPoliciesHandler],
 })
 export class AccessPolicyHandlersModule {}

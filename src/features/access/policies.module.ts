@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
 import { AccessPoliciesModule } from './ap.module.js';
+import { PolicyNamesModule } from '../policy-names/policy-names.module.js';
 import { ValidationPoliciesModule } from '../validation-policies/vp.module.js';
 
-@Module({ imports: [ValidationPoliciesModule, AccessPoliciesModule] })
+@Module({ imports: [ValidationPoliciesModule, AccessPoliciesModule, PolicyNamesModule] })
 export class PoliciesModule {}

@@ -1,6 +1,5 @@
 import { Module } from '@nestjs/common';
-import { PolicyNames } from './policy-names.js';
 import { Lenses } from './lenses.js';
 
-@Module({ providers: [Lenses, PolicyNames], exports: [Lenses, PolicyNames] })
+@Module({ providers: [Lenses], exports: [Lenses] })
 export class LensesModule {}

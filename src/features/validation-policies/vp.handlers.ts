@@ -10,7 +10,7 @@ import { decoderFor } from '../../kernel/event-definition.js';
 import { formatPosition } from '../../kernel/positions.js';
 import { Views } from '../../read-side/views.js';
 import { activeLens, lensOwner, lensStackOf, lensStream } from '../lenses/domain/lens-stream.js';
-import { PolicyNames } from '../lenses/policy-names.js';
+import { PolicyNames } from '../policy-names/policy-names.js';
 import { Lenses, unknownPolicy } from '../lenses/lenses.js';
 import {
   LENS_SCOPES,

@@ -5,10 +5,9 @@ import { CancelReplayHandler, GetReplayHandler, StartReplayHandler } from './rep
 import { JobsModule } from '../jobs/jobs.module.js';
 import { Replays } from './replays.js';
 import { LensesModule } from '../lenses/lenses.module.js';
+import { PolicyNameOwnershipModule } from '../policy-names/policy-names.module.js';
 import { ValidationPoliciesController } from './vp.controller.js';
 import { ModelsController } from './models.controller.js';
-import { PolicyNamesController } from './policy-names.controller.js';
-import { AssignPolicyNameHandler } from './policy-names.handlers.js';
 import {
   ListModelsHandler,
   PromoteModelHandler,
@@ -18,13 +17,12 @@ import {
 import { CreatePolicyHandler, GetPolicyHandler, ListPoliciesHandler, RetirePolicyHandler } from './vp.handlers.js';
 
 @Module({
-  imports: [LensesModule, JobsModule],
-  controllers: [ValidationPoliciesController, ModelsController, PolicyNamesController],
+  imports: [LensesModule, PolicyNameOwnershipModule, JobsModule],
+  controllers: [ValidationPoliciesController, ModelsController],
   providers: [
     Replays,
     Promotions,
     CreatePolicyHandler,
-    AssignPolicyNameHandler,
     RetirePolicyHandler,
     GetPolicyHandler,
     ListPoliciesHandler,

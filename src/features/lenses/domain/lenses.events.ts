@@ -54,17 +54,6 @@ export const validationPolicyCreated = defineEvent(
 /** The policy can no longer be promoted. Same stream. */
 export const validationPolicyRetired = defineEvent('ValidationPolicyRetired', { policy_id: text, tris_org: text });
 
-/**
- * The name of policies, their id without the version, belongs to this owner from now on: because it created the first
- * version, or because an operator decided so. Stream `policy-name-<name>`.
- */
-export const policyNameAssigned = defineEvent('PolicyNameAssigned', {
-  /** `VP_<NAME>` or `AP_<NAME>`. */
-  name: text,
-  /** TRIS of an organization; null: the platform's operators. */
-  owner: nullable(text),
-});
-
 export const LENS_SCOPES = ['platform', 'organization'] as const;
 export type LensScope = (typeof LENS_SCOPES)[number];
 

@@ -1,6 +1,6 @@
 import { Matches } from 'class-validator';
 import { IsWrittenTrisId } from '../../http/fields.js';
-import { POLICY_NAME } from '../lenses/domain/policy-name.js';
+import { POLICY_NAME } from './domain/policy-name.js';
 
 export class AssignPolicyNameDto {
   /** `VP_<NAME>` or `AP_<NAME>`: the ids of policies without their version. */

@@ -1,7 +1,7 @@
 import type { RecordedEvent } from '../../../kernel/event.js';
 import { type Decoded, type Fact, fact, streamDecoderFor } from '../../../kernel/event-definition.js';
 import { Problem } from '../../../kernel/problems.js';
-import { policyNameAssigned } from './lenses.events.js';
+import { policyNameAssigned } from './policy-names.events.js';
 
 /** `VP_<NAME>` or `AP_<NAME>`: the id of a policy without its version. */
 export const POLICY_NAME = /^(?=.{1,128}$)[AV]P_[A-Z0-9_]+$/;

@@ -1,7 +1,7 @@
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import type { CommandContext } from '../../commands/context.js';
 import type { Position } from '../../kernel/event.js';
-import { PolicyNames } from '../lenses/policy-names.js';
+import { PolicyNames } from './policy-names.js';
 
 /** Gives the name of policies to an organization, whoever owned it before. */
 export class AssignPolicyName extends Command<{ position: Position }> {
