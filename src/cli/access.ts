@@ -44,5 +44,9 @@ function render(subject: string, decisions: readonly Audited[], wrong: readonly 
   }));
   const details = wrong.flatMap(({ position, differences }) => differences.map((text) => `${position}: ${text}`));
   const result = wrong.length === 0 ? 'all agree' : `${count(wrong.length)} DIFFERENT`;
-  return [table(rows), ...details, `${count(decisions.length)} ${decisions.length === 1 ? 'decision' : 'decisions'} about ${subject}: ${result}`].join('\n');
+  return [
+    table(rows),
+    ...details,
+    `${count(decisions.length)} ${decisions.length === 1 ? 'decision' : 'decisions'} about ${subject}: ${result}`,
+  ].join('\n');
 }
