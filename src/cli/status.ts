@@ -1,10 +1,11 @@
+import { viewNames } from '../read-side/all-projections.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
 import { GetStatus } from '../features/operations/status.handlers.js';
 import type { StatusDto } from '../features/operations/operations.dto.js';
 import { type Cli, EXIT } from './cli.js';
 import { withHandlers } from './handlers.js';
 import { count, duration } from './progress.js';
-import { table, viewNames } from './table.js';
+import { table } from './table.js';
 
 export function statusCommand(cli: Cli): void {
   cli.program

@@ -1,10 +1,3 @@
-import { PROJECTIONS } from '../read-side/all-projections.js';
-
-/** Names the views of a generation. There are so many that naming all of them would fill two lines. */
-export function viewNames(views: readonly string[]): string {
-  return PROJECTIONS.every(({ name }) => views.includes(name)) ? `all ${views.length} views` : views.join(', ');
-}
-
 /**
  * Rows as aligned columns; columns with only numbers are aligned to the right.
  * @param rows one record per row; the columns are the keys of the first

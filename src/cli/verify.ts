@@ -1,10 +1,10 @@
+import { viewNames } from '../read-side/all-projections.js';
 import { VerifyReadModels } from '../features/operations/generations.handlers.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
 import { type Difference, type VerifyResult, isIdentical } from '../read-side/verify.js';
 import { type Cli, CommandFailed, EXIT, type ExitCode, type StoresContext, UsageError } from './cli.js';
 import { withHandlers } from './handlers.js';
 import { type Progress, count, describeDamage, duration } from './progress.js';
-import { viewNames } from './table.js';
 
 interface Options {
   json?: boolean;

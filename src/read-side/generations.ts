@@ -5,7 +5,7 @@ import { Problem, type ProblemCode } from '../kernel/problems.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { Jobs } from '../stores/ports/jobs.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
-import { PROJECTIONS } from './all-projections.js';
+import { PROJECTIONS, viewNames } from './all-projections.js';
 import { Follower } from './follower.js';
 import {
   createGeneration,
@@ -324,7 +324,7 @@ async function giveUp(id: string, readModels: ReadModels): Promise<boolean> {
   const manifest = await readModels.manifest();
   if (!manifest) return true;
   const serves = Object.keys(manifest.views).filter((view) => manifest.views[view] === id);
-  if (serves.length > 0) throw new GenerationError(`${id} serves ${serves.join(', ')}: swap or roll back first.`);
+  if (serves.length > 0) throw new GenerationError(`${id} serves ${viewNames(serves)}: swap or roll back first.`);
   const there = (await present(readModels)).map((generation) => generation.id);
   const dropping = there.filter((other) => other === id || manifest.dropping?.includes(other));
   return readModels.swapManifest({ ...manifest, revision: manifest.revision + 1, dropping });
