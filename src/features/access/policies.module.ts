@@ -3,5 +3,5 @@ import { AccessPoliciesModule } from './ap.module.js';
 import { PolicyNamesModule } from '../policy-names/policy-names.module.js';
 import { ValidationPoliciesModule } from '../validation-policies/vp.module.js';
 
-@Module({ imports: [ValidationPoliciesModule, AccessPoliciesModule, PolicyNamesModule] })
+@Module({ imports: [ValidationPoliciesModule, PolicyNamesModule, AccessPoliciesModule] })
 export class PoliciesModule {}
