@@ -1,6 +1,14 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayUnique, IsIn, ValidateBy, type ValidationOptions } from 'class-validator';
+import {
+  ArrayMaxSize,
+  ArrayMinSize,
+  ArrayUnique,
+  IsArray,
+  IsIn,
+  ValidateBy,
+  type ValidationOptions,
+} from 'class-validator';
 import { getAddress } from 'ethers/address';
 import {
   ACTION_TYPE,
@@ -147,6 +155,25 @@ function twiceIn(list: unknown): string {
   if (second < 0) return '';
   return `, but ${JSON.stringify(shorten(String(list[second])))} is at ${list.indexOf(list[second])} and at ${second}`;
 }
+
+/** More items than a batch may have are a refusal of its own. */
+export const TOO_LARGE = { context: { code: 'batch_too_large' } };
+
+/** At most so many items. Of `ArrayMaxSize`, the OpenAPI document would have only what is a number in the source. */
+export const AtMost = (items: number, options?: ValidationOptions): PropertyDecorator =>
+  applyDecorators(ArrayMaxSize(items, options), ApiProperty({ maxItems: items }));
+
+/** A batch of TRIS ids, each once. @param most how many */
+export const AreTrisIds = (most: number): PropertyDecorator =>
+  // The decorator that is applied last is checked first.
+  applyDecorators(
+    IsUnique(),
+    IsTrisId({ each: true }),
+    AtMost(most, TOO_LARGE),
+    ArrayMinSize(1),
+    IsArray(),
+    ApiProperty({ minItems: 1 }),
+  );
 
 const COMMA_SEPARATED = Symbol('comma separated');
 

@@ -3342,6 +3342,8 @@ export interface components {
              * @example tris@alice
              */
             issuer: string;
+            /** @description What each public signal means, in their order. */
+            public_inputs: components["schemas"]["PublicInputDto"][];
             /**
              * @description Merkle roots or keys of the issuer whose proofs are accepted.
              * @example [
@@ -3358,8 +3360,6 @@ export interface components {
             status: "zk-KYH" | "zk-KYC (ID only)" | "zk-KYC (ID + AML)";
             /** @description A credential verifies at most one identity in a scope, across all schemes with that scope. */
             scope: string;
-            /** @description What each public signal means, in their order. */
-            public_inputs: components["schemas"]["PublicInputDto"][];
             /** @description The verification key of the circuit. */
             verification_key: components["schemas"]["VerificationKeyDto"];
             /**
@@ -4233,10 +4233,10 @@ export interface components {
              * @example tris@alice
              */
             tris_org: string;
-            /** @description The id of a policy, with its version. */
-            policy_id: string;
             /** @description The metrics that count, with their weights. */
             inputs: components["schemas"]["PolicyInputDto"][];
+            /** @description The id of a policy, with its version. */
+            policy_id: string;
             /** @description What the owner declares about the policy. */
             metadata: components["schemas"]["PolicyMetadataDto"];
         };

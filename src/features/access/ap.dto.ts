@@ -1,6 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
 import {
-  ArrayMaxSize,
   ArrayMinSize,
   IsArray,
   IsDefined,
@@ -14,7 +13,7 @@ import {
 } from 'class-validator';
 import { ItemProblemDto, PageQuery } from '../../http/common.dto.js';
 import { VoucherDto } from './eligibility.dto.js';
-import { IsHeldAddress, IsTrisId, IsUnique } from '../../http/fields.js';
+import { AreTrisIds, AtMost, IsHeldAddress, IsTrisId, IsUnique, TOO_LARGE } from '../../http/fields.js';
 import { POLICY_REF, TRIS_ID } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { VP_ID } from '../lenses/domain/validation-policy.js';
@@ -193,7 +192,6 @@ export class CheckAccessDto {
   verifying_contract?: string;
 }
 
-const TOO_LARGE = { context: { code: 'batch_too_large' } };
 const MOST_SUBJECTS = 100;
 const MOST_POLICIES = 20;
 
@@ -208,7 +206,7 @@ export class CheckManyDto {
   @IsOptional()
   @IsArray()
   @ArrayMinSize(1)
-  @ArrayMaxSize(MOST_POLICIES, TOO_LARGE)
+  @AtMost(MOST_POLICIES, TOO_LARGE)
   @Matches(POLICY_REF, { each: true, message: AP_MESSAGE })
   @IsUnique()
   policy_ids?: string[];
@@ -228,11 +226,7 @@ export class CheckManyDto {
 
 /** `subject_tris` of a batch with one policy. */
 export class SubjectsDto {
-  @IsArray()
-  @ArrayMinSize(1)
-  @ArrayMaxSize(MOST_SUBJECTS, TOO_LARGE)
-  @IsTrisId({ each: true })
-  @IsUnique()
+  @AreTrisIds(MOST_SUBJECTS)
   subject_tris: string[];
 }
 
@@ -353,11 +347,7 @@ export class EvaluateRulesDto {
   vp?: string;
 
   /** The subjects to decide about. */
-  @IsArray()
-  @ArrayMinSize(1)
-  @ArrayMaxSize(MOST_SUBJECTS, TOO_LARGE)
-  @IsTrisId({ each: true })
-  @IsUnique()
+  @AreTrisIds(MOST_SUBJECTS)
   subjects: string[];
 }
 

@@ -1,19 +1,7 @@
 import { ApiProperty } from '@nestjs/swagger';
-import {
-  ArrayMaxSize,
-  ArrayMinSize,
-  IsArray,
-  IsIn,
-  IsInt,
-  IsOptional,
-  IsString,
-  Length,
-  Matches,
-  Max,
-  Min,
-} from 'class-validator';
+import { ArrayMaxSize, IsArray, IsIn, IsInt, IsOptional, IsString, Length, Matches, Max, Min } from 'class-validator';
 import { PROBLEM_CODE } from '../../http/common.dto.js';
-import { CommaSeparated, IsOneOf, IsTimestamp, IsTrisId, IsUnique } from '../../http/fields.js';
+import { AreTrisIds, CommaSeparated, IsOneOf, IsTimestamp, IsTrisId, IsUnique } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { type Category, MODEL, type Rank, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
@@ -103,14 +91,8 @@ export class ReportQuery extends CoordinatesQuery {
   depth: Depth = 'insight';
 }
 
-const TOO_LARGE = { context: { code: 'batch_too_large' } };
-
 export class ScoreBatchDto extends SharedCoordinates {
-  @IsArray()
-  @ArrayMinSize(1)
-  @ArrayMaxSize(100, TOO_LARGE)
-  @IsTrisId({ each: true })
-  @IsUnique()
+  @AreTrisIds(100)
   tris_ids: string[];
 }
 
@@ -123,11 +105,7 @@ export class MetricsBatchDto extends ScoreBatchDto {
 }
 
 export class ReportBatchDto extends SharedCoordinates {
-  @IsArray()
-  @ArrayMinSize(1)
-  @ArrayMaxSize(25, TOO_LARGE)
-  @IsTrisId({ each: true })
-  @IsUnique()
+  @AreTrisIds(25)
   tris_ids: string[];
 
   /** Months that the report covers. */

@@ -1,5 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { ArrayMaxSize, ArrayNotEmpty, ArrayUnique, IsBoolean, IsIn, IsOptional, Matches } from 'class-validator';
+import { ArrayNotEmpty, ArrayUnique, IsBoolean, IsIn, IsOptional, Matches } from 'class-validator';
+import { AtMost } from '../../http/fields.js';
 import { PROJECTIONS } from '../../read-side/all-projections.js';
 import type { GenerationStatus } from '../../stores/ports/read-models.js';
 
@@ -12,7 +13,7 @@ export class RebuildDto {
   /** The views to build. Default: all. */
   @IsOptional()
   @ArrayNotEmpty()
-  @ArrayMaxSize(VIEWS.length)
+  @AtMost(VIEWS.length)
   @ArrayUnique()
   @IsIn(VIEWS, { each: true })
   @ApiProperty({ type: 'array', items: { type: 'string', enum: VIEWS }, required: false })

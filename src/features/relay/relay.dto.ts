@@ -1,13 +1,15 @@
-import { ArrayMaxSize, ArrayMinSize, IsArray, IsIn, IsOptional, IsUrl, Matches, MaxLength } from 'class-validator';
+import { ArrayMinSize, IsArray, IsIn, IsOptional, IsUrl, Matches, MaxLength } from 'class-validator';
 import { ApiProperty } from '@nestjs/swagger';
 import {
+  AtMost,
   IsActionType,
   IsCriticality,
   IsExternalId,
   IsNoPersonalData,
-  IsWrittenPlatformId,
   IsTimestamp,
+  IsWrittenPlatformId,
   IsWrittenTrisId,
+  TOO_LARGE,
 } from '../../http/fields.js';
 import { ItemProblemDto } from '../../http/common.dto.js';
 import { notInTheFuture } from '../../http/times.js';
@@ -83,8 +85,8 @@ export class RelayBatchDto {
   /** Each is judged and recorded by itself, as if it were sent alone. */
   @IsArray()
   @ArrayMinSize(1)
-  @ArrayMaxSize(MOST_ACTIONS, { context: { code: 'batch_too_large' } })
-  @ApiProperty({ type: [RelayActionDto], minItems: 1, maxItems: MOST_ACTIONS })
+  @AtMost(MOST_ACTIONS, TOO_LARGE)
+  @ApiProperty({ type: [RelayActionDto], minItems: 1 })
   actions: unknown[];
 }
 

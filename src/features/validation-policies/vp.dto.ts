@@ -12,7 +12,16 @@ import {
   ValidateNested,
 } from 'class-validator';
 import { PageQuery } from '../../http/common.dto.js';
-import { IsCriticality, IsMetric, IsNoPersonalData, IsTrisId, IsUnique, IsWrittenTrisId } from '../../http/fields.js';
+import {
+  AreTrisIds,
+  AtMost,
+  IsCriticality,
+  IsMetric,
+  IsNoPersonalData,
+  IsTrisId,
+  IsUnique,
+  IsWrittenTrisId,
+} from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import { type Category, type Criticality, MODEL, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
@@ -78,7 +87,7 @@ export class CreatePolicyDto {
 
   @IsArray()
   @ArrayMinSize(1)
-  @ArrayMaxSize(MAX_INPUTS)
+  @AtMost(MAX_INPUTS)
   @ValidateNested({ each: true })
   @Type(() => PolicyInputDto)
   inputs: PolicyInputDto[];
@@ -219,11 +228,7 @@ export class EvaluatePolicyDto extends PreviewedDto {
 
   /** Identities to compare. Default: all, and only the summary is returned. */
   @IsOptional()
-  @IsArray()
-  @ArrayMinSize(1)
-  @ArrayMaxSize(100, { context: { code: 'batch_too_large' } })
-  @IsTrisId({ each: true })
-  @IsUnique()
+  @AreTrisIds(100)
   subjects?: string[];
 }
 

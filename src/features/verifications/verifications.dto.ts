@@ -1,18 +1,7 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
-import {
-  ArrayMaxSize,
-  ArrayMinSize,
-  IsArray,
-  IsIn,
-  IsInt,
-  IsOptional,
-  Matches,
-  Max,
-  Min,
-  ValidateNested,
-} from 'class-validator';
-import { field, IsUnique, IsWrittenTrisId } from '../../http/fields.js';
+import { ArrayMinSize, IsArray, IsIn, IsInt, IsOptional, Matches, Max, Min, ValidateNested } from 'class-validator';
+import { AtMost, field, IsUnique, IsWrittenTrisId } from '../../http/fields.js';
 import { GRANTABLE_STATUSES } from '../identity/domain/identity.events.js';
 import { isG1, isG2, isSignal } from './domain/proof-format.js';
 import { MAX_ROOTS, SCHEME_ID, SCOPE, TRANSCRIPT_HASH } from './domain/scheme.js';
@@ -62,7 +51,7 @@ export class SubmitProofDto {
 
   /** One for each public input of the scheme, in their order. */
   @IsArray()
-  @ArrayMaxSize(MAX_INPUTS)
+  @AtMost(MAX_INPUTS)
   @IsSignal({ each: true })
   public_signals: string[];
 
@@ -117,7 +106,7 @@ export class VerificationKeyDto {
   @ApiProperty({ type: 'array', items: {} })
   vk_alphabeta_12?: unknown[];
   @IsArray()
-  @ArrayMaxSize(MAX_INPUTS + 1)
+  @AtMost(MAX_INPUTS + 1)
   @IsG1({ each: true })
   IC: string[][];
 }
@@ -141,7 +130,7 @@ export class RegisterSchemeDto {
   /** What each public signal means, in their order. */
   @IsArray()
   @ArrayMinSize(1)
-  @ArrayMaxSize(MAX_INPUTS)
+  @AtMost(MAX_INPUTS)
   @ValidateNested({ each: true })
   @Type(() => PublicInputDto)
   public_inputs: PublicInputDto[];
@@ -159,7 +148,7 @@ export class RegisterSchemeDto {
 
   /** Merkle roots or keys of the issuer whose proofs are accepted. */
   @IsArray()
-  @ArrayMaxSize(MAX_ROOTS)
+  @AtMost(MAX_ROOTS)
   @IsSignal({ each: true })
   @IsUnique()
   roots: string[];

@@ -1,7 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
 import {
-  ArrayMaxSize,
   ArrayMinSize,
   IsArray,
   IsIn,
@@ -14,7 +13,7 @@ import {
   Min,
   ValidateNested,
 } from 'class-validator';
-import { IsUnique, IsWrittenTrisId } from '../../http/fields.js';
+import { AtMost, IsUnique, IsWrittenTrisId } from '../../http/fields.js';
 import { POLICY_REF } from '../../kernel/identifiers.js';
 import type { JsonObject } from '../../kernel/json.js';
 import { RATINGS, WEBHOOK_EVENTS, type WebhookEvent } from './domain/webhooks.events.js';
@@ -27,7 +26,7 @@ export class WebhookFilterDto {
   @IsOptional()
   @IsArray()
   @ArrayMinSize(1)
-  @ArrayMaxSize(MAX_WATCHED)
+  @AtMost(MAX_WATCHED)
   @IsWrittenTrisId({ each: true })
   @IsUnique()
   tris_ids?: string[];

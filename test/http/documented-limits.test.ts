@@ -1,0 +1,36 @@
+import { getMetadataStorage } from 'class-validator';
+import '../../src/app/app.module.js';
+import { type Class, planOf } from '../../src/http/validation.js';
+import { Server } from '../e2e/server.js';
+
+/** The OpenAPI document says how much a field of a body may contain, also where its DTO names a constant. */
+
+const KEYWORDS: Record<string, string> = {
+  arrayMinSize: 'minItems',
+  arrayMaxSize: 'maxItems',
+  maxLength: 'maxLength',
+  min: 'minimum',
+  max: 'maximum',
+};
+type Schemas = Record<string, { properties: Record<string, Record<string, unknown>> }>;
+
+test('every limit that is checked is in the schema of its field', async () => {
+  const server = await Server.start();
+  const { json } = await server.send('GET', '/openapi.json').finally(() => server.end());
+  const { schemas } = (json as { components: { schemas: Schemas } }).components;
+  const { validationMetadatas } = getMetadataStorage() as unknown as { validationMetadatas: Map<Class, unknown> };
+  const bodies = [...validationMetadatas.keys()].filter(({ name }) => schemas[name]);
+  expect(bodies.length).toBeGreaterThan(30);
+  const missing: string[] = [];
+  for (const type of bodies) {
+    for (const { name, checks } of planOf(type).fields) {
+      for (const check of checks) {
+        const [keyword, limit] = [KEYWORDS[check.name], check.constraints[0]];
+        if (!keyword || check.each || limit === Number.MAX_SAFE_INTEGER) continue;
+        const found = schemas[type.name]!.properties[name]![keyword];
+        if (found !== limit) missing.push(`${type.name}.${name}: ${keyword} ${limit}, not ${found}`);
+      }
+    }
+  }
+  expect(missing).toEqual([]);
+}, 60_000);
