@@ -6,7 +6,7 @@ export interface Received {
   id: string;
   headers: Record<string, string>;
   body: string;
-  message: { type: string; timestamp: string; data: any };
+  message: { type: string; timestamp: string; data: any; answers?: boolean };
 }
 
 /** A receiver of webhooks on this machine. It keeps what it received, and answers as a test wants. */

@@ -1,10 +1,12 @@
 import type { LookupAddress } from 'node:dns';
 import { loadConfig } from '../../src/kernel/config.js';
 import { Receivers, isPublic } from '../../src/features/webhooks/receivers.js';
+import { eventually } from '../contracts/harness.js';
 import { Receiver } from './receiver.js';
 
 /** Where webhooks may lead: never into the networks of the service. */
 
+const OWNER = 'tris:lendco';
 const configured = (loopback: 'on' | 'off') => new Receivers(loadConfig({ CREDENCE_WEBHOOK_LOOPBACK: loopback }));
 const addresses = (...found: string[]): LookupAddress[] =>
   found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
@@ -81,7 +83,7 @@ describe('a connection', () => {
   ])('is not made if the name leads to %s', async (_, found) => {
     const receivers = configured('off');
     receivers.resolve = (_host, done) => done(null, found);
-    const outcome = await receivers.post(`https://lender.example:${port()}/`, {}, '{}');
+    const outcome = await receivers.post(OWNER, `https://lender.example:${port()}/`, {}, '{}');
     expect(outcome).toMatchObject({ status: null, failure: 'address_not_public' });
     expect(receiver.received).toEqual([]);
     receivers.onApplicationShutdown();
@@ -92,7 +94,7 @@ describe('a connection', () => {
     const asked: string[] = [];
     // As a rebinding name server answers: what is allowed first, and something else from then on.
     receivers.resolve = (host, done) => done(null, addresses(asked.push(host) === 1 ? '127.0.0.1' : '192.0.2.1'));
-    const outcome = await receivers.post(`http://localhost:${port()}/`, { 'webhook-id': 'a' }, '{}');
+    const outcome = await receivers.post(OWNER, `http://localhost:${port()}/`, { 'webhook-id': 'a' }, '{}');
     expect(outcome).toMatchObject({ status: 204, failure: null });
     expect(asked).toEqual(['localhost']);
     receivers.onApplicationShutdown();
@@ -102,7 +104,7 @@ describe('a connection', () => {
     const receivers = configured('on');
     receiver.answer = (_, response) => void response.writeHead(302, { location: receiver.url }).end();
     const before = receiver.received.length;
-    expect(await receivers.post(receiver.url, {}, '{}')).toMatchObject({ status: 302 });
+    expect(await receivers.post(OWNER, receiver.url, {}, '{}')).toMatchObject({ status: 302 });
     expect(receiver.received).toHaveLength(before + 1);
     const closed = new Promise<number>((resolve) => {
       receiver.answer = (_, response) => {
@@ -119,7 +121,7 @@ describe('a connection', () => {
         more();
       };
     });
-    expect(await receivers.post(receiver.url, {}, '{}')).toMatchObject({ status: 200 });
+    expect(await receivers.post(OWNER, receiver.url, {}, '{}')).toMatchObject({ status: 200 });
     expect(await closed).toBeLessThan(10_000_000);
     receivers.onApplicationShutdown();
   });
@@ -127,13 +129,15 @@ describe('a connection', () => {
   test('ends after five seconds without an answer, and says what failed', async () => {
     const receivers = configured('on');
     receiver.answer = () => undefined;
-    const outcome = await receivers.post(receiver.url, {}, '{}');
+    const outcome = await receivers.post(OWNER, receiver.url, {}, '{}');
     expect(outcome).toMatchObject({ status: null, failure: 'timeout' });
     expect(outcome.ms).toBeGreaterThanOrEqual(4_900);
     const reserved = 'http://127.0.0.1:1/';
-    expect(await receivers.post(reserved, {}, '{}')).toMatchObject({ failure: 'connection_failed' });
+    expect(await receivers.post(OWNER, reserved, {}, '{}')).toMatchObject({ failure: 'connection_failed' });
     receivers.resolve = (_host, done) => done(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }), []);
-    expect(await receivers.post('https://nowhere.example/', {}, '{}')).toMatchObject({ failure: 'unknown_host' });
+    expect(await receivers.post(OWNER, 'https://nowhere.example/', {}, '{}')).toMatchObject({
+      failure: 'unknown_host',
+    });
     receivers.onApplicationShutdown();
   });
 
@@ -141,7 +145,10 @@ describe('a connection', () => {
     const receivers = configured('on');
     receiver.answer = (_, response) =>
       void response.socket!.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n');
-    expect(await receivers.post(receiver.url, {}, '{}')).toMatchObject({ status: null, failure: 'connection_failed' });
+    expect(await receivers.post(OWNER, receiver.url, {}, '{}')).toMatchObject({
+      status: null,
+      failure: 'connection_failed',
+    });
     receivers.onApplicationShutdown();
   });
 });
@@ -152,9 +159,26 @@ test('a receiver has its five seconds from the connection on, however many messa
   const receivers = configured('on');
   // Messages that got no connection at first get one when the others are answered.
   receiver.answer = (_, response) => void setTimeout(() => response.writeHead(204).end(), 2_600);
-  const outcomes = await Promise.all(Array.from({ length: 20 }, () => receivers.post(receiver.url, {}, '{}')));
+  const outcomes = await Promise.all(Array.from({ length: 20 }, () => receivers.post(OWNER, receiver.url, {}, '{}')));
   expect(outcomes.map(({ status, failure }) => status ?? failure)).toEqual(Array(20).fill(204));
   expect(Math.max(...outcomes.map(({ ms }) => ms))).toBeLessThan(5_000);
   receivers.onApplicationShutdown();
   await receiver.stop();
+});
+
+test('messages of one organization do not keep those of another from the receiver they share', async () => {
+  const receiver = new Receiver();
+  await receiver.start();
+  const receivers = configured('on');
+  receiver.answer = ({ message }, response) => void (message.answers && response.writeHead(204).end());
+  const hanging = Array.from({ length: 16 }, () => receivers.post(OWNER, receiver.url, {}, '{}'));
+  await eventually(() => receiver.received.length === 16);
+  const began = performance.now();
+  const outcome = await receivers.post('tris:other', receiver.url, {}, '{"answers":true}');
+  const waited = performance.now() - began;
+  receivers.onApplicationShutdown();
+  await Promise.all(hanging);
+  await receiver.stop();
+  expect(outcome.status).toBe(204);
+  expect(waited).toBeLessThan(4_000);
 });

@@ -149,7 +149,7 @@ export class Dispatcher implements OnModuleInit, OnApplicationBootstrap, OnAppli
     const headers = this.signatures.headersOf(webhook, messageId, body);
     const span = cause === undefined ? undefined : this.spanOf(webhook, messageId, cause);
     if (span) headers['traceparent'] = span.traceparent;
-    const outcome = await this.receivers.post(url, headers, body);
+    const outcome = await this.receivers.post(webhook.owner, url, headers, body);
     const { status, failure } = outcome;
     if (status !== null) span?.set({ 'http.response.status_code': status });
     span?.end(isDelivered(outcome) ? undefined : (failure ?? String(status)));

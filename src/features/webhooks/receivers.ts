@@ -10,7 +10,7 @@ const TIMEOUT_MS = 5_000;
 /** An answer's body is not used; a connection whose answer is larger is closed. */
 const MAX_BYTES = 16 * 1024;
 const MAX_URL = 2_048;
-/** Connections to one receiver. */
+/** Connections of one owner's webhooks to one receiver. */
 const CONNECTIONS = 16;
 
 /** Why a delivery failed before there was a status. */
@@ -82,10 +82,8 @@ export class Receivers implements OnApplicationShutdown {
   /** Replaced by tests. */
   resolve: (host: string, done: (error: Error | null, addresses: LookupAddress[]) => void) => void = (host, done) =>
     lookup(host, { all: true }, done);
-  private readonly agents = {
-    'http:': new http.Agent({ keepAlive: true, maxSockets: CONNECTIONS }),
-    'https:': new https.Agent({ keepAlive: true, maxSockets: CONNECTIONS }),
-  };
+  /** By owner: many have webhooks at the same provider, and a slow one must not keep others from it. */
+  private readonly agents = new Map<string | null, Record<'http:' | 'https:', http.Agent>>();
 
   /** Ends the requests without an answer so far. */
   private readonly open = new Set<AbortController>();
@@ -95,7 +93,7 @@ export class Receivers implements OnApplicationShutdown {
   onApplicationShutdown(): void {
     // Those without a connection would get one each time another ends.
     for (const request of this.open) request.abort();
-    for (const agent of Object.values(this.agents)) agent.destroy();
+    for (const agents of this.agents.values()) for (const agent of Object.values(agents)) agent.destroy();
   }
 
   /** What is wrong with a receiver's URL; undefined if nothing is. Where its name leads is checked at each connection. */
@@ -114,9 +112,10 @@ export class Receivers implements OnApplicationShutdown {
 
   /**
    * Posts a message. Redirects are not followed: they count as a failure. The time for the answer does not include the
-   * wait for a connection, while other messages use all that the receiver may have.
+   * wait for a connection, while other messages of the owner use all that the receiver may have.
+   * @param owner of the webhook
    */
-  async post(to: string, headers: Record<string, string>, body: string): Promise<Outcome> {
+  async post(owner: string | null, to: string, headers: Record<string, string>, body: string): Promise<Outcome> {
     let began = performance.now();
     const ended = (status: number | null, failure: Failure | null): Outcome => ({
       status,
@@ -134,7 +133,7 @@ export class Receivers implements OnApplicationShutdown {
       const protocol = url.protocol as 'http:' | 'https:';
       const options = {
         method: 'POST',
-        agent: this.agents[protocol],
+        agent: this.agentOf(owner, protocol),
         headers: { ...headers, 'content-length': Buffer.byteLength(body) },
         lookup: isIP(host) === 0 ? this.lookup(url) : undefined,
         signal: ending.signal,
@@ -161,6 +160,15 @@ export class Receivers implements OnApplicationShutdown {
     } finally {
       this.open.delete(ending);
     }
+  }
+
+  private agentOf(owner: string | null, protocol: 'http:' | 'https:'): http.Agent {
+    let agents = this.agents.get(owner);
+    if (!agents) {
+      const options = { keepAlive: true, maxSockets: CONNECTIONS };
+      this.agents.set(owner, (agents = { 'http:': new http.Agent(options), 'https:': new https.Agent(options) }));
+    }
+    return agents[protocol];
   }
 
   /** A look-up that returns only addresses that it has checked, so that the connection is made to one of them. */
