@@ -231,6 +231,7 @@ const MESSAGES: Record<string, string> = {
   isInt: 'must be an integer',
   isNumber: 'must be a number',
   isUuid: 'must be a UUID',
+  isBoolean: 'must be true or false',
   isIn: 'must be one of $constraint1',
   min: 'must be at least $constraint1',
   max: 'must be at most $constraint1',
@@ -253,7 +254,7 @@ function messageOf(rule: Check, field: Field, value: unknown, object: object): s
   return template
     .replaceAll('$property', field.name)
     .replaceAll('$value', () => received(value).slice('; received '.length))
-    .replace(/\$constraint(\d+)/g, (_all, index) => String(rule.constraints[Number(index) - 1]));
+    .replace(/\$constraint(\d+)/g, (_all, index) => [rule.constraints[Number(index) - 1]].flat().join(', '));
 }
 
 function received(value: unknown): string {

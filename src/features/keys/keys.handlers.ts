@@ -3,7 +3,7 @@ import type { Actor } from '../../commands/context.js';
 import { ApiKeys, type ListedApiKey } from '../../credentials/api-keys.js';
 import type { Scope } from '../../credentials/caller.js';
 import { Logger } from '../../kernel/logger.js';
-import { Problem } from '../../kernel/problems.js';
+import { Problem, refusal } from '../../kernel/problems.js';
 import type { CreatedKeyDto, KeyDto, KeysDto } from './keys.dto.js';
 
 /** The keys that are accepted, without their secrets. */
@@ -60,13 +60,12 @@ export class CreateKeyHandler implements ICommandHandler<CreateKey> {
   async execute({ keyId, scopes, organization, actor }: CreateKey): Promise<CreatedKeyDto> {
     const lacking = scopes.filter((scope) => !actor.scopes.has(scope));
     if (lacking.length > 0) {
-      const detail = `The key "${actor.name}" lacks ${lacking.join(', ')} itself and cannot give it to another key.`;
+      const detail = `The key of this request lacks ${lacking.join(', ')} itself and cannot give it to another key.`;
       throw new Problem('forbidden', detail);
     }
     if (organization !== null && scopes.includes('ops')) {
-      const message = 'The scope ops is for keys that are bound to no organization.';
-      const errors = [{ pointer: '/scopes', code: 'scope_of_operators', message }];
-      throw new Problem('validation_failed', `${message} at /scopes`, { errors });
+      const message = 'the scope ops is for keys that are bound to no organization';
+      throw refusal([{ pointer: '/scopes', code: 'scope_of_operators', message }]);
     }
     const record = { id: keyId, scopes, ...(organization !== null && { organization }) };
     const key = await this.keys.create(record);
