@@ -41,3 +41,14 @@ test('the first check of the log is repeated if it gets no answer', async () => 
     connection.close();
   }
 });
+
+test('a caller waits for an answer no longer than its patience, however long one attempt takes', async () => {
+  const url = `esdb://127.0.0.1:${await freePort()}?tls=false`;
+  const connection = new Connection(url, { answerMs: 60_000, callMs: 60_000, patienceMs: 200 }, () => undefined);
+  try {
+    const answer = connection.persist(() => new Promise(() => undefined));
+    await expect(answer).rejects.toThrow('gives no definite answer: no answer within 0.2 s');
+  } finally {
+    connection.close();
+  }
+});

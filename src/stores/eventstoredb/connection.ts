@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ErrorType, EventStoreDBClient, isCommandError } from '@eventstore/db-client';
 import features from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
 import shared from '@eventstore/db-client/generated/shared_pb.js';
+import { inTime } from '../../kernel/turn.js';
 import { StartError } from '../../kernel/start-error.js';
 import { StoreUnavailable } from '../ports/event-store.js';
 import { CallUnanswered, NoAnswer, Pulse, type PulseTimes } from './pulse.js';
@@ -255,22 +256,29 @@ export class Connection {
    * @throws StoreUnavailable without a definite answer in time, or what `work` threw if that is a definite answer
    */
   async persist<T>(work: (link: Link) => Promise<T>): Promise<T> {
-    const until = performance.now() + this.patience.patienceMs;
+    const { patienceMs } = this.patience;
+    const until = performance.now() + patienceMs;
+    const late = `no answer within ${patienceMs / 1_000} s`;
     for (let attempt = 0; ; attempt++) {
       if (this.#closed) throw closedError();
       const { link } = this;
       try {
-        const session = await this.confirm(link);
-        const answer = await work(link);
-        if (this.guarded && link.session !== session) throw new NoAnswer('the connection was made again');
-        return answer;
+        const answer = this.#once(link, work);
+        return await (until === Infinity ? answer : inTime(answer, until - performance.now(), late));
       } catch (error) {
         if (isDefinite(error)) throw error;
-        if (performance.now() > until) throw this.unavailable(error);
+        if (performance.now() >= until) throw this.unavailable(error);
         if (breaksConnection(error)) this.renew(link);
       }
       await this.pause(attempt);
     }
+  }
+
+  async #once<T>(link: Link, work: (link: Link) => Promise<T>): Promise<T> {
+    const session = await this.confirm(link);
+    const answer = await work(link);
+    if (this.guarded && link.session !== session) throw new NoAnswer('the connection was made again');
+    return answer;
   }
 
   /** Waits a little longer with every attempt; a signal ends the wait early. */
