@@ -91,8 +91,9 @@ export async function serve(config: Config, logger: Logger, member: GroupMember 
     app.get(Health).add('shutdown', () => ({ ok: false, detail: 'the service is stopping' }));
     await close(logger);
     if (!member) logger.info('stopped');
-    // Its channel to the first process, or a request to a collector of traces, would keep it alive.
-    if (member || tracing) process.exit(0);
+    // Its channel to the first process, a request to a collector of traces, or timers of BullMQ where Redis gives no answer
+    // would keep it alive.
+    process.exit(0);
   };
   // A second signal ends a process at once. One of a group may get it from the supervisor and from the first process.
   const listen = member ? 'on' : 'once';

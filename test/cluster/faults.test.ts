@@ -146,6 +146,21 @@ describeOnOwnCluster('a cluster', () => {
     LONG,
   );
 
+  test(
+    'a worker that is stopped while Redis is away ends by itself',
+    async () => {
+      const worker = await startWorker();
+      await cluster.redis.kill();
+      await eventually(() => worker.errors.join('').includes('is unavailable'), 'a line');
+      expect(await worker.stop()).toBe(0);
+      expect(worker.errors.join('')).not.toContain('not stopped within');
+      await cluster.redis.run();
+      const isReady = async () => (await apis[0].send('GET', '/health/ready')).status === 200;
+      await eventually(isReady, 'ready again');
+    },
+    LONG,
+  );
+
   longTest(
     'a worker says once that a store is unavailable, with the reason, and once that it is back; its metrics show it',
     async () => {
