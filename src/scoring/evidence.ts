@@ -58,7 +58,7 @@ export function countActions({ days }: MetricEvidence): number {
   return actions;
 }
 
-/** An iterator over the days of one metric under a lens, ascending. `day`, `tct` and `actions` are those of the current day. */
+/** Iterates over the days of one metric under a lens, ascending. The fields are those of the current day. */
 export class Days {
   day = 0;
   tct = 0;

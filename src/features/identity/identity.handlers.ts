@@ -53,7 +53,10 @@ export class StateAboutIdentityHandler implements ICommandHandler<StateAboutIden
     );
   }
 
-  /** @throws Problem self_statement, validation_failed for a grant that has expired, idempotency_key_reused, write_conflict */
+  /**
+   * @throws Problem self_statement, validation_failed for a grant that has expired, idempotency_key_reused,
+   * write_conflict
+   */
   async execute({ trisId, statement, context }: StateAboutIdentity): Promise<{ position: Position }> {
     const { organization, scopes } = context.actor;
     if (statement.kind === 'grant') refuseSelfStatement(organization, trisId);

@@ -126,8 +126,8 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
   ) {}
 
   /**
-   * @throws Problem record_not_found, forbidden, self_statement, own_submission, platform_not_owned, record_decided, record_counted,
-   * idempotency_key_reused
+   * @throws Problem record_not_found, forbidden, self_statement, own_submission, platform_not_owned, record_decided,
+   * record_counted, write_conflict, idempotency_key_reused
    */
   async execute({ recordId, decision, context }: ReviewRecord): Promise<Submitted> {
     const stream = troveStream(recordId);

@@ -104,7 +104,7 @@ export function decisionOn({ rulings }: Pick<TroveRecord, 'rulings'>): Ruling | 
   return rulings.find(({ approved }) => approved) ?? rulings.find(({ reviewer }) => reviewer === null) ?? null;
 }
 
-/** A rejection by an operator. It stands until an operator lifts it; one for a proof stands until there is another proof. */
+/** Whether an operator rejected the record. That stands until an operator lifts it, unlike a rejection for a proof. */
 function isByOperator({ reviewer, approved, method }: Ruling): boolean {
   return reviewer === null && !approved && method === 'review';
 }
@@ -255,8 +255,8 @@ const json = <T extends RecordProof | null>(proof: T) => proof as T & null;
 
 /**
  * Decides the record of a stream. Each organization decides for its own platforms, whatever others decided; its keys
- * count as one, and so do operators and the proof. An approved record becomes an action and a credonation in the same append; no
- * credonation if its metric is a flag or the endorser is the identity itself.
+ * count as one, and so do operators and the proof. An approved record becomes an action in the same append, with the
+ * credonation that such an action earns.
  * @param owner TRIS of the organization that owns the platform, or null
  * @throws Problem record_decided if the same reviewer decided otherwise before
  */
