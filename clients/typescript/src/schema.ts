@@ -4804,6 +4804,21 @@ export interface components {
             /** @description Only with status 202. Reads that wait for `position` see the switch. */
             job_id?: string;
         };
+        AssignPolicyNameDto: {
+            /**
+             * @description The organization whose keys may create versions of it from now on.
+             * @example tris@alice
+             */
+            tris_org: string;
+            /** @description `VP_<NAME>` or `AP_<NAME>`: the ids of policies without their version. */
+            name: string;
+        };
+        PolicyNameDto: {
+            /** @description The id of a policy without its version. */
+            name: string;
+            /** @description The TRIS id of the organization. */
+            tris_org: string;
+        };
         CreateAccessPolicyDto: {
             /**
              * @description Conditions, all of which must hold: disc_min 0..100, tct_min, rating_min, reliability_min 0..1, evidence_min, metrics {category:
@@ -5334,21 +5349,6 @@ export interface components {
             issuers: components["schemas"]["VoucherIssuerDto"][];
             /** @description The EIP-712 domain. */
             domain: components["schemas"]["VoucherDomainDto"];
-        };
-        AssignPolicyNameDto: {
-            /**
-             * @description The organization whose keys may create versions of it from now on.
-             * @example tris@alice
-             */
-            tris_org: string;
-            /** @description `VP_<NAME>` or `AP_<NAME>`: the ids of policies without their version. */
-            name: string;
-        };
-        PolicyNameDto: {
-            /** @description The id of a policy without its version. */
-            name: string;
-            /** @description The TRIS id of the organization. */
-            tris_org: string;
         };
         BuildProgressDto: {
             /** @description Events applied so far. */
