@@ -115,28 +115,32 @@ export function LiveView() {
             {count(data.read)} changes read, {count(rows.length)} shown
             {isPaused ? ', paused' : isStreaming ? ', followed live' : ''}.
           </p>
-          {rows.length > 0 && (
-            <Region label="Changes">
-              <table>
-                <Head columns={['Identity', 'Score', 'TCT', 'Arrived']} numbers={['Score', 'TCT']} />
-                <tbody>
-                  {rows.map((row) => (
-                    <tr key={row.position}>
-                      <th scope="row">
-                        <a href={hrefOf('identity', row.tris_id)}>{row.tris_id}</a>
-                      </th>
-                      <td className="number">{score(row.score)}</td>
-                      <td className="number">{count(row.total_tct)}</td>
-                      <td>{row.at === null ? 'earlier' : <Time value={row.at} />}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </Region>
-          )}
+          {rows.length > 0 && <ChangesTable rows={rows} />}
         </>
       )}
     </>
+  );
+}
+
+function ChangesTable({ rows }: { rows: Feed['rows'] }) {
+  return (
+    <Region label="Changes">
+      <table>
+        <Head columns={['Identity', 'Score', 'TCT', 'Arrived']} numbers={['Score', 'TCT']} />
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.position}>
+              <th scope="row">
+                <a href={hrefOf('identity', row.tris_id)}>{row.tris_id}</a>
+              </th>
+              <td className="number">{score(row.score)}</td>
+              <td className="number">{count(row.total_tct)}</td>
+              <td>{row.at === null ? 'earlier' : <Time value={row.at} />}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Region>
   );
 }
 

@@ -252,7 +252,7 @@ describeBrowser('the policy lab', () => {
     await page.getByRole('combobox', { name: /^For/ }).selectOption('platform');
     await page.getByRole('button', { name: 'Promote…' }).click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByText('No replay says what changes.').waitFor();
+    await dialog.getByText('This policy has not been replayed.').waitFor();
     await dialog.getByRole('button', { name: 'Promote for the platform' }).click();
     await dialog.getByText('It cannot be promoted for the platform.').waitFor();
     expect(await violations(page)).toEqual([]);

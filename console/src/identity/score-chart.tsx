@@ -44,64 +44,9 @@ export function ScoreChart({
   onSelect: (index: number) => void;
 }) {
   const frame = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot | null>(null);
-  const drawn = useRef<Drawn>({ indices: [], data: [[], []] });
-  const latest = useRef({ events, onSelect });
-  latest.current = { events, onSelect };
   const [active, setActive] = useState(-1);
   const [place, setPlace] = useState<{ left: number; top: number } | null>(null);
-
-  useEffect(() => {
-    const colours = { current: coloursOf(frame.current!) };
-    const chart = new uPlot(
-      optionsOf(frame.current!.clientWidth, axis, colours, drawn, latest, {
-        hovered: setActive,
-        zoomed: () => queueMicrotask(() => resample()),
-      }),
-      [[], []],
-      frame.current!,
-    );
-    plot.current = chart;
-    let shownRange = '';
-    const resample = () => {
-      const { min, max } = chart.scales['x']!;
-      const { events } = latest.current;
-      const range = `${min} ${max} ${events.places.length}`;
-      if (plot.current !== chart || range === shownRange || events.places.length <= 4 * BUCKETS) return;
-      shownRange = range;
-      drawn.current = select(events, min ?? -Infinity, max ?? Infinity);
-      chart.setData(drawn.current.data, false);
-      chart.redraw();
-    };
-    const click = () => {
-      const index = drawn.current.indices[chart.cursor.idx ?? -1];
-      if (index !== undefined) latest.current.onSelect(index);
-    };
-    chart.over.addEventListener('click', click);
-    const resized = new ResizeObserver(() =>
-      chart.setSize({ width: frame.current?.clientWidth || chart.width, height: HEIGHT }),
-    );
-    resized.observe(frame.current!);
-    const recolour = () => {
-      colours.current = coloursOf(frame.current!);
-      chart.redraw(false, true);
-    };
-    const dark = window.matchMedia('(prefers-color-scheme: dark)');
-    dark.addEventListener('change', recolour);
-    window.addEventListener('themechange', recolour);
-    return () => {
-      resized.disconnect();
-      dark.removeEventListener('change', recolour);
-      window.removeEventListener('themechange', recolour);
-      plot.current = null;
-      chart.destroy();
-    };
-  }, []);
-
-  useEffect(() => {
-    drawn.current = select(events, -Infinity, Infinity);
-    plot.current!.setData(drawn.current.data);
-  }, [events]);
+  const plot = usePlot(frame, axis, events, onSelect, setActive);
 
   const shown = active >= 0 && active < events.entries.length ? active : -1;
   useEffect(() => {
@@ -165,6 +110,78 @@ export function ScoreChart({
       {place && shown >= 0 && <Tip events={events} index={shown} {...place} width={frame.current!.clientWidth} />}
     </div>
   );
+}
+
+/**
+ * The chart in an element: it is made once, gets the events as they change, and follows the size and the theme.
+ * @param axis must not change
+ * @param onHover called with the index of the event under the pointer, or −1
+ */
+function usePlot(
+  frame: { readonly current: HTMLDivElement | null },
+  axis: Axis,
+  events: Events,
+  onSelect: (index: number) => void,
+  onHover: (index: number) => void,
+): { readonly current: uPlot | null } {
+  const plot = useRef<uPlot | null>(null);
+  const drawn = useRef<Drawn>({ indices: [], data: [[], []] });
+  const latest = useRef({ events, onSelect });
+  latest.current = { events, onSelect };
+
+  useEffect(() => {
+    const colours = { current: coloursOf(frame.current!) };
+    const chart = new uPlot(
+      optionsOf(frame.current!.clientWidth, axis, colours, drawn, latest, {
+        hovered: onHover,
+        zoomed: () => queueMicrotask(() => resample()),
+      }),
+      [[], []],
+      frame.current!,
+    );
+    plot.current = chart;
+    let shownRange = '';
+    const resample = () => {
+      const { min, max } = chart.scales['x']!;
+      const { events } = latest.current;
+      const range = `${min} ${max} ${events.places.length}`;
+      if (plot.current !== chart || range === shownRange || events.places.length <= 4 * BUCKETS) return;
+      shownRange = range;
+      drawn.current = select(events, min ?? -Infinity, max ?? Infinity);
+      chart.setData(drawn.current.data, false);
+      chart.redraw();
+    };
+    const click = () => {
+      const index = drawn.current.indices[chart.cursor.idx ?? -1];
+      if (index !== undefined) latest.current.onSelect(index);
+    };
+    chart.over.addEventListener('click', click);
+    const resized = new ResizeObserver(() =>
+      chart.setSize({ width: frame.current?.clientWidth || chart.width, height: HEIGHT }),
+    );
+    resized.observe(frame.current!);
+    const recolour = () => {
+      colours.current = coloursOf(frame.current!);
+      chart.redraw(false, true);
+    };
+    const dark = window.matchMedia('(prefers-color-scheme: dark)');
+    dark.addEventListener('change', recolour);
+    window.addEventListener('themechange', recolour);
+    return () => {
+      resized.disconnect();
+      dark.removeEventListener('change', recolour);
+      window.removeEventListener('themechange', recolour);
+      plot.current = null;
+      chart.destroy();
+    };
+  }, []);
+
+  useEffect(() => {
+    drawn.current = select(events, -Infinity, Infinity);
+    plot.current!.setData(drawn.current.data);
+  }, [events]);
+
+  return plot;
 }
 
 function Tip(props: { events: Events; index: number; left: number; top: number; width: number }) {

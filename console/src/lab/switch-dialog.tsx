@@ -97,7 +97,13 @@ export function SwitchDialog(props: {
 }
 
 function Effect({ replay }: { replay: Replay | undefined }) {
-  if (!replay?.result) return <p>No replay says what changes. A replay over everyone shows it, and is recorded.</p>;
+  if (!replay?.result)
+    return (
+      <p>
+        This policy has not been replayed. A replay over everyone shows what changes, and is recorded with the
+        promotion.
+      </p>
+    );
   const { count: all, up, down, mean_delta, rating_moves, access } = replay.result;
   const rated = Object.entries(rating_moves).flatMap(([from, row]) =>
     Object.entries(row).flatMap(([to, moved]) => (from === to ? [] : [moved])),
