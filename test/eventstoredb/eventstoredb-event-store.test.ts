@@ -339,6 +339,12 @@ describeWithEventStored('the log in EventStoreDB', () => {
       ).rejects.toThrow(/EventStoreDB at 127.0.0.1:1,127.0.0.1:2 gives no definite answer/);
     });
 
+    test('nothing at the address: the reason is that of the operating system', async () => {
+      await expect(open({ url: 'esdb://127.0.0.1:1?tls=false', patienceMs: 1_000 })).rejects.toThrow(
+        /^EventStoreDB at 127.0.0.1:1 gives no definite answer: connect ECONNREFUSED 127.0.0.1:1\.$/,
+      );
+    });
+
     test('is never shown, and warnings are passed on without it', async () => {
       const shown: unknown[] = [];
       const { warn } = console;

@@ -187,7 +187,7 @@ export class Connection {
           continue;
         }
         if (!this.refusal && this.#unavailable === undefined) {
-          this.#unavailable = withoutCredentials((error as Error).message);
+          this.#unavailable = reasonOf(error);
           this.warn(`EventStoreDB at ${this.place} is unavailable: ${this.#unavailable}`);
         }
         if (breaksConnection(error)) this.renew(link);
@@ -288,8 +288,9 @@ export class Connection {
   }
 
   unavailable(cause: unknown): StoreUnavailable {
-    const reason = withoutCredentials(cause instanceof Error ? cause.message : String(cause));
-    return new StoreUnavailable(`EventStoreDB at ${this.place} gives no definite answer: ${reason}`, { cause });
+    return new StoreUnavailable(`EventStoreDB at ${this.place} gives no definite answer: ${reasonOf(cause)}`, {
+      cause,
+    });
   }
 
   close(): void {
@@ -456,6 +457,13 @@ function clientOf(url: string, warn: (message: string) => void): EventStoreDBCli
   } finally {
     console.warn = console_warn;
   }
+}
+
+/** gRPC wraps what the operating system said of a connection that cannot be made into three sentences. */
+function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  const [, last] = /Last error: (?:Error: )?(.+?)\.? Resolution note:/.exec(message) ?? [];
+  return withoutCredentials(last ?? message);
 }
 
 function withoutCredentials(text: string): string {
