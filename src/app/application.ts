@@ -26,7 +26,7 @@ import { installHooks, requestId, startAnswer } from '../http/hooks.js';
 import { withoutHooks } from '../http/nest-internals.js';
 import { BODY_LIMIT } from '../http/json-body.js';
 import { isPrivate } from '../http/addresses.js';
-import { answerClientError, serverOf } from '../http/connections.js';
+import { answerClientError, originForm, serverOf } from '../http/connections.js';
 import { serveDocs } from '../http/openapi.js';
 import { POSITION_GATE, type PositionGate } from '../kernel/positions.js';
 import { sendProblem } from '../http/problem-response.js';
@@ -75,6 +75,7 @@ function createFastify(config: Config, logger: Logger): FastifyInstance {
     routerOptions: { maxParamLength: 512 },
     // Only proxies on this machine or in private networks are trusted, so no client can choose its address.
     trustProxy: config.trustProxy ? isPrivate : false,
+    rewriteUrl: originForm,
     genReqId: requestId,
     frameworkErrors: (error, request, reply) => {
       startAnswer(request as FastifyRequest, reply as FastifyReply);

@@ -160,6 +160,17 @@ export function refuseUnlessOneHost({ rawHeaders, httpVersionMinor }: IncomingMe
   throw new Problem('malformed_request', 'A request has one Host header.', { headers: { connection: 'close' } });
 }
 
+/**
+ * The path and query of a request's target. In the absolute form, which proxies send, the address comes before them; it
+ * names the same resource (RFC 9112 section 3.2.2).
+ */
+export function originForm({ url = '/' }: IncomingMessage): string {
+  if (url.startsWith('/')) return url;
+  const path = /^[a-z][a-z\d+.-]*:\/\/[^/?#]*(.*)$/i.exec(url)?.[1];
+  if (path === undefined) return url;
+  return path.startsWith('/') ? path : `/${path}`;
+}
+
 /** Answers what is not valid HTTP, below the framework, and closes the connection. */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (answered.has(socket)) return;

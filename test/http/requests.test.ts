@@ -214,6 +214,21 @@ describe('paths', () => {
     expect(JSON.parse(body)).toMatchObject({ status: 405, code: 'method_not_allowed' });
   });
 
+  test('the absolute form of a target names the same address', async () => {
+    const raw = async (method: string, path: string, headers = '', body = '') => {
+      const head = `${method} http://proxied.example${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n`;
+      const type = `content-type: application/json\r\ncontent-length: ${body.length}\r\n`;
+      return sendRaw(served.port, `${head}${type}${headers}\r\n${body}`);
+    };
+    const body = JSON.stringify(good);
+    const { json } = await post(body, { 'idempotency-key': 'proxied' });
+    const headers = `x-api-key: ${served.key}\r\nidempotency-key: proxied\r\n`;
+    expect(await raw('POST', '/v1/things', headers, body)).toContain(`"key":"${json.key}"`);
+    expect(await raw('PUT', '/v1/things/tris@a')).toMatch(/^HTTP\/1\.1 405 [\s\S]*allow: GET/i);
+    expect(await raw('GET', '')).toMatch(/^HTTP\/1\.1 302 /);
+    expect(await raw('GET', '?x=1')).toMatch(/^HTTP\/1\.1 302 /);
+  });
+
   test('OPTIONS returns the methods, and the CORS headers for a browser', async () => {
     const plain = await send(served.port, 'OPTIONS', '/v1/things');
     expect([plain.status, plain.headers.allow, plain.text]).toEqual([204, 'GET, HEAD, POST, OPTIONS', '']);
