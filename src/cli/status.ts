@@ -1,4 +1,4 @@
-import { viewNames } from '../read-side/all-projections.js';
+import { viewNames } from '../read-side/generations.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
 import { GetStatus } from '../features/operations/status.handlers.js';
 import type { StatusDto } from '../features/operations/operations.dto.js';

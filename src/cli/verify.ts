@@ -1,4 +1,4 @@
-import { viewNames } from '../read-side/all-projections.js';
+import { viewNames } from '../read-side/generations.js';
 import { VerifyReadModels } from '../features/operations/generations.handlers.js';
 import { OperationsModule } from '../features/operations/operations.module.js';
 import { type Difference, type VerifyResult, isIdentical } from '../read-side/verify.js';

@@ -31,8 +31,3 @@ export const PROJECTIONS: readonly Projection[] = [
   webhooks,
   deadLetters,
 ];
-
-/** Names the views of a generation. There are so many that naming all of them would fill two lines. */
-export function viewNames(views: readonly string[]): string {
-  return PROJECTIONS.every(({ name }) => views.includes(name)) ? `all ${views.length} views` : views.join(', ');
-}

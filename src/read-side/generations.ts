@@ -5,7 +5,7 @@ import { Problem, type ProblemCode } from '../kernel/problems.js';
 import type { EventStore } from '../stores/ports/event-store.js';
 import type { Jobs } from '../stores/ports/jobs.js';
 import type { Generation, Manifest, ReadModels } from '../stores/ports/read-models.js';
-import { PROJECTIONS, viewNames } from './all-projections.js';
+import { PROJECTIONS } from './all-projections.js';
 import { Follower } from './follower.js';
 import {
   createGeneration,
@@ -349,4 +349,9 @@ async function manifestOf(readModels: ReadModels): Promise<Manifest> {
   const manifest = await readModels.manifest();
   if (!manifest) throw new GenerationError(NOTHING_SERVES);
   return manifest;
+}
+
+/** Names the views of a generation. There are so many that naming all of them would fill two lines. */
+export function viewNames(views: readonly string[]): string {
+  return PROJECTIONS.every(({ name }) => views.includes(name)) ? `all ${views.length} views` : views.join(', ');
 }

@@ -250,7 +250,7 @@ describe('a version of the model', () => {
     for (const kind of ['', '/history', '/explain']) {
       const answer = await server.get(path(`${kind}?model=disc-3`));
       expectProblem(answer, 400, 'validation_failed');
-      expect(answer.json.detail).toMatch(/disc-1,disc-2/);
+      expect(answer.json.detail).toMatch(/disc-1, disc-2/);
     }
     expectProblem(
       await server.post('/v1/disc/score/batch', { tris_ids: [rich], model: 'x' }),

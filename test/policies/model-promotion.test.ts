@@ -172,7 +172,7 @@ test.each(['disc-1', 'disc-2'])(
 test('an unknown version is refused with those there are', async () => {
   const unknown = await model('disc-9/promote');
   expect([unknown.status, unknown.json.code]).toEqual([400, 'validation_failed']);
-  expect(unknown.json.detail).toMatch(/disc-1,disc-2/);
+  expect(unknown.json.detail).toMatch(/disc-1, disc-2/);
 });
 
 test('under disc-2 reliability_min needs evidence and no flags that lead to the BAD band', async () => {
