@@ -82,7 +82,7 @@ export async function openStores(
     return {
       eventStore,
       readModels: await LmdbReadModels.open(join(data, 'views'), { clock, ...(repairs && { onGivenUp }) }),
-      keyValue: await LmdbKeyValue.open(state, { clock }),
+      keyValue: await LmdbKeyValue.open(state, { clock, onWarning: (message) => logger?.error(message) }),
       jobs: await LmdbJobs.open(state, { clock }),
       readerAges: () =>
         Object.fromEntries(

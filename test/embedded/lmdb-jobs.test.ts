@@ -124,3 +124,42 @@ test('open jobs of an earlier build, which did not list them by kind, are run', 
     await folder.remove();
   }
 });
+
+test('a job that is not what was written is absent, and the others are listed and run', async () => {
+  const folder = await temporaryFolder();
+  const text = { encoding: 'string' } as const;
+  let jobs = await LmdbJobs.open(folder.path, { clock: Date.now });
+  const env = await LmdbEnvironment.open(folder.path, { databases: { jobs: text, open_of_kind: text } });
+  const change = (database: string, part: string, other: string) =>
+    env.write(() => {
+      const records = env.database<string, string>(database);
+      const all = [...records.getRange({})];
+      for (const { key, value } of all) records.putSync(key, value.replace(part, other));
+    });
+  try {
+    for (const id of ['one', 'two', 'three']) await jobs.enqueue('work', id, { for: id });
+    await change('jobs', '{"for":"one"}', '{"for":"two"}');
+    await change('open_of_kind', '"two"', '"two;');
+    expect(await jobs.get('work', 'one')).toBeUndefined();
+    const listed = async () => (await jobs.list()).map(({ id, status }) => [id, status]);
+    expect(await listed()).toEqual([
+      ['three', 'queued'],
+      ['two', 'queued'],
+    ]);
+    await jobs.enqueue('work', 'one', { for: 'one' });
+    await jobs.close();
+
+    jobs = await LmdbJobs.open(folder.path, { clock: Date.now });
+    const ran: string[] = [];
+    jobs.handle('work', async ({ id, input }) => ran.push(`${id} for ${String(input['for'])}`));
+    await jobs.start();
+    await eventually(async () => ran.length === 3);
+    await eventually(async () => (await listed()).every(([, status]) => status === 'completed'));
+    expect(ran.toSorted()).toEqual(['one for one', 'three for three', 'two for two']);
+    expect(await listed()).toHaveLength(3);
+  } finally {
+    await env.close();
+    await jobs.close();
+    await folder.remove();
+  }
+});

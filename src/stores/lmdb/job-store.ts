@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../kernel/clock.js';
 import { hashOf } from '../../kernel/hash.js';
+import { sealedJson, unsealedJson } from './checksums.js';
 import type { Json, JsonObject } from '../../kernel/json.js';
 import { LmdbEnvironment } from './environment.js';
 import type { Job, JobStatus } from '../ports/jobs.js';
@@ -35,7 +36,10 @@ const LIST_SLICE = 1_000;
 const OPEN_SLICE = 100;
 const MAX_NAME_LENGTH = 300;
 
-/** The jobs on disk and every change of state they may make, each in one durable transaction. */
+/**
+ * The jobs on disk and every change of state they may make, each in one durable transaction. A job that is not what was
+ * written is absent, as if the folder had been deleted.
+ */
 export class JobStore {
   readonly #env: LmdbEnvironment;
   readonly #clock: Clock;
@@ -43,8 +47,8 @@ export class JobStore {
   readonly #token = randomUUID();
 
   static async open(folder: string, clock: Clock, claimMs: number): Promise<JobStore> {
-    const json = { encoding: 'json' } as const;
-    const databases = { jobs: json, job_order: json, open_jobs: json, open_of_kind: json };
+    const text = { encoding: 'string' } as const;
+    const databases = { jobs: text, job_order: text, open_jobs: text, open_of_kind: text };
     const store = new JobStore(await LmdbEnvironment.open(folder, { databases }), clock, claimMs);
     await store.#indexOpen();
     return store;
@@ -78,14 +82,16 @@ export class JobStore {
         run_at: 0,
         claim: null,
       };
-      this.#order.putSync(sequence, [kind, id]);
+      this.#order.putSync(sequence, JSON.stringify([kind, id]));
       this.#put(job);
       return job;
     });
   }
 
   get(kind: string, id: string): StoredJob | undefined {
-    return this.#env.read(() => this.#jobs.get(keyOf(kind, id)));
+    const key = keyOf(kind, id);
+    const text = this.#env.read(() => this.#jobs.get(key));
+    return text === undefined ? undefined : (unsealedJson<StoredJob>(key.join(), text) ?? undefined);
   }
 
   async list(filter: { kind?: string; status?: JobStatus; limit?: number }): Promise<StoredJob[]> {
@@ -96,9 +102,10 @@ export class JobStore {
     let start = Number.MAX_SAFE_INTEGER;
     while (found.length < limit) {
       const slice = [...names.getRange({ start, end: 0, reverse: true, limit: LIST_SLICE })];
-      for (const { value } of slice) {
-        const job = kind === undefined || value[0] === kind ? this.get(...value) : undefined;
-        const fits = job && (status === undefined || job.status === status);
+      for (const { key: sequence, value } of slice) {
+        const name = valueIn<Name>(value);
+        const job = name && (kind === undefined || name[0] === kind) ? this.get(...name) : undefined;
+        const fits = job?.sequence === sequence && (status === undefined || job.status === status);
         if (fits && found.length < limit) found.push(job);
         if (isDue()) await yieldIfDue();
       }
@@ -238,23 +245,29 @@ export class JobStore {
       await yieldIfDue();
       const range = { start: [kind, after + 1], end: [kind, Number.MAX_SAFE_INTEGER], limit: OPEN_SLICE };
       const slice = this.#env.read(() => [...this.#openOfKind.getRange(range)]);
-      for (const { key, value: id } of slice) {
+      for (const { key, value } of slice) {
         after = key[1];
-        const job = this.get(kind, id);
+        const id = valueIn<string>(value);
+        const job = id === undefined ? undefined : this.get(kind, id);
         if (job?.finished_at === null) yield job;
       }
       if (slice.length < OPEN_SLICE) return;
     }
   }
 
-  /** Earlier builds have left open jobs that are not listed by kind. */
+  /** Lists open jobs by kind that are not, or under another name: those of earlier builds, and after damage. */
   async #indexOpen(): Promise<void> {
-    const isListed = ({ key, value: [kind] }: { key: number; value: Name }) =>
-      this.#openOfKind.get([kind, key]) !== undefined;
-    const missing = () => [...this.#open.getRange({ start: 0 })].filter((open) => !isListed(open));
+    const missing = () =>
+      [...this.#open.getRange({ start: 0 })].flatMap(({ key, value }) => {
+        const name = valueIn<Name>(value);
+        if (!name) return [];
+        const [kind, id] = name;
+        const listed = JSON.stringify(id);
+        return this.#openOfKind.get([kind, key]) === listed ? [] : [{ kind, key, listed }];
+      });
     if (this.#env.read(missing).length === 0) return;
     await this.#env.grow(() => {
-      for (const { key, value } of missing()) this.#openOfKind.putSync([value[0], key], value[1]);
+      for (const { kind, key, listed } of missing()) this.#openOfKind.putSync([kind, key], listed);
     });
   }
 
@@ -288,10 +301,11 @@ export class JobStore {
   }
 
   #put(job: StoredJob): StoredJob {
-    this.#jobs.putSync(keyOf(job.kind, job.id), job);
+    const key = keyOf(job.kind, job.id);
+    this.#jobs.putSync(key, sealedJson(key.join(), job));
     if (job.finished_at === null) {
-      this.#open.putSync(job.sequence, [job.kind, job.id]);
-      this.#openOfKind.putSync([job.kind, job.sequence], job.id);
+      this.#open.putSync(job.sequence, JSON.stringify([job.kind, job.id]));
+      this.#openOfKind.putSync([job.kind, job.sequence], JSON.stringify(job.id));
     } else {
       this.#open.removeSync(job.sequence);
       this.#openOfKind.removeSync([job.kind, job.sequence]);
@@ -312,16 +326,26 @@ export class JobStore {
   }
 
   get #jobs() {
-    return this.#env.database<StoredJob, Name>('jobs');
+    return this.#env.database<string, Name>('jobs');
   }
+  // The values of the others are JSON: names of jobs, or ids.
   get #order() {
-    return this.#env.database<Name, number>('job_order');
+    return this.#env.database<string, number>('job_order');
   }
   get #open() {
-    return this.#env.database<Name, number>('open_jobs');
+    return this.#env.database<string, number>('open_jobs');
   }
   get #openOfKind() {
     return this.#env.database<string, [kind: string, sequence: number]>('open_of_kind');
+  }
+}
+
+/** Undefined if it is damaged. A name that is another one by now leads to no job, or to one that is listed elsewhere. */
+function valueIn<T>(text: string): T | undefined {
+  try {
+    return JSON.parse(text) as T;
+  } catch {
+    return undefined;
   }
 }
 

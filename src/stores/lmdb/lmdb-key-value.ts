@@ -1,6 +1,7 @@
 import type { Clock } from '../../kernel/clock.js';
 import { canonicalJson, hashOf } from '../../kernel/hash.js';
 import type { Json } from '../../kernel/json.js';
+import { sealedJson, unsealedJson } from './checksums.js';
 import { LmdbEnvironment } from './environment.js';
 import type { KeyValue } from '../ports/key-value.js';
 
@@ -10,7 +11,7 @@ const SWEEP_SLICE = 1_000;
 /** Longer keys are stored under their hash: the library refuses more than 1,978 bytes. */
 const MAX_KEY_LENGTH = 400;
 
-const DATABASES = { databases: { entries: { encoding: 'json' } } } as const;
+const DATABASES = { databases: { entries: { encoding: 'string' } } } as const;
 
 interface Entry {
   value: Json;
@@ -18,22 +19,30 @@ interface Entry {
   expires_at: number;
 }
 
-/** Short-lived state in LMDB. The folder may be shared with `LmdbJobs` and with other processes. */
+/**
+ * Short-lived state in LMDB. The folder may be shared with `LmdbJobs` and with other processes. An entry that is not
+ * what was written is absent, as if the folder had been deleted, and the next sweep removes it.
+ */
 export class LmdbKeyValue implements KeyValue {
   readonly #env: LmdbEnvironment;
   readonly #clock: Clock;
+  readonly #onWarning: ((message: string) => void) | undefined;
   readonly #sweeper: NodeJS.Timeout;
   #sweeping: Promise<void> | undefined;
   #closed = false;
 
-  static async open(folder: string, options: { clock: Clock }): Promise<LmdbKeyValue> {
-    const env = await LmdbEnvironment.open(folder, DATABASES);
-    return new LmdbKeyValue(env, options.clock);
+  /** @param options.onWarning told of damaged entries that were removed */
+  static async open(
+    folder: string,
+    { clock, onWarning }: { clock: Clock; onWarning?: (message: string) => void },
+  ): Promise<LmdbKeyValue> {
+    return new LmdbKeyValue(await LmdbEnvironment.open(folder, DATABASES), clock, onWarning);
   }
 
-  private constructor(env: LmdbEnvironment, clock: Clock) {
+  private constructor(env: LmdbEnvironment, clock: Clock, onWarning: ((message: string) => void) | undefined) {
     this.#env = env;
     this.#clock = clock;
+    this.#onWarning = onWarning;
     this.#sweeper = setInterval(() => {
       // A sweep that fails is repeated with the next.
       this.#sweeping ??= this.sweep()
@@ -82,34 +91,44 @@ export class LmdbKeyValue implements KeyValue {
       const entry = this.#entry(stored(key));
       const count = typeof entry?.value === 'number' ? entry.value + by : by;
       const resets_at = entry?.expires_at ?? this.#clock() + ttlMs;
-      this.#entries.putSync(stored(key), { value: count, expires_at: resets_at });
+      this.#entries.putSync(stored(key), sealedJson(stored(key), { value: count, expires_at: resets_at }));
       return { count, resets_at };
     });
   }
 
-  /** Removes expired entries; runs every minute. @returns the number removed */
+  /** Removes expired and damaged entries; runs every minute. @returns the number removed */
   async sweep(): Promise<number> {
     let removed = 0;
     let from: string | undefined = '#';
     while (from !== undefined && !this.#closed) {
       const start: string = from;
-      const expired: string[] = [];
+      const absent: string[] = [];
       let seen = 0;
       from = undefined;
       for (const { key, value } of this.#entries.getRange({ start, limit: SWEEP_SLICE + 1 })) {
         if (++seen > SWEEP_SLICE) from = key;
-        else if (value.expires_at <= this.#clock()) expired.push(key);
+        else if (!this.#live(key, value)) absent.push(key);
       }
-      if (expired.length === 0) {
+      if (absent.length === 0) {
         await new Promise(setImmediate);
         continue;
       }
+      const damaged: string[] = [];
       removed += await this.#env.write(() => {
+        damaged.length = 0;
         // An entry may have been put again meanwhile.
-        const still = expired.filter((key) => this.#entries.get(key) !== undefined && !this.#entry(key));
-        for (const key of still) this.#entries.removeSync(key);
+        const still = absent.filter((key) => this.#entries.get(key) !== undefined && !this.#entry(key));
+        for (const key of still) {
+          if (!entryIn(key, this.#entries.get(key)!)) damaged.push(key);
+          this.#entries.removeSync(key);
+        }
         return still.length;
       });
+      if (damaged.length > 0) {
+        this.#onWarning?.(
+          `entries in ${this.#env.folder} were not what was written, and are lost: ${damaged.join(', ')}`,
+        );
+      }
     }
     return removed;
   }
@@ -123,17 +142,28 @@ export class LmdbKeyValue implements KeyValue {
   }
 
   get #entries() {
-    return this.#env.database<Entry>('entries');
+    return this.#env.database<string>('entries');
   }
 
+  /** Undefined if it is absent, has expired, or is damaged. */
   #entry(key: string): Entry | undefined {
-    const entry = this.#entries.get(key);
+    const text = this.#entries.get(key);
+    return text === undefined ? undefined : this.#live(key, text);
+  }
+
+  #live(key: string, text: string): Entry | undefined {
+    const entry = entryIn(key, text);
     return entry && entry.expires_at > this.#clock() ? entry : undefined;
   }
 
   #put(key: string, value: Json, ttlMs: number): void {
-    this.#entries.putSync(key, { value, expires_at: this.#clock() + ttlMs });
+    this.#entries.putSync(key, sealedJson(key, { value, expires_at: this.#clock() + ttlMs }));
   }
+}
+
+/** Undefined if it is not what was written. */
+function entryIn(key: string, text: string): Entry | undefined {
+  return unsealedJson<Entry>(key, text) ?? undefined;
 }
 
 /**
@@ -145,14 +175,15 @@ export async function copyMissing(folder: string, target: string, prefix: string
   try {
     const to = await LmdbEnvironment.open(target, DATABASES);
     try {
-      const entries = from.database<Entry>('entries');
-      const copied = to.database<Entry>('entries');
+      const entries = from.database<string>('entries');
+      const copied = to.database<string>('entries');
+      const expiry = (key: string, text = '') => entryIn(key, text)?.expires_at ?? 0;
       const range = { end: `${stored(prefix)}\uffff`, limit: SWEEP_SLICE + 1 };
       let start: string | undefined = stored(prefix);
       while (start !== undefined) {
-        const page: { key: string; value: Entry }[] = from.read(() => [...entries.getRange({ ...range, start })]);
+        const page: { key: string; value: string }[] = from.read(() => [...entries.getRange({ ...range, start })]);
         start = page.length > SWEEP_SLICE ? page.pop()!.key : undefined;
-        const missing = page.filter(({ key, value }) => (copied.get(key)?.expires_at ?? 0) < value.expires_at);
+        const missing = page.filter(({ key, value }) => expiry(key, copied.get(key)) < expiry(key, value));
         if (missing.length > 0) await to.grow(() => missing.forEach(({ key, value }) => copied.putSync(key, value)));
         await new Promise(setImmediate);
       }
