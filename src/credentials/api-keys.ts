@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../kernel/clock.js';
@@ -288,8 +288,9 @@ function unwritable(file: string, error: unknown): string {
 
 function developmentKey(file: string): { key: string; created: boolean } {
   const created = !existsSync(file) && createFile(file, generateKey());
-  const key = readFileSync(file, 'utf8').trim();
-  if (key === '')
-    throw new ConfigError(`${file} is empty; delete it, and the next start creates a new development key.`);
+  const key = statSync(file).isFile() ? readFileSync(file, 'utf8').trim() : '';
+  // A key that no header could contain is refused to everybody.
+  if (!/^[!-~]+$/.test(key))
+    throw new ConfigError(`${file} contains no key; delete it, and the next start creates a new development key.`);
   return { key, created };
 }

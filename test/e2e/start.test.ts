@@ -106,6 +106,24 @@ test('a different log, or a shorter one', async () => {
   );
   await writeFile(marker, 'log');
   expect(await refusal()).toBe(sentence(`${marker} is damaged: delete it if the log beside it is the right one.`));
+  await rm(marker);
+  await mkdir(marker);
+  expect(await refusal()).toBe(sentence(`${marker} cannot be read (EISDIR).`));
+});
+
+test('a development key that is a folder, is empty or is not text', async () => {
+  const file = join(folder, 'dev-api-key');
+  for (const make of [
+    () => mkdir(file),
+    () => writeFile(file, '\n'),
+    () => writeFile(file, Buffer.from([0x80, 0xff])),
+  ]) {
+    await make();
+    expect(await refusal()).toBe(
+      `ended with 2: credence: ${file} contains no key; delete it, and the next start creates a new development key.\n`,
+    );
+    await rm(file, { recursive: true });
+  }
 });
 
 test('read models of another log, until the operator confirms that this log has replaced it', async () => {

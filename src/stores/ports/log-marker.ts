@@ -72,8 +72,9 @@ export async function checkMarker(
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
-    throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return;
+    throw new StartError(`${path} cannot be read (${code}).`);
   }
   const marker = parseMarker(text, path);
   const advice = `restore a complete copy, or delete ${path} to continue with what is there`;
