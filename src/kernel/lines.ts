@@ -1,6 +1,8 @@
 import { createReadStream } from 'node:fs';
 
 export const NEWLINE = 0x0a;
+/** The byte order mark of UTF-8, with which some programs on Windows begin a file. */
+const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 export interface Line {
   /** From 1, empty lines counted. */
@@ -32,7 +34,7 @@ export async function* readLines(file: string, most: number): AsyncGenerator<{ l
 
   for await (const chunk of createReadStream(file, { highWaterMark: 256 * 1024 }) as AsyncIterable<Buffer>) {
     const lines: Line[] = [];
-    let start = 0;
+    let start = bytesRead === 0 && chunk.subarray(0, MARK.length).equals(MARK) ? MARK.length : 0;
     for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
       const line = take(chunk.subarray(start, end));
       if (line) lines.push(line);

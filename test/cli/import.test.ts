@@ -74,6 +74,12 @@ test('a conflicting external_id is reported with its line, and the other lines a
   expect(code).toBe(1);
 });
 
+test('reads a file with the byte order mark and the line ends of Windows', async () => {
+  const lines = [action(1), action(2)].map((line) => `${JSON.stringify(line)}\r`);
+  const { code, stdout } = await store.run('import', store.file('windows.ndjson', [`\ufeff${lines[0]}`, lines[1]!]));
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/^2 lines: 2 recorded/)]);
+});
+
 test('reads standard input in place of a file', async () => {
   const { code, stdout } = await ended(store.spawn(['import', '-']), `${JSON.stringify(action(1))}\n`);
   expect(stdout).toMatch(/^1 lines: 1 recorded/);
