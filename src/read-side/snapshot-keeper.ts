@@ -5,7 +5,7 @@ import type { Logger } from '../kernel/logger.js';
 import { type EventStore, StoreUnavailable } from '../stores/ports/event-store.js';
 import type { Generation, ReadModels } from '../stores/ports/read-models.js';
 import type { Snapshot } from '../stores/ports/snapshot-file.js';
-import { SnapshotRefused, listSnapshots, loadSnapshot, misfitOf, saveSnapshot } from './snapshots.js';
+import { SnapshotRefused, listSnapshots, loadSnapshot, misfitOf, saveSnapshot, snapshotsOf } from './snapshots.js';
 
 type Settings = Pick<Config, 'snapshots' | 'snapshotEvents' | 'snapshotMinutes' | 'retainedSnapshots'>;
 
@@ -87,7 +87,7 @@ export class SnapshotKeeper {
   private async isDue({ id, views, checkpoint }: Generation): Promise<boolean> {
     if (checkpoint.position === 0) return false;
     if (!this.listed || performance.now() - this.listed.at > LIST_MS) {
-      this.listed = { at: performance.now(), snapshots: this.own() };
+      this.listed = { at: performance.now(), snapshots: snapshotsOf(this.folder, this.store) };
     }
     const newest = (await this.listed.snapshots).find((snapshot) =>
       isDeepStrictEqual({ ...snapshot.views }, { ...views }),
@@ -96,14 +96,6 @@ export class SnapshotKeeper {
     if (newest.checkpoint.position >= checkpoint.position) return false;
     const minutes = (Date.now() - Date.parse(newest.created_at)) / 60_000;
     return (this.applied.get(id) ?? 0) >= this.settings.snapshotEvents || minutes >= this.settings.snapshotMinutes;
-  }
-
-  /** The snapshots of this log, the newest first. */
-  private async own(): Promise<Snapshot[]> {
-    const listed = await listSnapshots(this.folder);
-    return listed.flatMap((each) =>
-      'snapshot' in each && each.snapshot.log === this.store.logId ? [each.snapshot] : [],
-    );
   }
 
   /** The snapshots that fit and have some of these views, the newest first. */

@@ -88,7 +88,7 @@ export async function saveSnapshot(
     await rm(path, { force: true });
     throw new SnapshotRefused(`${id} was not saved: the log was replaced meanwhile.`);
   }
-  await deleteOlder(folder, snapshot, kept);
+  await deleteOlder(folder, snapshot, kept, store);
   return snapshot;
 }
 
@@ -112,14 +112,22 @@ async function* interrupted(
   }
 }
 
-async function deleteOlder(folder: string, saved: Snapshot, kept: number): Promise<void> {
-  const same = (await listSnapshots(folder)).filter(
-    (listed) =>
-      'snapshot' in listed &&
-      listed.snapshot.log === saved.log &&
-      isDeepStrictEqual(Object.keys(listed.snapshot.views).sort(), Object.keys(saved.views).sort()),
-  );
+async function deleteOlder(folder: string, saved: Snapshot, kept: number, store: EventStore): Promise<void> {
+  const viewsOf = ({ views }: Snapshot) => Object.keys(views).sort();
+  const same = (await snapshotsOf(folder, store)).filter((other) => isDeepStrictEqual(viewsOf(other), viewsOf(saved)));
   for (const { path } of same.slice(kept)) await rm(path, { force: true });
+}
+
+/**
+ * The snapshots of a log, the newest first. One that ends at an event that the log does not have is not among them: it
+ * was saved before an older copy of the log was restored.
+ */
+export async function snapshotsOf(folder: string, store: EventStore): Promise<Snapshot[]> {
+  const found: Snapshot[] = [];
+  for (const listed of await listSnapshots(folder)) {
+    if ('snapshot' in listed && (await isInLog(listed.snapshot.checkpoint, store))) found.push(listed.snapshot);
+  }
+  return found;
 }
 
 /** The snapshots in a folder, the newest first; those that are damaged come last. An absent folder has none. */

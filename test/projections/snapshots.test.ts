@@ -1,15 +1,18 @@
-import { copyFile, open, readFile, readdir, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, open, readFile, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Logger } from '../../src/kernel/logger.js';
 import { PROJECTIONS } from '../../src/read-side/all-projections.js';
 import { Follower } from '../../src/read-side/follower.js';
 import { GenerationError, complete, swap } from '../../src/read-side/generations.js';
 import { ensureManifest } from '../../src/read-side/manifest.js';
-import { listSnapshots, loadSnapshot, misfitOf, saveSnapshot } from '../../src/read-side/snapshots.js';
+import { SnapshotKeeper } from '../../src/read-side/snapshot-keeper.js';
+import { listSnapshots, loadSnapshot, misfitOf, saveSnapshot, snapshotsOf } from '../../src/read-side/snapshots.js';
 import { isIdentical, verify } from '../../src/read-side/verify.js';
 import { LmdbEventStore } from '../../src/stores/lmdb/lmdb-event-store.js';
 import { LmdbReadModels } from '../../src/stores/lmdb/lmdb-read-models.js';
 import type { ReadModels } from '../../src/stores/ports/read-models.js';
 import { type Snapshot, SnapshotDamaged, readSnapshot, snapshotAt } from '../../src/stores/ports/snapshot-file.js';
+import { eventually } from '../contracts/harness.js';
 import { plantAction } from '../contracts/sample-events.js';
 import { temporaryFolder } from '../embedded/temporary-folder.js';
 
@@ -158,4 +161,36 @@ test('the newest snapshots are kept, and the list has neither unfinished files n
   expect((await listSnapshots(folder))[1]).toEqual({ path: saved[1], damage: 'it is cut' });
   await save(2);
   expect((await readdir(folder)).filter((name) => !name.endsWith('.snapshot'))).toEqual([]);
+});
+
+test('after an older copy of the log was restored, snapshots are saved and kept beside those that end beyond it', async () => {
+  const copy = join(place.path, 'copy');
+  await mkdir(copy);
+  await store.backup(copy);
+  await append(40, 45);
+  await apply('g1');
+  const beyond = await save(1);
+  const restored = await LmdbEventStore.open(copy, {});
+  const other = await LmdbReadModels.open(join(place.path, 'of the copy'), { clock: Date.now });
+  const keeper = SnapshotKeeper.of(
+    { snapshots: folder, snapshotEvents: 1, snapshotMinutes: 1, retainedSnapshots: 1 },
+    restored,
+    other,
+    new Logger('error'),
+  )!;
+  try {
+    await ensureManifest(PROJECTIONS, restored, other);
+    await new Follower(restored, other).follow('g1', { signal, toHead: true });
+    keeper.saveDue(await other.generations());
+    const usable = () => snapshotsOf(folder, restored);
+    await eventually(async () => (await usable()).length === 1, 'a snapshot');
+    expect((await usable())[0]!.checkpoint.position).toBeLessThan(beyond.checkpoint.position);
+    const second = await saveSnapshot('g1', folder, 1, restored, other);
+    expect((await usable()).map(({ path }) => path)).toEqual([second.path]);
+    expect((await readdir(folder)).length).toBe(2);
+    expect((await snapshotsOf(folder, store))[0]!.path).toBe(beyond.path);
+  } finally {
+    await keeper.stop();
+    await Promise.all([restored.close(), other.close()]);
+  }
 });
