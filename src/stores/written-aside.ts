@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { lstat, open, readFile, readdir, realpath, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
+import { isAlive } from '../kernel/processes.js';
 
 /** A target cannot be written; the message is one sentence. */
 export class TargetRefused extends Error {
@@ -95,13 +96,7 @@ async function holderOf(lock: string): Promise<Holder | 'gone' | undefined> {
 
 /** Whether the process may still run. For one on another machine, or in another container, this is unknown. */
 function isRunning({ pid, host }: Holder): boolean {
-  if (host !== hostname()) return true;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
-  }
+  return host !== hostname() || isAlive(pid);
 }
 
 async function moveTo(path: string, aside: string, target: string): Promise<void> {
