@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { cp, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { RecordedEvent } from '../../src/kernel/event.js';
 import type { WrongExpectedRevision } from '../../src/stores/ports/event-store.js';
@@ -236,6 +236,16 @@ describe('the embedded log', () => {
       await eventually(async () => (await marker()).position === 4, 'the marker at position 4');
       expect(await marker()).toEqual({ log_id: store.logId, position: 4 });
       await store.close();
+    });
+
+    test('what a process left that was killed while it wrote the marker is removed', async () => {
+      const beside = dirname(path);
+      // No process has this id.
+      await writeFile(`${path}.marker.json.${2 ** 22 + 1}.tmp`, '{"log');
+      await writeFile(`${path}.marker.json.${process.ppid}.tmp`, '{"log');
+      await (await filled(1)).close();
+      const left = (await readdir(beside)).filter((name) => name.endsWith('.tmp'));
+      expect(left).toEqual([`${basename(path)}.marker.json.${process.ppid}.tmp`]);
     });
   });
 

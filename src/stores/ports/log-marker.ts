@@ -1,8 +1,11 @@
-import { open, readFile, rename } from 'node:fs/promises';
+import { open, readFile, readdir, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { isAlive } from '../../kernel/processes.js';
 import { StartError } from '../../kernel/start-error.js';
 import type { Position } from '../../kernel/event.js';
 
 const WRITE_EVERY_MS = 1_000;
+const TEMPORARY = '.tmp';
 
 interface Marker {
   log_id: string;
@@ -17,12 +20,13 @@ interface Marker {
 export class LogMarker {
   #written: Position = -1;
   readonly #timer: NodeJS.Timeout;
-  #writing: Promise<void> = Promise.resolve();
+  #writing: Promise<void>;
 
   constructor(
     private readonly path: string,
     private readonly current: () => Marker,
   ) {
+    this.#writing = this.#removeRemains().catch(() => undefined);
     this.#timer = setInterval(() => this.#writeNext(), WRITE_EVERY_MS).unref();
   }
 
@@ -39,7 +43,7 @@ export class LogMarker {
   async #write(): Promise<void> {
     const marker = this.current();
     if (marker.position === this.#written) return;
-    const temporary = `${this.path}.${process.pid}.tmp`;
+    const temporary = `${this.path}.${process.pid}${TEMPORARY}`;
     const file = await open(temporary, 'w');
     try {
       await file.writeFile(`${JSON.stringify(marker)}\n`);
@@ -49,6 +53,17 @@ export class LogMarker {
     }
     await rename(temporary, this.path);
     this.#written = marker.position;
+  }
+
+  /** Removes what processes left that were killed while they wrote. */
+  async #removeRemains(): Promise<void> {
+    const folder = dirname(this.path);
+    const start = `${basename(this.path)}.`;
+    for (const name of await readdir(folder)) {
+      if (!name.startsWith(start) || !name.endsWith(TEMPORARY)) continue;
+      const pid = Number(name.slice(start.length, -TEMPORARY.length));
+      if (pid > 0 && !isAlive(pid)) await rm(join(folder, name), { force: true });
+    }
   }
 }
 
