@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { eventually } from '../contracts/harness.js';
 import { Child } from '../embedded/processes/child.js';
 import { credence } from '../faults/faults.js';
 import { Server } from './server.js';
@@ -167,3 +168,14 @@ test.each(['views/control', 'views/g-g1'])(
     expect(await server.stop()).toBe(0);
   },
 );
+
+test('several processes start on a folder with a long path, and save snapshots of their read models', async () => {
+  // Longer than the path of a socket may be.
+  const data = join(folder, 'x'.repeat(100));
+  const snapshots = join(folder, 'snapshots');
+  await mkdir(data);
+  const server = await Server.start({ data, env: { CREDENCE_PROCESSES: '2', CREDENCE_SNAPSHOTS: snapshots } });
+  expect((await server.relay()).status).toBe(202);
+  await eventually(async () => (await readdir(snapshots).catch(() => [])).some((name) => name.endsWith('.snapshot')));
+  expect(await server.stop()).toBe(0);
+});

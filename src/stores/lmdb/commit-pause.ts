@@ -97,7 +97,8 @@ export class CommitPause {
     await withShortPath(this.#folder, unnamed, (path) => {
       return new Promise<void>((resolve, reject) => {
         this.#server.once('error', reject);
-        this.#server.listen(path, resolve);
+        // Else the first process of a group would listen in its place, and later.
+        this.#server.listen({ path, exclusive: true }, resolve);
       });
     });
     renameSync(join(this.#folder, unnamed), join(this.#folder, this.#name));
