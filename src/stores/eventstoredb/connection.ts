@@ -259,6 +259,8 @@ export class Connection {
     const { patienceMs } = this.patience;
     const until = performance.now() + patienceMs;
     const late = `no answer within ${patienceMs / 1_000} s`;
+    /** Why the last attempt failed that had the time to. */
+    let reason: unknown;
     for (let attempt = 0; ; attempt++) {
       if (this.#closed) throw closedError();
       const { link } = this;
@@ -267,7 +269,8 @@ export class Connection {
         return await (until === Infinity ? answer : inTime(answer, until - performance.now(), late));
       } catch (error) {
         if (isDefinite(error)) throw error;
-        if (performance.now() >= until) throw this.unavailable(error);
+        if (performance.now() >= until) throw this.unavailable(reason ?? error);
+        reason = error;
         if (breaksConnection(error)) this.renew(link);
       }
       await this.pause(attempt);
