@@ -1,8 +1,8 @@
 import { defineEvent, text, wholeNumber } from '../kernel/event-definition.js';
 
 /**
- * An Idempotency-Key was used for a request that writes to `stream`. Revision 0 of `idem-<hash>`, or of the stream that
- * the request would write to without a name of its own for it.
+ * An Idempotency-Key was used for a request that writes to `stream`. Revision 0 of `idem-<hash>` or, for an action with
+ * an external_id, of the stream that an action without one would have by this key.
  */
 export const idempotencyKeyClaimed = defineEvent('IdempotencyKeyClaimed', { stream: text });
 

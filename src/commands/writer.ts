@@ -150,8 +150,8 @@ export class Writer {
    * Records that this Idempotency-Key is used for this stream and body, before anything else is written, so that a
    * retry can continue. Does nothing without a key.
    * @param refuse throws if the stream's history refuses the command; called before a new key is recorded
-   * @param claims the stream to record it in: that of `useOwnStream`, for a command that can have one. Of two requests
-   * with the key, one is the first there
+   * @param claims the stream to record it in, if another request with the same key may use a stream of its own
+   * (`useOwnStream`): that stream, so that one of two such requests is refused
    * @throws Problem idempotency_key_reused if it was used for another body or stream
    */
   async claim(
@@ -251,7 +251,7 @@ export class Writer {
 
   /**
    * As `create` of each, at the same time.
-   * @param creations of one stream: only one of them is written, and the others find it
+   * @param creations if several are of one stream, one of them is written, and the others find it
    * @returns in their order; what failed has its error as the outcome
    */
   createEach(

@@ -133,7 +133,7 @@ export class RelayActionHandler implements ICommandHandler<RelayAction> {
     private readonly limit: MetricLimit,
     @Inject(EVENT_STORE) store: EventStore,
   ) {
-    // A log with admission answers each append at its own time: none waits for another there.
+    // A log with admission answers each append separately: together, all would wait for the slowest.
     const most = store.admission ? 1 : TOGETHER;
     const execute = (relays: readonly RelayAction[]) => this.executeEach(relays);
     this.plain = new BatchPerTurn(execute, most);

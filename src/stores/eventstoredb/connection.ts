@@ -259,7 +259,7 @@ export class Connection {
     const { patienceMs } = this.patience;
     const until = performance.now() + patienceMs;
     const late = `no answer within ${patienceMs / 1_000} s`;
-    /** Why the last attempt failed that had the time to. */
+    /** Why the last attempt failed that was not cut short. */
     let reason: unknown;
     for (let attempt = 0; ; attempt++) {
       if (this.#closed) throw closedError();
