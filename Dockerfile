@@ -4,7 +4,7 @@
 ARG NODE_IMAGE=node:24.21.0-bookworm-slim
 FROM ${NODE_IMAGE} AS build
 WORKDIR /app
-COPY package.json package-lock.json ./
+COPY package.json package-lock.json LICENSE ./
 RUN npm ci
 COPY nest-cli.json tsconfig.json ./
 COPY projections projections
@@ -19,7 +19,7 @@ FROM ${NODE_IMAGE}
 ENV NODE_ENV=production
 WORKDIR /app
 # Owned by root and only read: the process may change nothing of the program.
-COPY --from=build /app/package.json ./
+COPY --from=build /app/package.json /app/LICENSE ./
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 # /data is for the embedded profile. /snapshots is for the workers of the cluster profile, under whichever user they run:

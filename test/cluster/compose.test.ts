@@ -99,8 +99,9 @@ test('runs the service without root, after the stores are healthy, with a valid 
   const dockerfile = readFileSync('Dockerfile', 'utf8');
   expect(dockerfile.match(/^FROM /gm)).toHaveLength(2);
   expect(dockerfile).toMatch(/^USER node$/m);
+  expect(dockerfile).toMatch(/^COPY --from=build .*LICENSE/m);
   expect(dockerfile).toContain(`install --directory --mode=1777 ${SNAPSHOTS}`);
-  expect(readFileSync('.dockerignore', 'utf8').split('\n')).toContain('*');
+  expect(readFileSync('.dockerignore', 'utf8').split('\n')).toEqual(expect.arrayContaining(['*', '!LICENSE']));
 });
 
 /** As Compose gives it to the container, with the defaults of what is not set. */
