@@ -120,10 +120,15 @@ export function problemOf(error: unknown): Problem {
   if (error instanceof NewerSchema) return new Problem('newer_schema', `The ${error.message}.`);
   const known = BY_FASTIFY_CODE[(error as { code?: string } | null)?.code ?? ''];
   if (known) return new Problem(...known);
-  const status =
-    error instanceof HttpException ? error.getStatus() : (error as { statusCode?: number } | null)?.statusCode;
+  const status = error instanceof HttpException ? error.getStatus() : statusOfPlugin(error);
   const code = status === undefined ? undefined : BY_STATUS[status];
   // The message of a foreign exception may contain anything, so only the title is shown.
   if (code) return new Problem(code, `${PROBLEMS[code][1]}.`);
   return new Problem('internal_error', 'The service failed to handle the request; its log contains the request id.');
+}
+
+/** With 403 @fastify/static refuses a path that leads out of its folder: no credential would allow that. */
+function statusOfPlugin(error: unknown): number | undefined {
+  const { statusCode } = (error ?? {}) as { statusCode?: number };
+  return statusCode === 403 ? 404 : statusCode;
 }
