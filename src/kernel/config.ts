@@ -426,12 +426,16 @@ export class Config {
  * @throws ConfigError naming the first unknown variable or invalid value
  */
 export function loadConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
-  const known = variables.map(({ declared }) => declared.name);
   const isKnown = (name: string) =>
     variables.some(({ declared: { name: own, family } }) => (family ? family.test(name) : own === name));
   const unknown = Object.keys(env).find((name) => name.startsWith('CREDENCE_') && !isKnown(name));
-  if (unknown)
-    throw new ConfigError(`${unknown} is not a variable of Credence; the variables are ${known.join(', ')}.`);
+  if (unknown) {
+    const similar = variables
+      .map(({ declared: { name } }) => ({ name, edits: editsBetween(unknown, name) }))
+      .sort((a, b) => a.edits - b.edits)[0]!;
+    const hint = similar.edits <= MOST_EDITS ? `did you mean ${similar.name}?` : 'the README lists all variables.';
+    throw new ConfigError(`${unknown} is not a variable of Credence; ${hint}`);
+  }
 
   const values: Record<string, string> = {};
   const families: Record<string, Map<string, string>> = {};
@@ -457,6 +461,22 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>> = p
     }
   }
   return config;
+}
+
+/** A name with more changed characters is probably no misspelling. */
+const MOST_EDITS = 3;
+
+/** The Levenshtein distance. */
+function editsBetween(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      next[j] = Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
 }
 
 function familyOf(family: RegExp, env: Readonly<Record<string, string | undefined>>): Map<string, string> {
