@@ -2574,7 +2574,10 @@ export interface components {
              */
             score_rating: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
             /** @description The range that contains the reliability with a probability of 90 %. From disc-2 on. */
-            reliability_interval?: number[];
+            reliability_interval?: [
+                number,
+                number
+            ];
             /** @description The TRIS id of an identity. */
             tris_id: string;
             /** @description 1.0..100.0, one decimal. */
@@ -2722,7 +2725,10 @@ export interface components {
         };
         ExplanationDto: {
             /** @description The range that contains the reliability with a probability of 90 %. */
-            reliability_interval?: number[];
+            reliability_interval?: [
+                number,
+                number
+            ];
             /** @description The TRIS id of an identity. */
             tris_id: string;
             /** @description The DISC score, one decimal. */
@@ -2826,7 +2832,10 @@ export interface components {
              */
             score_rating: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
             /** @description The range that contains the reliability with a probability of 90 %. */
-            reliability_interval?: number[];
+            reliability_interval?: [
+                number,
+                number
+            ];
             /** @description The 1,000 metrics with the most actions. */
             actions_by_metric: {
                 [key: string]: number;
@@ -4405,7 +4414,10 @@ export interface components {
              */
             score_rating: "BAD" | "Poor" | "Fair" | "Good" | "Very Good" | "Excellent";
             /** @description The range that contains the reliability with a probability of 90 %. */
-            reliability_interval?: number[];
+            reliability_interval?: [
+                number,
+                number
+            ];
             /** @description Health by category, 0..1. */
             disc_metrics: {
                 [key: string]: number;

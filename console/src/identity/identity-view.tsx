@@ -110,7 +110,7 @@ function Summary({ current, coordinates }: { current: Score; coordinates: Coordi
           <dt>Reliability</dt>
           <dd>
             <span className="big">{decimal(current.reliability)}</span>
-            {interval && <Interval value={current.reliability} low={interval[0]!} high={interval[1]!} />}
+            {interval && <Interval value={current.reliability} low={interval[0]} high={interval[1]} />}
             {evidence && (
               <small>
                 {evidence.word === 'none' ? 'no' : evidence.word} evidence ({decimal(evidence.amount)})

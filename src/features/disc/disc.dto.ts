@@ -9,6 +9,17 @@ import { EVIDENCE_WORDS, type Certainty, type ModelId } from '../../scoring/mode
 import type { CoordinateParameters } from './coordinates.js';
 import { DEPTH_NAMES, type Depth, WINDOWS, type Window } from './report.js';
 
+const number = { type: 'number' };
+/** Lower and upper end; the client makes a tuple of it. */
+export const INTERVAL = {
+  type: 'array',
+  prefixItems: [number, number],
+  items: number,
+  minItems: 2,
+  maxItems: 2,
+  required: false,
+} as const;
+
 const RATINGS = ['BAD', ...MODEL.ratings.map(([name]) => name)];
 const RANKS = MODEL.ranks.map(([name]) => name);
 const METRIC_NAME = /^[a-z][a-z0-9_]{0,127}$/;
@@ -206,7 +217,7 @@ export class ScoreDto extends CoordinatesDto {
   /** The amount of evidence for the reliability. From disc-2 on. */
   evidence?: EvidenceDto;
   /** The range that contains the reliability with a probability of 90 %. From disc-2 on. */
-  @ApiProperty({ type: [Number], minItems: 2, maxItems: 2, required: false })
+  @ApiProperty(INTERVAL)
   reliability_interval?: [number, number];
   disc_metrics: DiscMetricsDto;
   verification: VerificationDto[];
@@ -290,7 +301,7 @@ export class ExplanationDto extends CoordinatesDto {
   summary?: string;
   reliability?: number;
   evidence?: EvidenceDto;
-  @ApiProperty({ type: [Number], minItems: 2, maxItems: 2, required: false })
+  @ApiProperty(INTERVAL)
   reliability_interval?: [number, number];
   /** The 1,000 metrics with the most TCT. */
   contributions: ContributionDto[];
@@ -363,7 +374,7 @@ export class ReportDto extends CoordinatesDto {
   /** This and the next two: from disc-2 on. */
   reliability?: number;
   evidence?: EvidenceDto;
-  @ApiProperty({ type: [Number], minItems: 2, maxItems: 2, required: false })
+  @ApiProperty(INTERVAL)
   reliability_interval?: [number, number];
   trajectory: TrajectoryPointDto[];
   metrics: DiscMetricsDto;

@@ -26,7 +26,7 @@ import { POLICY_REF } from '../../kernel/identifiers.js';
 import { type Category, type Criticality, MODEL, type Rating } from '../../scoring/model.js';
 import { MODEL_IDS } from '../../scoring/models/all.js';
 import type { ModelId } from '../../scoring/models/scoring-model.js';
-import { EvidenceDto, ModelDto } from '../disc/disc.dto.js';
+import { EvidenceDto, INTERVAL, ModelDto } from '../disc/disc.dto.js';
 import {
   type AccessChange,
   type Histogram,
@@ -264,7 +264,7 @@ export class PreviewDto {
   /** This and the next two: from disc-2 on. */
   reliability?: number;
   evidence?: EvidenceDto;
-  @ApiProperty({ type: [Number], minItems: 2, maxItems: 2, required: false })
+  @ApiProperty(INTERVAL)
   reliability_interval?: [number, number];
   /** Health by category, 0..1. */
   @ApiProperty({ type: 'object', additionalProperties: { type: 'number' } })
