@@ -38,7 +38,7 @@ import {
   GetMetrics,
   GetRank,
   GetReports,
-  SeeIdentities,
+  GetIdentities,
   GetIdentity,
   type QueryAnswer,
 } from './disc.handlers.js';
@@ -186,7 +186,7 @@ export class DiscController {
   })
   async scores(@Body() { tris_ids, ...query }: ScoreBatchDto, @RequestCaller() caller: Caller | null) {
     const coordinates = this.coordinates(query, caller, '/');
-    const snapshots = await this.queries.execute(new SeeIdentities(tris_ids, coordinates));
+    const snapshots = await this.queries.execute(new GetIdentities(tris_ids, coordinates));
     return batch(
       tris_ids,
       snapshots.map((snapshot) => (snapshot instanceof Problem ? snapshot : score(snapshot, this.gate.logId))),

@@ -54,7 +54,7 @@ export class GetIdentityHandler implements IQueryHandler<GetIdentity> {
 }
 
 /** Several identities as of the same viewpoint. */
-export class SeeIdentities extends Query<(IdentitySnapshot | Problem)[]> {
+export class GetIdentities extends Query<(IdentitySnapshot | Problem)[]> {
   constructor(
     readonly trisIds: readonly string[],
     readonly coordinates: Coordinates,
@@ -63,11 +63,11 @@ export class SeeIdentities extends Query<(IdentitySnapshot | Problem)[]> {
   }
 }
 
-@QueryHandler(SeeIdentities)
-export class SeeIdentitiesHandler implements IQueryHandler<SeeIdentities> {
+@QueryHandler(GetIdentities)
+export class GetIdentitiesHandler implements IQueryHandler<GetIdentities> {
   constructor(private readonly identities: IdentityReader) {}
 
-  execute({ trisIds, coordinates }: SeeIdentities): Promise<(IdentitySnapshot | Problem)[]> {
+  execute({ trisIds, coordinates }: GetIdentities): Promise<(IdentitySnapshot | Problem)[]> {
     return this.identities.snapshots(trisIds, coordinates);
   }
 }

@@ -10,7 +10,7 @@ import {
   GetMetricsHandler,
   GetRankHandler,
   GetReportsHandler,
-  SeeIdentitiesHandler,
+  GetIdentitiesHandler,
   GetIdentityHandler,
 } from './disc.handlers.js';
 import { IdentityReaderModule } from './identity-reader.module.js';
@@ -21,7 +21,7 @@ import { LiveChanges } from './live-changes.js';
   controllers: [DiscController],
   providers: [
     GetIdentityHandler,
-    SeeIdentitiesHandler,
+    GetIdentitiesHandler,
     GetRankHandler,
     GetHistoryHandler,
     GetExplanationHandler,
