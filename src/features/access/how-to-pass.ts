@@ -367,7 +367,10 @@ function literalOf(condition: Condition, negated: boolean, subject: Subject, axe
   return { axis, threshold, under: negated };
 }
 
-/** A verification by named issuers or schemes has an axis of its own beside that of the status. */
+/**
+ * A verification by named issuers or schemes has an axis of its own beside that of the status: who is named need not be
+ * accredited, so one verification need not fulfil both.
+ */
 function gateOfNamed(
   condition: Condition & { rule: 'verification' },
   negated: boolean,
