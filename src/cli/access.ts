@@ -1,8 +1,8 @@
-import { TRIS_ID } from '../kernel/identifiers.js';
 import { type Audited, audit } from '../features/access/audit.js';
-import { type Cli, EXIT, UsageError } from './cli.js';
+import { type Cli, EXIT } from './cli.js';
 import { count } from './progress.js';
 import { table } from './table.js';
+import { checkedTrisId } from './tris-id.js';
 
 export function accessCommands(cli: Cli): void {
   const access = cli.program.command('access').description('inspect access decisions');
@@ -14,9 +14,7 @@ export function accessCommands(cli: Cli): void {
     .option('--json', 'print the decisions as JSON')
     .action(
       cli.withStores('existing', async ({ stores, print, progress }, subject: string, { json }: { json?: boolean }) => {
-        if (!TRIS_ID.test(subject)) {
-          throw new UsageError(`"${subject}" is not a TRIS id: it starts with tris:, tris@ or did:.`);
-        }
+        checkedTrisId(subject);
         const bar = progress('Reading', 'events');
         const decisions: Audited[] = [];
         try {

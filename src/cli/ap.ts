@@ -3,7 +3,6 @@ import { SigningKeys } from '../credentials/signing-keys.js';
 import { Config } from '../kernel/config.js';
 import { Logger } from '../kernel/logger.js';
 import { PublicAddress } from '../kernel/public-address.js';
-import { TRIS_ID } from '../kernel/identifiers.js';
 import { refusal } from '../kernel/problems.js';
 import { readBody } from '../http/validation.js';
 import { CreateAccessPolicyDto } from '../features/access/ap.dto.js';
@@ -18,12 +17,13 @@ import { AccessPoliciesModule, AccessPolicyHandlersModule } from '../features/ac
 import { type AccessPolicyContent, hashed } from '../features/access/domain/access-policy.js';
 import { parseRules } from '../features/access/rules.js';
 import { readBodyFile } from './body-file.js';
-import { type Cli, EXIT, UsageError } from './cli.js';
+import { type Cli, EXIT } from './cli.js';
 import { OPERATOR, commandOf } from './command-of.js';
 import { type HandlersContext, withHandlers } from './handlers.js';
 import { allPages } from './pages.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
+import { checkedTrisId } from './tris-id.js';
 
 const FEATURES = [AccessPolicyHandlersModule];
 /** What a check needs besides: a grant comes with a token, which the keys of the service sign. */
@@ -128,7 +128,7 @@ async function check(
   subject: string,
   { json }: Options,
 ) {
-  if (!TRIS_ID.test(subject)) throw new UsageError(`"${subject}" is not a TRIS id.`);
+  checkedTrisId(subject);
   await applyAll(stores, config);
   const request = { policy_id: id, subject_tris: subject, audience: null, target: null };
   const command = new CheckAccess(request, commandOf({ ...request, at: Date.now() }));
@@ -141,8 +141,11 @@ async function check(
     for (const { pointer, rule, required, actual, outcome } of body.reasons) {
       print(`  ${pointer || rule}: ${outcome}, required ${required}, is ${actual ?? 'unknown'}`);
     }
-    for (const { fact, required, actual } of body.how_to_pass) {
-      print(`  would pass with ${fact} ${required ?? 'cleared'}, is ${actual ?? 'unknown'}`);
+    for (const { fact, required, actual, below, issuers, schemes } of body.how_to_pass) {
+      const limit = below === undefined ? '' : ` and below ${below}`;
+      const by = issuers ? ` by ${issuers.join(' or ')}` : '';
+      const under = schemes ? ` under ${schemes.join(' or ')}` : '';
+      print(`  would pass with ${fact} ${required ?? 'cleared'}${limit}${by}${under}, is ${actual ?? 'unknown'}`);
     }
   }
   return body.granted ? EXIT.ok : EXIT.finding;

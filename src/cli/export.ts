@@ -7,9 +7,9 @@ import { exportLines } from '../stores/transfer.js';
 import { writtenAside } from '../stores/written-aside.js';
 import { decodeEvent } from '../../projections/events.js';
 import type { RecordedEvent } from '../kernel/event.js';
-import { TRIS_ID } from '../kernel/identifiers.js';
-import { type Cli, CommandFailed, EXIT, UsageError } from './cli.js';
+import { type Cli, CommandFailed, EXIT } from './cli.js';
 import { count, describeDamage, duration } from './progress.js';
+import { checkedTrisId } from './tris-id.js';
 
 export function exportCommand(cli: Cli): void {
   cli.program
@@ -22,7 +22,7 @@ export function exportCommand(cli: Cli): void {
       cli.withStores(
         'existing',
         async (context, tris: string | undefined, { out, force }: { out?: string; force?: true }) => {
-          if (tris !== undefined && !TRIS_ID.test(tris)) throw new UsageError(`${tris} is not a TRIS id.`);
+          if (tris !== undefined) checkedTrisId(tris);
           if (out !== undefined && !force && (await isFile(out))) {
             throw new CommandFailed(`${out} exists; --force replaces it.`);
           }

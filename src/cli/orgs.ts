@@ -1,4 +1,3 @@
-import { TRIS_ID } from '../kernel/identifiers.js';
 import { readBody } from '../http/validation.js';
 import { RegisterOrganizationDto } from '../features/organizations/organizations.dto.js';
 import {
@@ -8,12 +7,13 @@ import {
   SetVetting,
 } from '../features/organizations/organizations.handlers.js';
 import { OrganizationsModule } from '../features/organizations/organizations.module.js';
-import { type Cli, EXIT, type StoresContext, UsageError } from './cli.js';
+import { type Cli, EXIT, type StoresContext } from './cli.js';
 import { commandOf } from './command-of.js';
 import { withHandlers } from './handlers.js';
 import { allPages } from './pages.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
+import { checkedTrisId } from './tris-id.js';
 
 const PAGE = 1_000;
 const FEATURES = [OrganizationsModule];
@@ -49,7 +49,7 @@ export function orgsCommands(cli: Cli): void {
     .option('--json', 'print it as JSON')
     .action(
       withHandlers(cli, 'existing', FEATURES, async ({ queries, print }, tris: string, { json }: Options) => {
-        const organization = await queries.execute(new GetOrganization(trisId(tris)));
+        const organization = await queries.execute(new GetOrganization(checkedTrisId(tris)));
         const { tris_org, vetted, registered_at, platform_ids } = organization;
         if (json) print(JSON.stringify(organization));
         else {
@@ -68,7 +68,7 @@ export function orgsCommands(cli: Cli): void {
     .action(
       withHandlers(cli, 'create', FEATURES, async (context, tris: string, { platforms }: { platforms: string }) => {
         const platform_ids = platforms === '' ? [] : platforms.split(',').map((id) => id.trim());
-        const body = readBody(RegisterOrganizationDto, { tris_org: trisId(tris), platform_ids });
+        const body = readBody(RegisterOrganizationDto, { tris_org: checkedTrisId(tris), platform_ids });
         await context.commands.execute(new RegisterOrganization(body.tris_org, body.platform_ids, commandOf(body)));
         return done(
           context,
@@ -87,7 +87,7 @@ export function orgsCommands(cli: Cli): void {
       .argument('<tris>', 'its TRIS id')
       .action(
         withHandlers(cli, 'existing', FEATURES, async (context, tris: string) => {
-          const command = commandOf({ tris_org: trisId(tris), vetted });
+          const command = commandOf({ tris_org: checkedTrisId(tris), vetted });
           await context.commands.execute(new SetVetting(tris, vetted, command));
           return done(context, `${tris} is ${vetted ? 'vetted' : 'not vetted'}`);
         }),
@@ -100,9 +100,4 @@ async function done({ stores, config, print }: StoresContext, message: string) {
   await applyAll(stores, config);
   print(message);
   return EXIT.ok;
-}
-
-function trisId(text: string): string {
-  if (TRIS_ID.test(text)) return text;
-  throw new UsageError(`"${text}" is not a TRIS id: it starts with tris:, tris@ or did:.`);
 }

@@ -1,5 +1,5 @@
 import { evolve, newIdentity } from '../../projections/identities.js';
-import { parseTimestamp, TRIS_ID } from '../kernel/identifiers.js';
+import { parseTimestamp } from '../kernel/identifiers.js';
 import { type CoordinateParameters, toCoordinates } from '../features/disc/coordinates.js';
 import type { BadStatusSinceDto, HistoryEntryDto, ScoreDto } from '../features/disc/disc.dto.js';
 import { RunningStanding, historyEntry } from '../features/disc/history.js';
@@ -12,6 +12,7 @@ import { type Cli, EXIT, UsageError } from './cli.js';
 import { withHandlers } from './handlers.js';
 import { count } from './progress.js';
 import { table } from './table.js';
+import { checkedTrisId } from './tris-id.js';
 
 interface Options {
   vp?: string;
@@ -44,8 +45,7 @@ export function replayCommand(cli: Cli): void {
     .action(
       withHandlers(cli, 'existing', [IdentityReaderModule], async (context, tris: string, options: Options) => {
         const { print, progress } = context;
-        if (!TRIS_ID.test(tris))
-          throw new UsageError(`"${tris}" is not a TRIS id: it starts with tris:, tris@ or did:.`);
+        checkedTrisId(tris);
         if (options.limit !== undefined && !/^[1-9]\d{0,9}$/.test(options.limit)) {
           throw new UsageError(`--limit must be a whole number from 1, not "${options.limit}".`);
         }

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import type { Writable } from 'node:stream';
-import { TRIS_ID } from '../kernel/identifiers.js';
 import { readBody } from '../http/validation.js';
 import { AccessPreviewModule } from '../features/access/access-probes.js';
 import { type Comparison, side } from '../features/validation-policies/comparison.js';
@@ -27,6 +26,7 @@ import { type HandlersContext, withHandlers } from './handlers.js';
 import { printReplay, renderChange, signed } from './population-change.js';
 import { applyAll } from './read-models.js';
 import { table } from './table.js';
+import { checkedTrisId } from './tris-id.js';
 
 const FEATURES = [LensesModule, ValidationPoliciesModule, AccessPreviewModule];
 const ACTIVE = 'active';
@@ -126,9 +126,7 @@ async function evaluate(
   id: string,
   options: ScopeOptions & { subjects?: string; access?: string },
 ) {
-  const subjects = listOf(options.subjects);
-  const wrong = subjects?.find((subject) => !TRIS_ID.test(subject));
-  if (wrong !== undefined) throw new UsageError(`"${wrong}" is not a TRIS id.`);
+  const subjects = listOf(options.subjects)?.map(checkedTrisId);
   const policy = id.endsWith('.json') ? readPolicy(id) : id;
   const { signal } = new AbortController();
   const scope = scopeOf(options.scope);

@@ -20,6 +20,7 @@ import {
   RESERVED_TRIS,
   SHA256_HEX,
   TRIS_ID,
+  TRIS_ID_FORM,
 } from '../kernel/identifiers.js';
 import { shorten } from '../kernel/json.js';
 import { personalDataIn } from '../kernel/personal-data.js';
@@ -61,12 +62,10 @@ const text = (name: string, pattern: RegExp, must: string, schema: { example?: s
     ...schema,
   });
 
-export const IsTrisId = text(
-  'tris_id',
-  TRIS_ID,
-  'a TRIS id: it starts with "tris@", "tris:" or "did:", continues with letters, digits or ._:@- and has at most 128 characters',
-  { example: 'tris@alice', maxLength: 128 },
-);
+export const IsTrisId = text('tris_id', TRIS_ID, `a TRIS id: ${TRIS_ID_FORM}`, {
+  example: 'tris@alice',
+  maxLength: 128,
+});
 export const IsPlatformId = text('platform_id', PLATFORM_ID, 'a platform id: 1 to 100 letters, digits or ._:@-', {
   example: 'lending.example',
 });

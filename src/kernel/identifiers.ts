@@ -3,6 +3,9 @@
  * A value is accepted as it is or refused, never silently normalised.
  */
 export const TRIS_ID = /^(?=.{1,128}$)(?:tris[@:]|did:)[A-Za-z0-9._:@-]+$/;
+/** `TRIS_ID` in words. */
+export const TRIS_ID_FORM =
+  'it starts with "tris@", "tris:" or "did:", continues with letters, digits or ._:@- and has at most 128 characters';
 export const PLATFORM_ID = /^[A-Za-z0-9._:@-]{1,100}$/;
 /** Prefix of the endorser's name for a platform that no organization owns. No identity can have such a name. */
 export const RESERVED_TRIS = /^tris:platform:/;

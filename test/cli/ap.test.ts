@@ -70,13 +70,21 @@ describe('credence ap', () => {
         /^tris:nobody denied by AP_OPEN_V1 \(unknown\)\n {2}identity: unknown, required known/,
       );
       expect(denied.stdout).toMatch(/would pass with net_tct \d+, is 0/);
+      const verified = [{ status: 'zk-KYH', issuers: ['tris:bank', 'tris:notary'] }];
+      await store.run('ap', 'create', policy('AP_BANK_V1', { rules: { verification: verified } }));
+      expect((await store.run('ap', 'check', 'AP_BANK_V1', 'tris:able')).stdout).toContain(
+        'would pass with verification.zk-KYH true by tris:bank or tris:notary, is false\n',
+      );
       expect(JSON.parse((await store.run('ap', 'check', 'AP_OPEN_V1', 'tris:able', '--json')).stdout)).toMatchObject({
         granted: true,
         eligibility_token: expect.stringMatching(/^ey/),
       });
       const audited = await store.json<{ decisions: object[]; agrees: boolean }>('access', 'audit', 'tris:able');
-      expect([audited.decisions.length, audited.agrees]).toEqual([2, true]);
-      expect((await store.run('ap', 'check', 'AP_OPEN_V1', 'nobody')).code).toBe(2);
+      expect([audited.decisions.length, audited.agrees]).toEqual([3, true]);
+      expect(await store.run('ap', 'check', 'AP_OPEN_V1', 'nobody')).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(/^credence: "nobody" is not a TRIS id: it starts with "tris@", /),
+      });
     },
     SLOW,
   );
