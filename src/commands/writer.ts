@@ -1,20 +1,13 @@
 import type { CommandContext } from './context.js';
 import type { FoldedStream, FoldedStreams } from './folded-streams.js';
-import { type Fact, fact } from '../kernel/event-definition.js';
+import type { Fact } from '../kernel/event-definition.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { CLOCK, type Clock } from '../kernel/clock.js';
 import { eventId } from '../stores/ports/event-encoding.js';
-import { idempotencyKeyReused, Problem } from '../kernel/problems.js';
+import { Problem } from '../kernel/problems.js';
 import type { EventMetadata, NewEvent, Position, RecordedEvent } from '../kernel/event.js';
-import {
-  type Appended,
-  EVENT_STORE,
-  type EventStore,
-  type ExpectedRevision,
-  StoreUnavailable,
-  WrongExpectedRevision,
-} from '../stores/ports/event-store.js';
-import { idempotencyKeyAnswered, idempotencyKeyClaimed } from './idempotency.events.js';
+import { EVENT_STORE, type EventStore, StoreUnavailable, WrongExpectedRevision } from '../stores/ports/event-store.js';
+import { IdempotencyKeys, isRetryOf } from './idempotency-keys.js';
 
 /** Decides what a command changes, from the history of a stream; throws if the command is refused. */
 type Decide = (history: readonly RecordedEvent[]) => readonly Fact[];
@@ -44,11 +37,8 @@ const ATTEMPTS = 8;
 /** Appends what deciders decide: one fact, one stream, one append, exactly once in effect (docs/decisions/0001 and 0002). */
 @Injectable()
 export class Writer {
+  readonly idempotency: IdempotencyKeys;
   private readonly queues = new Map<string, Promise<unknown>>();
-  /** Streams in which an earlier try of a command changed nothing, with their number of events at that time. */
-  private readonly unchanged = new WeakMap<CommandContext, Map<string, number>>();
-  /** Commands whose Idempotency-Key was recorded by an earlier try. */
-  private readonly claimedBefore = new WeakSet<CommandContext>();
   private lastTime = NaN;
   private lastTimestamp = '';
   /** Why the last append had no outcome, and when (on a monotonic clock); null once a later append has succeeded. */
@@ -57,7 +47,9 @@ export class Writer {
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(CLOCK) private readonly clock: Clock,
-  ) {}
+  ) {
+    this.idempotency = new IdempotencyKeys(store, (...args) => this.append(...args));
+  }
 
   /**
    * A command on one stream: claims its Idempotency-Key, then `update`. A refused command leaves nothing in the log,
@@ -65,7 +57,7 @@ export class Writer {
    * @throws Problem idempotency_key_reused, write_conflict
    */
   async execute(stream: string, context: CommandContext, decide: Decide): Promise<Update> {
-    await this.claim(stream, context, decide);
+    await this.idempotency.claim(stream, context, decide);
     return this.update(stream, context, decide);
   }
 
@@ -106,17 +98,16 @@ export class Writer {
     streams: FoldedStreams<S>,
     decide: (state: S) => readonly Fact[],
   ): Promise<boolean> {
-    const { idempotency } = context;
-    if (idempotency === null) return true;
-    return this.claimOnce(stream, context, async () => {
+    const refuse = async () => {
       const { state } = await streams.of(stream);
       try {
         decide(state);
       } catch (refusal) {
         // The first try may have been recorded since.
-        if ((await this.store.readStream(claimsStream(idempotency), { limit: 1 })).length === 0) throw refusal;
+        if (!(await this.idempotency.isClaimed(context))) throw refusal;
       }
-    });
+    };
+    return this.idempotency.claimUnless(refuse, stream, context);
   }
 
   private async updateFolded<S>(
@@ -137,52 +128,10 @@ export class Writer {
     const before = await streams.of(stream);
     const facts = decide(before.state);
     if (facts.length === 0) {
-      await this.noteUnchanged(stream, before.events, context);
+      await this.idempotency.noteUnchanged(stream, before.events, context);
       return { position: before.position, events: [], own: false, before };
     }
-    const expected: ExpectedRevision = before.events === 0 ? 'no-stream' : before.events - 1;
-    const events = this.eventsOf(stream, facts, context, before.events);
-    const { position } = await this.append(stream, expected, events);
-    return { position, events, own: true, before };
-  }
-
-  /**
-   * Records that this Idempotency-Key is used for this stream and body, before anything else is written, so that a
-   * retry can continue. Does nothing without a key.
-   * @param refuse throws if the stream's history refuses the command; called before a new key is recorded
-   * @param claims the stream to record it in, if another request with the same key may use a stream of its own
-   * (`useOwnStream`): that stream, so that one of two such requests is refused
-   * @throws Problem idempotency_key_reused if it was used for another body or stream
-   */
-  async claim(
-    stream: string,
-    context: CommandContext,
-    refuse?: (history: readonly RecordedEvent[]) => void,
-    claims?: string,
-  ): Promise<void> {
-    const check = async () => {
-      if (!refuse) return;
-      const history = await this.store.readStream(stream);
-      // The first try may have been recorded since.
-      if (!history.some((event) => isRetryOf(event, context))) refuse(history);
-    };
-    await this.claimOnce(stream, context, check, claims);
-  }
-
-  /**
-   * Instead of `claim`, if the stream is named after the Idempotency-Key: what is created there uses the key. The caller
-   * compares the body hash of what `create` finds.
-   * @throws Problem idempotency_key_reused if the key was claimed for another body or stream, or used for another body
-   */
-  async useOwnStream(stream: string, context: CommandContext): Promise<void> {
-    // Earlier builds recorded every claim there.
-    const [claimed] = await this.store.readStream(claimsStream(context.idempotency!), { limit: 1 });
-    if (claimed) refuseOtherUse(claimed, stream, context);
-    // Not for the items of a batch: what `create` finds is enough for them.
-    const created = context.onRepeated && (await this.firstOf(stream));
-    if (!created) return;
-    if (created.metadata.body_hash !== context.body_hash) throw idempotencyKeyReused();
-    this.claimedBefore.add(context);
+    return { ...(await this.append(stream, before.events, facts, context)), own: true, before };
   }
 
   /** The first event of a stream, if it exists. */
@@ -191,54 +140,11 @@ export class Writer {
     return first;
   }
 
-  /**
-   * @param refuse called before a new key is recorded
-   * @param claims the stream to record it in
-   * @returns whether the key was recorded by this call, or there is none
-   */
-  private async claimOnce(
-    stream: string,
-    context: CommandContext,
-    refuse: () => Promise<void>,
-    claims?: string,
-  ): Promise<boolean> {
-    if (context.idempotency === null) return true;
-    const usual = claimsStream(context.idempotency);
-    let events: readonly NewEvent[] = await this.store.readStream(usual);
-    if (events.length === 0 && claims !== undefined) events = await this.store.readStream(claims);
-    claims ??= usual;
-    if (events.length === 0) {
-      await refuse();
-      const claimed = this.eventsOf(claims, [fact(idempotencyKeyClaimed, { stream })], context, 0);
-      if (await this.appendFirst(claims, claimed)) return true;
-      events = await this.store.readStream(claims);
-    }
-    refuseOtherUse(events[0]!, stream, context);
-    this.claimedBefore.add(context);
-    const answered = events.filter(({ type }) => type === idempotencyKeyAnswered.type);
-    if (answered.length > 0) {
-      const unchanged = answered.map(({ data }) => [data['stream'], data['events']] as [string, number]);
-      this.unchanged.set(context, new Map(unchanged));
-    }
-    return false;
-  }
-
   /** Appends the first events of a stream. If the stream exists, returns its events. */
   async create(stream: string, facts: readonly Fact[], context: CommandContext): Promise<Outcome> {
     const [outcome] = await this.createEach([{ stream, facts, context }]);
     if (outcome instanceof Error) throw outcome;
     return outcome!;
-  }
-
-  /** Appends the first events of a stream. False if it exists. */
-  private async appendFirst(stream: string, events: readonly NewEvent[]): Promise<boolean> {
-    try {
-      await this.append(stream, 'no-stream', events);
-      return true;
-    } catch (error) {
-      if (!(error instanceof WrongExpectedRevision)) throw error;
-      return false;
-    }
   }
 
   private async existing(stream: string, context: CommandContext): Promise<Outcome> {
@@ -287,7 +193,7 @@ export class Writer {
           );
         };
         // The store does not tell a repeated append from the first one.
-        if (context.onRepeated && this.claimedBefore.has(context)) {
+        if (context.idempotency !== null && context.onRepeated && this.idempotency.wasClaimedBefore(context)) {
           const looking = this.firstOf(stream).then((first) => append(first !== undefined));
           looking.catch(fail);
         } else append(false);
@@ -331,7 +237,7 @@ export class Writer {
       context.onRepeated?.();
       return { position: earlier.at(-1)!.position, events: earlier, own: true, history };
     }
-    const then = this.unchanged.get(context)?.get(stream);
+    const then = this.idempotency.unchangedAt(stream, context);
     if (then !== undefined) {
       context.onRepeated?.();
       const seen = history.slice(0, then);
@@ -339,36 +245,24 @@ export class Writer {
     }
     const facts = decide(history);
     if (facts.length === 0) {
-      await this.noteUnchanged(stream, history.length, context);
+      await this.idempotency.noteUnchanged(stream, history.length, context);
       return { position, events: [], own: false, history };
     }
-    const expected: ExpectedRevision = history.length === 0 ? 'no-stream' : history.length - 1;
-    const events = this.eventsOf(stream, facts, context, history.length);
-    const appended = await this.append(stream, expected, events);
-    return { position: appended.position, events, own: true, history };
+    return { ...(await this.append(stream, history.length, facts, context)), own: true, history };
   }
 
-  /** Records that nothing changed, so that a retry with the same Idempotency-Key changes nothing either. */
-  private async noteUnchanged(stream: string, events: number, context: CommandContext): Promise<void> {
-    if (context.idempotency === null) return;
-    const claims = claimsStream(context.idempotency);
-    const { length } = await this.store.readStream(claims);
-    // Without a claim, a retry is recognised by another stream.
-    if (length === 0) return;
-    const answered = fact(idempotencyKeyAnswered, { stream, events });
+  /** Appends to a stream that has `length` events. @throws WrongExpectedRevision if it has more or fewer */
+  private async append(
+    stream: string,
+    length: number,
+    facts: readonly Fact[],
+    context: CommandContext,
+  ): Promise<{ position: Position; events: readonly NewEvent[] }> {
+    const events = this.eventsOf(stream, facts, context, length);
     try {
-      await this.append(claims, length - 1, this.eventsOf(claims, [answered], context, length));
-    } catch (error) {
-      // Another try of the same request was first.
-      if (!(error instanceof WrongExpectedRevision)) throw error;
-    }
-  }
-
-  private async append(...args: Parameters<EventStore['append']>): Promise<Appended> {
-    try {
-      const appended = await this.store.append(...args);
+      const { position } = await this.store.append(stream, length === 0 ? 'no-stream' : length - 1, events);
       this.lastFailure = null;
-      return appended;
+      return { position, events };
     } catch (error) {
       this.noteFailure(error);
       throw error;
@@ -421,19 +315,4 @@ export class Writer {
       if (this.queues.get(stream) === settled) this.queues.delete(stream);
     }
   }
-}
-
-/** Whether the event was written by an earlier try of the request, recognised by its Idempotency-Key. */
-export function isRetryOf({ metadata }: RecordedEvent, context: CommandContext): boolean {
-  return metadata.idempotency !== undefined && metadata.idempotency === context.idempotency;
-}
-
-/** @throws Problem idempotency_key_reused */
-function refuseOtherUse({ metadata, data }: NewEvent, stream: string, context: CommandContext): void {
-  if (metadata.body_hash !== context.body_hash || data['stream'] !== stream) throw idempotencyKeyReused();
-}
-
-/** The stream of an Idempotency-Key, by its hash. */
-function claimsStream(idempotency: string): string {
-  return `idem-${idempotency}`;
 }

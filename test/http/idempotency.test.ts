@@ -314,7 +314,7 @@ test('a key that an older build has claimed for an action goes on to be its key'
   const canonical = { ...body, criticality: 'High', occurred_at: null, external_id: null, evidence_uri: null };
   const idempotency = hashOf('dev', 'POST', '/api/decision-relay', 'older');
   const context = { actor: internalActor('key:dev'), correlation_id: 'c', idempotency, body_hash: bodyHash(canonical) };
-  await service.app.get(Writer, { strict: false }).claim(`action-${hashOf(idempotency)}`, context);
+  await service.app.get(Writer, { strict: false }).idempotency.claim(`action-${hashOf(idempotency)}`, context);
   const ask = (criticality: string) => service.post('/api/decision-relay', { ...body, criticality }, keyed('older'));
   expect((await ask('low')).json.code).toBe('idempotency_key_reused');
   expect((await ask('high')).status).toBe(202);

@@ -2,7 +2,8 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import type { CommandContext } from '../../commands/context.js';
-import { Writer, isRetryOf } from '../../commands/writer.js';
+import { isRetryOf } from '../../commands/idempotency-keys.js';
+import { Writer } from '../../commands/writer.js';
 import {
   type Link,
   decideEndSessions,
@@ -69,7 +70,7 @@ export class WalletLinks {
     const standing = earlier < 0 ? before : before.slice(0, earlier);
     const link = linkOf(standing);
     refuse(link, standing);
-    await this.writer.claim(stream, context);
+    await this.writer.idempotency.claim(stream, context);
     const { position } = await this.writer.update(stream, context, (history) => {
       const now = linkOf(history);
       refuse(now, history);

@@ -6,7 +6,7 @@ import type { Position, RecordedEvent } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { type Actor, type CommandContext, refuseSelfStatement } from '../../commands/context.js';
 import type { Session } from '../../credentials/caller.js';
-import { isRetryOf } from '../../commands/writer.js';
+import { isRetryOf } from '../../commands/idempotency-keys.js';
 import { sessionsEnded, walletLinked, walletUnlinked } from './domain/wallets.events.js';
 import { decoderFor } from '../../kernel/event-definition.js';
 import { Problem } from '../../kernel/problems.js';

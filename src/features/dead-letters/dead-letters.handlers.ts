@@ -46,7 +46,7 @@ export class AcknowledgeDeadLetterHandler implements ICommandHandler<Acknowledge
     if (!letter)
       throw new Problem('not_found', `There is no dead letter ${eventId}: the event is unknown, or it can be decoded.`);
     const stream = deadLetterStream(eventId);
-    await this.writer.claim(stream, context);
+    await this.writer.idempotency.claim(stream, context);
     const facts = decideAcknowledge(letter, reasonCode, context.actor.name);
     const { position } = await this.writer.create(stream, facts, context);
     // After a repeat the stream contains the first acknowledgement, so it is read from there.

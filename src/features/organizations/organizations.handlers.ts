@@ -50,7 +50,7 @@ export class RegisterOrganizationHandler implements ICommandHandler<RegisterOrga
       await this.platforms.refuseIfTaken(platformId, trisOrg, `/platform_ids/${i}`);
     }
     const stream = organizationStream(trisOrg);
-    await this.writer.claim(stream, context);
+    await this.writer.idempotency.claim(stream, context);
     // The organization is written last, so that a reader who waits for its position also finds its platforms.
     let own = false;
     let position = 0;
@@ -100,7 +100,7 @@ export class RegisterPlatformHandler implements ICommandHandler<RegisterPlatform
     const history = await this.store.readStream(organizationStream(trisOrg));
     if (organizationOf(history).registered_at === null) throw unknownOrganization(trisOrg);
     await this.platforms.refuseIfTaken(platformId, trisOrg, '/platform_id');
-    await this.writer.claim(platformStream(platformId), context);
+    await this.writer.idempotency.claim(platformStream(platformId), context);
     const { position, own } = await this.platforms.register(platformId, trisOrg, context, '/platform_id');
     return { body: { platform_id: platformId, tris_org: trisOrg }, position, own };
   }

@@ -54,7 +54,7 @@ export class PolicyNames {
       const recorded = nameOwnershipOf(await this.store.readStream(names));
       const older = recorded ? undefined : await this.oldestVersion(name, kind);
       decideUseName(recorded, older, use);
-      await this.writer.claim(stream, context, decide);
+      await this.writer.idempotency.claim(stream, context, decide);
       // The owner is part of the event's id: two organizations may send the same policy.
       const body_hash = hashOf('policy_name', name, JSON.stringify(owner));
       await this.writer.update(names, { ...context, idempotency: null, body_hash }, (history) =>

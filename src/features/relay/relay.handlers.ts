@@ -107,14 +107,14 @@ export class ActionRecorder {
 
   /** @throws Problem idempotency_key_reused, external_id_conflict */
   private async useKey(action: Action, stream: string, context: CommandContext): Promise<void> {
-    if (action.external_id === null) return this.writer.useOwnStream(stream, context);
+    if (action.external_id === null) return this.writer.idempotency.useOwnStream(stream, context);
     const refuse = (history: readonly RecordedEvent[]) => {
       const conflict = conflictWith(history, action, context);
       if (conflict) throw conflict;
     };
     // Where an action without an external_id would use the key.
     const own = actionStream({ ...action, external_id: null }, context.idempotency, randomUUID);
-    await this.writer.claim(stream, context, refuse, own);
+    await this.writer.idempotency.claim(stream, context, refuse, own);
   }
 }
 

@@ -68,7 +68,7 @@ export class SubmitRecordHandler implements ICommandHandler<SubmitRecord> {
     const earlier = troveRecordOf(await this.store.readStream(stream));
     const news = decideSubmit(earlier, submission);
     if (proof && news.length > 0) await this.refuseUnlessFit(proof);
-    await this.writer.claim(stream, context);
+    await this.writer.idempotency.claim(stream, context);
     // Not again for a record that is there: its texts may have been deleted.
     const texts = earlier ? [] : uri === null ? [title] : [title, uri];
     const { position } = await withTexts(this.keyValue, texts, () =>
@@ -150,7 +150,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     };
     const counts = approve && decide(before).length > 0;
     if (counts && (await this.counted.isTaken(record, platform_id, owner))) throw alreadyCounted(platform_id);
-    await this.writer.claim(stream, context, decide);
+    await this.writer.idempotency.claim(stream, context, decide);
     if (counts && !(await this.counted.take(record, platform_id, owner, context))) throw alreadyCounted(platform_id);
     const { position } = await this.writer.update(stream, context, (history) => {
       const facts = decide(history);
@@ -171,7 +171,7 @@ export class ReviewRecordHandler implements ICommandHandler<ReviewRecord> {
     }
     const stream = troveStream(recordId);
     const decide = (history: readonly RecordedEvent[]) => decideLift(history, name);
-    await this.writer.claim(stream, context, decide);
+    await this.writer.idempotency.claim(stream, context, decide);
     const { position } = await this.writer.update(stream, context, decide);
     const record = troveRecordOf(await this.store.readStream(stream))!;
     await this.verification.enqueue(record);

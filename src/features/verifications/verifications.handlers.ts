@@ -6,7 +6,8 @@ import type { NewEvent, Position } from '../../kernel/event.js';
 import { EVENT_STORE, type EventStore } from '../../stores/ports/event-store.js';
 import { fact, hashedStream } from '../../kernel/event-definition.js';
 import type { Actor, CommandContext, CommandRequest } from '../../commands/context.js';
-import { Writer, isRetryOf } from '../../commands/writer.js';
+import { isRetryOf } from '../../commands/idempotency-keys.js';
+import { Writer } from '../../commands/writer.js';
 import { identityStream } from '../identity/domain/identity.js';
 import { Problem, refusal } from '../../kernel/problems.js';
 import { SessionStanding } from '../accounts/session-standing.js';
@@ -112,7 +113,7 @@ export class SubmitProofHandler implements ICommandHandler<SubmitProof> {
     // Before the claim, so that a refused request leaves nothing in the log.
     refuseIfOthers(await this.store.readStream(nullifierStream), scheme.scope, trisId);
     decideProven(await this.store.readStream(stream), grant, this.clock());
-    await this.writer.claim(stream, context);
+    await this.writer.idempotency.claim(stream, context);
     // First the nullifier, then the grant: after a failure between the two, the proof can be sent again.
     const use = fact(nullifierUsed, { scope: scheme.scope, tris_id: trisId });
     const { events } = await this.writer.create(nullifierStream, [use], context);

@@ -1,0 +1,153 @@
+import { type Fact, fact } from '../kernel/event-definition.js';
+import type { NewEvent, RecordedEvent } from '../kernel/event.js';
+import { idempotencyKeyReused } from '../kernel/problems.js';
+import { type EventStore, WrongExpectedRevision } from '../stores/ports/event-store.js';
+import type { CommandContext } from './context.js';
+import { idempotencyKeyAnswered, idempotencyKeyClaimed } from './idempotency.events.js';
+
+/** Appends to a stream that has `length` events. @throws WrongExpectedRevision if it has more or fewer */
+type Append = (stream: string, length: number, facts: readonly Fact[], context: CommandContext) => Promise<unknown>;
+
+/**
+ * For which body and stream each Idempotency-Key was used, as the log says (docs/decisions/0002). What an earlier try of
+ * a command has done is remembered until the command ends.
+ */
+export class IdempotencyKeys {
+  /** Streams in which an earlier try of a command changed nothing, with their number of events at that time. */
+  private readonly unchanged = new WeakMap<CommandContext, Map<string, number>>();
+  /** Commands whose Idempotency-Key was recorded by an earlier try. */
+  private readonly claimedBefore = new WeakSet<CommandContext>();
+
+  constructor(
+    private readonly store: EventStore,
+    private readonly append: Append,
+  ) {}
+
+  /**
+   * Records that this Idempotency-Key is used for this stream and body, before anything else is written, so that a
+   * retry can continue. Does nothing without a key.
+   * @param refuse throws if the stream's history refuses the command; called before a new key is recorded
+   * @param claims the stream to record it in, if another request with the same key may use a stream of its own
+   * (`useOwnStream`): that stream, so that one of two such requests is refused
+   * @throws Problem idempotency_key_reused if it was used for another body or stream
+   */
+  async claim(
+    stream: string,
+    context: CommandContext,
+    refuse?: (history: readonly RecordedEvent[]) => void,
+    claims?: string,
+  ): Promise<void> {
+    const check = async () => {
+      if (!refuse) return;
+      const history = await this.store.readStream(stream);
+      // The first try may have been recorded since.
+      if (!history.some((event) => isRetryOf(event, context))) refuse(history);
+    };
+    await this.claimUnless(check, stream, context, claims);
+  }
+
+  /**
+   * As `claim`.
+   * @param refuse rejects if the command is refused
+   * @returns whether no earlier try of the command can have written anything
+   */
+  async claimUnless(
+    refuse: () => Promise<void>,
+    stream: string,
+    context: CommandContext,
+    claims?: string,
+  ): Promise<boolean> {
+    if (context.idempotency === null) return true;
+    const usual = claimsStream(context.idempotency);
+    let events: readonly NewEvent[] = await this.store.readStream(usual);
+    if (events.length === 0 && claims !== undefined) events = await this.store.readStream(claims);
+    claims ??= usual;
+    if (events.length === 0) {
+      await refuse();
+      if (await this.appendUnlessChanged(claims, 0, fact(idempotencyKeyClaimed, { stream }), context)) return true;
+      events = await this.store.readStream(claims);
+    }
+    refuseOtherUse(events[0]!, stream, context);
+    this.claimedBefore.add(context);
+    const answered = events.filter(({ type }) => type === idempotencyKeyAnswered.type);
+    if (answered.length > 0) {
+      const unchanged = answered.map(({ data }) => [data['stream'], data['events']] as [string, number]);
+      this.unchanged.set(context, new Map(unchanged));
+    }
+    return false;
+  }
+
+  /**
+   * Instead of `claim`, if the stream is named after the Idempotency-Key: what is created there uses the key. The caller
+   * compares the body hash of what `Writer.create` finds.
+   * @throws Problem idempotency_key_reused if the key was claimed for another body or stream, or used for another body
+   */
+  async useOwnStream(stream: string, context: CommandContext): Promise<void> {
+    // Earlier builds recorded every claim there.
+    const [claimed] = await this.store.readStream(claimsStream(context.idempotency!), { limit: 1 });
+    if (claimed) refuseOtherUse(claimed, stream, context);
+    // Not for the items of a batch: what `create` finds is enough for them.
+    if (!context.onRepeated) return;
+    const [created] = await this.store.readStream(stream, { limit: 1 });
+    if (!created) return;
+    if (created.metadata.body_hash !== context.body_hash) throw idempotencyKeyReused();
+    this.claimedBefore.add(context);
+  }
+
+  /** Whether any request has claimed the key of this command. */
+  async isClaimed({ idempotency }: CommandContext): Promise<boolean> {
+    return idempotency !== null && (await this.store.readStream(claimsStream(idempotency), { limit: 1 })).length > 0;
+  }
+
+  /** Whether the key was recorded by an earlier try of the command; known once it is claimed. */
+  wasClaimedBefore(context: CommandContext): boolean {
+    return this.claimedBefore.has(context);
+  }
+
+  /** The number of events that the stream had when an earlier try changed nothing in it; undefined if none did that. */
+  unchangedAt(stream: string, context: CommandContext): number | undefined {
+    return this.unchanged.get(context)?.get(stream);
+  }
+
+  /** Records that nothing changed in a stream, so that a retry with the same key changes nothing either. */
+  async noteUnchanged(stream: string, events: number, context: CommandContext): Promise<void> {
+    if (context.idempotency === null) return;
+    const claims = claimsStream(context.idempotency);
+    const { length } = await this.store.readStream(claims);
+    // Without a claim, a retry is recognised by another stream.
+    if (length === 0) return;
+    // If it is not appended, another try of the same request was first.
+    await this.appendUnlessChanged(claims, length, fact(idempotencyKeyAnswered, { stream, events }), context);
+  }
+
+  /** @returns false if the stream does not have `length` events */
+  private async appendUnlessChanged(
+    stream: string,
+    length: number,
+    event: Fact,
+    context: CommandContext,
+  ): Promise<boolean> {
+    try {
+      await this.append(stream, length, [event], context);
+      return true;
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision)) throw error;
+      return false;
+    }
+  }
+}
+
+/** Whether the event was written by an earlier try of the request, recognised by its Idempotency-Key. */
+export function isRetryOf({ metadata }: RecordedEvent, context: CommandContext): boolean {
+  return metadata.idempotency !== undefined && metadata.idempotency === context.idempotency;
+}
+
+/** @throws Problem idempotency_key_reused */
+function refuseOtherUse({ metadata, data }: NewEvent, stream: string, context: CommandContext): void {
+  if (metadata.body_hash !== context.body_hash || data['stream'] !== stream) throw idempotencyKeyReused();
+}
+
+/** The stream of an Idempotency-Key, by its hash. */
+function claimsStream(idempotency: string): string {
+  return `idem-${idempotency}`;
+}
