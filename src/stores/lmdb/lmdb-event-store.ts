@@ -13,31 +13,21 @@ import {
   type ExpectedRevision,
   type IndexCheck,
 } from '../ports/event-store.js';
-import { isDamage } from './damage.js';
 import { checkMarker, LogMarker, markerPath } from '../ports/log-marker.js';
-import { CHECKED_FROM, COMPACT_FROM, LOG_ID, logIdIn, OLD_LOG_ID, positionIn, putPosition } from './log-meta.js';
+import { CHECKED_FROM, COMPACT_FROM, LOG_ID, logIdIn, OLD_LOG_ID, putPosition } from './log-meta.js';
+import { lastPosition, LogReader, MAX_POSITION, MAX_SLICE } from './log-reader.js';
 import { INDEX_DATABASES, IndexDamaged, StreamIndex, StreamPositions } from './stream-index.js';
 import { Problem } from '../../kernel/problems.js';
 import { StartError } from '../../kernel/start-error.js';
 import { upgradeEvents } from './upgrade-events.js';
-import { damaged, mostBytes, readEntry, writeEntry } from './stored-event.js';
+import { mostBytes, writeEntry } from './stored-event.js';
 
-/** Events read in one turn of the event loop. Their snapshot pins pages, and other work waits. */
-const MAX_SLICE = 5_000;
-const DEFAULT_SLICE = 1_000;
-/** How often the head is polled for appends of other processes, ms. */
-const POLL_MS = 10;
 /** How often to check that the log is still in its folder, besides each commit. */
 const PLACE_CHECK_MS = 1_000;
 /** The index of a log of at most this many events is checked before the log is used, which takes half a second. */
 const INDEX_CHECKED_FIRST = 500_000;
 /** A larger queue is committed in several steps. */
 const MAX_BATCH_APPENDS = 4_096;
-/** The newest events of this process that are kept for subscribers: more than are appended between two of their reads. */
-const KEPT_EVENTS = 4_096;
-/** Positions are keys of 32 bits. */
-const MAX_POSITION = 0xffff_ffff;
-
 const DATABASES = { events: { keyEncoding: 'uint32', encoding: 'binary' }, ...INDEX_DATABASES } as const;
 
 export interface LmdbEventStoreOptions {
@@ -80,16 +70,13 @@ interface PendingAppend {
 export class LmdbEventStore implements EventStore {
   readonly logId: string;
   readonly #env: LmdbEnvironment;
+  readonly #reader: LogReader;
   readonly #index: StreamIndex;
   readonly #marker: LogMarker;
   readonly #onCommit: LmdbEventStoreOptions['onCommit'];
   readonly #onWarning: LmdbEventStoreOptions['onWarning'];
   readonly #placeCheck: NodeJS.Timeout;
   #refusal: StoreUnavailable | undefined;
-  readonly #wakeUps = new Set<() => void>();
-  #subscribers = 0;
-  /** Events that this process has made durable, by their position modulo KEPT_EVENTS; empty without subscribers. */
-  #kept: (RecordedEvent | undefined)[] = [];
   /** The texts of the batch being written. */
   readonly #buffers = new TextBuffers();
   #queue: PendingAppend[] = [];
@@ -98,8 +85,6 @@ export class LmdbEventStore implements EventStore {
   #writing: Promise<unknown> | undefined;
   #storing: Promise<void> | undefined;
   #repairing: Promise<void> | undefined;
-  /** The first position from which on every event has a checksum. */
-  #checkedFrom: Position;
   /** Whether older builds refuse this log, since this build has written to it. */
   #isMarked = false;
   readonly #closing = new AbortController();
@@ -139,7 +124,7 @@ export class LmdbEventStore implements EventStore {
     this.#env = env;
     this.#onCommit = options.onCommit;
     this.#onWarning = options.onWarning;
-    this.#checkedFrom = positionIn(env, CHECKED_FROM) ?? 1;
+    this.#reader = new LogReader(env, () => this.#refuseIfClosed());
     this.#index = new StreamIndex(env, options.indexBulk);
     this.#marker = new LogMarker(markerPath(folder), () => {
       // It is that of whatever has taken the place of this log.
@@ -195,62 +180,12 @@ export class LmdbEventStore implements EventStore {
     return events;
   }
 
-  async *readAll(
-    after: Position,
-    options: { sliceSize?: number; signal?: AbortSignal } = {},
-  ): AsyncGenerator<RecordedEvent[]> {
-    yield* this.#slices(after, (position) => this.#at(position), options);
+  readAll(after: Position, options?: { sliceSize?: number; signal?: AbortSignal }): AsyncGenerator<RecordedEvent[]> {
+    return this.#reader.readAll(after, options);
   }
 
-  /**
-   * Events that this process has just appended are not read and decoded again: subscribers get, and share, those that
-   * were appended.
-   */
-  async *subscribe(
-    after: Position,
-    options: { sliceSize?: number; signal: AbortSignal },
-  ): AsyncGenerator<RecordedEvent[]> {
-    let position = after;
-    const at = (wanted: Position) => this.#keptAt(wanted) ?? this.#at(wanted);
-    this.#subscribers++;
-    try {
-      while (!options.signal.aborted) {
-        for await (const slice of this.#slices(position, at, options)) {
-          position = slice.at(-1)!.position;
-          yield slice;
-          if (options.signal.aborted) return;
-        }
-        this.#refuseIfClosed();
-        await this.#nextAppend(position, options.signal);
-      }
-    } finally {
-      if (--this.#subscribers === 0) this.#kept = [];
-    }
-  }
-
-  async *#slices(
-    after: Position,
-    at: (position: Position) => RecordedEvent | undefined,
-    options: { sliceSize?: number; signal?: AbortSignal },
-  ): AsyncGenerator<RecordedEvent[]> {
-    let position = after;
-    while (!options.signal?.aborted) {
-      const slice = await this.#slice(position, at, options.sliceSize);
-      if (slice.length === 0) return;
-      position = slice.at(-1)!.position;
-      yield slice;
-      // Other work can run here, and the library releases the snapshot.
-      await setImmediate();
-    }
-  }
-
-  #keep(events: readonly RecordedEvent[]): void {
-    for (const event of events) this.#kept[event.position % KEPT_EVENTS] = event;
-  }
-
-  #keptAt(position: Position): RecordedEvent | undefined {
-    const event = this.#kept[position % KEPT_EVENTS];
-    return event?.position === position ? event : undefined;
+  subscribe(after: Position, options: { sliceSize?: number; signal: AbortSignal }): AsyncGenerator<RecordedEvent[]> {
+    return this.#reader.subscribe(after, options);
   }
 
   async head(): Promise<Position> {
@@ -260,11 +195,11 @@ export class LmdbEventStore implements EventStore {
 
   async readAt(position: Position): Promise<RecordedEvent | undefined> {
     this.#refuseIfClosed();
-    const event = this.#at(position);
+    const event = this.#reader.at(position);
     if (event) return event;
     // A reader of the read models may know an event that is newer than this turn's snapshot of the log.
     this.#env.refresh();
-    return this.#at(position);
+    return this.#reader.at(position);
   }
 
   async countAfter(position: Position): Promise<number> {
@@ -284,8 +219,8 @@ export class LmdbEventStore implements EventStore {
   async upgrade(onProgress: (done: number, total: number) => void = () => undefined): Promise<number> {
     this.#refuseIfClosed();
     await this.#refuseOlderBuilds();
-    const written = await upgradeEvents(this.#env, await this.head(), this.#checkedFrom, onProgress);
-    this.#checkedFrom = 1;
+    const written = await upgradeEvents(this.#env, await this.head(), this.#reader.checkedFrom, onProgress);
+    this.#reader.checkedFrom = 1;
     return written;
   }
 
@@ -303,7 +238,7 @@ export class LmdbEventStore implements EventStore {
     await this.#storing;
     if (this.#index.isLarge) await this.#index.store().catch(() => undefined);
     await this.#repairing;
-    for (const wakeUp of this.#wakeUps) wakeUp();
+    this.#reader.wakeSubscribers();
     await this.#marker.close();
     await this.#env.close();
   }
@@ -347,8 +282,7 @@ export class LmdbEventStore implements EventStore {
         else resolve(outcome!);
       }
       if (stored === 0) return;
-      if (this.#subscribers > 0) this.#keep(staged.events);
-      for (const wakeUp of this.#wakeUps) wakeUp();
+      if (this.#reader.subscribers > 0) this.#reader.announce(staged.events);
       // Separate, so that an observer that throws cannot stop the appends.
       queueMicrotask(() => this.#onCommit?.({ events: stored, milliseconds }));
       if (this.#index.due) this.#storeIndex();
@@ -470,7 +404,7 @@ export class LmdbEventStore implements EventStore {
       const position =
         staged.positions.position(stream, revision) ?? this.#lookUp(() => this.#index.position(stream, revision));
       if (position === undefined) return undefined;
-      const event = staged.events[position - staged.base - 1] ?? this.#get(position);
+      const event = staged.events[position - staged.base - 1] ?? this.#reader.get(position);
       if (event?.damage) return undefined;
       if (event?.id !== id || event.metadata.index !== index || event.metadata.size !== events.length) return undefined;
       appended = { position, revision };
@@ -478,57 +412,9 @@ export class LmdbEventStore implements EventStore {
     return appended;
   }
 
-  /** At most `size` events, plus those that complete the last append. */
-  async #slice(
-    after: Position,
-    at: (position: Position) => RecordedEvent | undefined,
-    size = DEFAULT_SLICE,
-  ): Promise<RecordedEvent[]> {
-    this.#refuseIfClosed();
-    // A reader of the whole log continues after a failed write of others.
-    if (!this.#env.isOpen) await this.#env.ready();
-    const slice: RecordedEvent[] = [];
-    let wanted = Math.max(1, size);
-    while (wanted > 0) {
-      const until = slice.length + Math.min(wanted, MAX_SLICE);
-      while (slice.length < until) {
-        const event = at(after + slice.length + 1);
-        if (!event) return slice;
-        slice.push(event);
-      }
-      wanted = Math.max(0, size - slice.length);
-      if (wanted === 0) {
-        const { metadata } = slice.at(-1)!;
-        wanted = metadata.size - metadata.index - 1;
-      }
-      if (slice.length >= MAX_SLICE && wanted > 0) await setImmediate();
-    }
-    return slice;
-  }
-
-  /** As `#get`, for a position within the log, which always has an event. */
-  #at(position: Position): RecordedEvent | undefined {
-    const event = this.#get(position);
-    if (event || position < 1 || position >= lastPosition(this.#env)) return event;
-    return damaged(position, 'there is nothing at its place');
-  }
-
-  #get(position: Position): RecordedEvent | undefined {
-    if (!Number.isInteger(position) || position < 1 || position > MAX_POSITION) return undefined;
-    let bytes: Buffer | undefined;
-    try {
-      // Valid until the next read: these are the first bytes of the library's own buffer.
-      bytes = this.#env.read(() => this.#env.database<Buffer, number>('events').getBinaryFast(position));
-    } catch (error) {
-      if (!isDamage(error)) throw error;
-      return damaged(position, 'the page it stands on cannot be read');
-    }
-    return bytes && readEntry(bytes, bytes.length, position, position >= this.#checkedFrom);
-  }
-
   /** The event to which the index leads. @throws Problem history_unreadable; IndexDamaged if it is another stream's */
   #readable(stream: string, revision: number, position: Position): RecordedEvent {
-    const event = this.#get(position);
+    const event = this.#reader.get(position);
     if (!event || event.damage) {
       const reason = event?.damage?.reason ?? 'there is nothing at its place';
       throw new Problem(
@@ -576,30 +462,6 @@ export class LmdbEventStore implements EventStore {
     }
   }
 
-  /** Resolves when there may be an event after the position, or on abort. */
-  #nextAppend(position: Position, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        clearInterval(poll);
-        this.#wakeUps.delete(done);
-        signal.removeEventListener('abort', done);
-        resolve();
-      };
-      const poll = setInterval(() => {
-        // While the environment is being reopened there is nothing to read. After a failed commit and until then, a
-        // read throws, and nothing would catch that here.
-        try {
-          if (this.#env.isOpen && this.#env.database<Buffer, number>('events').doesExist(position + 1)) done();
-        } catch {
-          return;
-        }
-      }, POLL_MS);
-      this.#wakeUps.add(done);
-      signal.addEventListener('abort', done);
-      if (signal.aborted) done();
-    });
-  }
-
   #refuseIfClosed(): void {
     if (this.#closing.signal.aborted) throw new StoreUnavailable('the event store is closed');
     if (this.#refusal) throw this.#refusal;
@@ -632,12 +494,4 @@ function readAtStart<T>(folder: string, read: () => T): T {
     if (error instanceof StoreUnavailable) throw error;
     throw new StartError(`The log in ${folder} is damaged (${(error as Error).message}): restore it from a backup.`);
   }
-}
-
-function lastPosition(env: LmdbEnvironment): Position {
-  return env.read(() => {
-    const events = env.database<Buffer, number>('events');
-    for (const position of events.getKeys({ start: MAX_POSITION, end: 0, reverse: true, limit: 1 })) return position;
-    return 0;
-  });
 }

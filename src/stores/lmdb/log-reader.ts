@@ -1,0 +1,182 @@
+import { setImmediate } from 'node:timers/promises';
+import type { Position, RecordedEvent } from '../../kernel/event.js';
+import { isDamage } from './damage.js';
+import type { LmdbEnvironment } from './environment.js';
+import { CHECKED_FROM, positionIn } from './log-meta.js';
+import { damaged, readEntry } from './stored-event.js';
+
+/** Events read in one turn of the event loop. Their snapshot pins pages, and other work waits. */
+export const MAX_SLICE = 5_000;
+const DEFAULT_SLICE = 1_000;
+/** How often the head is polled for appends of other processes, ms. */
+const POLL_MS = 10;
+/** The newest events of this process that are kept for subscribers: more than are appended between two of their reads. */
+const KEPT_EVENTS = 4_096;
+/** Positions are keys of 32 bits. */
+export const MAX_POSITION = 0xffff_ffff;
+
+type At = (position: Position) => RecordedEvent | undefined;
+
+/** Reads the log by position: one event, all in order, or all and those that follow. */
+export class LogReader {
+  readonly #env: LmdbEnvironment;
+  readonly #refuseIfClosed: () => void;
+  /** The first position from which on every event has a checksum. */
+  checkedFrom: Position;
+  /** Subscriptions that have not ended. */
+  subscribers = 0;
+  readonly #wakeUps = new Set<() => void>();
+  /** Events that this process has made durable, by their position modulo KEPT_EVENTS; empty without subscribers. */
+  #kept: (RecordedEvent | undefined)[] = [];
+
+  /** @param refuseIfClosed throws if nothing may be read */
+  constructor(env: LmdbEnvironment, refuseIfClosed: () => void) {
+    this.#env = env;
+    this.#refuseIfClosed = refuseIfClosed;
+    this.checkedFrom = positionIn(env, CHECKED_FROM) ?? 1;
+  }
+
+  /** The event at a position, with a mark if it is damaged; undefined if there is no entry. */
+  get(position: Position): RecordedEvent | undefined {
+    if (!Number.isInteger(position) || position < 1 || position > MAX_POSITION) return undefined;
+    let bytes: Buffer | undefined;
+    try {
+      // Valid until the next read: these are the first bytes of the library's own buffer.
+      bytes = this.#env.read(() => this.#env.database<Buffer, number>('events').getBinaryFast(position));
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      return damaged(position, 'the page it stands on cannot be read');
+    }
+    return bytes && readEntry(bytes, bytes.length, position, position >= this.checkedFrom);
+  }
+
+  /** As `get`, but a position within the log always has an event. */
+  at(position: Position): RecordedEvent | undefined {
+    const event = this.get(position);
+    if (event || position < 1 || position >= lastPosition(this.#env)) return event;
+    return damaged(position, 'there is nothing at its place');
+  }
+
+  /** See `EventStore.readAll`. */
+  readAll(
+    after: Position,
+    options: { sliceSize?: number; signal?: AbortSignal } = {},
+  ): AsyncGenerator<RecordedEvent[]> {
+    return this.#slices(after, (position) => this.at(position), options);
+  }
+
+  /**
+   * See `EventStore.subscribe`. Events that this process has just appended are not read and decoded again: subscribers
+   * get, and share, those that were appended.
+   */
+  async *subscribe(
+    after: Position,
+    options: { sliceSize?: number; signal: AbortSignal },
+  ): AsyncGenerator<RecordedEvent[]> {
+    let position = after;
+    const at: At = (wanted) => this.#keptAt(wanted) ?? this.at(wanted);
+    this.subscribers++;
+    try {
+      while (!options.signal.aborted) {
+        for await (const slice of this.#slices(position, at, options)) {
+          position = slice.at(-1)!.position;
+          yield slice;
+          if (options.signal.aborted) return;
+        }
+        this.#refuseIfClosed();
+        await this.#nextAppend(position, options.signal);
+      }
+    } finally {
+      if (--this.subscribers === 0) this.#kept = [];
+    }
+  }
+
+  /** Tells subscribers of events that this process has made durable. */
+  announce(events: readonly RecordedEvent[]): void {
+    for (const event of events) this.#kept[event.position % KEPT_EVENTS] = event;
+    this.wakeSubscribers();
+  }
+
+  /** Lets subscribers that wait for an append look again. */
+  wakeSubscribers(): void {
+    for (const wakeUp of this.#wakeUps) wakeUp();
+  }
+
+  #keptAt(position: Position): RecordedEvent | undefined {
+    const event = this.#kept[position % KEPT_EVENTS];
+    return event?.position === position ? event : undefined;
+  }
+
+  async *#slices(
+    after: Position,
+    at: At,
+    options: { sliceSize?: number; signal?: AbortSignal },
+  ): AsyncGenerator<RecordedEvent[]> {
+    let position = after;
+    while (!options.signal?.aborted) {
+      const slice = await this.#slice(position, at, options.sliceSize);
+      if (slice.length === 0) return;
+      position = slice.at(-1)!.position;
+      yield slice;
+      // Other work can run here, and the library releases the snapshot.
+      await setImmediate();
+    }
+  }
+
+  /** At most `size` events, plus those that complete the last append. */
+  async #slice(after: Position, at: At, size = DEFAULT_SLICE): Promise<RecordedEvent[]> {
+    this.#refuseIfClosed();
+    // A reader of the whole log continues after a failed write of others.
+    if (!this.#env.isOpen) await this.#env.ready();
+    const slice: RecordedEvent[] = [];
+    let wanted = Math.max(1, size);
+    while (wanted > 0) {
+      const until = slice.length + Math.min(wanted, MAX_SLICE);
+      while (slice.length < until) {
+        const event = at(after + slice.length + 1);
+        if (!event) return slice;
+        slice.push(event);
+      }
+      wanted = Math.max(0, size - slice.length);
+      if (wanted === 0) {
+        const { metadata } = slice.at(-1)!;
+        wanted = metadata.size - metadata.index - 1;
+      }
+      if (slice.length >= MAX_SLICE && wanted > 0) await setImmediate();
+    }
+    return slice;
+  }
+
+  /** Resolves when there may be an event after the position, or on abort. */
+  #nextAppend(position: Position, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearInterval(poll);
+        this.#wakeUps.delete(done);
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      const poll = setInterval(() => {
+        // While the environment is being reopened there is nothing to read. After a failed commit and until then, a
+        // read throws, and nothing would catch that here.
+        try {
+          if (this.#env.isOpen && this.#env.database<Buffer, number>('events').doesExist(position + 1)) done();
+        } catch {
+          return;
+        }
+      }, POLL_MS);
+      this.#wakeUps.add(done);
+      signal.addEventListener('abort', done);
+      if (signal.aborted) done();
+    });
+  }
+}
+
+/** The position of the newest event; 0 if there is none. */
+export function lastPosition(env: LmdbEnvironment): Position {
+  return env.read(() => {
+    const events = env.database<Buffer, number>('events');
+    for (const position of events.getKeys({ start: MAX_POSITION, end: 0, reverse: true, limit: 1 })) return position;
+    return 0;
+  });
+}
