@@ -1,7 +1,16 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ROOT, inTemporaryFolder, interleave, load, median, processorTime, startServer } from './measure.mjs';
+import {
+  ROOT,
+  inTemporaryFolder,
+  interleave,
+  load,
+  median,
+  mainThreadTime,
+  processorTime,
+  startServer,
+} from './measure.mjs';
 import { BoundedMap } from '../dist/src/kernel/bounded-map.js';
 import { fillLog } from './population.mjs';
 
@@ -214,7 +223,7 @@ function tracedOptions(url, key, share) {
 
 /**
  * Processor time of a relay, µs, of servers that trace none, a tenth and all of them, in turn, at the same rate. And
- * relays a second, as many as it takes, of one that is told with each relay whether to record it, beside one without
+ * relays a second, and processor time of the main thread for each, as many as it takes, of one that is told with each relay whether to record it, beside one without
  * tracing: at the highest rate, two servers without tracing may differ by a seventh. All run all the time and have
  * relayed for a while before: a server that has just started compiles its code, and one that traces has more of it.
  */
@@ -230,6 +239,7 @@ export function tracing(rounds) {
     const started = [collector];
     const costs = {};
     const rates = {};
+    const mains = {};
     try {
       for (const [name, env] of Object.entries(environments)) {
         const data = join(folder, name);
@@ -245,12 +255,18 @@ export function tracing(rounds) {
         };
         await load({ ...paced, seconds: 4 * SECONDS });
         costs[name] = () => costOf(server.pid, paced);
-        const of = (share) => async () =>
-          (await load({ ...tracedOptions(server.url, key, share), connections: 256, seconds: SECONDS })).rate;
-        if (name === 'off') rates.off = of(0);
-        if (name === 'all') Object.assign(rates, { none: of(0), tenth: of(0.1), all: of(1) });
+        const of = (kind, share) => async () => {
+          const before = await mainThreadTime(server.pid);
+          const options = { ...tracedOptions(server.url, key, share), connections: 256, seconds: SECONDS };
+          const { rate, requests } = await load(options);
+          (mains[kind] ??= []).push((((await mainThreadTime(server.pid)) - before) * 1e6) / requests);
+          return rate;
+        };
+        if (name === 'off') rates.off = of('off', 0);
+        if (name === 'all') Object.assign(rates, { none: of('none', 0), tenth: of('tenth', 0.1), all: of('all', 1) });
       }
-      return { costs: await interleave(rounds, costs), rates: await interleave(3 * rounds, rates) };
+      const measured = { costs: await interleave(rounds, costs), rates: await interleave(3 * rounds, rates) };
+      return { ...measured, mains: { none: median(mains.none), all: median(mains.all) } };
     } finally {
       await Promise.all(started.map(({ stop }) => stop()));
     }

@@ -91,8 +91,13 @@ export async function rssAnon(pid = 'self') {
 }
 
 /** Processor time of a process with all its threads, in seconds: to the hundredth, as the kernel counts it. */
-export async function processorTime(pid) {
-  const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).replace(/^.*\) /, '').split(' ');
+export const processorTime = (pid) => timeIn(`/proc/${pid}/stat`);
+
+/** The same of its main thread alone. */
+export const mainThreadTime = (pid) => timeIn(`/proc/${pid}/task/${pid}/stat`);
+
+async function timeIn(path) {
+  const fields = (await readFile(path, 'utf8')).replace(/^.*\) /, '').split(' ');
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 

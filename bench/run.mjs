@@ -128,13 +128,15 @@ const embedded = {
     add('processor time of the server for each', ours, `singly: ${peer}`, ratio(costs.ours, costs.peer), '–');
   },
   tracing: async () => {
-    const { costs, rates: relays } = await tracing(rounds);
+    const { costs, rates: relays, mains } = await tracing(rounds);
     rates('relays, tracing on, none traced', { ours: relays.none, peer: relays.off }, 'without tracing', '≥ 0.9×');
     for (const [traced, part] of Object.entries({ 'every tenth traced': 'tenth', 'all traced': 'all' })) {
       const [ours, peer] = [costs[part], costs.off].map((cost) => `${count(cost)} µs`);
       rates(`relays, ${traced}`, { ours: relays[part], peer: relays.none }, 'none traced, same server', '≥ 0.9×');
       add(`processor time of a relay, ${traced}`, ours, `without tracing: ${peer}`, ratio(costs[part], costs.off), '–');
     }
+    const main = 'processor time of a relay in the main thread, all traced';
+    add(main, `${count(mains.all)} µs`, `none traced: ${count(mains.none)} µs`, ratio(mains.all, mains.none), '≤ 1.1×');
   },
   delivery: () =>
     inTemporaryFolder(async (data) => {

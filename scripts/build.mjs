@@ -35,7 +35,7 @@ const CLIENT = {
 const TRACING = {
   stamp: 'dist/.tracing-built-from',
   folders: [],
-  files: ['tracing/package-lock.json', 'tracing/sdk.mjs', 'tracing/build.mjs'],
+  files: ['tracing/package-lock.json', 'tracing/sdk.mjs', 'tracing/export-thread.mjs', 'tracing/build.mjs'],
 };
 
 /** A hash of the contents of all that a build is made from. */

@@ -1,12 +1,13 @@
-/** Bundles sdk.mjs with the OpenTelemetry SDK into dist/tracing, where the service finds it (src/app/tracing.ts). */
+/** Bundles sdk.mjs and export-thread.mjs with the OpenTelemetry SDK into dist/tracing, where the service finds it (src/app/tracing.ts). */
 import { join } from 'node:path';
 import { build } from 'esbuild';
 
 const ROOT = join(import.meta.dirname, '..');
 
 await build({
-  entryPoints: [join(ROOT, 'tracing/sdk.mjs')],
-  outfile: join(ROOT, 'dist/tracing/sdk.mjs'),
+  entryPoints: ['sdk', 'export-thread'].map((name) => join(ROOT, `tracing/${name}.mjs`)),
+  outdir: join(ROOT, 'dist/tracing'),
+  outExtension: { '.js': '.mjs' },
   bundle: true,
   format: 'esm',
   platform: 'node',

@@ -1,22 +1,25 @@
 /**
- * Traces by the OpenTelemetry SDK. scripts/build.mjs bundles this file with the SDK into dist/tracing, and the service
- * loads it if it is to be traced (src/app/tracing.ts). The SDK itself reads the variables `OTEL_*`: it decides which
- * traces are recorded, batches the spans and sends them. The spans are made here, since those of the SDK cost several
- * times as much: the service needs no events, no limits and no checks of values that it sets itself.
+ * Traces by the OpenTelemetry SDK. tracing/build.mjs bundles this file and export-thread.mjs with the SDK into
+ * dist/tracing, and the service loads it if it is to be traced (src/app/tracing.ts). The SDK itself reads the variables
+ * `OTEL_*`. Its sampler decides here which traces are recorded; batching, encoding and sending the spans takes more time
+ * than making them, and is done in a thread. The spans are made here, since those of the SDK cost several times as much:
+ * the service needs no events, no limits and no checks of values that it sets itself.
  */
 import { randomFillSync } from 'node:crypto';
-import { ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, diag, DiagLogLevel, trace } from '@opentelemetry/api';
+import { Worker } from 'node:worker_threads';
+import { ROOT_CONTEXT, SpanKind, trace } from '@opentelemetry/api';
 import { TraceState, parseTraceParent } from '@opentelemetry/core';
-import { OTLPTraceExporter as JsonExporter } from '@opentelemetry/exporter-trace-otlp-http';
-import { OTLPTraceExporter as ProtobufExporter } from '@opentelemetry/exporter-trace-otlp-proto';
-import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
-import { BatchSpanProcessor, SamplingDecision } from '@opentelemetry/sdk-trace-base';
+import { SamplingDecision } from '@opentelemetry/sdk-trace-base';
 // The package does not export the sampler of OTEL_TRACES_SAMPLER.
 import { buildSamplerFromEnv } from '@opentelemetry/sdk-trace-base/build/src/config.js';
 
 const KINDS = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: SpanKind.INTERNAL };
-const NONE = [];
-const UNSET = { code: SpanStatusCode.UNSET };
+/** Spans that are passed to the thread together, at most. */
+const TOGETHER = 256;
+/** How long an ended span waits for others, ms. */
+const WAIT_MS = 50;
+/** Messages to the thread that it has not read yet, at most. The spans that end meanwhile are lost. */
+const MOST_UNREAD = 64;
 
 /** Random bytes as hexadecimal digits, taken from a text of many: a call for each id would cost more than the rest of it. */
 const bytes = Buffer.alloc(4_096);
@@ -30,136 +33,127 @@ function randomDigits(count) {
   return digits.slice(used, (used += count));
 }
 
-/** @returns ms as the SDK has times: seconds and nanoseconds */
-function toHrTime(ms) {
-  const seconds = Math.floor(ms / 1_000);
-  return [seconds, Math.round((ms - seconds * 1_000) * 1e6)];
-}
-
-/**
- * A span that is recorded and will be exported. Implements `Span` of src/kernel/tracing.ts and, for the exporter,
- * `ReadableSpan` of the SDK.
- */
+/** A span that is recorded and will be exported. Implements `Span` of src/kernel/tracing.ts. */
 class RecordedSpan {
-  endTime = undefined;
-  status = UNSET;
+  #exports;
+  #span;
+  #startTime;
+  #started;
 
-  constructor(recorder, name, kind, context, parent, links, attributes, startTime) {
-    this.recorder = recorder;
-    this.name = name;
-    this.kind = kind;
-    this.context = context;
-    this.parentSpanContext = parent;
-    this.links = links;
-    this.attributes = attributes;
-    this.startMs = startTime ?? Date.now();
-    this.startTime = toHrTime(this.startMs);
+  constructor(exports, name, kind, { traceId, spanId, isRemote, tracestate }, links, attributes, startTime) {
+    const id = randomDigits(16);
+    this.#exports = exports;
+    this.#startTime = startTime ?? Date.now();
     // The clock that is not set while the span lasts measures how long it lasts.
-    this.started = startTime === undefined ? performance.now() : undefined;
-    this.traceparent = `00-${context.traceId}-${context.spanId}-01`;
+    this.#started = startTime === undefined ? performance.now() : undefined;
+    // In the order in which export-thread.mjs takes them. Names of fields would be copied with each span.
+    this.#span = [name, kind, traceId, id, spanId, isRemote, tracestate, links, attributes, this.#startTime];
+    this.traceparent = `00-${traceId}-${id}-01`;
   }
 
   set(attributes) {
-    Object.assign(this.attributes, attributes);
+    Object.assign(this.#span[8], attributes);
   }
 
   end(failure) {
-    if (this.ended) return;
-    if (failure !== undefined) this.status = { code: SpanStatusCode.ERROR, message: failure };
-    const took = this.started === undefined ? Date.now() - this.startMs : performance.now() - this.started;
-    this.endTime = toHrTime(this.startMs + Math.max(0, took));
-    this.recorder.processor.onEnd(this);
+    if (!this.#exports) return;
+    const took = this.#started === undefined ? Date.now() - this.#startTime : performance.now() - this.#started;
+    this.#span.push(Math.max(0, took), failure);
+    this.#exports.add(this.#span);
+    this.#exports = undefined;
+  }
+}
+
+/** Passes ended spans to the thread that exports them. */
+class Exports {
+  #thread;
+  #warn;
+  #spans = [];
+  #timer;
+  #unread = 0;
+  #hasFailed = false;
+  #outcome;
+
+  constructor(protocol, version, warn) {
+    this.#warn = warn;
+    this.#thread = new Worker(new URL('export-thread.mjs', import.meta.url), { workerData: { protocol, version } });
+    this.#thread.unref();
+    this.#outcome = new Promise((resolve, reject) => {
+      this.#thread.once('error', (error) => {
+        this.#hasFailed = true;
+        warn(`the thread that exports spans has ended: ${error}`);
+        reject(error);
+      });
+      this.#thread.on('message', ({ read, warning, failure }) => {
+        if (read) this.#unread--;
+        if (warning !== undefined) warn(warning);
+        if (failure !== undefined) reject(new Error(failure));
+      });
+      this.#thread.once('exit', resolve);
+    });
+    // `stop` says it.
+    this.#outcome.catch(() => undefined);
   }
 
-  spanContext() {
-    return this.context;
+  add(span) {
+    if (this.#spans.push(span) === TOGETHER) this.#pass();
+    else this.#timer ??= setTimeout(() => this.#pass(), WAIT_MS).unref();
   }
 
-  get ended() {
-    return this.endTime !== undefined;
+  #pass() {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const spans = this.#spans;
+    this.#spans = [];
+    if (this.#hasFailed) return;
+    if (this.#unread === MOST_UNREAD) {
+      this.#warn('spans are lost, since more of them end than can be exported');
+      return;
+    }
+    this.#unread++;
+    this.#thread.postMessage({ spans });
   }
 
-  get resource() {
-    return this.recorder.resource;
-  }
-
-  get instrumentationScope() {
-    return this.recorder.scope;
-  }
-
-  get events() {
-    return NONE;
-  }
-
-  get droppedAttributesCount() {
-    return 0;
-  }
-
-  get droppedEventsCount() {
-    return 0;
-  }
-
-  get droppedLinksCount() {
-    return 0;
+  /** @throws if the last spans cannot be exported */
+  async stop() {
+    this.#pass();
+    this.#thread.postMessage({ isLast: true });
+    await this.#outcome;
   }
 }
 
 /** The span that a client says it is in; undefined if its headers are not valid. */
 function remote(traceparent, tracestate) {
   const context = parseTraceParent(traceparent);
-  if (!context) return undefined;
-  return { ...context, isRemote: true, traceState: tracestate ? new TraceState(tracestate) : undefined };
+  return context && { ...context, isRemote: true, tracestate };
 }
 
 /** The span of a `traceparent` that RecordedSpan made, or another process of the service. */
-const own = (traceparent) => ({
-  traceId: traceparent.slice(3, 35),
-  spanId: traceparent.slice(36, 52),
-  traceFlags: TraceFlags.SAMPLED,
-});
-
-const linkTo = (traceparent) => ({ context: own(traceparent) });
+const own = (traceparent) => ({ traceId: traceparent.slice(3, 35), spanId: traceparent.slice(36, 52) });
 
 /**
  * @param {{ protocol: string, version: string, warn: (message: string) => void }} options
  * @returns an implementation of `Tracing` of src/kernel/tracing.ts
  */
 export function startTracing({ protocol, version, warn }) {
-  // The first is often only the name of a part of the SDK, or the beginning of a sentence.
-  const report = (...parts) => warn(parts.map(String).join(' '));
-  diag.setLogger(
-    { error: report, warn: report, info: () => undefined, debug: () => undefined, verbose: () => undefined },
-    { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
-  );
-  const exporter = protocol === 'http/json' ? new JsonExporter() : new ProtobufExporter();
-  const resource = defaultResource()
-    .merge(resourceFromAttributes({ 'service.name': 'credence', 'service.version': version }))
-    .merge(detectResources({ detectors: [envDetector] }));
-  const processor = new BatchSpanProcessor(exporter);
-  const recorder = { resource, processor, scope: { name: 'credence', version } };
+  const exports = new Exports(protocol, version, warn);
   const sampler = buildSamplerFromEnv();
   const isSampled = (traceId, from, name, kind) => {
-    const context = from ? trace.setSpanContext(ROOT_CONTEXT, from) : ROOT_CONTEXT;
-    const { decision } = sampler.shouldSample(context, traceId, name, kind, {}, NONE);
+    const traceState = from?.tracestate && new TraceState(from.tracestate);
+    const context = from ? trace.setSpanContext(ROOT_CONTEXT, { ...from, traceState }) : ROOT_CONTEXT;
+    const { decision } = sampler.shouldSample(context, traceId, name, kind, {}, []);
     return decision === SamplingDecision.RECORD_AND_SAMPLED;
   };
   return {
     start(name, { kind, parent, tracestate, links, attributes = {}, startTime }) {
       const from = parent && (kind === 'server' ? remote(parent, tracestate) : own(parent));
-      const traceId = from ? from.traceId : randomDigits(32);
       // What is a part of, or is linked to, a recorded span is recorded: a sampler that takes a part of the traces would
       // drop most of what followed from it.
       const isDecided = links !== undefined || (from && !from.isRemote);
-      if (!isDecided && !isSampled(traceId, from, name, KINDS[kind])) return undefined;
-      const context = {
-        traceId,
-        spanId: randomDigits(16),
-        traceFlags: TraceFlags.SAMPLED,
-        traceState: from?.traceState,
-      };
-      const linked = links ? links.map(linkTo) : NONE;
-      return new RecordedSpan(recorder, name, KINDS[kind], context, from, linked, attributes, startTime);
+      const context = from ?? { traceId: randomDigits(32) };
+      if (!isDecided && !isSampled(context.traceId, from, name, KINDS[kind])) return undefined;
+      return new RecordedSpan(exports, name, KINDS[kind], context, links, attributes, startTime);
     },
-    stop: () => processor.shutdown(),
+    stop: () => exports.stop(),
   };
 }
