@@ -7,7 +7,7 @@ import shared from '@eventstore/db-client/generated/shared_pb.js';
 import { inTime } from '../../kernel/turn.js';
 import { StartError } from '../../kernel/start-error.js';
 import { StoreUnavailable } from '../ports/event-store.js';
-import { CallUnanswered, NoAnswer, Pulse, type PulseTimes } from './pulse.js';
+import { CallUnanswered, NoAnswer, OTHERS_ANSWERED, Pulse, type PulseTimes } from './pulse.js';
 
 /** How long the server may be silent, and how long a caller waits for a definite answer. In milliseconds. */
 export interface Patience extends PulseTimes {
@@ -269,7 +269,12 @@ export class Connection {
         return await (until === Infinity ? answer : inTime(answer, until - performance.now(), late));
       } catch (error) {
         if (isDefinite(error)) throw error;
-        if (performance.now() >= until) throw this.unavailable(reason ?? error);
+        // A timer may be a millisecond early.
+        const isOver = (error as Error).message === late;
+        if (isOver && reason === undefined && link === this.#current && this.#current.isWell()) {
+          throw this.unavailable(`${late}, ${OTHERS_ANSWERED}`);
+        }
+        if (isOver || performance.now() >= until) throw this.unavailable(reason ?? error);
         reason = error;
         if (breaksConnection(error)) this.renew(link);
       }

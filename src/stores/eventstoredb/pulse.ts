@@ -8,6 +8,8 @@ export class CallUnanswered extends NoAnswer {
   override readonly name = 'CallUnanswered';
 }
 
+export const OTHERS_ANSWERED = 'though the server answers other calls';
+
 export interface PulseTimes {
   /** A connection on which nothing arrives for this long while an answer is due is silent, ms. */
   answerMs: number;
@@ -99,7 +101,7 @@ export class Pulse {
       if (isSilent) call.fail(new NoAnswer(`nothing came for ${answerMs} ms`));
       else if ((call.looks * answerMs) / LOOKS >= callMs) {
         call.looks = 0;
-        call.fail(new CallUnanswered(`no answer came for ${callMs} ms, though the server answers other calls`));
+        call.fail(new CallUnanswered(`no answer came for ${callMs} ms, ${OTHERS_ANSWERED}`));
       }
     }
   }
