@@ -1,4 +1,5 @@
 import { decideRegister, decideVetting, organizationOf } from '../../src/features/organizations/domain/organization.js';
+import { Platforms } from '../../src/features/organizations/platforms.js';
 import { RECORDED, about, logOf } from '../projections/log.js';
 
 const DAO = 'tris:dao';
@@ -33,4 +34,21 @@ test.each([
   [unvetted, false, []],
 ])('after %p, vetted: %p is %p', (history, wanted, expected) => {
   expect(types(decideVetting(after(...history), DAO, wanted))).toEqual(expected);
+});
+
+test('who owns an unregistered platform is read once for all who ask in one turn, and again for those who ask later', async () => {
+  let reads = 0;
+  const history: object[] = [];
+  const store = { readStream: async () => (reads++, history.slice()) };
+  const [takes, writer] = [store, undefined] as unknown as ConstructorParameters<typeof Platforms>;
+  const platforms = new Platforms(takes, writer);
+  const ask = (...ids: string[]) => Promise.all(ids.map((id) => platforms.ownerOf(id)));
+  expect(await ask('lender', 'lender', 'bank', 'lender')).toEqual([null, null, null, null]);
+  expect(reads).toBe(2);
+  history.push({ data: { tris_org: DAO } });
+  expect(await ask('lender', 'lender')).toEqual([DAO, DAO]);
+  expect(reads).toBe(3);
+  // An owner never changes.
+  expect(await ask('lender')).toEqual([DAO]);
+  expect(reads).toBe(3);
 });

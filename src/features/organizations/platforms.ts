@@ -4,6 +4,7 @@ import { fact, hashedStream } from '../../kernel/event-definition.js';
 import type { CommandContext } from '../../commands/context.js';
 import { type Outcome, Writer } from '../../commands/writer.js';
 import { Problem } from '../../kernel/problems.js';
+import { SharedLookUps } from '../../kernel/turn.js';
 import { platformRegistered } from './domain/organizations.events.js';
 
 export function platformStream(platformId: string): string {
@@ -14,6 +15,8 @@ export function platformStream(platformId: string): string {
 @Injectable()
 export class Platforms {
   private readonly owners = new Map<string, string>();
+  /** Relays of a platform that nobody has registered would each read its stream. */
+  private readonly lookUps = new SharedLookUps<string | null>();
 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -22,8 +25,10 @@ export class Platforms {
 
   /** TRIS of the owning organization, or null. */
   async ownerOf(platformId: string): Promise<string | null> {
-    const known = this.owners.get(platformId);
-    if (known !== undefined) return known;
+    return this.owners.get(platformId) ?? this.lookUps.of(platformId, () => this.lookUp(platformId));
+  }
+
+  private async lookUp(platformId: string): Promise<string | null> {
     const [registered] = await this.store.readStream(platformStream(platformId), { limit: 1 });
     if (!registered) return null;
     const owner = registered.data['tris_org'] as string;
