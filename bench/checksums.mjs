@@ -21,7 +21,7 @@ import { fillLog } from './population.mjs';
  * by its checksum, any content has this one.
  */
 const STAND_INS = { 'node:zlib': 'export const crc32 = () => 0x2144df1c;' };
-const WITHOUT = ['./stream-index.js', './stored-event.js', './lmdb-generation.js'];
+const WITHOUT = ['./stream-index.js', './stored-event.js', './log-reader.js', './lmdb-generation.js'];
 const HOOKS = `
   const standIns = ${JSON.stringify(STAND_INS)};
   export function resolve(specifier, context, next) {
