@@ -59,7 +59,7 @@ const LOCK_WAIT_MS = 5_000;
  */
 export function exclusively<T>(file: string, change: () => T): T {
   const lock = `${file}.lock`;
-  for (let waited = 0; !isTaken(lock, file, waited); waited += LOCK_POLL_MS) {
+  for (let waited = 0; !tryToLock(lock, file, waited); waited += LOCK_POLL_MS) {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOCK_POLL_MS);
   }
   try {
@@ -72,7 +72,7 @@ export function exclusively<T>(file: string, change: () => T): T {
 /** As `exclusively`, for a process that must go on with other work while it waits. */
 export async function exclusivelyWithoutBlocking<T>(file: string, change: () => T): Promise<T> {
   const lock = `${file}.lock`;
-  for (let waited = 0; !isTaken(lock, file, waited); waited += LOCK_POLL_MS) await sleep(LOCK_POLL_MS);
+  for (let waited = 0; !tryToLock(lock, file, waited); waited += LOCK_POLL_MS) await sleep(LOCK_POLL_MS);
   try {
     return change();
   } finally {
@@ -80,8 +80,8 @@ export async function exclusivelyWithoutBlocking<T>(file: string, change: () => 
   }
 }
 
-/** Tries to take a lock. @throws Error once it was waited for too long */
-function isTaken(lock: string, file: string, waited: number): boolean {
+/** @returns whether this process has the lock now. @throws Error once it was waited for too long */
+function tryToLock(lock: string, file: string, waited: number): boolean {
   if (createFile(lock, `${process.pid} ${randomBytes(6).toString('hex')}`)) return true;
   if (waited >= LOCK_WAIT_MS) {
     throw new Error(`${file} is being changed by another process; if none is, delete ${lock}.`);
