@@ -5,6 +5,7 @@ import { type CommandContext, internalActor } from '../../src/commands/context.j
 import { Writer } from '../../src/commands/writer.js';
 import { identityStream } from '../../src/features/identity/domain/identity.js';
 import { StateAboutIdentity, StateAboutIdentityHandler } from '../../src/features/identity/identity.handlers.js';
+import { defineEvent, fact, wholeNumber } from '../../src/kernel/event-definition.js';
 import type { EventStore } from '../../src/stores/ports/event-store.js';
 import { closeStores, openStores } from '../../src/stores/open.js';
 
@@ -88,4 +89,14 @@ test('statements of two processes at once are decided on what the other stated',
   // A level that is set already is not set again.
   expect(stated.length).toBeGreaterThan(1);
   expect(stated.filter((level, n) => level === stated[n - 1])).toEqual([]);
+});
+
+test('commands of one process on one stream take turns, so however many there are, none is refused', async () => {
+  const writer = new Writer(stores.eventStore, Date.now);
+  const counted = defineEvent('Counted', { n: wholeNumber(0, 100) });
+  const command = (n: number) =>
+    writer.update('counter-1', contextOf(null, n), (history) => [fact(counted, { n: history.length })]);
+  await Promise.all(Array.from({ length: 30 }, (_, n) => command(n)));
+  const events = await stores.eventStore.readStream('counter-1');
+  expect(events.map(({ data }) => data['n'])).toEqual(Array.from({ length: 30 }, (_, n) => n));
 });

@@ -138,6 +138,23 @@ test('a metric counts once its second action is recorded, although its first one
   expect(await codes(['another'], [])).toEqual(['too_many_metrics']);
 });
 
+test('a metric counts once when the read models contain it, although one before it failed meanwhile', async () => {
+  const read = { position: 1, results: [undefined, 0] as unknown[] };
+  const views = { readIfServed: async () => read } as unknown as Views;
+  const limit = new MetricLimit(views, {} as EventStore, new Registry());
+  const relay = (type: string, outcome: Promise<Error | { position: number }>) =>
+    limit.withinEach([{ action: action(null, type), owner: null, stream: 'action-x' }], async () => [await outcome]);
+  let fail = () => {};
+  const failing = relay('loan', new Promise((resolve) => (fail = () => resolve(busy()))));
+  await new Promise(setImmediate);
+  await relay('swap', Promise.resolve({ position: 5 }));
+  fail();
+  await failing;
+  Object.assign(read, { position: 5, results: [undefined, METRICS_PER_ORGANIZATION - 1] });
+  const last = { position: 6 };
+  expect(await relay('another', Promise.resolve(last))).toEqual([last]);
+});
+
 test('actions with external ids that repeat wait only for those of their own', async () => {
   const groups: string[][] = [];
   const executeEach = async (commands: readonly RelayAction[]) => {
