@@ -4,7 +4,8 @@ const MAX_BYTES = 1_048_576;
 const KEPT = 8;
 
 /**
- * Large reusable buffers for texts. One small buffer per text would make most of the garbage of a large write.
+ * Large reusable buffers for texts and entries that are written together. One small buffer for each would make most of
+ * the garbage of a large write.
  */
 export class TextBuffers {
   readonly #chunks: Buffer[] = [];

@@ -77,7 +77,7 @@ export class LmdbEventStore implements EventStore {
   readonly #onWarning: LmdbEventStoreOptions['onWarning'];
   readonly #placeCheck: NodeJS.Timeout;
   #refusal: StoreUnavailable | undefined;
-  /** The texts of the batch being written. */
+  /** The entries of the batch being written. */
   readonly #buffers = new TextBuffers();
   #queue: PendingAppend[] = [];
   #draining: Promise<void> | undefined;
@@ -85,8 +85,8 @@ export class LmdbEventStore implements EventStore {
   #writing: Promise<unknown> | undefined;
   #storing: Promise<void> | undefined;
   #repairing: Promise<void> | undefined;
-  /** Whether older builds refuse this log, since this build has written to it. */
-  #isMarked = false;
+  /** Whether builds that cannot read what this one writes refuse the log. */
+  #refusesOlderBuilds = false;
   readonly #closing = new AbortController();
 
   /** @throws StartError if the folder contains a different or shorter log than before (see LogMarker) */
@@ -285,14 +285,9 @@ export class LmdbEventStore implements EventStore {
       if (this.#reader.subscribers > 0) this.#reader.announce(staged.events);
       // Separate, so that an observer that throws cannot stop the appends.
       queueMicrotask(() => this.#onCommit?.({ events: stored, milliseconds }));
-      if (this.#index.due) this.#storeIndex();
+      // Beside appends. A failure is harmless: the entries are read again from the log, and the next append reports it.
+      if (this.#index.due) this.#storing = this.#index.store().catch(() => undefined);
     };
-  }
-
-  /** Runs beside appends. */
-  #storeIndex(): void {
-    // A failure is harmless: the entries are read again from the log, and the next append reports the error.
-    this.#storing = this.#index.store().catch(() => undefined);
   }
 
   /**
@@ -337,18 +332,18 @@ export class LmdbEventStore implements EventStore {
   }
 
   /**
-   * Before the first event is written that older builds cannot read: they look for the id of the log under its old name,
+   * Called before an event is written that older builds cannot read. They look for the id of the log under its old name,
    * and refuse a log without one.
    */
   async #refuseOlderBuilds(): Promise<void> {
-    if (this.#isMarked) return;
+    if (this.#refusesOlderBuilds) return;
     await this.#env.write(() => {
       const meta = this.#env.database<string>('meta');
       if (!meta.doesExist(OLD_LOG_ID)) return;
       meta.putSync(LOG_ID, this.logId);
       meta.removeSync(OLD_LOG_ID);
     });
-    this.#isMarked = true;
+    this.#refusesOlderBuilds = true;
   }
 
   /** Indexes the events of other processes, in slices between which other work can run. */
