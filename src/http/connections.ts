@@ -46,6 +46,8 @@ export function serverOf(handler: RequestListener): Server {
   });
   // Without a listener, Node closes the connection without an answer.
   server.on('connect', (_request, socket: Socket) => {
+    // Node has taken its own listener away: without one, a client that resets the connection would end the process.
+    socket.on('error', () => undefined);
     // An answer that is still being sent would be mixed with it.
     if (isAnswering(socket)) return void socket.destroy();
     // No resource has this method, so no other one is listed either.

@@ -62,6 +62,19 @@ describe('a built server', () => {
   );
 });
 
+test('a client that sends CONNECT and resets the connection does not end the process', async () => {
+  const server = await Server.start();
+  const { hostname, port } = new URL(server.url);
+  for (let attempt = 0; attempt < 100; attempt++) {
+    const client = connect({ host: hostname, port: Number(port) }).on('error', () => undefined);
+    await once(client, 'connect');
+    client.write('CONNECT x:443 HTTP/1.1\r\nhost: x\r\n\r\n', () => client.resetAndDestroy());
+    await once(client, 'close');
+  }
+  expect((await server.get('/health/live')).status).toBe(200);
+  await server.end();
+});
+
 describe('a connection', () => {
   let service: Service;
   let http: HttpServer;
