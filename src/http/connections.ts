@@ -49,7 +49,7 @@ export function serverOf(handler: RequestListener): Server {
     // Node has taken its own listener away: without one, a client that resets the connection would end the process.
     socket.on('error', () => undefined);
     // An answer that is still being sent would be mixed with it.
-    if (isAnswering(socket)) return void socket.destroy();
+    if (currentAnswer(socket)) return void socket.destroy();
     // No resource has this method, so no other one is listed either.
     answerAndClose(
       new Problem('method_not_allowed', 'This service is not a proxy.', { headers: { allow: '' } }),
@@ -58,7 +58,7 @@ export function serverOf(handler: RequestListener): Server {
   });
   return server.setTimeout(STALL_MS, (socket: Socket) => {
     // Without unsent bytes the time is the handler's, not the client's, unless no request is under way.
-    if (socket.writableLength > 0 || !isAnswering(socket)) socket.destroy();
+    if (socket.writableLength > 0 || !currentAnswer(socket)) socket.destroy();
   });
 }
 
@@ -88,8 +88,15 @@ export function setApart(response: ServerResponse): void {
 }
 
 /** Node sets this while a response of the socket is not finished. */
-function isAnswering(socket: Socket): boolean {
-  return ((socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? null) !== null;
+function currentAnswer(socket: Socket): ServerResponse | null {
+  return (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
+}
+
+/** Calls `next` once the answers to all earlier requests of the connection have been sent, if it is still open then. */
+function afterAnswers(socket: Socket, next: () => void): void {
+  const answer = currentAnswer(socket);
+  if (answer) answer.once('finish', () => afterAnswers(socket, next));
+  else if (socket.writable) next();
 }
 
 interface Pipeline {
@@ -134,7 +141,7 @@ const CLIENT_ERRORS: Record<string, [ProblemCode, string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time.'],
 };
 
-/** Connections whose request has been answered before the parser refuses it. */
+/** Connections whose refused request has its answer, or gets one after those before it. The parser may refuse it again. */
 const answered = new WeakSet<Socket>();
 
 /**
@@ -181,10 +188,16 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
     'malformed_request',
     'The request is not well-formed HTTP/1.1.',
   ];
+  const problem = new Problem(code, detail);
+  if (currentAnswer(socket)?.req.complete) {
+    // Not well-formed is what follows a whole request, whose answer comes first.
+    answered.add(socket);
+    return afterAnswers(socket, () => answerAndClose(problem, socket));
+  }
   // A body after the head of an answer to HEAD would be read as the next answer.
   const { rawPacket } = error as { rawPacket?: Buffer };
   const isHead = rawPacket?.subarray(0, 5).toString('latin1') === 'HEAD ';
-  answerAndClose(new Problem(code, detail), socket, isHead);
+  answerAndClose(problem, socket, isHead);
 }
 
 /** @param isHead leaves the body out */

@@ -172,6 +172,17 @@ describe('a connection', () => {
     expect(raw).toMatch(/^HTTP\/1\.1 400 [\s\S]*"code":"malformed_request"/);
     expect(answersIn(raw)).toHaveLength(1);
   });
+
+  test('gets the answers to its requests before that to what is no request', async () => {
+    const body =
+      '{"tris_id":"tris:a","action_type":"loan","category":"finance","criticality":"low","platform_id":"lender"}';
+    const headers = `x-api-key: ${service.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
+    const relay = get('/api/decision-relay', headers).replace('GET', 'POST');
+    // As of a client that counts the null byte at the end of its text as a part of it.
+    const raw = await sendRaw(service.port, `${get('/health/live').replace('GET', 'HEAD')}${relay}${body}\0`);
+    expect(answersIn(raw)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 202', 'HTTP/1.1 400']);
+    expect(raw).toMatch(/"code":"malformed_request"[^]*}$/);
+  });
 });
 
 test('one on which nothing has been sent does not hold up the end of the service', async () => {
