@@ -5,6 +5,7 @@
  *   --console  installs these packages first, where the console has to be built; without them it is left out
  *   --force    builds in any case
  */
+import '../src/node-version.mjs';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';

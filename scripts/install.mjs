@@ -3,6 +3,7 @@
  * `node scripts/install.mjs test contracts`. The scripts of package.json that need some call this first. With `--once`
  * npm does not repeat a request that fails, so that a machine without a network waits for none.
  */
+import '../src/node-version.mjs';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';

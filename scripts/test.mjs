@@ -6,6 +6,7 @@
  *   --stress  two processes that do nothing but use a core each run beside it
  * All else goes to jest: `npm test -- test/cli` runs one folder, without the checks.
  */
+import '../src/node-version.mjs';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 

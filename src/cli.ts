@@ -1,14 +1,4 @@
 #!/usr/bin/env node
-import 'reflect-metadata';
-import { EXIT } from './cli/cli.js';
-import { programFor } from './cli/commands.js';
+import './node-version.mjs';
 
-const cli = await programFor(process.argv, process);
-process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
-  // The reader of the output may close the pipe, as `head` does.
-  if (code === 'EPIPE') process.exit(cli.exitCode);
-  process.stderr.write(`credence: the output cannot be written: ${message}\n`);
-  process.exit(EXIT.finding);
-});
-await cli.run(process.argv);
-process.exitCode = cli.exitCode;
+await import('./cli/run.js');

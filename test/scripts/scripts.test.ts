@@ -20,7 +20,7 @@ import { delimiter, dirname, join } from 'node:path';
 let root: string;
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'credence-scripts-'));
-  cpSync('scripts', join(root, 'scripts'), { recursive: true });
+  for (const path of ['scripts', 'src/node-version.mjs']) cpSync(path, join(root, path), { recursive: true });
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
